@@ -1,0 +1,120 @@
+"""Every error Rowlock raises on purpose; each says what was expected, what came and what to do.
+
+RowlockError
+├── ConfigurationError        the program or its environment is set up wrongly
+│   ├── MissingExtra          an optional dependency is not installed (prints the pip line)
+│   ├── UnknownKind           no handler is registered under that name
+│   └── UnknownLane           no lane has that name
+├── DatabaseError             the database cannot serve
+│   ├── DatabaseUnreachable   no connection could be made
+│   ├── SchemaMissing         Rowlock's tables are not there
+│   ├── SchemaBehind          the schema is older than this code
+│   └── SchemaAhead           the schema is too new for this code
+├── EmbeddedError             the embedded PostgreSQL cannot start or be reached
+├── EnqueueError              a job was refused; nothing was written
+│   ├── InvalidArguments      the arguments do not fit the handler's signature
+│   ├── InvalidOption         an option such as priority or run_at has an impossible value
+│   ├── ArgumentsTooLarge     the encoded arguments exceed the limit
+│   └── UniqueConflict        unique_key is taken and the policy is "reject"
+├── JobNotFound               no such job (or retention removed it)
+├── WrongState                the verb does not apply in the job's state
+├── WaitTimeout               job.wait() gave up; the job goes on
+├── JobFailed                 job.wait() found the job failed, cancelled or expired
+└── ClaimLost                 this attempt no longer owns its job; nothing it writes is accepted
+
+Cancelled (a BaseException, like asyncio.CancelledError) is raised inside a handler whose job a person cancelled.
+"""
+
+from __future__ import annotations
+
+
+class RowlockError(Exception):
+    """Base of every error Rowlock raises on purpose."""
+
+
+class ConfigurationError(RowlockError):
+    """The program or its environment is set up wrongly."""
+
+
+class MissingExtra(ConfigurationError):
+    """An optional dependency is not installed."""
+
+    def __init__(self, package: str, extra: str) -> None:
+        self.package, self.extra = package, extra
+        super().__init__(f"{package} is not installed. Install it with: pip install 'rowlock[{extra}]'")
+
+
+class UnknownKind(ConfigurationError):
+    """No handler is registered under that name."""
+
+
+class UnknownLane(ConfigurationError):
+    """No lane has that name."""
+
+
+class DatabaseError(RowlockError):
+    """The database cannot serve."""
+
+
+class DatabaseUnreachable(DatabaseError):
+    """No connection could be made."""
+
+
+class SchemaMissing(DatabaseError):
+    """Rowlock's tables are not there."""
+
+
+class SchemaBehind(DatabaseError):
+    """The schema is older than this code."""
+
+
+class SchemaAhead(DatabaseError):
+    """The schema is too new for this code."""
+
+
+class EmbeddedError(RowlockError):
+    """The embedded PostgreSQL cannot start or be reached."""
+
+
+class EnqueueError(RowlockError):
+    """A job was refused; nothing was written."""
+
+
+class InvalidArguments(EnqueueError):
+    """The arguments do not fit the handler's signature."""
+
+
+class InvalidOption(EnqueueError):
+    """An option has an impossible value."""
+
+
+class ArgumentsTooLarge(EnqueueError):
+    """The encoded arguments exceed the limit."""
+
+
+class UniqueConflict(EnqueueError):
+    """unique_key is taken and the policy is "reject"."""
+
+    def __init__(self, message: str, job_id: int) -> None:
+        self.job_id = job_id
+        super().__init__(message)
+
+
+class JobNotFound(RowlockError):
+    """No such job, or retention removed it."""
+
+
+class WrongState(RowlockError):
+    """The verb does not apply in the job's state."""
+
+
+class WaitTimeout(RowlockError):
+    """job.wait() gave up waiting; the job goes on."""
+
+
+class JobFailed(RowlockError):
+    """The awaited job ended without success."""
+
+
+class ClaimLost(RowlockError):
+    """This attempt no longer owns its job; nothing it writes is accepted."""

@@ -1,0 +1,132 @@
+"""Job and Claim: the row as users see it, and the right to write to it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, NamedTuple
+
+from rowlock.model import ids
+from rowlock.model.state import State
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from datetime import datetime, timedelta
+
+
+class Claim(NamedTuple):
+    """The right to write to a running job; the fence tells this attempt from every other."""
+
+    job_id: int
+    fence: int
+
+
+@dataclass(frozen=True, slots=True)
+class NewJob:
+    """A job about to be enqueued: arguments are encoded and every option is checked."""
+
+    kind: str
+    args: str
+    priority: int = 0
+    share: int = 0
+    approval: bool = False
+    run_at: datetime | None = None
+    run_in: timedelta | None = None
+    expires_in: timedelta | None = None
+    max_age: timedelta | None = None
+    max_attempts: int = 5
+    tenant: str | None = None
+    submitted_by: str | None = None
+    unique_key: str | None = None
+    unique_scope: str | None = None
+    on_conflict: str = "keep"
+    max_wait: timedelta | None = None
+    idempotency_key: str | None = None
+    keep_key: timedelta | None = None
+    gate_key: str | None = None
+    tags: tuple[str, ...] | None = None
+    refs: str | None = None
+    meta: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """One earlier run that the job's own row cannot tell."""
+
+    fence: int
+    attempt: int | None
+    worker: str | None
+    started_at: datetime | None
+    ended_at: datetime
+    outcome: str
+    error: Mapping[str, object] | None
+
+
+@dataclass(frozen=True, slots=True)
+class Act:
+    """What a person ordered, when and why."""
+
+    at: datetime
+    verb: str
+    by: str | None
+    note: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """What a job reported last. total None: unknown."""
+
+    phase: str | None = None
+    done: float = 0
+    total: float | None = None
+    message: str | None = None
+    reported_at: datetime | None = None
+
+    @property
+    def fraction(self) -> float | None:
+        """Between 0 and 1; None when the total is unknown or 0."""
+        return min(1.0, max(0.0, self.done / self.total)) if self.total else None
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """A job as it stood when it was read; args and result are decoded JSON with secrets redacted."""
+
+    id: int
+    kind: str
+    state: State
+    priority: int
+    attempt: int
+    max_attempts: int
+    created_at: datetime
+    run_after: datetime
+    fence: int = 0
+    seq: int = 0
+    losses: int = 0
+    lane: str | None = None
+    worker: str | None = None
+    tenant: str | None = None
+    submitted_by: str | None = None
+    claimed_at: datetime | None = None
+    finished_at: datetime | None = None
+    expires_at: datetime | None = None
+    too_old_at: datetime | None = None
+    cancel_requested: bool = False
+    unique_key: str | None = None
+    gate_key: str | None = None
+    tags: Sequence[str] = ()
+    refs: Mapping[str, object] = field(default_factory=dict)
+    meta: Mapping[str, object] = field(default_factory=dict)
+    args: Mapping[str, object] = field(default_factory=dict)
+    result: object = None
+    errors: Mapping[str, object] | None = None
+    progress: Progress | None = None
+
+    @property
+    def public_id(self) -> str:
+        """The id to show to people: Crockford Base32 with a check symbol."""
+        return ids.encode(self.id)
+
+    @property
+    def is_final(self) -> bool:
+        """Whether only a person's retry leads on from here."""
+        return self.state.is_final

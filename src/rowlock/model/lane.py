@@ -1,0 +1,52 @@
+"""Lane: a database-configured share of workers for some kinds."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import TYPE_CHECKING, Literal
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable
+    from datetime import datetime
+
+Ordering = Literal["fast", "strict", "fair"]
+EVERY_KIND = "*"
+
+
+@dataclass(frozen=True, slots=True)
+class Lane:
+    """A lane row. slots: per worker process; max_total: over all workers, None for no cap."""
+
+    name: str
+    kinds: tuple[str, ...] = ()
+    slots: int = 10
+    max_total: int | None = None
+    ordering: Ordering = "fast"
+    poll_every: timedelta = timedelta(seconds=5)
+    stale_after: timedelta = timedelta(seconds=60)
+    enabled: bool = True
+    version: int = 1
+    updated_at: datetime | None = None
+
+
+DEFAULT_LANE = Lane("default", kinds=(EVERY_KIND,))
+
+
+def kinds_by_lane(lanes: Iterable[Lane], known: Collection[str]) -> dict[str, list[str]]:
+    """Which known kinds each lane serves: a kind named by a lane belongs there, '*' takes the rest.
+
+    Two lanes that name one kind (a person's SQL): the first by name has it, so that every worker decides alike.
+    """
+    lanes = sorted(lanes, key=lambda lane: lane.name)
+    owner: dict[str, str] = {}
+    for lane in lanes:
+        for kind in lane.kinds:
+            owner.setdefault(kind, lane.name)
+    rest = owner.get(EVERY_KIND)
+    served: dict[str, list[str]] = {lane.name: [] for lane in lanes}
+    for kind in sorted(known):
+        lane_name = owner.get(kind, rest)
+        if lane_name is not None:
+            served[lane_name].append(kind)
+    return served

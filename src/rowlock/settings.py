@@ -1,0 +1,152 @@
+"""Settings: what the environment and Rowlock(...) decide, checked once."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from typing import TYPE_CHECKING, Self, cast
+
+from rowlock.errors import ConfigurationError, InvalidOption
+from rowlock.model.duration import duration
+from rowlock.model.lane import Lane
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+_ON = frozenset({"1", "on", "true", "yes"})
+_OFF = frozenset({"0", "off", "false", "no"})
+_LANE = re.compile(r"[\w.*-]+")
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """Everything that can be set without touching code. Sizes in bytes."""
+
+    database_url: str | None = None
+    """None: the embedded PostgreSQL in data_dir."""
+    direct_url: str | None = None
+    """For LISTEN when database_url leads through a transaction pooler."""
+    schema: str = "rowlock"
+    data_dir: str = ".rowlock"
+    worker: bool = True
+    """False: app.worker() and app.start_worker() do nothing."""
+    listen: bool = True
+    """False: polling only."""
+    pooled: bool = False
+    """True: through PgBouncer in transaction mode; no prepared statements, no session settings."""
+    lanes: tuple[Lane, ...] = ()
+    """Created at worker start where absent."""
+    args_limit: int = 1_000_000
+    result_limit: int = 1_000_000
+    shutdown_after: timedelta = timedelta(seconds=25)
+    lag_limit: timedelta = timedelta(seconds=1)
+    """A blocked event loop is reported after this long."""
+    max_losses: int = 3
+
+    @classmethod
+    def from_env(cls, environ: Mapping[str, str]) -> Self:
+        """Read the ROWLOCK_* variables; unset ones keep their default."""
+        read = cls()
+        for name, (field, parse) in _VARIABLES.items():
+            text = environ.get(name, "").strip()
+            if text:
+                try:
+                    read = replace(read, **{field: parse(text)})
+                except (ValueError, InvalidOption) as error:
+                    message = f"{name} cannot be read: {error} (it is {text!r})"
+                    raise ConfigurationError(message) from error
+        return read
+
+
+def _flag(text: str) -> bool:
+    if text.lower() in _ON | _OFF:
+        return text.lower() in _ON
+    message = "expected on or off"
+    raise ValueError(message)
+
+
+def _bytes(text: str) -> int:
+    size = int(text)
+    if size <= 0:
+        message = "expected a positive number of bytes"
+        raise ValueError(message)
+    return size
+
+
+def lanes_from_text(text: str) -> tuple[Lane, ...]:
+    """Read lanes as `name:kinds=a|b,slots=2;other:slots=1` or as a JSON list of objects."""
+    if text.startswith("["):
+        entries = json.loads(text)
+    else:
+        entries = [_entry(part) for part in text.split(";") if part.strip()]
+    return tuple(_lane(entry) for entry in entries)
+
+
+def _entry(part: str) -> dict[str, object]:
+    name, _, rest = part.strip().partition(":")
+    entry: dict[str, object] = {"name": name}
+    for pair in filter(None, (p.strip() for p in rest.split(","))):
+        key, equals, value = pair.partition("=")
+        if not equals:
+            message = f"expected key=value in lane {name!r}, got {pair!r}"
+            raise ValueError(message)
+        entry[key.strip()] = value.strip()
+    return entry
+
+
+def _lane(entry: object) -> Lane:
+    if not isinstance(entry, dict) or not _LANE.fullmatch(str(entry.get("name", ""))):
+        message = f"expected a lane with a name of letters, digits, . _ and -, got {entry!r}"
+        raise ValueError(message)
+    values: dict[str, object] = {}
+    for key, value in entry.items():
+        if key not in _LANE_FIELDS:
+            message = f"lane {entry['name']!r} has no setting {key!r}; known are {', '.join(sorted(_LANE_FIELDS))}"
+            raise ValueError(message)
+        field, parse = _LANE_FIELDS[key]
+        values[field] = parse(value)
+    return Lane(**values)  # type: ignore[arg-type]  # each parser below fits its field
+
+
+def _kinds(value: object) -> tuple[str, ...]:
+    parts = value.split("|") if isinstance(value, str) else cast("list[object]", value)
+    return tuple(str(part).strip() for part in parts if str(part).strip())
+
+
+def _ordering(value: object) -> str:
+    if value not in ("fast", "strict"):
+        message = f"expected order fast or strict, got {value!r}"
+        raise ValueError(message)
+    return str(value)
+
+
+def _span(value: object) -> timedelta:
+    return duration(cast("str | float", value), name="interval")
+
+
+_LANE_FIELDS: dict[str, tuple[str, Callable[[object], object]]] = {
+    "name": ("name", str),
+    "kinds": ("kinds", _kinds),
+    "slots": ("slots", lambda value: int(str(value))),
+    "max_total": ("max_total", lambda value: int(str(value))),
+    "order": ("ordering", _ordering),
+    "poll": ("poll_every", _span),
+    "stale": ("stale_after", _span),
+}
+
+_VARIABLES: dict[str, tuple[str, Callable[[str], object]]] = {
+    "ROWLOCK_DATABASE_URL": ("database_url", str),
+    "ROWLOCK_DIRECT_URL": ("direct_url", str),
+    "ROWLOCK_SCHEMA": ("schema", str),
+    "ROWLOCK_DATA_DIR": ("data_dir", str),
+    "ROWLOCK_WORKER": ("worker", _flag),
+    "ROWLOCK_LISTEN": ("listen", _flag),
+    "ROWLOCK_POOLED": ("pooled", _flag),
+    "ROWLOCK_LANES": ("lanes", lanes_from_text),
+    "ROWLOCK_ARGS_LIMIT": ("args_limit", _bytes),
+    "ROWLOCK_RESULT_LIMIT": ("result_limit", _bytes),
+    "ROWLOCK_SHUTDOWN_AFTER": ("shutdown_after", lambda text: duration(text, name="ROWLOCK_SHUTDOWN_AFTER")),
+    "ROWLOCK_LAG_LIMIT": ("lag_limit", lambda text: duration(text, name="ROWLOCK_LAG_LIMIT")),
+}

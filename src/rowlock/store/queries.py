@@ -1,0 +1,114 @@
+"""Reads the .sql files: named statements, shared fragments, named parameters, one schema slot.
+
+    -- name: finish                 a statement; the comment lines below it say why it is written as it is
+    -- fragment: requeue            text that statements include as {requeue}
+
+Parameters are written :like_this and rendered per driver; {schema} becomes the quoted schema name.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from functools import cached_property
+from importlib import resources
+from typing import TYPE_CHECKING
+
+from rowlock.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+_HEADER = re.compile(r"^-- (name|fragment): (\w+)\s*$", re.MULTILINE)
+_COMMENT = re.compile(r"--[^\n]*")
+_SLOT = re.compile(r"\{(\w+)\}")
+# A colon after a colon is a cast; '::text' therefore never starts a parameter.
+_PARAMETER = re.compile(r"(?<!:):([a-z_]\w*)")
+
+
+def quoted(identifier: str) -> str:
+    """Return the identifier as SQL writes it."""
+    return '"' + identifier.replace('"', '""') + '"'
+
+
+def checked_schema(name: str) -> str:
+    """Return the schema name if PostgreSQL and NOTIFY can carry it."""
+    longest = 50  # a NOTIFY channel is made of it and may have 63 bytes
+    if not name or "\x00" in name or len(name.encode()) > longest:
+        message = f"A schema name of 1 to {longest} bytes is expected; got {name!r}. Set ROWLOCK_SCHEMA or Rowlock(schema=…)."
+        raise ConfigurationError(message)
+    return name
+
+
+@dataclass(frozen=True)
+class Statement:
+    """One statement with named parameters, renderable for each driver's parameter style."""
+
+    name: str
+    text: str
+
+    @cached_property
+    def parameters(self) -> tuple[str, ...]:
+        """The parameter names in order of first appearance."""
+        return tuple(dict.fromkeys(_PARAMETER.findall(self.text)))
+
+    @cached_property
+    def dollar(self) -> str:
+        """The text with $1, $2 … (asyncpg)."""
+        numbers = {name: f"${n}" for n, name in enumerate(self.parameters, 1)}
+        return _PARAMETER.sub(lambda match: numbers[match[1]], self.text)
+
+    @cached_property
+    def pyformat(self) -> str:
+        """The text with %(name)s (psycopg)."""
+        return _PARAMETER.sub(r"%(\1)s", self.text.replace("%", "%%"))
+
+    @cached_property
+    def format(self) -> str:
+        """The text with %s; values in the order of `occurrences`."""
+        return _PARAMETER.sub("%s", self.text.replace("%", "%%"))
+
+    @cached_property
+    def occurrences(self) -> tuple[str, ...]:
+        """One name per placeholder of `format`."""
+        return tuple(_PARAMETER.findall(self.text))
+
+    def bind(self, values: Mapping[str, object]) -> list[object]:
+        """The values in the order of `dollar`."""
+        return [values[name] for name in self.parameters]
+
+
+class Statements:
+    """Every statement of the sql folder, rendered for one schema."""
+
+    def __init__(self, schema: str) -> None:
+        self.schema = checked_schema(schema)
+        names: dict[str, str] = {}
+        fragments: dict[str, str] = {"schema": quoted(schema)}
+        for file in sorted(resources.files("rowlock.store").joinpath("sql").iterdir(), key=lambda f: f.name):
+            for what, name, body in _blocks(file.read_text(encoding="utf-8")):
+                (names if what == "name" else fragments)[name] = body
+        self._statements = {name: Statement(name, _filled(body, fragments)) for name, body in names.items()}
+
+    def __getitem__(self, name: str) -> Statement:
+        """Return the statement of that name."""
+        return self._statements[name]
+
+    def __iter__(self) -> object:
+        """Iterate over the statements' names."""
+        return iter(self._statements)
+
+
+def _blocks(text: str) -> list[tuple[str, str, str]]:
+    parts = _HEADER.split(text)[1:]
+    # Comments are for readers; the server gets none of them.
+    return [
+        (what, name, _COMMENT.sub("", body).strip().rstrip(";"))
+        for what, name, body in zip(parts[::3], parts[1::3], parts[2::3], strict=True)
+    ]
+
+
+def _filled(body: str, fragments: dict[str, str]) -> str:
+    while (filled := _SLOT.sub(lambda match: fragments.get(match[1], match[0]), body)) != body:
+        body = filled
+    return "\n".join(line.rstrip() for line in body.splitlines() if line.strip())

@@ -1,0 +1,120 @@
+-- claim: queued -> running (or parked at a full gate). Everything here enters `running`; nothing else does.
+
+-- fragment: claimed_columns
+j.id, j.fence, j.kind, j.args, j.attempt, j.max_attempts, j.priority, j.share, j.run_after, j.lane, j.gate_place,
+j.losses, j.refunds, j.created_at, j.claimed_at, j.tenant, j.submitted_by, j.gate_key, j.tags, j.refs, j.meta
+
+-- fragment: take
+-- The one place where a job becomes running. gate_place: 2, its place was handed to it while parked; 1, a newcomer that
+-- gate_enter confirms or parks before this statement ends.
+UPDATE {schema}.jobs j
+SET state = 'running', fence = j.fence + 1, seq = j.seq + 1, attempt = j.attempt + 1, claimed_by = :worker::bigint,
+    claimed_at = now(), lane = pick.lane, cancel_requested = false,
+    gate_place = CASE WHEN j.gate_key IS NULL THEN 0 ELSE j.gate_place + 1 END
+FROM pick
+WHERE j.id = pick.id
+RETURNING {claimed_columns}
+
+-- fragment: admitted
+-- A CTE of its own reads `taken` to its end before gate_enter runs, so the function sees every row the claim changed.
+admitted AS MATERIALIZED (
+  SELECT {schema}.gate_enter(n.ids, n.fences) AS id
+  FROM (SELECT array_agg(t.id) AS ids, array_agg(t.fence) AS fences FROM taken t WHERE t.gate_place = 1) AS n
+  WHERE n.ids IS NOT NULL)
+SELECT t.* FROM taken t
+WHERE t.gate_place <> 1 OR t.id IN (SELECT a.id FROM admitted a)
+
+-- name: claim
+-- One claim for several lanes. Per lane, from the highest priority level down:
+--   heads  the first `take` rows of every pair of the level, read without locking through jobs_claim
+--   merge  those heads sorted by (run_after, id) across kinds, each locked by id with SKIP LOCKED and checked again;
+--          LIMIT stops after `free`, so never more rows are locked than are wanted
+--   rest   only if the lane still wants rows: go on behind the last head of every pair that gave all it was asked for.
+--          This keeps a level from being left half full (a lower priority would overtake) while others hold the heads.
+-- `take` decides price and exactness: take >= free is exact order across kinds ("strict"); a smaller one is exact for the
+-- merged heads and by pair after them ("fast"); 0 is right when the level has a single pair (its order is exact anyway).
+-- `lo` is the worker's cursor: the dead prefix of the index is never read. kind = ANY(...) ORDER BY would sort the backlog.
+WITH pairs AS MATERIALIZED (
+  SELECT * FROM unnest(:pair_lanes::integer[], :kinds::text[], :priorities::smallint[], :shares::smallint[],
+                       :lows::timestamptz[], :takes::integer[])
+    AS p(lane_no, kind, priority, share, lo, take)),
+pick AS MATERIALIZED (
+  SELECT l.lane, t.id
+  FROM unnest(:lanes::text[], :free::integer[]) WITH ORDINALITY AS l(lane, free, no)
+  CROSS JOIN LATERAL (
+    SELECT k.id
+    FROM (SELECT DISTINCT p.priority FROM pairs p WHERE p.lane_no = l.no ORDER BY p.priority DESC) AS level
+    CROSS JOIN LATERAL (
+      WITH heads AS MATERIALIZED (
+        SELECT p.kind, p.share, p.lo, p.take, h.id, h.run_after, h.rank
+        FROM pairs p
+        LEFT JOIN LATERAL (
+          SELECT j.id, j.run_after, row_number() OVER (ORDER BY j.run_after, j.id) AS rank
+          FROM {schema}.jobs j
+          WHERE j.state = 'queued' AND j.kind = p.kind AND j.priority = p.priority AND j.share = p.share
+            AND j.run_after >= p.lo AND j.run_after <= now()
+          ORDER BY j.run_after, j.id
+          LIMIT p.take) AS h ON p.take > 0
+        WHERE p.lane_no = l.no AND p.priority = level.priority)
+      SELECT m.id
+      FROM (SELECT h.id FROM heads h WHERE h.id IS NOT NULL ORDER BY h.run_after, h.id) AS m
+      CROSS JOIN LATERAL (
+        SELECT 1 FROM {schema}.jobs j
+        WHERE j.id = m.id AND j.state = 'queued' FOR NO KEY UPDATE SKIP LOCKED) AS locked
+      UNION ALL
+      SELECT r.id
+      FROM (SELECT h.kind, h.share, coalesce(max(h.run_after), h.lo) AS lo,
+                   coalesce((array_agg(h.id ORDER BY h.rank DESC))[1], 0) AS last_id
+            FROM heads h GROUP BY h.kind, h.share, h.lo, h.take
+            HAVING count(h.id) = h.take
+            ORDER BY 3) AS full_pair
+      CROSS JOIN LATERAL (
+        SELECT j.id FROM {schema}.jobs j
+        WHERE j.state = 'queued' AND j.kind = full_pair.kind AND j.priority = level.priority AND j.share = full_pair.share
+          AND (j.run_after, j.id) > (full_pair.lo, full_pair.last_id) AND j.run_after <= now()
+        ORDER BY j.run_after, j.id
+        LIMIT l.free
+        FOR NO KEY UPDATE SKIP LOCKED) AS r) AS k
+    LIMIT l.free) AS t),
+taken AS ({take}),
+{admitted}
+
+-- name: claim_ids
+-- A job named by its id (run-job, a carrier's delivery): the same guard, the same effect. A paused lane is the caller's check.
+WITH pick AS MATERIALIZED (
+  SELECT j.id, :lane::text AS lane FROM {schema}.jobs j
+  WHERE j.id = ANY (:ids::bigint[]) AND j.state = 'queued' AND j.run_after <= now()
+  ORDER BY j.id FOR NO KEY UPDATE SKIP LOCKED),
+taken AS ({take}),
+{admitted}
+
+-- name: lock_lanes
+-- Strict lanes only, before their claim: without this row lock other workers' uncommitted claims hide heads, and the order
+-- over all workers is not exact. Taken before any job row; claims never wait for job rows, so no cycle.
+SELECT l.name FROM {schema}.lanes l WHERE l.name = ANY (:lanes::text[]) ORDER BY l.name FOR UPDATE
+
+-- name: cap_enter
+-- Capped lanes only (max_total), before their claim: locks the cap and answers how many may still start.
+WITH locked AS MATERIALIZED (
+  SELECT g.key, g.max_running - g.held AS room FROM {schema}.gates g
+  WHERE g.key IN (SELECT 'lane:' || l FROM unnest(:lanes::text[]) l) ORDER BY g.key FOR UPDATE)
+SELECT d.lane, greatest(0, least(d.free, coalesce(locked.room, d.free))) AS free
+FROM unnest(:lanes::text[], :free::integer[]) AS d(lane, free) LEFT JOIN locked ON locked.key = 'lane:' || d.lane
+
+-- name: cap_taken
+-- In the claim's transaction, while the cap is still locked.
+UPDATE {schema}.gates g SET held = g.held + d.n
+FROM (SELECT 'lane:' || l AS key, count(*)::integer AS n FROM unnest(:lanes::text[]) l GROUP BY l) AS d
+WHERE g.key = d.key
+
+-- name: register_pairs
+-- On the library's own connection: the upsert would make users' transactions wait for each other. At most one write an hour.
+INSERT INTO {schema}.pairs AS p (kind, priority, share)
+SELECT d.kind, d.priority, d.share FROM unnest(:kinds::text[], :priorities::smallint[], :shares::smallint[]) AS d(kind, priority, share)
+ORDER BY 1, 2, 3
+ON CONFLICT (kind, priority, share) DO UPDATE SET last_seen = clock_timestamp()
+WHERE p.last_seen < clock_timestamp() - interval '1 hour'
+
+-- name: pairs
+-- What there is to probe, and from where: read at start, after each sweep and after a LISTEN reconnect.
+SELECT p.kind, p.priority, p.share, p.low_water FROM {schema}.pairs p WHERE p.kind = ANY (:kinds::text[])

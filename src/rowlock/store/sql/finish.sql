@@ -1,0 +1,101 @@
+-- finish: running -> anything, under the claim (id, fence). Arrays arrive sorted by id: all writers wait for job rows in id order.
+
+-- fragment: left_places
+-- The places the leaving rows held: their gate, and their lane's cap (keys without a gate row are ignored).
+{schema}.gate_leave(array_remove(array_agg(m.gate_key) || array_agg('lane:' || m.lane), NULL))
+
+-- fragment: not_again
+-- Judged on the locked row (j): a cancel that commits while this statement waits for the row is still seen.
+(l.state = 'queued' AND (j.cancel_requested OR was.twin IS NOT NULL))
+
+-- fragment: requeue
+-- Needs a CTE `leaving (id, fence, state, delay, refund, loss, outcome, error, revoked)`; serves the owner's retry, snooze and
+-- interrupt, and the rescue and disowning of claims, so that every way back to the queue obeys the same rules:
+--   a cancel that was asked for wins over another attempt
+--   a job of scope 'waiting' whose trailing twin already waits is not needed any more: it ends as superseded (a twin that
+--   commits at this very moment raises a unique violation: the statement is run again, then it is visible)
+--   a revocation clears claimed_by, the owner's own write keeps it: `settled` tells them apart
+moved AS (
+  UPDATE {schema}.jobs j
+  SET state = CASE WHEN {not_again} THEN 'cancelled' ELSE l.state END,
+      finished_at = CASE WHEN {not_again} OR l.state = 'failed' THEN now() END,
+      errors = CASE WHEN was.twin IS NOT NULL AND {not_again} THEN jsonb_build_object('reason', 'superseded', 'by', was.twin)
+                    ELSE l.error END,
+      run_after = CASE WHEN l.state = 'queued' THEN clock_timestamp() + make_interval(secs => l.delay) ELSE j.run_after END,
+      approval = CASE WHEN l.state = 'pending' THEN 1 ELSE j.approval END,
+      attempt = j.attempt - l.refund, losses = j.losses + l.loss,
+      refunds = least(32000, j.refunds + l.refund * (1 - l.loss)),
+      fence = j.fence + 1, seq = j.seq + 1, gate_place = 0,
+      claimed_by = CASE WHEN l.revoked THEN NULL ELSE j.claimed_by END
+  FROM leaving l
+  CROSS JOIN LATERAL (
+    SELECT me.claimed_by, me.claimed_at, me.attempt, twin.id AS twin
+    FROM {schema}.jobs me
+    LEFT JOIN LATERAL (
+      SELECT t.id FROM {schema}.jobs t
+      WHERE me.unique_scope = 'waiting' AND t.unique_key = me.unique_key AND t.unique_scope = 'waiting'
+        AND t.state IN ('pending', 'blocked', 'queued') LIMIT 1) AS twin ON true
+    WHERE me.id = l.id) AS was
+  WHERE j.id = l.id AND j.fence = l.fence AND j.finished_at IS NULL
+  RETURNING j.id, l.fence, was.attempt, was.claimed_by, was.claimed_at, l.outcome, l.error, j.gate_key, j.lane, j.state,
+            j.kind, j.priority, j.share, j.run_after),
+logged AS (
+  INSERT INTO {schema}.job_attempts (job_id, fence, attempt, worker_id, worker_name, started_at, outcome, error)
+  SELECT m.id, m.fence, m.attempt, m.claimed_by, w.name, m.claimed_at, m.outcome, m.error
+  FROM moved m LEFT JOIN {schema}.workers w ON w.id = m.claimed_by
+  ON CONFLICT DO NOTHING)
+
+-- fragment: told
+-- Someone awaits one of these jobs: one message for all of them. Usually job_waiters is empty and this costs one page.
+(SELECT pg_notify(:channel::text, json_build_object('done', json_agg(DISTINCT w.job_id))::text)
+ FROM {schema}.job_waiters w WHERE w.job_id = ANY (array_agg(m.id)) HAVING count(*) > 0)
+
+-- name: complete
+-- The guard never names `state`: with it the planner may pick the small jobs_running index and read 60 times the buffers.
+WITH m AS (
+  UPDATE {schema}.jobs j
+  SET state = d.state, finished_at = now(), result = d.result, errors = d.error, fence = j.fence + 1, seq = j.seq + 1,
+      gate_place = 0
+  FROM unnest(:ids::bigint[], :fences::integer[], :states::text[], :results::jsonb[], :errors::jsonb[])
+       AS d(id, fence, state, result, error)
+  WHERE j.id = d.id AND j.fence = d.fence AND j.finished_at IS NULL
+  RETURNING j.id, j.gate_key, j.lane)
+SELECT coalesce(array_agg(m.id), '{}') AS ids, {left_places} AS promoted, {told} AS told FROM m
+
+-- name: give_back
+-- Retry, snooze, interrupt: the owner's own way back to the queue. `state` is 'queued'.
+WITH leaving AS (
+  SELECT d.id, d.fence, 'queued'::text AS state, d.delay, d.refund, 0 AS loss, d.outcome, d.error, false AS revoked
+  FROM unnest(:ids::bigint[], :fences::integer[], :delays::float8[], :refunds::integer[], :outcomes::text[], :errors::jsonb[])
+       AS d(id, fence, delay, refund, outcome, error)),
+{requeue}
+SELECT coalesce(array_agg(m.id), '{}') AS ids, {left_places} AS promoted, {told} AS told,
+       coalesce(min(m.run_after) FILTER (WHERE m.state = 'queued'), 'infinity') AS next_at FROM moved m
+
+-- name: settled
+-- What became of writes that hit no row. Every transition adds exactly one and every revocation clears claimed_by, so
+-- fence + 1 with my id on it is my own earlier write, whose acknowledgement was lost; an attempt row says the same after
+-- the job moved on. Anything else is a lost claim.
+SELECT d.id, (j.fence = d.fence + 1 AND j.claimed_by = :worker::bigint)
+          OR coalesce(a.worker_id = :worker::bigint AND a.outcome NOT IN ('lost', 'disowned', 'stopped'), false) AS applied
+FROM unnest(:ids::bigint[], :fences::integer[]) AS d(id, fence)
+LEFT JOIN {schema}.jobs j ON j.id = d.id
+LEFT JOIN {schema}.job_attempts a ON a.job_id = d.id AND a.fence = d.fence
+
+-- name: disown
+-- A claim that committed but whose answer was lost belongs to a worker that lives and does not know of it; no heartbeat finds
+-- that. Each worker names what it holds; the rest goes back. Two seconds of age spare a claim whose answer is on its way.
+WITH leaving AS (
+  SELECT j.id, j.fence, 'queued'::text AS state, 0::float8 AS delay, 1 AS refund, 0 AS loss, 'disowned'::text AS outcome,
+         NULL::jsonb AS error, true AS revoked
+  FROM {schema}.jobs j
+  WHERE j.state = 'running' AND j.claimed_by = :worker::bigint AND NOT (j.id = ANY (:held::bigint[]))
+    AND j.claimed_at < clock_timestamp() - interval '2 s'
+  ORDER BY j.id LIMIT 500 FOR NO KEY UPDATE),
+{requeue}
+SELECT coalesce(array_agg(m.id), '{}') AS ids, {left_places} AS promoted FROM moved m
+
+-- name: guard
+-- ctx.guarded(): inside the user's own transaction. FOR SHARE holds the claim until their commit: whoever revokes it waits,
+-- so their rows are committed only while the claim still stands.
+SELECT j.id FROM {schema}.jobs j WHERE j.id = :id::bigint AND j.fence = :fence::integer AND j.finished_at IS NULL FOR SHARE

@@ -1,0 +1,46 @@
+-- history: reading jobs. Keyset pages, no counts over the whole table.
+
+-- fragment: job_view
+j.id, j.kind, j.state, j.priority, j.attempt, j.max_attempts, j.losses, j.fence, j.seq, j.lane, j.tenant, j.submitted_by,
+j.created_at, j.run_after, j.claimed_at, j.finished_at, j.expires_at, j.too_old_at, j.claimed_by, j.cancel_requested,
+j.unique_key, j.gate_key, j.tags, j.refs, j.meta, j.args, j.result, j.errors, j.approval, j.refunds,
+w.name AS worker, p.phase, p.progress, p.reported_at
+
+-- fragment: job_sources
+{schema}.jobs j
+LEFT JOIN {schema}.workers w ON w.id = j.claimed_by
+LEFT JOIN {schema}.job_progress p ON p.job_id = j.id
+
+-- name: jobs_by_id
+SELECT {job_view} FROM {job_sources} WHERE j.id = ANY (:ids::bigint[]) ORDER BY j.id
+
+-- name: jobs_list
+-- Newest first by primary key; filters are applied on the way, and `scan` bounds how far back a rare match is looked for.
+SELECT {job_view} FROM {job_sources}
+WHERE j.id < :before::bigint AND j.id > :before::bigint - :scan::bigint
+  AND (:states::text[] IS NULL OR j.state = ANY (:states::text[]))
+  AND (:kind::text IS NULL OR j.kind = :kind::text)
+  AND (:lane::text IS NULL OR j.lane = :lane::text)
+ORDER BY j.id DESC LIMIT :n::integer
+
+-- name: attempts_of
+SELECT a.fence, a.attempt, a.worker_name, a.started_at, a.ended_at, a.outcome, a.error
+FROM {schema}.job_attempts a WHERE a.job_id = :id::bigint ORDER BY a.fence
+
+-- name: acts_of
+SELECT c.at, c.verb, c.by_whom, c.note FROM {schema}.job_acts c WHERE c.job_id = :id::bigint ORDER BY c.id
+
+-- name: last_id
+SELECT coalesce(max(j.id), 0) AS id FROM {schema}.jobs j
+
+-- name: outcome_of
+SELECT j.state, j.finished_at IS NOT NULL AS final, j.result, j.errors FROM {schema}.jobs j WHERE j.id = :id::bigint
+
+-- name: await_job
+-- Registered before the state is looked at: a finish that commits later sees the waiter and notifies.
+INSERT INTO {schema}.job_waiters AS w (job_id, waiter, until)
+VALUES (:id::bigint, :waiter::uuid, clock_timestamp() + :seconds::interval)
+ON CONFLICT (job_id, waiter) DO UPDATE SET until = excluded.until
+
+-- name: forget_waiter
+DELETE FROM {schema}.job_waiters w WHERE w.job_id = :id::bigint AND w.waiter = :waiter::uuid

@@ -1,0 +1,109 @@
+-- lanes and workers: who may run what, how much of it, and who is there.
+
+-- fragment: lane_columns
+l.name, l.kinds, l.slots, l.max_total, l.ordering, l.poll_every, l.stale_after, l.enabled, l.version, l.updated_at
+
+-- name: lanes
+SELECT {lane_columns} FROM {schema}.lanes l ORDER BY l.name
+
+-- name: lane_add
+-- Created if absent; afterwards the row decides. Answers nothing when the lane was already there.
+INSERT INTO {schema}.lanes AS l (name, kinds, slots, max_total, ordering, poll_every, stale_after)
+VALUES (:name::text, :kinds::text[], :slots::integer, :max_total::integer, :ordering::text, :poll_every::interval, :stale_after::interval)
+ON CONFLICT (name) DO NOTHING
+RETURNING {lane_columns}
+
+-- name: lane_hint
+-- The decorator's lane= fills the lane once: only a kind that no lane names yet is added, so an operator's move is never undone.
+UPDATE {schema}.lanes l SET kinds = l.kinds || :kind::text, version = l.version + 1, updated_at = now()
+WHERE l.name = :name::text AND NOT EXISTS (SELECT 1 FROM {schema}.lanes o WHERE :kind::text = ANY (o.kinds))
+RETURNING {lane_columns}
+
+-- name: lane_set
+-- NULL leaves a value as it is; max_total -1 removes the cap. version NULL: whatever it is; else compare-and-set.
+UPDATE {schema}.lanes l
+SET kinds = coalesce(:kinds::text[], l.kinds), slots = coalesce(:slots::integer, l.slots),
+    max_total = CASE WHEN :max_total::integer = -1 THEN NULL ELSE coalesce(:max_total::integer, l.max_total) END,
+    ordering = coalesce(:ordering::text, l.ordering), poll_every = coalesce(:poll_every::interval, l.poll_every),
+    stale_after = coalesce(:stale_after::interval, l.stale_after), enabled = coalesce(:enabled::boolean, l.enabled),
+    version = l.version + 1, updated_at = now()
+WHERE l.name = :name::text AND (:version::integer IS NULL OR l.version = :version::integer)
+RETURNING {lane_columns}
+
+-- name: lane_drop_kinds
+-- A kind is in at most one lane: naming it in one takes it out of the others.
+UPDATE {schema}.lanes l
+SET kinds = ARRAY(SELECT k FROM unnest(l.kinds) WITH ORDINALITY AS u(k, n) WHERE NOT (k = ANY (:kinds::text[])) ORDER BY n),
+    version = l.version + 1, updated_at = now()
+WHERE l.name <> :name::text AND l.kinds && :kinds::text[]
+
+-- name: lane_cap
+-- The cap is a gate row; its count starts from what runs now, and the gates duty corrects what was claimed meanwhile.
+WITH capped AS (SELECT 'lane:' || l.name AS key, l.name, l.max_total FROM {schema}.lanes l WHERE l.name = :name::text),
+gone AS (DELETE FROM {schema}.gates g USING capped c WHERE g.key = c.key AND c.max_total IS NULL)
+INSERT INTO {schema}.gates AS g (key, max_running, held)
+SELECT c.key, c.max_total, (SELECT count(*) FROM {schema}.jobs j WHERE j.state = 'running' AND j.lane = c.name)
+FROM capped c WHERE c.max_total IS NOT NULL
+ON CONFLICT (key) DO UPDATE SET max_running = excluded.max_running
+
+-- name: lane_running
+-- How many of each lane run now; through jobs_running, which holds running jobs only.
+SELECT j.lane, count(*) AS running FROM {schema}.jobs j WHERE j.state = 'running' GROUP BY j.lane
+
+-- name: notify
+SELECT pg_notify(:channel::text, :payload::text)
+
+-- name: register_kinds
+-- What upkeep must know of a kind; written only when it changed or was not seen for an hour.
+INSERT INTO {schema}.kinds AS k (name, on_worker_lost)
+SELECT d.name, d.on_worker_lost FROM unnest(:names::text[], :on_worker_lost::text[]) AS d(name, on_worker_lost) ORDER BY 1
+ON CONFLICT (name) DO UPDATE SET on_worker_lost = excluded.on_worker_lost, seen_at = now()
+WHERE k.on_worker_lost <> excluded.on_worker_lost OR k.seen_at < now() - interval '1 hour'
+
+-- name: set_retention
+-- A changed rule judges everything again from the beginning.
+INSERT INTO {schema}.retention AS r (kind, state, keep)
+SELECT d.kind, d.state, d.keep FROM unnest(:kinds::text[], :states::text[], :keeps::interval[]) AS d(kind, state, keep) ORDER BY 1, 2
+ON CONFLICT (kind, state) DO UPDATE SET keep = excluded.keep, pruned_to = '-infinity' WHERE r.keep <> excluded.keep
+
+-- name: register_worker
+-- A new id at every start: host and name are labels, never an identity.
+INSERT INTO {schema}.workers (name, host, pid, version, lanes, kinds)
+VALUES (:name::text, :host::text, :pid::integer, :version::text, :lanes::text[], :kinds::text[])
+RETURNING id, clock_timestamp() AS now,
+  (SELECT json_build_object('host', w.host, 'pid', w.pid, 'since', w.started_at)::text FROM {schema}.workers w
+    WHERE w.name = :name::text AND w.state <> 'gone' AND w.seen_at > clock_timestamp() - interval '15 s' LIMIT 1) AS namesake
+
+-- name: beat
+-- One statement for everything a worker must hear: that it is alive, whether lanes or pairs changed, whose cancel was asked,
+-- which claims it lost, which duties are due. Cheap preconditions keep duties with nothing to do from being run at all.
+WITH me AS (
+  UPDATE {schema}.workers w SET seen_at = clock_timestamp(), hungry = :hungry::boolean, state = :state::text
+  WHERE w.id = :worker::bigint RETURNING w.id)
+SELECT EXISTS (SELECT 1 FROM me) AS known, clock_timestamp() AS now,
+  (SELECT count(*) * 1000000 + coalesce(sum(l.version), 0) FROM {schema}.lanes l)::bigint AS lanes_version,
+  (SELECT d.epoch FROM {schema}.duties d WHERE d.name = 'sweep') AS sweep_epoch,
+  ARRAY(SELECT j.id FROM {schema}.jobs j
+         WHERE j.claimed_by = :worker::bigint AND j.state = 'running' AND j.cancel_requested) AS cancelled,
+  ARRAY(SELECT h.id FROM unnest(:ids::bigint[], :fences::integer[]) AS h(id, fence)
+         WHERE NOT EXISTS (SELECT 1 FROM {schema}.jobs j WHERE j.id = h.id AND j.fence = h.fence)) AS lost,
+  ARRAY(SELECT d.name FROM {schema}.duties d
+         WHERE d.last_run_at < clock_timestamp() - greatest(d.every, make_interval(secs => 20 * d.last_ms / 1000.0))
+           AND CASE d.name
+             WHEN 'rescue' THEN EXISTS (SELECT 1 FROM {schema}.workers w
+                                         WHERE w.seen_at < clock_timestamp() - interval '1 s' AND w.id <> :worker::bigint
+                                           AND EXISTS (SELECT 1 FROM {schema}.jobs j WHERE j.claimed_by = w.id AND j.state = 'running'))
+             WHEN 'expire' THEN EXISTS (SELECT 1 FROM {schema}.jobs j WHERE j.expires_at IS NOT NULL AND j.expires_at < now()
+                                           AND j.state IN ('pending', 'blocked', 'queued'))
+                             OR EXISTS (SELECT 1 FROM {schema}.jobs j WHERE j.too_old_at IS NOT NULL AND j.too_old_at < now()
+                                           AND j.finished_at IS NULL)
+             ELSE true END) AS due
+
+-- name: worker_gone
+UPDATE {schema}.workers w SET state = 'gone', hungry = false, seen_at = clock_timestamp() WHERE w.id = :worker::bigint
+
+-- name: workers
+SELECT w.id, w.name, w.host, w.pid, w.version, w.lanes, w.kinds, w.started_at, w.seen_at, w.hungry,
+       w.state, w.seen_at < clock_timestamp() - interval '15 s' AS silent,
+       (SELECT count(*) FROM {schema}.jobs j WHERE j.claimed_by = w.id AND j.state = 'running') AS running
+FROM {schema}.workers w WHERE w.state <> 'gone' ORDER BY w.id

@@ -1,0 +1,173 @@
+-- upkeep: each statement is one bounded, idempotent round; two winners at once are harmless.
+
+-- name: elect
+-- Compare-and-set: no connection state, safe behind a transaction pooler, no leader to lose.
+UPDATE {schema}.duties d SET last_run_at = clock_timestamp(), epoch = d.epoch + 1
+WHERE d.name = :name::text
+  AND d.last_run_at < clock_timestamp() - greatest(d.every, make_interval(secs => 20 * d.last_ms / 1000.0))
+RETURNING d.epoch
+
+-- name: duty_took
+-- A slow duty is run more rarely: at most 5 % of one backend.
+UPDATE {schema}.duties d SET last_ms = :ms::integer WHERE d.name = :name::text AND d.last_ms <> :ms::integer
+
+-- name: sweep
+-- The head of every live pair by a loose scan of the claim index, published as low_water; also finds pairs nobody registered.
+-- The only unbounded read there is, once per cluster and round. A pair without queued jobs is cleared, and forgotten after a day.
+WITH RECURSIVE h AS (
+  (SELECT j.kind, j.priority, j.share, j.run_after FROM {schema}.jobs j WHERE j.state = 'queued'
+    ORDER BY j.kind, j.priority DESC, j.share, j.run_after, j.id LIMIT 1)
+  UNION ALL
+  SELECT n.kind, n.priority, n.share, n.run_after FROM h CROSS JOIN LATERAL (   -- next share, else priority, else kind
+    (SELECT j.kind, j.priority, j.share, j.run_after FROM {schema}.jobs j
+      WHERE j.state = 'queued' AND j.kind = h.kind AND j.priority = h.priority AND j.share > h.share
+      ORDER BY j.share, j.run_after, j.id LIMIT 1)
+    UNION ALL
+    (SELECT j.kind, j.priority, j.share, j.run_after FROM {schema}.jobs j
+      WHERE j.state = 'queued' AND j.kind = h.kind AND j.priority < h.priority
+      ORDER BY j.priority DESC, j.share, j.run_after, j.id LIMIT 1)
+    UNION ALL
+    (SELECT j.kind, j.priority, j.share, j.run_after FROM {schema}.jobs j
+      WHERE j.state = 'queued' AND j.kind > h.kind
+      ORDER BY j.kind, j.priority DESC, j.share, j.run_after, j.id LIMIT 1)
+    LIMIT 1) AS n),
+published AS (
+  INSERT INTO {schema}.pairs AS p (kind, priority, share, low_water)
+  SELECT h.kind, h.priority, h.share, h.run_after FROM h ORDER BY 1, 2, 3
+  ON CONFLICT (kind, priority, share) DO UPDATE SET low_water = excluded.low_water, last_seen = clock_timestamp()
+  WHERE p.low_water IS DISTINCT FROM excluded.low_water OR p.last_seen < clock_timestamp() - interval '1 hour'
+  RETURNING 1),
+cleared AS (
+  UPDATE {schema}.pairs p SET low_water = NULL
+  WHERE p.low_water IS NOT NULL
+    AND NOT EXISTS (SELECT 1 FROM h WHERE (h.kind, h.priority, h.share) = (p.kind, p.priority, p.share)) RETURNING 1),
+forgotten AS (
+  DELETE FROM {schema}.pairs p
+  WHERE p.low_water IS NULL AND p.last_seen < clock_timestamp() - interval '1 day'
+    AND NOT EXISTS (SELECT 1 FROM h WHERE (h.kind, h.priority, h.share) = (p.kind, p.priority, p.share)) RETURNING 1)
+SELECT (SELECT count(*) FROM published) + (SELECT count(*) FROM cleared) + (SELECT count(*) FROM forgotten) AS changed
+
+-- fragment: lost_claims
+-- The policy of the kind decides: retry (a loss budget of its own, with back-off), fail, or hold for a person. The attempt
+-- is refunded: a dead worker is not the handler's failure.
+SELECT j.id, j.fence,
+       CASE WHEN p.policy = 'fail' OR (p.policy = 'retry' AND j.losses + 1 >= :max_losses::integer) THEN 'failed'
+            WHEN p.policy = 'hold' THEN 'pending' ELSE 'queued' END AS state,
+       least(300, 2 ^ j.losses) * random() AS delay, 1 AS refund, 1 AS loss, 'lost'::text AS outcome,
+       jsonb_build_object('reason', CASE WHEN p.policy = 'retry' AND j.losses + 1 >= :max_losses::integer THEN 'quarantined'
+                                         ELSE 'worker lost' END,
+                          'worker', w.name, 'losses', j.losses + 1) AS error,
+       true AS revoked
+FROM {schema}.jobs j
+LEFT JOIN {schema}.workers w ON w.id = j.claimed_by
+LEFT JOIN {schema}.lanes l ON l.name = j.lane
+LEFT JOIN {schema}.kinds k ON k.name = j.kind
+CROSS JOIN LATERAL (SELECT coalesce(k.on_worker_lost, 'retry') AS policy) AS p
+
+-- name: rescue
+-- Silence of the worker, not age since the claim, makes a job lost. `watched` is how long this process has seen the database
+-- without a break: after an outage nobody is judged before a full stale timeout has passed, nor after a server restart.
+WITH leaving AS (
+  {lost_claims}
+  WHERE j.state = 'running'
+    AND j.claimed_by IN (SELECT s.id FROM {schema}.workers s WHERE s.seen_at < clock_timestamp() - interval '1 s')
+    AND w.seen_at < clock_timestamp() - coalesce(l.stale_after, interval '60 s')
+    AND coalesce(l.stale_after, interval '60 s') <= :watched::interval
+    AND pg_postmaster_start_time() < clock_timestamp() - coalesce(l.stale_after, interval '60 s')
+  ORDER BY j.id LIMIT 500 FOR NO KEY UPDATE OF j SKIP LOCKED),
+{requeue}
+SELECT m.id, m.fence, m.state, m.kind, m.priority, m.share, m.run_after, places.promoted
+FROM moved m CROSS JOIN (SELECT {left_places} AS promoted FROM moved m) AS places
+
+-- name: orphans
+-- Running jobs whose worker row is gone altogether: somebody deleted it by hand. Rare, so looked for rarely.
+WITH leaving AS (
+  {lost_claims}
+  WHERE j.state = 'running' AND w.id IS NULL
+  ORDER BY j.id LIMIT 500 FOR NO KEY UPDATE OF j SKIP LOCKED),
+{requeue}
+SELECT m.id, m.fence, m.state, m.kind, m.priority, m.share, m.run_after, places.promoted
+FROM moved m CROSS JOIN (SELECT {left_places} AS promoted FROM moved m) AS places
+
+-- name: expire
+-- Waiting jobs past expires_at. The ids come from the partial index; the lock order is by id like everywhere.
+WITH due AS (
+  SELECT x.id FROM {schema}.jobs x
+  WHERE x.expires_at IS NOT NULL AND x.expires_at < now() AND x.state IN ('pending', 'blocked', 'queued')
+  ORDER BY x.expires_at LIMIT 500),
+ending AS (
+  SELECT {ending_columns} FROM {schema}.jobs j
+  WHERE j.id IN (SELECT due.id FROM due) AND j.state IN ('pending', 'blocked', 'queued') AND j.expires_at < now()
+  ORDER BY j.id FOR UPDATE SKIP LOCKED),
+{end_jobs}
+SELECT coalesce(array_agg(m.id), '{}') AS ids, {left_places} AS promoted, {told} AS told FROM ended m
+
+-- name: too_old
+-- max_age ends a job in any live state, a running one included; its worker hears that the claim is lost.
+WITH due AS (
+  SELECT x.id FROM {schema}.jobs x
+  WHERE x.too_old_at IS NOT NULL AND x.too_old_at < now() AND x.finished_at IS NULL
+  ORDER BY x.too_old_at LIMIT 500),
+ending AS (
+  SELECT {ending_columns} FROM {schema}.jobs j
+  WHERE j.id IN (SELECT due.id FROM due) AND j.finished_at IS NULL AND j.too_old_at < now()
+  ORDER BY j.id FOR UPDATE SKIP LOCKED),
+{end_jobs}
+SELECT coalesce(array_agg(m.id), '{}') AS ids, {left_places} AS promoted, {told} AS told,
+       (SELECT pg_notify(:channel::text, json_build_object('lost', json_agg(x.id))::text)
+        FROM ended x WHERE x.state = 'running' HAVING count(*) > 0) AS stopped
+FROM ended m
+
+-- name: repair_gates
+SELECT {schema}.gates_repair() AS changed
+
+-- name: retention_rules
+SELECT r.kind, r.state FROM {schema}.retention r ORDER BY r.kind, r.state
+
+-- name: prune
+-- One rule, one bounded batch, from where the last round stopped. A more specific rule keeps its rows out of a wider one.
+-- FOR UPDATE SKIP LOCKED: a row someone is retrying at this moment is passed over, and it will not be final any more.
+WITH rule AS (
+  SELECT r.kind, r.state, r.pruned_to, now() - r.keep AS until FROM {schema}.retention r
+  WHERE r.kind = :kind::text AND r.state = :state::text FOR UPDATE SKIP LOCKED),
+old AS (
+  SELECT j.id, j.finished_at FROM rule r CROSS JOIN LATERAL (
+    SELECT x.id, x.finished_at FROM {schema}.jobs x
+    WHERE x.finished_at >= r.pruned_to AND x.finished_at < r.until AND x.finished_at IS NOT NULL
+      AND (r.kind = '*' OR x.kind = r.kind) AND (r.state = '*' OR x.state = r.state)
+      AND NOT EXISTS (SELECT 1 FROM {schema}.retention s
+                       WHERE (s.kind, s.state) <> (r.kind, r.state) AND s.kind IN ('*', x.kind) AND s.state IN ('*', x.state)
+                         AND ((s.kind <> '*')::integer * 2 + (s.state <> '*')::integer)
+                           > ((r.kind <> '*')::integer * 2 + (r.state <> '*')::integer))
+    ORDER BY x.finished_at LIMIT :batch::integer FOR UPDATE OF x SKIP LOCKED) AS j),
+gone AS (DELETE FROM {schema}.jobs j USING old WHERE j.id = old.id RETURNING j.id, j.refs, j.tags),
+r AS (DELETE FROM {schema}.job_refs r USING gone g CROSS JOIN LATERAL (
+        SELECT e.key AS name, e.value FROM jsonb_each_text(g.refs) AS e UNION ALL SELECT 'tag', t FROM unnest(g.tags) AS t) AS e
+       WHERE r.name = e.name AND r.value = e.value AND r.job_id = g.id),
+a AS (DELETE FROM {schema}.job_attempts a USING gone g WHERE a.job_id = g.id),
+p AS (DELETE FROM {schema}.job_progress p USING gone g WHERE p.job_id = g.id),
+c AS (DELETE FROM {schema}.job_acts c USING gone g WHERE c.job_id = g.id),
+marked AS (
+  UPDATE {schema}.retention t
+  SET pruned_to = CASE WHEN (SELECT count(*) FROM old) < :batch::integer THEN rule.until - interval '10 minutes' ELSE (SELECT max(finished_at) FROM old) END
+  FROM rule WHERE t.kind = rule.kind AND t.state = rule.state AND rule.until - interval '10 minutes' > t.pruned_to)
+SELECT count(*) AS pruned FROM gone
+
+-- name: prune_keys
+DELETE FROM {schema}.job_keys k
+WHERE (k.kind, k.key) IN (SELECT o.kind, o.key FROM {schema}.job_keys o WHERE o.expires_at < now() LIMIT :batch::integer)
+
+-- name: prune_waiters
+DELETE FROM {schema}.job_waiters w WHERE w.until < now()
+
+-- name: prune_workers
+-- A worker row outlives the jobs it ran by a day, so that attempts can still name it; a silent one with running jobs is rescue's.
+DELETE FROM {schema}.workers w
+WHERE w.seen_at < now() - interval '1 day'
+  AND NOT EXISTS (SELECT 1 FROM {schema}.jobs j WHERE j.claimed_by = w.id AND j.state = 'running')
+
+-- name: workers_silent
+-- A worker nobody has heard of for a minute and that holds nothing is shown as gone.
+UPDATE {schema}.workers w SET state = 'gone', hungry = false
+WHERE w.state <> 'gone' AND w.seen_at < now() - interval '60 s'
+  AND NOT EXISTS (SELECT 1 FROM {schema}.jobs j WHERE j.claimed_by = w.id AND j.state = 'running')

@@ -19,7 +19,9 @@ LARGEST: Final = 2**63 - 1  # PostgreSQL's bigint
 _BITS: Final = 63
 _MODULUS: Final = 2**_BITS
 _ALPHABET: Final = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
-_VALUE: Final = {symbol: value for value, symbol in enumerate(_ALPHABET)} | {"O": 0, "I": 1, "L": 1}
+_UPPER: Final = {symbol: value for value, symbol in enumerate(_ALPHABET)} | {"O": 0, "I": 1, "L": 1}
+# Both cases are listed: upper() would let foreign letters in (the German sharp s becomes SS, a dotless i becomes I).
+_VALUE: Final = _UPPER | {symbol.lower(): value for symbol, value in _UPPER.items()}
 _SYMBOLS: Final = 13
 _SEPARATORS: Final = re.compile(r"[\s-]+")
 _LONGEST_NUMBER: Final = 12  # digits; a public id has 14 symbols, so the two never meet
@@ -44,19 +46,18 @@ def encode(job_id: int) -> str:
 
 def decode(text: str) -> int:
     """Read a public id; case, hyphens and spaces do not matter, O reads as 0, I and L as 1."""
-    compact = _SEPARATORS.sub("", text).upper()
+    compact = _SEPARATORS.sub("", text)
     if len(compact) != _SYMBOLS + 1:
         raise _invalid(text, f"it has {len(compact)} symbols instead of {_SYMBOLS + 1}")
-    symbols = []
-    for symbol in compact:
-        if symbol not in _VALUE:
-            raise _invalid(text, f"{symbol!r} is not one of the symbols {_ALPHABET}")
-        symbols.append(_VALUE[symbol])
+    strange = next((symbol for symbol in compact if symbol not in _VALUE), None)
+    if strange is not None:
+        raise _invalid(text, f"{strange!r} is not one of the symbols {_ALPHABET}")
+    symbols = [_VALUE[symbol] for symbol in compact]
     if _check(symbols[:_SYMBOLS]) != symbols[_SYMBOLS]:
         raise _invalid(text, "its check symbol does not fit, so at least one symbol is mistyped")
     number = 0
-    for symbol in symbols[:_SYMBOLS]:
-        number = number << 5 | symbol
+    for value in symbols[:_SYMBOLS]:
+        number = number << 5 | value
     job_id = _unscramble(number) if number < _MODULUS else 0
     if not job_id:
         raise _invalid(text, "no job can have that id")

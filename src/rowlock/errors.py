@@ -16,6 +16,8 @@ RowlockError
 │   ├── InvalidOption         an option such as priority or run_at has an impossible value
 │   ├── ArgumentsTooLarge     the encoded arguments exceed the limit
 │   └── UniqueConflict        unique_key is taken and the policy is "reject"
+├── InvalidId                 a text that is no job id (also a ValueError)
+├── InvalidResult             a handler's return value cannot be stored, or a stored one cannot be read
 ├── JobNotFound               no such job (or retention removed it)
 ├── WrongState                the verb does not apply in the job's state
 ├── WaitTimeout               job.wait() gave up; the job goes on
@@ -98,6 +100,14 @@ class UniqueConflict(EnqueueError):
     def __init__(self, message: str, job_id: int) -> None:
         self.job_id = job_id
         super().__init__(message)
+
+
+class InvalidId(RowlockError, ValueError):
+    """A text that is no job id."""
+
+
+class InvalidResult(RowlockError):
+    """A handler's return value cannot be stored, or a stored one does not fit the return annotation."""
 
 
 class JobNotFound(RowlockError):

@@ -1,0 +1,287 @@
+"""Arguments and results: from a handler's signature to JSON text and back.
+
+One Codec is made per kind, at definition time; all that can be known then is worked out then. Arguments the caller does
+not pass are not stored, so that the default of the code that runs the job applies.
+"""
+
+from __future__ import annotations
+
+import difflib
+import inspect
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final, cast
+
+import typing_extensions
+from pydantic import ConfigDict, TypeAdapter, ValidationError
+from pydantic.errors import PydanticSchemaGenerationError, PydanticUndefinedAnnotation, PydanticUserError
+from pydantic_core import ErrorDetails, to_json
+
+from rowlock.errors import ArgumentsTooLarge, ConfigurationError, InvalidArguments, InvalidResult
+from rowlock.flow import signature, wire
+from rowlock.flow.signature import EMPTY, Signature
+
+_UNUSABLE: Final = (PydanticSchemaGenerationError, PydanticUndefinedAnnotation, PydanticUserError)
+_SHOWN_ERRORS: Final = 3
+_OPAQUE: Final = frozenset({"value_error", "assertion_error"})  # texts of the user's validators may quote the value
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Codec:
+    """Encodes and decodes the arguments and results of one kind."""
+
+    kind: str
+    limit: int  # bytes of encoded JSON
+    signature: Signature
+    _arguments: _Shape
+    _result: _Shape
+
+    @classmethod
+    def of(cls, function: Callable[..., object], *, context_types: tuple[type, ...], kind: str, limit: int) -> Codec:
+        """Build the codec of a handler; ConfigurationError when its signature cannot be stored."""
+        shape = signature.read(function, context_types, kind)
+        return cls(kind, limit, shape, _arguments_shape(shape, kind), _result_shape(shape.returns))
+
+    def encode(self, args: tuple[object, ...] = (), kwargs: Mapping[str, object] | None = None) -> str:
+        """Bind like a call (without the context), validate, and write JSON keyed by parameter name."""
+        named = dict(kwargs) if kwargs else {}
+        if args or self.signature.positional_only:
+            self._bind_positional(args, named)
+        return self._encode(named)
+
+    def encode_many(self, items: Iterable[Mapping[str, object]]) -> list[str]:
+        """Encode one mapping of arguments per job; an error names the index of its item."""
+        texts = []
+        for index, item in enumerate(items):
+            try:
+                if not isinstance(item, Mapping):
+                    message = f"{self.kind}: expected a mapping of arguments, got {_shown(item)}."
+                    raise InvalidArguments(message)  # noqa: TRY301 - one place adds the index
+                texts.append(self._encode(dict(item)))
+            except (InvalidArguments, ArgumentsTooLarge) as error:
+                message = f"Item {index}: {error}"
+                raise type(error)(message) from None
+        return texts
+
+    def decode(self, text: str) -> dict[str, object]:
+        """Read stored arguments; InvalidArguments when they do not fit the handler of today."""
+        try:
+            return cast("dict[str, object]", self._arguments.load(text))
+        except ValidationError as error:
+            why = self._explained(error)
+        except ValueError as error:
+            why = str(error)
+        message = (
+            f"{self.kind}: the stored arguments do not fit {self.kind}{self.signature.text}: {why} "
+            "When a signature changes, give new parameters a default and keep the old ones until their jobs are done."
+        )
+        raise InvalidArguments(message)
+
+    def bind(self, decoded: dict[str, object], context: object) -> tuple[tuple[object, ...], dict[str, object]]:
+        """Turn decoded arguments into those of the call, context included; `decoded` is used up."""
+        if self.signature.context is not None:
+            decoded[self.signature.context] = context
+        if not self.signature.positional_only:
+            return (), decoded
+        positional = tuple(decoded.pop(item.name, item.default) for item in self.signature.positional_only)
+        return positional, decoded
+
+    def encode_result(self, value: object) -> str | None:
+        """Write a handler's return value as JSON; None stays None."""
+        if value is None:
+            return None
+        try:
+            data = self._result.dump(value, wire.Tagger(naive_allowed=True))
+        except (ValueError, TypeError, RecursionError) as error:
+            message = (
+                f"{self.kind}: the result, a {type(value).__qualname__}, cannot be stored as JSON: {error} "
+                "Return a pydantic model, a dataclass or plain values."
+            )
+            raise InvalidResult(message) from None
+        if len(data) > self.limit:
+            message = f"{self.kind}: the result takes {len(data):,} bytes, the limit is {self.limit:,}. {_ADVICE}"
+            raise InvalidResult(message)
+        return data.decode()
+
+    def decode_result(self, text: str | None) -> object:
+        """Read a stored result as the return annotation says; InvalidResult when it does not fit."""
+        if text is None:
+            return None
+        try:
+            return self._result.load(text)
+        except ValidationError as error:
+            why = "; ".join(f"{_path(item['loc']) or 'the value'}: {item['msg']}" for item in error.errors()[:3])
+        except ValueError as error:
+            why = str(error)
+        expected = inspect.formatannotation(self.signature.returns)
+        message = f"{self.kind}: the stored result does not fit the return annotation {expected}: {why}."
+        raise InvalidResult(message)
+
+    def _bind_positional(self, args: tuple[object, ...], named: dict[str, object]) -> None:
+        order = self.signature.positional
+        if len(args) > len(order):
+            message = f"{self._call} takes at most {len(order)} positional arguments, got {len(args)}."
+            raise InvalidArguments(message)
+        for parameter in self.signature.positional_only:
+            if parameter.name in named:
+                message = f"{self._call} takes {parameter.name!r} by position only; pass it without its name."
+                raise InvalidArguments(message)
+        for name, value in zip(order, args, strict=False):
+            if name in named:
+                message = f"{self._call} got argument {name!r} twice, by position and by name. Pass it once."
+                raise InvalidArguments(message)
+            named[name] = value
+
+    def _encode(self, named: dict[str, object]) -> str:
+        try:
+            validated = self._arguments.adapter.validator.validate_python(named)
+        except ValidationError as error:
+            message = f"{self.kind}: {self._explained(error)}"
+            raise InvalidArguments(message) from None
+        tagger = wire.Tagger()
+        try:
+            data = self._arguments.dump(validated, tagger)
+        except (ValueError, TypeError, RecursionError) as error:
+            message = f"{self.kind}: {self._blamed(validated, error)}"
+            raise InvalidArguments(message) from None
+        if len(data) > self.limit:
+            message = f"{self.kind}: the arguments take {len(data):,} bytes, the limit is {self.limit:,}. {_ADVICE}"
+            raise ArgumentsTooLarge(message)
+        text = data.decode()
+        if tagger.secrets or tagger.others:
+            self._prove(text, tagger)
+        return text
+
+    def _prove(self, text: str, tagger: wire.Tagger) -> None:
+        """Read tagged arguments back at once: better refused at enqueue than undecodable in the worker."""
+        again = wire.Tagger()
+        self._arguments.dump(self.decode(text), again)
+        if again.secrets != tagger.secrets:
+            message = (
+                f"{self.kind}: a secret would reach the handler as plain text. Annotate the parameter or field that "
+                "carries it with SecretStr, SecretBytes or Secret[...]."
+            )
+            raise InvalidArguments(message)
+
+    def _blamed(self, validated: Mapping[str, object], error: Exception) -> str:
+        """Name the argument that cannot be written; errors of the walk name it themselves."""
+        reason = type(error).__name__ if self._arguments.traits.secret else str(error)  # pydantic quotes the value
+        if str(error).startswith("argument "):
+            return str(error)
+        for name, value in validated.items():
+            try:
+                to_json(wire.Tagger().tag(value))
+            except (ValueError, TypeError, RecursionError):
+                return f"argument {name!r}, a {type(value).__qualname__}, cannot be stored as JSON: {reason}"
+        return f"the arguments cannot be stored as JSON: {reason}"
+
+    @property
+    def _call(self) -> str:
+        return f"{self.kind}{self.signature.text}"
+
+    def _explained(self, error: ValidationError) -> str:
+        errors = error.errors(include_url=False)
+        lines = [self._line(item) for item in errors[:_SHOWN_ERRORS]]
+        if len(errors) > _SHOWN_ERRORS:
+            lines.append(f"And {len(errors) - _SHOWN_ERRORS} more.")
+        return " ".join(lines)
+
+    def _line(self, item: ErrorDetails) -> str:
+        if not item["loc"]:
+            return f"{item['msg']}."
+        name, path = str(item["loc"][0]), _path(item["loc"])
+        if name == self.signature.context:
+            return f"argument {name!r} is the context, which the worker passes. Leave it out."
+        if name not in self.signature.arguments:
+            near = difflib.get_close_matches(name, self.signature.arguments, n=1)
+            return f"there is no argument {name!r} in {self._call}." + (f" Did you mean {near[0]!r}?" if near else "")
+        expected = inspect.formatannotation(self.signature.arguments[name].annotation)
+        if item["type"] == "missing":
+            whole = "" if path == name else f" of {name!r}"
+            return f"argument {path!r} is missing; {name if whole else 'it'} should be {expected} in {self._call}."
+        secret = self._arguments.traits.secret
+        came = f"a {type(item['input']).__name__}" if secret else _shown(item["input"])
+        reason = "" if secret and item["type"] in _OPAQUE else f" ({item['msg']})"
+        return f"argument {path!r} should fit {name}: {expected}, got {came}{reason}."
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Shape:
+    """A pydantic adapter with the traits of its schema, and the shortest way to read its JSON."""
+
+    adapter: TypeAdapter[Any]
+    traits: wire.Traits
+    strict_fields: bool  # python-mode dump refuses values that left their type since they were validated
+    read: Callable[[str], object]
+
+    def dump(self, value: object, tagger: wire.Tagger) -> bytes:
+        plain = self.adapter.serializer.to_python(
+            value, by_alias=False, round_trip=True, warnings="error" if self.strict_fields else False
+        )
+        return wire.dump(plain, tagger, simple=self.traits.simple)
+
+    def load(self, text: str) -> object:
+        if wire.TAG not in text:
+            return self.read(text)
+        value, python_only = wire.untag(text)
+        if not python_only:
+            return self.read(to_json(value).decode())
+        if self.traits.aliased:
+            return self.adapter.validator.validate_python(value, by_alias=False, by_name=True)
+        return self.adapter.validator.validate_python(value)
+
+
+_ADVICE: Final = "Store the payload elsewhere (a table, a bucket, a file) and pass a reference to it."
+
+
+def _shape(adapter: TypeAdapter[Any], *, strict_fields: bool) -> _Shape:
+    found = wire.traits(adapter.core_schema)
+    validate_json = adapter.validator.validate_json
+
+    def read_by_name(text: str) -> object:
+        return validate_json(text, by_alias=False, by_name=True)
+
+    # Stored under field names, whatever the aliases: validation and serialisation aliases need not agree.
+    return _Shape(adapter, found, strict_fields, read_by_name if found.aliased else validate_json)
+
+
+def _arguments_shape(shape: Signature, kind: str) -> _Shape:
+    fields: dict[str, object] = {}
+    for name, parameter in shape.arguments.items():
+        try:
+            TypeAdapter(parameter.annotation)
+        except _UNUSABLE as error:
+            expected = inspect.formatannotation(parameter.annotation)
+            message = (
+                f"{kind}: argument {name!r} is annotated with {expected}, which pydantic cannot turn into JSON: "
+                f"{str(error).splitlines()[0]} Use plain types, dataclasses or pydantic models."
+            )
+            raise ConfigurationError(message) from None
+        required = parameter.default is EMPTY
+        wrapper: Any = typing_extensions.Required if required else typing_extensions.NotRequired
+        fields[name] = wrapper[parameter.annotation]
+    make = cast("Callable[[str, dict[str, object]], Any]", typing_extensions.TypedDict)
+    arguments = make("Arguments", fields)
+    arguments.__pydantic_config__ = ConfigDict(extra="forbid")
+    return _shape(TypeAdapter(arguments), strict_fields=True)
+
+
+def _result_shape(annotation: object) -> _Shape:
+    # An annotation that pydantic cannot use is no reason to refuse the handler: most results are plain values.
+    try:
+        adapter = TypeAdapter(Any if annotation in (EMPTY, None, type(None)) else cast("Any", annotation))
+    except _UNUSABLE:
+        adapter = TypeAdapter(Any)
+    return _shape(adapter, strict_fields=False)
+
+
+def _path(location: tuple[int | str, ...]) -> str:
+    text = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in location)
+    return re.sub(r"^\.", "", text)
+
+
+def _shown(value: object) -> str:
+    text = repr(value)
+    shortened = text if len(text) <= 60 else text[:60] + "…"  # noqa: PLR2004 - a line of a terminal
+    return f"{shortened} ({type(value).__name__})"

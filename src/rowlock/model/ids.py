@@ -1,0 +1,114 @@
+"""Public job ids: the table's bigint in Crockford Base32, scrambled so that it tells nothing about the others.
+
+A public id such as ``4XJ2-9GMB-0T7Q-KD`` is 13 symbols (65 bits, the top two always 0) and one check symbol. The number
+goes through a fixed bijection first, so that neighbours look unrelated and nobody reads the count of jobs off an id.
+The constants are public and can never change: an id in a log or a bookmark has to keep its meaning.
+
+An id is a name, **never an authorisation**: whoever holds the source can compute them all. Check permissions.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from rowlock.errors import InvalidId
+
+LARGEST: Final = 2**63 - 1  # PostgreSQL's bigint
+
+_BITS: Final = 63
+_MODULUS: Final = 2**_BITS
+_ALPHABET: Final = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
+_UPPER: Final = {symbol: value for value, symbol in enumerate(_ALPHABET)} | {"O": 0, "I": 1, "L": 1}
+# Both cases are listed: upper() would let foreign letters in (the German sharp s becomes SS, a dotless i becomes I).
+_VALUE: Final = _UPPER | {symbol.lower(): value for symbol, value in _UPPER.items()}
+_SYMBOLS: Final = 13
+_SEPARATORS: Final = re.compile(r"[\s-]+")
+_LONGEST_NUMBER: Final = 12  # digits; a public id has 14 symbols, so the two never meet
+
+# Odd factors are invertible modulo 2**63; a shift of 32 > 63 / 2 makes each xor step its own inverse.
+_SHIFT: Final = 32
+_FACTORS: Final = (0x1F3B_9D4A_C86E_5277, 0x6A09_E667_F3BC_C909, 0x3C6E_F372_FE94_F82B)
+_INVERSES: Final = tuple(pow(factor, -1, _MODULUS) for factor in reversed(_FACTORS))
+
+
+def encode(job_id: int) -> str:
+    """Give the public id of a job, grouped by 4."""
+    if not 1 <= job_id <= LARGEST:
+        message = f"A job id is a whole number from 1 to {LARGEST}, not {job_id}."
+        raise InvalidId(message)
+    number = _scramble(job_id)
+    symbols = [(number >> shift) & 31 for shift in range(5 * (_SYMBOLS - 1), -1, -5)]
+    symbols.append(_check(symbols))
+    text = "".join([_ALPHABET[symbol] for symbol in symbols])
+    return f"{text[:4]}-{text[4:8]}-{text[8:12]}-{text[12:]}"
+
+
+def decode(text: str) -> int:
+    """Read a public id; case, hyphens and spaces do not matter, O reads as 0, I and L as 1."""
+    compact = _SEPARATORS.sub("", text)
+    if len(compact) != _SYMBOLS + 1:
+        raise _invalid(text, f"it has {len(compact)} symbols instead of {_SYMBOLS + 1}")
+    strange = next((symbol for symbol in compact if symbol not in _VALUE), None)
+    if strange is not None:
+        raise _invalid(text, f"{strange!r} is not one of the symbols {_ALPHABET}")
+    symbols = [_VALUE[symbol] for symbol in compact]
+    if _check(symbols[:_SYMBOLS]) != symbols[_SYMBOLS]:
+        raise _invalid(text, "its check symbol does not fit, so at least one symbol is mistyped")
+    number = 0
+    for value in symbols[:_SYMBOLS]:
+        number = number << 5 | value
+    job_id = _unscramble(number) if number < _MODULUS else 0
+    if not job_id:
+        raise _invalid(text, "no job can have that id")
+    return job_id
+
+
+def parse(text: str | int) -> int:
+    """Read what a person may type: a plain number (as text at most 12 digits) or a public id."""
+    if isinstance(text, str):
+        stripped = text.strip()
+        if not (stripped.isascii() and stripped.isdigit() and len(stripped) <= _LONGEST_NUMBER):
+            return decode(text)
+    number = int(text)
+    if isinstance(text, bool) or not 1 <= number <= LARGEST:
+        message = f"A job id is a whole number from 1 to {LARGEST} or a public id such as {encode(1)}, not {text}."
+        raise InvalidId(message)
+    return number
+
+
+def _scramble(number: int) -> int:
+    for factor in _FACTORS:
+        number = number * factor % _MODULUS
+        number ^= number >> _SHIFT
+    return number
+
+
+def _unscramble(number: int) -> int:
+    for inverse in _INVERSES:
+        number ^= number >> _SHIFT
+        number = number * inverse % _MODULUS
+    return number
+
+
+def _check(symbols: list[int]) -> int:
+    """Weigh the symbols with the powers of x in GF(32), whose elements are just our 32 symbols.
+
+    Crockford's own check is modulo 37 and needs ``* ~ $ = U``, which URLs, shells and readers stumble over. Modulo 31
+    would stay inside the alphabet but is a mere digit sum (32 = 1 mod 31), blind to swaps. Distinct non-zero weights
+    in a field catch every single wrong symbol, every swap of two symbols and every doubled pair mistaken.
+    """
+    total = 0
+    for symbol in symbols:
+        total = _times_x(total) ^ symbol
+    return _times_x(total)
+
+
+def _times_x(element: int) -> int:
+    doubled = element << 1
+    return doubled ^ 0b100101 if doubled > 31 else doubled  # noqa: PLR2004 - x^5 + x^2 + 1 is primitive
+
+
+def _invalid(text: str, why: str) -> InvalidId:
+    shown = text if len(text) <= 40 else text[:40] + "…"  # noqa: PLR2004 - a line of a terminal
+    return InvalidId(f"{shown!r} is not a job id: {why}. Expected {_SYMBOLS + 1} symbols such as {encode(1)}.")

@@ -1,0 +1,74 @@
+"""Keeping secret arguments out of what people read.
+
+A secret argument is stored as ``{"$secret": value}``: the worker needs the value, everybody else sees ``•••``.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Final
+from urllib.parse import quote, quote_plus
+
+SECRET: Final = "$secret"  # noqa: S105 - the marker, not a password
+BYTES: Final = "$bytes"
+MASK: Final = "•••"
+
+_SHORTEST: Final = 4  # scrubbing shorter values would riddle the text, and tell what they are
+
+
+def redact(value: object) -> object:
+    """Copy decoded JSON with every secret replaced by ``•••``."""
+    if isinstance(value, Mapping):
+        return MASK if SECRET in value else {key: redact(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [redact(item) for item in value]
+    return value
+
+
+def secrets(value: object) -> frozenset[str]:
+    """Collect the secret texts and numbers in decoded JSON, for `scrub`."""
+    return frozenset(_secrets(value, inside=False))
+
+
+def scrub(text: str, secrets: Iterable[str]) -> str:
+    """Replace secret values of 4 characters or more, also where they are quoted for Python, JSON or a URL."""
+    forms = {form for secret in secrets if len(secret) >= _SHORTEST for form in _forms(secret)}
+    if not forms:
+        return text
+    # One pass, longest first: a secret that contains another must not leave its tail behind.
+    pattern = "|".join(re.escape(form) for form in sorted(forms, key=len, reverse=True))
+    return re.sub(pattern, MASK, text)
+
+
+def _secrets(value: object, *, inside: bool) -> Iterator[str]:
+    if isinstance(value, Mapping):
+        for key, item in value.items():
+            if inside and key == BYTES and isinstance(item, str):
+                yield from _decoded(item)
+            yield from _secrets(item, inside=inside or key == SECRET)
+    elif isinstance(value, list):
+        for item in value:
+            yield from _secrets(item, inside=inside)
+    elif inside and isinstance(value, str | int | float) and not isinstance(value, bool):
+        yield str(value)
+
+
+def _decoded(text: str) -> Iterator[str]:
+    try:
+        yield base64.b64decode(text, validate=True).decode()
+    except (binascii.Error, UnicodeDecodeError):
+        return
+
+
+def _forms(secret: str) -> Iterator[str]:
+    yield secret
+    yield repr(secret)[1:-1]
+    yield json.dumps(secret)[1:-1]
+    yield json.dumps(secret, ensure_ascii=False)[1:-1]
+    with_surrogates = secret.encode(errors="surrogatepass")
+    yield quote(with_surrogates, safe="")
+    yield quote_plus(with_surrogates)

@@ -1,0 +1,146 @@
+"""When a failed attempt is tried again."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import timedelta
+from random import Random
+from typing import Final, TypeAlias
+
+from rowlock.errors import InvalidOption
+from rowlock.model.duration import Duration, duration, humanise
+
+_Classes: TypeAlias = tuple[type[BaseException], ...]
+Errors: TypeAlias = type[BaseException] | _Classes
+Delay: TypeAlias = Callable[[int, BaseException], Duration | None]
+
+MOST_ATTEMPTS: Final = 32_767  # the column is a smallint
+
+
+@dataclass(frozen=True, slots=True, init=False)
+class Retry:
+    """How often and how fast a job is tried again: ``Retry(attempts=5, minimum="30s", jitter="30s", on=(OSError,))``.
+
+    attempts    all attempts including the first, 1 … 32767; 1 means no retry
+    minimum     the delay after the first failed attempt; each further one is `multiplier` times longer
+    maximum     the delay never grows beyond it; jitter and an error's own `retry_after` may exceed it
+    jitter      up to so much is added at random; a quarter of the delay when not given, "0s" for none
+    on, never   exception classes to try again, and those among them not to; a group counts when all its leaves do
+    delay       ``delay(attempt, error)`` replaces the whole computation; None stops. Attempts, on and never still rule
+    """
+
+    attempts: int
+    minimum: timedelta
+    multiplier: float
+    maximum: timedelta
+    jitter: timedelta | None
+    on: _Classes
+    never: _Classes
+    delay: Delay | None
+
+    def __init__(  # noqa: PLR0913 - written out so that type checkers let callers pass "30s" yet read a timedelta
+        self,
+        attempts: int = 5,
+        *,
+        minimum: Duration = "1s",
+        multiplier: float = 2.0,
+        maximum: Duration = "1h",
+        jitter: Duration | None = None,
+        on: Errors = (Exception,),
+        never: Errors = (),
+        delay: Delay | None = None,
+    ) -> None:
+        """Check every value, so that a wrong one fails where it is written and not at the first failure."""
+        values = {
+            "attempts": _checked_attempts(attempts),
+            "minimum": duration(minimum, "Retry.minimum"),
+            "multiplier": _checked_multiplier(multiplier),
+            "maximum": duration(maximum, "Retry.maximum"),
+            "jitter": None if jitter is None else duration(jitter, "Retry.jitter"),
+            "on": _checked_errors(on, "on"),
+            "never": _checked_errors(never, "never"),
+            "delay": _checked_delay(delay),
+        }
+        for name, value in values.items():
+            object.__setattr__(self, name, value)
+        if self.minimum > self.maximum:
+            shortest, longest = humanise(self.minimum), humanise(self.maximum)
+            message = f"Retry.minimum: {shortest} is above Retry.maximum, {longest}. Raise maximum or lower minimum."
+            raise InvalidOption(message)
+
+    def next_delay(self, attempt: int, error: BaseException, random: Random) -> timedelta | None:
+        """Say how long to wait after `attempt` (1 = the first) failed with `error`; None means no further attempt."""
+        if attempt >= self.attempts or not _covers(self.on, error, all) or _covers(self.never, error, any):
+            return None
+        if self.delay is not None:
+            chosen = self.delay(attempt, error)
+            return None if chosen is None else duration(chosen, "Retry.delay returned")
+        grown = self._grown(attempt)
+        jitter = grown / 4 if self.jitter is None else self.jitter
+        return max(grown + jitter * random.random(), _asked_for(error))
+
+    def _grown(self, attempt: int) -> timedelta:
+        try:
+            seconds = self.minimum.total_seconds() * self.multiplier ** (attempt - 1)
+        except OverflowError:
+            return self.maximum if self.minimum else self.minimum
+        return min(timedelta(seconds=min(seconds, self.maximum.total_seconds())), self.maximum)
+
+
+def _covers(classes: _Classes, error: BaseException, quorum: Callable[[list[bool]], bool]) -> bool:
+    """Match like ``except``; a task group's errors are looked at one by one, since the group itself says nothing."""
+    if isinstance(error, classes):
+        return True
+    if isinstance(error, BaseExceptionGroup):
+        return quorum([_covers(classes, inner, quorum) for inner in error.exceptions])
+    return False
+
+
+def _asked_for(error: BaseException) -> timedelta:
+    """Read `retry_after` of an error (HTTP 429 and its like); what is not a duration asks for nothing."""
+    # Code of others: a property that raises must not turn a plain failure into a broken worker.
+    with suppress(Exception):
+        asked = getattr(error, "retry_after", None)
+        if asked is not None:
+            return duration(asked, "retry_after")
+    return timedelta(0)
+
+
+def _checked_attempts(attempts: int) -> int:
+    if isinstance(attempts, bool) or not isinstance(attempts, int) or not 1 <= attempts <= MOST_ATTEMPTS:
+        message = (
+            f"Retry.attempts: {attempts!r} is not a whole number from 1 to {MOST_ATTEMPTS}. "
+            "It counts the first attempt too: 1 means no retry."
+        )
+        raise InvalidOption(message)
+    return attempts
+
+
+def _checked_multiplier(multiplier: float) -> float:
+    number = isinstance(multiplier, int | float) and not isinstance(multiplier, bool)
+    if not number or not math.isfinite(multiplier) or multiplier < 1:
+        message = f"Retry.multiplier: {multiplier!r} is not a number of at least 1. 1 keeps the delay, 2 doubles it."
+        raise InvalidOption(message)
+    return float(multiplier)
+
+
+def _checked_errors(errors: Errors, name: str) -> _Classes:
+    classes = errors if isinstance(errors, tuple) else (errors,)
+    for item in classes:
+        if not (isinstance(item, type) and issubclass(item, BaseException)):
+            message = f"Retry.{name}: {item!r} is not an exception class. Write {name}=(OSError, TimeoutError)."
+            raise InvalidOption(message)
+    return classes
+
+
+def _checked_delay(delay: Delay | None) -> Delay | None:
+    if delay is not None and not callable(delay):
+        message = (
+            f"Retry.delay: {delay!r} is not a function of (attempt, error). For a fixed delay write "
+            'Retry(minimum="30s", multiplier=1, jitter="0s").'
+        )
+        raise InvalidOption(message)
+    return delay

@@ -1,0 +1,63 @@
+# Every target works from a clean checkout; `make` alone lists them. PYTHON picks the interpreter: make test PYTHON=python3.13
+PYTHON ?=
+.DEFAULT_GOAL := help
+MAKEFLAGS += --no-print-directory
+SHELL := /bin/bash
+
+# One environment per chosen interpreter, so that changing PYTHON never rebuilds the usual one.
+VENV := .venv$(if $(PYTHON),-$(notdir $(PYTHON)))
+STAMP := $(VENV)/.installed
+BIN := $(VENV)/bin
+
+# uv from the PATH, or a private copy in .uv/ (no system-wide installation, no administrator).
+UV := $(shell command -v uv 2>/dev/null || echo .uv/bin/uv)
+UV_NEEDED := $(if $(filter .uv/bin/uv,$(UV)),.uv/bin/uv)
+
+# --no-config and --no-emit-*: the lock is the same on every machine and names no index.
+COMPILE := pip compile --no-config --quiet --universal --python-version 3.11 --generate-hashes --all-extras --group dev \
+	--no-header --no-annotate --no-emit-index-url --no-emit-find-links pyproject.toml
+
+.PHONY: help install check test demo lock format verify clean
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+install: $(STAMP) ## create .venv with the locked dependencies and Rowlock itself (editable)
+
+check: $(STAMP) ## lint, format check, types, import direction
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy src tests
+	$(BIN)/lint-imports --no-logo
+
+test: $(STAMP) ## run the tests on all cores (options: make test ARGS="-k claim")
+	$(BIN)/pytest -n auto $(ARGS)
+
+demo: $(STAMP) ## see Rowlock work, on a database of its own
+	$(BIN)/rowlock demo
+
+format: $(STAMP) ## format and fix what can be fixed
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+lock: $(UV_NEEDED) ## recompile requirements.lock with the newest releases
+	$(UV) $(COMPILE) --upgrade --output-file requirements.lock
+
+verify: $(UV_NEEDED) ## fail when requirements.lock does not fit pyproject.toml
+	@fresh=$$(mktemp) && trap 'rm -f "$$fresh"' EXIT && cp requirements.lock "$$fresh" && \
+		$(UV) $(COMPILE) --output-file "$$fresh" >/dev/null && diff -u requirements.lock "$$fresh" && \
+		echo "requirements.lock fits pyproject.toml"
+
+clean: ## remove environments, caches and build results
+	rm -rf .venv .venv-* .uv .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis dist build
+
+$(STAMP): requirements.lock pyproject.toml $(UV_NEEDED)
+	@test -x $(BIN)/python || $(UV) venv --quiet --no-project --python '$(or $(PYTHON),>=3.11)' $(VENV)
+	$(UV) pip sync --quiet --python $(BIN)/python --require-hashes requirements.lock
+	$(UV) pip install --quiet --python $(BIN)/python --no-deps --no-build-isolation --editable .
+	@touch $@
+
+# A virtual environment first; where Debian left out ensurepip, pip's --target works without touching the system.
+.uv/bin/uv:
+	@python3 -m venv .uv 2>/dev/null && .uv/bin/python -m pip install --quiet uv || \
+		{ rm -rf .uv && python3 -m pip install --quiet --target .uv uv; }

@@ -60,6 +60,9 @@ TRANSIENT: Final = (
     asyncpg.QueryCanceledError,
 )
 
+UNSTORABLE: Final = (asyncpg.DataError, asyncpg.ProgramLimitExceededError)
+"""A value the database cannot store; the statement will never succeed."""
+
 
 def shown(url: str) -> str:
     """The URL without its password, for messages."""

@@ -12,7 +12,7 @@ unique_scope, gate_key, tags, refs, meta, args
 SELECT :kind::text, :priority::smallint, :share::smallint, CASE WHEN :approval::smallint = 1 THEN 'pending' ELSE 'queued' END,
        :approval::smallint, t.run_after, t.run_after + :expires_in::interval, t.now + :max_age::interval, :max_attempts::smallint,
        :tenant::text, :submitted_by::text, :unique_key::text, :unique_scope::text, :gate_key::text, :tags::text[],
-       :refs::jsonb, :meta::jsonb, :args::jsonb
+       :refs::text::jsonb, :meta::text::jsonb, :args::text::jsonb
 FROM (SELECT c.now, greatest(c.now, :run_at::timestamptz, c.now + :run_in::interval) AS run_after
       FROM (SELECT clock_timestamp() AS now OFFSET 0) AS c) AS t
 
@@ -22,7 +22,7 @@ referenced AS (
   INSERT INTO {schema}.job_refs (name, value, job_id)
   SELECT r.name, r.value, new.id
   FROM new CROSS JOIN LATERAL (
-    SELECT e.key AS name, e.value FROM jsonb_each_text(:refs::jsonb) AS e
+    SELECT e.key AS name, e.value FROM jsonb_each_text(:refs::text::jsonb) AS e
     UNION SELECT 'tag', tag FROM unnest(:tags::text[]) AS tag) AS r
   WHERE new.what = 'created'
   ON CONFLICT DO NOTHING)
@@ -119,14 +119,14 @@ WHERE k.kind = :kind::text AND k.key = :idempotency_key::text AND NOT EXISTS (SE
 -- Bulk with a per-row outcome in input order; what = NULL: run again for that row. Key order: two bulks cannot deadlock.
 WITH d AS MATERIALIZED (
   SELECT u.n, u.args, u.unique_key, u.gate_key, u.refs, nextval(pg_get_serial_sequence('{schema}.jobs', 'id')) AS id
-  FROM unnest(:many_args::jsonb[], :many_unique_keys::text[], :many_gate_keys::text[], :many_refs::jsonb[])
+  FROM unnest(:many_args::text[]::jsonb[], :many_unique_keys::text[], :many_gate_keys::text[], :many_refs::text[]::jsonb[])
        WITH ORDINALITY AS u(args, unique_key, gate_key, refs, n)),
 new AS (
   INSERT INTO {schema}.jobs (id, {job_columns})
   SELECT d.id, :kind::text, :priority::smallint, :share::smallint, CASE WHEN :approval::smallint = 1 THEN 'pending' ELSE 'queued' END,
          :approval::smallint, t.run_after, t.run_after + :expires_in::interval, t.now + :max_age::interval,
          :max_attempts::smallint, :tenant::text, :submitted_by::text, d.unique_key, :unique_scope::text, d.gate_key,
-         :tags::text[], d.refs, :meta::jsonb, d.args
+         :tags::text[], d.refs, :meta::text::jsonb, d.args
   FROM d
   CROSS JOIN LATERAL (
     SELECT c.now, greatest(c.now, :run_at::timestamptz, c.now + :run_in::interval) AS run_after

@@ -107,3 +107,9 @@ SELECT w.id, w.name, w.host, w.pid, w.version, w.lanes, w.kinds, w.started_at, w
        w.state, w.seen_at < clock_timestamp() - interval '15 s' AS silent,
        (SELECT count(*) FROM {schema}.jobs j WHERE j.claimed_by = w.id AND j.state = 'running') AS running
 FROM {schema}.workers w WHERE w.state <> 'gone' ORDER BY w.id
+
+-- name: revive_worker
+-- Somebody deleted the row of a worker that lives: it comes back under its own id, so its claims still have an owner.
+INSERT INTO {schema}.workers (id, name, host, pid, version, lanes, kinds) OVERRIDING SYSTEM VALUE
+VALUES (:worker::bigint, :name::text, :host::text, :pid::integer, :version::text, :lanes::text[], :kinds::text[])
+ON CONFLICT (id) DO NOTHING

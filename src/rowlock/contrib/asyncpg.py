@@ -1,0 +1,45 @@
+"""asyncpg: enqueue inside a connection's transaction."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import asyncpg
+import asyncpg.pool
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from rowlock.store.caller import AsyncCaller
+    from rowlock.store.queries import Statement
+
+
+class AsyncpgCaller:
+    """A connection, or the proxy a pool lends."""
+
+    def __init__(self, connection: asyncpg.Connection[asyncpg.Record]) -> None:
+        self._connection = connection
+
+    @property
+    def in_transaction(self) -> bool:
+        """Whether the caller has begun a transaction."""
+        return self._connection.is_in_transaction()
+
+    async def run_async(self, statement: Statement, values: Mapping[str, object]) -> list[Sequence[object]]:
+        """Run the statement in the caller's transaction."""
+        rows = await self._connection.fetch(statement.dollar, *statement.bind(values))
+        return [tuple(row) for row in rows]
+
+    def on_commit(self, callback: Callable[[], None]) -> bool:
+        """Outside a transaction every statement commits by itself; inside, the commit cannot be observed."""
+        if self._connection.is_in_transaction():
+            return False
+        callback()
+        return True
+
+
+def join(connection: object) -> AsyncCaller | None:
+    """Wrap a connection; None for anything else of asyncpg."""
+    if isinstance(connection, (asyncpg.Connection, asyncpg.pool.PoolConnectionProxy)):
+        return AsyncpgCaller(connection)
+    return None

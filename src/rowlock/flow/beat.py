@@ -1,0 +1,191 @@
+"""Beat: one statement that says "I live" and brings home everything a worker must hear.
+
+It runs in a thread of its own with its own event loop and connection, so that a handler that blocks the worker's loop
+does not look like a dead worker. The same thread watches that loop and names the function that blocks it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import sys
+import threading
+import traceback
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import TYPE_CHECKING, Final
+
+from rowlock.errors import DatabaseUnreachable
+from rowlock.store.link import Link
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from datetime import datetime
+
+    from rowlock.model.job import Claim
+    from rowlock.store.database import Database
+
+logger = logging.getLogger("rowlock.beat")
+EVERY: Final = 1.8
+"""Seconds. Lane edits, drain and cancel arrive with the beat when no message brought them sooner: within two seconds."""
+_DISOWN_EVERY: Final = 10
+"""Beats."""
+_TICK: Final = 0.25
+_OLD_FRIENDS: Final = timedelta(days=365)
+
+
+@dataclass(frozen=True, slots=True)
+class Vitals:
+    """What the worker says of itself. held: claims to be checked; None in complete: an answer may be under way."""
+
+    hungry: bool
+    draining: bool
+    held: Sequence[Claim]
+    complete: Sequence[int] | None
+
+
+@dataclass(frozen=True, slots=True)
+class News:
+    """What the database answered."""
+
+    now: datetime
+    known: bool
+    lanes_version: int
+    sweep_epoch: int
+    cancelled: Sequence[int]
+    lost: Sequence[int]
+    due: Sequence[str]
+    watched: timedelta
+    """How long this process has seen the database without a break."""
+
+
+class Beat:
+    """The thread. `vitals` is called in it; `tell` must hand the news to the worker's own loop."""
+
+    def __init__(
+        self, database: Database, worker_id: int, *, vitals: Callable[[], Vitals], tell: Callable[[News], None], lag_limit: float
+    ) -> None:
+        self._database, self._worker_id = database, worker_id
+        self._vitals, self._tell = vitals, tell
+        self._watch = Watchdog(lag_limit)
+        self._thread: threading.Thread | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._poked: asyncio.Event | None = None
+        self._stop = threading.Event()
+        self._ready = threading.Event()
+
+    def start(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Start beating for the worker that lives on `loop`, in the calling thread."""
+        self._watch.watch(loop)
+        self._thread = threading.Thread(target=lambda: asyncio.run(self._run()), name="rowlock-beat", daemon=True)
+        self._thread.start()
+        self._ready.wait()
+
+    def poke(self) -> None:
+        """Beat at once: there is news."""
+        if self._loop is not None and self._poked is not None:
+            with contextlib.suppress(RuntimeError):
+                self._loop.call_soon_threadsafe(self._poked.set)
+
+    def stop(self) -> None:
+        """End the thread; waits a moment for a beat under way."""
+        self._stop.set()
+        self.poke()
+        if self._thread is not None:
+            self._thread.join(timeout=3)
+
+    async def _run(self) -> None:
+        self._loop, self._poked = asyncio.get_running_loop(), asyncio.Event()
+        watching = asyncio.create_task(self._watch.run(self._stop))
+        self._ready.set()
+        link = Link(self._database, "beat")
+        since: float | None = None
+        count = 0
+        try:
+            while not self._stop.is_set():
+                try:
+                    watched = _OLD_FRIENDS if since is None else timedelta(seconds=self._loop.time() - since)
+                    self._tell(await self._beat(link, watched, disown=count % _DISOWN_EVERY == 0))
+                    count += 1
+                except DatabaseUnreachable as error:
+                    # Nobody is judged by what happened during an outage: the watch starts again.
+                    logger.warning("no beat: %s", error)
+                    since = self._loop.time() + EVERY
+                except Exception:
+                    logger.exception("a beat failed")
+                with contextlib.suppress(TimeoutError):
+                    await asyncio.wait_for(self._poked.wait(), EVERY)
+                self._poked.clear()
+        finally:
+            watching.cancel()
+            await link.close()
+
+    async def _beat(self, link: Link, watched: timedelta, *, disown: bool) -> News:
+        vitals = self._vitals()
+        (row,) = await link.fetch(
+            "beat",
+            worker=self._worker_id,
+            hungry=vitals.hungry,
+            state="draining" if vitals.draining else "up",
+            ids=[claim.job_id for claim in vitals.held],
+            fences=[claim.fence for claim in vitals.held],
+        )
+        if disown and vitals.complete is not None:
+            (given,) = await link.fetch("disown", worker=self._worker_id, held=list(vitals.complete))
+            if given["ids"]:
+                logger.warning("gave back %d claims whose answer was lost: %s", len(given["ids"]), given["ids"])
+        return News(
+            now=row["now"],
+            known=row["known"],
+            lanes_version=row["lanes_version"],
+            sweep_epoch=row["sweep_epoch"] or 0,
+            cancelled=row["cancelled"],
+            lost=row["lost"],
+            due=row["due"],
+            watched=watched,
+        )
+
+
+class Watchdog:
+    """Notices when an event loop does not come round, and says which function holds it."""
+
+    def __init__(self, limit: float) -> None:
+        self._limit = limit
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._thread_id = 0
+        self._answered = threading.Event()
+
+    def watch(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Watch the loop that runs in the calling thread."""
+        self._loop, self._thread_id = loop, threading.get_ident()
+
+    async def run(self, stop: threading.Event) -> None:
+        """Ask the loop again and again; complain once for each time it does not answer."""
+        while not stop.is_set() and self._loop is not None:
+            self._answered.clear()
+            try:
+                self._loop.call_soon_threadsafe(self._answered.set)
+            except RuntimeError:
+                return  # the worker's loop is closed
+            waited = 0.0
+            complained = False
+            while not self._answered.is_set() and not stop.is_set():
+                await asyncio.sleep(min(_TICK, self._limit))
+                waited += min(_TICK, self._limit)
+                if waited >= self._limit and not complained and not self._answered.is_set():
+                    complained = True
+                    logger.warning("%s", self._complaint(waited))
+            if complained:
+                logger.warning("the event loop is back after about %.1f s", waited)
+            await asyncio.sleep(_TICK)
+
+    def _complaint(self, waited: float) -> str:
+        frame = sys._current_frames().get(self._thread_id)  # noqa: SLF001 - the documented way to see another thread's stack
+        where = traceback.extract_stack(frame)[-1] if frame is not None else None
+        place = f"{where.name} ({where.filename}:{where.lineno})" if where else "an unknown place"
+        stack = "".join(traceback.format_stack(frame)[-4:]) if frame is not None else ""
+        return (
+            f"the event loop has been blocked for {waited:.1f} s in {place}; other jobs of this process wait. "
+            f"Await instead of blocking, or move the work off the loop.\n{stack}"
+        )

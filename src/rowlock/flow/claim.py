@@ -1,0 +1,188 @@
+"""Claim: free slots per lane -> cursors per pair -> one batch claim.
+
+A cursor is where the live part of a pair's queue begins, so a claim never walks the dead entries before it. Commits that
+arrive late land behind it; three things find them:
+    a wake-up carries the lowest run_after of what was committed and lowers the cursor to it
+    for ten seconds after a pair was woken or served, one claim a second looks five seconds further back (lagged)
+    the sweep publishes the true head of every pair (low_water), and cursors are lowered to that
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Final
+
+from rowlock.model.lane import kinds_by_lane
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterable, Mapping
+
+    from rowlock.flow.wake import Pair
+    from rowlock.model.lane import Lane
+    from rowlock.store.database import Connection, Record
+    from rowlock.store.link import Link
+
+BEGINNING: Final = datetime(2000, 1, 1, tzinfo=UTC)
+LAG: Final = timedelta(seconds=5)
+_LAGGED_EVERY: Final = 1.0
+_LAGGED_FOR: Final = 10.0
+_HOT_FOR: Final = 60.0
+_CHEAP_PAIRS: Final = 50
+"""A probe is about 25 us: below this many pairs it is not worth telling hot from cold."""
+LARGEST: Final = 500
+"""Jobs per claim."""
+
+
+class Cursors:
+    """One cursor per pair, in the worker's memory only. Times in seconds of the given monotonic clock."""
+
+    def __init__(self, monotonic: Callable[[], float]) -> None:
+        self._monotonic = monotonic
+        self._low: dict[Pair, datetime] = {}
+        self._active: dict[Pair, float] = {}
+        self._lagged_at = -math.inf
+        self._look_everywhere = True
+
+    def publish(self, rows: Iterable[tuple[Pair, datetime | None]]) -> None:
+        """Take over the pairs and heads of the last sweep. A cursor is only ever lowered; a new pair starts at its head."""
+        for pair, low_water in rows:
+            if pair not in self._low:
+                self._low[pair] = low_water or BEGINNING
+            elif low_water is not None and low_water < self._low[pair]:
+                self._low[pair] = low_water
+        self._look_everywhere = True
+
+    def lower(self, pair: Pair, run_after: datetime) -> None:
+        """A wake-up told of a job at run_after."""
+        self._low[pair] = min(run_after, self._low.get(pair, run_after))
+        self._active[pair] = self._monotonic()
+
+    def everywhere(self) -> None:
+        """Probe every pair with the next claim: a message was missed, or too long to name its pairs."""
+        self._look_everywhere = True
+
+    def advance(self, pair: Pair, run_after: datetime) -> None:
+        """A job at run_after was claimed."""
+        if run_after > self._low.get(pair, BEGINNING):
+            self._low[pair] = run_after
+        self._active[pair] = self._monotonic()
+
+    def probes(self, kinds: Collection[str]) -> list[tuple[Pair, datetime]]:
+        """Where a claim has to look for these kinds, and from where on."""
+        now = self._monotonic()
+        pairs = [pair for pair in self._low if pair[0] in kinds]
+        if len(pairs) > _CHEAP_PAIRS and not self._look_everywhere:
+            pairs = [pair for pair in pairs if now - self._active.get(pair, -math.inf) < _HOT_FOR]
+        if now - self._lagged_at < _LAGGED_EVERY:
+            return [(pair, self._low[pair]) for pair in pairs]
+        return [
+            (pair, self._low[pair] - LAG if now - self._active.get(pair, -math.inf) < _LAGGED_FOR else self._low[pair])
+            for pair in pairs
+        ]
+
+    def probed(self) -> None:
+        """A claim with the probes above came back."""
+        now = self._monotonic()
+        if now - self._lagged_at >= _LAGGED_EVERY:
+            self._lagged_at = now
+        self._look_everywhere = False
+
+    @property
+    def lagging(self) -> bool:
+        """Whether some pair was active so recently that a late commit may still hide behind its cursor."""
+        now = self._monotonic()
+        return any(now - at < _LAGGED_FOR for at in self._active.values())
+
+
+class Claimer:
+    """Claims jobs for the lanes this worker serves."""
+
+    def __init__(self, link: Link, worker_id: int, cursors: Cursors, kinds: Collection[str]) -> None:
+        self._link, self._worker_id, self._cursors = link, worker_id, cursors
+        self._kinds = kinds
+        self._lanes: dict[str, Lane] = {}
+        self._served: dict[str, list[str]] = {}
+        self.in_flight = False
+        """A claim was sent and not answered: what it took is not known yet."""
+
+    def serve(self, lanes: Mapping[str, Lane], every_lane: Iterable[Lane]) -> None:
+        """Take over the lanes as they stand now; `every_lane` decides what '*' means."""
+        self._lanes = dict(lanes)
+        self._served = kinds_by_lane(every_lane, self._kinds)
+
+    async def claim(self, free: Mapping[str, int]) -> list[Record]:
+        """Claim up to `free` jobs per lane; rows come with their lane."""
+        wanted = {name: min(n, LARGEST) for name, n in free.items() if n > 0 and self._lanes[name].enabled}
+        careful = {name for name in wanted if self._lanes[name].max_total is not None or self._lanes[name].ordering == "strict"}
+        rows: list[Record] = []
+        self.in_flight = True
+        try:
+            plain = {name: n for name, n in wanted.items() if name not in careful}
+            if plain:
+                async with self._link.session() as connection:
+                    rows += await self._claim(connection, plain)
+            for name in sorted(careful):
+                rows += await self._claim_carefully(name, wanted[name])
+        finally:
+            self.in_flight = False
+        self._cursors.probed()
+        for row in rows:
+            self._cursors.advance((row["kind"], row["priority"], row["share"]), row["run_after"])
+        return rows
+
+    async def _claim(self, connection: Connection[Record], free: Mapping[str, int]) -> list[Record]:
+        values = self._arguments(free)
+        if not values["kinds"]:
+            return []
+        statement = self._link.database.statements["claim"]
+        return await connection.fetch(statement.dollar, *statement.bind(values))
+
+    async def _claim_carefully(self, name: str, free: int) -> list[Record]:
+        """Strict order and caps hold over all workers: the lane's row, then its cap, are locked around the claim."""
+        statements = self._link.database.statements
+        async with self._link.session() as connection, connection.transaction():
+            if self._lanes[name].ordering == "strict":
+                await connection.fetch(statements["lock_lanes"].dollar, [name])
+            if self._lanes[name].max_total is None:
+                return await self._claim(connection, {name: free})
+            enter = statements["cap_enter"]
+            granted = await connection.fetchrow(enter.dollar, *enter.bind({"lanes": [name], "free": [free]}))
+            if granted is None or granted["free"] <= 0:
+                return []
+            rows = await self._claim(connection, {name: granted["free"]})
+            if rows:
+                await connection.fetch(statements["cap_taken"].dollar, [name] * len(rows))
+            return rows
+
+    def _arguments(self, free: Mapping[str, int]) -> dict[str, object]:
+        columns: tuple[list[object], ...] = ([], [], [], [], [], [])
+        for number, (name, n) in enumerate(free.items(), 1):
+            probes = self._cursors.probes(self._served[name])
+            widths = Counter(pair[1] for pair, _ in probes)
+            for pair, low in probes:
+                take = _take(widths[pair[1]], n, strict=self._lanes[name].ordering == "strict")
+                for column, value in zip(columns, (number, *pair, low, take), strict=True):
+                    column.append(value)
+        pair_lanes, kinds, priorities, shares, lows, takes = columns
+        return {
+            "worker": self._worker_id,
+            "lanes": list(free),
+            "free": list(free.values()),
+            "pair_lanes": pair_lanes,
+            "kinds": kinds,
+            "priorities": priorities,
+            "shares": shares,
+            "lows": lows,
+            "takes": takes,
+        }
+
+
+def _take(width: int, free: int, *, strict: bool) -> int:
+    """How many heads of each pair are merged: none when the level has one pair, all when the order must be exact."""
+    if width == 1:
+        return 0
+    if strict:
+        return free + min(free, 10)
+    return math.ceil(2 * free / width) + 1

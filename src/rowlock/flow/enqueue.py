@@ -1,0 +1,212 @@
+"""Enqueue: options and arguments -> a row. Plans of statements, so that any driver can run them, blocking or not."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final, cast
+
+from rowlock.errors import EnqueueError, UniqueConflict
+from rowlock.model import ids
+from rowlock.model.job import NewJob
+from rowlock.model.kind import Gate
+from rowlock.model.options import as_json, checked_key, span
+from rowlock.model.state import State
+
+if TYPE_CHECKING:
+    from collections.abc import Generator, Mapping, Sequence
+    from datetime import datetime
+
+    from rowlock.flow.handler import Handler
+    from rowlock.model.options import Options
+    from rowlock.store.caller import Ask
+
+_TRIES: Final = 20
+BATCH: Final = 1000
+"""Rows per statement of a bulk enqueue."""
+
+
+@dataclass(frozen=True, slots=True)
+class Receipt:
+    """What became of one enqueue. what: created, kept or replaced; run_after None: the kept job is pruned."""
+
+    id: int
+    state: str
+    run_after: datetime | None
+    what: str
+
+    @property
+    def public_id(self) -> str:
+        """The id to show to people."""
+        return ids.encode(self.id)
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """A job ready to be inserted, and the gate it needs registered."""
+
+    job: NewJob
+    gate: Gate | None
+
+
+def prepare(handler: Handler, options: Options, args: str, named: Mapping[str, object]) -> Prepared:
+    """Combine what the kind says, what the call says and the encoded arguments."""
+    kind = handler.kind
+    gate = _gate(kind.gate if options.gate is None else options.gate, named)
+    refs = dict(kind.refs(**named)) if kind.refs is not None else {}
+    refs.update(options.refs or {})
+    return Prepared(
+        NewJob(
+            kind=kind.name,
+            args=args,
+            priority=kind.priority if options.priority is None else options.priority,
+            # A call may demand approval, never waive it.
+            approval=kind.approval or options.approval,
+            run_at=options.run_at,
+            run_in=span(options.run_in, "run_in"),
+            expires_in=kind.expires_in if options.expires_in is None else span(options.expires_in, "expires_in"),
+            max_age=kind.max_age if options.max_age is None else span(options.max_age, "max_age"),
+            max_attempts=kind.retry.attempts if options.max_attempts is None else options.max_attempts,
+            tenant=options.tenant,
+            submitted_by=options.submitted_by,
+            unique_key=_unique(kind.name, options, named),
+            unique_scope=None if options.unique_key is None else _scope(options),
+            on_conflict=options.on_conflict,
+            max_wait=span(options.max_wait, "max_wait"),
+            idempotency_key=options.idempotency_key,
+            keep_key=span(options.keep_key, "keep_key"),
+            gate_key=gate.key if gate else None,
+            tags=tuple(options.tags) if options.tags else None,
+            refs=as_json(refs, "refs"),
+            meta=as_json(options.meta, "meta"),
+        ),
+        gate,
+    )
+
+
+def insert(job: NewJob) -> Generator[Ask, list[Sequence[object]], Receipt]:
+    """The plan of one enqueue. A statement without an answer lost a race for the key and is run again."""
+    values = parameters(job)
+    for _ in range(_TRIES):
+        rows = yield _statement(job), values
+        if rows:
+            receipt = _receipt(rows[0])
+            if receipt.what == "kept" and job.unique_key is not None and job.on_conflict == "reject":
+                raise conflict(job, receipt)
+            return receipt
+    message = (
+        f"The key of this {job.kind} job changed hands {_TRIES} times while it was enqueued; nothing was written. "
+        "Try again outside a REPEATABLE READ or SERIALIZABLE transaction."
+    )
+    raise EnqueueError(message)
+
+
+def insert_many(jobs: Sequence[NewJob]) -> Generator[Ask, list[Sequence[object]], list[Receipt]]:
+    """The plan of a bulk enqueue: jobs that differ only in args, keys, gate and refs; receipts in input order."""
+    receipts: dict[int, Receipt] = {}
+    left = list(range(len(jobs)))
+    for _ in range(_TRIES):
+        again: list[int] = []
+        for start in range(0, len(left), BATCH):
+            part = left[start : start + BATCH]
+            rows = yield "enqueue_many", many_parameters([jobs[n] for n in part])
+            for n, (_, *row) in zip(part, rows, strict=True):
+                if row[3] is None:
+                    again.append(n)
+                else:
+                    receipts[n] = _receipt(row)
+                    if receipts[n].what == "kept" and jobs[n].on_conflict == "reject":
+                        raise conflict(jobs[n], receipts[n])
+        left = again
+        if not left:
+            return [receipts[n] for n in range(len(jobs))]
+    message = f"{len(left)} keys changed hands {_TRIES} times while they were enqueued. Roll back and try again."
+    raise EnqueueError(message)
+
+
+def conflict(job: NewJob, receipt: Receipt) -> UniqueConflict:
+    """What to tell a caller whose key is taken."""
+    key = (job.unique_key or "").partition(":")[2]
+    message = (
+        f"A {job.kind} job with unique_key {key!r} is already {receipt.state}: {receipt.public_id}. Nothing was enqueued; "
+        'pass on_conflict="keep" to get that job, or "replace" to give it the new arguments.'
+    )
+    return UniqueConflict(message, receipt.id)
+
+
+def parameters(job: NewJob) -> dict[str, object]:
+    """The values of the enqueue statements."""
+    return {
+        "kind": job.kind,
+        "args": job.args,
+        "priority": job.priority,
+        "share": job.share,
+        "approval": int(job.approval),
+        "run_at": job.run_at,
+        "run_in": job.run_in,
+        "expires_in": job.expires_in,
+        "max_age": job.max_age,
+        "max_attempts": job.max_attempts,
+        "tenant": job.tenant,
+        "submitted_by": job.submitted_by,
+        "unique_key": job.unique_key,
+        "unique_scope": job.unique_scope,
+        "max_wait": job.max_wait,
+        "idempotency_key": job.idempotency_key,
+        "keep_key": job.keep_key,
+        "gate_key": job.gate_key,
+        "tags": list(job.tags) if job.tags else None,
+        "refs": job.refs,
+        "meta": job.meta,
+    }
+
+
+def many_parameters(jobs: Sequence[NewJob]) -> dict[str, object]:
+    """The values of a bulk: columns for what differs, the first job's for the rest."""
+    return parameters(jobs[0]) | {
+        "many_args": [job.args for job in jobs],
+        "many_unique_keys": [job.unique_key for job in jobs],
+        "many_gate_keys": [job.gate_key for job in jobs],
+        "many_refs": [job.refs for job in jobs],
+    }
+
+
+def _statement(job: NewJob) -> str:
+    if job.idempotency_key is not None:
+        return "enqueue_once"
+    if job.unique_key is None:
+        return "enqueue" if job.refs is None and job.tags is None else "enqueue_referenced"
+    if job.on_conflict == "debounce":
+        return "enqueue_debounce"
+    if job.on_conflict == "replace":
+        return f"enqueue_replace_{job.unique_scope}"
+    return "enqueue_keep"
+
+
+def _receipt(row: Sequence[object]) -> Receipt:
+    job_id, state, run_after, what = row
+    return Receipt(cast("int", job_id), str(State(str(state)) if state != "pruned" else state), cast("datetime | None", run_after), str(what))
+
+
+def _unique(kind: str, options: Options, named: Mapping[str, object]) -> str | None:
+    if options.unique_key is None:
+        return None
+    key = options.unique_key if isinstance(options.unique_key, str) else options.unique_key(**named)
+    return f"{'*' if options.unique_across_kinds else kind}:{checked_key(key, 'unique_key')}"
+
+
+def _scope(options: Options) -> str:
+    # Only a waiting job can be pushed back, so a debounced key never counts the running one.
+    return "waiting" if options.on_conflict == "debounce" else options.unique_scope
+
+
+def _gate(gate: object, named: Mapping[str, object]) -> Gate | None:
+    if callable(gate):
+        gate = gate(**named)
+    if gate is None or isinstance(gate, Gate):
+        return gate
+    return Gate(checked_key(gate, "gate"))
+
+
+def with_args(prepared: Prepared, args: str) -> NewJob:
+    """The same job with other arguments: the cheap step of a bulk whose options do not depend on the arguments."""
+    return replace(prepared.job, args=args)

@@ -1,0 +1,216 @@
+"""Finish: outcomes -> fenced batch writes, kept until the database has acknowledged them.
+
+Self-clocked: a flush sends whatever finished during the one before it; no timer adds latency. A slot is free again only
+after its flush, so unflushed outcomes can never pile up beyond the slots.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import TYPE_CHECKING, Final, assert_never
+
+from rowlock.model.outcome import (
+    Cancelled,
+    Completed,
+    CompletedWithErrors,
+    Failed,
+    Interrupted,
+    Lost,
+    Outcome,
+    Retried,
+    Snoozed,
+)
+from rowlock.model.state import State
+from rowlock.store.database import OUTAGE, TRANSIENT, UNSTORABLE
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from rowlock.model.job import Claim
+    from rowlock.store.link import Link
+
+logger = logging.getLogger("rowlock.finish")
+LARGEST: Final = 500
+_BACKOFF: Final = (0.05, 0.2, 0.5, 1.0, 2.0)
+_NOW: Final = timedelta(0)
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """The last write of an attempt: to a final state."""
+
+    state: str
+    result: str | None = None
+    error: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Returned:
+    """The last write of an attempt: back to the queue. refund: 1 gives the attempt back."""
+
+    outcome: str
+    delay: timedelta
+    refund: int
+    error: str | None = None
+
+
+def write_of(outcome: Outcome) -> Ended | Returned | None:
+    """What an outcome writes; None: the claim is lost, nothing may be written."""
+    match outcome:
+        case Completed(result):
+            return Ended(State.COMPLETED, result)
+        case CompletedWithErrors(result, errors):
+            return Ended(State.COMPLETED_WITH_ERRORS, result, json.dumps(errors))
+        case Failed(error):
+            return Ended(State.FAILED, error=json.dumps(error))
+        case Cancelled(error):
+            return Ended(State.CANCELLED, error=json.dumps(error) if error else None)
+        case Retried(delay, error):
+            return Returned("failed", delay, 0, json.dumps(error))
+        case Snoozed(delay):
+            return Returned("snoozed", delay, 1)
+        case Interrupted(reason):
+            return Returned("interrupted", _NOW, 1, json.dumps({"reason": reason}))
+        case Lost():
+            return None
+        case _:
+            assert_never(outcome)
+
+
+@dataclass(frozen=True, slots=True)
+class Finished:
+    """One attempt's last write, waiting for its acknowledgement."""
+
+    claim: Claim
+    write: Ended | Returned
+    lane: str
+
+
+@dataclass(frozen=True, slots=True)
+class Flushed:
+    """What one flush did: claims acknowledged, claims that were lost, places handed to parked jobs."""
+
+    accepted: Sequence[Finished]
+    lost: Sequence[Finished]
+    promoted: int
+
+
+class Finisher:
+    """Writes outcomes in batches on a connection of its own, so that claims and completions overlap."""
+
+    def __init__(self, link: Link, worker_id: int, flushed: Callable[[Flushed], None]) -> None:
+        self._link, self._worker_id, self._flushed = link, worker_id, flushed
+        self._waiting: list[Finished] = []
+        self._news = asyncio.Event()
+        self._idle = asyncio.Event()
+        self._idle.set()
+        self._task: asyncio.Task[None] | None = None
+
+    def start(self) -> None:
+        """Begin to write what is finished."""
+        self._task = asyncio.get_running_loop().create_task(self._run(), name="rowlock-finish")
+
+    def finish(self, claim: Claim, write: Ended | Returned, lane: str) -> None:
+        """Take over an outcome; it is written with the next flush."""
+        self._waiting.append(Finished(claim, write, lane))
+        if not self._news.is_set():
+            self._idle.clear()
+            self._news.set()
+
+    async def drained(self) -> None:
+        """Wait until everything handed over is acknowledged."""
+        await self._idle.wait()
+
+    async def stop(self) -> None:
+        """Stop writing. Call after drained(), or give up on what is left: its jobs are rescued later."""
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+
+    async def _run(self) -> None:
+        while True:
+            await self._news.wait()
+            while self._waiting:
+                batch, self._waiting = self._waiting[:LARGEST], self._waiting[LARGEST:]
+                self._flushed(await self._flush_until_acknowledged(batch))
+            self._news.clear()
+            self._idle.set()
+
+    async def _flush_until_acknowledged(self, batch: list[Finished]) -> Flushed:
+        # All writers wait for job rows in id order.
+        batch.sort(key=lambda finished: finished.claim.job_id)
+        again = False
+        for failures in range(2**31):
+            try:
+                return await self._flush(batch, again=again)
+            except (*OUTAGE, *TRANSIENT) as error:
+                # The write may have been applied and only its acknowledgement lost: the next try settles that.
+                again = True
+                if failures == 0 and not isinstance(error, TRANSIENT):
+                    logger.warning("%d outcomes wait for the database: %s", len(batch), error)
+                await asyncio.sleep(_BACKOFF[min(failures, len(_BACKOFF) - 1)])
+            except UNSTORABLE as error:
+                return await self._one_by_one(batch, error)
+        raise AssertionError  # pragma: no cover - 2**31 failures take a century
+
+    async def _one_by_one(self, batch: list[Finished], error: Exception) -> Flushed:
+        """One bad row never fails its neighbours: halve until it is alone, then its job fails with the reason."""
+        if len(batch) > 1:
+            middle = len(batch) // 2
+            first = await self._flush_until_acknowledged(batch[:middle])
+            second = await self._flush_until_acknowledged(batch[middle:])
+            return Flushed([*first.accepted, *second.accepted], [*first.lost, *second.lost], first.promoted + second.promoted)
+        bad = batch[0]
+        logger.error("the outcome of job %d cannot be stored: %s", bad.claim.job_id, error)
+        text = json.dumps({"reason": "outcome cannot be stored", "message": str(error)[:2000]})
+        return await self._flush_until_acknowledged([Finished(bad.claim, Ended(State.FAILED, error=text), bad.lane)])
+
+    async def _flush(self, batch: list[Finished], *, again: bool) -> Flushed:
+        accepted: set[int] = set()
+        promoted = 0
+        ended = [(f.claim, f.write) for f in batch if isinstance(f.write, Ended)]
+        returned = [(f.claim, f.write) for f in batch if isinstance(f.write, Returned)]
+        if ended:
+            (row,) = await self._link.fetch(
+                "complete",
+                channel=self._link.database.channel,
+                ids=[claim.job_id for claim, _ in ended],
+                fences=[claim.fence for claim, _ in ended],
+                states=[write.state for _, write in ended],
+                results=[write.result for _, write in ended],
+                errors=[write.error for _, write in ended],
+            )
+            accepted.update(row["ids"])
+            promoted += row["promoted"] or 0
+        if returned:
+            (row,) = await self._link.fetch(
+                "give_back",
+                channel=self._link.database.channel,
+                ids=[claim.job_id for claim, _ in returned],
+                fences=[claim.fence for claim, _ in returned],
+                delays=[write.delay.total_seconds() for _, write in returned],
+                refunds=[write.refund for _, write in returned],
+                outcomes=[write.outcome for _, write in returned],
+                errors=[write.error for _, write in returned],
+            )
+            accepted.update(row["ids"])
+            promoted += row["promoted"] or 0
+        missing = [f for f in batch if f.claim.job_id not in accepted]
+        if missing and again:
+            accepted.update(await self._applied_before(missing))
+        return Flushed(
+            [f for f in batch if f.claim.job_id in accepted], [f for f in batch if f.claim.job_id not in accepted], promoted
+        )
+
+    async def _applied_before(self, missing: list[Finished]) -> list[int]:
+        rows = await self._link.fetch(
+            "settled",
+            worker=self._worker_id,
+            ids=[f.claim.job_id for f in missing],
+            fences=[f.claim.fence for f in missing],
+        )
+        return [row["id"] for row in rows if row["applied"]]

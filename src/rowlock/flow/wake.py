@@ -1,0 +1,76 @@
+"""Wake: tell hungry workers of new jobs after the commit, at most once per window, off everybody's transaction."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Final
+
+from rowlock.errors import RowlockError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from rowlock.store.database import Database
+
+logger = logging.getLogger("rowlock.wake")
+WINDOW: Final = 0.02
+_LONGEST: Final = 7500
+"""Bytes; PostgreSQL refuses payloads of 8000."""
+
+Pair = tuple[str, int, int]
+"""Kind, priority, share: what a claim probes."""
+
+
+def payload(lows: dict[Pair, datetime]) -> str:
+    """The message of a wake-up: the lowest run_after per pair, so that receivers lower their cursors to it."""
+    lines = [[kind, priority, share, low.timestamp()] for (kind, priority, share), low in lows.items()]
+    text = json.dumps({"wake": lines}, separators=(",", ":"))
+    # Too many pairs for one message: receivers then look at all of theirs.
+    return text if len(text.encode()) < _LONGEST else '{"wake":[]}'
+
+
+def heard(message: dict[str, object]) -> dict[Pair, datetime] | None:
+    """Read a wake-up; None: it is another message, empty: look everywhere."""
+    lines = message.get("wake")
+    if not isinstance(lines, list):
+        return None
+    return {(str(k), int(p), int(s)): datetime.fromtimestamp(float(low), UTC) for k, p, s, low in lines}
+
+
+class Waker:
+    """Collects wake-ups of one event loop and sends at most one message per window; the first goes out at once."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._lows: dict[Pair, datetime] = {}
+        self._task: asyncio.Task[None] | None = None
+        self._quiet_until = 0.0
+
+    def wake(self, pairs: Iterable[tuple[Pair, datetime]]) -> None:
+        """Note new jobs; the message leaves within one window."""
+        for pair, low in pairs:
+            self._lows[pair] = min(low, self._lows.get(pair, low))
+        if self._task is None or self._task.done():
+            self._task = asyncio.get_running_loop().create_task(self._send(), name="rowlock-wake")
+
+    async def _send(self) -> None:
+        loop = asyncio.get_running_loop()
+        while self._lows:
+            pause = self._quiet_until - loop.time()
+            if pause > 0:
+                await asyncio.sleep(pause)
+            lows, self._lows = self._lows, {}
+            self._quiet_until = loop.time() + WINDOW
+            try:
+                await self._database.fetch("wake", channel=self._database.channel, payload=payload(lows))
+            except RowlockError as error:
+                # The job is committed; workers find it by polling.
+                logger.debug("wake-up not sent: %s", error)
+
+    async def flush(self) -> None:
+        """Wait until what was noted is sent."""
+        if self._task is not None:
+            await asyncio.gather(self._task, return_exceptions=True)

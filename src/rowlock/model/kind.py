@@ -1,0 +1,61 @@
+"""Kind: the stable name of what to do, and how jobs of that name behave unless a call says otherwise."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final, Literal
+
+from rowlock.errors import ConfigurationError
+from rowlock.model.retry import Retry
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from datetime import timedelta
+
+OnWorkerLost = Literal["retry", "fail", "hold"]
+Scope = Literal["live", "waiting"]
+OnConflict = Literal["reject", "keep", "replace", "debounce"]
+# A colon separates kind and key in a unique key, so a kind has none.
+_NAME: Final = re.compile(r"[A-Za-z_][\w.\-/]{0,199}")
+
+
+@dataclass(frozen=True, slots=True)
+class Gate:
+    """A concurrency key with a limit: at most `limit` jobs of the key run at once. fifo: strictly in order."""
+
+    key: str
+    limit: int = 1
+    fifo: bool = False
+
+    def __post_init__(self) -> None:
+        if not self.key or self.key.startswith("lane:") or self.limit < 0:
+            message = f"A gate needs a key (not starting with 'lane:') and a limit of 0 or more, got {self.key!r} and {self.limit}."
+            raise ConfigurationError(message)
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """What the decorator says of a kind."""
+
+    name: str
+    lane: str | None = None
+    priority: int = 0
+    retry: Retry = field(default_factory=Retry)
+    timeout: timedelta | None = None
+    expires_in: timedelta | None = None
+    max_age: timedelta | None = None
+    on_worker_lost: OnWorkerLost = "retry"
+    approval: bool = False
+    gate: Gate | Callable[..., Gate | str] | str | None = None
+    refs: Callable[..., Mapping[str, object]] | None = None
+    retention: Mapping[str, timedelta] | None = None
+    """State (or '*') to how long a finished job stays."""
+
+
+def checked_name(name: str) -> str:
+    """Return the kind's name if it can be stored and shown."""
+    if not _NAME.fullmatch(name):
+        message = f"A kind is named with letters, digits, and . _ - / (at most 200, starting with a letter); got {name!r}."
+        raise ConfigurationError(message)
+    return name

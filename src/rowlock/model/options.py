@@ -1,0 +1,134 @@
+"""Options: how one job is to be enqueued; never mixed with its arguments."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Final
+
+from rowlock.errors import InvalidOption
+from rowlock.model.duration import duration
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from rowlock.model.kind import Gate, OnConflict, Scope
+
+Span = timedelta | str | float
+_PRIORITY: Final = 100
+_KEY_BYTES: Final = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What options() takes; None keeps the kind's default. Instants must know their time zone."""
+
+    priority: int | None = None
+    run_at: datetime | None = None
+    run_in: Span | None = None
+    expires_in: Span | None = None
+    max_age: Span | None = None
+    max_attempts: int | None = None
+    unique_key: str | Callable[..., str] | None = None
+    unique_scope: Scope = "live"
+    unique_across_kinds: bool = False
+    on_conflict: OnConflict = "reject"
+    max_wait: Span | None = None
+    idempotency_key: str | None = None
+    keep_key: Span = "30 days"
+    gate: Gate | Callable[..., Gate | str] | str | None = None
+    tenant: str | None = None
+    submitted_by: str | None = None
+    refs: Mapping[str, object] | None = None
+    tags: Sequence[str] | None = None
+    meta: Mapping[str, object] | None = None
+    approval: bool = False
+
+    def __post_init__(self) -> None:
+        self._check_numbers()
+        self._check_times()
+        self._check_keys()
+
+    def _check_numbers(self) -> None:
+        if self.priority is not None:
+            checked_priority(self.priority)
+        largest = 32767
+        if self.max_attempts is not None and not (_whole(self.max_attempts) and 1 <= self.max_attempts <= largest):
+            _refuse("max_attempts", f"a whole number from 1 to {largest}", self.max_attempts)
+
+    def _check_times(self) -> None:
+        if self.run_at is not None:
+            if not isinstance(self.run_at, datetime):
+                _refuse("run_at", "a datetime with a time zone", self.run_at)
+            if self.run_at.tzinfo is None:
+                _refuse("run_at", "a datetime with a time zone such as datetime.now(UTC); a naive one is ambiguous", self.run_at)
+            if self.run_in is not None:
+                message = "run_at and run_in were both given. Pass one of them."
+                raise InvalidOption(message)
+        for name in ("run_in", "expires_in", "max_age", "max_wait", "keep_key"):
+            span(getattr(self, name), name)
+
+    def _check_keys(self) -> None:
+        if self.on_conflict not in ("reject", "keep", "replace", "debounce"):
+            _refuse("on_conflict", '"reject", "keep", "replace" or "debounce"', self.on_conflict)
+        if self.unique_scope not in ("live", "waiting"):
+            _refuse("unique_scope", '"live" (waiting or running) or "waiting"', self.unique_scope)
+        if self.unique_key is not None and self.idempotency_key is not None:
+            message = "unique_key and idempotency_key were both given. One decides whether a job is new; pass one of them."
+            raise InvalidOption(message)
+        if self.on_conflict == "debounce" and self.run_in is None and self.unique_key is not None:
+            message = 'on_conflict="debounce" pushes the job back by run_in with every call. Pass run_in, for example run_in="5s".'
+            raise InvalidOption(message)
+        for name in ("idempotency_key", "tenant", "submitted_by"):
+            value = getattr(self, name)
+            if value is not None:
+                checked_key(value, name)
+        if isinstance(self.unique_key, str):
+            checked_key(self.unique_key, "unique_key")
+        if isinstance(self.tags, str):
+            _refuse("tags", "a list of strings", self.tags)
+        for tag in self.tags or ():
+            checked_key(tag, "tags")
+
+
+def span(value: Span | None, name: str) -> timedelta | None:
+    """A duration option as a timedelta; None stays None."""
+    return None if value is None else duration(value, name=name)
+
+
+def checked_priority(value: int) -> int:
+    """Return the priority if it is one."""
+    if not _whole(value) or not -_PRIORITY <= value <= _PRIORITY:
+        _refuse("priority", f"a whole number from -{_PRIORITY} to {_PRIORITY}, higher first", value)
+    return value
+
+
+def checked_key(value: object, name: str) -> str:
+    """Return a key or label if the database can store and index it."""
+    if not isinstance(value, str) or not value or "\x00" in value or len(value.encode(errors="replace")) > _KEY_BYTES:
+        _refuse(name, f"a text of 1 to {_KEY_BYTES} bytes without NUL", value)
+    return str(value)
+
+
+def as_json(value: Mapping[str, object] | None, name: str) -> str | None:
+    """Refs and meta as JSON text; None when there is nothing to store."""
+    if not value:
+        return None
+    try:
+        text = json.dumps(dict(value), allow_nan=False)
+    except (TypeError, ValueError) as error:
+        message = f"{name} must be a mapping of JSON values: {error}."
+        raise InvalidOption(message) from error
+    if "\\u0000" in text:
+        _refuse(name, "values without NUL characters", value)
+    return text
+
+
+def _whole(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def _refuse(name: str, expected: str, came: object) -> None:
+    message = f"{name} must be {expected}; got {came!r}."
+    raise InvalidOption(message)

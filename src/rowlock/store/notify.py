@@ -1,0 +1,92 @@
+"""Listener: the one LISTEN connection of a process; comes back by itself and says when it is deaf."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import logging
+from typing import TYPE_CHECKING, Final
+
+import asyncpg
+
+from rowlock.store.database import OUTAGE
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from rowlock.store.database import Connection, Database, Record
+
+logger = logging.getLogger("rowlock.notify")
+_PING_SECONDS: Final = 20.0
+_PING_PATIENCE: Final = 5.0
+_BACKOFF: Final = (0.1, 0.5, 1.0, 2.0, 5.0)
+
+
+class Listener:
+    """Calls `heard` with each message, and `back` whenever listening (re)starts: what was sent meanwhile is unknown."""
+
+    def __init__(self, database: Database, heard: Callable[[dict[str, object]], None], back: Callable[[], None]) -> None:
+        self._database, self._heard, self._back = database, heard, back
+        self._task: asyncio.Task[None] | None = None
+        self.listening = asyncio.Event()
+
+    def start(self) -> None:
+        """Begin to listen; returns at once."""
+        if self._task is None:
+            self._task = asyncio.get_running_loop().create_task(self._run(), name="rowlock-listener")
+
+    async def stop(self) -> None:
+        """Stop listening; never waits on a dead socket."""
+        task, self._task = self._task, None
+        if task is not None:
+            task.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await task
+
+    async def _run(self) -> None:
+        failures = 0
+        while True:
+            try:
+                await self._listen()
+                failures = 0
+            except (*OUTAGE, asyncpg.InterfaceError, asyncpg.PostgresError) as error:
+                if self.listening.is_set():
+                    failures = 0
+                    logger.warning("lost the LISTEN connection, polling until it is back: %s", error)
+                self.listening.clear()
+                await asyncio.sleep(_BACKOFF[min(failures, len(_BACKOFF) - 1)])
+                failures += 1
+
+    async def _listen(self) -> None:
+        connection = await self._database.connect("listen", direct=True)
+        try:
+            dead = asyncio.Event()
+            connection.add_termination_listener(lambda _: dead.set())
+            await connection.add_listener(self._database.channel, self._message)
+            self.listening.set()
+            self._back()
+            while not dead.is_set():
+                with contextlib.suppress(TimeoutError):
+                    await asyncio.wait_for(dead.wait(), _PING_SECONDS)
+                    break
+                # A half-open socket is silent for ever; a round trip that does not come back unmasks it.
+                await connection.fetchval("SELECT 1", timeout=_PING_PATIENCE)
+            message = "the server closed it"
+            raise ConnectionError(message)
+        finally:
+            self._end(connection)
+
+    @staticmethod
+    def _end(connection: Connection[Record]) -> None:
+        if not connection.is_closed():
+            connection.terminate()
+
+    def _message(self, _connection: object, _pid: int, _channel: str, payload: object) -> None:
+        try:
+            message = json.loads(str(payload))
+        except ValueError:
+            logger.warning("ignored a message that is not JSON: %r", payload)
+            return
+        if isinstance(message, dict):
+            self._heard(message)

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import enum
-import json
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta, timezone
 from decimal import Decimal
@@ -22,13 +21,11 @@ from pydantic import (
     SecretStr,
     TypeAdapter,
     computed_field,
-    field_validator,
 )
 
 from rowlock.errors import InvalidArguments
 from rowlock.flow import wire
 from rowlock.flow.args import Codec
-from rowlock.model.redact import redact
 
 
 class Colour(enum.Enum):
@@ -83,15 +80,6 @@ class StrictBlob(BaseModel):
     model_config = ConfigDict(strict=True)
     when: date
     blob: bytes
-
-
-class Picky(BaseModel):
-    token: SecretStr
-
-    @field_validator("token")
-    @classmethod
-    def long_enough(cls, token: SecretStr) -> SecretStr:
-        raise ValueError("bad token " + token.get_secret_value())
 
 
 def _whole_minutes(offset: timedelta) -> timedelta:
@@ -295,6 +283,11 @@ KEYS = " which JSON cannot carry. Use texts or numbers as keys, or pass a list o
         ),
         (
             Any,
+            [range(3)],
+            "argument 'value', a list, cannot be stored as JSON: Unable to serialize unknown type: <class 'range'>",
+        ),
+        (
+            Any,
             object(),
             "argument 'value', a object, cannot be stored as JSON: Unable to serialize unknown type: <class 'object'>",
         ),
@@ -350,39 +343,6 @@ def test_a_changed_model_with_secrets_keeps_its_values_to_itself() -> None:
     assert refused(Account, account) == (
         "report: argument 'value', a Account, cannot be stored as JSON: PydanticSerializationError"
     )
-
-
-# Secrets.
-
-
-def test_secrets_are_stored_behind_the_mark_that_redaction_knows() -> None:
-    text = of_type(Account).encode((Account(name="a", password=SecretStr("hush")),))
-    assert '"password":{"$secret":"hush"}' in text
-    stored = json.loads(text)
-    assert "hush" not in repr(redact(stored))
-
-
-def test_a_secret_without_annotation_is_refused() -> None:
-    assert refused(Any, [SecretStr("hush")]) == (
-        "report: a secret would reach the handler as plain text. Annotate the parameter or field that carries it with "
-        "SecretStr, SecretBytes or Secret[...]."
-    )
-
-
-@pytest.mark.parametrize("annotation", [SecretStr, SecretBytes, Secret[int], list[SecretStr], Account, Picky])
-def test_messages_about_secrets_keep_the_value_to_themselves(annotation: object) -> None:
-    value = {"name": 1, "password": ["hunter2"], "token": "hunter2"}
-    message = refused(annotation, value)
-    assert "hunter2" not in message
-    assert "report: argument 'value" in message
-    assert ", got a " in message
-
-
-def test_stored_secrets_that_do_not_fit_stay_hidden() -> None:
-    with pytest.raises(InvalidArguments) as caught:
-        of_type(Secret[int]).decode('{"value":{"$secret":"hunter2"}}')
-    assert "hunter2" not in str(caught.value)
-    assert "should fit value: " in str(caught.value)
 
 
 @pytest.mark.parametrize(

@@ -98,7 +98,10 @@ def test_decoding_forgives_what_people_do_to_ids(text: str) -> None:
         ("", "it has 0 symbols instead of 14"),
         ("363M-KAPQ-NW11-0U", f"'U' is not one of the symbols {ALPHABET}"),
         ("363M-KAPQ-NW11-0ß", f"'ß' is not one of the symbols {ALPHABET}"),
-        ("363M-KAPQ-NW1\N{LATIN SMALL LETTER DOTLESS I}-0P", f"'ı' is not one of the symbols {ALPHABET}"),
+        (
+            "363M-KAPQ-NW1\N{LATIN SMALL LETTER DOTLESS I}-0P",
+            f"'\N{LATIN SMALL LETTER DOTLESS I}' is not one of the symbols {ALPHABET}",
+        ),
         ("363M-KAPQ-NW11-0é", f"'é' is not one of the symbols {ALPHABET}"),
         ("0000-0000-0000-00", "no job can have that id"),
     ],

@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 from rowlock.errors import InvalidOption
 from rowlock.model.retry import Retry
 
-
 DICE = Random(1)  # noqa: S311 - dice, not keys
 
 

@@ -68,10 +68,8 @@ class Codec:
         """Read stored arguments; InvalidArguments when they do not fit the handler of today."""
         try:
             return cast("dict[str, object]", self._arguments.load(text))
-        except ValidationError as error:
-            why = self._explained(error)
         except ValueError as error:
-            why = str(error)
+            why = self._explained(error)
         message = (
             f"{self.kind}: the stored arguments do not fit {self.kind}{self.signature.text}: {why} "
             "When a signature changes, give new parameters a default and keep the old ones until their jobs are done."
@@ -156,7 +154,12 @@ class Codec:
     def _prove(self, text: str, tagger: wire.Tagger) -> None:
         """Read tagged arguments back at once: better refused at enqueue than undecodable in the worker."""
         again = wire.Tagger()
-        self._arguments.dump(self.decode(text), again)
+        try:
+            self._arguments.dump(self._arguments.load(text), again)
+        except ValueError as error:
+            why = self._explained(error)
+            message = f"{self.kind}: JSON cannot carry the arguments there and back: {why} Pass it in another type."
+            raise InvalidArguments(message) from None
         if again.secrets != tagger.secrets:
             message = (
                 f"{self.kind}: a secret would reach the handler as plain text. Annotate the parameter or field that "
@@ -171,7 +174,8 @@ class Codec:
             return str(error)
         for name, value in validated.items():
             try:
-                to_json(wire.Tagger().tag(value))
+                shape = _shape(TypeAdapter(self.signature.arguments[name].annotation), strict_fields=True)
+                shape.dump(value, wire.Tagger())
             except (ValueError, TypeError, RecursionError):
                 return f"argument {name!r}, a {type(value).__qualname__}, cannot be stored as JSON: {reason}"
         return f"the arguments cannot be stored as JSON: {reason}"
@@ -180,7 +184,9 @@ class Codec:
     def _call(self) -> str:
         return f"{self.kind}{self.signature.text}"
 
-    def _explained(self, error: ValidationError) -> str:
+    def _explained(self, error: ValueError) -> str:
+        if not isinstance(error, ValidationError):
+            return f"{error}."
         errors = error.errors(include_url=False)
         lines = [self._line(item) for item in errors[:_SHOWN_ERRORS]]
         if len(errors) > _SHOWN_ERRORS:
@@ -282,6 +288,9 @@ def _path(location: tuple[int | str, ...]) -> str:
 
 
 def _shown(value: object) -> str:
-    text = repr(value)
+    try:
+        text = repr(value)
+    except Exception:  # noqa: BLE001 - code of others, and ints of more than 4,300 digits
+        return f"a {type(value).__name__}"
     shortened = text if len(text) <= 60 else text[:60] + "…"  # noqa: PLR2004 - a line of a terminal
     return f"{shortened} ({type(value).__name__})"

@@ -20,8 +20,9 @@ from pathlib import PurePath
 from typing import Final
 from uuid import UUID
 
-from pydantic import Secret, SecretBytes, SecretStr
-from pydantic_core import from_json, to_json
+from pydantic import Secret, SecretBytes, SecretStr, TypeAdapter
+from pydantic.errors import PydanticSchemaGenerationError
+from pydantic_core import PydanticSerializationError, from_json, to_json
 
 from rowlock.model.redact import BYTES, SECRET
 
@@ -32,6 +33,7 @@ _MOST_DIGITS: Final = 4_200
 _KEYS: Final = (str, int, float, UUID, date, time, timedelta, Decimal, Enum, PurePath)
 _SURROGATE: Final = re.compile("[\ud800-\udfff]")
 _SUSPECT: Final = re.compile(rb'NaN|Infinity|\\u0000|"\$')
+_PREFIX: Final = re.compile(r"^Error serializing to JSON: (?:\w+: )?")  # pydantic's wrapping of a fallback's error
 _LONG_NUMBER: Final = re.compile(rb"[0-9]{4200}")
 # Schemas made only of these hold no secret, no bytes and no datetime, and need no walk through the value.
 # fmt: off
@@ -109,7 +111,10 @@ def dump(value: object, tagger: Tagger, *, simple: bool) -> bytes:
         else:
             if not _SUSPECT.search(data) and (len(data) < _MOST_DIGITS or not _LONG_NUMBER.search(data)):
                 return data
-    return to_json(tagger.tag(value), inf_nan_mode="constants")
+    try:
+        return to_json(tagger.tag(value), inf_nan_mode="constants", fallback=_by_its_own_type)
+    except PydanticSerializationError as error:
+        raise ValueError(_PREFIX.sub("", str(error))) from None
 
 
 def untag(text: str) -> tuple[object, bool]:
@@ -134,6 +139,16 @@ def traits(schema: object) -> Traits:
 def named(path: str) -> str:
     """Write a path for people: ``.rows[3].price`` is argument 'rows[3].price'."""
     return f"argument {path[1:]!r}" if path.startswith(".") else f"the value{path and ' at ' + repr(path)}"
+
+
+def _by_its_own_type(value: object) -> object:
+    """Write what only a type's own schema knows how to write, such as IP addresses before pydantic 2.14."""
+    try:
+        adapter = TypeAdapter(type(value))
+    except PydanticSchemaGenerationError:
+        message = f"Unable to serialize unknown type: {type(value)}"
+        raise ValueError(message) from None
+    return adapter.dump_python(value, mode="json")
 
 
 def _nodes(schema: object) -> Iterator[object]:

@@ -13,7 +13,7 @@ import os
 import shutil
 import uuid
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, LiteralString, cast
+from typing import TYPE_CHECKING, Any
 
 import psycopg
 import pytest
@@ -38,10 +38,6 @@ def chosen_server() -> dict[str, Any]:
 
 def at(url: str, database: str) -> str:
     return url.replace("/rowlock?", f"/{database}?")
-
-
-def execute(connection: psycopg.Connection[Any], statement: str) -> None:
-    connection.execute(cast("LiteralString", statement))  # names of databases, made in this file
 
 
 @contextlib.contextmanager
@@ -90,20 +86,20 @@ def template(shared_folder: Path, server_url: str, administrator: psycopg.Connec
         names = administrator.execute("SELECT datname FROM pg_database").fetchall()
         if (TEMPLATE,) not in names:
             building = f"{TEMPLATE}_{uuid.uuid4().hex}"
-            execute(administrator, f"CREATE DATABASE {building}")
+            administrator.execute(f"CREATE DATABASE {building}")
             asyncio.run(upgrade(at(server_url, building), schema="rowlock"))
-            execute(administrator, f"ALTER DATABASE {building} RENAME TO {TEMPLATE}")
+            administrator.execute(f"ALTER DATABASE {building} RENAME TO {TEMPLATE}")
     return TEMPLATE
 
 
 @contextlib.contextmanager
 def fresh(administrator: psycopg.Connection[Any], server_url: str, template: str) -> Iterator[str]:
     name = f"test_{uuid.uuid4().hex}"
-    execute(administrator, f"CREATE DATABASE {name} TEMPLATE {template} STRATEGY wal_log")
+    administrator.execute(f"CREATE DATABASE {name} TEMPLATE {template} STRATEGY wal_log")
     try:
         yield at(server_url, name)
     finally:
-        execute(administrator, f"DROP DATABASE {name} WITH (FORCE)")
+        administrator.execute(f"DROP DATABASE {name} WITH (FORCE)")
 
 
 @pytest.fixture

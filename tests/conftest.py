@@ -1,0 +1,116 @@
+"""A real PostgreSQL for every test: one server for all workers, one fresh database per test.
+
+ROWLOCK_TEST_PG chooses the server: 18 (default) or 16 from the embedded package, 15 from ROWLOCK_TEST_PGBIN or Debian's
+folder, or a folder of PostgreSQL programs.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import fcntl
+import os
+import shutil
+import uuid
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import psycopg
+import pytest
+
+from rowlock.store.embedded import keeper, start
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+TEMPLATE = "rowlock_template"
+SETTINGS = {"fsync": "off", "full_page_writes": "off", "max_connections": "300", "autovacuum_naptime": "10min"}
+
+
+def chosen_server() -> dict[str, Any]:
+    """Arguments of start() for ROWLOCK_TEST_PG."""
+    choice = os.environ.get("ROWLOCK_TEST_PG", "18")
+    if choice in {"16", "18"}:
+        return {"version": int(choice)}
+    debian = os.environ.get("ROWLOCK_TEST_PGBIN", "/usr/lib/postgresql/15/bin")
+    return {"binaries": Path(debian if choice == "15" else choice)}
+
+
+def at(url: str, database: str) -> str:
+    return url.replace("/rowlock?", f"/{database}?")
+
+
+@contextlib.contextmanager
+def one_at_a_time(path: Path) -> Iterator[None]:
+    held = keeper.lock(path, fcntl.LOCK_EX)
+    try:
+        yield
+    finally:
+        os.close(held)
+
+
+@pytest.fixture(scope="session")
+def shared_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The same folder in every worker of this run."""
+    base = tmp_path_factory.getbasetemp()
+    return base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
+
+
+@pytest.fixture(scope="session")
+def server_url(shared_folder: Path) -> Iterator[str]:
+    """The server of this run; the worker that leaves last removes it."""
+    guard = shared_folder / "postgres.lock"
+    with one_at_a_time(guard):
+        held = start(shared_folder / "postgres", settings=SETTINGS, **chosen_server())
+    yield held.url
+    with one_at_a_time(guard):
+        held.close()
+        with contextlib.suppress(BlockingIOError):
+            os.close(keeper.lock(held.directory / "users.lock", fcntl.LOCK_EX | fcntl.LOCK_NB))
+            os.close(keeper.lock(held.directory / "keeper.lock", fcntl.LOCK_EX))  # waits for the keeper's end
+            shutil.rmtree(held.directory)
+
+
+@pytest.fixture(scope="session")
+def administrator(server_url: str) -> Iterator[psycopg.Connection[Any]]:
+    with psycopg.connect(at(server_url, "postgres"), autocommit=True) as connection:
+        yield connection
+
+
+@pytest.fixture(scope="session")
+def template(shared_folder: Path, server_url: str, administrator: psycopg.Connection[Any]) -> str:
+    """The name of a database with the newest schema, built by the worker that comes first."""
+    from rowlock.store.migrate import upgrade  # noqa: PLC0415 - only tests with a database need the store
+
+    with one_at_a_time(shared_folder / "template.lock"):
+        names = administrator.execute("SELECT datname FROM pg_database").fetchall()
+        if (TEMPLATE,) not in names:
+            building = f"{TEMPLATE}_{uuid.uuid4().hex}"
+            administrator.execute(f"CREATE DATABASE {building}")
+            asyncio.run(upgrade(at(server_url, building), schema="rowlock"))
+            administrator.execute(f"ALTER DATABASE {building} RENAME TO {TEMPLATE}")
+    return TEMPLATE
+
+
+@contextlib.contextmanager
+def fresh(administrator: psycopg.Connection[Any], server_url: str, template: str) -> Iterator[str]:
+    name = f"test_{uuid.uuid4().hex}"
+    administrator.execute(f"CREATE DATABASE {name} TEMPLATE {template} STRATEGY wal_log")
+    try:
+        yield at(server_url, name)
+    finally:
+        administrator.execute(f"DROP DATABASE {name} WITH (FORCE)")
+
+
+@pytest.fixture
+def database_url(administrator: psycopg.Connection[Any], server_url: str, template: str) -> Iterator[str]:
+    """A fresh database with Rowlock's schema, for one test."""
+    with fresh(administrator, server_url, template) as url:
+        yield url
+
+
+@pytest.fixture
+def empty_database_url(administrator: psycopg.Connection[Any], server_url: str) -> Iterator[str]:
+    """A fresh database without the schema, for one test."""
+    with fresh(administrator, server_url, "template0") as url:
+        yield url

@@ -54,7 +54,7 @@ class News:
     lanes_version: int
     sweep_epoch: int
     cancelled: Sequence[int]
-    lost: Sequence[int]
+    lost: Sequence[Claim]
     due: Sequence[str]
     watched: timedelta
     """How long this process has seen the database without a break."""
@@ -135,13 +135,14 @@ class Beat:
             (given,) = await link.fetch("disown", worker=self._worker_id, held=list(vitals.complete))
             if given["ids"]:
                 logger.warning("gave back %d claims whose answer was lost: %s", len(given["ids"]), given["ids"])
+        lost = frozenset(row["lost"])
         return News(
             now=row["now"],
             known=row["known"],
             lanes_version=row["lanes_version"],
             sweep_epoch=row["sweep_epoch"] or 0,
             cancelled=row["cancelled"],
-            lost=row["lost"],
+            lost=[claim for claim in vitals.held if claim.job_id in lost],
             due=row["due"],
             watched=watched,
         )

@@ -47,22 +47,32 @@ class Waker:
         self._database = database
         self._lows: dict[Pair, datetime] = {}
         self._task: asyncio.Task[None] | None = None
+        self._anywhere = False
         self._quiet_until = 0.0
 
     def wake(self, pairs: Iterable[tuple[Pair, datetime]]) -> None:
         """Note new jobs; the message leaves within one window."""
         for pair, low in pairs:
             self._lows[pair] = min(low, self._lows.get(pair, low))
+        self._begin()
+
+    def look(self) -> None:
+        """Ask workers to look everywhere: jobs became claimable without being enqueued."""
+        self._anywhere = True
+        self._begin()
+
+    def _begin(self) -> None:
         if self._task is None or self._task.done():
             self._task = asyncio.get_running_loop().create_task(self._send(), name="rowlock-wake")
 
     async def _send(self) -> None:
         loop = asyncio.get_running_loop()
-        while self._lows:
+        while self._lows or self._anywhere:
             pause = self._quiet_until - loop.time()
             if pause > 0:
                 await asyncio.sleep(pause)
-            lows, self._lows = self._lows, {}
+            lows, self._lows = ({} if self._anywhere else self._lows), {}
+            self._anywhere = False
             self._quiet_until = loop.time() + WINDOW
             try:
                 await self._database.fetch("wake", channel=self._database.channel, payload=payload(lows))

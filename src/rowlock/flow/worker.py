@@ -8,42 +8,37 @@ import json
 import logging
 import os
 import socket
-import sys
-from collections import Counter
 from dataclasses import dataclass, replace
 from random import Random
 from typing import TYPE_CHECKING, Final
 
 from rowlock.errors import DatabaseError, DatabaseUnreachable, SchemaBehind, SchemaMissing, UnknownLane
 from rowlock.flow import wake
-from rowlock.flow.beat import Beat, News, Vitals
+from rowlock.flow.beat import Beat, Vitals
 from rowlock.flow.claim import Claimer, Cursors
-from rowlock.flow.context import Context
-from rowlock.flow.finish import Finisher, Flushed, write_of
-from rowlock.flow.progress import Reporter
-from rowlock.flow.run import Attempt
-from rowlock.model.job import Claim
-from rowlock.model.lane import DEFAULT_LANE, Lane
-from rowlock.store import lanes as lane_rows
-from rowlock.store import migrate
+from rowlock.flow.crew import Crew
+from rowlock.model.lane import DEFAULT_LANE
+from rowlock.store import lanes, migrate
+from rowlock.store.database import TRANSIENT
 from rowlock.store.link import Link
 from rowlock.store.notify import Listener
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Mapping, Sequence
+    from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+    from datetime import datetime
 
+    from rowlock.flow.beat import News
+    from rowlock.flow.finish import Flushed
     from rowlock.flow.handler import Handler
-    from rowlock.model.outcome import Outcome
+    from rowlock.model.lane import Lane
     from rowlock.settings import Settings
-    from rowlock.store.database import Database, Record
+    from rowlock.store.database import Database
 
 logger = logging.getLogger("rowlock.worker")
-_EAGER: Final = sys.version_info >= (3, 12)
-_LONG_RUNNING: Final = 2.0
-"""Seconds after which a claim is checked with every beat: a job that ends sooner finds out by its own last write."""
 _IDLE_FROM: Final = 0.05
 _POLL_ONLY: Final = 1.0
 """Seconds between polls at most when nothing can wake the worker."""
+_HORIZON: Final = 60.0
 _BACKOFF: Final = (0.1, 0.5, 1.0, 2.0)
 
 
@@ -57,11 +52,8 @@ class WorkerOptions:
     version: str = "0"
 
 
-Upkeep = "Callable[[Sequence[str], News], Awaitable[None]]"
-
-
 class Worker:
-    """Claims and runs jobs until stopped. Start and stop are safe to call twice; one event loop, one thread for the beat."""
+    """Claims and runs jobs until stopped; start and stop are safe to call twice."""
 
     def __init__(
         self,
@@ -70,7 +62,7 @@ class Worker:
         settings: Settings,
         options: WorkerOptions,
         *,
-        upkeep: Callable[[Sequence[str], News], Awaitable[None]] | None = None,
+        upkeep: Callable[[News], Awaitable[None]] | None = None,
         random: Random | None = None,
     ) -> None:
         self.database, self.settings, self.options = database, settings, options
@@ -81,16 +73,16 @@ class Worker:
         self.lanes: dict[str, Lane] = {}
         self.draining = False
         self.stopped = asyncio.Event()
-        self._lanes_version = -1
-        self._sweep_epoch = -1
-        self._attempts: dict[int, Attempt] = {}
-        self._in_use: Counter[str] = Counter()
+        self._lanes_version = self._sweep_epoch = -1
         self._look = asyncio.Event()
-        self._stopping = asyncio.Event()
-        self._tasks: list[asyncio.Task[None]] = []
+        self._hurry = asyncio.Event()
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._clock: tuple[datetime, float] | None = None
+        """The database's clock at a moment of the loop's."""
+        self._check_all = False
         self._started = False
 
-    # --- start and stop ------------------------------------------------------------------------------------------------
+    # --- start and stop ----------------------------------------------------------------------------------------------
 
     async def start(self) -> None:
         """Register, read the lanes, begin to claim. Waits while the database is away or its schema behind, and says so."""
@@ -98,159 +90,180 @@ class Worker:
             return
         self._started = True
         self._loop = asyncio.get_running_loop()
-        self._claim_link, self._finish_link = Link(self.database, "claim"), Link(self.database, "finish")
+        self._claims, self._finishes = Link(self.database, "claim"), Link(self.database, "finish")
         await self._until_served(self._register)
         self._cursors = Cursors(self._loop.time)
-        self._claimer = Claimer(self._claim_link, self.id, self._cursors, self._handlers.keys())
-        self._finisher = Finisher(self._finish_link, self.id, self._on_flushed)
-        self._reporter = Reporter(self._finish_link, self._on_claim_lost)
+        self._claimer = Claimer(self._claims, self.id, self._cursors, self._handlers.keys())
+        self._crew = Crew(self.database, self._finishes, self.id, self._handlers, self._random, self._on_flushed)
         self._waker = wake.Waker(self.database)
         self._listener = Listener(self.database, self._on_message, self._on_listening)
         self._beat = Beat(
-            self.database,
-            self.id,
-            vitals=self._vitals,
-            tell=lambda news: self._loop.call_soon_threadsafe(self._on_news, news) and None,
-            lag_limit=self.settings.lag_limit.total_seconds(),
+            self.database, self.id, vitals=self._vitals, tell=self._tell, lag_limit=self.settings.lag_limit.total_seconds()
         )
         await self._until_served(self._read_lanes)
         await self._until_served(self._read_pairs)
-        self._finisher.start()
+        self._crew.start()
         if self.settings.listen:
             self._listener.start()
         self._beat.start(self._loop)
-        self._tasks.append(self._loop.create_task(self._claim_loop(), name="rowlock-claim"))
-        logger.info("worker %s started: lanes %s", self.name, ", ".join(sorted(self.lanes)) or "none")
+        self._spawn(self._claim_loop())
+        logger.info("worker %s started with lanes %s", self.name, ", ".join(sorted(self.lanes)) or "(none)")
 
     async def stop(self, *, after: float | None = None) -> None:
         """Drain: claim nothing more, let running jobs end for `after` seconds (default: the setting), return the rest."""
-        if not self._started or self.stopped.is_set():
+        if not self._started or self.draining:
+            await self.stopped.wait() if self._started else None
             return
         self.draining = True
         self._look.set()
         patience = self.settings.shutdown_after.total_seconds() if after is None else after
-        running = [attempt.task for attempt in self._attempts.values() if attempt.task is not None]
-        if running:
-            logger.info("worker %s is stopping: %d jobs still run", self.name, len(running))
-            hurry = asyncio.ensure_future(self._stopping.wait())
-            await asyncio.wait({asyncio.ensure_future(_all(running)), hurry}, timeout=patience, return_when=asyncio.FIRST_COMPLETED)
-            hurry.cancel()
-        self._stopping.set()
-        await self._return_the_rest()
+        ended, hurried = asyncio.ensure_future(self._crew.ended()), asyncio.ensure_future(self._hurry.wait())
+        await asyncio.wait({ended, hurried}, timeout=patience, return_when=asyncio.FIRST_COMPLETED)
+        ended.cancel()
+        hurried.cancel()
+        returned = await self._crew.send_home(patience=5)
+        if returned:
+            logger.info("worker %s returned %d unfinished jobs: %s", self.name, len(returned), returned)
         await self._close()
 
     def hurry(self) -> None:
         """A second signal: do not wait for running jobs any longer."""
-        self._stopping.set()
-
-    async def _return_the_rest(self) -> None:
-        left = [attempt for attempt in self._attempts.values() if attempt.task is not None and not attempt.task.done()]
-        for attempt in left:
-            attempt.stop("shutdown")
-        if left:
-            logger.info("worker %s returns %d unfinished jobs: %s", self.name, len(left), [a.row["id"] for a in left])
-            await asyncio.wait([attempt.task for attempt in left if attempt.task is not None], timeout=5)
-        with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(self._finisher.drained(), timeout=5)
+        self._hurry.set()
 
     async def _close(self) -> None:
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
-        await self._reporter.close()
-        await self._finisher.stop()
         await self._listener.stop()
         await asyncio.to_thread(self._beat.stop)
         with contextlib.suppress(DatabaseError, TimeoutError):
-            await asyncio.wait_for(self._finish_link.fetch("worker_gone", worker=self.id), timeout=3)
-        await self._claim_link.close()
-        await self._finish_link.close()
+            await asyncio.wait_for(self._finishes.fetch("worker_gone", worker=self.id), timeout=3)
+        await self._claims.close()
+        await self._finishes.close()
         self.stopped.set()
         logger.info("worker %s stopped", self.name)
 
     async def _until_served(self, step: Callable[[], Awaitable[None]]) -> None:
-        said = ""
-        for failures in range(2**31):
+        said, failures = "", 0
+        while True:
             try:
                 return await step()
-            except (DatabaseUnreachable, SchemaMissing, SchemaBehind) as error:
+            except (DatabaseUnreachable, SchemaMissing, SchemaBehind, *TRANSIENT) as error:
                 if str(error) != said:
                     said = str(error)
                     logger.warning("worker %s waits: %s", self.name, error)
                 await asyncio.sleep(_BACKOFF[min(failures, len(_BACKOFF) - 1)])
-        return None
+                failures += 1
 
     async def _register(self) -> None:
-        async with self._claim_link.session() as connection:
+        async with self._claims.session() as connection:
             await migrate.require(connection, self.database.schema)
-        kinds = sorted(self._handlers)
-        await lane_rows.prepare(self._claim_link, self._handlers_kinds(), self.settings.lanes or (DEFAULT_LANE,))
-        (row,) = await self._claim_link.fetch(
-            "register_worker",
-            name=self.name,
-            host=socket.gethostname(),
-            pid=os.getpid(),
-            version=self.options.version,
-            lanes=list(self.options.lanes) if self.options.lanes is not None else None,
-            kinds=kinds,
-        )
+        await lanes.prepare(self._claims, [h.kind for h in self._handlers.values()], self.settings.lanes or (DEFAULT_LANE,))
+        (row,) = await self._claims.fetch("register_worker", **self._card())
         self.id = row["id"]
+        self._clock = (row["now"], self._loop.time())
         if row["namesake"]:
             other = json.loads(row["namesake"])
             logger.warning(
-                "another live worker is also called %s (%s, pid %s, since %s). Both work, as each has an id of its own; "
+                "another live worker is also called %s (host %s, pid %s, since %s). Both work, each under an id of its own; "
                 "give them different names to tell them apart.",
                 self.name,
-                other["host"],
-                other["pid"],
-                other["since"],
+                *(other[key] for key in ("host", "pid", "since")),
             )
 
-    # --- lanes and pairs -------------------------------------------------------------------------------------------------
+    def _card(self) -> dict[str, object]:
+        chosen = self.options.lanes
+        return {
+            "name": self.name,
+            "host": socket.gethostname(),
+            "pid": os.getpid(),
+            "version": self.options.version,
+            "lanes": None if chosen is None else list(chosen),
+            "kinds": sorted(self._handlers),
+        }
 
-    def _handlers_kinds(self) -> list[object]:
-        return [handler.kind for handler in self._handlers.values()]
+    # --- what to claim -----------------------------------------------------------------------------------------------
 
     async def _read_lanes(self) -> None:
-        rows = await lane_rows.read(self._claim_link)
+        rows = await lanes.read(self._claims)
         by_name = {lane.name: lane for lane in rows}
-        wanted = list(self.options.lanes) if self.options.lanes is not None else sorted(by_name)
-        for name in wanted:
-            if name not in by_name:
-                message = f"There is no lane {name!r}; there are {', '.join(sorted(by_name)) or 'none'}. Create it with: rowlock lanes set {name}"
-                raise UnknownLane(message)
+        wanted = sorted(by_name) if self.options.lanes is None else list(self.options.lanes)
+        missing = [name for name in wanted if name not in by_name]
+        if missing and not self.lanes:
+            raise unknown_lane(missing[0], by_name)
         own = self.options.slots or {}
-        self.lanes = {name: replace(by_name[name], slots=own.get(name, by_name[name].slots)) for name in wanted}
+        self.lanes = {
+            name: replace(by_name[name], slots=own.get(name, by_name[name].slots)) for name in wanted if name in by_name
+        }
         self._claimer.serve(self.lanes, rows)
         self._cursors.everywhere()
         self._look.set()
 
     async def _read_pairs(self) -> None:
-        rows = await self._claim_link.fetch("pairs", kinds=list(self._handlers))
+        rows = await self._claims.fetch("pairs", kinds=list(self._handlers))
         self._cursors.publish(((row["kind"], row["priority"], row["share"]), row["low_water"]) for row in rows)
+        self._look_again_at([row["low_water"] for row in rows if row["low_water"] is not None])
         self._look.set()
 
-    # --- what the worker hears -------------------------------------------------------------------------------------------
+    async def _claim_loop(self) -> None:
+        idle = _IDLE_FROM
+        while not self.draining:
+            self._look.clear()
+            free = {name: self._crew.free(name, lane.slots) for name, lane in self.lanes.items() if lane.enabled}
+            wanted = {name: n for name, n in free.items() if n > 0}
+            try:
+                rows = await self._claimer.claim(wanted) if wanted else []
+            except (DatabaseUnreachable, *TRANSIENT) as error:
+                logger.warning("worker %s cannot claim: %s", self.name, error)
+                await asyncio.sleep(_BACKOFF[2] * (0.5 + self._random.random()))
+                continue
+            except DatabaseError as error:
+                logger.error("worker %s cannot claim: %s", self.name, error)
+                await asyncio.sleep(_BACKOFF[-1])
+                continue
+            for row in rows:
+                self._crew.run(row)
+            if rows and len(rows) >= sum(wanted.values()):
+                idle = _IDLE_FROM
+                if all(self._crew.free(name, lane.slots) <= 0 for name, lane in self.lanes.items()):
+                    await self._look.wait()
+                else:
+                    await asyncio.sleep(0)
+                continue
+            idle = _IDLE_FROM if rows else min(idle * 2, self._poll_seconds())
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._look.wait(), idle)
+
+    def _poll_seconds(self) -> float:
+        """How long an idle worker sleeps at most: the shortest lane's interval, a second while late commits may come."""
+        shortest = min((lane.poll_every.total_seconds() for lane in self.lanes.values() if lane.enabled), default=5.0)
+        listening = self.settings.listen and self._listener.listening.is_set()
+        return min(shortest, _POLL_ONLY) if not listening or self._cursors.lagging else shortest
+
+    # --- what the worker hears ---------------------------------------------------------------------------------------
 
     def _on_message(self, message: dict[str, object]) -> None:
         lows = wake.heard(message)
         if lows is None:
+            self._check_all = True
             self._beat.poke()
             return
         known = {pair: low for pair, low in lows.items() if pair[0] in self._handlers}
-        if lows and not known:
-            return
         for pair, low in known.items():
             self._cursors.lower(pair, low)
         if not lows:
             self._cursors.everywhere()
-        self._look_at(min(known.values(), default=None))
+        self._look_again_at(known.values())
+        if known or not lows:
+            self._look.set()
 
-    def _look_at(self, due: object) -> None:
-        """Look now; for a job that is due within a minute look again then, as no other message will come."""
-        self._look.set()
-        if due is not None and self._clock is not None:
-            ahead = (due - self._clock[0]).total_seconds() - (self._loop.time() - self._clock[1])
+    def _look_again_at(self, moments: object) -> None:
+        """For jobs due within a minute look again at that moment: no other message will come."""
+        if self._clock is None:
+            return
+        now, at = self._clock
+        for moment in moments:
+            ahead = (moment - now).total_seconds() - (self._loop.time() - at)
             if 0 < ahead < _HORIZON:
                 self._loop.call_later(ahead + 0.002, self._look.set)
 
@@ -260,16 +273,34 @@ class Worker:
         self._look.set()
         self._spawn(self._until_served(self._read_pairs))
 
+    def _on_flushed(self, flushed: Flushed) -> None:
+        self._look.set()
+        if flushed.promoted:
+            # Parked jobs became queued here; workers with free slots elsewhere may be asleep.
+            self._waker.look()
+
+    def _vitals(self) -> Vitals:
+        """Called in the beat's thread."""
+        everything, self._check_all = self._check_all, False
+        hungry = any(self._crew.free(name, lane.slots) > 0 for name, lane in list(self.lanes.items()))
+        known = None if self._claimer.in_flight else self._crew.known()
+        return Vitals(hungry, self.draining, self._crew.held(self._loop.time(), everything=everything), known)
+
+    def _tell(self, news: News) -> None:
+        """Called in the beat's thread."""
+        with contextlib.suppress(RuntimeError):
+            self._loop.call_soon_threadsafe(self._on_news, news)
+
     def _on_news(self, news: News) -> None:
         if self.stopped.is_set():
             return
         self._clock = (news.now, self._loop.time())
         for job_id in news.cancelled:
-            self._tell(job_id, "cancel")
-        for job_id in news.lost:
-            self._tell(job_id, "lost")
+            self._crew.tell(job_id, "cancel")
+        for claim in news.lost:
+            self._crew.tell(claim.job_id, "lost", claim.fence)
         if not news.known:
-            self._spawn(self._revive())
+            self._spawn(self._until_served(self._revive))
         if news.lanes_version != self._lanes_version:
             self._lanes_version = news.lanes_version
             self._spawn(self._until_served(self._read_lanes))
@@ -277,4 +308,28 @@ class Worker:
             self._sweep_epoch = news.sweep_epoch
             self._spawn(self._until_served(self._read_pairs))
         if news.due and self._upkeep is not None and not self.draining:
-            self._spawn(self._upkeep(news.due, news))
+            self._spawn(self._keep_up(news))
+
+    async def _keep_up(self, news: News) -> None:
+        if self._upkeep is not None:
+            await self._upkeep(news)
+
+    async def _revive(self) -> None:
+        logger.warning("the row of worker %s was deleted; it is written again", self.name)
+        await self._claims.fetch("revive_worker", worker=self.id, **self._card())
+
+    def _spawn(self, coroutine: Coroutine[object, object, None]) -> None:
+        task = self._loop.create_task(coroutine)
+        self._tasks.add(task)
+        task.add_done_callback(self._task_done)
+
+    def _task_done(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and task.exception() is not None:
+            logger.error("worker %s: a background step failed", self.name, exc_info=task.exception())
+
+
+def unknown_lane(name: str, there_are: Mapping[str, object]) -> UnknownLane:
+    """What to tell someone who named a lane that is not there."""
+    known = f"there are {', '.join(sorted(there_are))}" if there_are else "there are none yet"
+    return UnknownLane(f"There is no lane {name!r}; {known}. Create it with: rowlock lanes set {name} --kinds …")

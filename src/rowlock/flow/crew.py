@@ -1,0 +1,169 @@
+"""Crew: the attempts running in this process and the slots they take, from claim to acknowledged finish."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import sys
+from collections import Counter
+from typing import TYPE_CHECKING, Final
+
+from rowlock.flow.context import Context
+from rowlock.flow.finish import Finisher, Flushed, Returned, write_of
+from rowlock.flow.progress import Reporter
+from rowlock.flow.run import Attempt
+from rowlock.model.duration import humanise
+from rowlock.model.job import Claim
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from random import Random
+
+    from rowlock.flow.finish import Finished
+    from rowlock.flow.handler import Handler
+    from rowlock.flow.run import Reason
+    from rowlock.model.outcome import Outcome
+    from rowlock.store.database import Database, Record
+    from rowlock.store.link import Link
+
+logger = logging.getLogger("rowlock.job")
+_EAGER: Final = sys.version_info >= (3, 12)
+_LONG_RUNNING: Final = 2.0
+"""Seconds after which a claim is checked with every beat: a job that ends sooner finds out by its own last write."""
+
+
+class Crew:
+    """Runs claimed jobs and writes their outcomes. `room` is called when a slot is free again."""
+
+    def __init__(
+        self, database: Database, link: Link, worker_id: int, handlers: Mapping[str, Handler], random: Random, room: Callable[[Flushed], None]
+    ) -> None:
+        self._database, self._handlers, self._random, self._room = database, handlers, random, room
+        self._loop = asyncio.get_running_loop()
+        self._finisher = Finisher(link, worker_id, self._on_flushed)
+        self._reporter = Reporter(link, lambda claim: self.tell(claim.job_id, "lost", claim.fence))
+        self._attempts: dict[int, Attempt] = {}
+        self._unflushed: dict[int, int] = {}
+        self._in_use: Counter[str] = Counter()
+        self._stopping = asyncio.Event()
+        self._empty = asyncio.Event()
+        self._empty.set()
+
+    def start(self) -> None:
+        """Begin to write outcomes."""
+        self._finisher.start()
+
+    def free(self, lane: str, slots: int) -> int:
+        """Slots of a lane that neither run a job nor wait for its flush."""
+        return slots - self._in_use[lane]
+
+    def run(self, row: Record) -> None:
+        """Start one claimed job."""
+        handler = self._handlers[row["kind"]]
+        context = Context(row, self._database, self._reporter, self._stopping)
+        attempt = Attempt(row, handler, context, self._loop.time())
+        job_id = row["id"]
+        self._attempts[job_id] = attempt
+        self._in_use[row["lane"]] += 1
+        self._empty.clear()
+        if logger.isEnabledFor(logging.INFO):
+            logger.info("→ start   %s %s  attempt %d", row["kind"], job_id, row["attempt"], extra=_about(attempt))
+        coroutine = attempt.run(self._random, self._on_outcome)
+        if _EAGER:
+            # A handler that does not suspend never becomes a scheduled task.
+            attempt.task = asyncio.Task(coroutine, loop=self._loop, eager_start=True)
+        else:
+            attempt.task = self._loop.create_task(coroutine)
+
+    def tell(self, job_id: int, reason: Reason, fence: int | None = None) -> None:
+        """Stop one attempt, if it still runs here (and is the one with that fence)."""
+        attempt = self._attempts.get(job_id)
+        if attempt is not None and fence in (None, attempt.row["fence"]) and attempt.reason != reason:
+            if reason == "lost":
+                logger.warning("! lost    %s %s  its claim is gone; the handler is told", attempt.handler.name, job_id, extra=_about(attempt))
+            attempt.stop(reason)
+
+    def held(self, now: float, *, everything: bool) -> list[Claim]:
+        """Claims to be checked; called from the beat's thread, hence the copy."""
+        return [
+            Claim(job_id, attempt.row["fence"])
+            for job_id, attempt in list(self._attempts.items())
+            if everything or now - attempt.since > _LONG_RUNNING
+        ]
+
+    def known(self) -> list[int]:
+        """Every job this process has anything to do with; called from the beat's thread."""
+        return [*list(self._attempts), *list(self._unflushed)]
+
+    async def ended(self) -> None:
+        """Wait until no attempt runs."""
+        await self._empty.wait()
+
+    async def send_home(self, patience: float) -> list[int]:
+        """Interrupt what still runs and wait for it and for the last flush; returns the jobs that were interrupted."""
+        self._stopping.set()
+        left = list(self._attempts.values())
+        for attempt in left:
+            attempt.stop("shutdown")
+        tasks = [attempt.task for attempt in left if attempt.task is not None]
+        if tasks:
+            await asyncio.wait(tasks, timeout=patience)
+        try:
+            await asyncio.wait_for(self._finisher.drained(), timeout=patience)
+        except TimeoutError:
+            logger.warning("outcomes were not written in time; their jobs are run again after the stale timeout")
+        await self._reporter.close()
+        await self._finisher.stop()
+        return [attempt.row["id"] for attempt in left]
+
+    def _on_outcome(self, attempt: Attempt, outcome: Outcome) -> None:
+        job_id = attempt.row["id"]
+        del self._attempts[job_id]
+        write = write_of(outcome)
+        if write is None:
+            self._in_use[attempt.row["lane"]] -= 1
+            self._room(Flushed((), (), 0))
+        else:
+            self._unflushed[job_id] = self._unflushed.get(job_id, 0) + 1
+            self._finisher.finish(Claim(job_id, attempt.row["fence"]), write, attempt.row["lane"])
+        if logger.isEnabledFor(logging.INFO):
+            self._say(attempt, write)
+        if not self._attempts:
+            self._empty.set()
+
+    def _say(self, attempt: Attempt, write: object) -> None:
+        if write is None:
+            return
+        took = self._loop.time() - attempt.since
+        state = f"{write.outcome}, again in {humanise(write.delay)}" if isinstance(write, Returned) else getattr(write, "state", "")
+        sign = _SIGNS.get(state, "↻ again  ")
+        logger.info("%s %s %s  %s after %.3f s", sign, attempt.handler.name, attempt.row["id"], state, took, extra=_about(attempt))
+
+    def _on_flushed(self, flushed: Flushed) -> None:
+        for finished in (*flushed.accepted, *flushed.lost):
+            self._left(finished)
+        for finished in flushed.lost:
+            logger.warning("! refused the outcome of job %d: its claim (fence %d) is gone", *finished.claim)
+        self._room(flushed)
+
+    def _left(self, finished: Finished) -> None:
+        job_id = finished.claim.job_id
+        self._in_use[finished.lane] -= 1
+        left = self._unflushed[job_id] - 1
+        if left:
+            self._unflushed[job_id] = left
+        else:
+            del self._unflushed[job_id]
+
+
+_SIGNS: Final = {
+    "completed": "← done   ",
+    "completed_with_errors": "← partly ",
+    "failed": "! failed ",
+    "cancelled": "⊘ ended  ",
+}
+
+
+def _about(attempt: Attempt) -> dict[str, object]:
+    row = attempt.row
+    return {"job_id": row["id"], "fence": row["fence"], "attempt": row["attempt"], "lane": row["lane"], "kind": row["kind"]}

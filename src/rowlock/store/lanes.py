@@ -1,0 +1,80 @@
+"""Lanes, kinds and retention rules: what workers and operators write about how jobs are run."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, cast
+
+from rowlock.model.lane import DEFAULT_LANE, Lane
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from rowlock.model.kind import Kind
+    from rowlock.model.lane import Ordering
+    from rowlock.store.database import Database, Record
+    from rowlock.store.link import Link
+
+
+def lane_of(row: Record) -> Lane:
+    """A Lane from its row."""
+    return Lane(
+        name=row["name"],
+        kinds=tuple(row["kinds"]),
+        slots=row["slots"],
+        max_total=row["max_total"],
+        ordering=cast("Ordering", row["ordering"]),
+        poll_every=row["poll_every"],
+        stale_after=row["stale_after"],
+        enabled=row["enabled"],
+        version=row["version"],
+        updated_at=row["updated_at"],
+    )
+
+
+async def read(link: Link | Database) -> list[Lane]:
+    """Every lane, by name."""
+    return [lane_of(row) for row in await link.fetch("lanes")]
+
+
+async def add(link: Link | Database, lane: Lane) -> Lane | None:
+    """Create the lane if it is absent; None: it was there and stays as it is."""
+    rows = await link.fetch(
+        "lane_add",
+        name=lane.name,
+        kinds=list(lane.kinds),
+        slots=lane.slots,
+        max_total=lane.max_total,
+        ordering=lane.ordering,
+        poll_every=lane.poll_every,
+        stale_after=lane.stale_after,
+    )
+    if rows and lane.max_total is not None:
+        await link.fetch("lane_cap", name=lane.name)
+    return lane_of(rows[0]) if rows else None
+
+
+async def prepare(link: Link, kinds: Sequence[Kind], lanes: Iterable[Lane]) -> None:
+    """At worker start: the lanes that code and environment name, where absent; what upkeep must know of the kinds."""
+    for lane in lanes:
+        await add(link, lane)
+    for kind in kinds:
+        if kind.lane is not None:
+            await add(link, Lane(kind.lane))
+            await link.fetch("lane_hint", name=kind.lane, kind=kind.name)
+    if not any("*" in lane.kinds for lane in await read(link)):
+        # Without a lane for the rest, kinds that no lane names would wait for ever.
+        await add(link, DEFAULT_LANE)
+    if kinds:
+        await link.fetch(
+            "register_kinds", names=[kind.name for kind in kinds], on_worker_lost=[kind.on_worker_lost for kind in kinds]
+        )
+        await link.fetch(
+            "register_pairs",
+            kinds=[kind.name for kind in kinds],
+            priorities=[kind.priority for kind in kinds],
+            shares=[0] * len(kinds),
+        )
+    rules = [(kind.name, state, keep) for kind in kinds for state, keep in (kind.retention or {}).items()]
+    if rules:
+        names, states, keeps = zip(*rules, strict=True)
+        await link.fetch("set_retention", kinds=list(names), states=list(states), keeps=list(keeps))

@@ -1,1 +1,78 @@
 """Background jobs for Python on one PostgreSQL table."""
+
+from rowlock.app import Rowlock
+from rowlock.errors import (
+    ArgumentsTooLarge,
+    ClaimLost,
+    ConfigurationError,
+    DatabaseError,
+    DatabaseUnreachable,
+    EmbeddedError,
+    EnqueueError,
+    InvalidArguments,
+    InvalidId,
+    InvalidOption,
+    InvalidResult,
+    JobFailed,
+    JobNotFound,
+    MissingExtra,
+    RowlockError,
+    SchemaAhead,
+    SchemaBehind,
+    SchemaMissing,
+    UniqueConflict,
+    UnknownKind,
+    UnknownLane,
+    WaitTimeout,
+    WrongState,
+)
+from rowlock.flow.context import Context
+from rowlock.model.job import Claim, Job, Progress
+from rowlock.model.kind import Gate
+from rowlock.model.lane import Lane
+from rowlock.model.outcome import Cancel, Partial, Snooze
+from rowlock.model.retry import Retry
+from rowlock.model.state import State
+from rowlock.settings import Settings
+from rowlock.tasks import Enqueued, Task
+
+__all__ = [
+    "ArgumentsTooLarge",
+    "Cancel",
+    "Claim",
+    "ClaimLost",
+    "ConfigurationError",
+    "Context",
+    "DatabaseError",
+    "DatabaseUnreachable",
+    "EmbeddedError",
+    "EnqueueError",
+    "Enqueued",
+    "Gate",
+    "InvalidArguments",
+    "InvalidId",
+    "InvalidOption",
+    "InvalidResult",
+    "Job",
+    "JobFailed",
+    "JobNotFound",
+    "Lane",
+    "MissingExtra",
+    "Partial",
+    "Progress",
+    "Retry",
+    "Rowlock",
+    "RowlockError",
+    "SchemaAhead",
+    "SchemaBehind",
+    "SchemaMissing",
+    "Settings",
+    "Snooze",
+    "State",
+    "Task",
+    "UniqueConflict",
+    "UnknownKind",
+    "UnknownLane",
+    "WaitTimeout",
+    "WrongState",
+]

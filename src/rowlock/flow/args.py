@@ -50,6 +50,10 @@ class Codec:
             self._bind_positional(args, named)
         return self._encode(named)
 
+    def named(self, args: tuple[object, ...], kwargs: Mapping[str, object]) -> dict[str, object]:
+        """The arguments of a call by name, as given: for keys, gates and references made of them."""
+        return dict(zip(self.signature.positional, args, strict=False)) | dict(kwargs)
+
     def encode_many(self, items: Iterable[Mapping[str, object]]) -> list[str]:
         """Encode one mapping of arguments per job; an error names the index of its item."""
         texts = []

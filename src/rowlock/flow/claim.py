@@ -112,6 +112,10 @@ class Claimer:
         self._lanes = dict(lanes)
         self._served = kinds_by_lane(every_lane, self._kinds)
 
+    def lane_of(self, kind: str) -> str | None:
+        """The lane that serves a kind; None: none that this worker serves."""
+        return next((name for name, kinds in self._served.items() if kind in kinds and name in self._lanes), None)
+
     async def claim(self, free: Mapping[str, int]) -> list[Record]:
         """Claim up to `free` jobs per lane; rows come with their lane."""
         wanted = {name: min(n, LARGEST) for name, n in free.items() if n > 0 and self._lanes[name].enabled}

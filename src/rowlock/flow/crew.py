@@ -99,6 +99,13 @@ class Crew:
         """Wait until no attempt runs."""
         await self._empty.wait()
 
+    async def done_with(self, job_id: int) -> None:
+        """Wait until this process has nothing to do with the job any more: it ran and its outcome is written."""
+        while (attempt := self._attempts.get(job_id)) is not None and attempt.task is not None:
+            await asyncio.wait([attempt.task])
+        if job_id in self._unflushed:
+            await self._finisher.drained()
+
     async def send_home(self, patience: float) -> list[int]:
         """Interrupt what still runs and wait for it and for the last flush; returns the jobs that were interrupted."""
         self._stopping.set()

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from random import Random
 from typing import TYPE_CHECKING, Final
 
-from rowlock.errors import DatabaseError, DatabaseUnreachable, SchemaBehind, SchemaMissing, UnknownLane
+from rowlock.errors import DatabaseError, DatabaseUnreachable, SchemaBehind, SchemaMissing, WrongState
 from rowlock.flow import wake
 from rowlock.flow.beat import Beat, Vitals
 from rowlock.flow.claim import Claimer, Cursors
@@ -24,7 +24,7 @@ from rowlock.store.link import Link
 from rowlock.store.notify import Listener
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+    from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
     from datetime import datetime
 
     from rowlock.flow.beat import News
@@ -50,6 +50,8 @@ class WorkerOptions:
     lanes: Sequence[str] | None = None
     slots: Mapping[str, int] | None = None
     version: str = "0"
+    claims: bool = True
+    """False: runs only what run_by_id names."""
 
 
 class Worker:
@@ -106,7 +108,8 @@ class Worker:
         if self.settings.listen:
             self._listener.start()
         self._beat.start(self._loop)
-        self._spawn(self._claim_loop())
+        if self.options.claims:
+            self._spawn(self._claim_loop())
         logger.info("worker %s started with lanes %s", self.name, ", ".join(sorted(self.lanes)) or "(none)")
 
     async def stop(self, *, after: float | None = None) -> None:
@@ -129,6 +132,21 @@ class Worker:
     def hurry(self) -> None:
         """A second signal: do not wait for running jobs any longer."""
         self._hurry.set()
+
+    async def run_by_id(self, job_id: int) -> bool:
+        """Claim this one job through the ordinary guard and run it to its end; False: it is not claimable now."""
+        rows = await self._claims.fetch("job_kind", id=job_id)
+        if not rows or rows[0]["kind"] not in self._handlers:
+            return False
+        lane = self._claimer.lane_of(rows[0]["kind"])
+        if lane is None or not self.lanes[lane].enabled:
+            message = f"Job {job_id} belongs to lane {lane!r}, which is drained. Resume it with: rowlock lanes resume {lane}"
+            raise WrongState(message)
+        claimed = await self._claims.fetch("claim_ids", worker=self.id, lane=lane, ids=[job_id])
+        for row in claimed:
+            self._crew.run(row)
+        await self._crew.done_with(job_id)
+        return bool(claimed)
 
     async def _close(self) -> None:
         for task in self._tasks:
@@ -190,7 +208,7 @@ class Worker:
         wanted = sorted(by_name) if self.options.lanes is None else list(self.options.lanes)
         missing = [name for name in wanted if name not in by_name]
         if missing and not self.lanes:
-            raise unknown_lane(missing[0], by_name)
+            raise lanes.unknown_lane(missing[0], by_name)
         own = self.options.slots or {}
         self.lanes = {
             name: replace(by_name[name], slots=own.get(name, by_name[name].slots)) for name in wanted if name in by_name
@@ -257,7 +275,7 @@ class Worker:
         if known or not lows:
             self._look.set()
 
-    def _look_again_at(self, moments: object) -> None:
+    def _look_again_at(self, moments: Iterable[datetime]) -> None:
         """For jobs due within a minute look again at that moment: no other message will come."""
         if self._clock is None:
             return
@@ -328,8 +346,3 @@ class Worker:
         if not task.cancelled() and task.exception() is not None:
             logger.error("worker %s: a background step failed", self.name, exc_info=task.exception())
 
-
-def unknown_lane(name: str, there_are: Mapping[str, object]) -> UnknownLane:
-    """What to tell someone who named a lane that is not there."""
-    known = f"there are {', '.join(sorted(there_are))}" if there_are else "there are none yet"
-    return UnknownLane(f"There is no lane {name!r}; {known}. Create it with: rowlock lanes set {name} --kinds …")

@@ -117,7 +117,7 @@ class Database:
             async with pool.lend() as connection:
                 yield connection
 
-    async def fetch(self, name: str, **values: object) -> list[Record]:
+    async def fetch(self, name: str, /, **values: object) -> list[Record]:
         """Run one named statement on a pooled connection."""
         statement = self.statements[name]
         async with self.connection() as connection:

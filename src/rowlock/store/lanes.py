@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, cast
 
+from rowlock.errors import UnknownLane
 from rowlock.model.lane import DEFAULT_LANE, Lane
 
 if TYPE_CHECKING:
@@ -13,6 +14,13 @@ if TYPE_CHECKING:
     from rowlock.model.lane import Ordering
     from rowlock.store.database import Database, Record
     from rowlock.store.link import Link
+
+
+def unknown_lane(name: str, there_are: Iterable[str]) -> UnknownLane:
+    """What to tell someone who named a lane that is not there."""
+    names = ", ".join(sorted(there_are))
+    known = f"there are {names}" if names else "there are none yet; a worker creates them at its start"
+    return UnknownLane(f"There is no lane {name!r}; {known}.")
 
 
 def lane_of(row: Record) -> Lane:

@@ -29,7 +29,7 @@ class Link:
         self._connection: Connection[Record] | None = None
         self._turn = asyncio.Lock()
 
-    async def fetch(self, name: str, **values: object) -> list[Record]:
+    async def fetch(self, name: str, /, **values: object) -> list[Record]:
         """Run one named statement."""
         statement = self.database.statements[name]
         async with self.session() as connection:

@@ -118,3 +118,6 @@ WHERE p.last_seen < clock_timestamp() - interval '1 hour'
 -- name: pairs
 -- What there is to probe, and from where: read at start, after each sweep and after a LISTEN reconnect.
 SELECT p.kind, p.priority, p.share, p.low_water FROM {schema}.pairs p WHERE p.kind = ANY (:kinds::text[])
+
+-- name: job_kind
+SELECT j.kind, j.state FROM {schema}.jobs j WHERE j.id = :id::bigint

@@ -1,0 +1,5 @@
+"""python -m rowlock."""
+
+from rowlock.cli import main
+
+main()

@@ -1,0 +1,316 @@
+"""Rowlock: the one place where the rooms are put together."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import functools
+import inspect
+import logging
+import os
+import threading
+from dataclasses import replace
+from importlib import metadata
+from pathlib import Path
+from typing import TYPE_CHECKING, Concatenate, ParamSpec, Protocol, TypeVar, overload
+
+from rowlock.desk.jobs import Jobs
+from rowlock.desk.lanes import Lanes, Workers
+from rowlock.errors import ConfigurationError, WrongState
+from rowlock.flow.args import Codec
+from rowlock.flow.context import Context
+from rowlock.flow.handler import Handler, find
+from rowlock.flow.producer import Producer
+from rowlock.flow.wake import Waker
+from rowlock.flow.worker import Worker, WorkerOptions
+from rowlock.model import ids
+from rowlock.model.kind import Kind, checked_name
+from rowlock.model.options import checked_priority, span
+from rowlock.model.retry import Retry
+from rowlock.model.state import State
+from rowlock.service import Bridge
+from rowlock.settings import Settings
+from rowlock.store import embedded, migrate
+from rowlock.store.database import Database
+from rowlock.tasks import Task
+from rowlock.upkeep.caretaker import Caretaker
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+
+    from rowlock.model.job import Job
+    from rowlock.model.kind import Gate, OnWorkerLost
+    from rowlock.model.options import Span
+
+logger = logging.getLogger("rowlock")
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+class Decorator(Protocol):
+    """What app.job() returns: the context, if the function asks for it first, is not an argument of the job."""
+
+    @overload
+    def __call__(self, function: Callable[Concatenate[Context, P], Awaitable[R]], /) -> Task[P, R]: ...
+    @overload
+    def __call__(self, function: Callable[P, Awaitable[R]], /) -> Task[P, R]: ...
+
+
+class Rowlock:
+    """Jobs on one PostgreSQL database. Without a URL (ROWLOCK_DATABASE_URL), an embedded PostgreSQL is started."""
+
+    def __init__(self, database_url: str | None = None, *, schema: str | None = None, settings: Settings | None = None) -> None:
+        given = Settings.from_env(os.environ) if settings is None else settings
+        self.settings = replace(given, database_url=database_url or given.database_url, schema=schema or given.schema)
+        self.handlers: dict[str, Handler] = {}
+        self.tasks: dict[str, Task[..., object]] = {}
+        self._bridge = Bridge()
+        self._lock = threading.Lock()
+        self._database: Database | None = None
+        self._embedded: embedded.Embedded | None = None
+        self._producer = Producer(self.database, self._bridge)
+        self.jobs = Jobs(self.database, self._producer.wake)
+        self.lanes = Lanes(self.database)
+        self.workers = Workers(self.database)
+
+    # --- declaring jobs ----------------------------------------------------------------------------------------------
+
+    @overload
+    def job(self, function: Callable[Concatenate[Context, P], Awaitable[R]], /) -> Task[P, R]: ...
+    @overload
+    def job(self, function: Callable[P, Awaitable[R]], /) -> Task[P, R]: ...
+    @overload
+    def job(
+        self,
+        kind: str | None = None,
+        /,
+        *,
+        lane: str | None = None,
+        priority: int = 0,
+        retry: Retry | None = None,
+        timeout: Span | None = None,
+        expires_in: Span | None = None,
+        max_age: Span | None = None,
+        on_worker_lost: OnWorkerLost = "retry",
+        approval: bool = False,
+        gate: Gate | Callable[..., Gate | str] | str | None = None,
+        refs: Callable[..., Mapping[str, object]] | None = None,
+        retention: Span | Mapping[str, Span] | None = None,
+    ) -> Decorator: ...
+    def job(self, kind: str | Callable[..., Awaitable[object]] | None = None, /, **says: object) -> object:
+        """Declare a kind of job: @app.job, @app.job("name") or @app.job(lane=…, retry=…).
+
+        The kind's name is the function's unless given: it is stored with every job, so keep it when renaming functions.
+        """
+        if callable(kind):
+            return self._declare(kind, None, says)
+        return functools.partial(self._declare, name=kind, says=says)
+
+    def _declare(self, function: Callable[..., Awaitable[object]], name: str | None, says: dict[str, object]) -> Task[..., object]:
+        definition = _kind(checked_name(name or function.__name__), says)
+        if not inspect.iscoroutinefunction(function):
+            message = f"{definition.name}: the handler {function.__qualname__} must be an async def function."
+            raise ConfigurationError(message)
+        if definition.name in self.handlers and not _same(self.handlers[definition.name].function, function):
+            message = f"The kind {definition.name!r} is declared twice. Give one of the functions another name: @app.job(\"…\")."
+            raise ConfigurationError(message)
+        codec = Codec.of(function, context_types=(Context,), kind=definition.name, limit=self.settings.args_limit)
+        handler = Handler(definition, codec, function)
+        self.handlers[definition.name] = handler
+        task: Task[..., object] = Task(handler, self._producer, self.jobs, function)
+        self.tasks[definition.name] = task
+        return task
+
+    def task(self, kind: str) -> Task[..., object]:
+        """The task of a kind; UnknownKind says which ones there are."""
+        find(self.handlers, kind)
+        return self.tasks[kind]
+
+    # --- the database ------------------------------------------------------------------------------------------------
+
+    def database(self) -> Database:
+        """The database, opened at first use; the embedded one is started and gets its schema."""
+        with self._lock:
+            if self._database is None:
+                url = self.settings.database_url or self._start_embedded()
+                self._database = Database(
+                    url, schema=self.settings.schema, direct_url=self.settings.direct_url, pooled=self.settings.pooled
+                )
+            return self._database
+
+    def _start_embedded(self) -> str:
+        self._embedded = embedded.start(Path(self.settings.data_dir))
+        url = self._embedded.url
+        logger.warning("no ROWLOCK_DATABASE_URL: using the embedded PostgreSQL in %s", self._embedded.directory)
+        # Blocking on purpose: nothing can be done before the tables are there, and only this development mode waits.
+        _in_thread(lambda: asyncio.run(migrate.upgrade(url, self.settings.schema)))
+        return url
+
+    async def upgrade(self) -> list[int]:
+        """Bring the schema to the version this code needs; returns the steps applied."""
+        return await migrate.upgrade(self.database().url, self.settings.schema)
+
+    async def close(self) -> None:
+        """Close this loop's connections and leave the embedded server, which stops with its last user."""
+        if self._database is not None:
+            await self._producer.flush()
+            await self._database.close()
+        self._bridge.close()
+        if self._embedded is not None:
+            self._embedded.close()
+            self._embedded = self._database = None
+
+    async def __aenter__(self) -> Rowlock:
+        """Open the database."""
+        self.database()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        """Close it."""
+        await self.close()
+
+    # --- running jobs ------------------------------------------------------------------------------------------------
+
+    @contextlib.asynccontextmanager
+    async def worker(
+        self, lanes: Sequence[str] | Mapping[str, int] | None = None, *, name: str | None = None
+    ) -> AsyncIterator[Worker | None]:
+        """A worker in this process, on this event loop. lanes: names, or name to slots. ROWLOCK_WORKER=off: none (None)."""
+        if not self.settings.worker:
+            logger.info("ROWLOCK_WORKER is off: no worker in this process")
+            yield None
+            return
+        worker = self.make_worker(lanes, name=name)
+        await worker.start()
+        try:
+            yield worker
+        finally:
+            await worker.stop()
+
+    @contextlib.asynccontextmanager
+    async def lifespan(self, _app: object = None) -> AsyncIterator[None]:
+        """For FastAPI(lifespan=app.lifespan): a worker inside the web process; ROWLOCK_WORKER=off disables it."""
+        async with self.worker():
+            yield
+        await self.close()
+
+    def start_worker(self, lanes: Sequence[str] | Mapping[str, int] | None = None, *, name: str | None = None) -> WorkerThread:
+        """A worker in a thread of this process, for blocking applications; stop it with .stop()."""
+        return WorkerThread(self, lanes, name)
+
+    def make_worker(
+        self, lanes: Sequence[str] | Mapping[str, int] | None = None, *, name: str | None = None, claims: bool = True
+    ) -> Worker:
+        """A worker that is not started yet; needs a running event loop."""
+        slots = dict(lanes) if lanes is not None and not isinstance(lanes, (list, tuple, set, frozenset)) else None
+        chosen = None if lanes is None else list(lanes)
+        options = WorkerOptions(name, chosen, slots, metadata.version("rowlock"), claims)  # type: ignore[arg-type]  # a mapping
+        database = self.database()
+        caretaker = Caretaker(database, self.settings, Waker(database)) if claims else None
+        return Worker(database, self.handlers, self.settings, options, upkeep=caretaker)
+
+    async def run_job(self, job_id: int | str) -> Job:
+        """Claim this job here and now and run it to its end: the boundary a carrier or a test calls."""
+        number = ids.parse(job_id)
+        job = await self.jobs.get(number)
+        find(self.handlers, job.kind)
+        worker = self.make_worker(claims=False)
+        await worker.start()
+        try:
+            ran = await worker.run_by_id(number)
+        finally:
+            await worker.stop()
+        after = await self.jobs.get(number)
+        if not ran:
+            why = "it is not due yet" if after.state is State.QUEUED else "only a queued job can be run"
+            message = f"Job {after.public_id} was not run: it is {after.state}; {why}."
+            raise WrongState(message)
+        return after
+
+
+class WorkerThread:
+    """A worker with an event loop of its own in a daemon thread."""
+
+    def __init__(self, app: Rowlock, lanes: Sequence[str] | Mapping[str, int] | None, name: str | None) -> None:
+        self._app, self._lanes, self._name = app, lanes, name
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._worker: Worker | None = None
+        self._ready = threading.Event()
+        self._failure: BaseException | None = None
+        self._thread = threading.Thread(target=self._main, name="rowlock-worker", daemon=True)
+        if app.settings.worker:
+            self._thread.start()
+            self._ready.wait()
+            if self._failure is not None:
+                raise self._failure
+        else:
+            logger.info("ROWLOCK_WORKER is off: no worker in this process")
+
+    def _main(self) -> None:
+        try:
+            asyncio.run(self._work())
+        except BaseException as error:  # noqa: BLE001 - told to whoever started the thread
+            self._failure = error
+            self._ready.set()
+
+    async def _work(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._worker = self._app.make_worker(self._lanes, name=self._name)
+        await self._worker.start()
+        self._ready.set()
+        await self._worker.stopped.wait()
+        await self._app.database().close()
+
+    def stop(self, after: float | None = None) -> None:
+        """Drain and stop; safe to call twice."""
+        if self._loop is not None and self._worker is not None and self._thread.is_alive():
+            asyncio.run_coroutine_threadsafe(self._worker.stop(after=after), self._loop)
+            self._thread.join()
+
+
+def _kind(name: str, says: dict[str, object]) -> Kind:
+    retention = says.pop("retention", None)
+    spans = {key: span(says.pop(key, None), key) for key in ("timeout", "expires_in", "max_age")}  # type: ignore[arg-type]  # checked by span
+    retry = says.pop("retry", None) or Retry()
+    lost = says.pop("on_worker_lost", "retry")
+    if lost not in ("retry", "fail", "hold"):
+        message = f'{name}: on_worker_lost must be "retry", "fail" or "hold"; got {lost!r}.'
+        raise ConfigurationError(message)
+    unknown = says.keys() - {"lane", "priority", "approval", "gate", "refs"}
+    if unknown:
+        message = f"{name}: app.job() takes no {', '.join(sorted(unknown))}."
+        raise ConfigurationError(message)
+    checked_priority(says.get("priority", 0))  # type: ignore[arg-type]  # checked here
+    return Kind(name, retry=retry, on_worker_lost=lost, retention=_retention(retention), **spans, **says)  # type: ignore[arg-type]  # typed by the overloads of job()
+
+
+def _retention(value: object) -> Mapping[str, object] | None:
+    if value is None:
+        return None
+    rules = value if isinstance(value, dict) else {"*": value}
+    for state in rules:
+        if state != "*" and not (state in set(State) and State(state).is_final):
+            message = f"retention is a duration, or a mapping of final states (or '*') to durations; got the state {state!r}."
+            raise ConfigurationError(message)
+    return {str(state): span(keep, "retention") for state, keep in rules.items()}
+
+
+def _same(first: Callable[..., object], second: Callable[..., object]) -> bool:
+    """Whether a module was imported again (reload, or run as __main__): then the newer function takes over."""
+    return first.__qualname__ == second.__qualname__ and first.__code__.co_filename == second.__code__.co_filename
+
+
+def _in_thread(work: Callable[[], object]) -> None:
+    failure: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            work()
+        except BaseException as error:  # noqa: BLE001 - raised again in the caller's thread
+            failure.append(error)
+
+    thread = threading.Thread(target=run, name="rowlock-schema")
+    thread.start()
+    thread.join()
+    if failure:
+        raise failure[0]

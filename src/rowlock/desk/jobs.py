@@ -1,0 +1,249 @@
+"""The jobs desk: what a person may ask about jobs and order them to do."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+import uuid
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import TYPE_CHECKING, Final
+
+from rowlock.errors import InvalidOption, JobNotFound, WaitTimeout, WrongState
+from rowlock.model import ids
+from rowlock.model.options import checked_priority
+from rowlock.model.state import State
+from rowlock.store import rows
+from rowlock.store.database import TRANSIENT
+from rowlock.store.notify import Listener
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+    from datetime import datetime
+
+    from rowlock.model.job import Act, Attempt, Job
+    from rowlock.store.database import Database, Record
+
+_TRIES: Final = 5
+_LARGEST_ID: Final = 2**63 - 1
+_SCAN: Final = 1_000_000
+"""Rows a filtered list looks back over at most."""
+_POLL: Final = 1.0
+Pair = tuple[str, int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class History:
+    """Everything known of one job: its row, earlier attempts, and what people ordered."""
+
+    job: Job
+    attempts: Sequence[Attempt]
+    acts: Sequence[Act]
+
+
+class Jobs:
+    """app.jobs. Ids are numbers or public ids."""
+
+    def __init__(self, database: Callable[[], Database], wake: Callable[[Iterable[tuple[Pair, datetime]]], None]) -> None:
+        self._open, self._wake = database, wake
+
+    async def get(self, job_id: int | str) -> Job:
+        """The job as it stands now; JobNotFound when there is none or retention removed it."""
+        number = ids.parse(job_id)
+        found = await self._open().fetch("jobs_by_id", ids=[number])
+        if not found:
+            raise _not_found(job_id)
+        return rows.job_of(found[0])
+
+    async def result(self, job_id: int) -> str | None:
+        """The stored result, encoded and with its secrets: for the program that awaits it, never for a screen."""
+        (row,) = await self._open().fetch("outcome_of", id=job_id)
+        return None if row["result"] is None else str(row["result"])
+
+    async def many(self, job_ids: Iterable[int | str]) -> list[Job]:
+        """Several jobs in id order; missing ones are left out."""
+        found = await self._open().fetch("jobs_by_id", ids=[ids.parse(job_id) for job_id in job_ids])
+        return [rows.job_of(row) for row in found]
+
+    async def history(self, job_id: int | str) -> History:
+        """The job with its earlier attempts and what people ordered."""
+        job = await self.get(job_id)
+        attempts = await self._open().fetch("attempts_of", id=job.id)
+        acts = await self._open().fetch("acts_of", id=job.id)
+        return History(job, [rows.attempt_of(row) for row in attempts], [rows.act_of(row) for row in acts])
+
+    async def list(
+        self,
+        *,
+        states: Sequence[State | str] | None = None,
+        kind: str | None = None,
+        lane: str | None = None,
+        before: int | str | None = None,
+        limit: int = 50,
+    ) -> list[Job]:
+        """Newest first; before: the last id of the page above."""
+        wanted = None if states is None else [_state(state) for state in states]
+        found = await self._open().fetch(
+            "jobs_list",
+            states=wanted,
+            kind=kind,
+            lane=lane,
+            n=limit,
+            before=_LARGEST_ID if before is None else ids.parse(before),
+            scan=_LARGEST_ID if wanted is None and kind is None and lane is None else _LARGEST_ID if before is None else _SCAN,
+        )
+        return [rows.job_of(row) for row in found]
+
+    async def cancel(self, job_id: int | str, *, by: str | None = None, note: str | None = None) -> Job:
+        """End a waiting job at once; ask a running one to stop at its next await."""
+        number = ids.parse(job_id)
+        database = self._open()
+        # Between the two statements a job may be claimed or given back: then the other one applies.
+        for _ in range(_TRIES):
+            (done,) = await database.fetch(
+                "cancel_waiting", ids=[number], state=State.CANCELLED, error=None, channel=database.channel, **_who("cancel", by, note)
+            )
+            if done["ids"]:
+                return await self.get(number)
+            (asked,) = await database.fetch("cancel_running", ids=[number], channel=database.channel, **_who("cancel", by, note))
+            job = await self.get(number)
+            if asked["ids"] or (job.state is State.RUNNING and job.cancel_requested):
+                return job
+            if job.is_final:
+                raise _wrong_state("cancel", job, "only a job that waits or runs can be cancelled")
+        raise _wrong_state("cancel", job, "it changed state too often; try again")
+
+    async def stop(self, job_id: int | str, *, by: str | None = None, note: str | None = None) -> Job:
+        """End the job now, whatever its handler does; a late result is refused."""
+        number = ids.parse(job_id)
+        database = self._open()
+        (done,) = await database.fetch(
+            "stop",
+            ids=[number],
+            state=State.CANCELLED,
+            error='{"reason": "stopped"}',
+            channel=database.channel,
+            **_who("stop", by, note),
+        )
+        job = await self.get(number)
+        if not done["ids"]:
+            raise _wrong_state("stop", job, "it has already ended")
+        return job
+
+    async def approve(self, job_id: int | str, *, by: str | None = None, note: str | None = None) -> Job:
+        """Let a pending job run."""
+        moved = await self._open().fetch("approve", ids=[ids.parse(job_id)], **_who("approve", by, note))
+        self._announce(moved)
+        job = await self.get(job_id)
+        if not moved:
+            raise _wrong_state("approve", job, "only a pending job can be approved")
+        return job
+
+    async def reject(self, job_id: int | str, *, by: str | None = None, note: str | None = None) -> Job:
+        """End a pending job."""
+        database = self._open()
+        (done,) = await database.fetch(
+            "reject",
+            ids=[ids.parse(job_id)],
+            state=State.CANCELLED,
+            error='{"reason": "rejected"}',
+            channel=database.channel,
+            **_who("reject", by, note),
+        )
+        job = await self.get(job_id)
+        if not done["ids"]:
+            raise _wrong_state("reject", job, "only a pending job can be rejected")
+        return job
+
+    async def retry(self, job_id: int | str, *, by: str | None = None, note: str | None = None) -> Job:
+        """Run a finished job again with a new attempt budget; its history stays."""
+        number = ids.parse(job_id)
+        for left in range(_TRIES, 0, -1):
+            try:
+                moved = await self._open().fetch("retry", ids=[number], **_who("retry", by, note))
+                break
+            except TRANSIENT:
+                if left == 1:
+                    raise
+        job = await self.get(number)
+        if not moved:
+            raise _wrong_state("retry", job, "only a finished job can be retried; a waiting or running one already will be run")
+        if moved[0]["blocked_by"] is not None:
+            raise _wrong_state("retry", job, f"its unique key is held by the live job {ids.encode(moved[0]['blocked_by'])}")
+        self._announce([row for row in moved if row["state"] == State.QUEUED])
+        return job
+
+    async def reprioritise(self, job_id: int | str, priority: int, *, by: str | None = None, note: str | None = None) -> Job:
+        """Give a waiting job another priority."""
+        number = ids.parse(job_id)
+        moved = await self._open().fetch(
+            "reprioritise", ids=[number], priority=checked_priority(priority), **_who("priority", by, note)
+        )
+        job = await self.get(number)
+        if not moved:
+            raise _wrong_state("reprioritise", job, "only a waiting job has a place in the queue")
+        pairs = {(row["kind"], row["priority"], row["share"]) for row in moved}
+        kinds, priorities, shares = (list(column) for column in zip(*pairs, strict=True))
+        await self._open().fetch("register_pairs", kinds=kinds, priorities=priorities, shares=shares)
+        self._announce([row for row in moved if row["state"] == State.QUEUED])
+        return job
+
+    async def wait(self, job_id: int | str, *, timeout: float | None = None) -> Job:  # noqa: ASYNC109 - part of the API
+        """Wait until the job is final. timeout in seconds; WaitTimeout leaves the job as it is."""
+        number = ids.parse(job_id)
+        database = self._open()
+        waiter = uuid.uuid4()
+        until = None if timeout is None else time.monotonic() + timeout
+        told = asyncio.Event()
+
+        def heard(message: dict[str, object]) -> None:
+            done = message.get("done")
+            if isinstance(done, list) and number in done:
+                told.set()
+
+        job = await self.get(number)
+        if job.is_final:
+            return job
+        listener = Listener(database, heard, told.set)
+        listener.start()
+        try:
+            await database.fetch("await_job", id=number, waiter=waiter, seconds=timedelta(seconds=timeout or 86400))
+            while True:
+                job = await self.get(number)
+                if job.is_final:
+                    return job
+                left = _POLL if until is None else min(_POLL, until - time.monotonic())
+                if left <= 0:
+                    message = f"Job {job.public_id} is still {job.state} after {timeout:g} s. It goes on; wait again or cancel it."
+                    raise WaitTimeout(message)
+                told.clear()
+                try:
+                    await asyncio.wait_for(told.wait(), left)
+                except TimeoutError:
+                    continue
+        finally:
+            await listener.stop()
+            await database.fetch("forget_waiter", id=number, waiter=waiter)
+
+    def _announce(self, moved: Sequence[Record]) -> None:
+        self._wake(((row["kind"], row["priority"], row["share"]), row["run_after"]) for row in moved)
+
+
+def _who(verb: str, by: str | None, note: str | None) -> dict[str, object]:
+    return {"verb": verb, "by_whom": by, "note": note}
+
+
+def _state(state: State | str) -> str:
+    try:
+        return State(state)
+    except ValueError:
+        message = f"There is no state {str(state)!r}; there are {', '.join(State)}."
+        raise InvalidOption(message) from None
+
+
+def _not_found(job_id: int | str) -> JobNotFound:
+    return JobNotFound(f"There is no job {job_id}. Finished jobs are removed after their retention, 7 days by default.")
+
+
+def _wrong_state(verb: str, job: Job, why: str) -> WrongState:
+    return WrongState(f"Cannot {verb} job {job.public_id}: it is {job.state}; {why}.")

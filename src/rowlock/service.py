@@ -1,0 +1,56 @@
+"""Bridge: one event loop in a thread, through which blocking code uses the asynchronous API."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import threading
+from typing import TYPE_CHECKING, TypeVar
+
+from rowlock.errors import RowlockError
+
+if TYPE_CHECKING:
+    from collections.abc import Coroutine
+
+T = TypeVar("T")
+
+
+class Bridge:
+    """Started at first use and once per process: a forked child has no threads, so it starts its own."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._thread: threading.Thread | None = None
+        self._pid = 0
+
+    def run(self, coroutine: Coroutine[object, object, T]) -> T:
+        """Run a coroutine on the bridge's loop and wait for its result."""
+        loop = self._running_loop()
+        if threading.current_thread() is self._thread:
+            coroutine.close()
+            message = "A blocking call was made from Rowlock's own loop; await the asynchronous method there."
+            raise RowlockError(message)
+        return asyncio.run_coroutine_threadsafe(coroutine, loop).result()
+
+    def call_soon(self, coroutine: Coroutine[object, object, object]) -> None:
+        """Run a coroutine on the bridge's loop without waiting for it."""
+        asyncio.run_coroutine_threadsafe(coroutine, self._running_loop())
+
+    def _running_loop(self) -> asyncio.AbstractEventLoop:
+        with self._lock:
+            if self._loop is None or self._pid != os.getpid():
+                self._pid = os.getpid()
+                self._loop = asyncio.new_event_loop()
+                self._thread = threading.Thread(target=self._loop.run_forever, name="rowlock-bridge", daemon=True)
+                self._thread.start()
+            return self._loop
+
+    def close(self) -> None:
+        """Stop the loop, if it was started."""
+        with self._lock:
+            loop, thread, self._loop = self._loop, self._thread, None
+        if loop is not None and thread is not None and self._pid == os.getpid():
+            loop.call_soon_threadsafe(loop.stop)
+            thread.join(timeout=2)
+            loop.close()

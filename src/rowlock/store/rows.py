@@ -1,0 +1,83 @@
+"""Rows -> values: jobs, attempts, acts and progress as users see them, secrets redacted."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any, cast
+
+from rowlock.model import redact
+from rowlock.model.job import Act, Attempt, Job, Progress
+from rowlock.model.state import State
+
+if TYPE_CHECKING:
+    from rowlock.store.database import Record
+
+
+def _json(text: str | None) -> Any:  # noqa: ANN401 - JSON is any
+    return None if text is None else redact.redact(json.loads(text))
+
+
+def job_of(row: Record) -> Job:
+    """A Job from the columns of job_view."""
+    return Job(
+        id=row["id"],
+        kind=row["kind"],
+        state=State(row["state"]),
+        priority=row["priority"],
+        attempt=row["attempt"],
+        max_attempts=row["max_attempts"],
+        losses=row["losses"],
+        fence=row["fence"],
+        seq=row["seq"],
+        created_at=row["created_at"],
+        run_after=row["run_after"],
+        claimed_at=row["claimed_at"],
+        finished_at=row["finished_at"],
+        expires_at=row["expires_at"],
+        too_old_at=row["too_old_at"],
+        lane=row["lane"],
+        worker=row["worker"],
+        tenant=row["tenant"],
+        submitted_by=row["submitted_by"],
+        cancel_requested=row["cancel_requested"],
+        unique_key=row["unique_key"],
+        gate_key=row["gate_key"],
+        tags=tuple(row["tags"] or ()),
+        refs=_json(row["refs"]) or {},
+        meta=_json(row["meta"]) or {},
+        args=_json(row["args"]),
+        result=_json(row["result"]),
+        errors=_json(row["errors"]),
+        progress=_progress(row),
+    )
+
+
+def _progress(row: Record) -> Progress | None:
+    if row["reported_at"] is None:
+        return None
+    counters = cast("dict[str, Any]", json.loads(row["progress"] or "{}"))
+    return Progress(
+        phase=row["phase"],
+        done=counters.get("done", 0),
+        total=counters.get("total"),
+        message=counters.get("message"),
+        reported_at=row["reported_at"],
+    )
+
+
+def attempt_of(row: Record) -> Attempt:
+    """An Attempt from its row."""
+    return Attempt(
+        fence=row["fence"],
+        attempt=row["attempt"],
+        worker=row["worker_name"],
+        started_at=row["started_at"],
+        ended_at=row["ended_at"],
+        outcome=row["outcome"],
+        error=_json(row["error"]),
+    )
+
+
+def act_of(row: Record) -> Act:
+    """An Act from its row."""
+    return Act(at=row["at"], verb=row["verb"], by=row["by_whom"], note=row["note"])

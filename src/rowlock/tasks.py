@@ -1,0 +1,176 @@
+"""Task: what the decorator makes of a function. Still callable; enqueue() takes the same arguments, checked by type."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields, replace
+from typing import TYPE_CHECKING, Any, Generic, ParamSpec, Protocol, TypeVar, cast
+
+from rowlock.errors import InvalidOption, JobFailed
+from rowlock.flow import enqueue
+from rowlock.model.options import Options
+from rowlock.model.state import SUCCESS
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+    from datetime import datetime
+
+    from rowlock.flow.enqueue import Prepared, Receipt
+    from rowlock.flow.handler import Handler
+    from rowlock.flow.producer import Producer
+    from rowlock.model.job import Job
+    from rowlock.model.kind import Gate, OnConflict, Scope
+    from rowlock.model.options import Span
+
+P = ParamSpec("P")
+R = TypeVar("R")
+R_co = TypeVar("R_co", covariant=True)
+
+
+class Waits(Protocol):
+    """The part of the jobs desk a handle needs."""
+
+    async def get(self, job_id: int | str) -> Job:
+        """Read one job."""
+
+    async def wait(self, job_id: int | str, *, timeout: float | None = None) -> Job:  # noqa: ASYNC109 - part of the API
+        """Wait until a job is final."""
+
+    async def result(self, job_id: int) -> str | None:
+        """The stored result, encoded and with its secrets."""
+
+
+@dataclass(frozen=True, slots=True)
+class Enqueued(Generic[R_co]):
+    """A job that was enqueued. what: created, kept (the key was taken) or replaced."""
+
+    id: int
+    public_id: str
+    what: str
+    _handler: Handler
+    _desk: Waits
+
+    async def wait(self, timeout: float | None = None) -> R_co:  # noqa: ASYNC109 - part of the API
+        """Wait for the result, in seconds at most; JobFailed unless it completed, WaitTimeout leaves the job alone."""
+        job = await self._desk.wait(self.id, timeout=timeout)
+        if job.state not in SUCCESS:
+            about = dict(job.errors or {})
+            reason = about.get("message") or about.get("reason") or "no reason was recorded"
+            message = f"Job {self.public_id} ({job.kind}) ended {job.state}: {reason}"
+            raise JobFailed(message)
+        return cast("R_co", self._handler.codec.decode_result(await self._desk.result(self.id)))
+
+    async def job(self) -> Job:
+        """Read the job as it stands now."""
+        return await self._desk.get(self.id)
+
+
+class Bound(Generic[P, R]):
+    """A task with options: enqueues, and nothing else."""
+
+    def __init__(self, handler: Handler, producer: Producer, desk: Waits, options: Options, connection: object | None) -> None:
+        self._handler, self._producer, self._desk = handler, producer, desk
+        self._options, self._connection = options, connection
+
+    async def enqueue(self, *args: P.args, **kwargs: P.kwargs) -> Enqueued[R]:
+        """Enqueue one job; returns when it is written (in the caller's transaction, if one was given)."""
+        return self._handle(await self._producer.enqueue(self._prepared(args, kwargs), self._connection))
+
+    def enqueue_sync(self, *args: P.args, **kwargs: P.kwargs) -> Enqueued[R]:
+        """enqueue() for blocking code."""
+        (receipt,) = self._producer.enqueue_sync([self._prepared(args, kwargs)], self._connection, many=False)
+        return self._handle(receipt)
+
+    async def enqueue_many(self, items: Iterable[Mapping[str, object]]) -> list[Enqueued[R]]:
+        """Enqueue one job per mapping of arguments, all or none; in the order given."""
+        return [self._handle(receipt) for receipt in await self._producer.enqueue_many(self._many(items), self._connection)]
+
+    def enqueue_many_sync(self, items: Iterable[Mapping[str, object]]) -> list[Enqueued[R]]:
+        """enqueue_many() for blocking code."""
+        prepared = self._many(items)
+        receipts = self._producer.enqueue_sync(prepared, self._connection, many=True) if prepared else []
+        return [self._handle(receipt) for receipt in receipts]
+
+    def _handle(self, receipt: Receipt) -> Enqueued[R]:
+        return Enqueued(receipt.id, receipt.public_id, receipt.what, self._handler, self._desk)
+
+    def _prepared(self, args: tuple[object, ...], kwargs: Mapping[str, object]) -> Prepared:
+        codec = self._handler.codec
+        text = codec.encode(args, kwargs)
+        return enqueue.prepare(self._handler, self._options, text, codec.named(args, kwargs) if self._looks_at_args else {})
+
+    def _many(self, items: Iterable[Mapping[str, object]]) -> list[Prepared]:
+        options = self._options
+        if options.idempotency_key is not None or options.on_conflict not in ("reject", "keep"):
+            message = 'enqueue_many() takes unique_key with on_conflict "reject" or "keep", and no idempotency_key. Enqueue one by one instead.'
+            raise InvalidOption(message)
+        items = list(items)
+        texts = self._handler.codec.encode_many(items)
+        if self._looks_at_args:
+            return [enqueue.prepare(self._handler, options, text, item) for text, item in zip(texts, items, strict=True)]
+        if not texts:
+            return []
+        first = enqueue.prepare(self._handler, options, texts[0], {})
+        return [replace(first, job=replace(first.job, args=text)) for text in texts]
+
+    @property
+    def _looks_at_args(self) -> bool:
+        kind = self._handler.kind
+        return callable(self._options.unique_key) or callable(self._options.gate) or callable(kind.gate) or kind.refs is not None
+
+
+class Task(Bound[P, R]):
+    """A kind in the hands of its users."""
+
+    def __init__(self, handler: Handler, producer: Producer, desk: Waits, function: Callable[..., Awaitable[R]]) -> None:
+        super().__init__(handler, producer, desk, Options(), None)
+        self.function = function
+        self.__doc__ = function.__doc__
+        self.__name__ = getattr(function, "__name__", handler.name)
+        self.__wrapped__ = function
+
+    @property
+    def kind(self) -> str:
+        """The kind's name."""
+        return self._handler.name
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Awaitable[R]:  # noqa: ANN401 - the function's own, context included
+        """Call the function itself; nothing is enqueued."""
+        return self.function(*args, **kwargs)
+
+    def __repr__(self) -> str:
+        """Name the kind."""
+        return f"<task {self.kind}>"
+
+    def options(  # noqa: PLR0913 - one keyword per option, so that type checkers know them
+        self,
+        *,
+        priority: int | None = None,
+        run_at: datetime | None = None,
+        run_in: Span | None = None,
+        expires_in: Span | None = None,
+        max_age: Span | None = None,
+        max_attempts: int | None = None,
+        unique_key: str | Callable[..., str] | None = None,
+        unique_scope: Scope = "live",
+        unique_across_kinds: bool = False,
+        on_conflict: OnConflict = "reject",
+        max_wait: Span | None = None,
+        idempotency_key: str | None = None,
+        keep_key: Span = "30 days",
+        gate: Gate | Callable[..., Gate | str] | str | None = None,
+        tenant: str | None = None,
+        submitted_by: str | None = None,
+        refs: Mapping[str, object] | None = None,
+        tags: Sequence[str] | None = None,
+        meta: Mapping[str, object] | None = None,
+        approval: bool = False,
+        connection: object | None = None,
+        session: object | None = None,
+    ) -> Bound[P, R]:
+        """The same task, enqueued with these options. connection or session: join that transaction."""
+        if connection is not None and session is not None:
+            message = "connection and session were both given. Pass the one whose transaction the job is to join."
+            raise InvalidOption(message)
+        given = locals()
+        options = Options(**{field.name: given[field.name] for field in fields(Options)})
+        return Bound(self._handler, self._producer, self._desk, options, connection if session is None else session)

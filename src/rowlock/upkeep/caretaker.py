@@ -1,0 +1,56 @@
+"""Caretaker: does the duties that are due. Any process may; a compare-and-set row decides which one does this round."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from typing import TYPE_CHECKING, Final
+
+from rowlock.errors import DatabaseError
+from rowlock.store.database import TRANSIENT
+from rowlock.upkeep import duties
+
+if TYPE_CHECKING:
+    from rowlock.flow.beat import News
+    from rowlock.flow.wake import Waker
+    from rowlock.settings import Settings
+    from rowlock.store.database import Database
+
+logger = logging.getLogger("rowlock.upkeep")
+_WORTH_NOTING: Final = 5
+"""Milliseconds; below it a round's duration is not worth a write."""
+
+
+class Caretaker:
+    """One per worker. Every statement is bounded and idempotent, so two winners of one round are harmless."""
+
+    def __init__(self, database: Database, settings: Settings, waker: Waker) -> None:
+        self._database = database
+        self._round = duties.Round(database, settings, waker)
+        self._busy = asyncio.Lock()
+
+    async def __call__(self, news: News) -> None:
+        """Do what is due, one duty after the other; skipped while an earlier call is still at it."""
+        if self._busy.locked():
+            return
+        async with self._busy:
+            for name in news.due:
+                try:
+                    await self.run(name, news)
+                except (DatabaseError, TimeoutError, *TRANSIENT) as error:
+                    logger.warning("%s is put off: %s", name, error)
+
+    async def run(self, name: str, news: News) -> int | None:
+        """Run one duty if this process wins its round; returns how much it changed, None: another process won."""
+        duty = duties.DUTIES.get(name)
+        if duty is None or not await self._database.fetch("elect", name=name):
+            return None
+        began = time.monotonic()
+        changed = await duty(self._round, news)
+        took = round(1000 * (time.monotonic() - began))
+        if took > _WORTH_NOTING:
+            await self._database.fetch("duty_took", name=name, ms=took)
+        if changed:
+            logger.info("%s: %d", name, changed)
+        return changed

@@ -1,0 +1,126 @@
+"""The duties of upkeep: each a bounded round that may be run by any worker, or by two at once."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from rowlock.model.state import State
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from rowlock.flow.beat import News
+    from rowlock.flow.wake import Waker
+    from rowlock.settings import Settings
+    from rowlock.store.database import Database, Record
+
+logger = logging.getLogger("rowlock.upkeep")
+_BATCH: Final = 5000
+_MOST_BATCHES: Final = 20
+_STALE_BATCH: Final = 500
+
+
+@dataclass(frozen=True, slots=True)
+class Round:
+    """What a duty works with."""
+
+    database: Database
+    settings: Settings
+    waker: Waker
+
+
+async def rescue(at: Round, news: News) -> int:
+    """Claims of silent workers go back to the queue, fail or wait for a person, as their kind says."""
+    total = 0
+    for _ in range(_MOST_BATCHES):
+        rows = await at.database.fetch(
+            "rescue", watched=news.watched, max_losses=at.settings.max_losses
+        )
+        total += _moved(at, rows)
+        if len(rows) < _STALE_BATCH:
+            break
+    return total
+
+
+async def orphans(at: Round, _news: News) -> int:
+    """Running jobs whose worker row somebody deleted."""
+    return _moved(at, await at.database.fetch("orphans", max_losses=at.settings.max_losses))
+
+
+def _moved(at: Round, rows: Iterable[Record]) -> int:
+    rows = list(rows)
+    for row in rows:
+        logger.warning("↻ rescued %s %d: its worker was lost; now %s", row["kind"], row["id"], row["state"])
+    at.waker.wake(
+        ((row["kind"], row["priority"], row["share"]), row["run_after"]) for row in rows if row["state"] == State.QUEUED
+    )
+    return len(rows)
+
+
+async def expire(at: Round, _news: News) -> int:
+    """Waiting jobs past expires_at, and any job older than its max_age."""
+    total = 0
+    channel = at.database.channel
+    for name, state, error in (
+        ("expire", State.EXPIRED, None),
+        ("too_old", State.FAILED, json.dumps({"reason": "too old"})),
+    ):
+        for _ in range(_MOST_BATCHES):
+            (row,) = await at.database.fetch(name, state=state, error=error, channel=channel)
+            total += len(row["ids"])
+            if row["promoted"]:
+                at.waker.look()
+            if len(row["ids"]) < _STALE_BATCH:
+                break
+    return total
+
+
+async def sweep(at: Round, _news: News) -> int:
+    """Publish where the live part of each pair begins; its workers read it after the next beat."""
+    (row,) = await at.database.fetch("sweep")
+    return int(row["changed"])
+
+
+async def gates(at: Round, _news: News) -> int:
+    """Recount held places and hand free ones on."""
+    (row,) = await at.database.fetch("repair_gates")
+    if row["changed"]:
+        at.waker.look()
+    return int(row["changed"])
+
+
+async def prune(at: Round, _news: News) -> int:
+    """Finished jobs past their retention, in bounded batches; keys have a retention of their own."""
+    total = 0
+    for rule in await at.database.fetch("retention_rules"):
+        for _ in range(_MOST_BATCHES):
+            (row,) = await at.database.fetch("prune", kind=rule["kind"], state=rule["state"], batch=_BATCH)
+            total += row["pruned"]
+            if row["pruned"] < _BATCH:
+                break
+    await at.database.fetch("prune_keys", batch=_BATCH)
+    return total
+
+
+async def registry(at: Round, _news: News) -> int:
+    """Worker rows nobody beats for, and waiters nobody waits with."""
+    await at.database.fetch("workers_silent")
+    await at.database.fetch("prune_workers")
+    await at.database.fetch("prune_waiters")
+    return 0
+
+
+Duty = Callable[[Round, "News"], Awaitable[int]]
+DUTIES: Final[dict[str, Duty]] = {
+    "rescue": rescue,
+    "orphans": orphans,
+    "expire": expire,
+    "sweep": sweep,
+    "gates": gates,
+    "prune": prune,
+    "registry": registry,
+}

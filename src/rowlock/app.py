@@ -59,7 +59,9 @@ class Decorator(Protocol):
 class Rowlock:
     """Jobs on one PostgreSQL database. Without a URL (ROWLOCK_DATABASE_URL), an embedded PostgreSQL is started."""
 
-    def __init__(self, database_url: str | None = None, *, schema: str | None = None, settings: Settings | None = None) -> None:
+    def __init__(
+        self, database_url: str | None = None, *, schema: str | None = None, settings: Settings | None = None
+    ) -> None:
         given = Settings.from_env(os.environ) if settings is None else settings
         self.settings = replace(given, database_url=database_url or given.database_url, schema=schema or given.schema)
         self.handlers: dict[str, Handler] = {}
@@ -106,13 +108,15 @@ class Rowlock:
             return self._declare(kind, None, says)
         return functools.partial(self._declare, name=kind, says=says)
 
-    def _declare(self, function: Callable[..., Awaitable[object]], name: str | None, says: dict[str, object]) -> Task[..., object]:
+    def _declare(
+        self, function: Callable[..., Awaitable[object]], name: str | None, says: dict[str, object]
+    ) -> Task[..., object]:
         definition = _kind(checked_name(name or function.__name__), says)
         if not inspect.iscoroutinefunction(function):
             message = f"{definition.name}: the handler {function.__qualname__} must be an async def function."
             raise ConfigurationError(message)
         if definition.name in self.handlers and not _same(self.handlers[definition.name].function, function):
-            message = f"The kind {definition.name!r} is declared twice. Give one of the functions another name: @app.job(\"…\")."
+            message = f'The kind {definition.name!r} is declared twice. Give one of the functions another name: @app.job("…").'
             raise ConfigurationError(message)
         codec = Codec.of(function, context_types=(Context,), kind=definition.name, limit=self.settings.args_limit)
         handler = Handler(definition, codec, function)
@@ -194,7 +198,9 @@ class Rowlock:
             yield
         await self.close()
 
-    def start_worker(self, lanes: Sequence[str] | Mapping[str, int] | None = None, *, name: str | None = None) -> WorkerThread:
+    def start_worker(
+        self, lanes: Sequence[str] | Mapping[str, int] | None = None, *, name: str | None = None
+    ) -> WorkerThread:
         """A worker in a thread of this process, for blocking applications; stop it with .stop()."""
         return WorkerThread(self, lanes, name)
 
@@ -290,7 +296,9 @@ def _retention(value: object) -> Mapping[str, object] | None:
     rules = value if isinstance(value, dict) else {"*": value}
     for state in rules:
         if state != "*" and not (state in set(State) and State(state).is_final):
-            message = f"retention is a duration, or a mapping of final states (or '*') to durations; got the state {state!r}."
+            message = (
+                f"retention is a duration, or a mapping of final states (or '*') to durations; got the state {state!r}."
+            )
             raise ConfigurationError(message)
     return {str(state): span(keep, "retention") for state, keep in rules.items()}
 

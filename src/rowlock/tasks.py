@@ -32,7 +32,7 @@ class Waits(Protocol):
     async def get(self, job_id: int | str) -> Job:
         """Read one job."""
 
-    async def wait(self, job_id: int | str, *, timeout: float | None = None) -> Job:  # noqa: ASYNC109 - part of the API
+    async def wait(self, job_id: int | str, *, timeout: float | None = None) -> Job:
         """Wait until a job is final."""
 
     async def result(self, job_id: int) -> str | None:
@@ -49,7 +49,7 @@ class Enqueued(Generic[R_co]):
     _handler: Handler
     _desk: Waits
 
-    async def wait(self, timeout: float | None = None) -> R_co:  # noqa: ASYNC109 - part of the API
+    async def wait(self, timeout: float | None = None) -> R_co:
         """Wait for the result, in seconds at most; JobFailed unless it completed, WaitTimeout leaves the job alone."""
         job = await self._desk.wait(self.id, timeout=timeout)
         if job.state not in SUCCESS:
@@ -67,7 +67,9 @@ class Enqueued(Generic[R_co]):
 class Bound(Generic[P, R]):
     """A task with options: enqueues, and nothing else."""
 
-    def __init__(self, handler: Handler, producer: Producer, desk: Waits, options: Options, connection: object | None) -> None:
+    def __init__(
+        self, handler: Handler, producer: Producer, desk: Waits, options: Options, connection: object | None
+    ) -> None:
         self._handler, self._producer, self._desk = handler, producer, desk
         self._options, self._connection = options, connection
 
@@ -82,7 +84,9 @@ class Bound(Generic[P, R]):
 
     async def enqueue_many(self, items: Iterable[Mapping[str, object]]) -> list[Enqueued[R]]:
         """Enqueue one job per mapping of arguments, all or none; in the order given."""
-        return [self._handle(receipt) for receipt in await self._producer.enqueue_many(self._many(items), self._connection)]
+        return [
+            self._handle(receipt) for receipt in await self._producer.enqueue_many(self._many(items), self._connection)
+        ]
 
     def enqueue_many_sync(self, items: Iterable[Mapping[str, object]]) -> list[Enqueued[R]]:
         """enqueue_many() for blocking code."""
@@ -96,7 +100,9 @@ class Bound(Generic[P, R]):
     def _prepared(self, args: tuple[object, ...], kwargs: Mapping[str, object]) -> Prepared:
         codec = self._handler.codec
         text = codec.encode(args, kwargs)
-        return enqueue.prepare(self._handler, self._options, text, codec.named(args, kwargs) if self._looks_at_args else {})
+        return enqueue.prepare(
+            self._handler, self._options, text, codec.named(args, kwargs) if self._looks_at_args else {}
+        )
 
     def _many(self, items: Iterable[Mapping[str, object]]) -> list[Prepared]:
         options = self._options
@@ -106,7 +112,9 @@ class Bound(Generic[P, R]):
         items = list(items)
         texts = self._handler.codec.encode_many(items)
         if self._looks_at_args:
-            return [enqueue.prepare(self._handler, options, text, item) for text, item in zip(texts, items, strict=True)]
+            return [
+                enqueue.prepare(self._handler, options, text, item) for text, item in zip(texts, items, strict=True)
+            ]
         if not texts:
             return []
         first = enqueue.prepare(self._handler, options, texts[0], {})
@@ -115,13 +123,20 @@ class Bound(Generic[P, R]):
     @property
     def _looks_at_args(self) -> bool:
         kind = self._handler.kind
-        return callable(self._options.unique_key) or callable(self._options.gate) or callable(kind.gate) or kind.refs is not None
+        return (
+            callable(self._options.unique_key)
+            or callable(self._options.gate)
+            or callable(kind.gate)
+            or kind.refs is not None
+        )
 
 
 class Task(Bound[P, R]):
     """A kind in the hands of its users."""
 
-    def __init__(self, handler: Handler, producer: Producer, desk: Waits, function: Callable[..., Awaitable[R]]) -> None:
+    def __init__(
+        self, handler: Handler, producer: Producer, desk: Waits, function: Callable[..., Awaitable[R]]
+    ) -> None:
         super().__init__(handler, producer, desk, Options(), None)
         self.function = function
         self.__doc__ = function.__doc__
@@ -141,7 +156,7 @@ class Task(Bound[P, R]):
         """Name the kind."""
         return f"<task {self.kind}>"
 
-    def options(  # noqa: PLR0913 - one keyword per option, so that type checkers know them
+    def options(
         self,
         *,
         priority: int | None = None,

@@ -44,7 +44,9 @@ class History:
 class Jobs:
     """app.jobs. Ids are numbers or public ids."""
 
-    def __init__(self, database: Callable[[], Database], wake: Callable[[Iterable[tuple[Pair, datetime]]], None]) -> None:
+    def __init__(
+        self, database: Callable[[], Database], wake: Callable[[Iterable[tuple[Pair, datetime]]], None]
+    ) -> None:
         self._open, self._wake = database, wake
 
     async def get(self, job_id: int | str) -> Job:
@@ -90,7 +92,11 @@ class Jobs:
             lane=lane,
             n=limit,
             before=_LARGEST_ID if before is None else ids.parse(before),
-            scan=_LARGEST_ID if wanted is None and kind is None and lane is None else _LARGEST_ID if before is None else _SCAN,
+            scan=_LARGEST_ID
+            if wanted is None and kind is None and lane is None
+            else _LARGEST_ID
+            if before is None
+            else _SCAN,
         )
         return [rows.job_of(row) for row in found]
 
@@ -101,11 +107,18 @@ class Jobs:
         # Between the two statements a job may be claimed or given back: then the other one applies.
         for _ in range(_TRIES):
             (done,) = await database.fetch(
-                "cancel_waiting", ids=[number], state=State.CANCELLED, error=None, channel=database.channel, **_who("cancel", by, note)
+                "cancel_waiting",
+                ids=[number],
+                state=State.CANCELLED,
+                error=None,
+                channel=database.channel,
+                **_who("cancel", by, note),
             )
             if done["ids"]:
                 return await self.get(number)
-            (asked,) = await database.fetch("cancel_running", ids=[number], channel=database.channel, **_who("cancel", by, note))
+            (asked,) = await database.fetch(
+                "cancel_running", ids=[number], channel=database.channel, **_who("cancel", by, note)
+            )
             job = await self.get(number)
             if asked["ids"] or (job.state is State.RUNNING and job.cancel_requested):
                 return job
@@ -167,13 +180,19 @@ class Jobs:
                     raise
         job = await self.get(number)
         if not moved:
-            raise _wrong_state("retry", job, "only a finished job can be retried; a waiting or running one already will be run")
+            raise _wrong_state(
+                "retry", job, "only a finished job can be retried; a waiting or running one already will be run"
+            )
         if moved[0]["blocked_by"] is not None:
-            raise _wrong_state("retry", job, f"its unique key is held by the live job {ids.encode(moved[0]['blocked_by'])}")
+            raise _wrong_state(
+                "retry", job, f"its unique key is held by the live job {ids.encode(moved[0]['blocked_by'])}"
+            )
         self._announce([row for row in moved if row["state"] == State.QUEUED])
         return job
 
-    async def reprioritise(self, job_id: int | str, priority: int, *, by: str | None = None, note: str | None = None) -> Job:
+    async def reprioritise(
+        self, job_id: int | str, priority: int, *, by: str | None = None, note: str | None = None
+    ) -> Job:
         """Give a waiting job another priority."""
         number = ids.parse(job_id)
         moved = await self._open().fetch(
@@ -188,7 +207,7 @@ class Jobs:
         self._announce([row for row in moved if row["state"] == State.QUEUED])
         return job
 
-    async def wait(self, job_id: int | str, *, timeout: float | None = None) -> Job:  # noqa: ASYNC109 - part of the API
+    async def wait(self, job_id: int | str, *, timeout: float | None = None) -> Job:
         """Wait until the job is final. timeout in seconds; WaitTimeout leaves the job as it is."""
         number = ids.parse(job_id)
         database = self._open()

@@ -70,7 +70,7 @@ class Lanes:
         await self._announce()
         return made or await self.get(lane.name)
 
-    async def set(  # noqa: PLR0913 - one keyword per column
+    async def set(
         self,
         name: str,
         *,
@@ -100,7 +100,9 @@ class Lanes:
         )
         if not found:
             lane = await self.get(name)
-            message = f"Lane {name!r} is at version {lane.version}, not {version}: someone else changed it. Read it again."
+            message = (
+                f"Lane {name!r} is at version {lane.version}, not {version}: someone else changed it. Read it again."
+            )
             raise WrongState(message)
         if kinds is not None:
             await database.fetch("lane_drop_kinds", name=name, kinds=list(kinds))
@@ -160,4 +162,3 @@ def check(*, slots: int | None, max_total: int | None, ordering: str | None) -> 
     if ordering is not None and ordering not in ("fast", "strict"):
         message = f'order must be "fast" or "strict"; got {ordering!r}.'
         raise InvalidOption(message)
-

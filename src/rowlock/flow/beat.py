@@ -64,7 +64,13 @@ class Beat:
     """The thread. `vitals` is called in it; `tell` must hand the news to the worker's own loop."""
 
     def __init__(
-        self, database: Database, worker_id: int, *, vitals: Callable[[], Vitals], tell: Callable[[News], None], lag_limit: float
+        self,
+        database: Database,
+        worker_id: int,
+        *,
+        vitals: Callable[[], Vitals],
+        tell: Callable[[News], None],
+        lag_limit: float,
     ) -> None:
         self._database, self._worker_id = database, worker_id
         self._vitals, self._tell = vitals, tell

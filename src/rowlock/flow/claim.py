@@ -119,7 +119,9 @@ class Claimer:
     async def claim(self, free: Mapping[str, int]) -> list[Record]:
         """Claim up to `free` jobs per lane; rows come with their lane."""
         wanted = {name: min(n, LARGEST) for name, n in free.items() if n > 0 and self._lanes[name].enabled}
-        careful = {name for name in wanted if self._lanes[name].max_total is not None or self._lanes[name].ordering == "strict"}
+        careful = {
+            name for name in wanted if self._lanes[name].max_total is not None or self._lanes[name].ordering == "strict"
+        }
         rows: list[Record] = []
         self.in_flight = True
         try:

@@ -88,7 +88,11 @@ class Context:
         caller = join(session)
         statement = self._database.statements["guard"]
         values = {"id": self.claim.job_id, "fence": self.claim.fence}
-        rows = await caller.run_async(statement, values) if isinstance(caller, AsyncCaller) else caller.run(statement, values)
+        rows = (
+            await caller.run_async(statement, values)
+            if isinstance(caller, AsyncCaller)
+            else caller.run(statement, values)
+        )
         if not caller.in_transaction:
             message = "ctx.guarded() needs a session or connection with an open transaction: the claim is held until its commit."
             raise InvalidOption(message)

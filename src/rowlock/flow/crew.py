@@ -36,7 +36,13 @@ class Crew:
     """Runs claimed jobs and writes their outcomes. `room` is called when a slot is free again."""
 
     def __init__(
-        self, database: Database, link: Link, worker_id: int, handlers: Mapping[str, Handler], random: Random, room: Callable[[Flushed], None]
+        self,
+        database: Database,
+        link: Link,
+        worker_id: int,
+        handlers: Mapping[str, Handler],
+        random: Random,
+        room: Callable[[Flushed], None],
     ) -> None:
         self._database, self._handlers, self._random, self._room = database, handlers, random, room
         self._loop = asyncio.get_running_loop()
@@ -80,7 +86,12 @@ class Crew:
         attempt = self._attempts.get(job_id)
         if attempt is not None and fence in (None, attempt.row["fence"]) and attempt.reason != reason:
             if reason == "lost":
-                logger.warning("! lost    %s %s  its claim is gone; the handler is told", attempt.handler.name, job_id, extra=_about(attempt))
+                logger.warning(
+                    "! lost    %s %s  its claim is gone; the handler is told",
+                    attempt.handler.name,
+                    job_id,
+                    extra=_about(attempt),
+                )
             attempt.stop(reason)
 
     def held(self, now: float, *, everything: bool) -> list[Claim]:
@@ -142,9 +153,21 @@ class Crew:
         if write is None:
             return
         took = self._loop.time() - attempt.since
-        state = f"{write.outcome}, again in {humanise(write.delay)}" if isinstance(write, Returned) else getattr(write, "state", "")
+        state = (
+            f"{write.outcome}, again in {humanise(write.delay)}"
+            if isinstance(write, Returned)
+            else getattr(write, "state", "")
+        )
         sign = _SIGNS.get(state, "↻ again  ")
-        logger.info("%s %s %s  %s after %.3f s", sign, attempt.handler.name, attempt.row["id"], state, took, extra=_about(attempt))
+        logger.info(
+            "%s %s %s  %s after %.3f s",
+            sign,
+            attempt.handler.name,
+            attempt.row["id"],
+            state,
+            took,
+            extra=_about(attempt),
+        )
 
     def _on_flushed(self, flushed: Flushed) -> None:
         for finished in (*flushed.accepted, *flushed.lost):
@@ -173,4 +196,10 @@ _SIGNS: Final = {
 
 def _about(attempt: Attempt) -> dict[str, object]:
     row = attempt.row
-    return {"job_id": row["id"], "fence": row["fence"], "attempt": row["attempt"], "lane": row["lane"], "kind": row["kind"]}
+    return {
+        "job_id": row["id"],
+        "fence": row["fence"],
+        "attempt": row["attempt"],
+        "lane": row["lane"],
+        "kind": row["kind"],
+    }

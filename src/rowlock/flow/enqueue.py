@@ -184,7 +184,12 @@ def _statement(job: NewJob) -> str:
 
 def _receipt(row: Sequence[object]) -> Receipt:
     job_id, state, run_after, what = row
-    return Receipt(cast("int", job_id), str(State(str(state)) if state != "pruned" else state), cast("datetime | None", run_after), str(what))
+    return Receipt(
+        cast("int", job_id),
+        str(State(str(state)) if state != "pruned" else state),
+        cast("datetime | None", run_after),
+        str(what),
+    )
 
 
 def _unique(kind: str, options: Options, named: Mapping[str, object]) -> str | None:

@@ -163,7 +163,9 @@ class Finisher:
             middle = len(batch) // 2
             first = await self._flush_until_acknowledged(batch[:middle])
             second = await self._flush_until_acknowledged(batch[middle:])
-            return Flushed([*first.accepted, *second.accepted], [*first.lost, *second.lost], first.promoted + second.promoted)
+            return Flushed(
+                [*first.accepted, *second.accepted], [*first.lost, *second.lost], first.promoted + second.promoted
+            )
         bad = batch[0]
         logger.error("the outcome of job %d cannot be stored: %s", bad.claim.job_id, error)
         text = json.dumps({"reason": "outcome cannot be stored", "message": str(error)[:2000]})
@@ -203,7 +205,9 @@ class Finisher:
         if missing and again:
             accepted.update(await self._applied_before(missing))
         return Flushed(
-            [f for f in batch if f.claim.job_id in accepted], [f for f in batch if f.claim.job_id not in accepted], promoted
+            [f for f in batch if f.claim.job_id in accepted],
+            [f for f in batch if f.claim.job_id not in accepted],
+            promoted,
         )
 
     async def _applied_before(self, missing: list[Finished]) -> list[int]:

@@ -87,7 +87,11 @@ class Producer:
         self._bridge.run(self._register(prepared))
         jobs = [item.job for item in prepared]
         statements = self._open().statements
-        receipts = drive(enqueue.insert_many(jobs), statements, caller) if many else [drive(enqueue.insert(jobs[0]), statements, caller)]
+        receipts = (
+            drive(enqueue.insert_many(jobs), statements, caller)
+            if many
+            else [drive(enqueue.insert(jobs[0]), statements, caller)]
+        )
         drive(self._announce(caller, jobs, receipts), statements, caller)
         return receipts
 
@@ -193,5 +197,15 @@ def _lows(jobs: Sequence[NewJob], receipts: Sequence[Receipt]) -> dict[Pair, dat
 
 def _is_plain(job: NewJob) -> bool:
     """Whether COPY can carry it: no key to look up, no time to compute, nothing beside the row."""
-    extras = (job.run_at, job.run_in, job.expires_in, job.max_age, job.unique_key, job.idempotency_key, job.gate_key, job.tags, job.refs)
+    extras = (
+        job.run_at,
+        job.run_in,
+        job.expires_in,
+        job.max_age,
+        job.unique_key,
+        job.idempotency_key,
+        job.gate_key,
+        job.tags,
+        job.refs,
+    )
     return all(extra is None for extra in extras)

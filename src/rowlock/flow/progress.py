@@ -107,7 +107,9 @@ class Reporter:
             if kept:
                 future.set_result(None)
             else:
-                future.set_exception(ClaimLost(f"Job {report.claim.job_id} is not this attempt's any more; nothing was saved."))
+                future.set_exception(
+                    ClaimLost(f"Job {report.claim.job_id} is not this attempt's any more; nothing was saved.")
+                )
 
     async def _run(self) -> None:
         while True:

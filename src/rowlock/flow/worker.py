@@ -100,7 +100,11 @@ class Worker:
         self._waker = wake.Waker(self.database)
         self._listener = Listener(self.database, self._on_message, self._on_listening)
         self._beat = Beat(
-            self.database, self.id, vitals=self._vitals, tell=self._tell, lag_limit=self.settings.lag_limit.total_seconds()
+            self.database,
+            self.id,
+            vitals=self._vitals,
+            tell=self._tell,
+            lag_limit=self.settings.lag_limit.total_seconds(),
         )
         await self._until_served(self._read_lanes)
         await self._until_served(self._read_pairs)
@@ -140,7 +144,9 @@ class Worker:
             return False
         lane = self._claimer.lane_of(rows[0]["kind"])
         if lane is None or not self.lanes[lane].enabled:
-            message = f"Job {job_id} belongs to lane {lane!r}, which is drained. Resume it with: rowlock lanes resume {lane}"
+            message = (
+                f"Job {job_id} belongs to lane {lane!r}, which is drained. Resume it with: rowlock lanes resume {lane}"
+            )
             raise WrongState(message)
         claimed = await self._claims.fetch("claim_ids", worker=self.id, lane=lane, ids=[job_id])
         for row in claimed:
@@ -176,7 +182,9 @@ class Worker:
     async def _register(self) -> None:
         async with self._claims.session() as connection:
             await migrate.require(connection, self.database.schema)
-        await lanes.prepare(self._claims, [h.kind for h in self._handlers.values()], self.settings.lanes or (DEFAULT_LANE,))
+        await lanes.prepare(
+            self._claims, [h.kind for h in self._handlers.values()], self.settings.lanes or (DEFAULT_LANE,)
+        )
         (row,) = await self._claims.fetch("register_worker", **self._card())
         self.id = row["id"]
         self._clock = (row["now"], self._loop.time())
@@ -345,4 +353,3 @@ class Worker:
         self._tasks.discard(task)
         if not task.cancelled() and task.exception() is not None:
             logger.error("worker %s: a background step failed", self.name, exc_info=task.exception())
-

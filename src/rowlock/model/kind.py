@@ -56,6 +56,8 @@ class Kind:
 def checked_name(name: str) -> str:
     """Return the kind's name if it can be stored and shown."""
     if not _NAME.fullmatch(name):
-        message = f"A kind is named with letters, digits, and . _ - / (at most 200, starting with a letter); got {name!r}."
+        message = (
+            f"A kind is named with letters, digits, and . _ - / (at most 200, starting with a letter); got {name!r}."
+        )
         raise ConfigurationError(message)
     return name

@@ -62,7 +62,11 @@ class Options:
             if not isinstance(self.run_at, datetime):
                 _refuse("run_at", "a datetime with a time zone", self.run_at)
             if self.run_at.tzinfo is None:
-                _refuse("run_at", "a datetime with a time zone such as datetime.now(UTC); a naive one is ambiguous", self.run_at)
+                _refuse(
+                    "run_at",
+                    "a datetime with a time zone such as datetime.now(UTC); a naive one is ambiguous",
+                    self.run_at,
+                )
             if self.run_in is not None:
                 message = "run_at and run_in were both given. Pass one of them."
                 raise InvalidOption(message)
@@ -75,7 +79,9 @@ class Options:
         if self.unique_scope not in ("live", "waiting"):
             _refuse("unique_scope", '"live" (waiting or running) or "waiting"', self.unique_scope)
         if self.unique_key is not None and self.idempotency_key is not None:
-            message = "unique_key and idempotency_key were both given. One decides whether a job is new; pass one of them."
+            message = (
+                "unique_key and idempotency_key were both given. One decides whether a job is new; pass one of them."
+            )
             raise InvalidOption(message)
         if self.on_conflict == "debounce" and self.run_in is None and self.unique_key is not None:
             message = 'on_conflict="debounce" pushes the job back by run_in with every call. Pass run_in, for example run_in="5s".'

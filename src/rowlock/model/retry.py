@@ -41,7 +41,7 @@ class Retry:
     never: _Classes
     delay: Delay | None
 
-    def __init__(  # noqa: PLR0913 - written out so that type checkers let callers pass "30s" yet read a timedelta
+    def __init__(
         self,
         attempts: int = 5,
         *,

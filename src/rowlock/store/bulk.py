@@ -17,7 +17,9 @@ if TYPE_CHECKING:
 _COLUMNS = ("id", "kind", "priority", "state", "approval", "max_attempts", "tenant", "submitted_by", "meta", "args")
 
 
-async def copy_jobs(connection: Connection[Record], statements: Statements, jobs: Sequence[NewJob]) -> tuple[list[int], datetime]:
+async def copy_jobs(
+    connection: Connection[Record], statements: Statements, jobs: Sequence[NewJob]
+) -> tuple[list[int], datetime]:
     """Insert jobs that need no key and no timing; returns their ids and a moment not after any of their run_after."""
     now: datetime = await connection.fetchval(statements["clock"].dollar)
     ids = [row["id"] for row in await connection.fetch(statements["take_ids"].dollar, len(jobs))]
@@ -28,7 +30,18 @@ async def copy_jobs(connection: Connection[Record], statements: Statements, jobs
         columns=_COLUMNS,
         # A generator keeps a million rows from being held twice.
         records=(
-            (number, job.kind, job.priority, str(state), int(job.approval), job.max_attempts, job.tenant, job.submitted_by, job.meta, job.args)
+            (
+                number,
+                job.kind,
+                job.priority,
+                str(state),
+                int(job.approval),
+                job.max_attempts,
+                job.tenant,
+                job.submitted_by,
+                job.meta,
+                job.args,
+            )
             for number, job in zip(ids, jobs, strict=True)
         ),
     )

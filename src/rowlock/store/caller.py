@@ -73,7 +73,9 @@ def join(connection: object) -> Caller:
     raise InvalidOption(message)
 
 
-async def drive_async(plan: Generator[Ask, list[Sequence[object]], T], statements: Statements, caller: AsyncCaller) -> T:
+async def drive_async(
+    plan: Generator[Ask, list[Sequence[object]], T], statements: Statements, caller: AsyncCaller
+) -> T:
     """Run a plan of statements on an awaited connection."""
     try:
         name, values = next(plan)

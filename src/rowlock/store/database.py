@@ -76,7 +76,9 @@ def plain_url(url: str) -> str:
     """The URL as asyncpg reads it; SQLAlchemy's driver suffix (postgresql+asyncpg://) is dropped."""
     scheme, separator, rest = url.partition("://")
     if not separator or scheme.partition("+")[0] not in ("postgresql", "postgres"):
-        message = f"Expected a database URL like postgresql://user@host/name, got {shown(url)!r}. Set ROWLOCK_DATABASE_URL."
+        message = (
+            f"Expected a database URL like postgresql://user@host/name, got {shown(url)!r}. Set ROWLOCK_DATABASE_URL."
+        )
         raise ConfigurationError(message)
     return f"postgresql://{rest}"
 
@@ -84,7 +86,9 @@ def plain_url(url: str) -> str:
 class Database:
     """Connections to one database and schema, for any number of event loops."""
 
-    def __init__(self, url: str, *, schema: str = "rowlock", direct_url: str | None = None, pooled: bool = False) -> None:
+    def __init__(
+        self, url: str, *, schema: str = "rowlock", direct_url: str | None = None, pooled: bool = False
+    ) -> None:
         self.url = plain_url(url)
         self.direct_url = plain_url(direct_url) if direct_url else self.url
         self.pooled = pooled
@@ -97,7 +101,9 @@ class Database:
     async def connect(self, role: str, *, guarded: bool = False, direct: bool = False) -> Connection[Record]:
         """Open a connection of its own; guarded: for the worker's hot statements; direct: past the pooler, for LISTEN."""
         through_pooler = self.pooled and not direct
-        settings = {} if through_pooler else {"application_name": f"rowlock:{role}", **_LIMITS, **(GUARDS if guarded else {})}
+        settings = (
+            {} if through_pooler else {"application_name": f"rowlock:{role}", **_LIMITS, **(GUARDS if guarded else {})}
+        )
         try:
             return await asyncpg.connect(
                 self.direct_url if direct else self.url,
@@ -153,10 +159,14 @@ class Database:
 def unreachable(url: str, error: BaseException) -> DatabaseUnreachable:
     """What to tell a user whose database does not answer."""
     reason = str(error) or type(error).__name__
-    message = f"PostgreSQL at {shown(url)} cannot be reached: {reason}. Is it running, and is ROWLOCK_DATABASE_URL right?"
+    message = (
+        f"PostgreSQL at {shown(url)} cannot be reached: {reason}. Is it running, and is ROWLOCK_DATABASE_URL right?"
+    )
     return DatabaseUnreachable(message)
 
 
 def schema_missing(schema: str) -> SchemaMissing:
     """What to tell a user who has not created the tables."""
-    return SchemaMissing(f"Rowlock's tables are not in schema {schema!r} of this database. Create them with: rowlock schema upgrade")
+    return SchemaMissing(
+        f"Rowlock's tables are not in schema {schema!r} of this database. Create them with: rowlock schema upgrade"
+    )

@@ -74,7 +74,9 @@ async def prepare(link: Link, kinds: Sequence[Kind], lanes: Iterable[Lane]) -> N
         await add(link, DEFAULT_LANE)
     if kinds:
         await link.fetch(
-            "register_kinds", names=[kind.name for kind in kinds], on_worker_lost=[kind.on_worker_lost for kind in kinds]
+            "register_kinds",
+            names=[kind.name for kind in kinds],
+            on_worker_lost=[kind.on_worker_lost for kind in kinds],
         )
         await link.fetch(
             "register_pairs",

@@ -48,7 +48,9 @@ class Link:
                     yield connection
             except OUTAGE as error:
                 self._drop()
-                raise unreachable(self.database.url, error) if not isinstance(error, DatabaseUnreachable) else error from error
+                raise (
+                    unreachable(self.database.url, error) if not isinstance(error, DatabaseUnreachable) else error
+                ) from error
             except asyncpg.InterfaceError as error:
                 # asyncpg says so both for a misused and for a dead connection; only the second is an outage.
                 if not connection.is_closed():

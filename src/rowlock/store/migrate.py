@@ -92,7 +92,8 @@ async def status(url: str, schema: str = "rowlock") -> Status:
     known = {step.version: step.name for step in migrations()}
     known |= {version: row["name"] for version, row in applied.items()}
     steps = tuple(
-        (version, name, applied[version]["applied_at"] if version in applied else None) for version, name in sorted(known.items())
+        (version, name, applied[version]["applied_at"] if version in applied else None)
+        for version, name in sorted(known.items())
     )
     return Status(max(applied, default=0), newest(), steps)
 
@@ -138,7 +139,9 @@ async def _move(url: str, schema: str, target: int, *, up: bool) -> list[int]:
 
 async def _move_once(connection: Connection[Record], schema: str, target: int, *, up: bool) -> list[int]:
     async with connection.transaction():
-        await connection.execute("SET LOCAL lock_timeout = '2s'; SET LOCAL statement_timeout = 0; SET LOCAL client_min_messages = warning")
+        await connection.execute(
+            "SET LOCAL lock_timeout = '2s'; SET LOCAL statement_timeout = 0; SET LOCAL client_min_messages = warning"
+        )
         await connection.execute("SELECT pg_advisory_xact_lock($1)", _UPGRADE_LOCK)
         version = max((row["version"] for row in await _applied(connection, schema)), default=0)
         path = [(step, step_up) for step, step_up in _path(version, target) if step_up == up]
@@ -207,7 +210,9 @@ async def verify(url: str, schema: str = "rowlock") -> list[str]:
             await transaction.rollback()
     finally:
         await connection.close()
-    return [f"missing: {item}" for item in sorted(wanted - found)] + [f"unexpected: {item}" for item in sorted(found - wanted)]
+    return [f"missing: {item}" for item in sorted(wanted - found)] + [
+        f"unexpected: {item}" for item in sorted(found - wanted)
+    ]
 
 
 async def _shape(connection: Connection[Record], schema: str) -> set[str]:
@@ -215,4 +220,16 @@ async def _shape(connection: Connection[Record], schema: str) -> set[str]:
     return {row["item"].replace(f"{quoted(schema)}.", "").replace(f"{schema}.", "") for row in rows}
 
 
-__all__ = ["Migration", "SchemaMissing", "Status", "downgrade", "migrations", "newest", "require", "sql", "status", "upgrade", "verify"]
+__all__ = [
+    "Migration",
+    "SchemaMissing",
+    "Status",
+    "downgrade",
+    "migrations",
+    "newest",
+    "require",
+    "sql",
+    "status",
+    "upgrade",
+    "verify",
+]

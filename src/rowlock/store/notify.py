@@ -26,7 +26,9 @@ _BACKOFF: Final = (0.1, 0.5, 1.0, 2.0, 5.0)
 class Listener:
     """Calls `heard` with each message, and `back` whenever listening (re)starts: what was sent meanwhile is unknown."""
 
-    def __init__(self, database: Database, heard: Callable[[dict[str, object]], None], back: Callable[[], None]) -> None:
+    def __init__(
+        self, database: Database, heard: Callable[[dict[str, object]], None], back: Callable[[], None]
+    ) -> None:
         self._database, self._heard, self._back = database, heard, back
         self._task: asyncio.Task[None] | None = None
         self.listening = asyncio.Event()

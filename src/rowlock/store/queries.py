@@ -35,7 +35,9 @@ def checked_schema(name: str) -> str:
     """Return the schema name if PostgreSQL and NOTIFY can carry it."""
     longest = 50  # a NOTIFY channel is made of it and may have 63 bytes
     if not name or "\x00" in name or len(name.encode()) > longest:
-        message = f"A schema name of 1 to {longest} bytes is expected; got {name!r}. Set ROWLOCK_SCHEMA or Rowlock(schema=…)."
+        message = (
+            f"A schema name of 1 to {longest} bytes is expected; got {name!r}. Set ROWLOCK_SCHEMA or Rowlock(schema=…)."
+        )
         raise ConfigurationError(message)
     return name
 

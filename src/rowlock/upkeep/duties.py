@@ -37,9 +37,7 @@ async def rescue(at: Round, news: News) -> int:
     """Claims of silent workers go back to the queue, fail or wait for a person, as their kind says."""
     total = 0
     for _ in range(_MOST_BATCHES):
-        rows = await at.database.fetch(
-            "rescue", watched=news.watched, max_losses=at.settings.max_losses
-        )
+        rows = await at.database.fetch("rescue", watched=news.watched, max_losses=at.settings.max_losses)
         total += _moved(at, rows)
         if len(rows) < _STALE_BATCH:
             break

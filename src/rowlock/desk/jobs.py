@@ -233,7 +233,10 @@ class Jobs:
                     return job
                 left = _POLL if until is None else min(_POLL, until - time.monotonic())
                 if left <= 0:
-                    message = f"Job {job.public_id} is still {job.state} after {timeout:g} s. It goes on; wait again or cancel it."
+                    message = (
+                        f"Job {job.public_id} is still {job.state} after {timeout:g} s. "
+                        "It goes on; wait again or cancel it."
+                    )
                     raise WaitTimeout(message)
                 told.clear()
                 try:

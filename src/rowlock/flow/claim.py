@@ -1,7 +1,7 @@
 """Claim: free slots per lane -> cursors per pair -> one batch claim.
 
-A cursor is where the live part of a pair's queue begins, so a claim never walks the dead entries before it. Commits that
-arrive late land behind it; three things find them:
+A cursor is where the live part of a pair's queue begins, so a claim never walks the dead entries before it. Late
+commits land behind it; three things find them:
     a wake-up carries the lowest run_after of what was committed and lowers the cursor to it
     for ten seconds after a pair was woken or served, one claim a second looks five seconds further back (lagged)
     the sweep publishes the true head of every pair (low_water), and cursors are lowered to that
@@ -46,7 +46,7 @@ class Cursors:
         self._look_everywhere = True
 
     def publish(self, rows: Iterable[tuple[Pair, datetime | None]]) -> None:
-        """Take over the pairs and heads of the last sweep. A cursor is only ever lowered; a new pair starts at its head."""
+        """Take over the heads the last sweep found. A cursor is only ever lowered; a new pair starts at its head."""
         for pair, low_water in rows:
             if pair not in self._low:
                 self._low[pair] = low_water or BEGINNING

@@ -94,10 +94,16 @@ class Context:
             else caller.run(statement, values)
         )
         if not caller.in_transaction:
-            message = "ctx.guarded() needs a session or connection with an open transaction: the claim is held until its commit."
+            message = (
+                "ctx.guarded() needs a session or connection with an open transaction: "
+                "the claim is held until its commit."
+            )
             raise InvalidOption(message)
         if not rows:
-            message = f"Job {self.claim.job_id} is not this attempt's any more. Roll back: nothing of this attempt is accepted."
+            message = (
+                f"Job {self.claim.job_id} is not this attempt's any more. Roll back: "
+                "nothing of this attempt is accepted."
+            )
             raise ClaimLost(message)
         yield
 

@@ -1,4 +1,4 @@
-"""Producer: enqueues on the library's own connection or joins the caller's transaction, and wakes workers after the commit."""
+"""Producer: enqueues on its own connection or in the caller's transaction, and wakes workers after the commit."""
 
 from __future__ import annotations
 
@@ -82,7 +82,10 @@ class Producer:
             return self._bridge.run(self._through_bridge(prepared, many=many))
         caller = join(connection)
         if not isinstance(caller, SyncCaller):
-            message = f"enqueue_sync() cannot wait for {type(connection).__name__}, which is asynchronous. Use: await …enqueue()"
+            message = (
+                f"enqueue_sync() cannot wait for {type(connection).__name__}, which is asynchronous. Use: "
+                "await …enqueue()"
+            )
             raise InvalidOption(message)
         self._bridge.run(self._register(prepared))
         jobs = [item.job for item in prepared]

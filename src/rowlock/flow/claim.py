@@ -106,6 +106,8 @@ class Claimer:
         self._served: dict[str, list[str]] = {}
         self.in_flight = False
         """A claim was sent and not answered: what it took is not known yet."""
+        self.asked = 0
+        """How many jobs the last claim asked for."""
 
     def serve(self, lanes: Mapping[str, Lane], every_lane: Iterable[Lane]) -> None:
         """Take over the lanes as they stand now; `every_lane` decides what '*' means."""
@@ -118,10 +120,11 @@ class Claimer:
 
     async def claim(self, free: Mapping[str, int]) -> list[Record]:
         """Claim up to `free` jobs per lane; rows come with their lane."""
-        wanted = {name: min(n, LARGEST) for name, n in free.items() if n > 0 and self._lanes[name].enabled}
+        wanted = {name: min(n, self._half(name)) for name, n in free.items() if n > 0 and self._lanes[name].enabled}
         careful = {
             name for name in wanted if self._lanes[name].max_total is not None or self._lanes[name].ordering == "strict"
         }
+        self.asked = sum(wanted.values())
         rows: list[Record] = []
         self.in_flight = True
         try:
@@ -137,6 +140,10 @@ class Claimer:
         for row in rows:
             self._cursors.advance((row["kind"], row["priority"], row["share"]), row["run_after"])
         return rows
+
+    def _half(self, lane: str) -> int:
+        """Half the slots at most, so that one half is claimed while the other half's outcomes are written."""
+        return min(LARGEST, max(1, (self._lanes[lane].slots + 1) // 2))
 
     async def _claim(self, connection: Connection[Record], free: Mapping[str, int]) -> list[Record]:
         values = self._arguments(free)

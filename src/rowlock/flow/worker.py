@@ -252,12 +252,11 @@ class Worker:
                 continue
             for row in rows:
                 self._crew.run(row)
-            if rows and len(rows) >= sum(wanted.values()):
+            if rows and len(rows) >= self._claimer.asked:
+                # There is more: the next claim is under way while the jobs of this one have their first turn.
                 idle = _IDLE_FROM
                 if all(self._crew.free(name, lane.slots) <= 0 for name, lane in self.lanes.items()):
                     await self._look.wait()
-                else:
-                    await asyncio.sleep(0)
                 continue
             idle = _IDLE_FROM if rows else min(idle * 2, self._poll_seconds())
             with contextlib.suppress(TimeoutError):

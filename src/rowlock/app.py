@@ -163,7 +163,10 @@ class Rowlock:
         if self._database is not None:
             await self._producer.flush()
             await self._database.close()
-        self._bridge.close()
+        if self._bridge.started:
+            if self._database is not None:
+                await asyncio.to_thread(self._bridge.run, self._database.close())
+            self._bridge.close()
         if self._embedded is not None:
             self._embedded.close()
             self._embedded = self._database = None

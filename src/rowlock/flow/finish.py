@@ -159,14 +159,17 @@ class Finisher:
         for failures in range(2**31):
             try:
                 return await self._flush(batch, again=again)
-            except (*OUTAGE, *TRANSIENT) as error:
-                # The write may have been applied and only its acknowledgement lost: the next try settles that.
-                again = True
-                if failures == 0 and not isinstance(error, TRANSIENT):
-                    logger.warning("%d outcomes wait for the database: %s", len(batch), error)
-                await asyncio.sleep(_BACKOFF[min(failures, len(_BACKOFF) - 1)])
             except UNSTORABLE as error:
                 return await self._one_by_one(batch, error)
+            except Exception as error:
+                # Whatever it was, an outcome is never dropped. The write may have been applied and only its
+                # acknowledgement lost: the next try settles that.
+                again = True
+                if failures == 0 and isinstance(error, OUTAGE):
+                    logger.warning("%d outcomes wait for the database: %s", len(batch), error)
+                elif failures == 0 and not isinstance(error, TRANSIENT):
+                    logger.exception("%d outcomes cannot be written yet", len(batch))
+                await asyncio.sleep(_BACKOFF[min(failures, len(_BACKOFF) - 1)])
         raise AssertionError  # pragma: no cover - 2**31 failures take a century
 
     async def _one_by_one(self, batch: list[Finished], error: Exception) -> Flushed:

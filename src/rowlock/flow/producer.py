@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import atexit
+import contextlib
 import logging
 import weakref
 from typing import TYPE_CHECKING, Final, TypeVar
@@ -40,6 +42,7 @@ class Producer:
         self._wakers: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, Waker] = weakref.WeakKeyDictionary()
         self._registered: set[Pair] = set()
         self._gates: set[str] = set()
+        self._flushed_at_exit = False
 
     async def enqueue(self, prepared: Prepared, connection: object | None) -> Receipt:
         """Insert one job; it is visible and woken when this call returns, or at the caller's commit."""
@@ -99,10 +102,15 @@ class Producer:
         return receipts
 
     async def _through_bridge(self, prepared: Sequence[Prepared], *, many: bool) -> list[Receipt]:
-        receipts = await self.enqueue_many(prepared, None) if many else [await self.enqueue(prepared[0], None)]
-        # A short-lived program may end right after this call: the wake-up must be out by then.
-        await self._waker().flush()
-        return receipts
+        if not self._flushed_at_exit:
+            # A short-lived program may end right after its last enqueue: the wake-up must be out by then.
+            self._flushed_at_exit = True
+            atexit.register(self._flush_at_exit)
+        return await self.enqueue_many(prepared, None) if many else [await self.enqueue(prepared[0], None)]
+
+    def _flush_at_exit(self) -> None:
+        with contextlib.suppress(Exception):
+            self._bridge.run(asyncio.wait_for(self.flush(), timeout=1))
 
     def wake(self, pairs: Iterable[tuple[Pair, datetime]]) -> None:
         """Tell workers of claimable jobs; from any thread."""

@@ -56,6 +56,7 @@ class Attempt:
         """Cancel the handler at its next await. The first reason counts, but a lost claim ends all others."""
         if self.reason is None or reason == "lost":
             self.reason = reason
+            self.context.tell()
             if self.task is not None:
                 self.task.cancel()
 

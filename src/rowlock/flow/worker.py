@@ -246,8 +246,9 @@ class Worker:
                 logger.warning("worker %s cannot claim: %s", self.name, error)
                 await asyncio.sleep(_BACKOFF[2] * (0.5 + self._random.random()))
                 continue
-            except DatabaseError as error:
-                logger.critical("worker %s cannot claim: %s", self.name, error)
+            except Exception:
+                # Whatever it was, a worker that stopped claiming in silence would be worse.
+                logger.exception("worker %s cannot claim", self.name)
                 await asyncio.sleep(_BACKOFF[-1])
                 continue
             for row in rows:

@@ -262,8 +262,11 @@ class WorkerThread:
     def _main(self) -> None:
         try:
             asyncio.run(self._work())
-        except BaseException as error:  # noqa: BLE001 - told to whoever started the thread
+        except BaseException as error:
+            # Told to whoever started the thread.
             self._failure = error
+            if self._ready.is_set():
+                logger.critical("the worker thread ended: %r", error, exc_info=error)
             self._ready.set()
 
     async def _work(self) -> None:

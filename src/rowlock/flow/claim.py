@@ -9,6 +9,7 @@ commits land behind it; three things find them:
 
 from __future__ import annotations
 
+import logging
 import math
 from collections import Counter
 from datetime import UTC, datetime, timedelta
@@ -17,13 +18,14 @@ from typing import TYPE_CHECKING, Final
 from rowlock.model.lane import kinds_by_lane
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Mapping
+    from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 
     from rowlock.flow.wake import Pair
     from rowlock.model.lane import Lane
     from rowlock.store.database import Connection, Record
     from rowlock.store.link import Link
 
+logger = logging.getLogger("rowlock.claim")
 BEGINNING: Final = datetime(2000, 1, 1, tzinfo=UTC)
 LAG: Final = timedelta(seconds=5)
 _LAGGED_EVERY: Final = 1.0
@@ -105,7 +107,7 @@ class Claimer:
         self._lanes: dict[str, Lane] = {}
         self._served: dict[str, list[str]] = {}
         self.in_flight = False
-        """A claim was sent and not answered: what it took is not known yet."""
+        """A claim was sent, and what it took is not known or not started yet."""
         self.asked = 0
         """How many jobs the last claim asked for."""
 
@@ -125,21 +127,35 @@ class Claimer:
             name for name in wanted if self._lanes[name].max_total is not None or self._lanes[name].ordering == "strict"
         }
         self.asked = sum(wanted.values())
+        plain = {name: n for name, n in wanted.items() if name not in careful}
         rows: list[Record] = []
+        # Cleared by whoever runs the rows: until then nobody knows of them.
         self.in_flight = True
-        try:
-            plain = {name: n for name, n in wanted.items() if name not in careful}
-            if plain:
-                async with self._link.session() as connection:
-                    rows += await self._claim(connection, plain)
-            for name in sorted(careful):
-                rows += await self._claim_carefully(name, wanted[name])
-        finally:
-            self.in_flight = False
+        if plain:
+            async with self._link.session() as connection:
+                rows += await self._claim(connection, plain)
+        for name in sorted(careful):
+            try:
+                rows += await self._carefully(name, self._heads_of(name), wanted[name])
+            except Exception as error:
+                if not rows:
+                    raise
+                # What other lanes were given is committed; it must not be forgotten with this one's failure.
+                logger.warning("lane %s is passed over: %s", name, error)
         self._cursors.probed()
         for row in rows:
             self._cursors.advance((row["kind"], row["priority"], row["share"]), row["run_after"])
         return rows
+
+    async def claim_one(self, job_id: int, lane: str) -> list[Record]:
+        """Claim a job by its id; the lane's cap counts it like any other."""
+        statement = self._link.database.statements["claim_ids"]
+        values = statement.bind({"worker": self._worker_id, "lane": lane, "ids": [job_id]})
+        self.in_flight = True
+        return await self._carefully(lane, lambda connection, _: connection.fetch(statement.dollar, *values), 1)
+
+    def _heads_of(self, lane: str) -> Callable[[Connection[Record], int], Awaitable[list[Record]]]:
+        return lambda connection, free: self._claim(connection, {lane: free})
 
     def _half(self, lane: str) -> int:
         """Half the slots at most, so that one half is claimed while the other half's outcomes are written."""
@@ -152,19 +168,24 @@ class Claimer:
         statement = self._link.database.statements["claim"]
         return await connection.fetch(statement.dollar, *statement.bind(values))
 
-    async def _claim_carefully(self, name: str, free: int) -> list[Record]:
+    async def _carefully(
+        self, name: str, claim: Callable[[Connection[Record], int], Awaitable[list[Record]]], free: int
+    ) -> list[Record]:
         """Strict order and caps hold over all workers: the lane's row, then its cap, are locked around the claim."""
         statements = self._link.database.statements
         async with self._link.session() as connection, connection.transaction():
-            if self._lanes[name].ordering == "strict":
+            lane = self._lanes.get(name)
+            if lane is None:
+                return []
+            if lane.ordering == "strict":
                 await connection.fetch(statements["lock_lanes"].dollar, [name])
-            if self._lanes[name].max_total is None:
-                return await self._claim(connection, {name: free})
+            if lane.max_total is None:
+                return await claim(connection, free)
             enter = statements["cap_enter"]
             granted = await connection.fetchrow(enter.dollar, *enter.bind({"lanes": [name], "free": [free]}))
             if granted is None or granted["free"] <= 0:
                 return []
-            rows = await self._claim(connection, {name: granted["free"]})
+            rows = await claim(connection, granted["free"])
             if rows:
                 await connection.fetch(statements["cap_taken"].dollar, [name] * len(rows))
             return rows
@@ -172,10 +193,12 @@ class Claimer:
     def _arguments(self, free: Mapping[str, int]) -> dict[str, object]:
         columns: tuple[list[object], ...] = ([], [], [], [], [], [])
         for number, (name, n) in enumerate(free.items(), 1):
-            probes = self._cursors.probes(self._served[name])
+            # A lane may be gone by the time the connection is free.
+            probes = self._cursors.probes(self._served.get(name, ()))
             widths = Counter(pair[1] for pair, _ in probes)
+            strict = name in self._lanes and self._lanes[name].ordering == "strict"
             for pair, low in probes:
-                take = _take(widths[pair[1]], n, strict=self._lanes[name].ordering == "strict")
+                take = _take(widths[pair[1]], n, strict=strict)
                 for column, value in zip(columns, (number, *pair, low, take), strict=True):
                     column.append(value)
         pair_lanes, kinds, priorities, shares, lows, takes = columns

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final
 from rowlock.model.lane import kinds_by_lane
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Mapping
+    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
     from rowlock.flow.wake import Pair
     from rowlock.model.lane import Lane
@@ -69,6 +69,15 @@ class Cursors:
             self._low[pair] = run_after
         self._active[pair] = self._monotonic()
 
+    def exhausted(self, pairs: Iterable[Pair], now: datetime) -> None:
+        """A claim found nothing more in these pairs at `now` (database clock): what others served is skipped for good.
+
+        Without this an idle worker would walk over everything its neighbours have claimed since its own last claim.
+        """
+        floor = now - LAG
+        for pair in pairs:
+            self._low[pair] = max(self._low[pair], floor)
+
     def probes(self, kinds: Collection[str]) -> list[tuple[Pair, datetime]]:
         """Where a claim has to look for these kinds, and from where on."""
         now = self._monotonic()
@@ -99,8 +108,15 @@ class Cursors:
 class Claimer:
     """Claims jobs for the lanes this worker serves."""
 
-    def __init__(self, link: Link, worker_id: int, cursors: Cursors, kinds: Collection[str]) -> None:
-        self._link, self._worker_id, self._cursors = link, worker_id, cursors
+    def __init__(
+        self,
+        link: Link,
+        worker_id: int,
+        cursors: Cursors,
+        kinds: Collection[str],
+        now: Callable[[], datetime | None] = lambda: None,
+    ) -> None:
+        self._link, self._worker_id, self._cursors, self._now = link, worker_id, cursors, now
         self._kinds = kinds
         self._lanes: dict[str, Lane] = {}
         self._served: dict[str, list[str]] = {}
@@ -130,8 +146,10 @@ class Claimer:
         try:
             plain = {name: n for name, n in wanted.items() if name not in careful}
             if plain:
+                began = self._now()
                 async with self._link.session() as connection:
                     rows += await self._claim(connection, plain)
+                self._raise_cursors(plain, rows, began)
             for name in sorted(careful):
                 rows += await self._claim_carefully(name, wanted[name])
         finally:
@@ -140,6 +158,14 @@ class Claimer:
         for row in rows:
             self._cursors.advance((row["kind"], row["priority"], row["share"]), row["run_after"])
         return rows
+
+    def _raise_cursors(self, free: Mapping[str, int], rows: Sequence[Record], began: datetime | None) -> None:
+        if began is None or len(rows) >= sum(free.values()):
+            return
+        taken = Counter(row["lane"] for row in rows)
+        for name, n in free.items():
+            if taken[name] < n:
+                self._cursors.exhausted([pair for pair, _ in self._cursors.probes(self._served[name])], began)
 
     def _half(self, lane: str) -> int:
         """Half the slots at most, so that one half is claimed while the other half's outcomes are written."""

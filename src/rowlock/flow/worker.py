@@ -9,6 +9,7 @@ import logging
 import os
 import socket
 from dataclasses import dataclass, replace
+from datetime import timedelta
 from random import Random
 from typing import TYPE_CHECKING, Final
 
@@ -95,7 +96,7 @@ class Worker:
         self._claims, self._finishes = Link(self.database, "claim"), Link(self.database, "finish")
         await self._until_served(self._register)
         self._cursors = Cursors(self._loop.time)
-        self._claimer = Claimer(self._claims, self.id, self._cursors, self._handlers.keys())
+        self._claimer = Claimer(self._claims, self.id, self._cursors, self._handlers.keys(), self._database_now)
         self._crew = Crew(
             self.database, self._finishes, self.id, self._handlers, random=self._random, room=self._on_flushed
         )
@@ -285,6 +286,13 @@ class Worker:
         self._look_again_at(known.values())
         if known or not lows:
             self._look.set()
+
+    def _database_now(self) -> datetime | None:
+        """The database's clock as far as known; never ahead of it."""
+        if self._clock is None:
+            return None
+        now, at = self._clock
+        return now + timedelta(seconds=self._loop.time() - at)
 
     def _look_again_at(self, moments: Iterable[datetime]) -> None:
         """For jobs due within a minute look again at that moment: no other message will come."""

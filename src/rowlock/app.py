@@ -22,8 +22,9 @@ from rowlock.flow.args import Codec
 from rowlock.flow.context import Context
 from rowlock.flow.handler import Handler, find
 from rowlock.flow.producer import Producer
+from rowlock.flow.register import WorkerOptions
 from rowlock.flow.wake import Waker
-from rowlock.flow.worker import Worker, WorkerOptions
+from rowlock.flow.worker import Worker
 from rowlock.model import ids
 from rowlock.model.kind import Kind, checked_name
 from rowlock.model.options import checked_priority, span

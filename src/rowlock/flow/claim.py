@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Final
 from rowlock.model.lane import kinds_by_lane
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
+    from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 
     from rowlock.flow.wake import Pair
     from rowlock.model.lane import Lane
@@ -41,7 +41,7 @@ class Cursors:
     """One cursor per pair, in the worker's memory only. Times in seconds of the given monotonic clock."""
 
     def __init__(self, monotonic: Callable[[], float]) -> None:
-        self._monotonic = monotonic
+        self.monotonic = monotonic
         self._low: dict[Pair, datetime] = {}
         self._active: dict[Pair, float] = {}
         self._lagged_at = -math.inf
@@ -59,7 +59,7 @@ class Cursors:
     def lower(self, pair: Pair, run_after: datetime) -> None:
         """A wake-up told of a job at run_after."""
         self._low[pair] = min(run_after, self._low.get(pair, run_after))
-        self._active[pair] = self._monotonic()
+        self._active[pair] = self.monotonic()
 
     def everywhere(self) -> None:
         """Probe every pair with the next claim: a message was missed, or too long to name its pairs."""
@@ -69,11 +69,22 @@ class Cursors:
         """A job at run_after was claimed."""
         if run_after > self._low.get(pair, BEGINNING):
             self._low[pair] = run_after
-        self._active[pair] = self._monotonic()
+        self._active[pair] = self.monotonic()
+
+    def exhausted(self, pairs: Iterable[Pair], now: datetime, since: float) -> None:
+        """A claim found nothing more in these pairs at `now` (database clock): what others served is skipped for good.
+
+        Without this an idle worker would walk over everything its neighbours have claimed since its own last claim.
+        """
+        floor = now - LAG
+        for pair in pairs:
+            # A wake-up that came while the claim was under way tells of a job its snapshot may not have seen.
+            if self._active.get(pair, -math.inf) < since:
+                self._low[pair] = max(self._low[pair], floor)
 
     def probes(self, kinds: Collection[str]) -> list[tuple[Pair, datetime]]:
         """Where a claim has to look for these kinds, and from where on."""
-        now = self._monotonic()
+        now = self.monotonic()
         pairs = [pair for pair in self._low if pair[0] in kinds]
         if len(pairs) > _CHEAP_PAIRS and not self._look_everywhere:
             pairs = [pair for pair in pairs if now - self._active.get(pair, -math.inf) < _HOT_FOR]
@@ -86,7 +97,7 @@ class Cursors:
 
     def probed(self) -> None:
         """A claim with the probes above came back."""
-        now = self._monotonic()
+        now = self.monotonic()
         if now - self._lagged_at >= _LAGGED_EVERY:
             self._lagged_at = now
         self._look_everywhere = False
@@ -94,15 +105,22 @@ class Cursors:
     @property
     def lagging(self) -> bool:
         """Whether some pair was active so recently that a late commit may still hide behind its cursor."""
-        now = self._monotonic()
+        now = self.monotonic()
         return any(now - at < _LAGGED_FOR for at in self._active.values())
 
 
 class Claimer:
     """Claims jobs for the lanes this worker serves."""
 
-    def __init__(self, link: Link, worker_id: int, cursors: Cursors, kinds: Collection[str]) -> None:
-        self._link, self._worker_id, self._cursors = link, worker_id, cursors
+    def __init__(
+        self,
+        link: Link,
+        worker_id: int,
+        cursors: Cursors,
+        kinds: Collection[str],
+        now: Callable[[], datetime | None] = lambda: None,
+    ) -> None:
+        self._link, self._worker_id, self._cursors, self._now = link, worker_id, cursors, now
         self._kinds = kinds
         self._lanes: dict[str, Lane] = {}
         self._served: dict[str, list[str]] = {}
@@ -132,8 +150,10 @@ class Claimer:
         # Cleared by whoever runs the rows: until then nobody knows of them.
         self.in_flight = True
         if plain:
+            began, since = self._now(), self._cursors.monotonic()
             async with self._link.session() as connection:
                 rows += await self._claim(connection, plain)
+            self._raise_cursors(plain, rows, began, since)
         for name in sorted(careful):
             try:
                 rows += await self._carefully(name, self._heads_of(name), wanted[name])
@@ -156,6 +176,17 @@ class Claimer:
 
     def _heads_of(self, lane: str) -> Callable[[Connection[Record], int], Awaitable[list[Record]]]:
         return lambda connection, free: self._claim(connection, {lane: free})
+
+    def _raise_cursors(
+        self, free: Mapping[str, int], rows: Sequence[Record], began: datetime | None, since: float
+    ) -> None:
+        if began is None or len(rows) >= sum(free.values()):
+            return
+        taken = Counter(row["lane"] for row in rows)
+        for name, n in free.items():
+            if taken[name] < n:
+                pairs = [pair for pair, _ in self._cursors.probes(self._served.get(name, ()))]
+                self._cursors.exhausted(pairs, began, since)
 
     def _half(self, lane: str) -> int:
         """Half the slots at most, so that one half is claimed while the other half's outcomes are written."""

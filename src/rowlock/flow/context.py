@@ -24,6 +24,9 @@ if TYPE_CHECKING:
     from rowlock.store.database import Database, Record
 
 
+logger = logging.getLogger("rowlock.job")
+
+
 class Context:
     """Passed to a handler that asks for it. Every write through it carries the claim; a lost claim raises ClaimLost."""
 
@@ -45,7 +48,7 @@ class Context:
         self.claim = Claim(row["id"], row["fence"])
         self.deadline: float | None = None
         """Loop time at which the timeout strikes; None: there is none."""
-        self.log = logging.getLogger("rowlock.job")
+        self.log = logger
         self._row, self._database, self._reporter, self._stopping = row, database, reporter, stopping
         self._told = self._lost = False
         self._job: Job | None = None

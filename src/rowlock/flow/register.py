@@ -7,6 +7,7 @@ import json
 import logging
 import os
 import socket
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from rowlock.errors import DatabaseUnreachable, SchemaBehind, SchemaMissing
@@ -40,14 +41,23 @@ async def until_served(name: str, step: Callable[[], Awaitable[None]]) -> None:
             failures += 1
 
 
-class Registration:
-    """What one worker writes about itself. lanes None: every lane."""
+@dataclass(frozen=True, slots=True)
+class WorkerOptions:
+    """How one worker differs from another. lanes None: every lane; slots: this process's own number for a lane."""
 
-    def __init__(
-        self, link: Link, handlers: Mapping[str, Handler], name: str, *, lanes: Sequence[str] | None, version: str
-    ) -> None:
-        self._link, self._handlers, self._name = link, handlers, name
-        self._lanes, self._version = lanes, version
+    name: str | None = None
+    lanes: Sequence[str] | None = None
+    slots: Mapping[str, int] | None = None
+    version: str = "0"
+    claims: bool = True
+    """False: runs only what run_by_id names."""
+
+
+class Registration:
+    """What one worker writes about itself."""
+
+    def __init__(self, link: Link, handlers: Mapping[str, Handler], name: str, options: WorkerOptions) -> None:
+        self._link, self._handlers, self._name, self._options = link, handlers, name, options
 
     async def enter(self, settings: Settings) -> tuple[int, datetime]:
         """Check the schema, prepare lanes and kinds, add the row; returns the worker's id and the database's time."""
@@ -76,7 +86,7 @@ class Registration:
             "name": self._name,
             "host": socket.gethostname(),
             "pid": os.getpid(),
-            "version": self._version,
-            "lanes": None if self._lanes is None else list(self._lanes),
+            "version": self._options.version,
+            "lanes": None if self._options.lanes is None else list(self._options.lanes),
             "kinds": sorted(self._handlers),
         }

@@ -7,7 +7,8 @@ import contextlib
 import logging
 import os
 import socket
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from datetime import timedelta
 from random import Random
 from typing import TYPE_CHECKING, Final
 
@@ -24,12 +25,13 @@ from rowlock.store.link import Link
 from rowlock.store.notify import Listener
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
+    from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
     from datetime import datetime
 
     from rowlock.flow.beat import News
     from rowlock.flow.finish import Flushed
     from rowlock.flow.handler import Handler
+    from rowlock.flow.register import WorkerOptions
     from rowlock.model.lane import Lane
     from rowlock.settings import Settings
     from rowlock.store.database import Database, Record
@@ -41,18 +43,6 @@ _POLL_ONLY: Final = 1.0
 _HORIZON: Final = 60.0
 _LAST_CLAIM: Final = 5.0
 """Seconds a claim under way is waited for when the worker stops."""
-
-
-@dataclass(frozen=True, slots=True)
-class WorkerOptions:
-    """How one worker differs from another. lanes None: every lane; slots: this process's own number for a lane."""
-
-    name: str | None = None
-    lanes: Sequence[str] | None = None
-    slots: Mapping[str, int] | None = None
-    version: str = "0"
-    claims: bool = True
-    """False: runs only what run_by_id names."""
 
 
 class Worker:
@@ -97,9 +87,7 @@ class Worker:
         self._started = True
         self._loop = asyncio.get_running_loop()
         self._claims, self._finishes = Link(self.database, "claim"), Link(self.database, "finish")
-        self._registration = Registration(
-            self._claims, self._handlers, self.name, lanes=self.options.lanes, version=self.options.version
-        )
+        self._registration = Registration(self._claims, self._handlers, self.name, self.options)
         self._starting = self._loop.create_task(self._begin())
         try:
             await asyncio.wait({self._starting})
@@ -114,7 +102,7 @@ class Worker:
     async def _begin(self) -> None:
         await until_served(self.name, self._register)
         self._cursors = Cursors(self._loop.time)
-        self._claimer = Claimer(self._claims, self.id, self._cursors, self._handlers.keys())
+        self._claimer = Claimer(self._claims, self.id, self._cursors, self._handlers.keys(), self._database_now)
         self._crew = Crew(
             self.database, self._finishes, self.id, self._handlers, random=self._random, room=self._on_flushed
         )
@@ -320,6 +308,13 @@ class Worker:
         self._look_again_at(known.values())
         if known or not lows:
             self._look.set()
+
+    def _database_now(self) -> datetime | None:
+        """The database's clock as far as known; never ahead of it."""
+        if self._clock is None:
+            return None
+        now, at = self._clock
+        return now + timedelta(seconds=self._loop.time() - at)
 
     def _look_again_at(self, moments: Iterable[datetime]) -> None:
         """For jobs due within a minute look again at that moment: no other message will come."""

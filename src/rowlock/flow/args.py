@@ -11,7 +11,8 @@ import inspect
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, Final, cast
+from types import UnionType
+from typing import Any, Final, Union, cast, get_args, get_origin
 
 import typing_extensions
 from pydantic import ConfigDict, TypeAdapter, ValidationError
@@ -21,8 +22,10 @@ from pydantic_core import ErrorDetails, to_json
 from rowlock.errors import ArgumentsTooLarge, ConfigurationError, InvalidArguments, InvalidResult
 from rowlock.flow import signature, wire
 from rowlock.flow.signature import EMPTY, Signature
+from rowlock.model.outcome import Cancel, Partial, Snooze
 
 _UNUSABLE: Final = (PydanticSchemaGenerationError, PydanticUndefinedAnnotation, PydanticUserError)
+_OUTCOMES: Final = (Partial, Snooze, Cancel)
 _SHOWN_ERRORS: Final = 3
 _OPAQUE: Final = frozenset({"value_error", "assertion_error"})  # texts of the user's validators may quote the value
 
@@ -280,10 +283,19 @@ def _arguments_shape(shape: Signature, kind: str) -> _Shape:
 def _result_shape(annotation: object) -> _Shape:
     # An annotation that pydantic cannot use is no reason to refuse the handler: most results are plain values.
     try:
-        adapter = TypeAdapter(Any if annotation in (EMPTY, None, type(None)) else cast("Any", annotation))
+        return _shape(TypeAdapter(_result_type(annotation)), strict_fields=False)
     except _UNUSABLE:
-        adapter = TypeAdapter(Any)
-    return _shape(adapter, strict_fields=False)
+        return _shape(TypeAdapter(Any), strict_fields=False)
+
+
+def _result_type(annotation: object) -> Any:  # noqa: ANN401 - any type
+    """The annotation without Partial, Snooze and Cancel: they say how the attempt ended, not what is stored."""
+    union = get_origin(annotation) in (Union, UnionType)
+    members = get_args(annotation) if union else (annotation,)
+    stored = [member for member in members if member not in _OUTCOMES]
+    if not [member for member in stored if member not in (EMPTY, None, type(None))]:
+        return Any
+    return Union[tuple(stored)] if union else annotation  # noqa: UP007 - of members known at run time only
 
 
 def _path(location: tuple[int | str, ...]) -> str:

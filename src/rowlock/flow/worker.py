@@ -82,7 +82,7 @@ class Worker:
         self._clock: tuple[datetime, float] | None = None
         """The database's clock at a moment of the loop's."""
         self._check_all = False
-        self._started = False
+        self._started = self._closing = False
 
     # --- start and stop ----------------------------------------------------------------------------------------------
 
@@ -155,6 +155,7 @@ class Worker:
         return bool(claimed)
 
     async def _close(self) -> None:
+        self._closing = True
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -351,5 +352,6 @@ class Worker:
 
     def _task_done(self, task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)
-        if not task.cancelled() and task.exception() is not None:
+        # Steps that _close() cancels may end in whatever their driver makes of it; nothing is lost with them.
+        if not task.cancelled() and task.exception() is not None and not self._closing:
             logger.error("worker %s: a background step failed", self.name, exc_info=task.exception())

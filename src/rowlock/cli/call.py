@@ -81,7 +81,7 @@ class Call:
         """Refuse to go on without --app: the command runs or checks the application's own code."""
         if not self.app_path:
             raise ConfigurationError(
-                "This command needs your application: add --app module:attribute, such as tasks:app, or set ROWLOCK_APP."
+                "This command needs your application: give --app module:attribute, such as tasks:app, or ROWLOCK_APP."
             )
 
     async def require_schema(self) -> None:

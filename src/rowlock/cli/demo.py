@@ -8,6 +8,7 @@ import fcntl
 import logging
 import os
 import shutil
+import signal
 import tempfile
 import time
 from dataclasses import dataclass
@@ -72,6 +73,7 @@ class Stage:
 
 def _run(call: Call, given: dict[str, Any]) -> None:
     # A temporary folder must not be left behind, whoever ends the demo.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     logging.getLogger("rowlock").setLevel(logging.ERROR)
     say = (lambda _: None) if call.screen.as_json else call.screen.line
     with _stage(call, given["data_dir"], keep=given["keep"]) as stage:

@@ -46,7 +46,7 @@ async def enqueue(
     on_conflict: Annotated[
         str, typer.Option(metavar="reject|keep|replace|debounce", help="When the unique key is taken.")
     ] = "reject",
-    idempotency_key: Annotated[str | None, typer.Option(help="One job per key, ever: safe to repeat.")] = None,
+    idempotency_key: Annotated[str | None, typer.Option(help="One job per key in 30 days: safe to repeat.")] = None,
     tenant: Annotated[str | None, typer.Option(help="Whose job it is.")] = None,
 ) -> None:
     """Enqueue one job and print its id."""

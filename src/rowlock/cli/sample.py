@@ -141,7 +141,7 @@ def parts(app: Rowlock) -> list[Part]:
         Part(rows.enqueue, State.COMPLETED_WITH_ERRORS, "a partial success"),
         Part(lambda: digest.options(run_in="2s").enqueue(), done, "scheduled 2 s ahead"),
         Part(lambda: key.enqueue(key="prices"), done, "has a unique key"),
-        Part(lambda: key.enqueue(key="prices"), done, "its duplicate: kept, not added"),
+        Part(lambda: key.enqueue(key="prices"), done, "its duplicate is not added"),
         Part(lambda: payment.enqueue(amount=250), done, "runs once approved", "approve"),
         Part(lambda: payment.options(expires_in="1s").enqueue(amount=9), State.EXPIRED, "nobody approves it in time"),
         *(_quick(greeting, n, name) for n, name in enumerate(_GREETED)),
@@ -149,4 +149,4 @@ def parts(app: Rowlock) -> list[Part]:
 
 
 def _quick(greeting: Bound[[str, float], str], n: int, name: str) -> Part:
-    return Part(lambda: greeting.enqueue(name, 0.1 + 0.05 * (n % 4)), State.COMPLETED, "a quick job")
+    return Part(lambda: greeting.enqueue(name, 0.25 + 0.1 * (n % 4)), State.COMPLETED, "a quick job")

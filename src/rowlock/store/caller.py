@@ -9,10 +9,11 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Final, Protocol, TypeVar, runtime_checkable
 
-from rowlock.errors import InvalidOption
+from rowlock.errors import ConfigurationError, InvalidOption
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Mapping, Sequence
+    from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+    from types import ModuleType
 
     from rowlock.store.queries import Statement, Statements
 
@@ -58,19 +59,36 @@ _ADAPTERS: Final = {
 }
 
 
-def join(connection: object) -> Caller:
-    """Wrap a caller's connection or session; InvalidOption for what nobody knows."""
-    for base in type(connection).__mro__:
+def _adapters(thing: object) -> Iterator[ModuleType]:
+    for base in type(thing).__mro__:
         adapter = _ADAPTERS.get(base.__module__.partition(".")[0])
         if adapter is not None:
-            joined = importlib.import_module(adapter).join(connection)
-            if isinstance(joined, (SyncCaller, AsyncCaller)):
-                return joined
+            yield importlib.import_module(adapter)
+
+
+def join(connection: object) -> Caller:
+    """Wrap a caller's connection or session; InvalidOption for what nobody knows."""
+    for adapter in _adapters(connection):
+        joined = adapter.join(connection)
+        if isinstance(joined, (SyncCaller, AsyncCaller)):
+            return joined
     message = (
         "connection= and session= take an asyncpg or psycopg connection, or a SQLAlchemy Session, AsyncSession, Connection or "
         f"AsyncConnection; got {type(connection).__module__}.{type(connection).__qualname__}."
     )
     raise InvalidOption(message)
+
+
+def url_of(engine: object) -> str:
+    """The database URL of a SQLAlchemy engine; ConfigurationError for anything else."""
+    for adapter in _adapters(engine):
+        if hasattr(adapter, "url_of") and (url := adapter.url_of(engine)) is not None:
+            return str(url)
+    message = (
+        "Rowlock(engine=…) takes a SQLAlchemy Engine or AsyncEngine; "
+        f"got {type(engine).__module__}.{type(engine).__qualname__}."
+    )
+    raise ConfigurationError(message)
 
 
 async def drive_async(

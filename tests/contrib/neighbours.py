@@ -19,6 +19,7 @@ from sqlalchemy.ext.asyncio import (
     create_async_engine,
 )
 from sqlalchemy.orm import Session, scoped_session, sessionmaker
+from typing_extensions import override
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
@@ -113,13 +114,16 @@ class Awaited:
 class Blocking(Awaited):
     """psycopg's Connection."""
 
+    @override
     async def _do(self, text: str) -> None:
         self.joins.execute(text)
 
+    @override
     async def enqueue(self, task: Task[..., Any], number: int) -> Enqueued[Any]:
         await self._begin()
         return task.options(connection=self.joins).enqueue_sync(number)
 
+    @override
     async def close(self) -> None:
         self.joins.close()
 

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any, Self, cast
 
 import asyncpg
 import pytest
-
-from rowlock import Rowlock, Task
-from rowlock.model.lane import Lane
 from tests.conftest import fresh
 from tests.contrib.neighbours import AUTOCOMMIT, LEVELS, NEIGHBOURS, TABLE, Undo, neighbour
 from tests.waiting import eventually
+
+from rowlock import Rowlock, Task
+from rowlock.model.lane import Lane
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator

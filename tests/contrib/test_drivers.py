@@ -57,17 +57,20 @@ async def test_psycopg_opens_its_transaction_with_the_first_statement(app: Rowlo
 
 
 async def test_a_failed_block_of_psycopg_leaves_nothing(app: Rowlock, database_url: str) -> None:
-    async with await psycopg.AsyncConnection.connect(database_url, autocommit=True) as connection:
-        with pytest.raises(psycopg.errors.DivisionByZero):
-            async with connection.transaction():
-                await greet(app).options(connection=connection).enqueue("ada")
-                await connection.execute("SELECT 1 / 0")
+    async def request() -> None:
+        connecting = psycopg.AsyncConnection.connect(database_url, autocommit=True)
+        async with await connecting as connection, connection.transaction():
+            await greet(app).options(connection=connection).enqueue("ada")
+            await connection.execute("SELECT 1 / 0")
+
+    with pytest.raises(psycopg.errors.DivisionByZero):
+        await request()
     assert await states(app) == []
 
 
 @pytest.mark.parametrize("factory", [psycopg.Cursor, psycopg.ClientCursor, psycopg.RawCursor])
 async def test_cursor_and_row_factories_of_the_caller_do_not_matter(
-    app: Rowlock, database_url: str, factory: Any
+    app: Rowlock, database_url: str, factory: type[psycopg.Cursor[Any]]
 ) -> None:
     with psycopg.connect(database_url, cursor_factory=factory, row_factory=dict_row) as connection:
         job = greet(app).options(connection=connection).enqueue_sync("ada")

@@ -6,10 +6,12 @@ them becomes a dependency.
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 from typing import TYPE_CHECKING, Final, Protocol, TypeVar, runtime_checkable
 
 from rowlock.errors import ConfigurationError, InvalidOption
+from rowlock.store.database import schema_missing
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
@@ -59,6 +61,10 @@ _ADAPTERS: Final = {
 }
 
 
+_NO_SCHEMA: Final = frozenset({"42P01", "3F000"})
+"""SQLSTATE of an undefined table and of an undefined schema."""
+
+
 def _adapters(thing: object) -> Iterator[ModuleType]:
     for base in type(thing).__mro__:
         adapter = _ADAPTERS.get(base.__module__.partition(".")[0])
@@ -92,6 +98,19 @@ def url_of(engine: object) -> str:
     raise ConfigurationError(message)
 
 
+@contextlib.contextmanager
+def _translated(statements: Statements) -> Iterator[None]:
+    """Tables that are not there are told like everywhere else; all else is the caller's driver's to tell."""
+    try:
+        yield
+    except Exception as error:
+        told = getattr(error, "orig", error)  # SQLAlchemy wraps the driver's
+        state = getattr(told, "sqlstate", None) or getattr(told, "pgcode", None)
+        if state in _NO_SCHEMA:
+            raise schema_missing(statements.schema) from error
+        raise
+
+
 async def drive_async(
     plan: Generator[Ask, list[Sequence[object]], T], statements: Statements, caller: AsyncCaller
 ) -> T:
@@ -99,7 +118,9 @@ async def drive_async(
     try:
         name, values = next(plan)
         while True:
-            name, values = plan.send(await caller.run_async(statements[name], values))
+            with _translated(statements):
+                rows = await caller.run_async(statements[name], values)
+            name, values = plan.send(rows)
     except StopIteration as end:
         result: T = end.value
         return result
@@ -110,7 +131,9 @@ def drive(plan: Generator[Ask, list[Sequence[object]], T], statements: Statement
     try:
         name, values = next(plan)
         while True:
-            name, values = plan.send(caller.run(statements[name], values))
+            with _translated(statements):
+                rows = caller.run(statements[name], values)
+            name, values = plan.send(rows)
     except StopIteration as end:
         result: T = end.value
         return result

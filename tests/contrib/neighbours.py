@@ -40,7 +40,7 @@ class Neighbour(Protocol):
     async def write(self, number: int) -> None:
         """Insert the business row."""
 
-    async def enqueue(self, task: Task[..., Any], number: int) -> Enqueued[Any]:
+    async def enqueue(self, task: Task[..., Any], number: object) -> Enqueued[Any]:
         """Enqueue a job in the same transaction."""
 
     async def commit(self) -> None: ...
@@ -84,7 +84,7 @@ class Awaited:
         await self._begin()
         await self._do(f"INSERT INTO orders VALUES ({number})")
 
-    async def enqueue(self, task: Task[..., Any], number: int) -> Enqueued[Any]:
+    async def enqueue(self, task: Task[..., Any], number: object) -> Enqueued[Any]:
         await self._begin()
         return await task.options(connection=self.joins).enqueue(number)
 
@@ -119,7 +119,7 @@ class Blocking(Awaited):
         self.joins.execute(text)
 
     @override
-    async def enqueue(self, task: Task[..., Any], number: int) -> Enqueued[Any]:
+    async def enqueue(self, task: Task[..., Any], number: object) -> Enqueued[Any]:
         await self._begin()
         return task.options(connection=self.joins).enqueue_sync(number)
 
@@ -138,7 +138,7 @@ class Alchemy:
     async def write(self, number: int) -> None:
         self.joins.execute(sqlalchemy.text(f"INSERT INTO orders VALUES ({number})"))
 
-    async def enqueue(self, task: Task[..., Any], number: int) -> Enqueued[Any]:
+    async def enqueue(self, task: Task[..., Any], number: object) -> Enqueued[Any]:
         return task.options(session=self.joins).enqueue_sync(number)
 
     async def commit(self) -> None:
@@ -167,7 +167,7 @@ class AsyncAlchemy:
     async def write(self, number: int) -> None:
         await self.joins.execute(sqlalchemy.text(f"INSERT INTO orders VALUES ({number})"))
 
-    async def enqueue(self, task: Task[..., Any], number: int) -> Enqueued[Any]:
+    async def enqueue(self, task: Task[..., Any], number: object) -> Enqueued[Any]:
         return await task.options(session=self.joins).enqueue(number)
 
     async def commit(self) -> None:

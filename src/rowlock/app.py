@@ -32,6 +32,7 @@ from rowlock.model.state import State
 from rowlock.service import Bridge
 from rowlock.settings import Settings
 from rowlock.store import embedded, migrate
+from rowlock.store.caller import url_of
 from rowlock.store.database import Database
 from rowlock.tasks import Task
 from rowlock.upkeep.caretaker import Caretaker
@@ -61,8 +62,19 @@ class Rowlock:
     """Jobs on one PostgreSQL database. Without a URL (ROWLOCK_DATABASE_URL), an embedded PostgreSQL is started."""
 
     def __init__(
-        self, database_url: str | None = None, *, schema: str | None = None, settings: Settings | None = None
+        self,
+        database_url: str | None = None,
+        *,
+        engine: object | None = None,
+        schema: str | None = None,
+        settings: Settings | None = None,
     ) -> None:
+        """engine: a SQLAlchemy engine whose URL is used; Rowlock makes connections of its own."""
+        if engine is not None:
+            if database_url is not None:
+                message = "database_url and engine were both given. Pass one of them."
+                raise ConfigurationError(message)
+            database_url = url_of(engine)
         given = Settings.from_env(os.environ) if settings is None else settings
         self.settings = replace(given, database_url=database_url or given.database_url, schema=schema or given.schema)
         self.handlers: dict[str, Handler] = {}

@@ -9,7 +9,7 @@ from rowlock.errors import EnqueueError, UniqueConflict
 from rowlock.model import ids
 from rowlock.model.job import NewJob
 from rowlock.model.kind import Gate
-from rowlock.model.options import as_json, checked_key, span
+from rowlock.model.options import as_json, checked_key, refs_json, span
 from rowlock.model.state import State
 
 if TYPE_CHECKING:
@@ -76,7 +76,7 @@ def prepare(handler: Handler, options: Options, args: str, named: Mapping[str, o
             keep_key=span(options.keep_key, "keep_key"),
             gate_key=gate.key if gate else None,
             tags=tuple(options.tags) if options.tags else None,
-            refs=as_json(refs, "refs"),
+            refs=refs_json(refs),
             meta=as_json(options.meta, "meta"),
         ),
         gate,

@@ -22,7 +22,7 @@ referenced AS (
   INSERT INTO {schema}.job_refs (name, value, job_id)
   SELECT r.name, r.value, new.id
   FROM new CROSS JOIN LATERAL (
-    SELECT e.key AS name, e.value FROM jsonb_each_text(:refs::text::jsonb) AS e
+    SELECT e.key AS name, e.value FROM jsonb_each_text(:refs::text::jsonb) AS e WHERE e.value IS NOT NULL
     UNION SELECT 'tag', tag FROM unnest(:tags::text[]) AS tag) AS r
   WHERE new.what = 'created'
   ON CONFLICT DO NOTHING)
@@ -137,7 +137,7 @@ referenced AS (
   INSERT INTO {schema}.job_refs (name, value, job_id)
   SELECT r.name, r.value, new.id
   FROM new JOIN d ON d.id = new.id CROSS JOIN LATERAL (
-    SELECT e.key AS name, e.value FROM jsonb_each_text(d.refs) AS e
+    SELECT e.key AS name, e.value FROM jsonb_each_text(d.refs) AS e WHERE e.value IS NOT NULL
     UNION SELECT 'tag', tag FROM unnest(:tags::text[]) AS tag) AS r
   ON CONFLICT DO NOTHING)
 SELECT d.n, coalesce(new.id, twin.id, o.id) AS id, coalesce(new.state, twin.state, o.state) AS state,

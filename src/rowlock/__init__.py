@@ -1,4 +1,5 @@
 """Background jobs for Python on one PostgreSQL table."""
+
 from __future__ import annotations
 
 from rowlock.app import Rowlock

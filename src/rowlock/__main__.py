@@ -1,4 +1,5 @@
 """python -m rowlock."""
+
 from __future__ import annotations
 
 from rowlock.cli import main

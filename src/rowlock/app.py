@@ -9,10 +9,11 @@ import inspect
 import logging
 import os
 import threading
+from collections.abc import Mapping
 from dataclasses import replace
 from importlib import metadata
 from pathlib import Path
-from typing import TYPE_CHECKING, Concatenate, ParamSpec, Protocol, TypeVar, overload
+from typing import TYPE_CHECKING, Concatenate, ParamSpec, Protocol, Self, TypeVar, cast, overload
 
 from rowlock.desk.jobs import Jobs
 from rowlock.desk.lanes import Lanes, Workers
@@ -36,7 +37,7 @@ from rowlock.tasks import Task
 from rowlock.upkeep.caretaker import Caretaker
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+    from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 
     from rowlock.model.job import Job
     from rowlock.model.kind import Gate, OnWorkerLost
@@ -116,7 +117,10 @@ class Rowlock:
             message = f"{definition.name}: the handler {function.__qualname__} must be an async def function."
             raise ConfigurationError(message)
         if definition.name in self.handlers and not _same(self.handlers[definition.name].function, function):
-            message = f'The kind {definition.name!r} is declared twice. Give one of the functions another name: @app.job("…").'
+            message = (
+                f"The kind {definition.name!r} is declared twice. Give one of the functions another name: "
+                '@app.job("…").'
+            )
             raise ConfigurationError(message)
         codec = Codec.of(function, context_types=(Context,), kind=definition.name, limit=self.settings.args_limit)
         handler = Handler(definition, codec, function)
@@ -159,12 +163,15 @@ class Rowlock:
         if self._database is not None:
             await self._producer.flush()
             await self._database.close()
-        self._bridge.close()
+        if self._bridge.started:
+            if self._database is not None:
+                await asyncio.to_thread(self._bridge.run, self._database.close())
+            self._bridge.close()
         if self._embedded is not None:
             self._embedded.close()
             self._embedded = self._database = None
 
-    async def __aenter__(self) -> Rowlock:
+    async def __aenter__(self) -> Self:
         """Open the database."""
         self.database()
         return self
@@ -179,7 +186,7 @@ class Rowlock:
     async def worker(
         self, lanes: Sequence[str] | Mapping[str, int] | None = None, *, name: str | None = None
     ) -> AsyncIterator[Worker | None]:
-        """A worker in this process, on this event loop. lanes: names, or name to slots. ROWLOCK_WORKER=off: none (None)."""
+        """A worker on this event loop. lanes: names, or name to slots. None when ROWLOCK_WORKER is off."""
         if not self.settings.worker:
             logger.info("ROWLOCK_WORKER is off: no worker in this process")
             yield None
@@ -208,9 +215,9 @@ class Rowlock:
         self, lanes: Sequence[str] | Mapping[str, int] | None = None, *, name: str | None = None, claims: bool = True
     ) -> Worker:
         """A worker that is not started yet; needs a running event loop."""
-        slots = dict(lanes) if lanes is not None and not isinstance(lanes, (list, tuple, set, frozenset)) else None
+        slots = dict(lanes) if isinstance(lanes, Mapping) else None
         chosen = None if lanes is None else list(lanes)
-        options = WorkerOptions(name, chosen, slots, metadata.version("rowlock"), claims)  # type: ignore[arg-type]  # a mapping
+        options = WorkerOptions(name, chosen, slots, metadata.version("rowlock"), claims)
         database = self.database()
         caretaker = Caretaker(database, self.settings, Waker(database)) if claims else None
         return Worker(database, self.handlers, self.settings, options, upkeep=caretaker)
@@ -300,7 +307,7 @@ def _retention(value: object) -> Mapping[str, object] | None:
                 f"retention is a duration, or a mapping of final states (or '*') to durations; got the state {state!r}."
             )
             raise ConfigurationError(message)
-    return {str(state): span(keep, "retention") for state, keep in rules.items()}
+    return {str(state): span(cast("Span", keep), "retention") for state, keep in rules.items()}
 
 
 def _same(first: Callable[..., object], second: Callable[..., object]) -> bool:

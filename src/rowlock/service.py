@@ -46,11 +46,18 @@ class Bridge:
                 self._thread.start()
             return self._loop
 
+    @property
+    def started(self) -> bool:
+        """Whether this process has used it."""
+        return self._loop is not None and self._pid == os.getpid()
+
     def close(self) -> None:
         """Stop the loop, if it was started."""
+        if not self.started:
+            return
         with self._lock:
             loop, thread, self._loop = self._loop, self._thread, None
-        if loop is not None and thread is not None and self._pid == os.getpid():
+        if loop is not None and thread is not None:
             loop.call_soon_threadsafe(loop.stop)
             thread.join(timeout=2)
             loop.close()

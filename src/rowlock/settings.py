@@ -6,7 +6,7 @@ import json
 import re
 from dataclasses import dataclass, replace
 from datetime import timedelta
-from typing import TYPE_CHECKING, Self, cast
+from typing import TYPE_CHECKING, Any, Self, cast
 
 from rowlock.errors import ConfigurationError, InvalidOption
 from rowlock.model.duration import duration
@@ -53,7 +53,7 @@ class Settings:
             text = environ.get(name, "").strip()
             if text:
                 try:
-                    read = replace(read, **{field: parse(text)})
+                    read = replace(read, **{field: cast("Any", parse(text))})
                 except (ValueError, InvalidOption) as error:
                     message = f"{name} cannot be read: {error} (it is {text!r})"
                     raise ConfigurationError(message) from error
@@ -77,10 +77,7 @@ def _bytes(text: str) -> int:
 
 def lanes_from_text(text: str) -> tuple[Lane, ...]:
     """Read lanes as `name:kinds=a|b,slots=2;other:slots=1` or as a JSON list of objects."""
-    if text.startswith("["):
-        entries = json.loads(text)
-    else:
-        entries = [_entry(part) for part in text.split(";") if part.strip()]
+    entries = json.loads(text) if text.startswith("[") else [_entry(part) for part in text.split(";") if part.strip()]
     return tuple(_lane(entry) for entry in entries)
 
 

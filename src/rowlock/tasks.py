@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, Protocol, TypeVar, cast
 
+from typing_extensions import override
+
 from rowlock.errors import InvalidOption, JobFailed
 from rowlock.flow import enqueue
 from rowlock.model.options import Options
@@ -107,7 +109,10 @@ class Bound(Generic[P, R]):
     def _many(self, items: Iterable[Mapping[str, object]]) -> list[Prepared]:
         options = self._options
         if options.idempotency_key is not None or options.on_conflict not in ("reject", "keep"):
-            message = 'enqueue_many() takes unique_key with on_conflict "reject" or "keep", and no idempotency_key. Enqueue one by one instead.'
+            message = (
+                'enqueue_many() takes unique_key with on_conflict "reject" or "keep", and no idempotency_key. '
+                "Enqueue one by one instead."
+            )
             raise InvalidOption(message)
         items = list(items)
         texts = self._handler.codec.encode_many(items)
@@ -152,8 +157,8 @@ class Task(Bound[P, R]):
         """Call the function itself; nothing is enqueued."""
         return self.function(*args, **kwargs)
 
+    @override
     def __repr__(self) -> str:
-        """Name the kind."""
         return f"<task {self.kind}>"
 
     def options(

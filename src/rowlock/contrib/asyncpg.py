@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import asyncpg
 import asyncpg.pool
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 class AsyncpgCaller:
     """A connection, or the proxy a pool lends."""
 
-    def __init__(self, connection: asyncpg.Connection[asyncpg.Record]) -> None:
+    def __init__(self, connection: asyncpg.Connection[Any] | asyncpg.pool.PoolConnectionProxy[Any]) -> None:
         self._connection = connection
 
     @property

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import time
 import uuid
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
+from rowlock.desk.waiting import Ears
 from rowlock.errors import InvalidOption, JobNotFound, WaitTimeout, WrongState
 from rowlock.model import ids
 from rowlock.model.options import checked_priority
 from rowlock.model.state import State
 from rowlock.store import rows
 from rowlock.store.database import TRANSIENT
-from rowlock.store.notify import Listener
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -48,6 +49,7 @@ class Jobs:
         self, database: Callable[[], Database], wake: Callable[[Iterable[tuple[Pair, datetime]]], None]
     ) -> None:
         self._open, self._wake = database, wake
+        self._ears = Ears(database)
 
     async def get(self, job_id: int | str) -> Job:
         """The job as it stands now; JobNotFound when there is none or retention removed it."""
@@ -211,37 +213,27 @@ class Jobs:
         """Wait until the job is final. timeout in seconds; WaitTimeout leaves the job as it is."""
         number = ids.parse(job_id)
         database = self._open()
-        waiter = uuid.uuid4()
         until = None if timeout is None else time.monotonic() + timeout
-        told = asyncio.Event()
-
-        def heard(message: dict[str, object]) -> None:
-            done = message.get("done")
-            if isinstance(done, list) and number in done:
-                told.set()
-
         job = await self.get(number)
         if job.is_final:
             return job
-        listener = Listener(database, heard, told.set)
-        listener.start()
+        waiter = uuid.uuid4()
         try:
-            await database.fetch("await_job", id=number, waiter=waiter, seconds=timedelta(seconds=timeout or 86400))
-            while True:
-                job = await self.get(number)
-                if job.is_final:
-                    return job
-                left = _POLL if until is None else min(_POLL, until - time.monotonic())
-                if left <= 0:
-                    message = f"Job {job.public_id} is still {job.state} after {timeout:g} s. It goes on; wait again or cancel it."
-                    raise WaitTimeout(message)
-                told.clear()
-                try:
-                    await asyncio.wait_for(told.wait(), left)
-                except TimeoutError:
-                    continue
+            async with self._ears.hearing(number) as told:
+                await database.fetch("await_job", id=number, waiter=waiter, seconds=timedelta(seconds=timeout or 86400))
+                while not (job := await self.get(number)).is_final:
+                    left = _POLL if until is None else min(_POLL, until - time.monotonic())
+                    if left <= 0:
+                        message = (
+                            f"Job {job.public_id} is still {job.state} after {timeout:g} s. "
+                            "It goes on; wait again or cancel it."
+                        )
+                        raise WaitTimeout(message)
+                    told.clear()
+                    with contextlib.suppress(TimeoutError):
+                        await asyncio.wait_for(told.wait(), left)
+                return job
         finally:
-            await listener.stop()
             await database.fetch("forget_waiter", id=number, waiter=waiter)
 
     def _announce(self, moved: Sequence[Record]) -> None:

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("rowlock.beat")
 EVERY: Final = 1.8
-"""Seconds. Lane edits, drain and cancel arrive with the beat when no message brought them sooner: within two seconds."""
+"""Seconds. What no message brought sooner (lane edits, drain, cancel) arrives with the beat: within two seconds."""
 _DISOWN_EVERY: Final = 10
 """Beats."""
 _TICK: Final = 0.25

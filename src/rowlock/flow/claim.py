@@ -1,7 +1,7 @@
 """Claim: free slots per lane -> cursors per pair -> one batch claim.
 
-A cursor is where the live part of a pair's queue begins, so a claim never walks the dead entries before it. Commits that
-arrive late land behind it; three things find them:
+A cursor is where the live part of a pair's queue begins, so a claim never walks the dead entries before it. Late
+commits land behind it; three things find them:
     a wake-up carries the lowest run_after of what was committed and lowers the cursor to it
     for ten seconds after a pair was woken or served, one claim a second looks five seconds further back (lagged)
     the sweep publishes the true head of every pair (low_water), and cursors are lowered to that
@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final
 from rowlock.model.lane import kinds_by_lane
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Mapping
+    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
     from rowlock.flow.wake import Pair
     from rowlock.model.lane import Lane
@@ -46,7 +46,7 @@ class Cursors:
         self._look_everywhere = True
 
     def publish(self, rows: Iterable[tuple[Pair, datetime | None]]) -> None:
-        """Take over the pairs and heads of the last sweep. A cursor is only ever lowered; a new pair starts at its head."""
+        """Take over the heads the last sweep found. A cursor is only ever lowered; a new pair starts at its head."""
         for pair, low_water in rows:
             if pair not in self._low:
                 self._low[pair] = low_water or BEGINNING
@@ -68,6 +68,15 @@ class Cursors:
         if run_after > self._low.get(pair, BEGINNING):
             self._low[pair] = run_after
         self._active[pair] = self._monotonic()
+
+    def exhausted(self, pairs: Iterable[Pair], now: datetime) -> None:
+        """A claim found nothing more in these pairs at `now` (database clock): what others served is skipped for good.
+
+        Without this an idle worker would walk over everything its neighbours have claimed since its own last claim.
+        """
+        floor = now - LAG
+        for pair in pairs:
+            self._low[pair] = max(self._low[pair], floor)
 
     def probes(self, kinds: Collection[str]) -> list[tuple[Pair, datetime]]:
         """Where a claim has to look for these kinds, and from where on."""
@@ -99,13 +108,22 @@ class Cursors:
 class Claimer:
     """Claims jobs for the lanes this worker serves."""
 
-    def __init__(self, link: Link, worker_id: int, cursors: Cursors, kinds: Collection[str]) -> None:
-        self._link, self._worker_id, self._cursors = link, worker_id, cursors
+    def __init__(
+        self,
+        link: Link,
+        worker_id: int,
+        cursors: Cursors,
+        kinds: Collection[str],
+        now: Callable[[], datetime | None] = lambda: None,
+    ) -> None:
+        self._link, self._worker_id, self._cursors, self._now = link, worker_id, cursors, now
         self._kinds = kinds
         self._lanes: dict[str, Lane] = {}
         self._served: dict[str, list[str]] = {}
         self.in_flight = False
         """A claim was sent and not answered: what it took is not known yet."""
+        self.asked = 0
+        """How many jobs the last claim asked for."""
 
     def serve(self, lanes: Mapping[str, Lane], every_lane: Iterable[Lane]) -> None:
         """Take over the lanes as they stand now; `every_lane` decides what '*' means."""
@@ -118,17 +136,20 @@ class Claimer:
 
     async def claim(self, free: Mapping[str, int]) -> list[Record]:
         """Claim up to `free` jobs per lane; rows come with their lane."""
-        wanted = {name: min(n, LARGEST) for name, n in free.items() if n > 0 and self._lanes[name].enabled}
+        wanted = {name: min(n, self._half(name)) for name, n in free.items() if n > 0 and self._lanes[name].enabled}
         careful = {
             name for name in wanted if self._lanes[name].max_total is not None or self._lanes[name].ordering == "strict"
         }
+        self.asked = sum(wanted.values())
         rows: list[Record] = []
         self.in_flight = True
         try:
             plain = {name: n for name, n in wanted.items() if name not in careful}
             if plain:
+                began = self._now()
                 async with self._link.session() as connection:
                     rows += await self._claim(connection, plain)
+                self._raise_cursors(plain, rows, began)
             for name in sorted(careful):
                 rows += await self._claim_carefully(name, wanted[name])
         finally:
@@ -137,6 +158,18 @@ class Claimer:
         for row in rows:
             self._cursors.advance((row["kind"], row["priority"], row["share"]), row["run_after"])
         return rows
+
+    def _raise_cursors(self, free: Mapping[str, int], rows: Sequence[Record], began: datetime | None) -> None:
+        if began is None or len(rows) >= sum(free.values()):
+            return
+        taken = Counter(row["lane"] for row in rows)
+        for name, n in free.items():
+            if taken[name] < n:
+                self._cursors.exhausted([pair for pair, _ in self._cursors.probes(self._served[name])], began)
+
+    def _half(self, lane: str) -> int:
+        """Half the slots at most, so that one half is claimed while the other half's outcomes are written."""
+        return min(LARGEST, max(1, (self._lanes[lane].slots + 1) // 2))
 
     async def _claim(self, connection: Connection[Record], free: Mapping[str, int]) -> list[Record]:
         values = self._arguments(free)

@@ -24,17 +24,21 @@ if TYPE_CHECKING:
     from rowlock.store.database import Database, Record
 
 
+logger = logging.getLogger("rowlock.job")
+
+
 class Context:
     """Passed to a handler that asks for it. Every write through it carries the claim; a lost claim raises ClaimLost."""
 
-    __slots__ = ("_database", "_job", "_report", "_reporter", "_row", "_stopping", "claim", "deadline", "log")
+    __slots__ = ("_database", "_job", "_report", "_reporter", "_row", "_stopping", "_told", "claim", "deadline", "log")
 
     def __init__(self, row: Record, database: Database, reporter: Reporter, stopping: asyncio.Event) -> None:
         self.claim = Claim(row["id"], row["fence"])
         self.deadline: float | None = None
         """Loop time at which the timeout strikes; None: there is none."""
-        self.log = logging.getLogger("rowlock.job")
+        self.log = logger
         self._row, self._database, self._reporter, self._stopping = row, database, reporter, stopping
+        self._told = False
         self._job: Job | None = None
         self._report: Report | None = None
 
@@ -48,7 +52,7 @@ class Context:
     @property
     def cancelled(self) -> bool:
         """Whether the worker is shutting down or this attempt was told to stop."""
-        return self._stopping.is_set()
+        return self._told or self._stopping.is_set()
 
     async def progress(self, done: float, total: float | None = None, message: str | None = None) -> None:
         """Report how far the job is. Coalesced: at most one write a second, the newest wins."""
@@ -94,12 +98,22 @@ class Context:
             else caller.run(statement, values)
         )
         if not caller.in_transaction:
-            message = "ctx.guarded() needs a session or connection with an open transaction: the claim is held until its commit."
+            message = (
+                "ctx.guarded() needs a session or connection with an open transaction: "
+                "the claim is held until its commit."
+            )
             raise InvalidOption(message)
         if not rows:
-            message = f"Job {self.claim.job_id} is not this attempt's any more. Roll back: nothing of this attempt is accepted."
+            message = (
+                f"Job {self.claim.job_id} is not this attempt's any more. Roll back: "
+                "nothing of this attempt is accepted."
+            )
             raise ClaimLost(message)
         yield
+
+    def tell(self) -> None:
+        """The worker told this attempt to stop."""
+        self._told = True
 
     async def settle(self) -> None:
         """Write the last progress before the attempt ends: afterwards its claim is used up."""

@@ -41,6 +41,7 @@ class Crew:
         link: Link,
         worker_id: int,
         handlers: Mapping[str, Handler],
+        *,
         random: Random,
         room: Callable[[Flushed], None],
     ) -> None:
@@ -77,7 +78,7 @@ class Crew:
         coroutine = attempt.run(self._random, self._on_outcome)
         if _EAGER:
             # A handler that does not suspend never becomes a scheduled task.
-            attempt.task = asyncio.Task(coroutine, loop=self._loop, eager_start=True)
+            attempt.task = asyncio.Task(coroutine, loop=self._loop, eager_start=True)  # type: ignore[call-arg]  # 3.12+
         else:
             attempt.task = self._loop.create_task(coroutine)
 
@@ -140,7 +141,7 @@ class Crew:
         write = write_of(outcome)
         if write is None:
             self._in_use[attempt.row["lane"]] -= 1
-            self._room(Flushed((), (), 0))
+            self._room(Flushed())
         else:
             self._unflushed[job_id] = self._unflushed.get(job_id, 0) + 1
             self._finisher.finish(Claim(job_id, attempt.row["fence"]), write, attempt.row["lane"])

@@ -127,7 +127,8 @@ def conflict(job: NewJob, receipt: Receipt) -> UniqueConflict:
     """What to tell a caller whose key is taken."""
     key = (job.unique_key or "").partition(":")[2]
     message = (
-        f"A {job.kind} job with unique_key {key!r} is already {receipt.state}: {receipt.public_id}. Nothing was enqueued; "
+        f"A {job.kind} job with unique_key {key!r} is already {receipt.state}: {receipt.public_id}. "
+        f"Nothing was enqueued; "
         'pass on_conflict="keep" to get that job, or "replace" to give it the new arguments.'
     )
     return UniqueConflict(message, receipt.id)

@@ -29,6 +29,7 @@ from rowlock.store.database import OUTAGE, TRANSIENT, UNSTORABLE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+    from datetime import datetime
 
     from rowlock.model.job import Claim
     from rowlock.store.link import Link
@@ -58,7 +59,7 @@ class Returned:
     error: str | None = None
 
 
-def write_of(outcome: Outcome) -> Ended | Returned | None:
+def write_of(outcome: Outcome) -> Ended | Returned | None:  # noqa: PLR0911 - one return per outcome
     """What an outcome writes; None: the claim is lost, nothing may be written."""
     match outcome:
         case Completed(result):
@@ -92,11 +93,22 @@ class Finished:
 
 @dataclass(frozen=True, slots=True)
 class Flushed:
-    """What one flush did: claims acknowledged, claims that were lost, places handed to parked jobs."""
+    """What one flush did. promoted: places handed to parked jobs; again_at: when the first job given back is due."""
 
-    accepted: Sequence[Finished]
-    lost: Sequence[Finished]
-    promoted: int
+    accepted: Sequence[Finished] = ()
+    lost: Sequence[Finished] = ()
+    promoted: int = 0
+    again_at: datetime | None = None
+
+    def and_also(self, other: Flushed) -> Flushed:
+        """Both flushes as one."""
+        moments = [moment for moment in (self.again_at, other.again_at) if moment is not None]
+        return Flushed(
+            [*self.accepted, *other.accepted],
+            [*self.lost, *other.lost],
+            self.promoted + other.promoted,
+            min(moments, default=None),
+        )
 
 
 class Finisher:
@@ -147,14 +159,17 @@ class Finisher:
         for failures in range(2**31):
             try:
                 return await self._flush(batch, again=again)
-            except (*OUTAGE, *TRANSIENT) as error:
-                # The write may have been applied and only its acknowledgement lost: the next try settles that.
-                again = True
-                if failures == 0 and not isinstance(error, TRANSIENT):
-                    logger.warning("%d outcomes wait for the database: %s", len(batch), error)
-                await asyncio.sleep(_BACKOFF[min(failures, len(_BACKOFF) - 1)])
             except UNSTORABLE as error:
                 return await self._one_by_one(batch, error)
+            except Exception as error:
+                # Whatever it was, an outcome is never dropped. The write may have been applied and only its
+                # acknowledgement lost: the next try settles that.
+                again = True
+                if failures == 0 and isinstance(error, OUTAGE):
+                    logger.warning("%d outcomes wait for the database: %s", len(batch), error)
+                elif failures == 0 and not isinstance(error, TRANSIENT):
+                    logger.exception("%d outcomes cannot be written yet", len(batch))
+                await asyncio.sleep(_BACKOFF[min(failures, len(_BACKOFF) - 1)])
         raise AssertionError  # pragma: no cover - 2**31 failures take a century
 
     async def _one_by_one(self, batch: list[Finished], error: Exception) -> Flushed:
@@ -162,10 +177,7 @@ class Finisher:
         if len(batch) > 1:
             middle = len(batch) // 2
             first = await self._flush_until_acknowledged(batch[:middle])
-            second = await self._flush_until_acknowledged(batch[middle:])
-            return Flushed(
-                [*first.accepted, *second.accepted], [*first.lost, *second.lost], first.promoted + second.promoted
-            )
+            return first.and_also(await self._flush_until_acknowledged(batch[middle:]))
         bad = batch[0]
         logger.error("the outcome of job %d cannot be stored: %s", bad.claim.job_id, error)
         text = json.dumps({"reason": "outcome cannot be stored", "message": str(error)[:2000]})
@@ -174,6 +186,7 @@ class Finisher:
     async def _flush(self, batch: list[Finished], *, again: bool) -> Flushed:
         accepted: set[int] = set()
         promoted = 0
+        again_at: datetime | None = None
         ended = [(f.claim, f.write) for f in batch if isinstance(f.write, Ended)]
         returned = [(f.claim, f.write) for f in batch if isinstance(f.write, Returned)]
         if ended:
@@ -201,6 +214,7 @@ class Finisher:
             )
             accepted.update(row["ids"])
             promoted += row["promoted"] or 0
+            again_at = row["again_at"]
         missing = [f for f in batch if f.claim.job_id not in accepted]
         if missing and again:
             accepted.update(await self._applied_before(missing))
@@ -208,6 +222,7 @@ class Finisher:
             [f for f in batch if f.claim.job_id in accepted],
             [f for f in batch if f.claim.job_id not in accepted],
             promoted,
+            again_at,
         )
 
     async def _applied_before(self, missing: list[Finished]) -> list[int]:

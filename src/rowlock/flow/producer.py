@@ -1,8 +1,10 @@
-"""Producer: enqueues on the library's own connection or joins the caller's transaction, and wakes workers after the commit."""
+"""Producer: enqueues on its own connection or in the caller's transaction, and wakes workers after the commit."""
 
 from __future__ import annotations
 
 import asyncio
+import atexit
+import contextlib
 import logging
 import weakref
 from typing import TYPE_CHECKING, Final, TypeVar
@@ -40,6 +42,7 @@ class Producer:
         self._wakers: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, Waker] = weakref.WeakKeyDictionary()
         self._registered: set[Pair] = set()
         self._gates: set[str] = set()
+        self._flushed_at_exit = False
 
     async def enqueue(self, prepared: Prepared, connection: object | None) -> Receipt:
         """Insert one job; it is visible and woken when this call returns, or at the caller's commit."""
@@ -82,7 +85,10 @@ class Producer:
             return self._bridge.run(self._through_bridge(prepared, many=many))
         caller = join(connection)
         if not isinstance(caller, SyncCaller):
-            message = f"enqueue_sync() cannot wait for {type(connection).__name__}, which is asynchronous. Use: await …enqueue()"
+            message = (
+                f"enqueue_sync() cannot wait for {type(connection).__name__}, which is asynchronous. Use: "
+                "await …enqueue()"
+            )
             raise InvalidOption(message)
         self._bridge.run(self._register(prepared))
         jobs = [item.job for item in prepared]
@@ -96,10 +102,15 @@ class Producer:
         return receipts
 
     async def _through_bridge(self, prepared: Sequence[Prepared], *, many: bool) -> list[Receipt]:
-        receipts = await self.enqueue_many(prepared, None) if many else [await self.enqueue(prepared[0], None)]
-        # A short-lived program may end right after this call: the wake-up must be out by then.
-        await self._waker().flush()
-        return receipts
+        if not self._flushed_at_exit:
+            # A short-lived program may end right after its last enqueue: the wake-up must be out by then.
+            self._flushed_at_exit = True
+            atexit.register(self._flush_at_exit)
+        return await self.enqueue_many(prepared, None) if many else [await self.enqueue(prepared[0], None)]
+
+    def _flush_at_exit(self) -> None:
+        with contextlib.suppress(Exception):
+            self._bridge.run(asyncio.wait_for(self.flush(), timeout=1))
 
     def wake(self, pairs: Iterable[tuple[Pair, datetime]]) -> None:
         """Tell workers of claimable jobs; from any thread."""

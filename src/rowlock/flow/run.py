@@ -53,9 +53,10 @@ class Attempt:
         """Why the handler was told to stop."""
 
     def stop(self, reason: Reason) -> None:
-        """Cancel the handler at its next await; the first reason counts, but for a lost claim, which ends all others."""
+        """Cancel the handler at its next await. The first reason counts, but a lost claim ends all others."""
         if self.reason is None or reason == "lost":
             self.reason = reason
+            self.context.tell()
             if self.task is not None:
                 self.task.cancel()
 
@@ -150,7 +151,7 @@ class Attempt:
 
 
 def described(error: BaseException, args: str) -> dict[str, object]:
-    """An exception as stored: class, message and traceback, shortened in the middle, secrets of the arguments removed."""
+    """An exception as stored: class, message, traceback; shortened in the middle, the arguments' secrets removed."""
     name = type(error).__qualname__
     module = type(error).__module__
     try:

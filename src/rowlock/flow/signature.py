@@ -5,12 +5,14 @@ from __future__ import annotations
 import inspect
 import types
 import typing
-from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from inspect import Parameter
 from typing import Any, Final
 
 from rowlock.errors import ConfigurationError
+
+if typing.TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
 
 EMPTY: Final = inspect.Parameter.empty
 _CONTEXT_NAMES: Final = frozenset({"ctx", "context"})

@@ -86,7 +86,8 @@ class Tagger:
             case SecretStr() | SecretBytes() | Secret():
                 self.secrets += 1
                 return {SECRET: self.tag(value.get_secret_value(), path)}
-        return value
+            case _:
+                return value
 
     def _key(self, key: object, path: str) -> object:
         if key in (SECRET, BYTES):

@@ -9,6 +9,7 @@ import logging
 import os
 import socket
 from dataclasses import dataclass, replace
+from datetime import timedelta
 from random import Random
 from typing import TYPE_CHECKING, Final
 
@@ -87,7 +88,7 @@ class Worker:
     # --- start and stop ----------------------------------------------------------------------------------------------
 
     async def start(self) -> None:
-        """Register, read the lanes, begin to claim. Waits while the database is away or its schema behind, and says so."""
+        """Register and begin to claim. Waits while the database is away or its schema behind, and says so."""
         if self._started:
             return
         self._started = True
@@ -95,8 +96,10 @@ class Worker:
         self._claims, self._finishes = Link(self.database, "claim"), Link(self.database, "finish")
         await self._until_served(self._register)
         self._cursors = Cursors(self._loop.time)
-        self._claimer = Claimer(self._claims, self.id, self._cursors, self._handlers.keys())
-        self._crew = Crew(self.database, self._finishes, self.id, self._handlers, self._random, self._on_flushed)
+        self._claimer = Claimer(self._claims, self.id, self._cursors, self._handlers.keys(), self._database_now)
+        self._crew = Crew(
+            self.database, self._finishes, self.id, self._handlers, random=self._random, room=self._on_flushed
+        )
         self._waker = wake.Waker(self.database)
         self._listener = Listener(self.database, self._on_message, self._on_listening)
         self._beat = Beat(
@@ -117,7 +120,7 @@ class Worker:
         logger.info("worker %s started with lanes %s", self.name, ", ".join(sorted(self.lanes)) or "(none)")
 
     async def stop(self, *, after: float | None = None) -> None:
-        """Drain: claim nothing more, let running jobs end for `after` seconds (default: the setting), return the rest."""
+        """Drain: claim nothing more, let running jobs end for `after` seconds, return the rest to the queue."""
         if not self._started or self.draining:
             await self.stopped.wait() if self._started else None
             return
@@ -191,7 +194,8 @@ class Worker:
         if row["namesake"]:
             other = json.loads(row["namesake"])
             logger.warning(
-                "another live worker is also called %s (host %s, pid %s, since %s). Both work, each under an id of its own; "
+                "another live worker is also called %s (host %s, pid %s, since %s). Both work, each under "
+                "an id of its own; "
                 "give them different names to tell them apart.",
                 self.name,
                 *(other[key] for key in ("host", "pid", "since")),
@@ -243,25 +247,25 @@ class Worker:
                 logger.warning("worker %s cannot claim: %s", self.name, error)
                 await asyncio.sleep(_BACKOFF[2] * (0.5 + self._random.random()))
                 continue
-            except DatabaseError as error:
-                logger.error("worker %s cannot claim: %s", self.name, error)
+            except Exception:
+                # Whatever it was, a worker that stopped claiming in silence would be worse.
+                logger.exception("worker %s cannot claim", self.name)
                 await asyncio.sleep(_BACKOFF[-1])
                 continue
             for row in rows:
                 self._crew.run(row)
-            if rows and len(rows) >= sum(wanted.values()):
+            if rows and len(rows) >= self._claimer.asked:
+                # There is more: the next claim is under way while the jobs of this one have their first turn.
                 idle = _IDLE_FROM
                 if all(self._crew.free(name, lane.slots) <= 0 for name, lane in self.lanes.items()):
                     await self._look.wait()
-                else:
-                    await asyncio.sleep(0)
                 continue
             idle = _IDLE_FROM if rows else min(idle * 2, self._poll_seconds())
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._look.wait(), idle)
 
     def _poll_seconds(self) -> float:
-        """How long an idle worker sleeps at most: the shortest lane's interval, a second while late commits may come."""
+        """How long to sleep at most: the shortest lane's interval, or a second while late commits may come."""
         shortest = min((lane.poll_every.total_seconds() for lane in self.lanes.values() if lane.enabled), default=5.0)
         listening = self.settings.listen and self._listener.listening.is_set()
         return min(shortest, _POLL_ONLY) if not listening or self._cursors.lagging else shortest
@@ -283,6 +287,13 @@ class Worker:
         if known or not lows:
             self._look.set()
 
+    def _database_now(self) -> datetime | None:
+        """The database's clock as far as known; never ahead of it."""
+        if self._clock is None:
+            return None
+        now, at = self._clock
+        return now + timedelta(seconds=self._loop.time() - at)
+
     def _look_again_at(self, moments: Iterable[datetime]) -> None:
         """For jobs due within a minute look again at that moment: no other message will come."""
         if self._clock is None:
@@ -301,6 +312,8 @@ class Worker:
 
     def _on_flushed(self, flushed: Flushed) -> None:
         self._look.set()
+        if flushed.again_at is not None:
+            self._look_again_at([flushed.again_at])
         if flushed.promoted:
             # Parked jobs became queued here; workers with free slots elsewhere may be asleep.
             self._waker.look()

@@ -6,11 +6,12 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
 from rowlock.model import ids
-from rowlock.model.state import State
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from datetime import datetime, timedelta
+
+    from rowlock.model.state import State
 
 
 class Claim(NamedTuple):

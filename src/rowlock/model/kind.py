@@ -30,7 +30,10 @@ class Gate:
 
     def __post_init__(self) -> None:
         if not self.key or self.key.startswith("lane:") or self.limit < 0:
-            message = f"A gate needs a key (not starting with 'lane:') and a limit of 0 or more, got {self.key!r} and {self.limit}."
+            message = (
+                "A gate needs a key (not starting with 'lane:') and a limit of 0 or more, "
+                f"got {self.key!r} and {self.limit}."
+            )
             raise ConfigurationError(message)
 
 

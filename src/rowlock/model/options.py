@@ -84,7 +84,10 @@ class Options:
             )
             raise InvalidOption(message)
         if self.on_conflict == "debounce" and self.run_in is None and self.unique_key is not None:
-            message = 'on_conflict="debounce" pushes the job back by run_in with every call. Pass run_in, for example run_in="5s".'
+            message = (
+                'on_conflict="debounce" pushes the job back by run_in with every call. Pass run_in, '
+                'for example run_in="5s".'
+            )
             raise InvalidOption(message)
         for name in ("idempotency_key", "tenant", "submitted_by"):
             value = getattr(self, name)

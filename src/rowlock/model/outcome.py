@@ -1,4 +1,4 @@
-"""How an attempt ends. Handlers return the first three; the rest is what the engine makes of exceptions and shutdown."""
+"""How an attempt ends. Handlers return the first three; the engine makes the rest of exceptions and shutdown."""
 
 from __future__ import annotations
 

@@ -7,11 +7,13 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import timedelta
-from random import Random
-from typing import Final, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from rowlock.errors import InvalidOption
 from rowlock.model.duration import Duration, duration, humanise
+
+if TYPE_CHECKING:
+    from random import Random
 
 _Classes: TypeAlias = tuple[type[BaseException], ...]
 Errors: TypeAlias = type[BaseException] | _Classes

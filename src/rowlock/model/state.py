@@ -61,8 +61,8 @@ class Verb(StrEnum):
 _P, _B, _Q, _R = State.PENDING, State.BLOCKED, State.QUEUED, State.RUNNING
 _NONE: frozenset[State] = frozenset()
 
-# verb -> state before -> states it may lead to. A pair that is not here changes nothing. Every entry adds one to the fence,
-# but for a running job's cancel: that is a request, and the job stays running until its handler heard it.
+# verb -> state before -> states it may lead to. A pair that is not here changes nothing. Every entry adds one to the
+# fence, but for a running job's cancel: that is a request, and the job stays running until its handler heard it.
 TRANSITIONS: dict[Verb, dict[State, frozenset[State]]] = {
     Verb.APPROVE: {_P: frozenset({_Q})},
     Verb.REJECT: {_P: frozenset({State.CANCELLED})},

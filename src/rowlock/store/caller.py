@@ -67,7 +67,8 @@ def join(connection: object) -> Caller:
             if isinstance(joined, (SyncCaller, AsyncCaller)):
                 return joined
     message = (
-        "connection= and session= take an asyncpg or psycopg connection, or a SQLAlchemy Session, AsyncSession, Connection or "
+        "connection= and session= take an asyncpg or psycopg connection, or a SQLAlchemy Session, "
+        "AsyncSession, Connection or "
         f"AsyncConnection; got {type(connection).__module__}.{type(connection).__qualname__}."
     )
     raise InvalidOption(message)

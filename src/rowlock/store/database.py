@@ -99,7 +99,7 @@ class Database:
         self._pid = os.getpid()
 
     async def connect(self, role: str, *, guarded: bool = False, direct: bool = False) -> Connection[Record]:
-        """Open a connection of its own; guarded: for the worker's hot statements; direct: past the pooler, for LISTEN."""
+        """Open a connection. guarded: for the worker's hot statements; direct: past the pooler, for LISTEN."""
         through_pooler = self.pooled and not direct
         settings = (
             {} if through_pooler else {"application_name": f"rowlock:{role}", **_LIMITS, **(GUARDS if guarded else {})}

@@ -105,11 +105,15 @@ async def require(connection: Connection[Record], schema: str) -> None:
         raise schema_missing(schema)
     version = max(row["version"] for row in rows)
     if version < newest():
-        message = f"The schema {schema!r} is at version {version}, this code needs {newest()}. Upgrade it with: rowlock schema upgrade"
+        message = (
+            f"The schema {schema!r} is at version {version}, this code needs {newest()}. Upgrade it with: "
+            "rowlock schema upgrade"
+        )
         raise SchemaBehind(message)
     if version > newest() + 1:
         message = (
-            f"The schema {schema!r} is at version {version}; this code knows {newest()} and runs on {newest() + 1} at most. "
+            f"The schema {schema!r} is at version {version}; this code knows {newest()} and runs on "
+            f"{newest() + 1} at most. "
             "Install a newer rowlock."
         )
         raise SchemaAhead(message)
@@ -130,7 +134,10 @@ async def _move(url: str, schema: str, target: int, *, up: bool) -> list[int]:
                     raise
                 await asyncio.sleep(1)
     except asyncpg.InsufficientPrivilegeError as error:
-        message = f"The database user may not change schema {schema!r}: {error}. Print the SQL for your DBA with: rowlock schema sql"
+        message = (
+            f"The database user may not change schema {schema!r}: {error}. Print the SQL for your DBA with: "
+            "rowlock schema sql"
+        )
         raise DatabaseError(message) from error
     finally:
         await connection.close()
@@ -184,7 +191,7 @@ async def _applied(connection: Connection[Record], schema: str) -> list[Record]:
     ledger = f"{quoted(schema)}.migrations"
     if not await connection.fetchval("SELECT to_regclass($1) IS NOT NULL", ledger):
         return []
-    return await connection.fetch(f"SELECT version, name, applied_at FROM {ledger} ORDER BY version")  # noqa: S608  # quoted identifier
+    return await connection.fetch(f"SELECT version, name, applied_at FROM {ledger} ORDER BY version")
 
 
 async def verify(url: str, schema: str = "rowlock") -> list[str]:

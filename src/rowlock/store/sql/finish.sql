@@ -70,7 +70,7 @@ WITH leaving AS (
        AS d(id, fence, delay, refund, outcome, error)),
 {requeue}
 SELECT coalesce(array_agg(m.id), '{}') AS ids, {left_places} AS promoted, {told} AS told,
-       coalesce(min(m.run_after) FILTER (WHERE m.state = 'queued'), 'infinity') AS next_at FROM moved m
+       min(m.run_after) FILTER (WHERE m.state = 'queued') AS again_at FROM moved m
 
 -- name: settled
 -- What became of writes that hit no row. Every transition adds exactly one and every revocation clears claimed_by, so

@@ -212,9 +212,13 @@ class Store:
 
     async def blocked(self, other: Store, work: Awaitable[Any]) -> asyncio.Future[Any]:
         """Start the other store's work and return once it waits for a lock that somebody holds."""
+        return await self.blocked_pid(other.pid, work)
+
+    async def blocked_pid(self, pid: int, work: Awaitable[Any]) -> asyncio.Future[Any]:
+        """Start work on the connection of that backend and return once it waits for a lock."""
         task = asyncio.ensure_future(work)
         async with opened(self.database) as watcher:
-            await watcher.waits(other.pid)
+            await watcher.waits(pid)
         assert not task.done()
         return task
 

@@ -233,7 +233,7 @@ class Worker:
     async def _read_pairs(self) -> None:
         rows = await self._claims.fetch("pairs", kinds=list(self._handlers))
         self._cursors.publish(((row["kind"], row["priority"], row["share"]), row["low_water"]) for row in rows)
-        self._look_again_at([row["low_water"] for row in rows if row["low_water"] is not None])
+        self._look_again_at([row["next_at"] for row in rows if row["next_at"] is not None])
         self._look.set()
 
     async def _claim_loop(self) -> None:
@@ -255,7 +255,7 @@ class Worker:
                 continue
             for row in rows:
                 self._crew.run(row)
-            if rows and len(rows) >= self._claimer.asked:
+            if self._claimer.more and wanted:
                 # There is more: the next claim is under way while the jobs of this one have their first turn.
                 idle = _IDLE_FROM
                 if all(self._crew.free(name, lane.slots) <= 0 for name, lane in self.lanes.items()):

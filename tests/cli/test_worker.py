@@ -7,15 +7,16 @@ from typing import TYPE_CHECKING
 
 import psycopg
 import pytest
+from tests.waiting import eventually
 
 from rowlock.model.state import State
-from tests.waiting import eventually
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from rowlock import Rowlock
     from tests.cli.conftest import Cli
+
+    from rowlock import Rowlock
 
 
 async def exists(path: Path) -> bool:

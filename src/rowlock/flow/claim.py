@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 from rowlock.model.lane import kinds_by_lane
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+    from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 
     from rowlock.flow.wake import Pair
     from rowlock.model.lane import Lane
@@ -133,6 +133,9 @@ class _Answer:
     rows: Sequence[Record]
 
 
+_Claim: TypeAlias = "Callable[[Connection[Record], int], Awaitable[_Answer]]"
+
+
 class Claimer:
     """Claims jobs for the lanes this worker serves."""
 
@@ -149,7 +152,7 @@ class Claimer:
         self._lanes: dict[str, Lane] = {}
         self._served: dict[str, list[str]] = {}
         self.in_flight = False
-        """A claim was sent and not answered: what it took is not known yet."""
+        """A claim was sent, and what it took is not known or not started yet; cleared by whoever starts it."""
         self.more = False
         """The last claim took, or parked, all it asked for: there may be more."""
 
@@ -168,24 +171,33 @@ class Claimer:
         careful = {
             name for name in wanted if self._lanes[name].max_total is not None or self._lanes[name].ordering == "strict"
         }
+        plain = {name: n for name, n in wanted.items() if name not in careful}
         answers: list[_Answer] = []
         self.in_flight = True
         try:
-            plain = {name: n for name, n in wanted.items() if name not in careful}
             if plain:
                 async with self._link.session() as connection:
                     answers.append(await self._claim(connection, plain))
             for name in sorted(careful):
-                answers.append(await self._claim_carefully(name, wanted[name]))  # noqa: PERF401 - kept up to a failure
+                answers.append(await self._carefully(name, wanted[name], self._heads_of(name)))  # noqa: PERF401 - kept up to a failure
         except Exception:
             if not any(answer.rows for answer in answers):
                 raise
             # What the lanes before took is ours already; the lane that failed is asked again with the next claim.
             logger.warning("a lane could not be claimed from", exc_info=True)
-        finally:
-            self.in_flight = False
         self.more = 0 < sum(wanted.values()) <= sum(len(answer.rows) for answer in answers)
         return [row for answer in answers for row in self._noted(answer)]
+
+    async def claim_one(self, job_id: int, lane: str) -> list[Record]:
+        """Claim a job by its id; the lane's order and cap hold for it like for any other."""
+        statement = self._link.database.statements["claim_ids"]
+        values = statement.bind({"worker": self._worker_id, "lane": lane, "ids": [job_id]})
+
+        async def by_id(connection: Connection[Record], _free: int) -> _Answer:
+            return _Answer({}, {}, None, await connection.fetch(statement.dollar, *values))
+
+        self.in_flight = True
+        return self._noted(await self._carefully(lane, 1, by_id))
 
     def _noted(self, answer: _Answer) -> list[Record]:
         """Move the cursors by an answer whose transaction is over; returns the rows that may run."""
@@ -203,7 +215,8 @@ class Claimer:
         return min(LARGEST, max(1, (self._lanes[lane].slots + 1) // 2))
 
     async def _claim(self, connection: Connection[Record], free: Mapping[str, int]) -> _Answer:
-        probes = {name: self._cursors.probes(self._served[name]) for name in free}
+        # A lane may be gone by the time the connection is free.
+        probes = {name: self._cursors.probes(self._served.get(name, ())) for name in free}
         if not any(probes.values()):
             return _Answer(free, probes, None, ())
         statement = self._link.database.statements["claim"]
@@ -211,19 +224,22 @@ class Claimer:
         rows = await connection.fetch(statement.dollar, *statement.bind(self._arguments(free, probes)))
         return _Answer(free, probes, began, rows)
 
-    async def _claim_carefully(self, name: str, free: int) -> _Answer:
+    def _heads_of(self, name: str) -> _Claim:
+        return lambda connection, free: self._claim(connection, {name: free})
+
+    async def _carefully(self, name: str, free: int, claim: _Claim) -> _Answer:
         """Strict order and caps hold over all workers: the lane's row, then its cap, are locked around the claim."""
-        statements = self._link.database.statements
+        statements, lane = self._link.database.statements, self._lanes[name]
         async with self._link.session() as connection, connection.transaction():
-            if self._lanes[name].ordering == "strict":
+            if lane.ordering == "strict":
                 await connection.fetch(statements["lock_lanes"].dollar, [name])
-            if self._lanes[name].max_total is None:
-                return await self._claim(connection, {name: free})
+            if lane.max_total is None:
+                return await claim(connection, free)
             enter = statements["cap_enter"]
             granted = await connection.fetchrow(enter.dollar, *enter.bind({"lanes": [name], "free": [free]}))
             if granted is None or granted["free"] <= 0:
                 return _Answer({}, {}, None, ())
-            answer = await self._claim(connection, {name: granted["free"]})
+            answer = await claim(connection, granted["free"])
             started = sum(not row["parked"] for row in answer.rows)
             if started:
                 await connection.fetch(statements["cap_taken"].dollar, [name] * started)
@@ -233,8 +249,9 @@ class Claimer:
         columns: tuple[list[object], ...] = ([], [], [], [], [], [])
         for number, (name, n) in enumerate(free.items(), 1):
             widths = Counter(pair[1] for pair, _ in probes[name])
+            strict = name in self._lanes and self._lanes[name].ordering == "strict"
             for pair, low in probes[name]:
-                take = _take(widths[pair[1]], n, strict=self._lanes[name].ordering == "strict")
+                take = _take(widths[pair[1]], n, strict=strict)
                 for column, value in zip(columns, (number, *pair, low, take), strict=True):
                     column.append(value)
         pair_lanes, kinds, priorities, shares, lows, takes = columns

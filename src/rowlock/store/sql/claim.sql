@@ -92,7 +92,7 @@ WITH pick AS MATERIALIZED (
   ORDER BY j.id FOR NO KEY UPDATE SKIP LOCKED),
 taken AS ({take}),
 {admitted}
-SELECT t.* FROM taken t WHERE {may_run}
+SELECT t.*, NOT {may_run} AS parked FROM taken t
 
 -- name: lock_lanes
 -- Strict lanes only, before their claim: without this row lock other workers' uncommitted claims hide heads, and the order

@@ -14,7 +14,7 @@ ON CONFLICT (job_id) DO UPDATE
 SET fence = excluded.fence, n = p.n + 1, reported_at = clock_timestamp(), phase = excluded.phase,
     progress = excluded.progress, checkpoint = coalesce(excluded.checkpoint, p.checkpoint)
 WHERE p.fence <= excluded.fence
-RETURNING p.job_id
+RETURNING p.job_id, p.fence
 
 -- name: checkpoint
 -- What the attempt before this one saved; read only by handlers that ask.

@@ -1,11 +1,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
-from typing import Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import pytest
 from pydantic import BaseModel, SecretStr
@@ -13,6 +12,9 @@ from pydantic import BaseModel, SecretStr
 from rowlock.errors import ArgumentsTooLarge, EnqueueError, InvalidArguments, InvalidResult
 from rowlock.flow.args import Codec
 from rowlock.model.outcome import Partial, Snooze  # noqa: TC001 - the codec reads the annotations
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 T = TypeVar("T")
 
@@ -162,7 +164,7 @@ def test_positional_only_parameters_are_stored_by_name_and_passed_by_position() 
 
 
 def test_an_absent_positional_only_parameter_takes_its_default() -> None:
-    def handler(ctx: Context[int], a: int = 1, b: int = 2, /) -> tuple[int, int]:
+    def handler(_ctx: Context[int], a: int = 1, b: int = 2, /) -> tuple[int, int]:
         return a, b
 
     call: Callable[..., object] = handler
@@ -339,7 +341,7 @@ def test_a_result_beyond_the_limit_is_refused() -> None:
 async def partly() -> Partial: ...  # type: ignore[empty-body]
 
 
-async def sometimes() -> Point | Snooze | None: ...  # type: ignore[empty-body]
+async def sometimes() -> Point | Snooze | None: ...
 
 
 def test_outcomes_in_the_return_annotation_are_not_the_type_of_the_result() -> None:

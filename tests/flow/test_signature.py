@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Annotated, Any, Generic, TypeVar
 
 import pytest
@@ -11,6 +10,8 @@ from rowlock.errors import ConfigurationError
 from rowlock.flow.args import Codec
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from nowhere import Imaginary  # type: ignore[import-not-found]
 
 T = TypeVar("T")

@@ -1,10 +1,11 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable  # noqa: TC003 - handlers' annotations are read at run time
 from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 import pytest
 from pydantic import BaseModel, SecretStr
@@ -12,9 +13,6 @@ from pydantic import BaseModel, SecretStr
 from rowlock.errors import ArgumentsTooLarge, EnqueueError, InvalidArguments, InvalidResult
 from rowlock.flow.args import Codec
 from rowlock.model.outcome import Partial, Snooze  # noqa: TC001 - the codec reads the annotations
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 T = TypeVar("T")
 

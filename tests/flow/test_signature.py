@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable  # noqa: TC003 - handlers' annotations are read at run time
 from typing import TYPE_CHECKING, Annotated, Any, Generic, TypeVar
 
 import pytest
@@ -10,8 +11,6 @@ from rowlock.errors import ConfigurationError
 from rowlock.flow.args import Codec
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from nowhere import Imaginary  # type: ignore[import-not-found]
 
 T = TypeVar("T")

@@ -127,9 +127,7 @@ async def test_a_running_job_counts_as_live_and_keeps_its_arguments(shop: Shop, 
 
 
 @pytest.mark.parametrize("policy", ["reject", "keep", "replace", "debounce"])
-async def test_a_running_job_does_not_count_as_waiting_and_gets_one_trailing_job(
-    shop: Shop, policy: OnConflict
-) -> None:
+async def test_a_running_job_does_not_count_as_waiting_and_gets_one_follower(shop: Shop, policy: OnConflict) -> None:
     bound = shop.sync.options(
         **KEYED, unique_scope="waiting", on_conflict=policy, run_in="1ms" if policy == "debounce" else None
     )

@@ -22,8 +22,9 @@ from rowlock.flow.args import Codec
 from rowlock.flow.context import Context
 from rowlock.flow.handler import Handler, find
 from rowlock.flow.producer import Producer
+from rowlock.flow.register import WorkerOptions
 from rowlock.flow.wake import Waker
-from rowlock.flow.worker import Worker, WorkerOptions
+from rowlock.flow.worker import Worker
 from rowlock.model import ids
 from rowlock.model.kind import Kind, checked_name
 from rowlock.model.options import checked_priority, span
@@ -274,8 +275,11 @@ class WorkerThread:
     def _main(self) -> None:
         try:
             asyncio.run(self._work())
-        except BaseException as error:  # noqa: BLE001 - told to whoever started the thread
+        except BaseException as error:
+            # Told to whoever started the thread.
             self._failure = error
+            if self._ready.is_set():
+                logger.critical("the worker thread ended: %r", error, exc_info=error)
             self._ready.set()
 
     async def _work(self) -> None:

@@ -12,6 +12,7 @@ from pydantic import BaseModel, SecretStr
 
 from rowlock.errors import ArgumentsTooLarge, EnqueueError, InvalidArguments, InvalidResult
 from rowlock.flow.args import Codec
+from rowlock.model.outcome import Partial, Snooze  # noqa: TC001 - the codec reads the annotations
 
 T = TypeVar("T")
 
@@ -333,3 +334,14 @@ def test_a_result_beyond_the_limit_is_refused() -> None:
         "report: the result takes 22 bytes, the limit is 10. "
         "Store the payload elsewhere (a table, a bucket, a file) and pass a reference to it."
     )
+
+
+async def partly() -> Partial: ...  # type: ignore[empty-body]
+
+
+async def sometimes() -> Point | Snooze | None: ...  # type: ignore[empty-body]
+
+
+def test_outcomes_in_the_return_annotation_are_not_the_type_of_the_result() -> None:
+    assert codec(partly).decode_result('{"imported": 3}') == {"imported": 3}
+    assert codec(sometimes).decode_result('{"x": 1}') == Point(1)

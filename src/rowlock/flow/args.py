@@ -9,6 +9,8 @@ from __future__ import annotations
 import difflib
 import inspect
 import re
+import types
+import typing
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, cast
@@ -21,9 +23,11 @@ from pydantic_core import ErrorDetails, to_json
 from rowlock.errors import ArgumentsTooLarge, ConfigurationError, InvalidArguments, InvalidResult
 from rowlock.flow import signature, wire
 from rowlock.flow.signature import EMPTY, Signature
+from rowlock.model.outcome import Cancel, Partial, Snooze
 
 _UNUSABLE: Final = (PydanticSchemaGenerationError, PydanticUndefinedAnnotation, PydanticUserError)
 _SHOWN_ERRORS: Final = 3
+_VERDICTS: Final = (Snooze, Cancel, Partial)
 _OPAQUE: Final = frozenset({"value_error", "assertion_error"})  # texts of the user's validators may quote the value
 
 
@@ -51,9 +55,8 @@ class Codec:
         return self._encode(named)
 
     def named(self, args: tuple[object, ...], kwargs: Mapping[str, object]) -> dict[str, object]:
-        """The arguments of a call by name, as given or by default: for keys, gates and references made of them."""
-        defaults = {name: item.default for name, item in self.signature.arguments.items() if item.default is not EMPTY}
-        return defaults | dict(zip(self.signature.positional, args, strict=False)) | dict(kwargs)
+        """The arguments of a call by name, as given: for keys, gates and references made of them."""
+        return dict(zip(self.signature.positional, args, strict=False)) | dict(kwargs)
 
     def encode_many(self, items: Iterable[Mapping[str, object]]) -> list[str]:
         """Encode one mapping of arguments per job; an error names the index of its item."""
@@ -281,10 +284,21 @@ def _arguments_shape(shape: Signature, kind: str) -> _Shape:
 def _result_shape(annotation: object) -> _Shape:
     # An annotation that pydantic cannot use is no reason to refuse the handler: most results are plain values.
     try:
-        adapter = TypeAdapter(Any if annotation in (EMPTY, None, type(None)) else cast("Any", annotation))
+        return _shape(TypeAdapter(cast("Any", _value_of(annotation))), strict_fields=False)
     except _UNUSABLE:
-        adapter = TypeAdapter(Any)
-    return _shape(adapter, strict_fields=False)
+        return _shape(TypeAdapter(Any), strict_fields=False)
+
+
+def _value_of(annotation: object) -> object:
+    """What is stored of a return annotation: `str | Snooze` stores a str, `Partial` whatever it carries."""
+    if annotation in (EMPTY, None, type(None), *_VERDICTS):
+        return Any
+    if typing.get_origin(annotation) in (typing.Union, types.UnionType):
+        kept = tuple(one for one in typing.get_args(annotation) if one not in _VERDICTS)
+        if len(kept) < len(typing.get_args(annotation)):
+            # With a Partial the value may be of another type than what a plain return gives.
+            return typing.Union[kept] if kept and Partial not in typing.get_args(annotation) else Any  # noqa: UP007
+    return annotation
 
 
 def _path(location: tuple[int | str, ...]) -> str:

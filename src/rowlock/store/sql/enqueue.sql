@@ -53,11 +53,13 @@ UNION ALL
       OR (o.unique_scope = 'waiting' AND o.state IN ('pending', 'blocked', 'queued'))) LIMIT 1)
 
 -- fragment: replaced_columns
--- Changed args void an approval: the job goes back to the approver, a transition, so the fence moves.
+-- Changed args void an approval: the job goes back to the approver, a transition, so the fence moves. It leaves its gate's
+-- queue as well, else the next leaver would promote it past the approver; a place it held is found by the gates duty.
 SET args = excluded.args, priority = excluded.priority, meta = excluded.meta, seq = o.seq + 1,
     fence = o.fence + CASE WHEN o.approval = 2 THEN 1 ELSE 0 END,
     state = CASE WHEN o.approval = 2 THEN 'pending' ELSE o.state END,
-    approval = CASE WHEN o.approval = 2 THEN 1 ELSE o.approval END
+    approval = CASE WHEN o.approval = 2 THEN 1 ELSE o.approval END,
+    gate_place = CASE WHEN o.approval = 2 THEN 0 ELSE o.gate_place END
 
 -- name: enqueue_replace_live
 -- A waiting holder takes the new args; a running one is kept as it is, and the caller is told.

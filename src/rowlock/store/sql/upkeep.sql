@@ -14,6 +14,7 @@ UPDATE {schema}.duties d SET last_ms = :ms::integer WHERE d.name = :name::text A
 -- name: sweep
 -- The head of every live pair by a loose scan of the claim index, published as low_water; also finds pairs nobody registered.
 -- The only unbounded read there is, once per cluster and round. A pair without queued jobs is cleared, and forgotten after a day.
+-- The epoch moves with what is published: a worker that saw the election's would read the pairs too early, and once only.
 WITH RECURSIVE h AS (
   (SELECT j.kind, j.priority, j.share, j.run_after FROM {schema}.jobs j WHERE j.state = 'queued'
     ORDER BY j.kind, j.priority DESC, j.share, j.run_after, j.id LIMIT 1)
@@ -44,7 +45,9 @@ cleared AS (
 forgotten AS (
   DELETE FROM {schema}.pairs p
   WHERE p.low_water IS NULL AND p.last_seen < clock_timestamp() - interval '1 day'
-    AND NOT EXISTS (SELECT 1 FROM h WHERE (h.kind, h.priority, h.share) = (p.kind, p.priority, p.share)) RETURNING 1)
+    AND NOT EXISTS (SELECT 1 FROM h WHERE (h.kind, h.priority, h.share) = (p.kind, p.priority, p.share)) RETURNING 1),
+told AS (
+  UPDATE {schema}.duties d SET epoch = d.epoch + 1 WHERE d.name = 'sweep')
 SELECT (SELECT count(*) FROM published) + (SELECT count(*) FROM cleared) + (SELECT count(*) FROM forgotten) AS changed
 
 -- fragment: lost_claims

@@ -62,7 +62,8 @@ async def test_plain_threads_share_one_bridge(app: Rowlock) -> None:
     threads = [threading.Thread(target=task.enqueue_sync, args=(f"t{n}",)) for n in range(8)]
     for thread in threads:
         thread.start()
-    await asyncio.to_thread(lambda: [thread.join() for thread in threads])
+    for thread in threads:
+        await asyncio.to_thread(thread.join)
     assert await names(app) == [f"t{n}" for n in range(8)]
     assert sum(thread.name == "rowlock-bridge" for thread in threading.enumerate()) == 1
 

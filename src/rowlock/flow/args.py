@@ -55,8 +55,9 @@ class Codec:
         return self._encode(named)
 
     def named(self, args: tuple[object, ...], kwargs: Mapping[str, object]) -> dict[str, object]:
-        """The arguments of a call by name, as given: for keys, gates and references made of them."""
-        return dict(zip(self.signature.positional, args, strict=False)) | dict(kwargs)
+        """The arguments of a call by name, as given or by default: for keys, gates and references made of them."""
+        defaults = {name: item.default for name, item in self.signature.arguments.items() if item.default is not EMPTY}
+        return defaults | dict(zip(self.signature.positional, args, strict=False)) | dict(kwargs)
 
     def encode_many(self, items: Iterable[Mapping[str, object]]) -> list[str]:
         """Encode one mapping of arguments per job; an error names the index of its item."""

@@ -173,16 +173,18 @@ class Rowlock:
 
     async def close(self) -> None:
         """Close this loop's connections and leave the embedded server, which stops with its last user."""
-        if self._database is not None:
-            await self._producer.flush()
-            await self._database.close()
+        await self._leave_loop()
         if self._bridge.started:
-            if self._database is not None:
-                await asyncio.to_thread(self._bridge.run, self._database.close())
+            await asyncio.to_thread(self._bridge.run, self._leave_loop())
             self._bridge.close()
         if self._embedded is not None:
             self._embedded.close()
             self._embedded = self._database = None
+
+    async def _leave_loop(self) -> None:
+        if self._database is not None:
+            await self._producer.flush()
+            await self._database.close()
 
     async def __aenter__(self) -> Self:
         """Open the database."""

@@ -155,6 +155,14 @@ LEFT JOIN LATERAL (
       OR (x.unique_scope = 'waiting' AND x.state IN ('pending', 'blocked', 'queued'))) LIMIT 1) AS o ON true
 ORDER BY d.n
 
+-- name: withdraw
+-- A bulk is all or nothing, also in a user's transaction that goes on after a rejected key: what it wrote goes away again.
+WITH gone AS (DELETE FROM {schema}.jobs j WHERE j.id = ANY (:ids::bigint[]) RETURNING j.id, j.refs, j.tags)
+DELETE FROM {schema}.job_refs r USING gone g CROSS JOIN LATERAL (
+  SELECT e.key AS name, e.value FROM jsonb_each_text(g.refs) AS e UNION ALL SELECT 'tag', t FROM unnest(g.tags) AS t) AS e
+WHERE r.name = e.name AND r.value = e.value AND r.job_id = g.id
+RETURNING r.job_id
+
 -- name: take_ids
 -- For COPY, which can neither return ids nor resolve conflicts: keyless rows only.
 SELECT nextval(pg_get_serial_sequence('{schema}.jobs', 'id')) AS id FROM generate_series(1, :n::integer)

@@ -9,8 +9,9 @@ from rowlock.model import ids
 from rowlock.model.state import State
 
 if TYPE_CHECKING:
-    from rowlock import Rowlock
     from tests.cli.conftest import Cli
+
+    from rowlock import Rowlock
 
 
 async def test_enqueue_prints_the_id_and_what_happened(cli: Cli, app: Rowlock) -> None:

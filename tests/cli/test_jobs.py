@@ -5,8 +5,9 @@ from typing import TYPE_CHECKING
 from rowlock.model import ids
 
 if TYPE_CHECKING:
-    from rowlock import Rowlock
     from tests.cli.conftest import Cli
+
+    from rowlock import Rowlock
 
 
 async def test_ls_shows_public_ids_in_aligned_columns_without_an_application(cli: Cli) -> None:

@@ -5,8 +5,9 @@ from typing import TYPE_CHECKING
 from rowlock.model.lane import Lane
 
 if TYPE_CHECKING:
-    from rowlock import Rowlock
     from tests.cli.conftest import Cli
+
+    from rowlock import Rowlock
 
 
 async def test_lanes_are_listed_and_tuned(cli: Cli, app: Rowlock) -> None:

@@ -4,9 +4,9 @@ from typing import TYPE_CHECKING, Any
 
 import psycopg
 import pytest
+from tests.cli.conftest import Cli
 
 from rowlock.store.migrate import newest
-from tests.cli.conftest import Cli
 
 if TYPE_CHECKING:
     from pathlib import Path

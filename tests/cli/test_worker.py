@@ -7,19 +7,20 @@ from typing import TYPE_CHECKING
 
 import psycopg
 import pytest
+from tests.waiting import eventually
 
 from rowlock.model.state import State
-from tests.waiting import eventually
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from rowlock import Rowlock
     from tests.cli.conftest import Cli
+
+    from rowlock import Rowlock
 
 
 async def exists(path: Path) -> bool:
-    return path.exists()
+    return await asyncio.to_thread(path.exists)
 
 
 async def ended(process: asyncio.subprocess.Process) -> tuple[int | None, str, str]:

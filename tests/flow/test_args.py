@@ -339,7 +339,7 @@ def test_a_result_beyond_the_limit_is_refused() -> None:
 async def partly() -> Partial: ...  # type: ignore[empty-body]
 
 
-async def sometimes() -> Point | Snooze | None: ...  # type: ignore[empty-body]
+async def sometimes() -> Point | Snooze | None: ...
 
 
 def test_outcomes_in_the_return_annotation_are_not_the_type_of_the_result() -> None:

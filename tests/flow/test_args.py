@@ -345,3 +345,9 @@ async def sometimes() -> Point | Snooze | None: ...
 def test_outcomes_in_the_return_annotation_are_not_the_type_of_the_result() -> None:
     assert codec(partly).decode_result('{"imported": 3}') == {"imported": 3}
     assert codec(sometimes).decode_result('{"x": 1}') == Point(1)
+
+
+def test_results_have_a_limit_of_their_own() -> None:
+    small = Codec.of(build, context_types=(Context,), kind="report", limit=100, result_limit=10)
+    assert small.encode((), {"org_id": 7, "full": True}) == '{"org_id":7,"full":true}'
+    assert "the limit is 10" in refused(lambda: small.encode_result("x" * 20), InvalidResult)

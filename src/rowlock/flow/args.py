@@ -35,16 +35,26 @@ class Codec:
     """Encodes and decodes the arguments and results of one kind."""
 
     kind: str
-    limit: int  # bytes of encoded JSON
+    limit: int  # bytes of encoded arguments
+    result_limit: int  # bytes of an encoded result
     signature: Signature
     _arguments: _Shape
     _result: _Shape
 
     @classmethod
-    def of(cls, function: Callable[..., object], *, context_types: tuple[type, ...], kind: str, limit: int) -> Codec:
+    def of(
+        cls,
+        function: Callable[..., object],
+        *,
+        context_types: tuple[type, ...],
+        kind: str,
+        limit: int,
+        result_limit: int | None = None,
+    ) -> Codec:
         """Build the codec of a handler; ConfigurationError when its signature cannot be stored."""
         shape = signature.read(function, context_types, kind)
-        return cls(kind, limit, shape, _arguments_shape(shape, kind), _result_shape(shape.returns))
+        arguments, result = _arguments_shape(shape, kind), _result_shape(shape.returns)
+        return cls(kind, limit, limit if result_limit is None else result_limit, shape, arguments, result)
 
     def encode(self, args: tuple[object, ...] = (), kwargs: Mapping[str, object] | None = None) -> str:
         """Bind like a call (without the context), validate, and write JSON keyed by parameter name."""
@@ -105,8 +115,10 @@ class Codec:
                 "Return a pydantic model, a dataclass or plain values."
             )
             raise InvalidResult(message) from None
-        if len(data) > self.limit:
-            message = f"{self.kind}: the result takes {len(data):,} bytes, the limit is {self.limit:,}. {_ADVICE}"
+        if len(data) > self.result_limit:
+            message = (
+                f"{self.kind}: the result takes {len(data):,} bytes, the limit is {self.result_limit:,}. {_ADVICE}"
+            )
             raise InvalidResult(message)
         return data.decode()
 

@@ -32,6 +32,8 @@ EVERY: Final = 1.8
 _DISOWN_EVERY: Final = 10
 """Beats."""
 _TICK: Final = 0.25
+_SPARED: Final = timedelta(seconds=2)
+"""A claim younger than this when the worker named what it holds is not judged."""
 _OLD_FRIENDS: Final = timedelta(days=365)
 
 
@@ -128,7 +130,7 @@ class Beat:
             await link.close()
 
     async def _beat(self, link: Link, watched: timedelta, *, disown: bool) -> News:
-        vitals = self._vitals()
+        vitals, said_at = self._vitals(), asyncio.get_running_loop().time()
         (row,) = await link.fetch(
             "beat",
             worker=self._worker_id,
@@ -138,7 +140,8 @@ class Beat:
             fences=[claim.fence for claim in vitals.held],
         )
         if disown and vitals.complete is not None:
-            (given,) = await link.fetch("disown", worker=self._worker_id, held=list(vitals.complete))
+            age = _SPARED + timedelta(seconds=asyncio.get_running_loop().time() - said_at)
+            (given,) = await link.fetch("disown", worker=self._worker_id, held=list(vitals.complete), age=age)
             if given["ids"]:
                 logger.warning("gave back %d claims whose answer was lost: %s", len(given["ids"]), given["ids"])
         lost = frozenset(row["lost"])

@@ -91,13 +91,14 @@ LEFT JOIN {schema}.job_attempts a ON a.job_id = d.id AND a.fence = d.fence
 
 -- name: disown
 -- A claim that committed but whose answer was lost belongs to a worker that lives and does not know of it; no heartbeat finds
--- that. Each worker names what it holds; the rest goes back. Two seconds of age spare a claim whose answer is on its way.
+-- that. Each worker names what it holds; the rest goes back. `age` spares claims that are younger than what the worker says:
+-- an answer may be on its way, and the beat before this statement may have taken long.
 WITH leaving AS (
   SELECT j.id, j.fence, 'queued'::text AS state, 0::float8 AS delay, 1 AS refund, 0 AS loss, 'disowned'::text AS outcome,
          NULL::jsonb AS error, true AS revoked
   FROM {schema}.jobs j
   WHERE j.state = 'running' AND j.claimed_by = :worker::bigint AND NOT (j.id = ANY (:held::bigint[]))
-    AND j.claimed_at < clock_timestamp() - interval '2 s'
+    AND j.claimed_at < statement_timestamp() - :age::interval
   ORDER BY j.id LIMIT 500 FOR NO KEY UPDATE),
 {requeue}
 SELECT coalesce(array_agg(m.id), '{}') AS ids, {left_places} AS promoted FROM moved m

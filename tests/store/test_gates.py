@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from datetime import timedelta
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -45,7 +45,7 @@ EXITS: dict[str, Callable[[Store, Claim], Awaitable[object]]] = {
     "stop": lambda store, claim: store.stop(claim.job_id),
     "rescue": lambda store, _: store.rescue(),
     "too old": lambda store, _: store.too_old(),
-    "disown": lambda store, _: store.one("disown", worker=1, held=[], age=timedelta(seconds=2)),
+    "disown": lambda store, _: store.one("disown", worker=1, held=[], before=datetime.now(UTC)),
 }
 
 

@@ -33,6 +33,7 @@ from rowlock.model.state import State
 from rowlock.service import Bridge
 from rowlock.settings import Settings
 from rowlock.store import embedded, migrate
+from rowlock.store.caller import url_of
 from rowlock.store.database import Database
 from rowlock.tasks import Task
 from rowlock.upkeep.caretaker import Caretaker
@@ -62,8 +63,19 @@ class Rowlock:
     """Jobs on one PostgreSQL database. Without a URL (ROWLOCK_DATABASE_URL), an embedded PostgreSQL is started."""
 
     def __init__(
-        self, database_url: str | None = None, *, schema: str | None = None, settings: Settings | None = None
+        self,
+        database_url: str | None = None,
+        *,
+        engine: object | None = None,
+        schema: str | None = None,
+        settings: Settings | None = None,
     ) -> None:
+        """engine: a SQLAlchemy engine whose URL is used; Rowlock makes connections of its own."""
+        if engine is not None:
+            if database_url is not None:
+                message = "database_url and engine were both given. Pass one of them."
+                raise ConfigurationError(message)
+            database_url = url_of(engine)
         given = Settings.from_env(os.environ) if settings is None else settings
         self.settings = replace(given, database_url=database_url or given.database_url, schema=schema or given.schema)
         self.handlers: dict[str, Handler] = {}
@@ -123,7 +135,8 @@ class Rowlock:
                 '@app.job("…").'
             )
             raise ConfigurationError(message)
-        codec = Codec.of(function, context_types=(Context,), kind=definition.name, limit=self.settings.args_limit)
+        limits = {"limit": self.settings.args_limit, "result_limit": self.settings.result_limit}
+        codec = Codec.of(function, context_types=(Context,), kind=definition.name, **limits)
         handler = Handler(definition, codec, function)
         self.handlers[definition.name] = handler
         task: Task[..., object] = Task(handler, self._producer, self.jobs, function)
@@ -161,16 +174,18 @@ class Rowlock:
 
     async def close(self) -> None:
         """Close this loop's connections and leave the embedded server, which stops with its last user."""
-        if self._database is not None:
-            await self._producer.flush()
-            await self._database.close()
+        await self._leave_loop()
         if self._bridge.started:
-            if self._database is not None:
-                await asyncio.to_thread(self._bridge.run, self._database.close())
+            await asyncio.to_thread(self._bridge.run, self._leave_loop())
             self._bridge.close()
         if self._embedded is not None:
             self._embedded.close()
             self._embedded = self._database = None
+
+    async def _leave_loop(self) -> None:
+        if self._database is not None:
+            await self._producer.flush()
+            await self._database.close()
 
     async def __aenter__(self) -> Self:
         """Open the database."""

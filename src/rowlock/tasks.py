@@ -117,8 +117,10 @@ class Bound(Generic[P, R]):
         items = list(items)
         texts = self._handler.codec.encode_many(items)
         if self._looks_at_args:
+            named = self._handler.codec.named
             return [
-                enqueue.prepare(self._handler, options, text, item) for text, item in zip(texts, items, strict=True)
+                enqueue.prepare(self._handler, options, text, named((), item))
+                for text, item in zip(texts, items, strict=True)
             ]
         if not texts:
             return []

@@ -1,0 +1,16 @@
+"""rowlock: the command line."""
+
+from __future__ import annotations
+
+import sys
+
+
+def main() -> None:
+    """The console script, and python -m rowlock."""
+    try:
+        from rowlock.cli.root import build
+
+        build()()
+    except KeyboardInterrupt:
+        # Before or after a command runs; inside, the command itself ends this way.
+        sys.exit(130)

@@ -9,7 +9,7 @@ from rowlock.errors import EnqueueError, UniqueConflict
 from rowlock.model import ids
 from rowlock.model.job import NewJob
 from rowlock.model.kind import Gate
-from rowlock.model.options import as_json, checked_key, span
+from rowlock.model.options import as_json, checked_key, refs_json, span
 from rowlock.model.state import State
 
 if TYPE_CHECKING:
@@ -76,7 +76,7 @@ def prepare(handler: Handler, options: Options, args: str, named: Mapping[str, o
             keep_key=span(options.keep_key, "keep_key"),
             gate_key=gate.key if gate else None,
             tags=tuple(options.tags) if options.tags else None,
-            refs=as_json(refs, "refs"),
+            refs=refs_json(refs),
             meta=as_json(options.meta, "meta"),
         ),
         gate,
@@ -114,8 +114,10 @@ def insert_many(jobs: Sequence[NewJob]) -> Generator[Ask, list[Sequence[object]]
                     again.append(n)
                 else:
                     receipts[n] = _receipt(row)
-                    if receipts[n].what == "kept" and jobs[n].on_conflict == "reject":
-                        raise conflict(jobs[n], receipts[n])
+            taken = next((n for n in part if n in receipts and receipts[n].what == "kept"), None)
+            if taken is not None and jobs[taken].on_conflict == "reject":
+                yield "withdraw", {"ids": [made.id for made in receipts.values() if made.what == "created"]}
+                raise conflict(jobs[taken], receipts[taken])
         left = again
         if not left:
             return [receipts[n] for n in range(len(jobs))]

@@ -231,7 +231,7 @@ class Worker:
     async def _read_pairs(self) -> None:
         rows = await self._claims.fetch("pairs", kinds=list(self._handlers))
         self._cursors.publish(((row["kind"], row["priority"], row["share"]), row["low_water"]) for row in rows)
-        self._look_again_at([row["low_water"] for row in rows if row["low_water"] is not None])
+        self._look_again_at([row["next_at"] for row in rows if row["next_at"] is not None])
         self._look.set()
 
     async def _claim_loop(self) -> None:
@@ -249,7 +249,7 @@ class Worker:
                 logger.exception("worker %s cannot claim", self.name)
                 await self._pause(BACKOFF[-1])
                 continue
-            if rows and len(rows) >= self._claimer.asked:
+            if self._claimer.more:
                 # There is more: the next claim is under way while the jobs of this one have their first turn.
                 idle = _IDLE_FROM
                 if all(self._crew.free(name, lane.slots) <= 0 for name, lane in self.lanes.items()):
@@ -263,6 +263,7 @@ class Worker:
         free = {name: self._crew.free(name, lane.slots) for name, lane in self.lanes.items() if lane.enabled}
         wanted = {name: n for name, n in free.items() if n > 0}
         if not wanted:
+            self._claimer.more = False
             return []
         try:
             rows = await self._claimer.claim(wanted)
@@ -388,7 +389,8 @@ class Worker:
 
     def _task_done(self, task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)
-        if not task.cancelled() and task.exception() is not None:
+        # Steps that _close() cancels may end in whatever their driver makes of it; nothing is lost with them.
+        if not task.cancelled() and task.exception() is not None and not self._closing:
             logger.error("worker %s: a background step failed", self.name, exc_info=task.exception())
             # It may have been the reading of lanes or pairs: the next beat has it done again.
             self._lanes_version = self._sweep_epoch = -1

@@ -134,6 +134,17 @@ def as_json(value: Mapping[str, object] | None, name: str) -> str | None:
     return text
 
 
+def refs_json(refs: Mapping[str, object]) -> str | None:
+    """Refs as JSON text; every name and value is indexed, so each is short."""
+    text = as_json(refs, "refs")
+    for name, value in refs.items():
+        size = max(len(str(name).encode()), len(json.dumps(value, ensure_ascii=False).encode(errors="replace")))
+        if size > _KEY_BYTES:
+            message = f"refs must have names and values of at most {_KEY_BYTES} bytes; {str(name)[:50]!r} takes {size}."
+            raise InvalidOption(message)
+    return text
+
+
 def _whole(value: object) -> bool:
     return isinstance(value, int) and not isinstance(value, bool)
 

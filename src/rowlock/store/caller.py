@@ -6,13 +6,16 @@ them becomes a dependency.
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 from typing import TYPE_CHECKING, Final, Protocol, TypeVar, runtime_checkable
 
-from rowlock.errors import InvalidOption
+from rowlock.errors import ConfigurationError, InvalidOption
+from rowlock.store.database import schema_missing
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Mapping, Sequence
+    from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+    from types import ModuleType
 
     from rowlock.store.queries import Statement, Statements
 
@@ -58,20 +61,54 @@ _ADAPTERS: Final = {
 }
 
 
-def join(connection: object) -> Caller:
-    """Wrap a caller's connection or session; InvalidOption for what nobody knows."""
-    for base in type(connection).__mro__:
+_NO_SCHEMA: Final = frozenset({"42P01", "3F000"})
+"""SQLSTATE of an undefined table and of an undefined schema."""
+
+
+def _adapters(thing: object) -> Iterator[ModuleType]:
+    for base in type(thing).__mro__:
         adapter = _ADAPTERS.get(base.__module__.partition(".")[0])
         if adapter is not None:
-            joined = importlib.import_module(adapter).join(connection)
-            if isinstance(joined, (SyncCaller, AsyncCaller)):
-                return joined
+            yield importlib.import_module(adapter)
+
+
+def join(connection: object) -> Caller:
+    """Wrap a caller's connection or session; InvalidOption for what nobody knows."""
+    for adapter in _adapters(connection):
+        joined = adapter.join(connection)
+        if isinstance(joined, (SyncCaller, AsyncCaller)):
+            return joined
     message = (
         "connection= and session= take an asyncpg or psycopg connection, or a SQLAlchemy Session, "
         "AsyncSession, Connection or "
         f"AsyncConnection; got {type(connection).__module__}.{type(connection).__qualname__}."
     )
     raise InvalidOption(message)
+
+
+def url_of(engine: object) -> str:
+    """The database URL of a SQLAlchemy engine; ConfigurationError for anything else."""
+    for adapter in _adapters(engine):
+        if hasattr(adapter, "url_of") and (url := adapter.url_of(engine)) is not None:
+            return str(url)
+    message = (
+        "Rowlock(engine=…) takes a SQLAlchemy Engine or AsyncEngine; "
+        f"got {type(engine).__module__}.{type(engine).__qualname__}."
+    )
+    raise ConfigurationError(message)
+
+
+@contextlib.contextmanager
+def _translated(statements: Statements) -> Iterator[None]:
+    """Tables that are not there are told like everywhere else; all else is the caller's driver's to tell."""
+    try:
+        yield
+    except Exception as error:
+        told = getattr(error, "orig", error)  # SQLAlchemy wraps the driver's
+        state = getattr(told, "sqlstate", None) or getattr(told, "pgcode", None)
+        if state in _NO_SCHEMA:
+            raise schema_missing(statements.schema) from error
+        raise
 
 
 async def drive_async(
@@ -81,7 +118,9 @@ async def drive_async(
     try:
         name, values = next(plan)
         while True:
-            name, values = plan.send(await caller.run_async(statements[name], values))
+            with _translated(statements):
+                rows = await caller.run_async(statements[name], values)
+            name, values = plan.send(rows)
     except StopIteration as end:
         result: T = end.value
         return result
@@ -92,7 +131,9 @@ def drive(plan: Generator[Ask, list[Sequence[object]], T], statements: Statement
     try:
         name, values = next(plan)
         while True:
-            name, values = plan.send(caller.run(statements[name], values))
+            with _translated(statements):
+                rows = caller.run(statements[name], values)
+            name, values = plan.send(rows)
     except StopIteration as end:
         result: T = end.value
         return result

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 from typing import TYPE_CHECKING, cast
 
 from rowlock.errors import UnknownLane
@@ -18,9 +19,11 @@ if TYPE_CHECKING:
 
 def unknown_lane(name: str, there_are: Iterable[str]) -> UnknownLane:
     """What to tell someone who named a lane that is not there."""
-    names = ", ".join(sorted(there_are))
-    known = f"there are {names}" if names else "there are none yet; a worker creates them at its start"
-    return UnknownLane(f"There is no lane {name!r}; {known}.")
+    names = sorted(there_are)
+    known = f"there are {', '.join(names)}" if names else "there are none yet; a worker creates them at its start"
+    near = difflib.get_close_matches(name, names, n=1)
+    hint = f" Did you mean {near[0]!r}?" if near else ""
+    return UnknownLane(f"There is no lane {name!r}; {known}.{hint}")
 
 
 def lane_of(row: Record) -> Lane:

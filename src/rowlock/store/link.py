@@ -57,8 +57,9 @@ class Link:
                     raise
                 self._drop()
                 raise unreachable(self.database.url, error) from error
-            except asyncio.CancelledError:
-                # The statement may still be running on the server: its answer must not reach the next caller.
+            except (asyncio.CancelledError, asyncpg.InternalClientError):
+                # The statement may still be running on the server: its answer must not reach the next caller. asyncpg
+                # sometimes says so itself, when the answer and the cancellation meet.
                 self._drop()
                 raise
 

@@ -1,0 +1,170 @@
+"""rowlock jobs: look at jobs and give them orders."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+import typer
+
+from rowlock.cli.call import Call, command, person
+from rowlock.cli.exits import Exit, exit_of
+from rowlock.cli.show import JOB_COLUMNS, aligned, compact, complain, job_record, job_rows, moment, span
+from rowlock.errors import JobNotFound, WrongState
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from rowlock.desk.jobs import History
+    from rowlock.model.job import Job, Progress
+
+group = typer.Typer(no_args_is_help=True, help="Look at jobs and give them orders.")
+JobId = Annotated[str, typer.Argument(metavar="ID", help="A public id, or the plain number.")]
+JobIds = Annotated[list[str], typer.Argument(metavar="ID…", help="Public ids or plain numbers.")]
+By = Annotated[str | None, typer.Option(help="Who orders it, for the job's history; default: your user name.")]
+Note = Annotated[str | None, typer.Option(help="Why, for the job's history.")]
+_MOST: Final = 10_000
+
+
+@command(group, "ls")
+async def ls(
+    call: Call,
+    *,
+    state: Annotated[list[str] | None, typer.Option(help="Only this state; may be repeated.")] = None,
+    kind: Annotated[str | None, typer.Option(help="Only this kind.")] = None,
+    lane: Annotated[str | None, typer.Option(help="Only this lane.")] = None,
+    before: Annotated[str | None, typer.Option(metavar="ID", help="Older than this job: the next page.")] = None,
+    limit: Annotated[int, typer.Option(min=1, max=_MOST, help="Jobs at most.")] = 50,
+) -> None:
+    """List jobs, newest first."""
+    found = await call.app.jobs.list(states=state or None, kind=kind, lane=lane, before=before, limit=limit)
+    call.screen.table(JOB_COLUMNS, job_rows(found), [job_record(job) for job in found], "No jobs.")
+    if len(found) == limit and not call.screen.as_json:
+        complain(f"there may be more: --before {found[-1].public_id}")
+
+
+@command(group, "show")
+async def show(call: Call, job_id: JobId) -> None:
+    """Show everything known of one job: arguments, result, errors, earlier attempts, orders."""
+    history = await call.app.jobs.history(job_id)
+    record = job_record(history.job)
+    record["attempts"] = [_values(attempt) for attempt in history.attempts]
+    record["acts"] = [_values(act) for act in history.acts]
+    call.screen.fields(_fields(history), record)
+
+
+@command(group, "cancel")
+async def cancel(call: Call, job_ids: JobIds, by: By = None, note: Note = None) -> None:
+    """End waiting jobs at once; ask running ones to stop at their next await."""
+    await _order(call, job_ids, lambda job_id: call.app.jobs.cancel(job_id, by=by or person(), note=note))
+
+
+@command(group, "stop")
+async def stop(call: Call, job_ids: JobIds, by: By = None, note: Note = None) -> None:
+    """End jobs now, whatever their handlers do; a late result is refused."""
+    await _order(call, job_ids, lambda job_id: call.app.jobs.stop(job_id, by=by or person(), note=note))
+
+
+@command(group, "retry")
+async def retry(call: Call, job_ids: JobIds, by: By = None, note: Note = None) -> None:
+    """Run finished jobs again with a new attempt budget."""
+    await _order(call, job_ids, lambda job_id: call.app.jobs.retry(job_id, by=by or person(), note=note))
+
+
+@command(group, "approve")
+async def approve(call: Call, job_ids: JobIds, by: By = None, note: Note = None) -> None:
+    """Let pending jobs run."""
+    await _order(call, job_ids, lambda job_id: call.app.jobs.approve(job_id, by=by or person(), note=note))
+
+
+@command(group, "reject")
+async def reject(call: Call, job_ids: JobIds, by: By = None, note: Note = None) -> None:
+    """End pending jobs."""
+    await _order(call, job_ids, lambda job_id: call.app.jobs.reject(job_id, by=by or person(), note=note))
+
+
+@command(group, "priority")
+async def priority(
+    call: Call,
+    job_id: JobId,
+    value: Annotated[int, typer.Argument(metavar="PRIORITY", help="From -100 to 100; higher runs sooner.")],
+    by: By = None,
+    note: Note = None,
+) -> None:
+    """Give a waiting job another priority (put -- before a negative one)."""
+    await _order(call, [job_id], lambda one: call.app.jobs.reprioritise(one, value, by=by or person(), note=note))
+
+
+async def _order(call: Call, job_ids: list[str], give: Callable[[str], Awaitable[Job]]) -> None:
+    """Give the order to each job; one that cannot take it does not keep the others from it."""
+    changed, worst = [], Exit.OK
+    for job_id in job_ids:
+        try:
+            changed.append(await give(job_id))
+        except (JobNotFound, WrongState) as error:
+            complain(str(error))
+            worst = exit_of(error)
+    if changed or call.screen.as_json:
+        call.screen.table(JOB_COLUMNS, job_rows(changed), [job_record(job) for job in changed], "")
+    if worst:
+        raise typer.Exit(worst)
+
+
+def _values(value: object) -> dict[str, Any]:
+    return {name: getattr(value, name) for name in value.__dataclass_fields__}  # type: ignore[attr-defined]  # a dataclass
+
+
+def _fields(history: History) -> dict[str, str]:
+    job = history.job
+    attempts = [
+        [f"{a.attempt or ''}", a.outcome, a.worker or "", moment(a.ended_at), error_text(a.error)]
+        for a in history.attempts
+    ]
+    acts = [[act.verb, act.by or "", moment(act.at), act.note or ""] for act in history.acts]
+    ran = job.finished_at - job.claimed_at if job.finished_at and job.claimed_at else None
+    return {
+        "id": f"{job.public_id} (number {job.id})",
+        "kind": job.kind,
+        "state": job.state.value + ", cancel requested" * (job.cancel_requested and not job.is_final),
+        "priority": str(job.priority),
+        "attempt": f"{job.attempt} of {job.max_attempts}",
+        "lane": job.lane or "",
+        "worker": job.worker or "",
+        "tenant": job.tenant or "",
+        "submitted by": job.submitted_by or "",
+        "created": moment(job.created_at),
+        "due": moment(job.run_after),
+        "claimed": moment(job.claimed_at),
+        "finished": moment(job.finished_at),
+        "ran": span(ran),
+        "expires": moment(job.expires_at),
+        "too old": moment(job.too_old_at),
+        "unique key": job.unique_key or "",
+        "gate": job.gate_key or "",
+        "tags": ", ".join(job.tags),
+        "refs": compact(job.refs) if job.refs else "",
+        "meta": compact(job.meta) if job.meta else "",
+        "args": compact(job.args),
+        "progress": progress_text(job.progress),
+        "result": "" if job.result is None else compact(job.result),
+        "errors": error_text(job.errors, full=True),
+        "attempts": "\n".join(aligned(attempts)) if attempts else "",
+        "orders": "\n".join(aligned(acts)) if acts else "",
+    }
+
+
+def progress_text(progress: Progress | None) -> str:
+    """Phase, counter and message in one line."""
+    if progress is None:
+        return ""
+    counter = f"{progress.done:g}" + (f"/{progress.total:g}" if progress.total is not None else "")
+    return " ".join(part for part in (progress.phase, counter, progress.message) if part)
+
+
+def error_text(error: Any, *, full: bool = False) -> str:  # noqa: ANN401 - a JSON document
+    """Reason, class and message of a stored error; full: with its traceback or the collected errors."""
+    if not error:
+        return ""
+    blame = ": ".join(str(error[key]) for key in ("reason", "type", "message") if error.get(key))
+    more = [str(item) for item in error.get("errors", ())] if full else []
+    trace = [str(error["traceback"]).rstrip()] if full and error.get("traceback") else []
+    return "\n".join(filter(None, [blame, *more, *trace]))

@@ -1,0 +1,122 @@
+"""rowlock lanes and rowlock workers: tune lanes and see who works, while everything runs."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated, Any, Final, cast
+
+import typer
+
+from rowlock.cli.call import Call, command
+from rowlock.cli.show import moment, span
+from rowlock.errors import InvalidOption
+from rowlock.model.lane import Lane
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from rowlock.model.lane import Ordering
+
+group = typer.Typer(no_args_is_help=True, help="Tune lanes while workers run; edits apply within two seconds.")
+workers = typer.Typer(no_args_is_help=True, help="See the workers.")
+Name = Annotated[str, typer.Argument(metavar="LANE", help="The lane's name.")]
+_COLUMNS: Final = ("lane", "kinds", "slots", "running", "max total", "order", "poll", "stale", "state", "version")
+
+
+@command(group, "ls")
+async def ls(call: Call) -> None:
+    """List lanes with what runs in them."""
+    await _show(call, await call.app.lanes.list(), "No lanes yet; a worker creates them at its start.")
+
+
+@command(group, "set")
+async def change(
+    call: Call,
+    name: Name,
+    *,
+    kinds: Annotated[str | None, typer.Option(metavar="A,B", help="Kinds it serves; * takes the rest.")] = None,
+    slots: Annotated[int | None, typer.Option(help="Jobs at once, per worker process.")] = None,
+    max_total: Annotated[int | None, typer.Option(help="Jobs at once over all workers; -1: no cap.")] = None,
+    order: Annotated[str | None, typer.Option(metavar="fast|strict", help="How exactly priority is kept.")] = None,
+    poll: Annotated[str | None, typer.Option(metavar="DURATION", help="Between polls when idle, such as 5s.")] = None,
+    stale: Annotated[str | None, typer.Option(metavar="DURATION", help="Silence after which jobs are lost.")] = None,
+    version: Annotated[int | None, typer.Option(help="Only if the lane still has this version.")] = None,
+    create: Annotated[bool, typer.Option("--create", help="Create the lane first if it is absent.")] = False,
+) -> None:
+    """Change what is given of a lane; the rest stays."""
+    given = (kinds, slots, max_total, order, poll, stale)
+    if not create and all(value is None for value in given):
+        raise InvalidOption("Nothing to change: add --kinds, --slots, --max-total, --order, --poll or --stale.")
+    lanes = call.app.lanes
+    if create:
+        await lanes.create(Lane(name))
+    changed = await lanes.set(
+        name,
+        kinds=None if kinds is None else [kind.strip() for kind in kinds.split(",") if kind.strip()],
+        slots=slots,
+        max_total=max_total,
+        order=cast("Ordering | None", order),  # checked by the desk
+        poll=poll,
+        stale=stale,
+        version=version,
+    )
+    await _show(call, [changed], "")
+
+
+@command(group, "drain")
+async def drain(call: Call, name: Name) -> None:
+    """Start nothing more in this lane; what runs goes on."""
+    await _show(call, [await call.app.lanes.drain(name)], "")
+
+
+@command(group, "resume")
+async def resume(call: Call, name: Name) -> None:
+    """Start jobs of this lane again."""
+    await _show(call, [await call.app.lanes.resume(name)], "")
+
+
+async def _show(call: Call, lanes: Sequence[Lane], empty: str) -> None:
+    running = await call.app.lanes.running()
+    rows = [
+        [
+            lane.name,
+            ", ".join(lane.kinds),
+            str(lane.slots),
+            str(running.get(lane.name, 0)),
+            "" if lane.max_total is None else str(lane.max_total),
+            lane.ordering,
+            span(lane.poll_every),
+            span(lane.stale_after),
+            "open" if lane.enabled else "drained",
+            str(lane.version),
+        ]
+        for lane in lanes
+    ]
+    call.screen.table(_COLUMNS, rows, [_record(lane, running) for lane in lanes], empty)
+
+
+def _record(lane: Lane, running: dict[str, int]) -> dict[str, Any]:
+    return {**asdict(lane), "running": running.get(lane.name, 0)}
+
+
+@command(workers, "ls")
+async def ls_workers(call: Call) -> None:
+    """List the workers that have not said good-bye."""
+    found = await call.app.workers.list()
+    rows = [
+        [
+            str(worker.id),
+            worker.name,
+            worker.host,
+            str(worker.pid),
+            worker.version,
+            "all" if worker.lanes is None else ", ".join(worker.lanes),
+            str(worker.running),
+            "silent" if worker.silent else worker.state,
+            moment(worker.started_at),
+            moment(worker.seen_at),
+        ]
+        for worker in found
+    ]
+    columns = ("id", "name", "host", "pid", "version", "lanes", "running", "state", "started", "seen")
+    call.screen.table(columns, rows, [asdict(worker) for worker in found], "No workers.")

@@ -1,0 +1,95 @@
+"""--app module:attribute: find the application, or say what is wrong with the path."""
+
+from __future__ import annotations
+
+import difflib
+import functools
+import importlib
+import os
+import sys
+import traceback
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rowlock.app import Rowlock
+from rowlock.errors import ConfigurationError, RowlockError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from types import ModuleType
+
+
+def locate(path: str) -> Rowlock:
+    """The Rowlock that `module:attribute` names; the current folder is searched first."""
+    module_name, colon, attribute = path.partition(":")
+    if not (colon and module_name and attribute):
+        hint = f" Did you mean {module_name}:app?" if module_name and not colon else ""
+        raise ConfigurationError(f"--app takes module:attribute, such as tasks:app; got {path!r}.{hint}")
+    here = str(Path.cwd())
+    if here not in sys.path:
+        sys.path.insert(0, here)
+    module = _import(module_name)
+    try:
+        found = functools.reduce(getattr, attribute.split("."), module)
+    except AttributeError:
+        raise ConfigurationError(_no_attribute(module, attribute)) from None
+    if not isinstance(found, Rowlock):
+        apps = _apps(module)
+        hint = f" Did you mean {module_name}:{apps[0]}?" if apps else ""
+        raise ConfigurationError(f"{path} is a {type(found).__name__}, not a Rowlock application.{hint}")
+    return found
+
+
+def _import(name: str) -> ModuleType:
+    try:
+        return importlib.import_module(name)
+    except ModuleNotFoundError as error:
+        if error.name is None or not f"{name}.".startswith(f"{error.name}."):
+            raise ConfigurationError(_import_failed(name, error)) from error
+        raise ConfigurationError(
+            f"There is no module {name!r} in {Path.cwd()} or among the installed packages."
+            f"{_did_you_mean(name, _neighbours(name))}"
+        ) from None
+    except RowlockError:
+        raise
+    except Exception as error:
+        raise ConfigurationError(_import_failed(name, error)) from error
+
+
+def _import_failed(name: str, error: BaseException) -> str:
+    """One line that leads to the place: the last frame outside of the import machinery."""
+    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if "importlib" not in frame.filename]
+    frames = [frame for frame in frames if frame.filename != __file__]
+    file, line = (frames[-1].filename, frames[-1].lineno) if frames else (None, None)
+    if isinstance(error, SyntaxError):
+        file, line = error.filename, error.lineno
+    where = f" ({file}, line {line})" if file else ""
+    return f"Importing {name!r} failed: {type(error).__name__}: {error}{where}"
+
+
+def _neighbours(name: str) -> list[str]:
+    """Modules beside the one that is missing, as they would be written."""
+    *parents, _ = name.split(".")
+    folder = Path.cwd().joinpath(*parents)
+    if not folder.is_dir():
+        return []
+    found = (entry.name for entry in os.scandir(folder))
+    stems = {file.removesuffix(".py") for file in found if file.endswith(".py") or Path(folder, file).is_dir()}
+    return [".".join([*parents, stem]) for stem in stems if stem.isidentifier()]
+
+
+def _no_attribute(module: ModuleType, attribute: str) -> str:
+    apps = _apps(module)
+    names = [name for name in vars(module) if not name.startswith("_")]
+    hint = _did_you_mean(attribute, apps) or _did_you_mean(attribute, names)
+    known = f" Its applications: {', '.join(apps)}." if apps and not hint else hint
+    return f"The module {module.__name__!r} has no attribute {attribute!r}.{known}"
+
+
+def _apps(module: ModuleType) -> list[str]:
+    return [name for name, value in vars(module).items() if isinstance(value, Rowlock)]
+
+
+def _did_you_mean(name: str, known: Iterable[str]) -> str:
+    near = difflib.get_close_matches(name, sorted(known), n=1)
+    return f" Did you mean {near[0]!r}?" if near else ""

@@ -1,0 +1,47 @@
+"""Every command under one name."""
+
+from __future__ import annotations
+
+from importlib import metadata
+from typing import Annotated
+
+import typer
+
+from rowlock.cli import demo, enqueue, jobs, lanes, schema, worker
+from rowlock.cli.exits import EPILOG
+
+
+def build() -> typer.Typer:
+    """The command line, complete."""
+    root = typer.Typer(
+        name="rowlock",
+        help="Background jobs for Python on one PostgreSQL table.",
+        epilog=EPILOG,
+        no_args_is_help=True,
+        # Python's own traceback: rich's would print local variables, and with them secrets.
+        pretty_exceptions_enable=False,
+        context_settings={"help_option_names": ["-h", "--help"]},
+    )
+    root.callback()(_root)
+    demo.add_to(root)
+    worker.add_to(root)
+    enqueue.add_to(root)
+    root.add_typer(jobs.group, name="jobs")
+    root.add_typer(lanes.group, name="lanes")
+    root.add_typer(lanes.workers, name="workers")
+    root.add_typer(schema.group, name="schema")
+    return root
+
+
+def _version(asked: bool) -> None:
+    if asked:
+        typer.echo(f"rowlock {metadata.version('rowlock')}")
+        raise typer.Exit
+
+
+def _root(
+    version: Annotated[
+        bool, typer.Option("--version", help="Print the version.", callback=_version, is_eager=True)
+    ] = False,
+) -> None:
+    """Background jobs for Python on one PostgreSQL table."""

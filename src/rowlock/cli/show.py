@@ -1,0 +1,183 @@
+"""What goes to the terminal: rich tables for people, aligned text for pipes, JSON for programs."""
+
+from __future__ import annotations
+
+import json
+import sys
+from dataclasses import asdict
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any, Final
+
+from rowlock.model.duration import humanise
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from rowlock.model.job import Job
+
+STYLES: Final = {
+    "pending": "magenta",
+    "blocked": "yellow",
+    "queued": "blue",
+    "running": "cyan",
+    "completed": "green",
+    "completed_with_errors": "yellow",
+    "failed": "red",
+    "cancelled": "bright_black",
+    "expired": "bright_black",
+}
+_UNITS: Final = ((86_400, "day"), (3_600, "h"), (60, "min"), (1, "s"))
+_GAP: Final = "  "
+
+
+class Screen:
+    """Standard output in the form that was asked for; nothing but JSON on it when that is JSON."""
+
+    def __init__(self, *, as_json: bool) -> None:
+        self.as_json = as_json
+
+    def table(self, columns: Sequence[str], rows: Sequence[Sequence[str]], records: object, empty: str) -> None:
+        """Show rows, or `records` as JSON, or the sentence `empty` when there are none."""
+        if self.as_json:
+            self.json(records)
+        elif not rows:
+            self.line(empty)
+        elif sys.stdout.isatty():
+            _rich_table(columns, rows)
+        else:
+            for text in aligned([[column.upper() for column in columns], *rows]):
+                self.line(text)
+
+    def fields(self, pairs: Mapping[str, str], record: object) -> None:
+        """Show names and values of one thing, or `record` as JSON; empty values are left out."""
+        if self.as_json:
+            self.json(record)
+            return
+        width = max(map(len, pairs), default=0)
+        for name, value in pairs.items():
+            if value:
+                indented = value.replace("\n", "\n" + " " * (width + len(_GAP)))
+                self.line(f"{name:<{width}}{_GAP}{indented}")
+
+    def said(self, text: str, record: object) -> None:
+        """One sentence, or `record` as JSON."""
+        self.json(record) if self.as_json else self.line(text)
+
+    def line(self, text: str) -> None:
+        """One line, exactly as it is (control characters made visible)."""
+        sys.stdout.write(clean(text) + "\n")
+
+    def json(self, value: object) -> None:
+        """A value as JSON, dates in ISO 8601, durations in seconds."""
+        sys.stdout.write(json.dumps(value, default=_plain, ensure_ascii=False, indent=2) + "\n")
+
+
+def complain(text: str) -> None:
+    """One message on standard error."""
+    sys.stdout.flush()
+    sys.stderr.write(f"rowlock: {clean(text)}\n")
+
+
+def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
+    """Columns of equal width; the last one is left ragged."""
+    widths = [max(len(row[n]) for row in rows) for n in range(len(rows[0]))]
+    return [_GAP.join(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
+
+
+def clean(text: str) -> str:
+    """Text of strangers (arguments, names, errors) must not steer the terminal."""
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() or c in "\n\t" else c.encode("unicode_escape").decode() for c in text)
+
+
+def _rich_table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    from rich import box
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    for column in columns:
+        table.add_column(column, overflow="fold", no_wrap=column == "id")
+    for row in rows:
+        table.add_row(*(Text(clean(cell), style=STYLES.get(cell, "")) for cell in row))
+    Console().print(table)
+
+
+def moment(at: datetime | None, now: datetime | None = None) -> str:
+    """Local time and distance: `14:03:22 (3 min ago)`; with its date when it is not today; None: nothing."""
+    if at is None:
+        return ""
+    now = now or datetime.now(UTC)
+    local = at.astimezone()
+    form = "%H:%M:%S" if local.date() == now.astimezone().date() else "%Y-%m-%d %H:%M:%S"
+    return f"{local:{form}} ({distance(at - now)})"
+
+
+def distance(ahead: timedelta) -> str:
+    """How far away a moment is, in its largest unit."""
+    seconds = abs(ahead.total_seconds())
+    if seconds < 1:
+        return "now"
+    size, unit = next((size, unit) for size, unit in _UNITS if seconds >= size)
+    count = int(seconds // size)
+    text = f"{count} {unit}" + "s" * (unit == "day" and count > 1)
+    return f"in {text}" if ahead > timedelta(0) else f"{text} ago"
+
+
+def span(value: timedelta | None) -> str:
+    """A duration to the millisecond; None: nothing."""
+    if value is None:
+        return ""
+    return humanise(timedelta(milliseconds=round(value / timedelta(milliseconds=1))))
+
+
+def compact(value: object) -> str:
+    """A JSON value in one line."""
+    return json.dumps(value, default=_plain, ensure_ascii=False)
+
+
+def job_record(job: Job) -> dict[str, Any]:
+    """A job as JSON shows it: `id` is the public one, `number` the table's."""
+    values = asdict(job)
+    return {"id": job.public_id, "number": values.pop("id"), **values}
+
+
+def job_rows(jobs: Sequence[Job]) -> list[list[str]]:
+    """Jobs as rows under JOB_COLUMNS."""
+    return [
+        [
+            job.public_id,
+            job.kind,
+            job.state.value,
+            str(job.priority),
+            f"{job.attempt}/{job.max_attempts}",
+            job.lane or "",
+            moment(job.created_at),
+            _last(job),
+        ]
+        for job in jobs
+    ]
+
+
+JOB_COLUMNS: Final = ("id", "kind", "state", "priority", "attempt", "lane", "created", "last")
+
+
+def _last(job: Job) -> str:
+    if job.finished_at is not None:
+        return f"ended {moment(job.finished_at)}"
+    if job.state == "running":
+        return f"since {moment(job.claimed_at)}" + ", cancel requested" * job.cancel_requested
+    return f"due {moment(job.run_after)}" if job.state == "queued" else ""
+
+
+_PLAIN: Final[dict[type, Callable[[Any], object]]] = {
+    datetime: lambda value: value.astimezone(UTC).isoformat(),
+    timedelta: timedelta.total_seconds,
+}
+
+
+def _plain(value: object) -> object:
+    write = _PLAIN.get(type(value), str)
+    return write(value)

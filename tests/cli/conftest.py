@@ -1,0 +1,117 @@
+"""The command line as users start it: a process of its own, in a folder with an application."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import sys
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from rowlock import Rowlock
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+    from pathlib import Path
+
+TASKS = """
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+from pydantic import SecretStr
+
+from rowlock import Retry, Rowlock
+
+app = Rowlock()
+number = 3
+
+
+@app.job("greet", lane="front")
+async def greet(name: str, times: int = 1) -> str:
+    return " ".join([f"Hello, {name}!"] * times)
+
+
+@app.job("explode", retry=Retry(attempts=1))
+async def explode() -> None:
+    raise ValueError("out of paper")
+
+
+@app.job("hold")
+async def hold(started: Path, release: Path) -> str:
+    started.touch()
+    while not release.exists():
+        await asyncio.sleep(0.01)
+    return "released"
+
+
+@app.job("login")
+async def login(user: str, password: SecretStr) -> None: ...
+
+
+@app.job("pay", approval=True)
+async def pay(amount: int) -> None: ...
+"""
+
+
+@dataclass(frozen=True)
+class Answer:
+    code: int
+    out: str
+    err: str
+
+    @property
+    def json(self) -> Any:  # noqa: ANN401 - whatever the command printed
+        assert self.code == 0, self.err
+        return json.loads(self.out)
+
+
+class Cli:
+    """Starts `python -m rowlock` in a folder that holds tasks.py."""
+
+    def __init__(self, folder: Path, database_url: str) -> None:
+        self.folder, self.url = folder, database_url
+        self.environment = {key: value for key, value in os.environ.items() if not key.startswith("ROWLOCK_")}
+        self.environment |= {"ROWLOCK_DATABASE_URL": database_url, "PYTHONUNBUFFERED": "1"}
+
+    async def start(self, *arguments: str, **environment: str) -> asyncio.subprocess.Process:
+        return await asyncio.create_subprocess_exec(
+            sys.executable,
+            "-m",
+            "rowlock",
+            *arguments,
+            cwd=self.folder,
+            env=self.environment | environment,
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
+        )
+
+    async def __call__(self, *arguments: str, **environment: str) -> Answer:
+        process = await self.start(*arguments, **environment)
+        out, err = await process.communicate()
+        answer = Answer(process.returncode or 0, out.decode(), err.decode())
+        assert "Traceback" not in answer.err, answer.err
+        return answer
+
+    async def enqueue(self, kind: str, **args: object) -> str:
+        """Enqueue a job of tasks.py; its public id."""
+        answer = await self("enqueue", kind, "--app", "tasks:app", "--args", json.dumps(args), "--json")
+        return str(answer.json["id"])
+
+
+@pytest.fixture
+def cli(tmp_path: Path, database_url: str) -> Cli:
+    tmp_path.joinpath("tasks.py").write_text(TASKS)
+    return Cli(tmp_path, database_url)
+
+
+@pytest.fixture
+async def app(database_url: str) -> AsyncIterator[Rowlock]:
+    """The database behind the command line, without kinds."""
+    async with Rowlock(database_url) as rowlock:
+        yield rowlock

@@ -1,0 +1,99 @@
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import pty
+import signal
+import sys
+from typing import TYPE_CHECKING
+
+import psycopg
+import pytest
+
+from rowlock.model.state import State
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.cli.conftest import Cli
+
+
+@pytest.mark.timeout(120)
+async def test_the_demo_on_its_own_database_shows_every_state_and_cleans_up(cli: Cli, tmp_path: Path) -> None:
+    temporary = tmp_path / "tmp"
+    temporary.mkdir()
+    answer = await cli("demo", TMPDIR=str(temporary), ROWLOCK_DATABASE_URL="postgresql://nobody@127.0.0.1:1/none")
+    assert (answer.code, answer.err) == (0, "")
+    for state in State:
+        assert f" {state}" in answer.out
+    assert "running  render" in answer.out
+    assert "KIND" in answer.out
+    assert answer.out.endswith("All 23 jobs ended as they should.\n")
+    assert list(temporary.iterdir()) == []
+
+
+@pytest.mark.timeout(120)
+async def test_the_demo_on_a_given_database_keeps_to_its_own_schema(cli: Cli) -> None:
+    jobs = (await cli("demo", "--database-url", cli.url, "--keep", "--json")).json
+    assert len(jobs) == 23
+    ends = {(job["kind"], job["state"], job["attempt"]) for job in jobs}
+    assert ("demo.call_neighbour", "completed", 2) in ends
+    assert ("demo.parse_upload", "failed", 2) in ends
+    assert ("demo.export_everything", "cancelled", 1) in ends
+    assert ("demo.import_rows", "completed_with_errors", 1) in ends
+    assert ("demo.pay_out", "expired", 0) in ends
+    assert (await cli("jobs", "ls", "--json")).json == []
+    kept = await cli("jobs", "ls", "--schema", "rowlock_demo", "--json")
+    assert {job["id"] for job in kept.json} == {job["id"] for job in jobs}
+
+
+@pytest.mark.timeout(120)
+async def test_the_demo_draws_bars_on_a_terminal_and_leaves_no_tables(cli: Cli) -> None:
+    ours, theirs = pty.openpty()
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "rowlock", "demo", "--database-url", cli.url),
+        cwd=cli.folder,
+        env=cli.environment | {"TERM": "xterm-256color", "COLUMNS": "120"},
+        stdin=theirs,
+        stdout=theirs,
+        stderr=asyncio.subprocess.PIPE,
+    )
+    os.close(theirs)
+    drawn = await asyncio.to_thread(drain, ours)
+    _, err = await process.communicate()
+    assert (process.returncode, err.decode()) == (0, "")
+    assert "━" in drawn
+    assert "23 of 23 jobs have ended" in drawn
+    with psycopg.connect(cli.url) as connection:
+        assert connection.execute("SELECT to_regclass('rowlock_demo.jobs')").fetchone() == (None,)
+
+
+def drain(terminal: int) -> str:
+    parts = []
+    while True:
+        try:
+            part = os.read(terminal, 65536)
+        except OSError:  # Linux: the other side is closed
+            break
+        parts.append(part)
+    os.close(terminal)
+    return b"".join(parts).decode()
+
+
+@pytest.mark.timeout(120)
+async def test_an_interrupted_demo_exits_130_quietly(cli: Cli) -> None:
+    process = await cli.start("demo", "--database-url", cli.url)
+    assert process.stdout is not None
+    async for line in process.stdout:
+        if b"running" in line:
+            process.send_signal(signal.SIGINT)
+            break
+    _, err = await asyncio.wait_for(process.communicate(), 30)
+    assert (process.returncode, err.decode()) == (130, "")
+
+
+def test_json_of_a_job_round_trips() -> None:
+    from rowlock.cli.show import compact  # noqa: PLC0415 - the terminal libraries are loaded where they are used
+
+    assert json.loads(compact({"a": [1, "ä"]})) == {"a": [1, "ä"]}

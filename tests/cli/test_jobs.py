@@ -1,0 +1,110 @@
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rowlock.model import ids
+
+if TYPE_CHECKING:
+    from tests.cli.conftest import Cli
+
+    from rowlock import Rowlock
+
+
+async def test_ls_shows_public_ids_in_aligned_columns_without_an_application(cli: Cli) -> None:
+    first = await cli.enqueue("greet", name="Ada")
+    second = await cli.enqueue("explode")
+    answer = await cli("jobs", "ls")
+    assert (answer.code, answer.err) == (0, "")
+    head, *rows = answer.out.splitlines()
+    assert head.split() == ["ID", "KIND", "STATE", "PRIORITY", "ATTEMPT", "LANE", "CREATED", "LAST"]
+    assert [row.split()[:3] for row in rows] == [[second, "explode", "queued"], [first, "greet", "queued"]]
+    assert {row.index("queued") for row in rows} == {head.index("STATE")}
+    assert "due " in rows[0]
+
+
+async def test_ls_filters_and_pages(cli: Cli) -> None:
+    ada, bob = await cli.enqueue("greet", name="Ada"), await cli.enqueue("greet", name="Bob")
+    pay = await cli.enqueue("pay", amount=5)
+    pending = (await cli("jobs", "ls", "--state", "pending", "--json")).json
+    assert [job["id"] for job in pending] == [pay]
+    page = await cli("jobs", "ls", "--kind", "greet", "--limit", "1")
+    assert bob in page.out
+    assert f"--before {bob}" in page.err
+    older = (await cli("jobs", "ls", "--kind", "greet", "--before", bob, "--json")).json
+    assert [job["id"] for job in older] == [ada]
+
+
+async def test_an_empty_list_says_so_and_is_an_empty_json_list(cli: Cli) -> None:
+    assert (await cli("jobs", "ls")).out == "No jobs.\n"
+    assert (await cli("jobs", "ls", "--json")).json == []
+
+
+async def test_an_unknown_state_is_refused_with_the_known_ones(cli: Cli) -> None:
+    answer = await cli("jobs", "ls", "--state", "done")
+    assert answer.code == 2
+    assert "completed_with_errors" in answer.err
+
+
+async def test_show_takes_number_or_public_id_and_tells_what_happened(cli: Cli) -> None:
+    public_id = await cli.enqueue("explode")
+    await cli("run-job", public_id, "--app", "tasks:app")
+    number = str(ids.parse(public_id))
+    answer = await cli("jobs", "show", number)
+    assert answer.code == 0
+    assert f"{public_id} (number {number})" in answer.out
+    assert "failed: ValueError: out of paper" in answer.out
+    record = (await cli("jobs", "show", public_id.lower(), "--json")).json
+    assert (record["state"], record["errors"]["type"]) == ("failed", "ValueError")
+    assert record["attempts"] == []
+    assert record["acts"] == []
+
+
+async def test_secrets_are_never_shown(cli: Cli) -> None:
+    public_id = await cli.enqueue("login", user="ada", password="correct horse")  # noqa: S106 - made up
+    for arguments in (["jobs", "show", public_id], ["jobs", "show", public_id, "--json"], ["jobs", "ls", "--json"]):
+        answer = await cli(*arguments)
+        assert answer.code == 0
+        assert "ada" in answer.out
+        assert "correct horse" not in answer.out
+
+
+async def test_orders_change_jobs_and_leave_a_trace(cli: Cli) -> None:
+    first, second, third = [await cli.enqueue("pay", amount=n) for n in (1, 2, 3)]
+    approved = (await cli("jobs", "approve", first, "--by", "ada", "--note", "fine", "--json")).json
+    assert [(job["id"], job["state"]) for job in approved] == [(first, "queued")]
+    raised = (await cli("jobs", "priority", first, "50", "--json")).json
+    assert [job["priority"] for job in raised] == [50]
+    rejected = (await cli("jobs", "reject", second, "--json")).json
+    assert [job["state"] for job in rejected] == ["cancelled"]
+    cancelled = (await cli("jobs", "cancel", first, third, "--json")).json
+    assert [job["state"] for job in cancelled] == ["cancelled", "cancelled"]
+    acts = (await cli("jobs", "show", first, "--json")).json["acts"]
+    assert [(act["verb"], act["note"]) for act in acts] == [("approve", "fine"), ("priority", None), ("cancel", None)]
+    assert acts[0]["by"] == "ada"
+
+
+async def test_retry_and_stop(cli: Cli) -> None:
+    public_id = await cli.enqueue("explode")
+    await cli("run-job", public_id, "--app", "tasks:app")
+    retried = (await cli("jobs", "retry", public_id, "--json")).json
+    assert [job["state"] for job in retried] == ["queued"]
+    stopped = await cli("jobs", "stop", public_id)
+    assert stopped.code == 0
+    assert "cancelled" in stopped.out
+
+
+async def test_an_order_that_one_job_refuses_still_reaches_the_others(cli: Cli, app: Rowlock) -> None:
+    public_id = await cli.enqueue("greet", name="Ada")
+    answer = await cli("jobs", "cancel", "999", public_id)
+    assert answer.code == 1
+    assert "There is no job 999" in answer.err
+    assert (await app.jobs.get(public_id)).state == "cancelled"
+    again = await cli("jobs", "cancel", public_id)
+    assert (again.code, again.out) == (1, "")
+    assert "it is cancelled" in again.err
+
+
+async def test_a_mistyped_id_is_a_usage_error(cli: Cli) -> None:
+    answer = await cli("jobs", "show", "363M-KAPQ-NW11-0Q")
+    assert answer.code == 2
+    assert "check symbol" in answer.err

@@ -1,0 +1,149 @@
+from __future__ import annotations
+
+import asyncio
+import json
+import signal
+from typing import TYPE_CHECKING
+
+import psycopg
+import pytest
+from tests.waiting import eventually
+
+from rowlock.model.state import State
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.cli.conftest import Cli
+
+    from rowlock import Rowlock
+
+
+async def exists(path: Path) -> bool:
+    return await asyncio.to_thread(path.exists)
+
+
+async def ended(process: asyncio.subprocess.Process) -> tuple[int | None, str, str]:
+    out, err = await asyncio.wait_for(process.communicate(), 30)
+    return process.returncode, out.decode(), err.decode()
+
+
+async def said(stream: asyncio.StreamReader | None, text: str) -> list[str]:
+    """The lines up to the one that contains `text`."""
+    assert stream is not None
+    lines = []
+    async with asyncio.timeout(30):
+        async for line in stream:
+            lines.append(line.decode())
+            if text in lines[-1]:
+                return lines
+    raise AssertionError(lines)
+
+
+async def holding(cli: Cli, app: Rowlock) -> tuple[asyncio.subprocess.Process, str, Path]:
+    """A worker process in the middle of a job, the job's id, and the file that lets the job end."""
+    started, release = cli.folder / "started", cli.folder / "release"
+    public_id = await cli.enqueue("hold", started=str(started), release=str(release))
+    process = await cli.start("worker", "--app", "tasks:app", "--name", "tester")
+    await eventually(lambda: exists(started), within=40)
+    assert (await app.jobs.get(public_id)).state == State.RUNNING
+    return process, public_id, release
+
+
+async def test_sigterm_drains_and_exits_0(cli: Cli, app: Rowlock) -> None:
+    process, public_id, release = await holding(cli, app)
+    (worker,) = (await cli("workers", "ls", "--json")).json
+    assert (worker["name"], worker["pid"], worker["state"]) == ("tester", process.pid, "up")
+    process.send_signal(signal.SIGTERM)
+    await said(process.stderr, "SIGTERM: draining")
+    release.touch()
+    code, out, err = await ended(process)
+    assert (code, out) == (0, "")
+    assert "← done" in err
+    assert "Traceback" not in err
+    job = await app.jobs.get(public_id)
+    assert (job.state, job.result, job.attempt) == (State.COMPLETED, "released", 1)
+    assert await app.workers.list() == []
+
+
+async def test_a_second_sigterm_returns_the_job_and_refunds_its_attempt(cli: Cli, app: Rowlock) -> None:
+    process, public_id, _ = await holding(cli, app)
+    process.send_signal(signal.SIGTERM)
+    await said(process.stderr, "SIGTERM: draining")
+    process.send_signal(signal.SIGTERM)
+    code, _, err = await ended(process)
+    assert code == 0
+    assert "SIGTERM again" in err
+    history = await app.jobs.history(public_id)
+    assert (history.job.state, history.job.attempt) == (State.QUEUED, 0)
+    assert [attempt.outcome for attempt in history.attempts] == ["interrupted"]
+
+
+async def test_the_worker_says_where_it_works_and_logs_each_transition(cli: Cli, app: Rowlock) -> None:
+    process = await cli.start("worker", "--app", "tasks:app", "--lanes", "front=2,default=1")
+    lines = await said(process.stderr, "lane front")
+    public_id = await cli.enqueue("greet", name="Ada")
+    lines += await said(process.stderr, "← done")
+    process.send_signal(signal.SIGINT)
+    assert (await ended(process))[0] == 0
+    text = "".join(lines)
+    assert "schema rowlock, kinds explode, greet, hold, login, pay" in text
+    assert "lane default (1 slots): explode, hold, login, pay" in text
+    assert "lane front (2 slots): greet" in text
+    assert "→ start   greet" in text
+    assert (await app.jobs.get(public_id)).state == State.COMPLETED
+
+
+async def test_json_logs_are_one_object_per_line_on_standard_output(cli: Cli) -> None:
+    await cli.enqueue("greet", name="Ada")
+    process = await cli.start("worker", "--app", "tasks:app", "--json")
+    lines = await said(process.stdout, "← done")
+    process.send_signal(signal.SIGTERM)
+    code, rest, err = await ended(process)
+    assert (code, err) == (0, "")
+    records = [json.loads(line) for line in [*lines, *rest.splitlines()]]
+    (start,) = [record for record in records if record["message"].startswith("→ start")]
+    assert (start["level"], start["kind"], start["attempt"], start["lane"]) == ("info", "greet", 1, "front")
+
+
+async def test_the_worker_waits_for_its_schema_and_says_so(cli: Cli) -> None:
+    with psycopg.connect(cli.url, autocommit=True) as connection:
+        connection.execute("DROP SCHEMA rowlock CASCADE")
+    process = await cli.start("worker", "--app", "tasks:app")
+    await said(process.stderr, "waits: Rowlock's tables are not in schema")
+    assert (await cli("schema", "upgrade")).code == 0
+    await said(process.stderr, "started with lanes")
+    process.send_signal(signal.SIGTERM)
+    assert (await ended(process))[0] == 0
+
+
+async def test_a_waiting_worker_obeys_signals(cli: Cli) -> None:
+    process = await cli.start("worker", "--app", "tasks:app", "--database-url", "postgresql://nobody@127.0.0.1:1/none")
+    await said(process.stderr, "cannot be reached")
+    process.send_signal(signal.SIGTERM)
+    code, _, err = await ended(process)
+    assert code == 0
+    assert "Traceback" not in err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "message"),
+    [
+        (["--lanes", "fornt"], 1, "Did you mean 'front'?"),
+        (["--lanes", "front=2,default"], 2, "--lanes takes names"),
+        (["--log-level", "loud"], 2, "--log-level takes"),
+    ],
+)
+async def test_a_worker_that_cannot_start_says_why(cli: Cli, arguments: list[str], code: int, message: str) -> None:
+    answer = await cli("worker", "--app", "tasks:app", *arguments)
+    assert answer.code == code
+    assert message in answer.err
+
+
+async def test_a_failure_is_logged_with_its_reason(cli: Cli) -> None:
+    await cli.enqueue("explode")
+    process = await cli.start("worker", "--app", "tasks:app")
+    lines = await said(process.stderr, "! failed")
+    process.send_signal(signal.SIGTERM)
+    assert (await ended(process))[0] == 0
+    assert lines[-1].endswith(" s: ValueError: out of paper\n")

@@ -94,7 +94,8 @@ class Store:
 
     async def claim(self, worker: int, *job_ids: int, lane: str = "default") -> list[Claim]:
         rows = await self.fetch("claim_ids", worker=worker, lane=lane, ids=list(job_ids))
-        return [Claim(row["id"], row["fence"]) for row in sorted(rows, key=lambda row: int(row["id"]))]
+        started = [row for row in rows if not row["parked"]]
+        return [Claim(row["id"], row["fence"]) for row in sorted(started, key=lambda row: int(row["id"]))]
 
     async def claim_some(
         self, worker: int, n: int, pairs: Iterable[tuple[str, int]] = (("k", 0),), *, take: int | None = None

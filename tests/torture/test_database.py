@@ -76,31 +76,48 @@ async def woken(scene: Scene, workers: int) -> None:
     assert min([await latency(scene) for _ in range(3)]) < 0.5
 
 
+class Server:
+    """A server of the test's own, which can be taken away."""
+
+    def __init__(self, held: embedded.Embedded) -> None:
+        self._postmaster = held.directory / "data" / "postmaster.pid"
+        self._keeper = int((held.directory / "keeper.lock").read_text())
+
+    def stop(self) -> None:
+        """Stop at once, without a farewell; its keeper, which would start it again, is held."""
+        os.kill(self._keeper, signal.SIGSTOP)
+        os.kill(int(self._postmaster.read_text().splitlines()[0]), signal.SIGQUIT)
+
+    def start(self) -> None:
+        os.kill(self._keeper, signal.SIGCONT)
+
+
 @pytest.fixture
-async def own_scene(tmp_path: Path) -> AsyncIterator[tuple[Scene, embedded.Embedded]]:
+async def own_scene(tmp_path: Path) -> AsyncIterator[tuple[Scene, Server]]:
     """A scene on a server of its own."""
-    with embedded.start(tmp_path / "postgres", settings={"fsync": "off"}) as server:
-        await migrate.upgrade(server.url, "rowlock")
-        async with staged(server.url, tmp_path) as scene:
-            yield scene, server
+    with embedded.start(tmp_path / "postgres", settings={"fsync": "off"}) as held:
+        await migrate.upgrade(held.url, "rowlock")
+        server = Server(held)
+        async with staged(held.url, tmp_path) as scene:
+            try:
+                yield scene, server
+            finally:
+                server.start()
 
 
 async def test_everything_acknowledged_survives_a_server_that_stops_at_once(
-    own_scene: tuple[Scene, embedded.Embedded],
+    own_scene: tuple[Scene, Server],
 ) -> None:
     scene, server = own_scene
     scene.start()
     scene.start()
     traffic = Traffic(scene)
     running = asyncio.create_task(traffic.run())
-    postmaster = server.directory / "data" / "postmaster.pid"
-    keeper = int((server.directory / "keeper.lock").read_text())
     for away in (0.0, 2.0):
         await traffic.more(60)
-        os.kill(keeper, signal.SIGSTOP)  # it would start the server again at once
-        os.kill(int(postmaster.read_text().splitlines()[0]), signal.SIGQUIT)
+        server.stop()
         await asyncio.sleep(away)
-        os.kill(keeper, signal.SIGCONT)
+        server.start()
         back = time.monotonic()
         await traffic.more(1)
         handle = await scene.app.task("work").enqueue()
@@ -115,6 +132,24 @@ async def test_everything_acknowledged_survives_a_server_that_stops_at_once(
     assert len(jobs) == len(traffic.acknowledged)
     assert {job.state for job in jobs} == {State.COMPLETED}
     assert traffic.refused > 0
+
+
+async def test_a_worker_can_be_stopped_while_the_server_is_away(own_scene: tuple[Scene, Server]) -> None:
+    scene, server = own_scene
+    worker = scene.start(shutdown_after=0.5)
+    handle = await scene.app.task("work").enqueue(seconds=2)
+    await scene.noted(handle.id, "start")
+    server.stop()
+    began = time.monotonic()
+    worker.signal(signal.SIGTERM)
+    assert await asyncio.to_thread(worker.end) == 0
+    assert time.monotonic() - began < 18
+    server.start()
+    scene.start()
+    await scene.quiet()
+    history = await scene.app.jobs.history(handle.id)
+    assert (history.job.state, history.job.attempt) == (State.COMPLETED, 1)
+    assert [attempt.outcome for attempt in history.attempts] == ["lost"]
 
 
 async def test_a_worker_whose_listening_backend_was_killed_hears_again(scene: Scene) -> None:

@@ -135,7 +135,8 @@ class Rowlock:
                 '@app.job("…").'
             )
             raise ConfigurationError(message)
-        codec = Codec.of(function, context_types=(Context,), kind=definition.name, limit=self.settings.args_limit)
+        limits = {"limit": self.settings.args_limit, "result_limit": self.settings.result_limit}
+        codec = Codec.of(function, context_types=(Context,), kind=definition.name, **limits)
         handler = Handler(definition, codec, function)
         self.handlers[definition.name] = handler
         task: Task[..., object] = Task(handler, self._producer, self.jobs, function)

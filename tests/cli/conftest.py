@@ -65,7 +65,7 @@ class Answer:
     err: str
 
     @property
-    def json(self) -> Any:
+    def json(self) -> Any:  # noqa: ANN401 - whatever the command printed
         assert self.code == 0, self.err
         return json.loads(self.out)
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 async def exists(path: Path) -> bool:
-    return path.exists()
+    return await asyncio.to_thread(path.exists)
 
 
 async def ended(process: asyncio.subprocess.Process) -> tuple[int | None, str, str]:
@@ -138,3 +138,12 @@ async def test_a_worker_that_cannot_start_says_why(cli: Cli, arguments: list[str
     answer = await cli("worker", "--app", "tasks:app", *arguments)
     assert answer.code == code
     assert message in answer.err
+
+
+async def test_a_failure_is_logged_with_its_reason(cli: Cli) -> None:
+    await cli.enqueue("explode")
+    process = await cli.start("worker", "--app", "tasks:app")
+    lines = await said(process.stderr, "! failed")
+    process.send_signal(signal.SIGTERM)
+    assert (await ended(process))[0] == 0
+    assert lines[-1].endswith(" s: ValueError: out of paper\n")

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable  # noqa: TC003 - handlers' annotations are read at run time
 from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
@@ -162,7 +162,7 @@ def test_positional_only_parameters_are_stored_by_name_and_passed_by_position() 
 
 
 def test_an_absent_positional_only_parameter_takes_its_default() -> None:
-    def handler(ctx: Context[int], a: int = 1, b: int = 2, /) -> tuple[int, int]:
+    def handler(_ctx: Context[int], a: int = 1, b: int = 2, /) -> tuple[int, int]:
         return a, b
 
     call: Callable[..., object] = handler
@@ -339,9 +339,15 @@ def test_a_result_beyond_the_limit_is_refused() -> None:
 async def partly() -> Partial: ...  # type: ignore[empty-body]
 
 
-async def sometimes() -> Point | Snooze | None: ...  # type: ignore[empty-body]
+async def sometimes() -> Point | Snooze | None: ...
 
 
 def test_outcomes_in_the_return_annotation_are_not_the_type_of_the_result() -> None:
     assert codec(partly).decode_result('{"imported": 3}') == {"imported": 3}
     assert codec(sometimes).decode_result('{"x": 1}') == Point(1)
+
+
+def test_results_have_a_limit_of_their_own() -> None:
+    small = Codec.of(build, context_types=(Context,), kind="report", limit=100, result_limit=10)
+    assert small.encode((), {"org_id": 7, "full": True}) == '{"org_id":7,"full":true}'
+    assert "the limit is 10" in refused(lambda: small.encode_result("x" * 20), InvalidResult)

@@ -9,6 +9,7 @@ from random import Random
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from typing_extensions import override
 
 from rowlock.errors import InvalidOption
 from rowlock.model.retry import Retry
@@ -17,11 +18,13 @@ DICE = Random(1)  # noqa: S311 - dice, not keys
 
 
 class Highest(Random):
+    @override
     def random(self) -> float:
         return 1.0
 
 
 class Lowest(Random):
+    @override
     def random(self) -> float:
         return 0.0
 

@@ -9,11 +9,10 @@ from __future__ import annotations
 import difflib
 import inspect
 import re
-import types
-import typing
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, Final, cast
+from types import UnionType
+from typing import Any, Final, Union, cast, get_args, get_origin
 
 import typing_extensions
 from pydantic import ConfigDict, TypeAdapter, ValidationError
@@ -26,8 +25,8 @@ from rowlock.flow.signature import EMPTY, Signature
 from rowlock.model.outcome import Cancel, Partial, Snooze
 
 _UNUSABLE: Final = (PydanticSchemaGenerationError, PydanticUndefinedAnnotation, PydanticUserError)
+_OUTCOMES: Final = (Partial, Snooze, Cancel)
 _SHOWN_ERRORS: Final = 3
-_VERDICTS: Final = (Snooze, Cancel, Partial)
 _OPAQUE: Final = frozenset({"value_error", "assertion_error"})  # texts of the user's validators may quote the value
 
 
@@ -36,16 +35,26 @@ class Codec:
     """Encodes and decodes the arguments and results of one kind."""
 
     kind: str
-    limit: int  # bytes of encoded JSON
+    limit: int  # bytes of encoded arguments
+    result_limit: int  # bytes of an encoded result
     signature: Signature
     _arguments: _Shape
     _result: _Shape
 
     @classmethod
-    def of(cls, function: Callable[..., object], *, context_types: tuple[type, ...], kind: str, limit: int) -> Codec:
+    def of(
+        cls,
+        function: Callable[..., object],
+        *,
+        context_types: tuple[type, ...],
+        kind: str,
+        limit: int,
+        result_limit: int | None = None,
+    ) -> Codec:
         """Build the codec of a handler; ConfigurationError when its signature cannot be stored."""
         shape = signature.read(function, context_types, kind)
-        return cls(kind, limit, shape, _arguments_shape(shape, kind), _result_shape(shape.returns))
+        arguments, result = _arguments_shape(shape, kind), _result_shape(shape.returns)
+        return cls(kind, limit, limit if result_limit is None else result_limit, shape, arguments, result)
 
     def encode(self, args: tuple[object, ...] = (), kwargs: Mapping[str, object] | None = None) -> str:
         """Bind like a call (without the context), validate, and write JSON keyed by parameter name."""
@@ -106,8 +115,10 @@ class Codec:
                 "Return a pydantic model, a dataclass or plain values."
             )
             raise InvalidResult(message) from None
-        if len(data) > self.limit:
-            message = f"{self.kind}: the result takes {len(data):,} bytes, the limit is {self.limit:,}. {_ADVICE}"
+        if len(data) > self.result_limit:
+            message = (
+                f"{self.kind}: the result takes {len(data):,} bytes, the limit is {self.result_limit:,}. {_ADVICE}"
+            )
             raise InvalidResult(message)
         return data.decode()
 
@@ -265,7 +276,7 @@ def _arguments_shape(shape: Signature, kind: str) -> _Shape:
     fields: dict[str, object] = {}
     for name, parameter in shape.arguments.items():
         try:
-            TypeAdapter(parameter.annotation)
+            wire.traits(TypeAdapter(parameter.annotation).core_schema)  # an undefined name shows only here
         except _UNUSABLE as error:
             expected = inspect.formatannotation(parameter.annotation)
             message = (
@@ -285,21 +296,19 @@ def _arguments_shape(shape: Signature, kind: str) -> _Shape:
 def _result_shape(annotation: object) -> _Shape:
     # An annotation that pydantic cannot use is no reason to refuse the handler: most results are plain values.
     try:
-        return _shape(TypeAdapter(cast("Any", _value_of(annotation))), strict_fields=False)
+        return _shape(TypeAdapter(_result_type(annotation)), strict_fields=False)
     except _UNUSABLE:
         return _shape(TypeAdapter(Any), strict_fields=False)
 
 
-def _value_of(annotation: object) -> object:
-    """What is stored of a return annotation: `str | Snooze` stores a str, `Partial` whatever it carries."""
-    if annotation in (EMPTY, None, type(None), *_VERDICTS):
+def _result_type(annotation: object) -> Any:  # noqa: ANN401 - any type
+    """The annotation without Partial, Snooze and Cancel: they say how the attempt ended, not what is stored."""
+    union = get_origin(annotation) in (Union, UnionType)
+    members = get_args(annotation) if union else (annotation,)
+    stored = [member for member in members if member not in _OUTCOMES]
+    if not [member for member in stored if member not in (EMPTY, None, type(None))]:
         return Any
-    if typing.get_origin(annotation) in (typing.Union, types.UnionType):
-        kept = tuple(one for one in typing.get_args(annotation) if one not in _VERDICTS)
-        if len(kept) < len(typing.get_args(annotation)):
-            # With a Partial the value may be of another type than what a plain return gives.
-            return typing.Union[kept] if kept and Partial not in typing.get_args(annotation) else Any  # noqa: UP007
-    return annotation
+    return Union[tuple(stored)] if union else annotation  # noqa: UP007 - of members known at run time only
 
 
 def _path(location: tuple[int | str, ...]) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 import sys
 from collections import Counter
@@ -187,12 +188,13 @@ class Crew:
         )
         sign = _SIGNS.get(state, "↻ again  ")
         logger.info(
-            "%s %s %s  %s after %.3f s",
+            "%s %s %s  %s after %.3f s%s",
             sign,
             attempt.handler.name,
             attempt.row["id"],
             state,
             took,
+            _why(getattr(write, "error", None)),
             extra=_about(attempt),
         )
 
@@ -220,6 +222,14 @@ _SIGNS: Final = {
     "failed": "! failed ",
     "cancelled": "⊘ ended  ",
 }
+
+
+def _why(error: str | None) -> str:
+    """Class and message of what a handler raised, secrets already removed; the first line of it."""
+    about = json.loads(error) if error else {}
+    if "type" not in about:
+        return ""
+    return f": {about['type']}: {about['message']}".partition("\n")[0]
 
 
 def _about(attempt: Attempt) -> dict[str, object]:

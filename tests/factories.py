@@ -11,6 +11,7 @@ from tests.waiting import eventually
 from rowlock.flow.enqueue import parameters
 from rowlock.model.job import Claim, NewJob
 from rowlock.store.database import Database
+from rowlock.store.queries import quoted
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Iterable, Sequence
@@ -39,13 +40,13 @@ class Store:
         return row
 
     async def execute(self, sql: str, *values: object) -> str:
-        return await self.connection.execute(sql.replace("{s}", f'"{self.database.schema}"'), *values)
+        return await self.connection.execute(sql.replace("{s}", quoted(self.database.schema)), *values)
 
     async def value(self, sql: str, *values: object) -> Any:  # noqa: ANN401 - whatever the query says
-        return await self.connection.fetchval(sql.replace("{s}", f'"{self.database.schema}"'), *values)
+        return await self.connection.fetchval(sql.replace("{s}", quoted(self.database.schema)), *values)
 
     async def row(self, job_id: int) -> Record:
-        row = await self.connection.fetchrow(f'SELECT * FROM "{self.database.schema}".jobs WHERE id = $1', job_id)
+        row = await self.connection.fetchrow(f"SELECT * FROM {quoted(self.database.schema)}.jobs WHERE id = $1", job_id)
         assert row is not None
         return row
 

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 import asyncpg
@@ -11,6 +12,8 @@ from rowlock.settings import Settings
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
 
+QUICK = {"shutdown_after": timedelta(seconds=3)}
+
 
 @pytest.fixture
 async def make_app(database_url: str) -> AsyncIterator[Callable[..., Rowlock]]:
@@ -18,7 +21,7 @@ async def make_app(database_url: str) -> AsyncIterator[Callable[..., Rowlock]]:
     made: list[Rowlock] = []
 
     def make(**settings: Any) -> Rowlock:  # noqa: ANN401 - the settings' own types
-        made.append(Rowlock(database_url, settings=Settings(**settings)))
+        made.append(Rowlock(database_url, settings=Settings(**{**QUICK, **settings})))
         return made[-1]
 
     yield make

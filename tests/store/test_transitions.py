@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
@@ -174,7 +175,7 @@ async def elsewhere(store: Store, job: Subject) -> None:
 
 async def disown(store: Store, job: Subject) -> None:
     await store.execute("UPDATE {s}.jobs SET claimed_at = claimed_at - interval '1 minute'")
-    row = await store.one("disown", worker=job.worker, held=[])
+    row = await store.one("disown", worker=job.worker, held=[], before=datetime.now(UTC))
     assert row["ids"] == [job.id]
 
 

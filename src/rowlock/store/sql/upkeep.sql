@@ -121,6 +121,13 @@ SELECT coalesce(array_agg(m.id), '{}') AS ids, {left_places} AS promoted, {told}
         FROM ended x WHERE x.state = 'running' HAVING count(*) > 0) AS stopped
 FROM ended m
 
+-- name: repair_caps
+-- A lane that says max_total and has no cap row would not be capped at all: somebody wrote the lane by hand, or the process
+-- that set it died before the cap. The count follows with repair_gates.
+INSERT INTO {schema}.gates AS g (key, max_running)
+SELECT 'lane:' || l.name, l.max_total FROM {schema}.lanes l WHERE l.max_total IS NOT NULL ORDER BY 1
+ON CONFLICT (key) DO UPDATE SET max_running = excluded.max_running WHERE g.max_running <> excluded.max_running
+
 -- name: repair_gates
 SELECT {schema}.gates_repair() AS changed
 

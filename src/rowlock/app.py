@@ -22,8 +22,9 @@ from rowlock.flow.args import Codec
 from rowlock.flow.context import Context
 from rowlock.flow.handler import Handler, find
 from rowlock.flow.producer import Producer
+from rowlock.flow.register import WorkerOptions
 from rowlock.flow.wake import Waker
-from rowlock.flow.worker import Worker, WorkerOptions
+from rowlock.flow.worker import Worker
 from rowlock.model import ids
 from rowlock.model.kind import Kind, checked_name
 from rowlock.model.options import checked_priority, span
@@ -173,16 +174,18 @@ class Rowlock:
 
     async def close(self) -> None:
         """Close this loop's connections and leave the embedded server, which stops with its last user."""
-        if self._database is not None:
-            await self._producer.flush()
-            await self._database.close()
+        await self._leave_loop()
         if self._bridge.started:
-            if self._database is not None:
-                await asyncio.to_thread(self._bridge.run, self._database.close())
+            await asyncio.to_thread(self._bridge.run, self._leave_loop())
             self._bridge.close()
         if self._embedded is not None:
             self._embedded.close()
             self._embedded = self._database = None
+
+    async def _leave_loop(self) -> None:
+        if self._database is not None:
+            await self._producer.flush()
+            await self._database.close()
 
     async def __aenter__(self) -> Self:
         """Open the database."""
@@ -275,8 +278,11 @@ class WorkerThread:
     def _main(self) -> None:
         try:
             asyncio.run(self._work())
-        except BaseException as error:  # noqa: BLE001 - told to whoever started the thread
+        except BaseException as error:
+            # Told to whoever started the thread.
             self._failure = error
+            if self._ready.is_set():
+                logger.critical("the worker thread ended: %r", error, exc_info=error)
             self._ready.set()
 
     async def _work(self) -> None:

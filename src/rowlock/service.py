@@ -22,7 +22,7 @@ class Bridge:
         self._lock = threading.Lock()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
-        self._pid = 0
+        self._pid = os.getpid()
 
     def run(self, coroutine: Coroutine[object, object, T]) -> T:
         """Run a coroutine on the bridge's loop and wait for its result."""
@@ -38,9 +38,11 @@ class Bridge:
         asyncio.run_coroutine_threadsafe(coroutine, self._running_loop())
 
     def _running_loop(self) -> asyncio.AbstractEventLoop:
+        if self._pid != os.getpid():
+            # The lock of the parent may be held by one of its threads, which do not exist here.
+            self._lock, self._loop, self._pid = threading.Lock(), None, os.getpid()
         with self._lock:
-            if self._loop is None or self._pid != os.getpid():
-                self._pid = os.getpid()
+            if self._loop is None:
                 self._loop = asyncio.new_event_loop()
                 self._thread = threading.Thread(target=self._loop.run_forever, name="rowlock-bridge", daemon=True)
                 self._thread.start()

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable  # noqa: TC003 - handlers' annotations are read at run time
 from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
@@ -162,7 +162,7 @@ def test_positional_only_parameters_are_stored_by_name_and_passed_by_position() 
 
 
 def test_an_absent_positional_only_parameter_takes_its_default() -> None:
-    def handler(ctx: Context[int], a: int = 1, b: int = 2, /) -> tuple[int, int]:
+    def handler(_ctx: Context[int], a: int = 1, b: int = 2, /) -> tuple[int, int]:
         return a, b
 
     call: Callable[..., object] = handler

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable  # noqa: TC003 - handlers' annotations are read at run time
 from typing import TYPE_CHECKING, Annotated, Any, Generic, TypeVar
 
 import pytest

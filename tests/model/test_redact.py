@@ -63,7 +63,7 @@ def test_scrub_takes_the_longest_secret_first() -> None:
 
 
 def test_scrub_finds_secrets_quoted_for_python_json_and_urls() -> None:
-    secret = "pä ss\n\"w'ö/rd"
+    secret = "pä ss\n\"w'ö/rd"  # noqa: S105 - made up
     url = "https://x/?p=p%C3%A4%20ss%0A%22w%27%C3%B6%2Frd p%C3%A4+ss%0A%22w%27%C3%B6%2Frd"
     text = f'''{secret!r} {url} "p\\u00e4 ss\\n\\"w'\\u00f6/rd"'''
     assert scrub(text, {secret}) == "'•••' https://x/?p=••• ••• \"•••\""

@@ -9,6 +9,7 @@ from random import Random
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from typing_extensions import override
 
 from rowlock.errors import InvalidOption
 from rowlock.model.retry import Retry
@@ -17,11 +18,13 @@ DICE = Random(1)  # noqa: S311 - dice, not keys
 
 
 class Highest(Random):
+    @override
     def random(self) -> float:
         return 1.0
 
 
 class Lowest(Random):
+    @override
     def random(self) -> float:
         return 0.0
 
@@ -96,7 +99,7 @@ def test_jitter_is_added_on_top_of_the_maximum() -> None:
     st.integers(1, 32_766), st.floats(1, 1e300), st.floats(0, 3e9), st.floats(0, 3e9), st.none() | st.floats(0, 3e9),
     st.integers(),
 )  # fmt: skip
-def test_the_delay_stays_within_its_bounds_and_never_overflows(  # noqa: PLR0913, PLR0917 - one per drawn value
+def test_the_delay_stays_within_its_bounds_and_never_overflows(  # noqa: PLR0917 - one per drawn value
     attempt: int, multiplier: float, minimum: float, more: float, jitter: float | None, seed: int
 ) -> None:
     retry = Retry(

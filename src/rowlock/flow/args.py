@@ -276,7 +276,7 @@ def _arguments_shape(shape: Signature, kind: str) -> _Shape:
     fields: dict[str, object] = {}
     for name, parameter in shape.arguments.items():
         try:
-            TypeAdapter(parameter.annotation)
+            wire.traits(TypeAdapter(parameter.annotation).core_schema)  # an undefined name shows only here
         except _UNUSABLE as error:
             expected = inspect.formatannotation(parameter.annotation)
             message = (

@@ -12,7 +12,7 @@ import logging
 import sys
 import threading
 import traceback
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
@@ -32,6 +32,7 @@ EVERY: Final = 1.8
 _DISOWN_EVERY: Final = 10
 """Beats."""
 _TICK: Final = 0.25
+_ASLEEP: Final = timedelta(seconds=3 * EVERY)
 _OLD_FRIENDS: Final = timedelta(days=365)
 
 
@@ -43,6 +44,8 @@ class Vitals:
     draining: bool
     held: Sequence[Claim]
     complete: Sequence[int] | None
+    doubtful: bool = False
+    """The answer to a claim was lost: forgotten claims are looked for at once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +61,10 @@ class News:
     due: Sequence[str]
     watched: timedelta
     """How long this process has seen the database without a break."""
+    disowned: bool = False
+    """Forgotten claims were looked for."""
+    slept: bool = False
+    """The beat before was long ago: this process, its machine or the server stood still."""
 
 
 class Beat:
@@ -80,6 +87,8 @@ class Beat:
         self._poked: asyncio.Event | None = None
         self._stop = threading.Event()
         self._ready = threading.Event()
+        self._last: datetime | None = None
+        """The database's clock at the last beat."""
 
     def start(self, loop: asyncio.AbstractEventLoop) -> None:
         """Start beating for the worker that lives on `loop`, in the calling thread."""
@@ -109,10 +118,15 @@ class Beat:
         since: float | None = None
         count = 0
         try:
-            while not self._stop.is_set():
+            # A worker whose loop is gone has ended without saying so: it must fall silent, or nobody rescues its jobs.
+            while not self._stop.is_set() and not self._watch.bereft:
                 try:
                     watched = _OLD_FRIENDS if since is None else timedelta(seconds=self._loop.time() - since)
-                    self._tell(await self._beat(link, watched, disown=count % _DISOWN_EVERY == 0))
+                    news = await self._beat(link, watched, disown=count % _DISOWN_EVERY == 0)
+                    if news.slept:
+                        since = self._loop.time()
+                        news = replace(news, watched=timedelta(0))
+                    self._tell(news)
                     count += 1
                 except DatabaseUnreachable as error:
                     # Nobody is judged by what happened during an outage: the watch starts again.
@@ -128,6 +142,7 @@ class Beat:
             await link.close()
 
     async def _beat(self, link: Link, watched: timedelta, *, disown: bool) -> News:
+        before = self._last
         vitals = self._vitals()
         (row,) = await link.fetch(
             "beat",
@@ -137,8 +152,10 @@ class Beat:
             ids=[claim.job_id for claim in vitals.held],
             fences=[claim.fence for claim in vitals.held],
         )
-        if disown and vitals.complete is not None:
-            (given,) = await link.fetch("disown", worker=self._worker_id, held=list(vitals.complete))
+        self._last = row["now"]
+        disowned = (disown or vitals.doubtful) and before is not None and vitals.complete is not None
+        if disowned and vitals.complete is not None:
+            (given,) = await link.fetch("disown", worker=self._worker_id, held=list(vitals.complete), before=before)
             if given["ids"]:
                 logger.warning("gave back %d claims whose answer was lost: %s", len(given["ids"]), given["ids"])
         lost = frozenset(row["lost"])
@@ -151,6 +168,8 @@ class Beat:
             lost=[claim for claim in vitals.held if claim.job_id in lost],
             due=row["due"],
             watched=watched,
+            disowned=disowned,
+            slept=before is not None and row["now"] - before > _ASLEEP,
         )
 
 
@@ -166,6 +185,11 @@ class Watchdog:
     def watch(self, loop: asyncio.AbstractEventLoop) -> None:
         """Watch the loop that runs in the calling thread."""
         self._loop, self._thread_id = loop, threading.get_ident()
+
+    @property
+    def bereft(self) -> bool:
+        """Whether the loop was closed."""
+        return self._loop is not None and self._loop.is_closed()
 
     async def run(self, stop: threading.Event) -> None:
         """Ask the loop again and again; complain once for each time it does not answer."""

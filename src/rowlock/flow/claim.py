@@ -9,21 +9,26 @@ commits land behind it; three things find them:
 
 from __future__ import annotations
 
+import logging
 import math
 from collections import Counter
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from rowlock.model.lane import kinds_by_lane
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+    from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 
     from rowlock.flow.wake import Pair
     from rowlock.model.lane import Lane
     from rowlock.store.database import Connection, Record
     from rowlock.store.link import Link
 
+logger = logging.getLogger("rowlock.claim")
+Probe: TypeAlias = "tuple[Pair, datetime]"
+"""A pair and the run_after from which on a claim looks at it."""
 BEGINNING: Final = datetime(2000, 1, 1, tzinfo=UTC)
 LAG: Final = timedelta(seconds=5)
 _LAGGED_EVERY: Final = 1.0
@@ -42,26 +47,32 @@ class Cursors:
         self._monotonic = monotonic
         self._low: dict[Pair, datetime] = {}
         self._active: dict[Pair, float] = {}
-        self._lagged_at = -math.inf
-        self._look_everywhere = True
+        self._lagged: dict[Pair, float] = {}
+        """When each pair was last looked at with the lag: per pair, else a busy lane would use up everybody's turn."""
+        self._unseen: set[Pair] = set()
+        """Pairs to be probed however cold they are; a lane without a free slot sees its own later."""
+        self._told: set[Pair] = set()
+        """Pairs that were heard of since they were last probed."""
 
     def publish(self, rows: Iterable[tuple[Pair, datetime | None]]) -> None:
         """Take over the heads the last sweep found. A cursor is only ever lowered; a new pair starts at its head."""
         for pair, low_water in rows:
             if pair not in self._low:
                 self._low[pair] = low_water or BEGINNING
-            elif low_water is not None and low_water < self._low[pair]:
-                self._low[pair] = low_water
-        self._look_everywhere = True
+            elif low_water is not None:
+                self._low[pair] = min(low_water, self._low[pair])
+                self._told.add(pair)
+        self.everywhere()
 
     def lower(self, pair: Pair, run_after: datetime) -> None:
-        """A wake-up told of a job at run_after."""
-        self._low[pair] = min(run_after, self._low.get(pair, run_after))
+        """A wake-up told of a job at run_after; of a pair nobody knew there may be older ones."""
+        self._low[pair] = min(run_after, self._low.get(pair, BEGINNING))
+        self._told.add(pair)
         self._active[pair] = self._monotonic()
 
     def everywhere(self) -> None:
-        """Probe every pair with the next claim: a message was missed, or too long to name its pairs."""
-        self._look_everywhere = True
+        """Probe every pair with its next claim: a message was missed, or too long to name its pairs."""
+        self._unseen.update(self._low)
 
     def advance(self, pair: Pair, run_after: datetime) -> None:
         """A job at run_after was claimed."""
@@ -69,40 +80,60 @@ class Cursors:
             self._low[pair] = run_after
         self._active[pair] = self._monotonic()
 
-    def exhausted(self, pairs: Iterable[Pair], now: datetime) -> None:
-        """A claim found nothing more in these pairs at `now` (database clock): what others served is skipped for good.
+    def exhausted(self, probes: Iterable[Probe], now: datetime) -> None:
+        """A claim found nothing more here at `now` (database clock): what others served is skipped for good.
 
         Without this an idle worker would walk over everything its neighbours have claimed since its own last claim.
+        What was heard of while the claim was under way may have been committed behind its back: that cursor stays.
         """
         floor = now - LAG
-        for pair in pairs:
-            self._low[pair] = max(self._low[pair], floor)
+        for pair, _ in probes:
+            if pair not in self._told:
+                self._low[pair] = max(self._low[pair], floor)
 
-    def probes(self, kinds: Collection[str]) -> list[tuple[Pair, datetime]]:
+    def probes(self, kinds: Collection[str]) -> list[Probe]:
         """Where a claim has to look for these kinds, and from where on."""
         now = self._monotonic()
         pairs = [pair for pair in self._low if pair[0] in kinds]
-        if len(pairs) > _CHEAP_PAIRS and not self._look_everywhere:
-            pairs = [pair for pair in pairs if now - self._active.get(pair, -math.inf) < _HOT_FOR]
-        if now - self._lagged_at < _LAGGED_EVERY:
-            return [(pair, self._low[pair]) for pair in pairs]
-        return [
-            (pair, self._low[pair] - LAG if now - self._active.get(pair, -math.inf) < _LAGGED_FOR else self._low[pair])
-            for pair in pairs
-        ]
+        if len(pairs) > _CHEAP_PAIRS:
+            pairs = [p for p in pairs if p in self._unseen or now - self._active.get(p, -math.inf) < _HOT_FOR]
+        self._told.difference_update(pairs)
+        return [(pair, self._low[pair] - LAG if self._lags(pair, now) else self._low[pair]) for pair in pairs]
 
-    def probed(self) -> None:
-        """A claim with the probes above came back."""
+    def _lags(self, pair: Pair, now: float) -> bool:
+        active, lagged = self._active.get(pair, -math.inf), self._lagged.get(pair, -math.inf)
+        return now - active < _LAGGED_FOR and now - lagged >= _LAGGED_EVERY
+
+    def probed(self, probes: Iterable[Probe], *, drained: bool) -> None:
+        """A claim with these probes came back; call it before the cursors are moved by what it brought.
+
+        drained: it took less than it asked for. Else there may be more in any of the pairs, the cold ones included.
+        """
         now = self._monotonic()
-        if now - self._lagged_at >= _LAGGED_EVERY:
-            self._lagged_at = now
-        self._look_everywhere = False
+        for pair, start in probes:
+            if drained:
+                self._unseen.discard(pair)
+            if start < self._low[pair]:
+                self._lagged[pair] = now
 
     @property
     def lagging(self) -> bool:
         """Whether some pair was active so recently that a late commit may still hide behind its cursor."""
         now = self._monotonic()
         return any(now - at < _LAGGED_FOR for at in self._active.values())
+
+
+@dataclass(frozen=True, slots=True)
+class _Answer:
+    """What one claim asked and got. began: the database's clock before it, None: unknown or nothing was asked."""
+
+    free: Mapping[str, int]
+    probes: Mapping[str, Sequence[Probe]]
+    began: datetime | None
+    rows: Sequence[Record]
+
+
+_Claim: TypeAlias = "Callable[[Connection[Record], int], Awaitable[_Answer]]"
 
 
 class Claimer:
@@ -121,9 +152,9 @@ class Claimer:
         self._lanes: dict[str, Lane] = {}
         self._served: dict[str, list[str]] = {}
         self.in_flight = False
-        """A claim was sent and not answered: what it took is not known yet."""
-        self.asked = 0
-        """How many jobs the last claim asked for."""
+        """A claim was sent, and what it took is not known or not started yet; cleared by whoever starts it."""
+        self.more = False
+        """The last claim took, or parked, all it asked for: there may be more."""
 
     def serve(self, lanes: Mapping[str, Lane], every_lane: Iterable[Lane]) -> None:
         """Take over the lanes as they stand now; `every_lane` decides what '*' means."""
@@ -140,68 +171,87 @@ class Claimer:
         careful = {
             name for name in wanted if self._lanes[name].max_total is not None or self._lanes[name].ordering == "strict"
         }
-        self.asked = sum(wanted.values())
-        rows: list[Record] = []
+        plain = {name: n for name, n in wanted.items() if name not in careful}
+        answers: list[_Answer] = []
         self.in_flight = True
         try:
-            plain = {name: n for name, n in wanted.items() if name not in careful}
             if plain:
-                began = self._now()
                 async with self._link.session() as connection:
-                    rows += await self._claim(connection, plain)
-                self._raise_cursors(plain, rows, began)
+                    answers.append(await self._claim(connection, plain))
             for name in sorted(careful):
-                rows += await self._claim_carefully(name, wanted[name])
-        finally:
-            self.in_flight = False
-        self._cursors.probed()
-        for row in rows:
-            self._cursors.advance((row["kind"], row["priority"], row["share"]), row["run_after"])
-        return rows
+                answers.append(await self._carefully(name, wanted[name], self._heads_of(name)))  # noqa: PERF401 - kept up to a failure
+        except Exception:
+            if not any(answer.rows for answer in answers):
+                raise
+            # What the lanes before took is ours already; the lane that failed is asked again with the next claim.
+            logger.warning("a lane could not be claimed from", exc_info=True)
+        self.more = 0 < sum(wanted.values()) <= sum(len(answer.rows) for answer in answers)
+        return [row for answer in answers for row in self._noted(answer)]
 
-    def _raise_cursors(self, free: Mapping[str, int], rows: Sequence[Record], began: datetime | None) -> None:
-        if began is None or len(rows) >= sum(free.values()):
-            return
-        taken = Counter(row["lane"] for row in rows)
-        for name, n in free.items():
-            if taken[name] < n:
-                self._cursors.exhausted([pair for pair, _ in self._cursors.probes(self._served[name])], began)
+    async def claim_one(self, job_id: int, lane: str) -> list[Record]:
+        """Claim a job by its id; the lane's order and cap hold for it like for any other."""
+        statement = self._link.database.statements["claim_ids"]
+        values = statement.bind({"worker": self._worker_id, "lane": lane, "ids": [job_id]})
+
+        async def by_id(connection: Connection[Record], _free: int) -> _Answer:
+            return _Answer({}, {}, None, await connection.fetch(statement.dollar, *values))
+
+        self.in_flight = True
+        return self._noted(await self._carefully(lane, 1, by_id))
+
+    def _noted(self, answer: _Answer) -> list[Record]:
+        """Move the cursors by an answer whose transaction is over; returns the rows that may run."""
+        taken = Counter(row["lane"] for row in answer.rows)
+        for name, n in answer.free.items():
+            self._cursors.probed(answer.probes[name], drained=taken[name] < n)
+            if taken[name] < n and answer.began is not None:
+                self._cursors.exhausted(answer.probes[name], answer.began)
+        for row in answer.rows:
+            self._cursors.advance((row["kind"], row["priority"], row["share"]), row["run_after"])
+        return [row for row in answer.rows if not row["parked"]]
 
     def _half(self, lane: str) -> int:
         """Half the slots at most, so that one half is claimed while the other half's outcomes are written."""
         return min(LARGEST, max(1, (self._lanes[lane].slots + 1) // 2))
 
-    async def _claim(self, connection: Connection[Record], free: Mapping[str, int]) -> list[Record]:
-        values = self._arguments(free)
-        if not values["kinds"]:
-            return []
+    async def _claim(self, connection: Connection[Record], free: Mapping[str, int]) -> _Answer:
+        # A lane may be gone by the time the connection is free.
+        probes = {name: self._cursors.probes(self._served.get(name, ())) for name in free}
+        if not any(probes.values()):
+            return _Answer(free, probes, None, ())
         statement = self._link.database.statements["claim"]
-        return await connection.fetch(statement.dollar, *statement.bind(values))
+        began = self._now()
+        rows = await connection.fetch(statement.dollar, *statement.bind(self._arguments(free, probes)))
+        return _Answer(free, probes, began, rows)
 
-    async def _claim_carefully(self, name: str, free: int) -> list[Record]:
+    def _heads_of(self, name: str) -> _Claim:
+        return lambda connection, free: self._claim(connection, {name: free})
+
+    async def _carefully(self, name: str, free: int, claim: _Claim) -> _Answer:
         """Strict order and caps hold over all workers: the lane's row, then its cap, are locked around the claim."""
-        statements = self._link.database.statements
+        statements, lane = self._link.database.statements, self._lanes[name]
         async with self._link.session() as connection, connection.transaction():
-            if self._lanes[name].ordering == "strict":
+            if lane.ordering == "strict":
                 await connection.fetch(statements["lock_lanes"].dollar, [name])
-            if self._lanes[name].max_total is None:
-                return await self._claim(connection, {name: free})
+            if lane.max_total is None:
+                return await claim(connection, free)
             enter = statements["cap_enter"]
             granted = await connection.fetchrow(enter.dollar, *enter.bind({"lanes": [name], "free": [free]}))
             if granted is None or granted["free"] <= 0:
-                return []
-            rows = await self._claim(connection, {name: granted["free"]})
-            if rows:
-                await connection.fetch(statements["cap_taken"].dollar, [name] * len(rows))
-            return rows
+                return _Answer({}, {}, None, ())
+            answer = await claim(connection, granted["free"])
+            started = sum(not row["parked"] for row in answer.rows)
+            if started:
+                await connection.fetch(statements["cap_taken"].dollar, [name] * started)
+            return answer
 
-    def _arguments(self, free: Mapping[str, int]) -> dict[str, object]:
+    def _arguments(self, free: Mapping[str, int], probes: Mapping[str, Sequence[Probe]]) -> dict[str, object]:
         columns: tuple[list[object], ...] = ([], [], [], [], [], [])
         for number, (name, n) in enumerate(free.items(), 1):
-            probes = self._cursors.probes(self._served[name])
-            widths = Counter(pair[1] for pair, _ in probes)
-            for pair, low in probes:
-                take = _take(widths[pair[1]], n, strict=self._lanes[name].ordering == "strict")
+            widths = Counter(pair[1] for pair, _ in probes[name])
+            strict = name in self._lanes and self._lanes[name].ordering == "strict"
+            for pair, low in probes[name]:
+                take = _take(widths[pair[1]], n, strict=strict)
                 for column, value in zip(columns, (number, *pair, low, take), strict=True):
                     column.append(value)
         pair_lanes, kinds, priorities, shares, lows, takes = columns

@@ -30,7 +30,19 @@ logger = logging.getLogger("rowlock.job")
 class Context:
     """Passed to a handler that asks for it. Every write through it carries the claim; a lost claim raises ClaimLost."""
 
-    __slots__ = ("_database", "_job", "_report", "_reporter", "_row", "_stopping", "_told", "claim", "deadline", "log")
+    __slots__ = (
+        "_database",
+        "_job",
+        "_lost",
+        "_report",
+        "_reporter",
+        "_row",
+        "_stopping",
+        "_told",
+        "claim",
+        "deadline",
+        "log",
+    )
 
     def __init__(self, row: Record, database: Database, reporter: Reporter, stopping: asyncio.Event) -> None:
         self.claim = Claim(row["id"], row["fence"])
@@ -38,7 +50,7 @@ class Context:
         """Loop time at which the timeout strikes; None: there is none."""
         self.log = logger
         self._row, self._database, self._reporter, self._stopping = row, database, reporter, stopping
-        self._told = False
+        self._told = self._lost = False
         self._job: Job | None = None
         self._report: Report | None = None
 
@@ -111,9 +123,9 @@ class Context:
             raise ClaimLost(message)
         yield
 
-    def tell(self) -> None:
-        """The worker told this attempt to stop."""
-        self._told = True
+    def tell(self, *, lost: bool) -> None:
+        """The worker told this attempt to stop; lost: because its claim is gone."""
+        self._told, self._lost = True, self._lost or lost
 
     async def settle(self) -> None:
         """Write the last progress before the attempt ends: afterwards its claim is used up."""
@@ -121,6 +133,9 @@ class Context:
             await self._reporter.flush()
 
     def _reported(self) -> Report:
+        if self._lost:
+            message = f"Job {self.claim.job_id} is not this attempt's any more; nothing it reports is kept."
+            raise ClaimLost(message)
         if self._report is None:
             self._report = Report(self.claim)
         return self._report

@@ -10,11 +10,12 @@ from collections import Counter
 from typing import TYPE_CHECKING, Final
 
 from rowlock.flow.context import Context
-from rowlock.flow.finish import Finisher, Flushed, Returned, write_of
+from rowlock.flow.finish import Ended, Finisher, Flushed, Returned, write_of
 from rowlock.flow.progress import Reporter
 from rowlock.flow.run import Attempt
 from rowlock.model.duration import humanise
 from rowlock.model.job import Claim
+from rowlock.model.outcome import Interrupted, Lost
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -50,9 +51,12 @@ class Crew:
         self._loop = asyncio.get_running_loop()
         self._finisher = Finisher(link, worker_id, self._on_flushed)
         self._reporter = Reporter(link, lambda claim: self.tell(claim.job_id, "lost", claim.fence))
-        self._attempts: dict[int, Attempt] = {}
-        self._unflushed: dict[int, int] = {}
+        # By claim, not by job: a lost attempt may still run when this very process claims its job anew.
+        self._attempts: dict[Claim, Attempt] = {}
+        self._unflushed: Counter[int] = Counter()
         self._in_use: Counter[str] = Counter()
+        self.returned = 0
+        """Jobs given back to the queue, due at once."""
         self._stopping = asyncio.Event()
         self._empty = asyncio.Event()
         self._empty.set()
@@ -71,7 +75,7 @@ class Crew:
         context = Context(row, self._database, self._reporter, self._stopping)
         attempt = Attempt(row, handler, context, self._loop.time())
         job_id = row["id"]
-        self._attempts[job_id] = attempt
+        self._attempts[attempt.context.claim] = attempt
         self._in_use[row["lane"]] += 1
         self._empty.clear()
         if logger.isEnabledFor(logging.INFO):
@@ -83,10 +87,16 @@ class Crew:
         else:
             attempt.task = self._loop.create_task(coroutine)
 
+    def give_back(self, row: Record) -> None:
+        """Return a claimed job that is not to be started here any more."""
+        self._in_use[row["lane"]] += 1
+        self._hand_over(Claim(row["id"], row["fence"]), write_of(Interrupted("shutdown")), row["lane"])
+
     def tell(self, job_id: int, reason: Reason, fence: int | None = None) -> None:
-        """Stop one attempt, if it still runs here (and is the one with that fence)."""
-        attempt = self._attempts.get(job_id)
-        if attempt is not None and fence in (None, attempt.row["fence"]) and attempt.reason != reason:
+        """Stop the attempts of a job that still run here (or the one with that fence)."""
+        for claim, attempt in list(self._attempts.items()):
+            if claim.job_id != job_id or fence not in (None, claim.fence) or attempt.reason == reason:
+                continue
             if reason == "lost":
                 logger.warning(
                     "! lost    %s %s  its claim is gone; the handler is told",
@@ -99,24 +109,25 @@ class Crew:
     def held(self, now: float, *, everything: bool) -> list[Claim]:
         """Claims to be checked; called from the beat's thread, hence the copy."""
         return [
-            Claim(job_id, attempt.row["fence"])
-            for job_id, attempt in list(self._attempts.items())
+            claim
+            for claim, attempt in list(self._attempts.items())
             if everything or now - attempt.since > _LONG_RUNNING
         ]
 
     def known(self) -> list[int]:
         """Every job this process has anything to do with; called from the beat's thread."""
-        return [*list(self._attempts), *list(self._unflushed)]
+        return [*(claim.job_id for claim in list(self._attempts)), *list(self._unflushed)]
 
     async def ended(self) -> None:
         """Wait until no attempt runs."""
         await self._empty.wait()
 
-    async def done_with(self, job_id: int) -> None:
-        """Wait until this process has nothing to do with the job any more: it ran and its outcome is written."""
-        while (attempt := self._attempts.get(job_id)) is not None and attempt.task is not None:
+    async def done_with(self, claim: Claim) -> None:
+        """Wait until this process has nothing to do with the claim any more: it ran and its outcome is written."""
+        attempt = self._attempts.get(claim)
+        if attempt is not None and attempt.task is not None:
             await asyncio.wait([attempt.task])
-        if job_id in self._unflushed:
+        if claim.job_id in self._unflushed:
             await self._finisher.drained()
 
     async def send_home(self, patience: float) -> list[int]:
@@ -128,28 +139,43 @@ class Crew:
         tasks = [attempt.task for attempt in left if attempt.task is not None]
         if tasks:
             await asyncio.wait(tasks, timeout=patience)
+        for attempt in list(self._attempts.values()):
+            # A handler that will not end: its job goes back all the same, and the fence refuses whatever it still does.
+            logger.warning(
+                "%s %s does not end; its job is returned over its head", attempt.handler.name, attempt.row["id"]
+            )
+            self._on_outcome(attempt, Lost() if attempt.reason == "lost" else Interrupted("shutdown"))
         try:
             await asyncio.wait_for(self._finisher.drained(), timeout=patience)
         except TimeoutError:
             logger.warning("outcomes were not written in time; their jobs are run again after the stale timeout")
-        await self._reporter.close()
-        await self._finisher.stop()
         return [attempt.row["id"] for attempt in left]
 
+    async def close(self) -> None:
+        """Write nothing more."""
+        await self._reporter.close()
+        await self._finisher.stop()
+
     def _on_outcome(self, attempt: Attempt, outcome: Outcome) -> None:
-        job_id = attempt.row["id"]
-        del self._attempts[job_id]
+        if attempt.over:
+            return
+        attempt.over = True
+        claim = attempt.context.claim
+        del self._attempts[claim]
         write = write_of(outcome)
-        if write is None:
-            self._in_use[attempt.row["lane"]] -= 1
-            self._room(Flushed())
-        else:
-            self._unflushed[job_id] = self._unflushed.get(job_id, 0) + 1
-            self._finisher.finish(Claim(job_id, attempt.row["fence"]), write, attempt.row["lane"])
+        self._hand_over(claim, write, attempt.row["lane"])
         if logger.isEnabledFor(logging.INFO):
             self._say(attempt, write)
         if not self._attempts:
             self._empty.set()
+
+    def _hand_over(self, claim: Claim, write: Ended | Returned | None, lane: str) -> None:
+        if write is None:
+            self._in_use[lane] -= 1
+            self._room(Flushed())
+        else:
+            self._unflushed[claim.job_id] += 1
+            self._finisher.finish(claim, write, lane)
 
     def _say(self, attempt: Attempt, write: object) -> None:
         if write is None:
@@ -175,6 +201,9 @@ class Crew:
     def _on_flushed(self, flushed: Flushed) -> None:
         for finished in (*flushed.accepted, *flushed.lost):
             self._left(finished)
+        self.returned += sum(
+            isinstance(finished.write, Returned) and not finished.write.delay for finished in flushed.accepted
+        )
         for finished in flushed.lost:
             logger.warning("! refused the outcome of job %d: its claim (fence %d) is gone", *finished.claim)
         self._room(flushed)
@@ -182,10 +211,8 @@ class Crew:
     def _left(self, finished: Finished) -> None:
         job_id = finished.claim.job_id
         self._in_use[finished.lane] -= 1
-        left = self._unflushed[job_id] - 1
-        if left:
-            self._unflushed[job_id] = left
-        else:
+        self._unflushed[job_id] -= 1
+        if not self._unflushed[job_id]:
             del self._unflushed[job_id]
 
 

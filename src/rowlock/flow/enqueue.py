@@ -114,8 +114,10 @@ def insert_many(jobs: Sequence[NewJob]) -> Generator[Ask, list[Sequence[object]]
                     again.append(n)
                 else:
                     receipts[n] = _receipt(row)
-                    if receipts[n].what == "kept" and jobs[n].on_conflict == "reject":
-                        raise conflict(jobs[n], receipts[n])
+            taken = next((n for n in part if n in receipts and receipts[n].what == "kept"), None)
+            if taken is not None and jobs[taken].on_conflict == "reject":
+                yield "withdraw", {"ids": [made.id for made in receipts.values() if made.what == "created"]}
+                raise conflict(jobs[taken], receipts[taken])
         left = again
         if not left:
             return [receipts[n] for n in range(len(jobs))]

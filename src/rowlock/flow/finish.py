@@ -152,10 +152,9 @@ class Finisher:
             self._news.clear()
             self._idle.set()
 
-    async def _flush_until_acknowledged(self, batch: list[Finished]) -> Flushed:
+    async def _flush_until_acknowledged(self, batch: list[Finished], *, again: bool = False) -> Flushed:
         # All writers wait for job rows in id order.
         batch.sort(key=lambda finished: finished.claim.job_id)
-        again = False
         for failures in range(2**31):
             try:
                 return await self._flush(batch, again=again)
@@ -176,8 +175,9 @@ class Finisher:
         """One bad row never fails its neighbours: halve until it is alone, then its job fails with the reason."""
         if len(batch) > 1:
             middle = len(batch) // 2
-            first = await self._flush_until_acknowledged(batch[:middle])
-            return first.and_also(await self._flush_until_acknowledged(batch[middle:]))
+            # The refusal may have come after the first of two statements: what that one wrote is settled, not lost.
+            first = await self._flush_until_acknowledged(batch[:middle], again=True)
+            return first.and_also(await self._flush_until_acknowledged(batch[middle:], again=True))
         bad = batch[0]
         logger.error("the outcome of job %d cannot be stored: %s", bad.claim.job_id, error)
         text = json.dumps({"reason": "outcome cannot be stored", "message": str(error)[:2000]})

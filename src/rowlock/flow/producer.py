@@ -102,11 +102,14 @@ class Producer:
         return receipts
 
     async def _through_bridge(self, prepared: Sequence[Prepared], *, many: bool) -> list[Receipt]:
+        self._before_exit()
+        return await self.enqueue_many(prepared, None) if many else [await self.enqueue(prepared[0], None)]
+
+    def _before_exit(self) -> None:
+        """A short-lived program may end right after its last enqueue or commit: the wake-up must be out by then."""
         if not self._flushed_at_exit:
-            # A short-lived program may end right after its last enqueue: the wake-up must be out by then.
             self._flushed_at_exit = True
             atexit.register(self._flush_at_exit)
-        return await self.enqueue_many(prepared, None) if many else [await self.enqueue(prepared[0], None)]
 
     def _flush_at_exit(self) -> None:
         with contextlib.suppress(Exception):
@@ -120,6 +123,7 @@ class Producer:
         try:
             self._waker().wake(noted)
         except RuntimeError:
+            self._before_exit()
             self._bridge.call_soon(self._wake_soon(noted))
 
     async def _wake_soon(self, noted: list[tuple[Pair, datetime]]) -> None:

@@ -4,55 +4,45 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import json
 import logging
 import os
 import socket
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import timedelta
 from random import Random
 from typing import TYPE_CHECKING, Final
 
-from rowlock.errors import DatabaseError, DatabaseUnreachable, SchemaBehind, SchemaMissing, WrongState
+from rowlock.errors import DatabaseUnreachable, WrongState
 from rowlock.flow import wake
 from rowlock.flow.beat import Beat, Vitals
 from rowlock.flow.claim import Claimer, Cursors
 from rowlock.flow.crew import Crew
-from rowlock.model.lane import DEFAULT_LANE
-from rowlock.store import lanes, migrate
+from rowlock.flow.register import BACKOFF, Registration, until_served
+from rowlock.model.job import Claim
+from rowlock.store import lanes
 from rowlock.store.database import TRANSIENT
 from rowlock.store.link import Link
 from rowlock.store.notify import Listener
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
+    from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
     from datetime import datetime
 
     from rowlock.flow.beat import News
     from rowlock.flow.finish import Flushed
     from rowlock.flow.handler import Handler
+    from rowlock.flow.register import WorkerOptions
     from rowlock.model.lane import Lane
     from rowlock.settings import Settings
-    from rowlock.store.database import Database
+    from rowlock.store.database import Database, Record
 
 logger = logging.getLogger("rowlock.worker")
 _IDLE_FROM: Final = 0.05
 _POLL_ONLY: Final = 1.0
 """Seconds between polls at most when nothing can wake the worker."""
 _HORIZON: Final = 60.0
-_BACKOFF: Final = (0.1, 0.5, 1.0, 2.0)
-
-
-@dataclass(frozen=True, slots=True)
-class WorkerOptions:
-    """How one worker differs from another. lanes None: every lane; slots: this process's own number for a lane."""
-
-    name: str | None = None
-    lanes: Sequence[str] | None = None
-    slots: Mapping[str, int] | None = None
-    version: str = "0"
-    claims: bool = True
-    """False: runs only what run_by_id names."""
+_LAST_CLAIM: Final = 5.0
+"""Seconds a claim under way is waited for when the worker stops."""
 
 
 class Worker:
@@ -83,7 +73,10 @@ class Worker:
         self._clock: tuple[datetime, float] | None = None
         """The database's clock at a moment of the loop's."""
         self._check_all = False
+        self._doubts = 0
+        """Rounds of disowning still to come because the answer to a claim was lost."""
         self._started = self._closing = False
+        self._claiming: asyncio.Task[None] | None = None
 
     # --- start and stop ----------------------------------------------------------------------------------------------
 
@@ -94,7 +87,20 @@ class Worker:
         self._started = True
         self._loop = asyncio.get_running_loop()
         self._claims, self._finishes = Link(self.database, "claim"), Link(self.database, "finish")
-        await self._until_served(self._register)
+        self._registration = Registration(self._claims, self._handlers, self.name, self.options)
+        self._starting = self._loop.create_task(self._begin())
+        try:
+            await asyncio.wait({self._starting})
+            if not self._starting.cancelled():
+                self._starting.result()
+        except BaseException:
+            self._starting.cancel()
+            await asyncio.gather(self._starting, return_exceptions=True)
+            await self._leave()
+            raise
+
+    async def _begin(self) -> None:
+        await until_served(self.name, self._register)
         self._cursors = Cursors(self._loop.time)
         self._claimer = Claimer(self._claims, self.id, self._cursors, self._handlers.keys(), self._database_now)
         self._crew = Crew(
@@ -109,32 +115,50 @@ class Worker:
             tell=self._tell,
             lag_limit=self.settings.lag_limit.total_seconds(),
         )
-        await self._until_served(self._read_lanes)
-        await self._until_served(self._read_pairs)
+        await until_served(self.name, self._read_lanes)
+        await until_served(self.name, self._read_pairs)
         self._crew.start()
         if self.settings.listen:
             self._listener.start()
         self._beat.start(self._loop)
         if self.options.claims:
-            self._spawn(self._claim_loop())
+            self._claiming = self._spawn(self._claim_loop())
         logger.info("worker %s started with lanes %s", self.name, ", ".join(sorted(self.lanes)) or "(none)")
 
     async def stop(self, *, after: float | None = None) -> None:
         """Drain: claim nothing more, let running jobs end for `after` seconds, return the rest to the queue."""
-        if not self._started or self.draining:
+        if not self._started or self.draining or self.stopped.is_set():
             await self.stopped.wait() if self._started else None
             return
         self.draining = True
         self._look.set()
-        patience = self.settings.shutdown_after.total_seconds() if after is None else after
+        if not self._starting.done():
+            # Stopped while it waited for the database: nothing runs yet.
+            self._starting.cancel()
+            await asyncio.gather(self._starting, return_exceptions=True)
+            await self._leave()
+            return
+        try:
+            await self._drain(self.settings.shutdown_after.total_seconds() if after is None else after)
+        finally:
+            await self._close()
+
+    async def _drain(self, patience: float) -> None:
+        if self._claiming is not None:
+            # A claim under way may bring jobs: they are given back, not forgotten.
+            await asyncio.wait({self._claiming}, timeout=min(patience, _LAST_CLAIM))
         ended, hurried = asyncio.ensure_future(self._crew.ended()), asyncio.ensure_future(self._hurry.wait())
-        await asyncio.wait({ended, hurried}, timeout=patience, return_when=asyncio.FIRST_COMPLETED)
-        ended.cancel()
-        hurried.cancel()
+        try:
+            await asyncio.wait({ended, hurried}, timeout=patience, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            ended.cancel()
+            hurried.cancel()
         returned = await self._crew.send_home(patience=5)
         if returned:
             logger.info("worker %s returned %d unfinished jobs: %s", self.name, len(returned), returned)
-        await self._close()
+        if self._crew.returned:
+            # They are due at once, and workers with free slots elsewhere may be asleep.
+            self._waker.look()
 
     def hurry(self) -> None:
         """A second signal: do not wait for running jobs any longer."""
@@ -151,67 +175,41 @@ class Worker:
                 f"Job {job_id} belongs to lane {lane!r}, which is drained. Resume it with: rowlock lanes resume {lane}"
             )
             raise WrongState(message)
-        claimed = await self._claims.fetch("claim_ids", worker=self.id, lane=lane, ids=[job_id])
+        try:
+            claimed = await self._claimer.claim_one(job_id, lane)
+            for row in claimed:
+                self._crew.run(row)
+        finally:
+            self._claimer.in_flight = False
         for row in claimed:
-            self._crew.run(row)
-        await self._crew.done_with(job_id)
+            await self._crew.done_with(Claim(row["id"], row["fence"]))
         return bool(claimed)
 
     async def _close(self) -> None:
+        # Those who spawn end first, then what they spawned.
         self._closing = True
+        await self._crew.close()
+        await self._listener.stop()
+        await asyncio.to_thread(self._beat.stop)
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
-        await self._listener.stop()
-        await asyncio.to_thread(self._beat.stop)
-        with contextlib.suppress(DatabaseError, TimeoutError):
-            await asyncio.wait_for(self._finishes.fetch("worker_gone", worker=self.id), timeout=3)
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self._waker.flush(), timeout=1)
+        await self._leave()
+
+    async def _leave(self) -> None:
+        if self.id:
+            with contextlib.suppress(Exception):
+                await asyncio.wait_for(self._finishes.fetch("worker_gone", worker=self.id), timeout=3)
         await self._claims.close()
         await self._finishes.close()
         self.stopped.set()
         logger.info("worker %s stopped", self.name)
 
-    async def _until_served(self, step: Callable[[], Awaitable[None]]) -> None:
-        said, failures = "", 0
-        while True:
-            try:
-                return await step()
-            except (DatabaseUnreachable, SchemaMissing, SchemaBehind, *TRANSIENT) as error:
-                if str(error) != said:
-                    said = str(error)
-                    logger.warning("worker %s waits: %s", self.name, error)
-                await asyncio.sleep(_BACKOFF[min(failures, len(_BACKOFF) - 1)])
-                failures += 1
-
     async def _register(self) -> None:
-        async with self._claims.session() as connection:
-            await migrate.require(connection, self.database.schema)
-        await lanes.prepare(
-            self._claims, [h.kind for h in self._handlers.values()], self.settings.lanes or (DEFAULT_LANE,)
-        )
-        (row,) = await self._claims.fetch("register_worker", **self._card())
-        self.id = row["id"]
-        self._clock = (row["now"], self._loop.time())
-        if row["namesake"]:
-            other = json.loads(row["namesake"])
-            logger.warning(
-                "another live worker is also called %s (host %s, pid %s, since %s). Both work, each under "
-                "an id of its own; "
-                "give them different names to tell them apart.",
-                self.name,
-                *(other[key] for key in ("host", "pid", "since")),
-            )
-
-    def _card(self) -> dict[str, object]:
-        chosen = self.options.lanes
-        return {
-            "name": self.name,
-            "host": socket.gethostname(),
-            "pid": os.getpid(),
-            "version": self.options.version,
-            "lanes": None if chosen is None else list(chosen),
-            "kinds": sorted(self._handlers),
-        }
+        self.id, now = await self._registration.enter(self.settings)
+        self._clock = (now, self._loop.time())
 
     # --- what to claim -----------------------------------------------------------------------------------------------
 
@@ -233,29 +231,25 @@ class Worker:
     async def _read_pairs(self) -> None:
         rows = await self._claims.fetch("pairs", kinds=list(self._handlers))
         self._cursors.publish(((row["kind"], row["priority"], row["share"]), row["low_water"]) for row in rows)
-        self._look_again_at([row["low_water"] for row in rows if row["low_water"] is not None])
+        self._look_again_at([row["next_at"] for row in rows if row["next_at"] is not None])
         self._look.set()
 
     async def _claim_loop(self) -> None:
         idle = _IDLE_FROM
         while not self.draining:
             self._look.clear()
-            free = {name: self._crew.free(name, lane.slots) for name, lane in self.lanes.items() if lane.enabled}
-            wanted = {name: n for name, n in free.items() if n > 0}
             try:
-                rows = await self._claimer.claim(wanted) if wanted else []
+                rows = await self._claim_and_run()
             except (DatabaseUnreachable, *TRANSIENT) as error:
                 logger.warning("worker %s cannot claim: %s", self.name, error)
-                await asyncio.sleep(_BACKOFF[2] * (0.5 + self._random.random()))
+                await self._pause(BACKOFF[2] * (0.5 + self._random.random()))
                 continue
             except Exception:
                 # Whatever it was, a worker that stopped claiming in silence would be worse.
                 logger.exception("worker %s cannot claim", self.name)
-                await asyncio.sleep(_BACKOFF[-1])
+                await self._pause(BACKOFF[-1])
                 continue
-            for row in rows:
-                self._crew.run(row)
-            if rows and len(rows) >= self._claimer.asked:
+            if self._claimer.more:
                 # There is more: the next claim is under way while the jobs of this one have their first turn.
                 idle = _IDLE_FROM
                 if all(self._crew.free(name, lane.slots) <= 0 for name, lane in self.lanes.items()):
@@ -264,6 +258,34 @@ class Worker:
             idle = _IDLE_FROM if rows else min(idle * 2, self._poll_seconds())
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._look.wait(), idle)
+
+    async def _claim_and_run(self) -> list[Record]:
+        free = {name: self._crew.free(name, lane.slots) for name, lane in self.lanes.items() if lane.enabled}
+        wanted = {name: n for name, n in free.items() if n > 0}
+        if not wanted:
+            self._claimer.more = False
+            return []
+        try:
+            rows = await self._claimer.claim(wanted)
+            for row in rows:
+                if self.draining:
+                    self._crew.give_back(row)
+                else:
+                    self._crew.run(row)
+        except BaseException:
+            self._doubts = 2
+            raise
+        finally:
+            self._claimer.in_flight = False
+        return rows
+
+    async def _pause(self, seconds: float) -> None:
+        """Sleep, unless the worker is to stop."""
+        until = self._loop.time() + seconds
+        while not self.draining and (left := until - self._loop.time()) > 0:
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._look.wait(), left)
+            self._look.clear()
 
     def _poll_seconds(self) -> float:
         """How long to sleep at most: the shortest lane's interval, or a second while late commits may come."""
@@ -309,7 +331,7 @@ class Worker:
         # What was sent while nobody listened is unknown.
         self._cursors.everywhere()
         self._look.set()
-        self._spawn(self._until_served(self._read_pairs))
+        self._spawn(until_served(self.name, self._read_pairs))
 
     def _on_flushed(self, flushed: Flushed) -> None:
         self._look.set()
@@ -324,7 +346,8 @@ class Worker:
         everything, self._check_all = self._check_all, False
         hungry = any(self._crew.free(name, lane.slots) > 0 for name, lane in list(self.lanes.items()))
         known = None if self._claimer.in_flight else self._crew.known()
-        return Vitals(hungry, self.draining, self._crew.held(self._loop.time(), everything=everything), known)
+        held = self._crew.held(self._loop.time(), everything=everything)
+        return Vitals(hungry, self.draining, held, known, self._doubts > 0)
 
     def _tell(self, news: News) -> None:
         """Called in the beat's thread."""
@@ -332,21 +355,22 @@ class Worker:
             self._loop.call_soon_threadsafe(self._on_news, news)
 
     def _on_news(self, news: News) -> None:
-        if self.stopped.is_set():
+        if self._closing:
             return
+        self._doubts -= 1 if news.disowned and self._doubts else 0
         self._clock = (news.now, self._loop.time())
         for job_id in news.cancelled:
             self._crew.tell(job_id, "cancel")
         for claim in news.lost:
             self._crew.tell(claim.job_id, "lost", claim.fence)
         if not news.known:
-            self._spawn(self._until_served(self._revive))
+            self._spawn(until_served(self.name, self._revive))
         if news.lanes_version != self._lanes_version:
             self._lanes_version = news.lanes_version
-            self._spawn(self._until_served(self._read_lanes))
+            self._spawn(until_served(self.name, self._read_lanes))
         if news.sweep_epoch != self._sweep_epoch:
             self._sweep_epoch = news.sweep_epoch
-            self._spawn(self._until_served(self._read_pairs))
+            self._spawn(until_served(self.name, self._read_pairs))
         if news.due and self._upkeep is not None and not self.draining:
             self._spawn(self._keep_up(news))
 
@@ -355,16 +379,18 @@ class Worker:
             await self._upkeep(news)
 
     async def _revive(self) -> None:
-        logger.warning("the row of worker %s was deleted; it is written again", self.name)
-        await self._claims.fetch("revive_worker", worker=self.id, **self._card())
+        await self._registration.revive(self.id)
 
-    def _spawn(self, coroutine: Coroutine[object, object, None]) -> None:
+    def _spawn(self, coroutine: Coroutine[object, object, None]) -> asyncio.Task[None]:
         task = self._loop.create_task(coroutine)
         self._tasks.add(task)
         task.add_done_callback(self._task_done)
+        return task
 
     def _task_done(self, task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)
         # Steps that _close() cancels may end in whatever their driver makes of it; nothing is lost with them.
         if not task.cancelled() and task.exception() is not None and not self._closing:
             logger.error("worker %s: a background step failed", self.name, exc_info=task.exception())
+            # It may have been the reading of lanes or pairs: the next beat has it done again.
+            self._lanes_version = self._sweep_epoch = -1

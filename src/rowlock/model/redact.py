@@ -72,3 +72,8 @@ def _forms(secret: str) -> Iterator[str]:
     with_surrogates = secret.encode(errors="surrogatepass")
     yield quote(with_surrogates, safe="")
     yield quote_plus(with_surrogates)
+
+
+def storable(text: str) -> str:
+    """The text as PostgreSQL can keep it: no NUL, no half of a surrogate pair."""
+    return text.replace("\x00", "\ufffd").encode("utf-8", "replace").decode()

@@ -136,7 +136,9 @@ class Database:
             yield
         except (asyncpg.UndefinedTableError, asyncpg.InvalidSchemaNameError, asyncpg.UndefinedFunctionError) as error:
             raise schema_missing(self.schema) from error
-        except (OSError, asyncpg.PostgresConnectionError, asyncpg.CannotConnectNowError) as error:
+        except DatabaseUnreachable:
+            raise
+        except OUTAGE as error:
             raise unreachable(self.url, error) from error
 
     def _pool(self) -> Pool:

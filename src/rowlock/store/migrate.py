@@ -69,7 +69,9 @@ def sql(schema: str = "rowlock", *, since: int = 0, to: int | None = None) -> st
     target = newest() if to is None else to
     head = [f"CREATE SCHEMA IF NOT EXISTS {quoted(checked_schema(schema))};", _ledger(schema)] if since == 0 else []
     parts = [_step_sql(step, schema, up=up) for step, up in _path(since, target)]
-    return "\n\n".join(["BEGIN;", *head, *parts, "COMMIT;"]) + "\n"
+    # Without its ledger a schema counts as empty; an empty ledger left behind would stop the next upgrade.
+    tail = [f"DROP TABLE {quoted(schema)}.migrations;"] if target == 0 < since else []
+    return "\n\n".join(["BEGIN;", *head, *parts, *tail, "COMMIT;"]) + "\n"
 
 
 async def upgrade(url: str, schema: str = "rowlock", *, to: int | None = None) -> list[int]:
@@ -160,7 +162,21 @@ async def _move_once(connection: Connection[Record], schema: str, target: int, *
             await connection.execute(_step_sql(step, schema, up=step_up))
         if path and not up and target == 0:
             await connection.execute(f"DROP TABLE {quoted(schema)}.migrations")
+            await _drop_if_empty(connection, schema)
         return [step.version for step, _ in path]
+
+
+async def _drop_if_empty(connection: Connection[Record], schema: str) -> None:
+    """Take the schema away too, unless somebody else made it or has something in it."""
+    own = await connection.fetchval(
+        "SELECT pg_get_userbyid(nspowner) = current_user FROM pg_namespace WHERE nspname = $1", schema
+    )
+    if own and schema != "public":
+        try:
+            async with connection.transaction():
+                await connection.execute(f"DROP SCHEMA {quoted(schema)}")
+        except asyncpg.DependentObjectsStillExistError:
+            pass
 
 
 def _path(version: int, target: int) -> list[tuple[Migration, bool]]:
@@ -224,7 +240,7 @@ async def verify(url: str, schema: str = "rowlock") -> list[str]:
 
 async def _shape(connection: Connection[Record], schema: str) -> set[str]:
     rows = await connection.fetch(Database("postgresql://-", schema=schema).statements["shape"].dollar, schema)
-    return {row["item"].replace(f"{quoted(schema)}.", "").replace(f"{schema}.", "") for row in rows}
+    return {row["item"] for row in rows}
 
 
 __all__ = [

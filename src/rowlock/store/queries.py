@@ -34,9 +34,11 @@ def quoted(identifier: str) -> str:
 def checked_schema(name: str) -> str:
     """Return the schema name if PostgreSQL and NOTIFY can carry it."""
     longest = 50  # a NOTIFY channel is made of it and may have 63 bytes
-    if not name or "\x00" in name or len(name.encode()) > longest:
+    # The name is put into statements before their :parameters, {slots}, literals and $$ bodies are read.
+    if not name or set(name) & set("\x00:{}'$") or len(name.encode()) > longest:
         message = (
-            f"A schema name of 1 to {longest} bytes is expected; got {name!r}. Set ROWLOCK_SCHEMA or Rowlock(schema=…)."
+            f"A schema name of 1 to {longest} bytes without : {{ }} ' $ is expected; got {name!r}. "
+            "Set ROWLOCK_SCHEMA or Rowlock(schema=…)."
         )
         raise ConfigurationError(message)
     return name

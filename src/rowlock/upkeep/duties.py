@@ -56,6 +56,8 @@ def _moved(at: Round, rows: Iterable[Record]) -> int:
     at.waker.wake(
         ((row["kind"], row["priority"], row["share"]), row["run_after"]) for row in rows if row["state"] == State.QUEUED
     )
+    if any(row["promoted"] for row in rows):
+        at.waker.look()
     return len(rows)
 
 
@@ -84,7 +86,8 @@ async def sweep(at: Round, _news: News) -> int:
 
 
 async def gates(at: Round, _news: News) -> int:
-    """Recount held places and hand free ones on."""
+    """Recount held places and hand free ones on; the caps follow what the lanes say."""
+    await at.database.fetch("repair_caps")
     (row,) = await at.database.fetch("repair_gates")
     if row["changed"]:
         at.waker.look()

@@ -185,12 +185,15 @@ CREATE FUNCTION {schema}.gate_promote(p_key text, p_free integer) RETURNS intege
 DECLARE v_n integer;
 BEGIN
   IF p_free <= 0 THEN RETURN 0; END IF;                -- also when max_running was lowered below held
+  -- MATERIALIZED: a plan that ran the LIMIT once per outer row would hand over more places than there are.
+  WITH first AS MATERIALIZED (
+    SELECT q.id FROM {schema}.jobs q
+     WHERE q.gate_key = p_key AND q.gate_place = -1 AND q.finished_at IS NULL
+     ORDER BY q.priority DESC, q.run_after, q.id LIMIT p_free FOR NO KEY UPDATE SKIP LOCKED)
   UPDATE {schema}.jobs j
      SET state = 'queued', gate_place = 1, fence = j.fence + 1, seq = j.seq + 1,
          run_after = greatest(j.run_after, clock_timestamp())
-   WHERE j.id IN (SELECT q.id FROM {schema}.jobs q
-                   WHERE q.gate_key = p_key AND q.gate_place = -1 AND q.finished_at IS NULL
-                   ORDER BY q.priority DESC, q.run_after, q.id LIMIT p_free FOR NO KEY UPDATE SKIP LOCKED);
+    FROM first WHERE j.id = first.id;
   GET DIAGNOSTICS v_n = ROW_COUNT;
   RETURN v_n;
 END $$;
@@ -225,11 +228,16 @@ BEGIN
          SET state = 'blocked', gate_place = -1, attempt = j.attempt - 1, fence = j.fence + 1, seq = j.seq + 1,
              claimed_by = NULL, claimed_at = NULL, lane = NULL
        WHERE j.id = ANY (v_all[v_free + 1 :]);
+      WITH more AS MATERIALIZED (
+        SELECT q.id FROM {schema}.jobs q
+         WHERE q.gate_key = v_key AND q.gate_place = 0 AND q.finished_at IS NULL
+           AND q.state = 'queued' AND q.run_after <= now()
+         ORDER BY q.priority DESC, q.run_after, q.id LIMIT p_bulk FOR NO KEY UPDATE SKIP LOCKED)
       UPDATE {schema}.jobs j SET state = 'blocked', gate_place = -1, fence = j.fence + 1, seq = j.seq + 1
-       WHERE j.id IN (SELECT q.id FROM {schema}.jobs q
-                       WHERE q.gate_key = v_key AND q.gate_place = 0 AND q.finished_at IS NULL
-                         AND q.state = 'queued' AND q.run_after <= now()
-                       ORDER BY q.priority DESC, q.run_after, q.id LIMIT p_bulk FOR NO KEY UPDATE SKIP LOCKED);
+        FROM more WHERE j.id = more.id;
+      -- A leaver passes over a parked job that somebody holds locked; newcomers of a FIFO gate make up for it.
+      UPDATE {schema}.gates SET held = held + {schema}.gate_promote(v_key, max_running - held)
+       WHERE key = v_key AND held < max_running;
     END IF;
   END LOOP;
 END $$;

@@ -9,7 +9,7 @@ j.losses, j.refunds, j.created_at, j.claimed_at, j.tenant, j.submitted_by, j.gat
 -- gate_enter confirms or parks before this statement ends.
 UPDATE {schema}.jobs j
 SET state = 'running', fence = j.fence + 1, seq = j.seq + 1, attempt = j.attempt + 1, claimed_by = :worker::bigint,
-    claimed_at = now(), lane = pick.lane, cancel_requested = false,
+    claimed_at = statement_timestamp(), lane = pick.lane, cancel_requested = false,
     gate_place = CASE WHEN j.gate_key IS NULL THEN 0 ELSE j.gate_place + 1 END
 FROM pick
 WHERE j.id = pick.id
@@ -21,8 +21,9 @@ admitted AS MATERIALIZED (
   SELECT {schema}.gate_enter(n.ids, n.fences) AS id
   FROM (SELECT array_agg(t.id) AS ids, array_agg(t.fence) AS fences FROM taken t WHERE t.gate_place = 1) AS n
   WHERE n.ids IS NOT NULL)
-SELECT t.* FROM taken t
-WHERE t.gate_place <> 1 OR t.id IN (SELECT a.id FROM admitted a)
+
+-- fragment: may_run
+(t.gate_place <> 1 OR t.id IN (SELECT a.id FROM admitted a))
 
 -- name: claim
 -- One claim for several lanes. Per lane, from the highest priority level down:
@@ -34,6 +35,8 @@ WHERE t.gate_place <> 1 OR t.id IN (SELECT a.id FROM admitted a)
 -- `take` decides price and exactness: take >= free is exact order across kinds ("strict"); a smaller one is exact for the
 -- merged heads and by pair after them ("fast"); 0 is right when the level has a single pair (its order is exact anyway).
 -- `lo` is the worker's cursor: the dead prefix of the index is never read. kind = ANY(...) ORDER BY would sort the backlog.
+-- statement_timestamp(), not now(): a careful claim may have waited in its transaction for the lane's row, and jobs that came
+-- meanwhile count. Rows parked at a full gate are answered too, marked: fewer rows than wanted must mean an empty queue.
 WITH pairs AS MATERIALIZED (
   SELECT * FROM unnest(:pair_lanes::integer[], :kinds::text[], :priorities::smallint[], :shares::smallint[],
                        :lows::timestamptz[], :takes::integer[])
@@ -52,7 +55,7 @@ pick AS MATERIALIZED (
           SELECT j.id, j.run_after, row_number() OVER (ORDER BY j.run_after, j.id) AS rank
           FROM {schema}.jobs j
           WHERE j.state = 'queued' AND j.kind = p.kind AND j.priority = p.priority AND j.share = p.share
-            AND j.run_after >= p.lo AND j.run_after <= now()
+            AND j.run_after >= p.lo AND j.run_after <= statement_timestamp()
           ORDER BY j.run_after, j.id
           LIMIT p.take) AS h ON p.take > 0
         WHERE p.lane_no = l.no AND p.priority = level.priority)
@@ -60,7 +63,8 @@ pick AS MATERIALIZED (
       FROM (SELECT h.id FROM heads h WHERE h.id IS NOT NULL ORDER BY h.run_after, h.id) AS m
       CROSS JOIN LATERAL (
         SELECT 1 FROM {schema}.jobs j
-        WHERE j.id = m.id AND j.state = 'queued' FOR NO KEY UPDATE SKIP LOCKED) AS locked
+        WHERE j.id = m.id AND j.state = 'queued' AND j.run_after <= statement_timestamp()
+        FOR NO KEY UPDATE SKIP LOCKED) AS locked
       UNION ALL
       SELECT r.id
       FROM (SELECT h.kind, h.share, coalesce(max(h.run_after), h.lo) AS lo,
@@ -71,22 +75,24 @@ pick AS MATERIALIZED (
       CROSS JOIN LATERAL (
         SELECT j.id FROM {schema}.jobs j
         WHERE j.state = 'queued' AND j.kind = full_pair.kind AND j.priority = level.priority AND j.share = full_pair.share
-          AND (j.run_after, j.id) > (full_pair.lo, full_pair.last_id) AND j.run_after <= now()
+          AND (j.run_after, j.id) > (full_pair.lo, full_pair.last_id) AND j.run_after <= statement_timestamp()
         ORDER BY j.run_after, j.id
         LIMIT l.free
         FOR NO KEY UPDATE SKIP LOCKED) AS r) AS k
     LIMIT l.free) AS t),
 taken AS ({take}),
 {admitted}
+SELECT t.*, NOT {may_run} AS parked FROM taken t
 
 -- name: claim_ids
 -- A job named by its id (run-job, a carrier's delivery): the same guard, the same effect. A paused lane is the caller's check.
 WITH pick AS MATERIALIZED (
   SELECT j.id, :lane::text AS lane FROM {schema}.jobs j
-  WHERE j.id = ANY (:ids::bigint[]) AND j.state = 'queued' AND j.run_after <= now()
+  WHERE j.id = ANY (:ids::bigint[]) AND j.state = 'queued' AND j.run_after <= statement_timestamp()
   ORDER BY j.id FOR NO KEY UPDATE SKIP LOCKED),
 taken AS ({take}),
 {admitted}
+SELECT t.*, NOT {may_run} AS parked FROM taken t
 
 -- name: lock_lanes
 -- Strict lanes only, before their claim: without this row lock other workers' uncommitted claims hide heads, and the order
@@ -117,7 +123,9 @@ WHERE p.last_seen < clock_timestamp() - interval '1 hour'
 
 -- name: pairs
 -- What there is to probe, and from where: read at start, after each sweep and after a LISTEN reconnect.
-SELECT p.kind, p.priority, p.share, p.low_water FROM {schema}.pairs p WHERE p.kind = ANY (:kinds::text[])
+-- A head in the future says nothing of what was enqueued after the sweep: it is no place to start from, only a moment to look.
+SELECT p.kind, p.priority, p.share, p.low_water AS next_at, CASE WHEN p.low_water <= now() THEN p.low_water END AS low_water
+FROM {schema}.pairs p WHERE p.kind = ANY (:kinds::text[])
 
 -- name: job_kind
 SELECT j.kind, j.state FROM {schema}.jobs j WHERE j.id = :id::bigint

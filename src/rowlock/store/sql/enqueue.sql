@@ -53,11 +53,13 @@ UNION ALL
       OR (o.unique_scope = 'waiting' AND o.state IN ('pending', 'blocked', 'queued'))) LIMIT 1)
 
 -- fragment: replaced_columns
--- Changed args void an approval: the job goes back to the approver, a transition, so the fence moves.
+-- Changed args void an approval: the job goes back to the approver, a transition, so the fence moves. It leaves its gate's
+-- queue as well, else the next leaver would promote it past the approver; a place it held is found by the gates duty.
 SET args = excluded.args, priority = excluded.priority, meta = excluded.meta, seq = o.seq + 1,
     fence = o.fence + CASE WHEN o.approval = 2 THEN 1 ELSE 0 END,
     state = CASE WHEN o.approval = 2 THEN 'pending' ELSE o.state END,
-    approval = CASE WHEN o.approval = 2 THEN 1 ELSE o.approval END
+    approval = CASE WHEN o.approval = 2 THEN 1 ELSE o.approval END,
+    gate_place = CASE WHEN o.approval = 2 THEN 0 ELSE o.gate_place END
 
 -- name: enqueue_replace_live
 -- A waiting holder takes the new args; a running one is kept as it is, and the caller is told.
@@ -152,6 +154,14 @@ LEFT JOIN LATERAL (
     AND ((x.unique_scope = 'live' AND x.finished_at IS NULL)
       OR (x.unique_scope = 'waiting' AND x.state IN ('pending', 'blocked', 'queued'))) LIMIT 1) AS o ON true
 ORDER BY d.n
+
+-- name: withdraw
+-- A bulk is all or nothing, also in a user's transaction that goes on after a rejected key: what it wrote goes away again.
+WITH gone AS (DELETE FROM {schema}.jobs j WHERE j.id = ANY (:ids::bigint[]) RETURNING j.id, j.refs, j.tags)
+DELETE FROM {schema}.job_refs r USING gone g CROSS JOIN LATERAL (
+  SELECT e.key AS name, e.value FROM jsonb_each_text(g.refs) AS e UNION ALL SELECT 'tag', t FROM unnest(g.tags) AS t) AS e
+WHERE r.name = e.name AND r.value = e.value AND r.job_id = g.id
+RETURNING r.job_id
 
 -- name: take_ids
 -- For COPY, which can neither return ids nor resolve conflicts: keyless rows only.

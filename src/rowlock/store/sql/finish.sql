@@ -5,8 +5,9 @@
 {schema}.gate_leave(array_remove(array_agg(m.gate_key) || array_agg('lane:' || m.lane), NULL))
 
 -- fragment: not_again
--- Judged on the locked row (j): a cancel that commits while this statement waits for the row is still seen.
-(l.state = 'queued' AND (j.cancel_requested OR was.twin IS NOT NULL))
+-- Judged on the locked row (j): a cancel that commits while this statement waits for the row is still seen. A job held for
+-- a person (pending) waits too: its twin or a cancel ends it all the same.
+(l.state <> 'failed' AND (j.cancel_requested OR was.twin IS NOT NULL))
 
 -- fragment: requeue
 -- Needs a CTE `leaving (id, fence, state, delay, refund, loss, outcome, error, revoked)`; serves the owner's retry, snooze and
@@ -14,6 +15,7 @@
 --   a cancel that was asked for wins over another attempt
 --   a job of scope 'waiting' whose trailing twin already waits is not needed any more: it ends as superseded (a twin that
 --   commits at this very moment raises a unique violation: the statement is run again, then it is visible)
+--   several of one key may run, and may come back in one statement: the newest goes back, the others end as superseded
 --   a revocation clears claimed_by, the owner's own write keeps it: `settled` tells them apart
 moved AS (
   UPDATE {schema}.jobs j
@@ -32,9 +34,14 @@ moved AS (
     SELECT me.claimed_by, me.claimed_at, me.attempt, twin.id AS twin
     FROM {schema}.jobs me
     LEFT JOIN LATERAL (
-      SELECT t.id FROM {schema}.jobs t
-      WHERE me.unique_scope = 'waiting' AND t.unique_key = me.unique_key AND t.unique_scope = 'waiting'
-        AND t.state IN ('pending', 'blocked', 'queued') LIMIT 1) AS twin ON true
+      (SELECT t.id FROM {schema}.jobs t
+        WHERE me.unique_scope = 'waiting' AND t.unique_key = me.unique_key AND t.unique_scope = 'waiting'
+          AND t.state IN ('pending', 'blocked', 'queued') LIMIT 1)
+      UNION ALL
+      (SELECT t.id FROM leaving o JOIN {schema}.jobs t ON t.id = o.id AND t.fence = o.fence AND t.finished_at IS NULL
+        WHERE me.unique_scope = 'waiting' AND t.unique_key = me.unique_key AND t.unique_scope = 'waiting'
+          AND t.id > me.id AND o.state <> 'failed' AND NOT t.cancel_requested LIMIT 1)
+      LIMIT 1) AS twin ON true
     WHERE me.id = l.id) AS was
   WHERE j.id = l.id AND j.fence = l.fence AND j.finished_at IS NULL
   RETURNING j.id, l.fence, was.attempt, was.claimed_by, was.claimed_at, l.outcome, l.error, j.gate_key, j.lane, j.state,
@@ -84,13 +91,14 @@ LEFT JOIN {schema}.job_attempts a ON a.job_id = d.id AND a.fence = d.fence
 
 -- name: disown
 -- A claim that committed but whose answer was lost belongs to a worker that lives and does not know of it; no heartbeat finds
--- that. Each worker names what it holds; the rest goes back. Two seconds of age spare a claim whose answer is on its way.
+-- that. Each worker names what it holds; the rest goes back. `before` is a moment of the database's clock from before that
+-- list was made, and no claim was under way then: a claim made since is never mistaken for a forgotten one.
 WITH leaving AS (
   SELECT j.id, j.fence, 'queued'::text AS state, 0::float8 AS delay, 1 AS refund, 0 AS loss, 'disowned'::text AS outcome,
          NULL::jsonb AS error, true AS revoked
   FROM {schema}.jobs j
   WHERE j.state = 'running' AND j.claimed_by = :worker::bigint AND NOT (j.id = ANY (:held::bigint[]))
-    AND j.claimed_at < clock_timestamp() - interval '2 s'
+    AND j.claimed_at < :before::timestamptz
   ORDER BY j.id LIMIT 500 FOR NO KEY UPDATE),
 {requeue}
 SELECT coalesce(array_agg(m.id), '{}') AS ids, {left_places} AS promoted FROM moved m

@@ -6,11 +6,12 @@ SELECT 'column ' || c.table_name || '.' || c.column_name || ' ' || c.data_type |
        || CASE c.is_nullable WHEN 'NO' THEN 'not null' ELSE 'null' END AS item
 FROM information_schema.columns c WHERE c.table_schema = :schema::text
 UNION ALL
-SELECT 'index ' || i.indexdef FROM pg_indexes i WHERE i.schemaname = :schema::text
+SELECT 'index ' || replace(i.indexdef, ' ON ' || quote_ident(:schema::text) || '.', ' ON ') FROM pg_indexes i WHERE i.schemaname = :schema::text
 UNION ALL
 SELECT 'constraint ' || t.relname || ' ' || pg_get_constraintdef(c.oid)
 FROM pg_constraint c JOIN pg_class t ON t.oid = c.conrelid JOIN pg_namespace n ON n.oid = t.relnamespace
 WHERE n.nspname = :schema::text AND c.contype <> 'n'
 UNION ALL
-SELECT 'function ' || p.proname || ' ' || md5(replace(replace(p.prosrc, quote_ident(:schema::text) || '.', ''), '"' || :schema::text || '".', ''))
+-- Bodies are written with the schema always in quotes.
+SELECT 'function ' || p.proname || ' ' || md5(replace(p.prosrc, '"' || replace(:schema::text, '"', '""') || '".', ''))
 FROM pg_proc p JOIN pg_namespace n ON n.oid = p.pronamespace WHERE n.nspname = :schema::text

@@ -14,6 +14,7 @@ UPDATE {schema}.duties d SET last_ms = :ms::integer WHERE d.name = :name::text A
 -- name: sweep
 -- The head of every live pair by a loose scan of the claim index, published as low_water; also finds pairs nobody registered.
 -- The only unbounded read there is, once per cluster and round. A pair without queued jobs is cleared, and forgotten after a day.
+-- The epoch moves with what is published: a worker that saw the election's would read the pairs too early, and once only.
 WITH RECURSIVE h AS (
   (SELECT j.kind, j.priority, j.share, j.run_after FROM {schema}.jobs j WHERE j.state = 'queued'
     ORDER BY j.kind, j.priority DESC, j.share, j.run_after, j.id LIMIT 1)
@@ -44,7 +45,9 @@ cleared AS (
 forgotten AS (
   DELETE FROM {schema}.pairs p
   WHERE p.low_water IS NULL AND p.last_seen < clock_timestamp() - interval '1 day'
-    AND NOT EXISTS (SELECT 1 FROM h WHERE (h.kind, h.priority, h.share) = (p.kind, p.priority, p.share)) RETURNING 1)
+    AND NOT EXISTS (SELECT 1 FROM h WHERE (h.kind, h.priority, h.share) = (p.kind, p.priority, p.share)) RETURNING 1),
+told AS (
+  UPDATE {schema}.duties d SET epoch = d.epoch + 1 WHERE d.name = 'sweep')
 SELECT (SELECT count(*) FROM published) + (SELECT count(*) FROM cleared) + (SELECT count(*) FROM forgotten) AS changed
 
 -- fragment: lost_claims
@@ -117,6 +120,13 @@ SELECT coalesce(array_agg(m.id), '{}') AS ids, {left_places} AS promoted, {told}
        (SELECT pg_notify(:channel::text, json_build_object('lost', json_agg(x.id))::text)
         FROM ended x WHERE x.state = 'running' HAVING count(*) > 0) AS stopped
 FROM ended m
+
+-- name: repair_caps
+-- A lane that says max_total and has no cap row would not be capped at all: somebody wrote the lane by hand, or the process
+-- that set it died before the cap. The count follows with repair_gates.
+INSERT INTO {schema}.gates AS g (key, max_running)
+SELECT 'lane:' || l.name, l.max_total FROM {schema}.lanes l WHERE l.max_total IS NOT NULL ORDER BY 1
+ON CONFLICT (key) DO UPDATE SET max_running = excluded.max_running WHERE g.max_running <> excluded.max_running
 
 -- name: repair_gates
 SELECT {schema}.gates_repair() AS changed

@@ -1,0 +1,92 @@
+"""Register: a worker's own row, and the lanes and kinds its code brings along."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import os
+import socket
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from rowlock.errors import DatabaseUnreachable, SchemaBehind, SchemaMissing
+from rowlock.model.lane import DEFAULT_LANE
+from rowlock.store import lanes, migrate
+from rowlock.store.database import TRANSIENT
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Mapping, Sequence
+    from datetime import datetime
+
+    from rowlock.flow.handler import Handler
+    from rowlock.settings import Settings
+    from rowlock.store.link import Link
+
+logger = logging.getLogger("rowlock.worker")
+BACKOFF: Final = (0.1, 0.5, 1.0, 2.0)
+
+
+async def until_served(name: str, step: Callable[[], Awaitable[None]]) -> None:
+    """Repeat a step while the database is away or its schema behind; says why the worker of that name waits."""
+    said, failures = "", 0
+    while True:
+        try:
+            return await step()
+        except (DatabaseUnreachable, SchemaMissing, SchemaBehind, *TRANSIENT) as error:
+            if str(error) != said:
+                said = str(error)
+                logger.warning("worker %s waits: %s", name, error)
+            await asyncio.sleep(BACKOFF[min(failures, len(BACKOFF) - 1)])
+            failures += 1
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerOptions:
+    """How one worker differs from another. lanes None: every lane; slots: this process's own number for a lane."""
+
+    name: str | None = None
+    lanes: Sequence[str] | None = None
+    slots: Mapping[str, int] | None = None
+    version: str = "0"
+    claims: bool = True
+    """False: runs only what run_by_id names."""
+
+
+class Registration:
+    """What one worker writes about itself."""
+
+    def __init__(self, link: Link, handlers: Mapping[str, Handler], name: str, options: WorkerOptions) -> None:
+        self._link, self._handlers, self._name, self._options = link, handlers, name, options
+
+    async def enter(self, settings: Settings) -> tuple[int, datetime]:
+        """Check the schema, prepare lanes and kinds, add the row; returns the worker's id and the database's time."""
+        async with self._link.session() as connection:
+            await migrate.require(connection, self._link.database.schema)
+        await lanes.prepare(self._link, [h.kind for h in self._handlers.values()], settings.lanes or (DEFAULT_LANE,))
+        (row,) = await self._link.fetch("register_worker", **self._card())
+        if row["namesake"]:
+            other = json.loads(row["namesake"])
+            logger.warning(
+                "another live worker is also called %s (host %s, pid %s, since %s). Both work, each under "
+                "an id of its own; "
+                "give them different names to tell them apart.",
+                self._name,
+                *(other[key] for key in ("host", "pid", "since")),
+            )
+        return row["id"], row["now"]
+
+    async def revive(self, worker_id: int) -> None:
+        """Write the row again, under its old id."""
+        logger.warning("the row of worker %s was deleted; it is written again", self._name)
+        await self._link.fetch("revive_worker", worker=worker_id, **self._card())
+
+    def _card(self) -> dict[str, object]:
+        return {
+            "name": self._name,
+            "host": socket.gethostname(),
+            "pid": os.getpid(),
+            "version": self._options.version,
+            "lanes": None if self._options.lanes is None else list(self._options.lanes),
+            "kinds": sorted(self._handlers),
+        }

@@ -1,0 +1,329 @@
+"""Cursors and Claimer on the real store: what comes late, cold or out of order is still found."""
+
+from __future__ import annotations
+
+import contextlib
+from typing import TYPE_CHECKING
+
+import pytest
+from tests.factories import Store, opened, several
+
+from rowlock.flow.claim import Claimer, Cursors
+from rowlock.model.lane import Lane
+from rowlock.store.database import Database
+from rowlock.store.link import Link
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+    from datetime import datetime
+
+    from rowlock.flow.wake import Pair
+
+SLOTS = 1000
+
+
+class Clock:
+    """A monotonic clock that moves when a test says so."""
+
+    def __init__(self) -> None:
+        self.seconds = 1000.0
+
+    def __call__(self) -> float:
+        return self.seconds
+
+
+class Bench:
+    """One worker's claimer and the hands of a producer beside it."""
+
+    def __init__(self, store: Store, claimer: Claimer, cursors: Cursors, clock: Clock) -> None:
+        self.store, self.claimer, self.cursors, self.clock = store, claimer, cursors, clock
+        self.lane = "all"
+        self.now: datetime | None = None
+
+    async def read_pairs(self) -> None:
+        rows = await self.store.fetch("pairs", kinds=[*self.claimer._kinds])
+        self.cursors.publish(((row["kind"], row["priority"], row["share"]), row["low_water"]) for row in rows)
+
+    async def sweep(self) -> None:
+        await self.store.fetch("sweep")
+        await self.read_pairs()
+
+    async def claim(self, n: int = 10) -> list[int]:
+        return [row["id"] for row in await self.claimer.claim({self.lane: n})]
+
+    async def register(self, *pairs: tuple[str, int]) -> None:
+        kinds, priorities = [kind for kind, _ in pairs], [priority for _, priority in pairs]
+        await self.store.fetch("register_pairs", kinds=kinds, priorities=priorities, shares=[0] * len(pairs))
+        await self.read_pairs()
+
+    async def pair(self, job: int) -> tuple[Pair, datetime]:
+        row = await self.store.row(job)
+        return (row["kind"], row["priority"], row["share"]), row["run_after"]
+
+
+@contextlib.asynccontextmanager
+async def bench(url: str, kinds: list[str], lane: Lane | None = None) -> AsyncIterator[Bench]:
+    database, clock = Database(url), Clock()
+    link, cursors = Link(database, "claim"), Cursors(clock)
+    async with opened(database) as store:
+        made = Bench.__new__(Bench)
+        claimer = Claimer(link, await store.worker(), cursors, kinds, lambda: made.now)
+        lane = lane or Lane("all", kinds=("*",), slots=SLOTS)
+        claimer.serve({lane.name: lane}, [lane])
+        Bench.__init__(made, store, claimer, cursors, clock)
+        made.lane = lane.name
+        try:
+            yield made
+        finally:
+            await link.close()
+
+
+async def late_job(producer: Store, bench: Bench) -> int:
+    """Insert a job, let a later one be claimed, then commit: the job lands behind the cursor."""
+    transaction = producer.connection.transaction()
+    await transaction.start()
+    late = await producer.enqueue("k")
+    on_time = await bench.store.enqueue("k")
+    assert await bench.claim() == [on_time]
+    await transaction.commit()
+    return late
+
+
+@pytest.fixture
+async def plain(database_url: str) -> AsyncIterator[Bench]:
+    async with bench(database_url, ["k"]) as made:
+        await made.register(("k", 0))
+        yield made
+
+
+@pytest.fixture
+async def producer(database_url: str) -> AsyncIterator[Store]:
+    async with opened(database_url) as store:
+        yield store
+
+
+async def test_a_late_commit_is_found_by_the_wake_up_that_names_it(plain: Bench, producer: Store) -> None:
+    late = await late_job(producer, plain)
+    assert await plain.claim() == [late]  # the lagged look that follows a claim
+    late = await late_job(producer, plain)
+    plain.clock.seconds += 0.5  # the lagged look is used up for a second
+    assert await plain.claim() == []
+    plain.cursors.lower(*await plain.pair(late))
+    assert await plain.claim() == [late]
+
+
+async def test_a_late_commit_is_found_by_the_lagged_look_within_a_second(plain: Bench, producer: Store) -> None:
+    await plain.store.enqueue("k")
+    await plain.claim()
+    await plain.claim()  # uses up this second's lagged look
+    late = await late_job(producer, plain)
+    assert await plain.claim() == []
+    plain.clock.seconds += 1.0
+    assert await plain.claim() == [late]
+
+
+async def test_the_lagged_look_ends_ten_seconds_after_the_last_claim(plain: Bench, producer: Store) -> None:
+    late = await late_job(producer, plain)
+    assert plain.cursors.lagging
+    plain.clock.seconds += 10.1
+    assert not plain.cursors.lagging
+    assert await plain.claim() == []
+    await plain.sweep()
+    assert await plain.claim() == [late]
+
+
+async def test_a_commit_later_than_the_lag_is_found_by_the_sweeps_low_water(plain: Bench, producer: Store) -> None:
+    late = await late_job(producer, plain)
+    await plain.store.execute("UPDATE {s}.jobs SET run_after = run_after - interval '20 s' WHERE id = $1", late)
+    for _ in range(3):
+        assert await plain.claim() == []
+        plain.clock.seconds += 1.0
+    await plain.sweep()
+    assert await plain.claim() == [late]
+
+
+async def test_a_job_that_commits_while_an_empty_claim_is_under_way_is_not_skipped(plain: Bench) -> None:
+    """The claim saw nothing and would raise the cursor, but the wake-up came while it was under way."""
+    job = await plain.store.enqueue("k")
+    await plain.store.execute("UPDATE {s}.jobs SET run_after = run_after - interval '20 s', state = 'blocked'")
+    pair, run_after = await plain.pair(job)
+    probes = plain.cursors.probes(["k"])
+    await plain.store.execute("UPDATE {s}.jobs SET state = 'queued'")
+    plain.cursors.lower(pair, run_after)
+    plain.cursors.probed(probes, drained=True)
+    plain.cursors.exhausted(probes, await plain.store.clock())
+    plain.clock.seconds += 11
+    assert await plain.claim() == [job]
+
+
+async def test_an_exhausted_pair_is_not_walked_again(plain: Bench) -> None:
+    plain.now = await plain.store.clock()
+    assert await plain.claim() == []
+    ((_, start),) = plain.cursors.probes(["k"])
+    assert (plain.now - start).total_seconds() == 5
+
+
+async def test_jobs_parked_at_a_gate_do_not_hide_those_behind_them(plain: Bench) -> None:
+    await plain.store.gate("busy", 0)
+    for _ in range(3):
+        await plain.store.enqueue("k", gate_key="busy")
+    free = await plain.store.enqueue("k")
+    await plain.store.execute("UPDATE {s}.jobs SET run_after = run_after - interval '1 minute'")
+    plain.now = await plain.store.clock()
+    assert await plain.claim(3) == []
+    assert plain.claimer.more
+    plain.clock.seconds += 11  # beyond the lagged looks
+    assert await plain.claim(3) == [free]
+    assert not plain.claimer.more
+
+
+async def test_a_pair_nobody_registered_is_found_by_the_sweep(database_url: str) -> None:
+    async with bench(database_url, ["k"]) as made:
+        await made.read_pairs()
+        job = await made.store.enqueue("k", priority=7)
+        assert await made.claim() == []
+        await made.sweep()
+        assert await made.claim() == [job]
+
+
+async def test_a_wake_up_for_a_scheduled_job_of_an_unknown_pair_hides_no_earlier_one(database_url: str) -> None:
+    async with bench(database_url, ["k"]) as made:
+        job = await made.store.enqueue("k")
+        await made.store.execute("INSERT INTO {s}.jobs (kind, run_after) VALUES ('k', now() + interval '1 hour')")
+        later = await made.store.value("SELECT max(id) FROM {s}.jobs")
+        made.cursors.lower(*await made.pair(later))
+        assert await made.claim() == [job]
+
+
+async def test_a_scheduled_head_found_by_a_sweep_does_not_hide_jobs_enqueued_after_it(database_url: str) -> None:
+    async with bench(database_url, ["k"]) as made:
+        await made.store.execute("INSERT INTO {s}.jobs (kind, run_after) VALUES ('k', now() + interval '1 hour')")
+        await made.store.fetch("sweep")
+        job = await made.store.enqueue("k")
+        await made.read_pairs()
+        assert await made.claim() == [job]
+
+
+async def test_order_is_priority_then_run_after_across_kinds(database_url: str) -> None:
+    kinds = ["a", "b", "c"]
+    async with bench(database_url, kinds) as made:
+        for n in range(30):
+            await made.store.enqueue(kinds[n % 3], priority=[10, 0, -10][n // 3 % 3])
+        await made.sweep()
+        wanted = await made.store.connection.fetch(
+            "SELECT id FROM rowlock.jobs ORDER BY priority DESC, run_after, id LIMIT 17"
+        )
+        assert sorted(await made.claim(17)) == sorted(row["id"] for row in wanted)
+
+
+async def test_strict_order_holds_with_two_claimers(database_url: str) -> None:
+    lane = Lane("single", kinds=("*",), ordering="strict", slots=SLOTS)
+    async with (
+        bench(database_url, ["a", "b"], lane) as one,
+        bench(database_url, ["a", "b"], lane) as two,
+    ):
+        await one.store.lane("single", kinds=["*"], ordering="strict")
+        for n in range(60):
+            await one.store.enqueue("ab"[n % 2], priority=n % 3)
+        await one.sweep()
+        await two.sweep()
+        started: list[int] = []
+        while rows := [*await one.claim(3), *await two.claim(4)]:
+            started += rows
+        wanted = await one.store.connection.fetch("SELECT id FROM rowlock.jobs ORDER BY priority DESC, run_after, id")
+        in_sevens = [sorted(row["id"] for row in wanted[n : n + 7]) for n in range(0, 60, 7)]
+        assert [sorted(started[n : n + 7]) for n in range(0, 60, 7)] == in_sevens
+
+
+async def test_a_claim_that_waited_for_its_lane_sees_what_came_meanwhile(database_url: str) -> None:
+    lane = Lane("single", kinds=("*",), ordering="strict", slots=SLOTS)
+    async with bench(database_url, ["k"], lane) as made, several(database_url, 2) as (holder, watcher):
+        await holder.lane("single", kinds=["*"], ordering="strict")
+        await made.register(("k", 0))
+        transaction = holder.connection.transaction()
+        await transaction.start()
+        await holder.fetch("lock_lanes", lanes=["single"])
+        async with made.claimer._link.session() as connection:
+            pid = connection.get_server_pid()
+        waiting = await watcher.blocked_pid(pid, made.claim())
+        job = await watcher.enqueue("k")
+        await transaction.commit()
+        assert await waiting == [job]
+
+
+async def test_cold_pairs_are_probed_once_per_sweep_and_hot_ones_each_time(database_url: str) -> None:
+    async with bench(database_url, ["k"]) as made:
+        await made.register(*(("k", priority) for priority in range(60)))
+        assert len(made.cursors.probes(["k"])) == 60
+        assert await made.claim() == []
+        assert made.cursors.probes(["k"]) == []
+        cold = await made.store.enqueue("k", priority=3)
+        hot = await made.store.enqueue("k", priority=5)
+        made.cursors.lower(*await made.pair(hot))
+        assert await made.claim() == [hot]
+        await made.sweep()
+        assert await made.claim() == [cold]
+        made.clock.seconds += 61
+        assert made.cursors.probes(["k"]) == []
+
+
+async def test_a_lane_without_free_slots_sees_its_cold_pairs_later(database_url: str) -> None:
+    busy, idle = Lane("busy", kinds=("b",), slots=SLOTS), Lane("idle", kinds=("*",), slots=SLOTS)
+    async with bench(database_url, ["b", "k"], busy) as made:
+        made.claimer.serve({"busy": busy, "idle": idle}, [busy, idle])
+        await made.register(*(("b", priority) for priority in range(60)), ("k", 0))
+        await made.claimer.claim({"idle": 1})
+        assert await made.claimer.claim({}) == []
+        assert len(made.cursors.probes(["b"])) == 60
+
+
+async def test_a_busy_lane_does_not_use_up_the_lagged_look_of_another(database_url: str, producer: Store) -> None:
+    busy, quiet = Lane("busy", kinds=("b",), slots=SLOTS), Lane("quiet", kinds=("*",), slots=SLOTS)
+    async with bench(database_url, ["b", "k"], quiet) as made:
+        made.claimer.serve({"busy": busy, "quiet": quiet}, [busy, quiet])
+        await made.register(("b", 0), ("k", 0))
+        late = await late_job(producer, made)
+        await made.store.enqueue("b")
+        for _ in range(3):
+            made.clock.seconds += 1.0
+            await made.claimer.claim({"busy": 1})
+        assert await made.claim() == [late]
+
+
+async def test_a_scheduled_job_is_not_claimed_early(plain: Bench) -> None:
+    await plain.store.execute("INSERT INTO {s}.jobs (kind, run_after) VALUES ('k', clock_timestamp() + interval '1 h')")
+    assert await plain.claim() == []
+    assert await plain.store.claim(1, await plain.store.value("SELECT max(id) FROM {s}.jobs")) == []
+    await plain.store.execute("UPDATE {s}.jobs SET run_after = clock_timestamp()")
+    assert len(await plain.claim()) == 1
+
+
+async def test_five_hundred_pairs_are_served(database_url: str) -> None:
+    kinds = [f"k{n}" for n in range(250)]
+    async with bench(database_url, kinds) as made:
+        everything = "SELECT 'k' || n, p FROM generate_series(0, 249) n, unnest(ARRAY[0, 5]) p"
+        await made.store.execute(f"INSERT INTO {{s}}.jobs (kind, priority) {everything}")
+        await made.sweep()
+        rows = await made.claimer.claim({"all": 100})
+        assert len(rows) == 100
+        assert {row["priority"] for row in rows} == {5}
+        rest = []
+        while rows := await made.claimer.claim({"all": 150}):  # cold pairs too, without waiting for a sweep
+            rest += rows
+        assert len(rest) == 400
+
+
+async def test_what_one_lane_took_is_kept_when_another_lane_fails(database_url: str) -> None:
+    """A claim that is dropped would belong to a live worker that does not know of it."""
+    broken, fine = Lane("broken", kinds=("b",), max_total=1, slots=SLOTS), Lane("fine", kinds=("*",), slots=SLOTS)
+    async with bench(database_url, ["b", "k"], fine) as made, opened(database_url) as holder:
+        made.claimer.serve({"broken": broken, "fine": fine}, [broken, fine])
+        await made.store.lane("broken", max_total=1)
+        await made.register(("b", 0), ("k", 0))
+        job = await made.store.enqueue("k")
+        async with holder.connection.transaction():
+            await holder.fetch("cap_enter", lanes=["broken"], free=[1])
+            async with made.claimer._link.session() as connection:
+                await connection.execute("SET lock_timeout = '50ms'")
+            rows = await made.claimer.claim({"broken": 1, "fine": 1})
+        assert [row["id"] for row in rows] == [job]

@@ -1,0 +1,248 @@
+"""Migrations on real databases: there and back, by hand and by code, at once and against locks."""
+
+from __future__ import annotations
+
+import asyncio
+import uuid
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+import asyncpg
+import psycopg
+import pytest
+from tests.factories import Store, opened
+from tests.waiting import eventually
+
+from rowlock.errors import ConfigurationError, DatabaseError, SchemaAhead, SchemaBehind, SchemaMissing
+from rowlock.store import migrate
+from rowlock.store.database import Database
+from rowlock.store.queries import checked_schema
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+ODD = ["My Jobs", "select", "работы", "s", "jobs", 'quo"ted', "100%", "a.b", "UPPER", "x" * 50]
+
+OTHER_BODY = """
+CREATE OR REPLACE FUNCTION rowlock.gate_promote(p_key text, p_free integer) RETURNS integer LANGUAGE sql AS 'SELECT 0'
+"""
+
+
+async def run(url: str, sql: str) -> Any:  # noqa: ANN401 - whatever the query says
+    connection = await asyncpg.connect(url)
+    try:
+        return await connection.fetchval(sql)
+    finally:
+        await connection.close()
+
+
+async def tables(url: str, schema: str = "rowlock") -> int:
+    return int(await run(url, f"SELECT count(*) FROM pg_tables WHERE schemaname = '{schema}'"))
+
+
+async def test_up_down_and_up_again(empty_database_url: str) -> None:
+    url = empty_database_url
+    assert await migrate.upgrade(url) == [step.version for step in migrate.migrations()]
+    assert await migrate.upgrade(url) == []
+    assert await migrate.verify(url) == []
+    assert await migrate.downgrade(url) == [step.version for step in reversed(migrate.migrations())]
+    assert await migrate.downgrade(url) == []
+    assert await migrate.upgrade(url) != []
+    assert await migrate.verify(url) == []
+
+
+async def test_down_to_nothing_leaves_nothing(empty_database_url: str) -> None:
+    everything = (
+        "SELECT count(*) FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace "
+        "WHERE n.nspname NOT LIKE 'pg\\_%' AND n.nspname <> 'information_schema'"
+    )
+    functions = (
+        "SELECT count(*) FROM pg_proc p JOIN pg_namespace n ON n.oid = p.pronamespace "
+        "WHERE n.nspname NOT LIKE 'pg\\_%' AND n.nspname <> 'information_schema'"
+    )
+    await migrate.upgrade(empty_database_url)
+    assert await run(empty_database_url, everything) > 30
+    await migrate.downgrade(empty_database_url)
+    assert await run(empty_database_url, everything) == 0
+    assert await run(empty_database_url, functions) == 0
+    assert await run(empty_database_url, "SELECT to_regnamespace('rowlock') IS NULL")
+
+
+async def test_down_keeps_a_schema_that_holds_something_else(empty_database_url: str) -> None:
+    await migrate.upgrade(empty_database_url)
+    await run(empty_database_url, "CREATE TABLE rowlock.mine ()")
+    await migrate.downgrade(empty_database_url)
+    assert await tables(empty_database_url) == 1
+    await migrate.upgrade(empty_database_url)
+    assert await migrate.status(empty_database_url) == await migrate.status(empty_database_url)
+    assert (await migrate.verify(empty_database_url)) == []
+
+
+async def test_status_says_what_is_applied_and_when(empty_database_url: str) -> None:
+    before = await migrate.status(empty_database_url)
+    assert (before.version, before.newest) == (0, migrate.newest())
+    assert all(at is None for _, _, at in before.steps)
+    await migrate.upgrade(empty_database_url)
+    after = await migrate.status(empty_database_url)
+    assert after.version == after.newest
+    assert all(at is not None for _, _, at in after.steps)
+    assert [version for version, _, _ in after.steps] == [step.version for step in migrate.migrations()]
+
+
+@pytest.mark.parametrize("schema", ODD)
+async def test_any_schema_name_works(empty_database_url: str, schema: str) -> None:
+    await migrate.upgrade(empty_database_url, schema)
+    assert await migrate.verify(empty_database_url, schema) == []
+    async with opened(Database(empty_database_url, schema=schema)) as store:
+        await a_job_is_run(store)
+    await migrate.downgrade(empty_database_url, schema)
+    assert (await migrate.status(empty_database_url, schema)).version == 0
+
+
+async def a_job_is_run(store: Store) -> None:
+    await store.gate("g", 1)
+    job = await store.enqueue(gate_key="g", statement="enqueue_once", idempotency_key="i", keep_key=timedelta(1))
+    (claim,) = await store.claim(await store.worker(), job)
+    assert await store.complete(claim) == [job]
+
+
+@pytest.mark.parametrize("name", ["", "a:b", "it's", "{take}", "a$$b", "nul\x00", "x" * 51, "я" * 26])
+def test_a_schema_name_that_cannot_be_carried_is_refused(name: str) -> None:
+    with pytest.raises(ConfigurationError, match="schema name"):
+        checked_schema(name)
+
+
+async def test_two_schemas_live_side_by_side(empty_database_url: str) -> None:
+    await migrate.upgrade(empty_database_url, "one")
+    await migrate.upgrade(empty_database_url, "two")
+    await migrate.downgrade(empty_database_url, "one")
+    assert await migrate.verify(empty_database_url, "two") == []
+    assert await tables(empty_database_url, "one") == 0
+
+
+async def test_the_printed_script_makes_what_upgrade_makes(empty_database_url: str) -> None:
+    for schema in ("rowlock", "My Jobs", "100%"):
+        with psycopg.connect(empty_database_url, autocommit=True) as connection:
+            connection.execute(migrate.sql(schema).encode())
+        assert await migrate.verify(empty_database_url, schema) == []
+        assert await migrate.upgrade(empty_database_url, schema) == []
+
+
+async def test_the_printed_downgrade_lets_the_next_upgrade_in(empty_database_url: str) -> None:
+    await migrate.upgrade(empty_database_url)
+    with psycopg.connect(empty_database_url, autocommit=True) as connection:
+        connection.execute(migrate.sql(since=migrate.newest(), to=0).encode())
+    assert await tables(empty_database_url) == 0
+    assert await migrate.upgrade(empty_database_url) != []
+
+
+@pytest.mark.parametrize(
+    ("damage", "found"),
+    [
+        ("DROP INDEX rowlock.jobs_claim", "missing: index CREATE INDEX jobs_claim"),
+        ("ALTER TABLE rowlock.jobs ADD COLUMN mine integer", "unexpected: column jobs.mine"),
+        ("ALTER TABLE rowlock.lanes ALTER COLUMN slots DROP NOT NULL", "missing: column lanes.slots"),
+        ("ALTER TABLE rowlock.jobs DROP CONSTRAINT finished_iff_final", "missing: constraint jobs CHECK"),
+        ("DROP FUNCTION rowlock.gates_repair", "missing: function gates_repair"),
+        (OTHER_BODY, "unexpected: function gate_promote"),
+        ("DROP TABLE rowlock.pairs", "missing: column pairs.kind"),
+    ],
+)
+async def test_verify_names_what_differs(database_url: str, damage: str, found: str) -> None:
+    assert await migrate.verify(database_url) == []
+    await run(database_url, damage)
+    assert any(line.startswith(found) for line in await migrate.verify(database_url))
+
+
+async def test_verify_leaves_nothing_behind(database_url: str) -> None:
+    await migrate.verify(database_url)
+    assert await run(database_url, "SELECT count(*) FROM pg_namespace WHERE nspname LIKE 'rowlock_%'") == 0
+
+
+async def test_verify_without_tables_says_how_to_make_them(empty_database_url: str) -> None:
+    with pytest.raises(SchemaMissing, match="rowlock schema upgrade"):
+        await migrate.verify(empty_database_url)
+
+
+async def test_two_upgrades_at_once_apply_each_step_once(empty_database_url: str) -> None:
+    applied = await asyncio.gather(*(migrate.upgrade(empty_database_url) for _ in range(4)))
+    assert sorted(version for versions in applied for version in versions) == [
+        step.version for step in migrate.migrations()
+    ]
+    assert await migrate.verify(empty_database_url) == []
+
+
+async def test_a_lock_held_by_somebody_is_not_waited_for_but_tried_again(database_url: str) -> None:
+    """Behind a waiting migration every enqueue would wait too."""
+    async with opened(database_url) as holder, opened(database_url) as watcher:
+        transaction = holder.connection.transaction()
+        await transaction.start()
+        await holder.execute("LOCK TABLE {s}.jobs IN ROW EXCLUSIVE MODE")
+        waiting = "SELECT count(*) FROM pg_locks WHERE NOT granted AND relation = 'rowlock.jobs'::regclass"
+        task = asyncio.ensure_future(migrate.downgrade(database_url))
+        await eventually(lambda: watcher.value(f"SELECT ({waiting}) = 1"))
+        await eventually(lambda: watcher.value(f"SELECT ({waiting}) = 0"))  # after lock_timeout, with nobody's help
+        assert not task.done()
+        assert await asyncio.wait_for(watcher.enqueue(), 1)
+        await transaction.rollback()
+        assert await task == [step.version for step in reversed(migrate.migrations())]
+
+
+async def required(url: str, schema: str = "rowlock") -> None:
+    async with opened(Database(url, schema=schema)) as store:
+        await migrate.require(store.connection, schema)
+
+
+async def test_require_accepts_the_schema_it_was_written_for_and_one_ahead(database_url: str) -> None:
+    await required(database_url)
+    await run(database_url, f"INSERT INTO rowlock.migrations VALUES ({migrate.newest() + 1}, 'next')")
+    await required(database_url)
+    assert (await migrate.status(database_url)).version == migrate.newest() + 1
+
+
+async def test_require_refuses_two_ahead(database_url: str) -> None:
+    await run(database_url, f"INSERT INTO rowlock.migrations VALUES ({migrate.newest() + 2}, 'next but one')")
+    with pytest.raises(SchemaAhead, match="newer rowlock"):
+        await required(database_url)
+
+
+async def test_require_refuses_what_is_behind(database_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    newest = migrate.newest()
+    monkeypatch.setattr(migrate, "newest", lambda: newest + 1)
+    with pytest.raises(SchemaBehind, match="rowlock schema upgrade"):
+        await required(database_url)
+
+
+async def test_require_names_the_missing_schema(empty_database_url: str) -> None:
+    with pytest.raises(SchemaMissing, match="'elsewhere'"):
+        await required(empty_database_url, "elsewhere")
+
+
+@pytest.mark.parametrize("target", [-1, 10_000])
+async def test_a_version_that_does_not_exist_is_refused(empty_database_url: str, target: int) -> None:
+    with pytest.raises(ConfigurationError, match="schema version"):
+        await migrate.upgrade(empty_database_url, to=target)
+
+
+@pytest.fixture
+def stranger(administrator: psycopg.Connection[Any]) -> Iterator[str]:
+    """A role that may connect and nothing else."""
+    name = f"stranger_{uuid.uuid4().hex}"
+    administrator.execute(f"CREATE ROLE {name}")
+    yield name
+    administrator.execute(f"DROP ROLE {name}")
+
+
+async def test_missing_privileges_are_told_with_the_way_out(
+    empty_database_url: str, stranger: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    connect = Database.connect
+
+    async def as_stranger(self: Database, role: str, **options: bool) -> Any:  # noqa: ANN401 - a connection
+        connection = await connect(self, role, **options)
+        await connection.execute(f"SET ROLE {stranger}")
+        return connection
+
+    monkeypatch.setattr(Database, "connect", as_stranger)
+    with pytest.raises(DatabaseError, match="rowlock schema sql"):
+        await migrate.upgrade(empty_database_url)

@@ -1,0 +1,80 @@
+"""Jobs that write down when they start and end, over a connection of their own, for a test to judge."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from datetime import timedelta
+
+import asyncpg
+
+import rowlock
+from rowlock import Retry, Rowlock
+from rowlock.settings import Settings, lanes_from_text
+
+LEDGER = """
+CREATE TABLE IF NOT EXISTS public.ledger (
+  n bigserial PRIMARY KEY, job bigint NOT NULL, fence integer NOT NULL, pid integer NOT NULL, what text NOT NULL,
+  at timestamptz NOT NULL DEFAULT clock_timestamp())
+"""
+LANES = "default:kinds=*,slots=10,stale=2s"
+
+
+class Ledger:
+    """One connection per process, opened anew when the server was away."""
+
+    def __init__(self, url: str) -> None:
+        self._url = url
+        self._connection: asyncpg.Connection[asyncpg.Record] | None = None
+        self._turn = asyncio.Lock()
+
+    async def note(self, ctx: rowlock.Context, what: str) -> None:
+        async with self._turn:
+            while True:
+                try:
+                    if self._connection is None or self._connection.is_closed():
+                        self._connection = await asyncpg.connect(
+                            self._url, timeout=5, server_settings={"application_name": "ledger"}
+                        )
+                    await self._connection.execute(
+                        "INSERT INTO public.ledger (job, fence, pid, what) VALUES ($1, $2, $3, $4)",
+                        ctx.claim.job_id,
+                        ctx.claim.fence,
+                        os.getpid(),
+                        what,
+                    )
+                except (OSError, asyncpg.PostgresError, asyncpg.InterfaceError):
+                    await asyncio.sleep(0.1)
+                else:
+                    return
+
+
+def make(url: str, *, shutdown_after: float = 10) -> Rowlock:
+    """The application under torture."""
+    settings = Settings(shutdown_after=timedelta(seconds=shutdown_after), lanes=lanes_from_text(LANES))
+    app = Rowlock(url, settings=settings)
+    ledger = Ledger(url)
+
+    @app.job(retry=Retry(attempts=5, minimum="0s", jitter="0s"))
+    async def work(ctx: rowlock.Context, seconds: float = 0.0) -> str:
+        await ledger.note(ctx, "start")
+        try:
+            await asyncio.sleep(seconds)
+        except asyncio.CancelledError:
+            await ledger.note(ctx, "told")
+            raise
+        await ledger.note(ctx, "end")
+        return f"{os.getpid()}"
+
+    @app.job
+    async def poison(ctx: rowlock.Context) -> None:
+        await ledger.note(ctx, "start")
+        os._exit(9)
+
+    @app.job(gate=rowlock.Gate("narrow", limit=2))
+    async def gated(ctx: rowlock.Context, seconds: float = 0.0) -> None:
+        await ledger.note(ctx, "start")
+        await asyncio.sleep(seconds)
+        await ledger.note(ctx, "end")
+
+    return app

@@ -1,0 +1,136 @@
+from __future__ import annotations
+
+import signal
+import time
+from typing import TYPE_CHECKING
+
+from tests.waiting import eventually
+
+from rowlock.model.state import State
+
+if TYPE_CHECKING:
+    from tests.torture.conftest import Process, Scene
+
+STALE = 2.0
+"""Seconds; the lane's stale timeout in tests.torture.jobs."""
+
+
+async def holder(scene: Scene, job: int) -> Process:
+    """The process that runs the job."""
+    (row, *_) = await scene.noted(job, "start")
+    return next(process for process in scene.processes if process.popen.pid == row["pid"])
+
+
+async def test_a_killed_workers_job_is_rescued_by_another(scene: Scene) -> None:
+    scene.start()
+    scene.start()
+    handle = await scene.app.task("work").enqueue(seconds=3)
+    victim = await holder(scene, handle.id)
+    victim.signal(signal.SIGKILL)
+    killed = time.monotonic()
+    await scene.noted(handle.id, "start", 2)
+    assert time.monotonic() - killed < STALE + 5
+    await scene.quiet()
+    history = await scene.app.jobs.history(handle.id)
+    assert [attempt.outcome for attempt in history.attempts] == ["lost"]
+    assert history.attempts[0].error is not None
+    assert history.attempts[0].error["reason"] == "worker lost"
+    # A dead worker is not the handler's failure: the attempt was given back.
+    assert (history.job.state, history.job.attempt, history.job.losses) == (State.COMPLETED, 1, 1)
+
+
+async def test_after_all_workers_are_killed_one_new_worker_runs_everything(scene: Scene) -> None:
+    first, second = scene.start(), scene.start()
+    slow = [await scene.app.task("work").enqueue(seconds=1.5) for _ in range(6)]
+    gated = [await scene.app.task("gated").enqueue(seconds=0.2) for _ in range(6)]
+    await eventually(lambda: scene.value("SELECT count(*) >= 8 FROM ledger WHERE what = 'start'"))
+    first.signal(signal.SIGKILL)
+    second.signal(signal.SIGKILL)
+    scene.start()
+    await scene.quiet()
+    jobs = await scene.app.jobs.many([handle.id for handle in (*slow, *gated)])
+    assert {job.state for job in jobs} == {State.COMPLETED}
+
+
+async def test_a_zombies_outcome_is_refused_and_its_handler_told(scene: Scene) -> None:
+    scene.start()
+    scene.start()
+    handle = await scene.app.task("work").enqueue(seconds=6)
+    zombie = await holder(scene, handle.id)
+    zombie.signal(signal.SIGSTOP)
+    starts = await scene.noted(handle.id, "start", 2)
+    zombie.signal(signal.SIGCONT)
+    woken = time.monotonic()
+    (told,) = await scene.noted(handle.id, "told")
+    assert time.monotonic() - woken < 4  # a beat is 1.8 s
+    assert told["fence"] == starts[0]["fence"]
+    await scene.quiet()
+    job = await scene.app.jobs.get(handle.id)
+    assert (job.state, job.result) == (State.COMPLETED, str(starts[1]["pid"]))
+    ends = await scene.fetch("SELECT fence FROM ledger WHERE job = $1 AND what = 'end'", handle.id)
+    assert [row["fence"] for row in ends] == [starts[1]["fence"]]
+    # The zombie is a worker like any other again.
+    assert zombie.popen.poll() is None
+    assert "its claim is gone; the handler is told" in zombie.said
+
+
+async def test_sigterm_drains_and_returns_what_is_unfinished(scene: Scene) -> None:
+    leaving = scene.start("leaving", shutdown_after=1)
+    short = await scene.app.task("work").enqueue(seconds=0.5)
+    long = await scene.app.task("work").enqueue(seconds=3)
+    await scene.noted(short.id, "start")
+    await scene.noted(long.id, "start")
+    staying = scene.start("staying")
+    leaving.signal(signal.SIGTERM)
+    signalled = await scene.value("SELECT clock_timestamp()")
+    late = [await scene.app.task("work").enqueue() for _ in range(20)]
+    assert leaving.end() == 0
+    gone = time.monotonic()
+    starts = await scene.noted(long.id, "start", 2)
+    assert time.monotonic() - gone < 1.5
+    assert starts[1]["pid"] == staying.popen.pid
+    await scene.quiet()
+    assert "returned 1 unfinished jobs" in leaving.said
+    started_by_leaver = await scene.value(
+        "SELECT count(*) FROM ledger WHERE pid = $1 AND what = 'start' AND at > $2::timestamptz + interval '200 ms'",
+        leaving.popen.pid,
+        signalled,
+    )
+    assert started_by_leaver == 0
+    history = await scene.app.jobs.history(long.id)
+    assert [attempt.outcome for attempt in history.attempts] == ["interrupted"]
+    assert (history.job.attempt, history.job.losses) == (1, 0)
+    assert (await scene.app.jobs.get(short.id)).result == str(leaving.popen.pid)
+    assert {job.attempt for job in await scene.app.jobs.many([handle.id for handle in late])} == {1}
+
+
+async def test_a_second_sigterm_does_not_wait(scene: Scene) -> None:
+    worker = scene.start(shutdown_after=30)
+    handle = await scene.app.task("work").enqueue(seconds=20)
+    await scene.noted(handle.id, "start")
+    worker.signal(signal.SIGTERM)
+    await eventually(lambda: scene.value("SELECT count(*) = 1 FROM workers WHERE state = 'draining'"))
+    began = time.monotonic()
+    worker.signal(signal.SIGTERM)
+    assert worker.end() == 0
+    assert time.monotonic() - began < 5
+    job = await scene.app.jobs.get(handle.id)
+    assert (job.state, job.attempt) == (State.QUEUED, 0)
+    await scene.app.jobs.cancel(handle.id)
+    await scene.quiet()
+
+
+async def test_a_poison_job_is_quarantined_after_three_losses(scene: Scene) -> None:
+    handle = await scene.app.task("poison").enqueue()
+    for _ in range(3):
+        worker = scene.start(wait=False)
+        assert worker.end() == 9
+    neighbour = await scene.app.task("work").enqueue()
+    scene.start()
+    await scene.quiet()
+    history = await scene.app.jobs.history(handle.id)
+    assert history.job.state is State.FAILED
+    assert history.job.errors is not None
+    assert history.job.errors["reason"] == "quarantined"
+    assert [attempt.outcome for attempt in history.attempts] == ["lost", "lost", "lost"]
+    assert (await scene.app.jobs.get(neighbour.id)).state is State.COMPLETED

@@ -54,15 +54,21 @@ class Cursors:
         self._told: set[Pair] = set()
         """Pairs that were heard of since they were last probed."""
 
-    def publish(self, rows: Iterable[tuple[Pair, datetime | None]]) -> None:
-        """Take over the heads the last sweep found. A cursor is only ever lowered; a new pair starts at its head."""
+    def publish(self, rows: Iterable[tuple[Pair, datetime | None]]) -> bool:
+        """Take over the heads the last sweep found. A cursor is only ever lowered; a new pair starts at its head.
+
+        Returns whether there is something to look for.
+        """
+        news = False
         for pair, low_water in rows:
+            news = news or low_water is not None or pair not in self._low
             if pair not in self._low:
                 self._low[pair] = low_water or BEGINNING
             elif low_water is not None:
                 self._low[pair] = min(low_water, self._low[pair])
                 self._told.add(pair)
         self.everywhere()
+        return news
 
     def lower(self, pair: Pair, run_after: datetime) -> None:
         """A wake-up told of a job at run_after; of a pair nobody knew there may be older ones."""

@@ -230,9 +230,10 @@ class Worker:
 
     async def _read_pairs(self) -> None:
         rows = await self._claims.fetch("pairs", kinds=list(self._handlers))
-        self._cursors.publish(((row["kind"], row["priority"], row["share"]), row["low_water"]) for row in rows)
+        heads = (((row["kind"], row["priority"], row["share"]), row["low_water"]) for row in rows)
+        if self._cursors.publish(heads):
+            self._look.set()
         self._look_again_at([row["next_at"] for row in rows if row["next_at"] is not None])
-        self._look.set()
 
     async def _claim_loop(self) -> None:
         idle = _IDLE_FROM
@@ -371,7 +372,8 @@ class Worker:
         if news.sweep_epoch != self._sweep_epoch:
             self._sweep_epoch = news.sweep_epoch
             self._spawn(until_served(self.name, self._read_pairs))
-        if news.due and self._upkeep is not None and not self.draining:
+        # Without its row this worker's own jobs look like orphans: it comes back first.
+        if news.due and news.known and self._upkeep is not None and not self.draining:
             self._spawn(self._keep_up(news))
 
     async def _keep_up(self, news: News) -> None:

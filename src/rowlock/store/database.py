@@ -49,6 +49,8 @@ OUTAGE: Final = (
     asyncpg.ReadOnlySQLTransactionError,
     asyncpg.DiskFullError,
     asyncpg.OutOfMemoryError,
+    # What asyncpg says of a connection whose server has just sent its last word.
+    asyncpg.InternalClientError,
     DatabaseUnreachable,
 )
 # Nothing is wrong with the statement: running it again is right.

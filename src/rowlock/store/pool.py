@@ -6,10 +6,10 @@ import asyncio
 import contextlib
 from typing import TYPE_CHECKING
 
+import asyncpg
+
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
-
-    import asyncpg
 
 
 def before_loop_ends(work: Callable[[], Awaitable[None]]) -> AsyncGenerator[None, None]:
@@ -52,6 +52,10 @@ class Pool:
             connection = await self._take()
             try:
                 yield connection
+            except (OSError, asyncpg.InterfaceError, asyncpg.InternalClientError, asyncio.CancelledError):
+                # A dying connection does not know yet that it is closed; a cancelled statement may still be running.
+                connection.terminate()
+                raise
             finally:
                 if connection.is_closed() or connection.is_in_transaction() or self._closed:
                     connection.terminate()

@@ -17,10 +17,10 @@ UV_NEEDED := $(if $(filter .uv/bin/uv,$(UV)),.uv/bin/uv)
 COMPILE := pip compile --no-config --quiet --universal --python-version 3.11 --generate-hashes --all-extras --group dev \
 	--no-header --no-annotate --no-emit-index-url --no-emit-find-links pyproject.toml
 
-.PHONY: help install check test demo lock format verify clean
+.PHONY: help install check test mutations demo lock format verify clean
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 install: $(STAMP) ## create .venv with the locked dependencies and Rowlock itself (editable)
 
@@ -32,6 +32,9 @@ check: $(STAMP) ## lint, format check, types, import direction
 
 test: $(STAMP) ## run the tests on all cores (options: make test ARGS="-k claim")
 	$(BIN)/pytest -n auto $(ARGS)
+
+mutations: $(STAMP) ## break the engine on purpose and see the tests turn red (some minutes)
+	$(BIN)/python tools/mutations.py $(ARGS)
 
 demo: $(STAMP) ## see Rowlock work, on a database of its own
 	$(BIN)/rowlock demo

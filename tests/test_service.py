@@ -149,6 +149,7 @@ async def test_a_child_forked_while_a_thread_held_the_bridge_enqueues(app: Rowlo
 
 
 ENDINGS = {
+    "asyncio.run": 'import asyncio; asyncio.run(greet.enqueue("ada"))',
     "enqueue_sync": 'greet.enqueue_sync("ada")',
     "commit of a session": """
         import sqlalchemy
@@ -174,3 +175,21 @@ async def test_a_program_that_ends_at_once_still_wakes_workers(app: Rowlock, dat
 
         await eventually(told, within=10)
     await listener.close()
+
+
+async def test_event_loops_that_ended_leave_no_connections_behind(app: Rowlock, database_url: str) -> None:
+    program = """
+        import asyncio
+        for n in range(5):
+            asyncio.run(greet.enqueue(f"loop {n}"))
+        import psycopg
+        with psycopg.connect(sys.argv[1]) as connection:
+            (count,) = connection.execute(
+                "SELECT count(*) FROM pg_stat_activity"
+                " WHERE datname = current_database() AND application_name = 'rowlock:client'"
+            ).fetchone()
+        print(count)
+    """
+    held = await asyncio.to_thread(run_script, program, database_url)
+    assert await names(app) == [f"loop {n}" for n in range(5)]
+    assert int(held) <= 2

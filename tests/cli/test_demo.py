@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import os
 import pty
 import signal
@@ -93,7 +92,16 @@ async def test_an_interrupted_demo_exits_130_quietly(cli: Cli) -> None:
     assert (process.returncode, err.decode()) == (130, "")
 
 
-def test_json_of_a_job_round_trips() -> None:
-    from rowlock.cli.show import compact  # noqa: PLC0415 - the terminal libraries are loaded where they are used
-
-    assert json.loads(compact({"a": [1, "ä"]})) == {"a": [1, "ä"]}
+@pytest.mark.timeout(120)
+async def test_a_terminated_demo_leaves_no_folder(cli: Cli, tmp_path: Path) -> None:
+    temporary = tmp_path / "tmp"
+    temporary.mkdir()
+    process = await cli.start("demo", TMPDIR=str(temporary))
+    assert process.stdout is not None
+    async for line in process.stdout:
+        if b"running" in line:
+            process.send_signal(signal.SIGTERM)
+            break
+    _, err = await asyncio.wait_for(process.communicate(), 30)
+    assert (process.returncode, err.decode()) == (130, "")
+    assert list(temporary.iterdir()) == []

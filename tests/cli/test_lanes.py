@@ -22,9 +22,7 @@ async def test_lanes_are_listed_and_tuned(cli: Cli, app: Rowlock) -> None:
     assert lane["kinds"] == ["report", "digest"]
     assert (lane["slots"], lane["max_total"], lane["ordering"]) == (7, 9, "strict")
     assert (lane["poll_every"], lane["stale_after"], lane["running"]) == (2.0, 1800.0, 0)
-    assert await app.lanes.get("reports") == Lane(
-        **{key: getattr(await app.lanes.get("reports"), key) for key in Lane.__dataclass_fields__}
-    )
+    assert (await app.lanes.get("reports")).max_total == 9
     stale = await cli("lanes", "set", "reports", "--slots", "1", "--version", "1")
     assert stale.code == 1
     assert "someone else changed it" in stale.err

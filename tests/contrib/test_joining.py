@@ -308,3 +308,34 @@ async def test_a_rollback_wakes_nobody_and_never_runs(name: str, database_url: s
         await caller.commit()
         await worker.started(2)
         assert 1 not in worker.at
+
+
+@every_neighbour
+async def test_autocommit_wakes_at_once(name: str, database_url: str) -> None:
+    worker = Started(database_url)
+    async with worker.working(), Wire(database_url) as wire, neighbour(name, database_url, AUTOCOMMIT) as caller:
+        await caller.enqueue(worker.ship, 1)
+        await worker.started(1)
+
+        async def told() -> bool:
+            return [line[0] for line in await wire.everything_so_far()] == ["ship"]
+
+        await eventually(told)
+
+
+@pytest.mark.parametrize("isolation", LEVELS[1:])
+@pytest.mark.parametrize("option", ["unique_key", "idempotency_key"])
+async def test_a_key_taken_since_the_snapshot_is_a_serialization_error(
+    isolation: str, option: str, url: str, app: Rowlock
+) -> None:
+    number = next(NUMBERS)
+    connection = await asyncpg.connect(url)
+    keyed: dict[str, Any] = {option: f"taken-{number}"}
+    transaction = connection.transaction(isolation=isolation.lower().replace(" ", "_"))  # type: ignore[arg-type]
+    await transaction.start()
+    await connection.execute("SELECT 1")
+    await ship(app).options(**keyed).enqueue(number)
+    with pytest.raises(asyncpg.SerializationError):
+        await ship(app).options(**keyed, connection=connection).enqueue(number)
+    await transaction.rollback()
+    await connection.close()

@@ -290,6 +290,15 @@ async def test_a_busy_lane_does_not_use_up_the_lagged_look_of_another(database_u
         assert await made.claim() == [late]
 
 
+async def test_a_job_claimed_by_its_id_does_not_hide_the_older_ones(plain: Bench) -> None:
+    older, named = [await plain.store.enqueue("k") for _ in range(2)]
+    await plain.store.execute("UPDATE {s}.jobs SET run_after = run_after - interval '1 minute' WHERE id = $1", older)
+    await plain.store.fetch("sweep")
+    await plain.read_pairs()
+    assert [row["id"] for row in await plain.claimer.claim_one(named, "all")] == [named]
+    assert await plain.claim() == [older]
+
+
 async def test_a_scheduled_job_is_not_claimed_early(plain: Bench) -> None:
     await plain.store.execute("INSERT INTO {s}.jobs (kind, run_after) VALUES ('k', clock_timestamp() + interval '1 h')")
     assert await plain.claim() == []

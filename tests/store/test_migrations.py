@@ -155,8 +155,9 @@ async def test_verify_names_what_differs(database_url: str, damage: str, found: 
 
 
 async def test_verify_leaves_nothing_behind(database_url: str) -> None:
-    await migrate.verify(database_url)
-    assert await run(database_url, "SELECT count(*) FROM pg_namespace WHERE nspname LIKE 'rowlock_%'") == 0
+    await run(database_url, "CREATE SCHEMA rowlock_verify")
+    assert await migrate.verify(database_url) == []
+    assert await run(database_url, "SELECT count(*) FROM pg_namespace WHERE nspname LIKE 'rowlock_%'") == 1
 
 
 async def test_verify_without_tables_says_how_to_make_them(empty_database_url: str) -> None:
@@ -233,16 +234,26 @@ def stranger(administrator: psycopg.Connection[Any]) -> Iterator[str]:
     administrator.execute(f"DROP ROLE {name}")
 
 
-async def test_missing_privileges_are_told_with_the_way_out(
-    empty_database_url: str, stranger: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.fixture
+def as_stranger(stranger: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every connection of the code under test is that role's."""
     connect = Database.connect
 
-    async def as_stranger(self: Database, role: str, **options: bool) -> Any:  # noqa: ANN401 - a connection
+    async def connected(self: Database, role: str, **options: bool) -> Any:  # noqa: ANN401 - a connection
         connection = await connect(self, role, **options)
         await connection.execute(f"SET ROLE {stranger}")
         return connection
 
-    monkeypatch.setattr(Database, "connect", as_stranger)
+    monkeypatch.setattr(Database, "connect", connected)
+
+
+@pytest.mark.usefixtures("as_stranger")
+async def test_missing_privileges_are_told_with_the_way_out(empty_database_url: str) -> None:
     with pytest.raises(DatabaseError, match="rowlock schema sql"):
         await migrate.upgrade(empty_database_url)
+
+
+@pytest.mark.usefixtures("as_stranger")
+async def test_a_worker_that_may_not_use_the_schema_is_told_what_to_grant(database_url: str) -> None:
+    with pytest.raises(DatabaseError, match="grant it USAGE"):
+        await required(database_url)

@@ -75,7 +75,7 @@ async def run_job(call: Call, job_id: JobId) -> None:
     if job.state not in SUCCESS:
         history = await call.app.jobs.history(job.id)
         last = job.errors or (history.attempts[-1].error if history.attempts else None)
-        complain(f"Job {job.public_id} is {job.state}: {error_text(last) or 'no reason was recorded'}")
+        complain(f"Job {job.public_id} did not complete: {error_text(last) or 'no reason was recorded'}")
         raise typer.Exit(Exit.FAILED)
 
 

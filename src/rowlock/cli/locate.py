@@ -82,8 +82,8 @@ def _no_attribute(module: ModuleType, attribute: str) -> str:
     apps = _apps(module)
     names = [name for name in vars(module) if not name.startswith("_")]
     hint = _did_you_mean(attribute, apps) or _did_you_mean(attribute, names)
-    known = f" Its applications: {', '.join(apps)}." if apps and not hint else hint
-    return f"The module {module.__name__!r} has no attribute {attribute!r}.{known}"
+    there = f" Its applications: {', '.join(apps)}." if apps else " It makes no Rowlock()."
+    return f"The module {module.__name__!r} has no attribute {attribute!r}.{hint or there}"
 
 
 def _apps(module: ModuleType) -> list[str]:

@@ -203,7 +203,9 @@ class Claimer:
             return _Answer({}, {}, None, await connection.fetch(statement.dollar, *values))
 
         self.in_flight = True
-        return self._noted(await self._carefully(lane, 1, by_id))
+        answer = await self._carefully(lane, 1, by_id)
+        # Its cursor stays where it is: older jobs of the pair may still wait before this one.
+        return [row for row in answer.rows if not row["parked"]]
 
     def _noted(self, answer: _Answer) -> list[Record]:
         """Move the cursors by an answer whose transaction is over; returns the rows that may run."""

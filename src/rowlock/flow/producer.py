@@ -159,7 +159,10 @@ class Producer:
         loop = asyncio.get_running_loop()
         waker = self._wakers.get(loop)
         if waker is None:
+            for ended in [known for known in self._wakers if known.is_closed()]:
+                del self._wakers[ended]
             waker = self._wakers[loop] = Waker(self._open())
+            waker.insist()
         return waker
 
     async def _register(self, prepared: Sequence[Prepared]) -> None:

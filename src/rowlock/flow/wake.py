@@ -9,9 +9,10 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
 from rowlock.errors import RowlockError
+from rowlock.store.pool import before_loop_ends
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import AsyncGenerator, Iterable
 
     from rowlock.store.database import Database
 
@@ -49,6 +50,11 @@ class Waker:
         self._task: asyncio.Task[None] | None = None
         self._anywhere = False
         self._quiet_until = 0.0
+        self._leaving: AsyncGenerator[None, None] | None = None
+
+    def insist(self) -> None:
+        """Send once more what asyncio.run() cancels at its end: the last step of a program may be an enqueue."""
+        self._leaving = before_loop_ends(self._send)
 
     def wake(self, pairs: Iterable[tuple[Pair, datetime]]) -> None:
         """Note new jobs; the message leaves within one window."""
@@ -72,13 +78,16 @@ class Waker:
             if pause > 0:
                 await asyncio.sleep(pause)
             lows, self._lows = ({} if self._anywhere else self._lows), {}
-            self._anywhere = False
+            anywhere, self._anywhere = self._anywhere, False
             self._quiet_until = loop.time() + WINDOW
             try:
                 await self._database.fetch("wake", channel=self._database.channel, payload=payload(lows))
             except RowlockError as error:
                 # The job is committed; workers find it by polling.
                 logger.debug("wake-up not sent: %s", error)
+            except asyncio.CancelledError:
+                self._lows, self._anywhere = self._lows | lows, self._anywhere or anywhere
+                raise
 
     async def flush(self) -> None:
         """Wait until what was noted is sent."""

@@ -150,6 +150,8 @@ class Database:
         loop = asyncio.get_running_loop()
         pool = self._pools.get(loop)
         if pool is None:
+            for ended in [known for known in self._pools if known.is_closed()]:
+                del self._pools[ended]  # a pool refers to its loop, so the entry would never go by itself
             pool = self._pools[loop] = Pool(lambda: self.connect("client"), _POOL_SIZE)
         return pool
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+import uuid
 from dataclasses import dataclass
 from importlib import resources
 from typing import TYPE_CHECKING, Final
@@ -102,7 +103,14 @@ async def status(url: str, schema: str = "rowlock") -> Status:
 
 async def require(connection: Connection[Record], schema: str) -> None:
     """Refuse to work on a schema this code does not fit. One version ahead is fine: upgrades are made for it."""
-    rows = await _applied(connection, schema)
+    try:
+        rows = await _applied(connection, schema)
+    except asyncpg.InsufficientPrivilegeError as error:
+        message = (
+            f"The database user may not use schema {schema!r}: {error}. Let its owner grant it USAGE on the schema "
+            "and SELECT, INSERT, UPDATE and DELETE on the tables in it."
+        )
+        raise DatabaseError(message) from error
     if not rows:
         raise schema_missing(schema)
     version = max(row["version"] for row in rows)
@@ -223,7 +231,7 @@ async def verify(url: str, schema: str = "rowlock") -> list[str]:
         transaction = connection.transaction()
         await transaction.start()
         try:
-            fresh = f"{schema[:30]}_verify"
+            fresh = f"{schema[:20]}_{uuid.uuid4().hex[:12]}"  # nobody's schema, and at most 63 bytes
             await connection.execute(f"SET LOCAL client_min_messages = warning; CREATE SCHEMA {quoted(fresh)}")
             await connection.execute(_ledger(fresh))
             for step, _ in _path(0, min(newest(), max(row["version"] for row in rows))):

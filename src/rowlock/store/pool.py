@@ -9,7 +9,26 @@ from typing import TYPE_CHECKING
 import asyncpg
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable
+    from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
+
+
+def before_loop_ends(work: Callable[[], Awaitable[None]]) -> AsyncGenerator[None, None]:
+    """Have `work` awaited when asyncio.run() ends the running loop, or when what is returned here is closed before.
+
+    A program whose last step is an enqueue need not know that there is a pool to close. Loops offer no such hook, but
+    they close the asynchronous generators that were begun in them.
+    """
+
+    async def waiting() -> AsyncGenerator[None, None]:
+        try:
+            yield
+        finally:
+            await work()
+
+    generator = waiting()
+    with contextlib.suppress(StopIteration):
+        generator.asend(None).send(None)  # begun, without having to be awaited
+    return generator
 
 
 class Pool:
@@ -24,6 +43,7 @@ class Pool:
         self._places = asyncio.Semaphore(size)
         self._idle: list[asyncpg.Connection[asyncpg.Record]] = []
         self._closed = False
+        self._leaving = before_loop_ends(self._close)
 
     @contextlib.asynccontextmanager
     async def lend(self) -> AsyncIterator[asyncpg.Connection[asyncpg.Record]]:
@@ -51,6 +71,9 @@ class Pool:
 
     async def close(self) -> None:
         """Close what is idle now, and what is lent when it comes back."""
+        await self._leaving.aclose()
+
+    async def _close(self) -> None:
         self._closed = True
         while self._idle:
             with contextlib.suppress(Exception):

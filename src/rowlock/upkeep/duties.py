@@ -35,18 +35,22 @@ class Round:
 
 async def rescue(at: Round, news: News) -> int:
     """Claims of silent workers go back to the queue, fail or wait for a person, as their kind says."""
-    total = 0
-    for _ in range(_MOST_BATCHES):
-        rows = await at.database.fetch("rescue", watched=news.watched, max_losses=at.settings.max_losses)
-        total += _moved(at, rows)
-        if len(rows) < _STALE_BATCH:
-            break
-    return total
+    return await _in_batches(at, "rescue", watched=news.watched)
 
 
 async def orphans(at: Round, _news: News) -> int:
     """Running jobs whose worker row somebody deleted."""
-    return _moved(at, await at.database.fetch("orphans", max_losses=at.settings.max_losses))
+    return await _in_batches(at, "orphans")
+
+
+async def _in_batches(at: Round, name: str, **values: object) -> int:
+    total = 0
+    for _ in range(_MOST_BATCHES):
+        rows = await at.database.fetch(name, max_losses=at.settings.max_losses, **values)
+        total += _moved(at, rows)
+        if len(rows) < _STALE_BATCH:
+            break
+    return total
 
 
 def _moved(at: Round, rows: Iterable[Record]) -> int:

@@ -1,0 +1,98 @@
+"""The how-to pages, executed: every Python block of a page in order, in one namespace, on a real database.
+
+A comment behind a print() is what it must print.
+"""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import asyncpg
+import pytest
+from tests.contrib.neighbours import dialect
+
+from rowlock import Rowlock
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+HOWTO = Path(__file__).parent.parent.parent / "docs" / "howto"
+BLOCK = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+PROMISED = re.compile(r"^ *print\(.*\)  # (.*)$", re.MULTILINE)
+
+
+class Page:
+    """One page, its names after it ran, and what it printed."""
+
+    def __init__(self, name: str, url: str) -> None:
+        self.text = (HOWTO / name).read_text(encoding="utf-8")
+        self.url = url
+        self.names: dict[str, Any] = {}
+        self.printed: list[str] = []
+
+    def _here(self, block: str) -> str:
+        for driver in ("psycopg", "asyncpg"):
+            block = block.replace(f"postgresql+{driver}://localhost/shop", dialect(self.url, driver))
+        return block.replace("postgresql://localhost/shop", self.url)
+
+    async def run(self) -> None:
+        self.names["print"] = lambda *values: self.printed.append(" ".join(str(value) for value in values))
+        for block in BLOCK.findall(self.text):
+            code = compile(self._here(block), "page", "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
+            result = eval(code, self.names)  # noqa: S307 - our own page
+            if inspect.iscoroutine(result):
+                await result
+
+    @property
+    def promised(self) -> list[str]:
+        return [text for block in BLOCK.findall(self.text) for text in PROMISED.findall(block)]
+
+    async def close(self) -> None:
+        for value in self.names.values():
+            if isinstance(value, (Rowlock, asyncpg.Connection)):
+                await value.close()
+            elif hasattr(value, "dispose"):
+                disposed = value.dispose()
+                if inspect.isawaitable(disposed):
+                    await disposed
+
+
+@pytest.fixture
+async def raw(database_url: str) -> AsyncIterator[asyncpg.Connection[asyncpg.Record]]:
+    connection = await asyncpg.connect(database_url)
+    await connection.execute("CREATE TABLE orders (id integer PRIMARY KEY); CREATE TABLE invoices (order_id integer)")
+    yield connection
+    await connection.close()
+
+
+async def test_transactions(database_url: str, raw: asyncpg.Connection[asyncpg.Record]) -> None:
+    page = Page("transactions.md", database_url)
+    await page.run()
+    try:
+        assert page.printed == page.promised == ["[]"]
+        orders = [row[0] for row in await raw.fetch("SELECT id FROM orders ORDER BY 1")]
+        jobs = [row[0] for row in await raw.fetch("SELECT (args->>'order_id')::integer FROM rowlock.jobs ORDER BY 1")]
+        assert orders == jobs == [1, 2, 3, 4]
+        app: Rowlock = page.names["app"]
+        async with app.worker():
+            await (await page.names["invoice"].enqueue(order_id=1)).wait(timeout=20)
+        assert await raw.fetchval("SELECT count(*) FROM invoices") == 1
+    finally:
+        await page.close()
+
+
+async def test_unique_jobs(database_url: str, raw: asyncpg.Connection[asyncpg.Record]) -> None:
+    page = Page("unique_jobs.md", database_url)
+    await page.run()
+    try:
+        assert page.printed == [text.partition(":")[0] if text.startswith("True:") else text for text in page.promised]
+        assert len(page.printed) == 5
+        assert page.names["pushed"].what == "replaced"
+        rows = await raw.fetch("SELECT (args->>'org_id')::integer FROM rowlock.jobs ORDER BY 1")
+        assert [row[0] for row in rows] == [7, 7, 8, 9, 10, 11, 20, 21]
+    finally:
+        await page.close()

@@ -1,0 +1,289 @@
+"""Break the engine on purpose and see the tests turn red: a mutation that survives is a rule nobody guards.
+
+    python tools/mutations.py [WORD …]     only mutations whose name contains one of the words
+
+Each mutation is applied to a scratch copy of src, which the named tests import instead of the real one. Exit code 1: a
+mutation survived, did not apply, or the tests were red before anything was broken.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+ROOT: Final = Path(__file__).resolve().parent.parent
+RED: Final = 1
+"""pytest's exit code for tests that ran and failed; anything else is a mistake of ours."""
+FINISH, CLAIM, CONTROL = "store/sql/finish.sql", "store/sql/claim.sql", "store/sql/control.sql"
+UPKEEP, CURSORS = "store/sql/upkeep.sql", "flow/claim.py"
+GATES, ENQUEUE = "store/migrations/0001_initial.up.sql", "store/sql/enqueue.sql"
+STALE = (
+    "tests/store/test_transitions.py::"
+    "test_a_stale_claim_writes_nothing_and_its_worker_learns_whether_its_own_write_stands"
+)
+WALK = "tests/store/test_transitions.py::test_a_verb_leads_where_the_model_says_and_adds_one_to_the_fence"
+AT_CURSORS, AT_GATES = "tests/store/test_cursors.py::test_", "tests/races/test_gates_at_once.py::test_"
+AT_ONCE, OF_GATES = "tests/races/test_two_at_once.py::test_", "tests/store/test_gates.py::test_"
+OF_DUTIES, OF_RETENTION = "tests/upkeep/test_duties.py::test_", "tests/upkeep/test_retention.py::test_"
+OF_PLANS = "tests/store/test_plans.py::test_"
+
+
+@dataclass(frozen=True, slots=True)
+class Mutation:
+    """What to break, and where that must be noticed. count: how often the text occurs; 0: once or more."""
+
+    name: str
+    file: str
+    old: str
+    new: str
+    tests: tuple[str, ...]
+    count: int = 1
+
+    def apply(self, package: Path) -> None:
+        """Break the copy; fails when the text to break is not there any more."""
+        path = package / self.file
+        text = path.read_text(encoding="utf-8")
+        found = text.count(self.old)
+        if found == 0 or (self.count and found != self.count):
+            message = f"{self.name}: expected {self.count or 'some'} of {self.old!r} in {self.file}, found {found}"
+            raise SystemExit(message)
+        path.write_text(text.replace(self.old, self.new), encoding="utf-8")
+
+
+MUTATIONS: Final = (
+    Mutation(
+        "complete without the fence",
+        FINISH,
+        "  WHERE j.id = d.id AND j.fence = d.fence AND j.finished_at IS NULL",
+        "  WHERE j.id = d.id AND j.finished_at IS NULL",
+        (STALE,),
+    ),
+    Mutation(
+        "complete names the state (wrong index)",
+        FINISH,
+        "  WHERE j.id = d.id AND j.fence = d.fence AND j.finished_at IS NULL",
+        "  WHERE j.id = d.id AND j.fence = d.fence AND j.state = 'running'",
+        (f"{OF_PLANS}a_completion_of_ten_goes_by_the_primary_key",),
+    ),
+    Mutation(
+        "no fence bump on requeue",
+        FINISH,
+        "fence = j.fence + 1, seq = j.seq + 1, gate_place = 0,\n",
+        "fence = j.fence, seq = j.seq + 1, gate_place = 0,\n",
+        (STALE,),
+    ),
+    Mutation(
+        "no fence bump on stop",
+        CONTROL,
+        "errors = coalesce(:error::jsonb, j.errors), fence = j.fence + 1",
+        "errors = coalesce(:error::jsonb, j.errors), fence = j.fence",
+        (f"{WALK}[stop]",),
+    ),
+    Mutation(
+        "no fence bump on a person's retry",
+        CONTROL,
+        "run_after = clock_timestamp(), fence = j.fence + 1",
+        "run_after = clock_timestamp(), fence = j.fence",
+        (f"{WALK}[retry]",),
+    ),
+    Mutation(
+        "claim waits for locked rows",
+        CLAIM,
+        " SKIP LOCKED",
+        "",
+        (f"{AT_ONCE}claim_and_claim_never_take_one_job_and_never_wait",),
+        count=0,
+    ),
+    Mutation(
+        "claim does not judge the newest row",
+        CLAIM,
+        "WHERE j.id = m.id AND j.state = 'queued' AND j.run_after <= statement_timestamp()",
+        "WHERE j.id = m.id AND j.state = 'queued'",
+        (f"{AT_ONCE}a_job_given_back_into_the_future_meanwhile_is_not_claimed_early",),
+    ),
+    Mutation(
+        "lagged look off",
+        CURSORS,
+        "return now - active < _LAGGED_FOR and now - lagged >= _LAGGED_EVERY",
+        "return False and active and lagged",
+        (f"{AT_CURSORS}a_late_commit_is_found_by_the_lagged_look_within_a_second",),
+    ),
+    Mutation(
+        "low_water ignored",
+        CURSORS,
+        "self._low[pair] = min(low_water, self._low[pair])",
+        "low_water",
+        (f"{AT_CURSORS}a_commit_later_than_the_lag_is_found_by_the_sweeps_low_water",),
+    ),
+    Mutation(
+        "wake-ups lower no cursor",
+        CURSORS,
+        "self._low[pair] = min(run_after, self._low.get(pair, BEGINNING))",
+        "self._low.setdefault(pair, BEGINNING)",
+        (f"{AT_CURSORS}a_late_commit_is_found_by_the_wake_up_that_names_it",),
+    ),
+    Mutation(
+        "a wake-up during a claim is undone",
+        CURSORS,
+        "            if pair not in self._told:\n    ",
+        "            if pair:\n    ",
+        (f"{AT_CURSORS}a_job_that_commits_while_an_empty_claim_is_under_way_is_not_skipped",),
+    ),
+    Mutation(
+        "parked jobs look like an empty queue",
+        CURSORS,
+        'taken = Counter(row["lane"] for row in answer.rows)',
+        'taken = Counter(row["lane"] for row in answer.rows if not row["parked"])',
+        (f"{AT_CURSORS}jobs_parked_at_a_gate_do_not_hide_those_behind_them",),
+    ),
+    Mutation(
+        "cold pairs count as seen by a full claim",
+        CURSORS,
+        "            if drained:\n                self._unseen",
+        "            if not self._unseen or True:\n                self._unseen",
+        (f"{AT_CURSORS}five_hundred_pairs_are_served",),
+    ),
+    Mutation(
+        "a gate is judged before it is locked",
+        GATES,
+        "    SELECT * INTO g FROM {schema}.gates x WHERE x.key = v_key FOR UPDATE;\n    IF NOT FOUND",
+        "    SELECT * INTO g FROM {schema}.gates x WHERE x.key = v_key;\n    IF NOT FOUND",
+        (
+            f"{AT_GATES}a_newcomer_waits_for_a_leaver_and_gets_its_place",
+            f"{AT_GATES}a_leave_that_commits_while_a_newcomer_is_judged_wakes_it",
+        ),
+    ),
+    Mutation(
+        "a leaver promotes nobody",
+        GATES,
+        "ELSE {schema}.gate_promote(g.key, g.max_running - v_held) END",
+        "ELSE 0 END",
+        (f"{AT_GATES}a_leave_waits_for_a_newcomer_that_is_parking_and_then_promotes_it",),
+    ),
+    Mutation(
+        "FIFO lets newcomers overtake",
+        GATES,
+        "      v_free := 0;  ",
+        "      NULL;  ",
+        (f"{OF_GATES}a_newcomer_may_take_a_free_place_beside_the_parked_unless_fifo",),
+    ),
+    Mutation(
+        "rescue keeps the owner on the job",
+        FINISH,
+        "claimed_by = CASE WHEN l.revoked THEN NULL ELSE j.claimed_by END",
+        "claimed_by = j.claimed_by",
+        (STALE,),
+    ),
+    Mutation(
+        "settled says always applied",
+        FINISH,
+        "SELECT d.id, (j.fence = d.fence + 1",
+        "SELECT d.id, true OR (j.fence = d.fence + 1",
+        (STALE,),
+    ),
+    Mutation(
+        "settled says never applied",
+        FINISH,
+        "SELECT d.id, (j.fence = d.fence + 1 AND j.claimed_by = :worker::bigint)",
+        "SELECT d.id, (j.fence = d.fence + 9 AND j.claimed_by = :worker::bigint)",
+        (STALE,),
+    ),
+    Mutation(
+        "a cancel does not win over a retry",
+        FINISH,
+        "(l.state <> 'failed' AND (j.cancel_requested OR was.twin IS NOT NULL))",
+        "(l.state <> 'failed' AND was.twin IS NOT NULL)",
+        (f"{AT_ONCE}a_cancel_that_commits_while_a_retry_waits_for_the_row_wins",),
+    ),
+    Mutation(
+        "twins of one batch are not seen",
+        FINISH,
+        "AND t.id > me.id AND o.state <> 'failed'",
+        "AND t.id < 0 AND o.state <> 'failed'",
+        (f"{AT_ONCE}several_running_jobs_of_one_key_come_back_in_one_statement",),
+    ),
+    Mutation(
+        "a void approval keeps its place in the gate",
+        ENQUEUE,
+        "gate_place = CASE WHEN o.approval = 2 THEN 0 ELSE o.gate_place END",
+        "gate_place = o.gate_place",
+        (f"{OF_GATES}a_parked_job_whose_approval_became_void_is_not_promoted_past_the_approver",),
+    ),
+    Mutation(
+        "rescue judges right after an outage",
+        UPKEEP,
+        "    AND coalesce(l.stale_after, interval '60 s') <= :watched::interval\n",
+        "    AND :watched::interval IS NOT NULL\n",
+        (f"{OF_DUTIES}nobody_is_judged_before_this_process_has_watched_for_the_stale_timeout",),
+    ),
+    Mutation(
+        "every caretaker wins every round",
+        UPKEEP,
+        "WHERE d.name = :name::text\n  AND d.last_run_at < clock_timestamp()",
+        "WHERE d.name = :name::text\n  OR d.last_run_at > clock_timestamp()",
+        (f"{OF_DUTIES}two_caretakers_share_the_rounds",),
+    ),
+    Mutation(
+        "a wider retention rule takes what a narrower one keeps",
+        UPKEEP,
+        "AND NOT EXISTS (SELECT 1 FROM {schema}.retention s\n",
+        "AND NOT EXISTS (SELECT 1 FROM {schema}.retention s JOIN {schema}.jobs ON false\n",
+        (f"{OF_RETENTION}the_most_specific_rule_decides",),
+    ),
+)
+
+
+def run(tests: tuple[str, ...], source: Path | None, *options: str) -> tuple[int, str]:
+    """Run tests against a copy of src (None: the real one); returns pytest's exit code and what it said."""
+    environment = dict(os.environ)
+    if source is not None:
+        environment["PYTHONPATH"] = str(source)
+    command = [sys.executable, "-m", "pytest", "-q", "--no-header", "--timeout=60", *options, *tests]
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)  # noqa: S603 - our own tests
+    return done.returncode, done.stdout
+
+
+def attempt(mutation: Mutation) -> str:
+    """Say which test noticed the mutation; empty: none did."""
+    with tempfile.TemporaryDirectory(prefix="rowlock-mutation-") as folder:
+        source = Path(folder) / "src"
+        shutil.copytree(ROOT / "src", source)
+        mutation.apply(source / "rowlock")
+        code, said = run(mutation.tests, source, "-x")
+    failed = [line for line in said.splitlines() if line.startswith(("FAILED", "ERROR"))]
+    if code == RED and failed:
+        return failed[0].partition(" ")[2].partition(" - ")[0].rpartition("::")[2]
+    if code == 0:
+        return ""
+    message = f"{mutation.name}: pytest ended with {code}\n{said[-3000:]}"
+    raise SystemExit(message)
+
+
+def main(words: list[str]) -> int:
+    """Try the mutations; 0: each was noticed."""
+    chosen = [m for m in MUTATIONS if not words or any(word in m.name for word in words)]
+    code, said = run(tuple(dict.fromkeys(test for mutation in chosen for test in mutation.tests)), None, "-n", "2")
+    if code != 0:
+        sys.stdout.write(f"red before anything was broken:\n{said[-3000:]}\n")
+        return 1
+    survivors = 0
+    for mutation in chosen:
+        began = time.monotonic()
+        by = attempt(mutation)
+        survivors += not by
+        verdict = f"noticed by {by}" if by else "SURVIVED"
+        sys.stdout.write(f"{mutation.name:<55} {time.monotonic() - began:5.1f} s  {verdict}\n")
+        sys.stdout.flush()
+    sys.stdout.write(f"{len(chosen) - survivors} of {len(chosen)} mutations were noticed\n")
+    return 1 if survivors else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

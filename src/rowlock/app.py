@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import atexit
 import contextlib
 import functools
 import inspect
@@ -13,7 +14,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from importlib import metadata
 from pathlib import Path
-from typing import TYPE_CHECKING, Concatenate, ParamSpec, Protocol, Self, TypeVar, cast, overload
+from typing import TYPE_CHECKING, Concatenate, Final, ParamSpec, Protocol, Self, TypeVar, cast, overload
 
 from rowlock.desk.jobs import Jobs
 from rowlock.desk.lanes import Lanes, Workers
@@ -48,6 +49,8 @@ if TYPE_CHECKING:
 logger = logging.getLogger("rowlock")
 P = ParamSpec("P")
 R = TypeVar("R")
+_AT_EXIT: Final = 5.0
+"""Seconds running jobs have to end when the program ends without stopping its worker."""
 
 
 class Decorator(Protocol):
@@ -272,6 +275,8 @@ class WorkerThread:
             self._ready.wait()
             if self._failure is not None:
                 raise self._failure
+            # A program that ends without stop() still returns its jobs, instead of leaving them to the stale timeout.
+            atexit.register(self.stop, _AT_EXIT)
         else:
             logger.info("ROWLOCK_WORKER is off: no worker in this process")
 
@@ -298,6 +303,7 @@ class WorkerThread:
         if self._loop is not None and self._worker is not None and self._thread.is_alive():
             asyncio.run_coroutine_threadsafe(self._worker.stop(after=after), self._loop)
             self._thread.join()
+        atexit.unregister(self.stop)
 
 
 def _kind(name: str, says: dict[str, object]) -> Kind:

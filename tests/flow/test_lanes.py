@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from datetime import timedelta
 from typing import TYPE_CHECKING
 
 import pytest
@@ -9,6 +10,7 @@ from tests.waiting import eventually
 
 from rowlock.errors import UnknownLane
 from rowlock.model.lane import Lane
+from rowlock.model.state import State
 from rowlock.settings import lanes_from_text
 
 if TYPE_CHECKING:
@@ -273,3 +275,64 @@ async def test_two_workers_of_one_name_both_work_and_are_warned(app: Rowlock, ca
         assert [await handle.wait(timeout=15) for handle in handles] == ["met", "met"]
         assert len([worker for worker in await app.workers.list() if worker.name == "twin"]) == 2
     assert "another live worker is also called twin" in caplog.text
+
+
+async def test_a_place_freed_under_a_cap_is_heard_of_by_a_worker_that_sleeps(make_app: Callable[..., Rowlock]) -> None:
+    go = asyncio.Event()
+    ran: list[tuple[str, int]] = []
+
+    def declared(name: str) -> Rowlock:
+        app = make_app()
+
+        @app.job("work")
+        async def work(number: int) -> None:
+            ran.append((name, number))
+            if number == 1:
+                await go.wait()
+
+        return app
+
+    first, second = declared("first"), declared("second")
+    await first.lanes.create(Lane("default", kinds=("*",), slots=2, max_total=1, poll_every=timedelta(minutes=10)))
+    async with first.worker() as a, second.worker() as b:
+        one = await first.task("work").enqueue(1)
+        await eventually(lambda: _is(bool(ran)))
+        busy = a if ran == [("first", 1)] else b
+        assert busy is not None
+        other = await first.task("work").enqueue(2)
+        draining = asyncio.create_task(busy.stop())
+        go.set()
+        await one.wait(timeout=10)
+        # Late commits are looked for once a second for ten seconds; the cap's own message comes at once.
+        began = time.monotonic()
+        await other.wait(timeout=10)
+        assert time.monotonic() - began < APPLIED
+        await draining
+
+
+async def test_stopping_a_gate_holder_wakes_a_worker_for_the_parked_one(app: Rowlock) -> None:
+    started: list[int] = []
+
+    @app.job(gate="one at a time")
+    async def work(number: int) -> None:
+        started.append(number)
+        if number == 1:
+            await asyncio.Event().wait()
+
+    await app.lanes.create(Lane("default", kinds=("*",), slots=5, poll_every=timedelta(minutes=10)))
+    async with app.worker():
+        first = await work.enqueue(1)
+        await eventually(lambda: _is(started == [1]))
+        second = await work.enqueue(2)
+        await eventually(lambda: _parked(app, second.id))
+        await app.jobs.stop(first.id)
+        await second.wait(timeout=APPLIED)
+    assert started == [1, 2]
+
+
+async def _is(answer: bool) -> bool:
+    return answer
+
+
+async def _parked(app: Rowlock, job_id: int) -> bool:
+    return (await app.jobs.get(job_id)).state is State.BLOCKED

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 import time
 from typing import TYPE_CHECKING
 
@@ -164,6 +165,40 @@ def test_blocking_code_starts_a_worker_in_a_thread(database_url: str) -> None:
         worker.stop()
     assert not worker._thread.is_alive()
     asyncio.run(app.close())
+
+
+PROGRAM = """
+import asyncio, sys
+from rowlock import Rowlock, Settings
+
+app = Rowlock(sys.argv[1], settings=Settings())
+started = asyncio.Event()
+
+@app.job
+async def endless() -> None:
+    print("started", flush=True)
+    await asyncio.Event().wait()
+
+app.start_worker()
+job = endless.enqueue_sync()
+sys.stdin.readline()
+"""
+
+
+async def test_a_program_that_ends_without_stopping_its_worker_returns_its_jobs(
+    database_url: str, sql: asyncpg.Connection[asyncpg.Record]
+) -> None:
+    program = PROGRAM.replace("app =", "import rowlock.app as module\nmodule._AT_EXIT = 0.2\napp =", 1)
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-c", program, database_url, stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE
+    )
+    assert process.stdout is not None
+    assert await process.stdout.readline() == b"started\n"
+    await process.communicate(b"\n")
+    assert process.returncode == 0
+    row = await sql.fetchrow("SELECT state, attempt, losses FROM jobs")
+    assert row is not None
+    assert tuple(row) == ("queued", 0, 0)
 
 
 async def _result(app: Rowlock, job_id: int) -> object:

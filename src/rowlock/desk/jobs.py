@@ -30,6 +30,8 @@ _LARGEST_ID: Final = 2**63 - 1
 _SCAN: Final = 1_000_000
 """Rows a filtered list looks back over at most."""
 _POLL: Final = 1.0
+LOOK: Final = '{"wake":[]}'
+"""The message that asks workers to look everywhere."""
 Pair = tuple[str, int, int]
 
 
@@ -117,6 +119,7 @@ class Jobs:
                 **_who("cancel", by, note),
             )
             if done["ids"]:
+                await self._hand_on(done)
                 return await self.get(number)
             (asked,) = await database.fetch(
                 "cancel_running", ids=[number], channel=database.channel, **_who("cancel", by, note)
@@ -140,6 +143,7 @@ class Jobs:
             channel=database.channel,
             **_who("stop", by, note),
         )
+        await self._hand_on(done)
         job = await self.get(number)
         if not done["ids"]:
             raise _wrong_state("stop", job, "it has already ended")
@@ -165,6 +169,7 @@ class Jobs:
             channel=database.channel,
             **_who("reject", by, note),
         )
+        await self._hand_on(done)
         job = await self.get(job_id)
         if not done["ids"]:
             raise _wrong_state("reject", job, "only a pending job can be rejected")
@@ -235,6 +240,12 @@ class Jobs:
                 return job
         finally:
             await database.fetch("forget_waiter", id=number, waiter=waiter)
+
+    async def _hand_on(self, done: Record) -> None:
+        """The ended job's place went to a parked one: a worker that sleeps must hear of it."""
+        if done["promoted"]:
+            database = self._open()
+            await database.fetch("wake", channel=database.channel, payload=LOOK)
 
     def _announce(self, moved: Sequence[Record]) -> None:
         self._wake(((row["kind"], row["priority"], row["share"]), row["run_after"]) for row in moved)

@@ -32,6 +32,8 @@ EVERY: Final = 1.8
 _DISOWN_EVERY: Final = 10
 """Beats."""
 _TICK: Final = 0.25
+_PATIENCE: Final = 3.0
+"""Seconds for the thread to end."""
 _ASLEEP: Final = timedelta(seconds=3 * EVERY)
 _OLD_FRIENDS: Final = timedelta(days=365)
 
@@ -103,12 +105,16 @@ class Beat:
             with contextlib.suppress(RuntimeError):
                 self._loop.call_soon_threadsafe(self._poked.set)
 
-    def stop(self) -> None:
+    async def stop(self) -> None:
         """End the thread; waits a moment for a beat under way."""
         self._stop.set()
         self.poke()
-        if self._thread is not None:
-            self._thread.join(timeout=3)
+        until = asyncio.get_running_loop().time() + _PATIENCE
+        # Not join() in a helper thread: while the interpreter shuts down none can be started any more.
+        while (  # noqa: ASYNC110 - a thread's end has no event of this loop
+            self._thread is not None and self._thread.is_alive() and asyncio.get_running_loop().time() < until
+        ):
+            await asyncio.sleep(0.01)
 
     async def _run(self) -> None:
         self._loop, self._poked = asyncio.get_running_loop(), asyncio.Event()

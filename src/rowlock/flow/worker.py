@@ -190,7 +190,7 @@ class Worker:
         self._closing = True
         await self._crew.close()
         await self._listener.stop()
-        await asyncio.to_thread(self._beat.stop)
+        await self._beat.stop()
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import logging
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from rowlock.flow.beat import EVERY
 from rowlock.model.state import State
 
 if TYPE_CHECKING:
@@ -22,6 +24,7 @@ logger = logging.getLogger("rowlock.upkeep")
 _BATCH: Final = 5000
 _MOST_BATCHES: Final = 20
 _STALE_BATCH: Final = 500
+_REVIVAL: Final = 2.5 * EVERY
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +42,10 @@ async def rescue(at: Round, news: News) -> int:
 
 
 async def orphans(at: Round, _news: News) -> int:
-    """Running jobs whose worker row somebody deleted."""
+    """Running jobs whose worker row somebody deleted. A worker that lives writes its row again within a beat or two."""
+    if not await at.database.fetch("any_orphan"):
+        return 0
+    await asyncio.sleep(_REVIVAL)
     return await _in_batches(at, "orphans")
 
 

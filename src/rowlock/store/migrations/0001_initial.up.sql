@@ -244,6 +244,8 @@ END $$;
 
 -- gate_leave: in the transaction of EVERY exit of a holder (finish, retry, snooze, loss, cancel, expiry), after the job
 -- rows. One entry per leaving job, keys repeat; 'lane:<name>' for capped lanes. Keys without a gate row are ignored.
+-- Returns how many jobs can start because of it: promoted ones, and one for a lane cap that was full, as workers elsewhere
+-- stopped asking then. Not 0: somebody has to be told.
 CREATE FUNCTION {schema}.gate_leave(p_keys text[]) RETURNS integer LANGUAGE plpgsql AS $$
 DECLARE g record; v_held integer; v_n integer; v_promoted integer := 0;
 BEGIN
@@ -253,7 +255,7 @@ BEGIN
     v_n := CASE WHEN g.key LIKE 'lane:%' THEN 0        -- nobody parks at a lane cap: its jobs simply stay queued
                 ELSE {schema}.gate_promote(g.key, g.max_running - v_held) END;
     UPDATE {schema}.gates SET held = v_held + v_n WHERE key = g.key;
-    v_promoted := v_promoted + v_n;
+    v_promoted := v_promoted + v_n + (g.key LIKE 'lane:%' AND g.held >= g.max_running)::integer;
   END LOOP;
   RETURN v_promoted;
 END $$;

@@ -82,6 +82,10 @@ WITH leaving AS (
 SELECT m.id, m.fence, m.state, m.kind, m.priority, m.share, m.run_after, places.promoted
 FROM moved m CROSS JOIN (SELECT {left_places} AS promoted FROM moved m) AS places
 
+-- name: any_orphan
+SELECT j.id FROM {schema}.jobs j
+WHERE j.state = 'running' AND NOT EXISTS (SELECT 1 FROM {schema}.workers w WHERE w.id = j.claimed_by) LIMIT 1
+
 -- name: orphans
 -- Running jobs whose worker row is gone altogether: somebody deleted it by hand. Rare, so looked for rarely.
 WITH leaving AS (

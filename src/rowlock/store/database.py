@@ -100,8 +100,13 @@ class Database:
         self._pools: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, Pool] = weakref.WeakKeyDictionary()
         self._pid = os.getpid()
 
-    async def connect(self, role: str, *, guarded: bool = False, direct: bool = False) -> Connection[Record]:
-        """Open a connection. guarded: for the worker's hot statements; direct: past the pooler, for LISTEN."""
+    async def connect(
+        self, role: str, *, guarded: bool = False, direct: bool = False, patient: bool = False
+    ) -> Connection[Record]:
+        """Open a connection. guarded: for the worker's hot statements; direct: past the pooler, for LISTEN.
+
+        patient: no limit on a call's time, for migrations.
+        """
         through_pooler = self.pooled and not direct
         settings = (
             {} if through_pooler else {"application_name": f"rowlock:{role}", **_LIMITS, **(GUARDS if guarded else {})}
@@ -110,7 +115,7 @@ class Database:
             return await asyncpg.connect(
                 self.direct_url if direct else self.url,
                 timeout=_CONNECT_SECONDS,
-                command_timeout=_CALL_SECONDS,
+                command_timeout=None if patient else _CALL_SECONDS,
                 statement_cache_size=0 if through_pooler else 100,
                 server_settings=settings,
             )

@@ -87,7 +87,7 @@ async def downgrade(url: str, schema: str = "rowlock", *, to: int = 0) -> list[i
 
 async def status(url: str, schema: str = "rowlock") -> Status:
     """Say which steps are applied."""
-    connection = await Database(url, schema=schema).connect("schema")
+    connection = await Database(url, schema=schema).connect("schema", patient=True)
     try:
         applied = {row["version"]: row for row in await _applied(connection, schema)}
     finally:
@@ -133,7 +133,7 @@ async def _move(url: str, schema: str, target: int, *, up: bool) -> list[int]:
     if not 0 <= target <= newest():
         message = f"A schema version from 0 to {newest()} is expected, got {target}."
         raise ConfigurationError(message)
-    connection = await Database(url, schema=schema).connect("schema")
+    connection = await Database(url, schema=schema).connect("schema", patient=True)
     try:
         for left in range(_LOCK_TRIES, 0, -1):
             try:
@@ -223,7 +223,7 @@ async def verify(url: str, schema: str = "rowlock") -> list[str]:
 
     The fresh one is built in a transaction that is rolled back, so the comparison needs no second database.
     """
-    connection = await Database(url, schema=schema).connect("schema")
+    connection = await Database(url, schema=schema).connect("schema", patient=True)
     try:
         rows = await _applied(connection, schema)
         if not rows:

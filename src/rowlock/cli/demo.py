@@ -78,7 +78,7 @@ def _run(call: Call, given: dict[str, Any]) -> None:
     say = (lambda _: None) if call.screen.as_json else call.screen.line
     with _stage(call, given["data_dir"], keep=given["keep"]) as stage:
         say(f"PostgreSQL: {shown(stage.url)}, schema {stage.schema}")
-        jobs, parts = asyncio.run(_play(stage, call, keep=given["keep"]))
+        jobs, parts = _played(stage, call, keep=given["keep"])
     wrong = [(job, part) for job, part in zip(jobs, parts, strict=True) if job.state is not part.ends]
     _summary(call, jobs)
     for job, part in wrong:
@@ -88,6 +88,22 @@ def _run(call: Call, given: dict[str, Any]) -> None:
     say(f"All {len(jobs)} jobs ended as they should.")
     if given["keep"]:
         say(f"Look at them with: {stage.hint}")
+
+
+def _played(stage: Stage, call: Call, *, keep: bool) -> tuple[list[Job], list[Part]]:
+    async def play() -> tuple[list[Job], list[Part]]:
+        # As asyncio.run() does for SIGINT: an exception raised wherever the loop happens to be can hit a driver's C code.
+        loop, task = asyncio.get_running_loop(), asyncio.current_task()
+        if task is not None:
+            loop.add_signal_handler(signal.SIGTERM, task.cancel)
+        return await _play(stage, call, keep=keep)
+
+    try:
+        return asyncio.run(play())
+    except asyncio.CancelledError:
+        raise KeyboardInterrupt from None
+    finally:
+        signal.signal(signal.SIGTERM, signal.default_int_handler)
 
 
 @contextlib.contextmanager

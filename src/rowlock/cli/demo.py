@@ -92,7 +92,7 @@ def _run(call: Call, given: dict[str, Any]) -> None:
 
 def _played(stage: Stage, call: Call, *, keep: bool) -> tuple[list[Job], list[Part]]:
     async def play() -> tuple[list[Job], list[Part]]:
-        # As asyncio.run() does for SIGINT: an exception raised wherever the loop happens to be can hit a driver's C code.
+        # As asyncio.run() does for SIGINT: an exception raised wherever the loop is may hit a driver in the middle.
         loop, task = asyncio.get_running_loop(), asyncio.current_task()
         if task is not None:
             loop.add_signal_handler(signal.SIGTERM, task.cancel)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, Protocol, TypeVar, cast
 
 from typing_extensions import override
 
 from rowlock.errors import InvalidOption, JobFailed
 from rowlock.flow import enqueue
+from rowlock.model import ids
 from rowlock.model.options import Options
 from rowlock.model.state import SUCCESS
 
@@ -46,10 +47,14 @@ class Enqueued(Generic[R_co]):
     """A job that was enqueued. what: created, kept (the key was taken) or replaced."""
 
     id: int
-    public_id: str
     what: str
-    _handler: Handler
-    _desk: Waits
+    _handler: Handler = field(repr=False)
+    _desk: Waits = field(repr=False)
+
+    @property
+    def public_id(self) -> str:
+        """The id to show to people."""
+        return ids.encode(self.id)
 
     async def wait(self, timeout: float | None = None) -> R_co:
         """Wait for the result, in seconds at most; JobFailed unless it completed, WaitTimeout leaves the job alone."""
@@ -97,7 +102,7 @@ class Bound(Generic[P, R]):
         return [self._handle(receipt) for receipt in receipts]
 
     def _handle(self, receipt: Receipt) -> Enqueued[R]:
-        return Enqueued(receipt.id, receipt.public_id, receipt.what, self._handler, self._desk)
+        return Enqueued(receipt.id, receipt.what, self._handler, self._desk)
 
     def _prepared(self, args: tuple[object, ...], kwargs: Mapping[str, object]) -> Prepared:
         codec = self._handler.codec
@@ -125,7 +130,7 @@ class Bound(Generic[P, R]):
         if not texts:
             return []
         first = enqueue.prepare(self._handler, options, texts[0], {})
-        return [replace(first, job=replace(first.job, args=text)) for text in texts]
+        return [enqueue.Prepared(replace(first.job, args=text), first.gate) for text in texts]
 
     @property
     def _looks_at_args(self) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, cast
 
 from rowlock.errors import EnqueueError, UniqueConflict
@@ -213,8 +213,3 @@ def _gate(gate: object, named: Mapping[str, object]) -> Gate | None:
     if gate is None or isinstance(gate, Gate):
         return gate
     return Gate(checked_key(gate, "gate"))
-
-
-def with_args(prepared: Prepared, args: str) -> NewJob:
-    """The same job with other arguments: the cheap step of a bulk whose options do not depend on the arguments."""
-    return replace(prepared.job, args=args)

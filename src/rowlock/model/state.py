@@ -27,13 +27,7 @@ class State(StrEnum):
         """Whether only a person's retry leads out of it."""
         return self in FINAL
 
-    @property
-    def is_waiting(self) -> bool:
-        """Whether the job has not started yet, or not again."""
-        return self in WAITING
 
-
-WAITING = frozenset({State.PENDING, State.BLOCKED, State.QUEUED})
 FINAL = frozenset({State.COMPLETED, State.COMPLETED_WITH_ERRORS, State.FAILED, State.CANCELLED, State.EXPIRED})
 SUCCESS = frozenset({State.COMPLETED, State.COMPLETED_WITH_ERRORS})
 

@@ -6,6 +6,7 @@ The files are named NNNN_name.up.sql and NNNN_name.down.sql; {schema}.migrations
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import re
 import uuid
 from dataclasses import dataclass
@@ -180,11 +181,9 @@ async def _drop_if_empty(connection: Connection[Record], schema: str) -> None:
         "SELECT pg_get_userbyid(nspowner) = current_user FROM pg_namespace WHERE nspname = $1", schema
     )
     if own and schema != "public":
-        try:
+        with contextlib.suppress(asyncpg.DependentObjectsStillExistError):
             async with connection.transaction():
                 await connection.execute(f"DROP SCHEMA {quoted(schema)}")
-        except asyncpg.DependentObjectsStillExistError:
-            pass
 
 
 def _path(version: int, target: int) -> list[tuple[Migration, bool]]:

@@ -111,7 +111,3 @@ WITH ended AS (
   RETURNING j.id, j.kind, j.priority, j.share, j.run_after, j.state),
 {recorded}
 SELECT e.id, e.kind, e.priority, e.share, e.run_after, e.state FROM ended e ORDER BY e.id
-
--- name: states_of
--- After an order that did not take: what stands, for the message.
-SELECT j.id, j.state, j.cancel_requested FROM {schema}.jobs j WHERE j.id = ANY (:ids::bigint[]) ORDER BY j.id

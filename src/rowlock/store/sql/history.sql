@@ -30,9 +30,6 @@ FROM {schema}.job_attempts a WHERE a.job_id = :id::bigint ORDER BY a.fence
 -- name: acts_of
 SELECT c.at, c.verb, c.by_whom, c.note FROM {schema}.job_acts c WHERE c.job_id = :id::bigint ORDER BY c.id
 
--- name: last_id
-SELECT coalesce(max(j.id), 0) AS id FROM {schema}.jobs j
-
 -- name: outcome_of
 SELECT j.state, j.finished_at IS NOT NULL AS final, j.result, j.errors FROM {schema}.jobs j WHERE j.id = :id::bigint
 

@@ -19,6 +19,3 @@ RETURNING p.job_id, p.fence
 -- name: checkpoint
 -- What the attempt before this one saved; read only by handlers that ask.
 SELECT p.checkpoint FROM {schema}.job_progress p WHERE p.job_id = :id::bigint
-
--- name: progress_of
-SELECT p.job_id, p.phase, p.progress, p.reported_at, p.n FROM {schema}.job_progress p WHERE p.job_id = ANY (:ids::bigint[])

@@ -21,8 +21,14 @@ if TYPE_CHECKING:
 
     import asyncpg
 
+    from rowlock.flow.worker import Worker
+
 NOWHERE = "postgresql://nobody@127.0.0.1:9/nothing"
 HOUR_AGO = "now() - interval '1 hour'"
+
+
+async def drained(worker: Worker) -> bool:
+    return not worker.lanes["default"].enabled
 
 
 async def test_a_claim_whose_answer_was_lost_is_given_back_and_run(
@@ -35,6 +41,7 @@ async def test_a_claim_whose_answer_was_lost_is_given_back_and_run(
     async with app.worker() as worker:
         assert worker is not None
         await app.lanes.drain("default")
+        await eventually(lambda: drained(worker))
         handle = await work.enqueue()
         await sql.execute(
             "UPDATE jobs SET state = 'running', fence = fence + 1, attempt = 1, lane = 'default', claimed_by = $2,"

@@ -26,9 +26,12 @@ from rowlock.errors import (
     UnknownKind,
     UnknownLane,
     WaitTimeout,
+    WorkerNotFound,
     WrongState,
 )
 from rowlock.flow.context import Context
+from rowlock.model.count import Count
+from rowlock.model.explanation import Explanation, Reason
 from rowlock.model.job import Claim, Job, Progress
 from rowlock.model.kind import Gate
 from rowlock.model.lane import Lane
@@ -45,11 +48,13 @@ __all__ = [
     "ClaimLost",
     "ConfigurationError",
     "Context",
+    "Count",
     "DatabaseError",
     "DatabaseUnreachable",
     "EmbeddedError",
     "EnqueueError",
     "Enqueued",
+    "Explanation",
     "Gate",
     "InvalidArguments",
     "InvalidId",
@@ -62,6 +67,7 @@ __all__ = [
     "MissingExtra",
     "Partial",
     "Progress",
+    "Reason",
     "Retry",
     "Rowlock",
     "RowlockError",
@@ -76,5 +82,6 @@ __all__ = [
     "UnknownKind",
     "UnknownLane",
     "WaitTimeout",
+    "WorkerNotFound",
     "WrongState",
 ]

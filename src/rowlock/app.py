@@ -17,7 +17,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Concatenate, Final, ParamSpec, Protocol, Self, TypeVar, cast, overload
 
 from rowlock.desk.jobs import Jobs
-from rowlock.desk.lanes import Lanes, Workers
+from rowlock.desk.lanes import Lanes
+from rowlock.desk.stats import Stats
+from rowlock.desk.sync import SyncDesk
+from rowlock.desk.workers import Workers
 from rowlock.errors import ConfigurationError, WrongState
 from rowlock.flow.args import Codec
 from rowlock.flow.context import Context
@@ -44,6 +47,7 @@ if TYPE_CHECKING:
 
     from rowlock.model.job import Job
     from rowlock.model.kind import Gate, OnWorkerLost
+    from rowlock.model.lane import Lane
     from rowlock.model.options import Span
 
 logger = logging.getLogger("rowlock")
@@ -91,6 +95,8 @@ class Rowlock:
         self.jobs = Jobs(self.database, self._producer.wake)
         self.lanes = Lanes(self.database)
         self.workers = Workers(self.database)
+        self.stats = Stats(self.database)
+        self.sync = SyncDesk(self._bridge, self.jobs, self.lanes, self.workers, self.stats)
 
     # --- declaring jobs ----------------------------------------------------------------------------------------------
 
@@ -239,7 +245,13 @@ class Rowlock:
         options = WorkerOptions(name, chosen, slots, metadata.version("rowlock"), claims)
         database = self.database()
         caretaker = Caretaker(database, self.settings, Waker(database)) if claims else None
-        return Worker(database, self.handlers, self.settings, options, upkeep=caretaker)
+        settings = replace(self.settings, lanes=self._first_lanes())
+        return Worker(database, self.handlers, settings, options, upkeep=caretaker)
+
+    def _first_lanes(self) -> tuple[Lane, ...]:
+        """What a starting worker creates where it is absent: the environment's word counts before the code's."""
+        named = {lane.name for lane in self.settings.lanes}
+        return (*self.settings.lanes, *(lane for lane in self.lanes.defined if lane.name not in named))
 
     async def run_job(self, job_id: int | str) -> Job:
         """Claim this job here and now and run it to its end: the boundary a carrier or a test calls."""

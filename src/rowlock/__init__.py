@@ -22,6 +22,7 @@ from rowlock.errors import (
     SchemaAhead,
     SchemaBehind,
     SchemaMissing,
+    Stopped,
     UniqueConflict,
     UnknownKind,
     UnknownLane,
@@ -29,6 +30,7 @@ from rowlock.errors import (
     WorkerNotFound,
     WrongState,
 )
+from rowlock.flow.blocking import SyncContext
 from rowlock.flow.context import Context
 from rowlock.model.count import Count
 from rowlock.model.explanation import Explanation, Reason
@@ -39,7 +41,7 @@ from rowlock.model.outcome import Cancel, Partial, Snooze
 from rowlock.model.retry import Retry
 from rowlock.model.state import State
 from rowlock.settings import Settings
-from rowlock.tasks import Enqueued, Task
+from rowlock.tasks import Enqueued, SyncTask, Task
 
 __all__ = [
     "ArgumentsTooLarge",
@@ -77,6 +79,9 @@ __all__ = [
     "Settings",
     "Snooze",
     "State",
+    "Stopped",
+    "SyncContext",
+    "SyncTask",
     "Task",
     "UniqueConflict",
     "UnknownKind",

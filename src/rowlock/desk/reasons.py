@@ -124,7 +124,7 @@ def approval(facts: Facts) -> Reason | None:
     job, row = facts.job, facts.row
     if job.state is not State.PENDING:
         return None
-    held = row["last_outcome"] == "lost"
+    held = row["last_outcome"] in ("lost", "died")
     since = row["last_ended_at"] if held else row["act_at"] if row["act_verb"] == "retry" else job.created_at
     why = (
         f"Its worker died under it {when(since, facts.now)} and its kind says to hold such jobs for a person"
@@ -145,6 +145,7 @@ def not_due(facts: Facts) -> Reason | None:
         "snoozed": "Its handler asked to be run later",
         "interrupted": "It was interrupted and goes on later",
         "lost": f"Its worker died under it ({several(job.losses, 'time')} so far)",
+        "died": f"The process it ran in died ({blame(job.errors) or 'no reason recorded'})",
     }.get(row["last_outcome"], "It is scheduled for later")
     code = {"failed": "retrying", "snoozed": "snoozed"}.get(row["last_outcome"], "scheduled")
     text = f"{why}: it is due {until(job.run_after, facts.now)}."
@@ -240,7 +241,7 @@ def silent(facts: Facts) -> Reason | None:
 
 def draining(facts: Facts) -> Reason | None:
     """Those that serve its lane are about to leave."""
-    leaving = [worker for worker in facts.serving if not worker.silent and worker.state == "draining"]
+    leaving = [worker for worker in facts.serving if not worker.silent and not worker.works]
     if facts.working or not leaving:
         return None
     text = f"The workers of its lane are draining and claim no more: {_names(worker.name for worker in leaving)}."
@@ -275,16 +276,25 @@ def full(facts: Facts) -> Reason | None:
             f"Lane {lane.name!r} has 0 slots, so nothing starts in it. Give it some: "
             f"rowlock lanes set {lane.name} --slots …"
         )
-        return Reason("lane_full", text, {"lane": lane.name, "slots": 0, "used": 0, "jobs": []})
-    if any(used < size for _, used, size in slots):
+        return Reason("lane_full", text, {"lane": lane.name, "slots": 0, "used": 0, "stuck": 0, "jobs": []})
+    # Whose lane a stuck slot is in, the worker's row does not tell.
+    if any(used + worker.stuck < size for worker, used, size in slots):
         return None
-    used = sum(used for _, used, _ in slots)
+    used, stuck = sum(used for _, used, _ in slots), sum(worker.stuck for worker in facts.able)
     text = (
         f"Lane {lane.name!r} is full: {used} of {several(total, 'slot')} on {several(len(slots), 'worker')} taken"
-        f"{_by(facts)}."
+        f"{_by(facts)}"
+        + (f"; {several(stuck, 'slot')} held by handlers that were told to stop and do not." if stuck else ".")
     )
     per_worker = {worker.name: {"used": busy, "slots": size} for worker, busy, size in slots}
-    details = {"lane": lane.name, "slots": total, "used": used, "workers": per_worker, "jobs": _jobs(facts)}
+    details = {
+        "lane": lane.name,
+        "slots": total,
+        "used": used,
+        "stuck": stuck,
+        "workers": per_worker,
+        "jobs": _jobs(facts),
+    }
     return Reason("lane_full", text, details)
 
 

@@ -95,6 +95,8 @@ def view_of(row: Record) -> WorkerView:
         silent=row["silent"],
         running=row["running"],
         slots=json.loads(row["slots"]) if row["slots"] else None,
+        stuck=row["stuck"] or 0,
+        told=row["told"],
     )
 
 

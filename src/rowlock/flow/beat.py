@@ -48,6 +48,7 @@ class Vitals:
     complete: Sequence[int] | None
     doubtful: bool = False
     """The answer to a claim was lost: forgotten claims are looked for at once."""
+    stuck: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,6 +158,7 @@ class Beat:
             worker=self._worker_id,
             hungry=vitals.hungry,
             state="draining" if vitals.draining else "up",
+            stuck=vitals.stuck,
             ids=[claim.job_id for claim in vitals.held],
             fences=[claim.fence for claim in vitals.held],
         )
@@ -177,7 +179,7 @@ class Beat:
             due=row["due"],
             watched=watched,
             disowned=disowned,
-            drain=row["drain"],
+            drain=row["told"] == "drain",
             slept=before is not None and row["now"] - before > _ASLEEP,
         )
 

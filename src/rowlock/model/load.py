@@ -41,7 +41,11 @@ class Running:
 
 @dataclass(frozen=True, slots=True)
 class WorkerView:
-    """A worker as its row tells. silent: no beat for 15 seconds; slots: its own numbers where it has any."""
+    """A worker as its row tells. silent: no beat for 15 seconds; lanes None: every lane, empty: none.
+
+    slots: its own numbers where it has any; stuck: slots held by handlers that were told to stop and do not; told:
+    what a person ordered it to do.
+    """
 
     id: int
     name: str
@@ -56,6 +60,8 @@ class WorkerView:
     silent: bool
     running: int
     slots: Mapping[str, int] | None = None
+    stuck: int = 0
+    told: str | None = None
 
     def serves(self, lane: str) -> bool:
         """Whether it takes jobs of this lane; lanes None: of every lane."""
@@ -68,7 +74,7 @@ class WorkerView:
     @property
     def works(self) -> bool:
         """Whether it beats and has not been told to leave."""
-        return self.state == "up" and not self.silent
+        return self.state == "up" and not self.silent and self.told is None
 
 
 @dataclass(frozen=True, slots=True)

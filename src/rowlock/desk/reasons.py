@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from rowlock.desk.words import ago, blame, several, span_text, until, when
 from rowlock.model import ids
+from rowlock.model.count import Count
 from rowlock.model.explanation import Reason
 from rowlock.model.state import State
 
@@ -303,7 +304,8 @@ def capped(facts: Facts) -> Reason | None:
     lane = facts.lane
     if lane is None or not facts.due or lane.max_total is None or facts.running_in_lane() < lane.max_total:
         return None
-    text = f"Lane {lane.name!r} runs {lane.max_total} jobs at once at most over all workers, and does{_by(facts)}."
+    most = several(lane.max_total, "job")
+    text = f"Lane {lane.name!r} runs {most} at once at most over all workers, and does{_by(facts)}."
     return Reason("lane_capped", text, {"lane": lane.name, "max_total": lane.max_total, "jobs": _jobs(facts)})
 
 
@@ -317,7 +319,7 @@ def ahead(facts: Facts) -> Reason | None:
     if facts.older.value:
         parts.append(f"{facts.older} as high and older")
     total = facts.higher + facts.older
-    text = f"{total} due jobs of its lane are ahead of it: {' and '.join(parts)}."
+    text = f"{total} due {'job' if total == Count(1) else 'jobs'} of its lane before it: {' and '.join(parts)}."
     details = {"higher": facts.higher.value, "older": facts.older.value, "capped": total.capped}
     return Reason("behind_others", text, details)
 

@@ -11,7 +11,7 @@ from urllib.parse import urlsplit, urlunsplit
 
 import asyncpg
 
-from rowlock.errors import ConfigurationError, DatabaseUnreachable, SchemaMissing
+from rowlock.errors import ConfigurationError, DatabaseUnreachable, SchemaBehind, SchemaMissing
 from rowlock.store.pool import Pool
 from rowlock.store.queries import Statements
 
@@ -149,6 +149,11 @@ class Database:
             yield
         except (asyncpg.UndefinedTableError, asyncpg.InvalidSchemaNameError, asyncpg.UndefinedFunctionError) as error:
             raise schema_missing(self.schema) from error
+        except asyncpg.UndefinedColumnError as error:
+            message = (
+                f"The schema {self.schema!r} is older than this code: {error}. Upgrade it with: rowlock schema upgrade"
+            )
+            raise SchemaBehind(message) from error
         except DatabaseUnreachable:
             raise
         except OUTAGE as error:

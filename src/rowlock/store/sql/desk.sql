@@ -25,7 +25,7 @@ SELECT clock_timestamp() AS now
 -- Who has the places of a gate: those that run, and those a place was handed to.
 SELECT h.id, h.kind, h.state, h.claimed_at, w.name AS worker
 FROM (SELECT j.id, j.kind, j.state, j.claimed_at, j.claimed_by FROM {schema}.jobs j
-      WHERE j.gate_key = :key::text AND j.gate_place IN (1, 2) AND j.finished_at IS NULL
+      WHERE j.gate_key = :key::text AND j.gate_place > 0 AND j.finished_at IS NULL
       ORDER BY j.gate_key, j.gate_place, j.priority DESC, j.run_after, j.id LIMIT 100) AS h
 LEFT JOIN {schema}.workers w ON w.id = h.claimed_by AND h.state = 'running'
 ORDER BY h.claimed_at NULLS LAST, h.id LIMIT :n::integer

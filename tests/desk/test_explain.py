@@ -215,7 +215,7 @@ async def test_a_lost_job_waits_before_it_runs_again(desk: Desk) -> None:
     await desk.store.rescue()
     await desk.store.execute("UPDATE {s}.jobs SET run_after = clock_timestamp() + interval '1 min'")
     explained = await desk.app.jobs.explain(number)
-    assert explained.codes[0] == "scheduled"
+    assert explained.codes[0] == "retrying"
     assert "Its worker died under it (1 time so far)" in explained.verdict
 
 

@@ -91,7 +91,7 @@ async def values_of(store: Store) -> dict[str, object]:
     }
 
 
-# About twice what was measured with PostgreSQL 16 and 18; statements that count to the cap read that many index entries.
+# About twice what was measured with PostgreSQL 16 and 18; what counts to the cap reads that many index entries.
 BUFFERS = {
     "explain_job": 40,
     "gate_holders": 80,

@@ -147,8 +147,9 @@ def not_due(facts: Facts) -> Reason | None:
         "interrupted": "It was interrupted and goes on later",
         "lost": f"Its worker died under it ({several(job.losses, 'time')} so far)",
         "died": f"The process it ran in died ({blame(job.errors) or 'no reason recorded'})",
-    }.get(row["last_outcome"], "It is scheduled for later")
-    code = {"failed": "retrying", "snoozed": "snoozed"}.get(row["last_outcome"], "scheduled")
+        None: "It is scheduled for later",
+    }.get(row["last_outcome"], f"Its last attempt ended as {row['last_outcome']}")
+    code = {None: "scheduled", "snoozed": "snoozed"}.get(row["last_outcome"], "retrying")
     text = f"{why}: it is due {until(job.run_after, facts.now)}."
     return Reason(code, text, {"run_after": job.run_after, "after": row["last_outcome"], "error": job.errors})
 
@@ -213,9 +214,9 @@ def drained(facts: Facts) -> Reason | None:
     lane = facts.lane
     if lane is None or lane.enabled:
         return None
-    since = f" since {when(lane.updated_at, facts.now)}" if lane.updated_at else ""
-    text = f"Lane {lane.name!r} is drained{since}. Let it start jobs again: rowlock lanes resume {lane.name}"
-    return Reason("lane_drained", text, {"lane": lane.name, "since": lane.updated_at})
+    edited = f" (last changed {when(lane.updated_at, facts.now)})" if lane.updated_at else ""
+    text = f"Lane {lane.name!r} is drained{edited}. Let it start jobs again: rowlock lanes resume {lane.name}"
+    return Reason("lane_drained", text, {"lane": lane.name, "changed_at": lane.updated_at})
 
 
 def no_worker(facts: Facts) -> Reason | None:

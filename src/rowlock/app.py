@@ -18,7 +18,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Concatenate, Final, ParamSpec, Protocol, Self, TypeVar, cast, overload
 
 from rowlock.desk.jobs import Jobs
-from rowlock.desk.lanes import Lanes, Workers
+from rowlock.desk.lanes import Lanes, first_lanes
+from rowlock.desk.stats import Stats
+from rowlock.desk.sync import SyncDesk
+from rowlock.desk.workers import Workers
 from rowlock.errors import ConfigurationError, WrongState
 from rowlock.flow.args import Codec
 from rowlock.flow.blocking import SyncContext
@@ -101,6 +104,8 @@ class Rowlock:
         self.jobs = Jobs(self.database, self._producer.wake)
         self.lanes = Lanes(self.database)
         self.workers = Workers(self.database)
+        self.stats = Stats(self.database)
+        self.sync = SyncDesk(self._bridge, self.jobs, self.lanes, self.workers, self.stats)
 
     # --- declaring jobs ----------------------------------------------------------------------------------------------
 
@@ -261,7 +266,8 @@ class Rowlock:
         options = WorkerOptions(name, chosen, slots, metadata.version("rowlock"), claims, origin_of(self))
         database = self.database()
         caretaker = Caretaker(database, self.settings, Waker(database)) if claims else None
-        return Worker(database, self.handlers, self.settings, options, upkeep=caretaker)
+        settings = replace(self.settings, lanes=first_lanes(self.settings.lanes, self.lanes.defined))
+        return Worker(database, self.handlers, settings, options, upkeep=caretaker)
 
     def _check_executors(self) -> None:
         """Say before the first job what an executor cannot do for a kind."""

@@ -30,6 +30,7 @@ async def right(ctx: Context) -> None:
     job = await bare.enqueue(7)
     assert_type(job, Enqueued[str])
     assert_type(await job.wait(timeout=3), str)
+    assert_type(job.wait_sync(timeout=3), str)
     assert_type(job.id, int)
     assert_type(await with_context.enqueue(7, label="x"), Enqueued[list[int]])
     assert_type(with_context.enqueue_sync(org_id=7), Enqueued[list[int]])

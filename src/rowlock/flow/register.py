@@ -51,6 +51,8 @@ class WorkerOptions:
     version: str = "0"
     claims: bool = True
     """False: runs only what run_by_id names."""
+    alone: bool = False
+    """True: for moments at a time in a test; neither listens nor beats, and reads the lanes before every job."""
 
 
 class Registration:

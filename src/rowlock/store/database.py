@@ -160,6 +160,11 @@ class Database:
             pool = self._pools[loop] = Pool(lambda: self.connect("client"), _POOL_SIZE)
         return pool
 
+    @property
+    def loops(self) -> list[asyncio.AbstractEventLoop]:
+        """The event loops that have a pool here and are not closed."""
+        return [loop for loop in self._pools if not loop.is_closed()]
+
     async def close(self) -> None:
         """Close this loop's pool."""
         pool = self._pools.pop(asyncio.get_running_loop(), None)

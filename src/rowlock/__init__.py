@@ -22,12 +22,14 @@ from rowlock.errors import (
     SchemaAhead,
     SchemaBehind,
     SchemaMissing,
+    Stopped,
     UniqueConflict,
     UnknownKind,
     UnknownLane,
     WaitTimeout,
     WrongState,
 )
+from rowlock.flow.blocking import SyncContext
 from rowlock.flow.context import Context
 from rowlock.model.job import Claim, Job, Progress
 from rowlock.model.kind import Gate
@@ -36,7 +38,7 @@ from rowlock.model.outcome import Cancel, Partial, Snooze
 from rowlock.model.retry import Retry
 from rowlock.model.state import State
 from rowlock.settings import Settings
-from rowlock.tasks import Enqueued, Task
+from rowlock.tasks import Enqueued, SyncTask, Task
 
 __all__ = [
     "ArgumentsTooLarge",
@@ -71,6 +73,9 @@ __all__ = [
     "Settings",
     "Snooze",
     "State",
+    "Stopped",
+    "SyncContext",
+    "SyncTask",
     "Task",
     "UniqueConflict",
     "UnknownKind",

@@ -25,7 +25,7 @@ RowlockError
 ├── JobFailed                 job.wait() found the job failed, cancelled or expired
 └── ClaimLost                 this attempt no longer owns its job; nothing it writes is accepted
 
-Cancelled (a BaseException, like asyncio.CancelledError) is raised inside a handler whose job a person cancelled.
+Stopped (a BaseException, like asyncio.CancelledError) is raised inside a blocking handler that is told to stop.
 """
 
 from __future__ import annotations
@@ -133,3 +133,10 @@ class JobFailed(RowlockError):
 
 class ClaimLost(RowlockError):
     """This attempt no longer owns its job; nothing it writes is accepted."""
+
+
+class Stopped(BaseException):
+    """A blocking handler was told to stop (cancel, timeout, shutdown): let it pass, clean up in `finally`.
+
+    A BaseException, so that `except Exception` in a handler does not swallow it.
+    """

@@ -143,14 +143,12 @@ class Bound(Generic[P, R]):
         )
 
 
-class Task(Bound[P, R]):
+class Declared(Bound[P, R]):
     """A kind in the hands of its users."""
 
-    def __init__(
-        self, handler: Handler, producer: Producer, desk: Waits, function: Callable[..., Awaitable[R]]
-    ) -> None:
+    def __init__(self, handler: Handler, producer: Producer, desk: Waits) -> None:
         super().__init__(handler, producer, desk, Options(), None)
-        self.function = function
+        function = handler.function
         self.__doc__ = function.__doc__
         self.__name__ = getattr(function, "__name__", handler.name)
         self.__wrapped__ = function
@@ -159,10 +157,6 @@ class Task(Bound[P, R]):
     def kind(self) -> str:
         """The kind's name."""
         return self._handler.name
-
-    def __call__(self, *args: Any, **kwargs: Any) -> Awaitable[R]:  # noqa: ANN401 - the function's own, context included
-        """Call the function itself; nothing is enqueued."""
-        return self.function(*args, **kwargs)
 
     @override
     def __repr__(self) -> str:
@@ -201,3 +195,19 @@ class Task(Bound[P, R]):
         given = locals()
         options = Options(**{field.name: given[field.name] for field in fields(Options)})
         return Bound(self._handler, self._producer, self._desk, options, connection if session is None else session)
+
+
+class Task(Declared[P, R]):
+    """A kind whose handler is a coroutine function. Still callable."""
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Awaitable[R]:  # noqa: ANN401 - the function's own, context included
+        """Call the function itself; nothing is enqueued."""
+        return cast("Awaitable[R]", self._handler.function(*args, **kwargs))
+
+
+class SyncTask(Declared[P, R]):
+    """A kind whose handler is a blocking function. Still callable."""
+
+    def __call__(self, *args: Any, **kwargs: Any) -> R:  # noqa: ANN401 - the function's own, context included
+        """Call the function itself; nothing is enqueued."""
+        return cast("R", self._handler.function(*args, **kwargs))

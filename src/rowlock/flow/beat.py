@@ -48,6 +48,7 @@ class Vitals:
     complete: Sequence[int] | None
     doubtful: bool = False
     """The answer to a claim was lost: forgotten claims are looked for at once."""
+    stuck: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,6 +156,7 @@ class Beat:
             worker=self._worker_id,
             hungry=vitals.hungry,
             state="draining" if vitals.draining else "up",
+            stuck=vitals.stuck,
             ids=[claim.job_id for claim in vitals.held],
             fences=[claim.fence for claim in vitals.held],
         )

@@ -9,7 +9,7 @@ from rowlock.errors import UnknownLane
 from rowlock.model.lane import DEFAULT_LANE, Lane
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from rowlock.model.kind import Kind
     from rowlock.model.lane import Ordering
@@ -64,7 +64,9 @@ async def add(link: Link | Database, lane: Lane) -> Lane | None:
     return lane_of(rows[0]) if rows else None
 
 
-async def prepare(link: Link, kinds: Sequence[Kind], lanes: Iterable[Lane]) -> None:
+async def prepare(
+    link: Link, kinds: Sequence[Kind], lanes: Iterable[Lane], isolates: Callable[[str], bool] = lambda _: False
+) -> None:
     """At worker start: the lanes that code and environment name, where absent; what upkeep must know of the kinds."""
     for lane in lanes:
         await add(link, lane)
@@ -80,6 +82,7 @@ async def prepare(link: Link, kinds: Sequence[Kind], lanes: Iterable[Lane]) -> N
             "register_kinds",
             names=[kind.name for kind in kinds],
             on_worker_lost=[kind.on_worker_lost for kind in kinds],
+            isolates=[isolates(kind.name) for kind in kinds],
         )
         await link.fetch(
             "register_pairs",

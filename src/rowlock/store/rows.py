@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from rowlock.model import redact
 from rowlock.model.job import Act, Attempt, Job, Progress
@@ -11,6 +11,13 @@ from rowlock.model.state import State
 
 if TYPE_CHECKING:
     from rowlock.store.database import Record
+
+
+class Row(Protocol):
+    """What a statement answers, by column: a driver's record, or a copy of one in a child process."""
+
+    def __getitem__(self, column: str, /) -> Any:  # noqa: ANN401 - any column
+        """The value of a column."""
 
 
 def _json(text: str | None) -> Any:  # noqa: ANN401 - JSON is any

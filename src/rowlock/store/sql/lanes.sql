@@ -55,10 +55,11 @@ SELECT pg_notify(:channel::text, :payload::text)
 
 -- name: register_kinds
 -- What upkeep must know of a kind; written only when it changed or was not seen for an hour.
-INSERT INTO {schema}.kinds AS k (name, on_worker_lost)
-SELECT d.name, d.on_worker_lost FROM unnest(:names::text[], :on_worker_lost::text[]) AS d(name, on_worker_lost) ORDER BY 1
-ON CONFLICT (name) DO UPDATE SET on_worker_lost = excluded.on_worker_lost, seen_at = now()
-WHERE k.on_worker_lost <> excluded.on_worker_lost OR k.seen_at < now() - interval '1 hour'
+INSERT INTO {schema}.kinds AS k (name, on_worker_lost, isolates)
+SELECT d.name, d.on_worker_lost, d.isolates
+FROM unnest(:names::text[], :on_worker_lost::text[], :isolates::boolean[]) AS d(name, on_worker_lost, isolates) ORDER BY 1
+ON CONFLICT (name) DO UPDATE SET on_worker_lost = excluded.on_worker_lost, isolates = excluded.isolates, seen_at = now()
+WHERE (k.on_worker_lost, k.isolates) <> (excluded.on_worker_lost, excluded.isolates) OR k.seen_at < now() - interval '1 hour'
 
 -- name: set_retention
 -- A changed rule judges everything again from the beginning.
@@ -78,9 +79,10 @@ RETURNING id, clock_timestamp() AS now,
 -- One statement for everything a worker must hear: that it is alive, whether lanes or pairs changed, whose cancel was asked,
 -- which claims it lost, which duties are due. Cheap preconditions keep duties with nothing to do from being run at all.
 WITH me AS (
-  UPDATE {schema}.workers w SET seen_at = clock_timestamp(), hungry = :hungry::boolean, state = :state::text
-  WHERE w.id = :worker::bigint RETURNING w.id)
-SELECT EXISTS (SELECT 1 FROM me) AS known, clock_timestamp() AS now,
+  UPDATE {schema}.workers w SET seen_at = clock_timestamp(), hungry = :hungry::boolean, state = :state::text,
+                               stuck = :stuck::integer
+  WHERE w.id = :worker::bigint RETURNING w.id, w.told)
+SELECT EXISTS (SELECT 1 FROM me) AS known, (SELECT me.told FROM me) AS told, clock_timestamp() AS now,
   (SELECT count(*) * 1000000 + coalesce(sum(l.version), 0) FROM {schema}.lanes l)::bigint AS lanes_version,
   (SELECT d.epoch FROM {schema}.duties d WHERE d.name = 'sweep') AS sweep_epoch,
   ARRAY(SELECT j.id FROM {schema}.jobs j
@@ -104,7 +106,7 @@ UPDATE {schema}.workers w SET state = 'gone', hungry = false, seen_at = clock_ti
 
 -- name: workers
 SELECT w.id, w.name, w.host, w.pid, w.version, w.lanes, w.kinds, w.started_at, w.seen_at, w.hungry,
-       w.state, w.seen_at < clock_timestamp() - interval '15 s' AS silent,
+       w.state, w.stuck, w.told, w.seen_at < clock_timestamp() - interval '15 s' AS silent,
        (SELECT count(*) FROM {schema}.jobs j WHERE j.claimed_by = w.id AND j.state = 'running') AS running
 FROM {schema}.workers w WHERE w.state <> 'gone' ORDER BY w.id
 

@@ -52,12 +52,14 @@ SELECT (SELECT count(*) FROM published) + (SELECT count(*) FROM cleared) + (SELE
 
 -- fragment: lost_claims
 -- The policy of the kind decides: retry (a loss budget of its own, with back-off), fail, or hold for a person. The attempt
--- is refunded: a dead worker is not the handler's failure.
+-- is refunded: a dead worker is not the handler's failure. A lost job is a suspect, as are its neighbours, and runs alone in
+-- a child from now on, where only its own death counts: so the budget here is five times as large, and only kinds that cannot
+-- be isolated are judged by it at once.
 SELECT j.id, j.fence,
-       CASE WHEN p.policy = 'fail' OR (p.policy = 'retry' AND j.losses + 1 >= :max_losses::integer) THEN 'failed'
+       CASE WHEN p.policy = 'fail' OR (p.policy = 'retry' AND j.losses + 1 >= p.budget) THEN 'failed'
             WHEN p.policy = 'hold' THEN 'pending' ELSE 'queued' END AS state,
-       least(300, 2 ^ j.losses) * random() AS delay, 1 AS refund, 1 AS loss, 'lost'::text AS outcome,
-       jsonb_build_object('reason', CASE WHEN p.policy = 'retry' AND j.losses + 1 >= :max_losses::integer THEN 'quarantined'
+       least(300, 2 ^ j.losses) * random() AS delay, 1 AS refund, 1 AS loss, 0 AS death, 'lost'::text AS outcome,
+       jsonb_build_object('reason', CASE WHEN p.policy = 'retry' AND j.losses + 1 >= p.budget THEN 'quarantined'
                                          ELSE 'worker lost' END,
                           'worker', w.name, 'losses', j.losses + 1) AS error,
        true AS revoked
@@ -65,7 +67,8 @@ FROM {schema}.jobs j
 LEFT JOIN {schema}.workers w ON w.id = j.claimed_by
 LEFT JOIN {schema}.lanes l ON l.name = j.lane
 LEFT JOIN {schema}.kinds k ON k.name = j.kind
-CROSS JOIN LATERAL (SELECT coalesce(k.on_worker_lost, 'retry') AS policy) AS p
+CROSS JOIN LATERAL (SELECT coalesce(k.on_worker_lost, 'retry') AS policy,
+                           :max_losses::integer * CASE WHEN k.isolates THEN 5 ELSE 1 END AS budget) AS p
 
 -- name: rescue
 -- Silence of the worker, not age since the claim, makes a job lost. `watched` is how long this process has seen the database

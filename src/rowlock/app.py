@@ -209,9 +209,10 @@ class Rowlock:
         self._producer.forget()
         return before
 
-    def watch(self, watcher: Watcher | None) -> None:
-        """Have a watcher told of every job right after it was enqueued; None: nobody. For tests."""
-        self._producer.watcher = watcher
+    def watch(self, watcher: Watcher | None) -> Watcher | None:
+        """Have a watcher told of every job right after it was enqueued; returns the one before. For tests."""
+        before, self._producer.watcher = self._producer.watcher, watcher
+        return before
 
     async def close(self) -> None:
         """Close this loop's connections and leave the embedded server, which stops with its last user."""

@@ -41,7 +41,10 @@ class Watcher(Protocol):
         """On the caller's event loop; the enqueue returns after it."""
 
     def enqueued_sync(self, ids: Sequence[int]) -> None:
-        """In a blocking caller's thread, or right after a commit that could be observed."""
+        """In a blocking caller's thread; the enqueue returns after it."""
+
+    def committed(self, ids: Sequence[int]) -> None:
+        """Right after a commit of the caller's that could be observed, in whatever thread or loop that was."""
 
 
 class Producer:
@@ -185,7 +188,7 @@ class Producer:
     def _committed(self, lows: Mapping[Pair, datetime], receipts: Sequence[Receipt]) -> None:
         self.wake(lows.items())
         if self.watcher is not None:
-            self.watcher.enqueued_sync(_created(receipts))
+            self.watcher.committed(_created(receipts))
 
     def _wake_now(self, jobs: Sequence[NewJob], receipts: Sequence[Receipt]) -> None:
         self.wake(_lows(jobs, receipts).items())

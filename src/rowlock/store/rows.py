@@ -24,7 +24,7 @@ def _json(text: str | None) -> Any:  # noqa: ANN401 - JSON is any
     return None if text is None else redact.redact(json.loads(text))
 
 
-def job_of(row: Record) -> Job:
+def job_of(row: Row) -> Job:
     """A Job from the columns of job_view."""
     return Job(
         id=row["id"],
@@ -59,7 +59,7 @@ def job_of(row: Record) -> Job:
     )
 
 
-def _progress(row: Record) -> Progress | None:
+def _progress(row: Row) -> Progress | None:
     if row["reported_at"] is None:
         return None
     counters = cast("dict[str, Any]", json.loads(row["progress"] or "{}"))

@@ -1,7 +1,7 @@
 """Scratch: databases for a moment, cloned from a template, named after the test run that made them.
 
-A run is known by a number. Every process of it holds a shared advisory lock on that number for as long as its connection
-lives, so the databases of a run that crashed are recognised, and dropped, by whoever comes next.
+A run is known by a number. Every process of it holds a shared advisory lock on that number while its connection lives,
+so the databases of a run that crashed are recognised, and dropped, by whoever comes next.
 """
 
 from __future__ import annotations
@@ -67,9 +67,9 @@ class Scratch:
         return dropped
 
     async def template(self, label: str, schema: str, prepare: Callable[[str], Awaitable[None]]) -> str:
-        """The run's template with that label: the schema, and what `prepare` adds. Built by the process that comes first."""
+        """The run's template with that label: the schema, and what `prepare` adds. Built by whoever comes first."""
         name = f"{self._prefix}template_{label}"
-        while not (await self._ask("try_build", name=name))[0]["mine"]:
+        while not (await self._ask("try_build", name=name))[0]["mine"]:  # noqa: ASYNC110 - other processes set no event
             await asyncio.sleep(_AGAIN)
         try:
             if name not in [row["name"] for row in await self._ask("scratch_databases")]:
@@ -100,7 +100,7 @@ class Scratch:
         except asyncpg.InsufficientPrivilegeError as error:
             raise ConfigurationError(
                 f"The tests' database user may not create databases: {error}. Every test gets one of its own; let an "
-                "administrator run ALTER ROLE … CREATEDB, or unset ROWLOCK_TEST_DATABASE_URL to use the embedded server."
+                "administrator run ALTER ROLE … CREATEDB, or unset ROWLOCK_TEST_DATABASE_URL for the embedded server."
             ) from error
 
     async def drop(self, name: str) -> None:
@@ -126,11 +126,13 @@ class Scratch:
         for left in range(_TRIES, 0, -1):
             await self.hang_up(database)
             try:
-                return await self._do(statement, **values)
+                await self._do(statement, **values)
             except asyncpg.ObjectInUseError:
                 if left == 1:
                     raise
                 await asyncio.sleep(_AGAIN)
+            else:
+                return
 
     async def close(self) -> None:
         """Leave the run; its last process drops what is left of it."""

@@ -64,7 +64,9 @@ class Databases:
         prepare: called with the template's URL, once per run, to add your own tables. ahead: clones kept ready.
         """
         self._url, self._prepare, self._ahead = url or os.environ.get(VARIABLE, "").strip() or None, prepare, ahead
-        self._run = secrets.randbits(63) if run is None else int.from_bytes(hashlib.sha256(run.encode()).digest()[:8]) >> 1
+        self._run = (
+            secrets.randbits(63) if run is None else int.from_bytes(hashlib.sha256(run.encode()).digest()[:8]) >> 1
+        )
         self.bridge = Bridge()
         """The event loop, in a thread, of everything that is no test's own."""
         self._server: embedded.Embedded | None = None

@@ -12,6 +12,7 @@ from urllib.parse import urlsplit, urlunsplit
 import asyncpg
 
 from rowlock.errors import ConfigurationError, DatabaseUnreachable, SchemaMissing
+from rowlock.store import arrays
 from rowlock.store.pool import Pool
 from rowlock.store.queries import Statements
 
@@ -112,7 +113,7 @@ class Database:
             {} if through_pooler else {"application_name": f"rowlock:{role}", **_LIMITS, **(GUARDS if guarded else {})}
         )
         try:
-            return await asyncpg.connect(
+            connection = await asyncpg.connect(
                 self.direct_url if direct else self.url,
                 timeout=_CONNECT_SECONDS,
                 command_timeout=None if patient else _CALL_SECONDS,
@@ -121,6 +122,8 @@ class Database:
             )
         except (*OUTAGE, asyncpg.InvalidAuthorizationSpecificationError, asyncpg.InvalidCatalogNameError) as error:
             raise unreachable(self.url, error) from error
+        arrays.teach(connection)
+        return connection
 
     @contextlib.asynccontextmanager
     async def connection(self) -> AsyncIterator[Connection[Record]]:

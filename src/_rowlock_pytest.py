@@ -32,16 +32,16 @@ def rowlock_app(pytestconfig: pytest.Config) -> Rowlock:
     path = str(pytestconfig.getini("rowlock_app") or os.environ.get("ROWLOCK_APP", ""))
     if not path:
         pytest.fail(
-            "The rowlock fixture does not know the application to test. Set rowlock_app = \"myapp.tasks:app\" in pytest's "
-            "configuration (or ROWLOCK_APP), or write a fixture rowlock_app that returns it.",
+            'The rowlock fixture does not know the application to test. Set rowlock_app = "myapp.tasks:app" in the '
+            "configuration of pytest (or ROWLOCK_APP), or write a fixture rowlock_app that returns it.",
             pytrace=False,
         )
     try:
         found = pkgutil.resolve_name(path)
     except (ImportError, AttributeError, ValueError) as error:
         pytest.fail(
-            f"rowlock_app = {path!r} leads nowhere: {error}. It is module:attribute, and the module must be importable; "
-            "pytest's setting pythonpath adds folders.",
+            f"rowlock_app = {path!r} leads nowhere: {error}. It is module:attribute, and the module must be "
+            "importable; the setting pythonpath of pytest adds folders.",
             pytrace=False,
         )
     if not isinstance(found, Rowlock):

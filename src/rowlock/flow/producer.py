@@ -163,8 +163,10 @@ class Producer:
         self._waker().wake(noted)
 
     async def flush(self) -> None:
-        """Wait until wake-ups of this loop are sent."""
-        await self._waker().flush()
+        """Wait until wake-ups of this loop are sent; opens no database for it."""
+        waker = self._wakers.get(asyncio.get_running_loop())
+        if waker is not None:
+            await waker.flush()
 
     async def _on_own(self, plan: Generator[Ask, list[Sequence[object]], T]) -> T:
         database = self._open()

@@ -80,6 +80,7 @@ class Kit:
         Arguments are values, ANY, predicates or types; those not named may be anything. matching: arguments whose names
         clash with this method's own. options: priority, run_at, run_in, lane, unique_key, state, tags …
         """
+        __tracebackhide__ = True
         if count is not None and count < 1:
             message = f"count must be 1 or more; got {count}. For none there is refute_enqueued()."
             raise InvalidOption(message)
@@ -104,6 +105,7 @@ class Kit:
         **args: object,
     ) -> None:
         """No job of the kind has these arguments and options, in whatever state."""
+        __tracebackhide__ = True
         expectation, found, others = self._look(task, {**matching, **args}, options)
         if any(not expectation.differences(one) for one in found):
             raise AssertionError(failure(expectation, f"Expected no {expectation}.", found, others))

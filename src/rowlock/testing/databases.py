@@ -145,7 +145,7 @@ class Databases:
     async def _clone(self, schema: str) -> Lent:
         building = self._templates.get(schema)
         if building is None:
-            label = hashlib.sha256(schema.encode()).hexdigest()[:8]
+            label = hashlib.sha256(f"{schema} {_source(self._prepare)}".encode()).hexdigest()[:8]
             building = asyncio.ensure_future(self._opened().template(label, schema, self._prepared))
             self._templates[schema] = building
         name = await self._opened().clone(await building)
@@ -169,6 +169,12 @@ class Databases:
                 await self._opened().drop(one.name)
         await asyncio.gather(*self._dropping, return_exceptions=True)
         await self._opened().close()
+
+
+def _source(prepare: Prepare | None) -> str:
+    """Where it is written: two functions of one run make two templates, one function in two processes makes one."""
+    code = getattr(prepare, "__code__", None)
+    return f"{code.co_filename}:{code.co_firstlineno}" if code is not None else getattr(prepare, "__qualname__", "")
 
 
 def _call(prepare: Prepare, url: str) -> None:

@@ -6,8 +6,10 @@ import re
 import uuid
 from collections import defaultdict
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-import pytest
+if TYPE_CHECKING:
+    import pytest
 
 pytest_plugins = ["pytester"]
 

@@ -291,21 +291,18 @@ class Rowlock:
         claims: bool = True,
         handlers: Mapping[str, Handler] | None = None,
     ) -> Worker:
-        """A worker that is not started yet; needs a running event loop. handlers: instead of the declared ones.
+        """A worker that is not started yet; needs a running event loop. claims=False: runs only what run_by_id names.
 
-        With claims=False it runs only what run_by_id names; with handlers, too, it neither listens nor beats.
+        handlers: a test's, instead of the declared ones. Then no child is started and, without claims, nothing beats.
         """
         slots = dict(lanes) if isinstance(lanes, Mapping) else None
         chosen = None if lanes is None else list(lanes)
-        self._check_executors()
+        tested = handlers is not None
+        if not tested:
+            self._check_executors()
+        origin = None if tested else origin_of(self)
         options = WorkerOptions(
-            name,
-            chosen,
-            slots,
-            metadata.version("rowlock"),
-            claims,
-            origin_of(self),
-            alone=handlers is not None and not claims,
+            name, chosen, slots, metadata.version("rowlock"), claims, origin, alone=tested and not claims
         )
         database = self.database()
         caretaker = Caretaker(database, self.settings, Waker(database)) if claims else None

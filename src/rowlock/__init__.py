@@ -22,6 +22,7 @@ from rowlock.errors import (
     SchemaAhead,
     SchemaBehind,
     SchemaMissing,
+    StartFailed,
     Stopped,
     UniqueConflict,
     UnknownKind,
@@ -31,6 +32,9 @@ from rowlock.errors import (
 )
 from rowlock.flow.blocking import SyncContext
 from rowlock.flow.context import Context
+from rowlock.flow.depends import Depends
+from rowlock.flow.middleware import Enqueuing
+from rowlock.model.failure import Failure
 from rowlock.model.job import Claim, Job, Progress
 from rowlock.model.kind import Gate
 from rowlock.model.lane import Lane
@@ -39,6 +43,7 @@ from rowlock.model.retry import Retry
 from rowlock.model.state import State
 from rowlock.settings import Settings
 from rowlock.tasks import Enqueued, SyncTask, Task
+from rowlock.telemetry import JobLogFilter
 
 __all__ = [
     "ArgumentsTooLarge",
@@ -49,9 +54,12 @@ __all__ = [
     "Context",
     "DatabaseError",
     "DatabaseUnreachable",
+    "Depends",
     "EmbeddedError",
     "EnqueueError",
     "Enqueued",
+    "Enqueuing",
+    "Failure",
     "Gate",
     "InvalidArguments",
     "InvalidId",
@@ -59,6 +67,7 @@ __all__ = [
     "InvalidResult",
     "Job",
     "JobFailed",
+    "JobLogFilter",
     "JobNotFound",
     "Lane",
     "MissingExtra",
@@ -72,6 +81,7 @@ __all__ = [
     "SchemaMissing",
     "Settings",
     "Snooze",
+    "StartFailed",
     "State",
     "Stopped",
     "SyncContext",

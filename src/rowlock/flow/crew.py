@@ -10,7 +10,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, Final
 
 from rowlock.flow.context import Context
-from rowlock.flow.finish import Ended, Finisher, Flushed, Returned, write_of
+from rowlock.flow.finish import Finished, Finisher, Flushed, Returned, write_of
 from rowlock.flow.progress import Reporter
 from rowlock.flow.run import Attempt, on_loop
 from rowlock.flow.threads import Threads
@@ -18,14 +18,28 @@ from rowlock.flow.verdict import Verdict
 from rowlock.model.duration import humanise
 from rowlock.model.job import Claim
 from rowlock.model.outcome import Interrupted, Lost
+from rowlock.telemetry import (
+    AttemptEvent,
+    Events,
+    JobClaimed,
+    JobDied,
+    JobFinished,
+    JobInterrupted,
+    JobLost,
+    JobRetried,
+    JobSnoozed,
+    JobStarted,
+    about,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from random import Random
 
-    from rowlock.flow.finish import Finished
+    from rowlock.flow.finish import Ended
     from rowlock.flow.handler import Handler
     from rowlock.flow.run import Place, Reason
+    from rowlock.model.hook import Hook
     from rowlock.model.outcome import Outcome
     from rowlock.store.database import Record
     from rowlock.store.link import Link
@@ -48,9 +62,11 @@ class Crew:
         random: Random,
         patience: float,
         room: Callable[[Flushed], None],
+        events: Events | None = None,
     ) -> None:
         """patience: seconds a handler that was told to stop may take before its job goes on without it."""
         self._handlers, self._random, self._room, self._patience = handlers, random, room, patience
+        self._events = events or Events()
         self._loop = asyncio.get_running_loop()
         self._finisher = Finisher(link, worker_id, self._on_flushed)
         self._reporter = Reporter(link, lambda claim: self.tell(claim.job_id, "lost", claim.fence))
@@ -84,6 +100,8 @@ class Crew:
         self._attempts[attempt.context.claim] = attempt
         self._in_use[row["lane"]] += 1
         self._empty.clear()
+        if self._events.active:
+            self._tell_start(row)
         if logger.isEnabledFor(logging.INFO):
             logger.info("→ start   %s %s  attempt %d", row["kind"], job_id, row["attempt"], extra=_about(attempt))
         coroutine = attempt.run(self._place(handler), self._on_outcome)
@@ -106,6 +124,7 @@ class Crew:
     def give_back(self, row: Record) -> None:
         """Return a claimed job that is not to be started here any more."""
         self._in_use[row["lane"]] += 1
+        logger.info("↻ back    %s %s  claimed while this worker stops", row["kind"], row["id"], extra=about(row))
         self._hand_over(Claim(row["id"], row["fence"]), write_of(Interrupted("shutdown")), row["lane"])
 
     def tell(self, job_id: int, reason: Reason, fence: int | None = None) -> None:
@@ -208,19 +227,53 @@ class Crew:
         claim = attempt.context.claim
         del self._attempts[claim]
         write = write_of(outcome)
-        self._hand_over(claim, write, attempt.row["lane"])
+        event = self._ended(attempt, write) if self._events.active else None
+        self._hand_over(claim, write, attempt.row["lane"], attempt.handler.kind.hooks, event)
         if logger.isEnabledFor(logging.INFO):
             self._say(attempt, write)
         if not self._attempts:
             self._empty.set()
 
-    def _hand_over(self, claim: Claim, write: Ended | Returned | None, lane: str) -> None:
+    def _hand_over(
+        self,
+        claim: Claim,
+        write: Ended | Returned | None,
+        lane: str,
+        hooks: Mapping[str, Hook] | None = None,
+        event: AttemptEvent | None = None,
+    ) -> None:
         if write is None:
             self._in_use[lane] -= 1
+            if event is not None:
+                self._events.emit(event)
             self._room(Flushed())
         else:
             self._unflushed[claim.job_id] += 1
-            self._finisher.finish(claim, write, lane)
+            self._finisher.finish(Finished(claim, write, lane, hooks, event))
+
+    def _tell_start(self, row: Record) -> None:
+        where = (row["id"], row["kind"], row["lane"], row["attempt"], row["fence"])
+        self._events.emit(JobClaimed(*where, waited=row["claimed_at"] - row["run_after"]))
+        self._events.emit(JobStarted(*where))
+
+    def _ended(self, attempt: Attempt, write: Ended | Returned | None) -> AttemptEvent:
+        row = attempt.row
+        where = (row["id"], row["kind"], row["lane"], row["attempt"], row["fence"])
+        seconds = self._loop.time() - attempt.since
+        if write is None:
+            return JobLost(*where, seconds)
+        error = json.loads(write.error) if write.error else None
+        if not isinstance(write, Returned):
+            return JobFinished(*where, write.state, seconds, error)
+        match write.outcome:
+            case "failed":
+                return JobRetried(*where, seconds, write.delay, error)
+            case "snoozed":
+                return JobSnoozed(*where, seconds, write.delay)
+            case "died":
+                return JobDied(*where, seconds, error)
+            case _:
+                return JobInterrupted(*where, seconds)
 
     def _say(self, attempt: Attempt, write: object) -> None:
         if write is None:
@@ -251,7 +304,19 @@ class Crew:
         )
         for finished in flushed.lost:
             logger.warning("! refused the outcome of job %d: its claim (fence %d) is gone", *finished.claim)
+        if self._events.active:
+            self._tell_flushed(flushed)
         self._room(flushed)
+
+    def _tell_flushed(self, flushed: Flushed) -> None:
+        for finished in flushed.accepted:
+            if finished.event is not None:
+                self._events.emit(finished.event)
+        for finished in flushed.lost:
+            event = finished.event
+            if isinstance(event, AttemptEvent):
+                where = (event.job_id, event.kind, event.lane, event.attempt, event.fence)
+                self._events.emit(JobLost(*where, getattr(event, "seconds", 0.0)))
 
     def _left(self, finished: Finished) -> None:
         job_id = finished.claim.job_id
@@ -278,11 +343,4 @@ def _why(error: str | None) -> str:
 
 
 def _about(attempt: Attempt) -> dict[str, object]:
-    row = attempt.row
-    return {
-        "job_id": row["id"],
-        "fence": row["fence"],
-        "attempt": row["attempt"],
-        "lane": row["lane"],
-        "kind": row["kind"],
-    }
+    return about(attempt.row)

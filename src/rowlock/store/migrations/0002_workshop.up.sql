@@ -9,3 +9,6 @@ ALTER TABLE {schema}.kinds ADD COLUMN isolates boolean NOT NULL DEFAULT false;
 -- Slots held by handlers that were told to stop and do not; the order an operator gave the worker.
 ALTER TABLE {schema}.workers ADD COLUMN stuck integer NOT NULL DEFAULT 0;
 ALTER TABLE {schema}.workers ADD COLUMN told text CHECK (told IN ('drain'));
+
+-- Hooks of a kind by event, with the attempts each may take: where upkeep itself ends a job it inserts them too.
+ALTER TABLE {schema}.kinds ADD COLUMN hooks jsonb;

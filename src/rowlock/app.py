@@ -168,7 +168,7 @@ class Rowlock(Extensions):
     def _hook(
         self, kind: str, event: HookEvent, function: Callable[..., object], retry: Retry | None, timeout: Span | None
     ) -> None:
-        self._add_hook(kind, event, function, retry, timeout, self.jobs.get)
+        self._add_hook(kind, event, function, retry, timeout, load=self.jobs.get)
 
     def task(self, kind: str) -> Declared[..., object]:
         """The task of a kind; UnknownKind says which ones there are."""

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import typing
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from dataclasses import dataclass
 from inspect import Parameter
 from typing import Annotated, Any, Literal, TypeVar, get_args, get_origin, overload
 
 from rowlock.errors import ConfigurationError
+
+if typing.TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 
 T = TypeVar("T")
 Scope = Literal["job", "worker"]

@@ -73,7 +73,7 @@ class Extensions:
         return function
 
     def middleware(self, function: M, /) -> M:
-        """Decorate `async def f(ctx, call)`: runs around every job; `await call()` runs the rest. First is outermost."""
+        """Decorate `async def f(ctx, call)`: runs around every job, the first outermost; `await call()` goes on."""
         checked_middleware(function)
         self._middleware.append(function)
         self._surround_all()
@@ -149,6 +149,7 @@ class Extensions:
         function: Function,
         retry: Retry | None,
         timeout: Span | None,
+        *,
         load: Load,
     ) -> None:
         handler = self.handlers[kind]

@@ -1,8 +1,8 @@
 """Inject: providers -> the values of a handler's marked parameters, and their tails after it.
 
 Everything that can be known at declaration is worked out then: who needs what, cycles, what nobody could fill. The same
-resolution serves both kinds of handlers: on the loop it awaits, in a blocking handler's own thread it waits for the loop,
-so that blocking providers run where their handler runs and never hold up the loop.
+resolution serves both kinds of handlers: on the loop it awaits, in a blocking handler's own thread it waits for the
+loop, so that blocking providers run where their handler runs and never hold up the loop.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Middleware: what surrounds a handler's call and an enqueue, in the order it was registered: the first is outermost."""
+"""Middleware: what surrounds a handler's call and an enqueue. The first that was registered is outermost."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import asyncio
 import contextlib
 import functools
 import inspect
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
@@ -17,6 +16,8 @@ from rowlock.flow.scope import Host, Scopes
 from rowlock.model.options import Options
 
 if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+
     from rowlock.flow.context import Context
     from rowlock.flow.handler import Call, Handler
     from rowlock.flow.inject import Function, Need, Plan
@@ -33,7 +34,7 @@ _INSIDE: Final = "rowlock:inside"
 
 
 class Surround:
-    """Middleware, then providers, then the function. Only kinds that have one of them get it: see needed()."""
+    """Middleware, then providers, then the function."""
 
     def __init__(self, scopes: Scopes, middleware: Sequence[Middleware], plan: Plan, *, is_async: bool) -> None:
         self._scopes, self._middleware, self._plan, self._is_async = scopes, tuple(middleware), plan, is_async

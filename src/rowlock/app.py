@@ -9,6 +9,7 @@ import functools
 import inspect
 import logging
 import os
+import sys
 import threading
 from collections.abc import Mapping
 from dataclasses import replace
@@ -26,6 +27,8 @@ from rowlock.flow.extend import Extensions
 from rowlock.flow.handler import Handler, find
 from rowlock.flow.inject import planned
 from rowlock.flow.middleware import inside
+from rowlock.flow.pipe import Origin
+from rowlock.flow.processes import NO_ORIGIN, importable, module_of
 from rowlock.flow.producer import Producer
 from rowlock.flow.register import WorkerOptions
 from rowlock.flow.wake import Waker
@@ -159,7 +162,14 @@ class Rowlock(Extensions):
         given = frozenset({"Context", "SyncContext", "Job"})
         plan = planned(codec.signature.injected, definition.name, is_async=is_async, given=given)
         called = inside(function) if plan and not is_async else function
-        handler = self._place(Handler(definition, codec, called), plan)
+        handler = Handler(definition, codec, called)
+        if definition.executor == "process" and not importable(handler):
+            message = (
+                f"{definition.name}: executor='process' needs a function at the top level of a module, which a child "
+                f"process can import; {function.__qualname__} is not one."
+            )
+            raise ConfigurationError(message)
+        handler = self._place(handler, plan)
         add_hook = functools.partial(self._hook, definition.name)
         task: Declared[..., object] = (Task if is_async else SyncTask)(handler, self._producer, self.jobs, add_hook)
         self.tasks[definition.name] = task
@@ -260,7 +270,8 @@ class Rowlock(Extensions):
         """A worker that is not started yet; needs a running event loop."""
         slots = dict(lanes) if isinstance(lanes, Mapping) else None
         chosen = None if lanes is None else list(lanes)
-        options = WorkerOptions(name, chosen, slots, metadata.version("rowlock"), claims)
+        self._check_executors()
+        options = WorkerOptions(name, chosen, slots, metadata.version("rowlock"), claims, origin_of(self))
         database = self.database()
         caretaker = Caretaker(database, self.settings, Waker(database), self._events) if claims else None
         return Worker(
@@ -272,6 +283,21 @@ class Rowlock(Extensions):
             scope=self.worker_scope,
             events=self._events,
         )
+
+    def _check_executors(self) -> None:
+        """Say before the first job what an executor cannot do for a kind."""
+        kinds = [handler.kind for handler in self.handlers.values()]
+        asking = [kind.name for kind in kinds if kind.executor == "process"]
+        if asking and origin_of(self) is None:
+            message = f"{asking[0]} has executor='process'. {NO_ORIGIN}"
+            raise ConfigurationError(message)
+        for kind in kinds:
+            if kind.executor == "thread" and kind.timeout is not None:
+                logger.warning(
+                    "%s: a timeout cannot stop a thread. The handler is told at its next ctx call; if it goes on, its "
+                    "job ends without it and its slot stays taken. With executor='process' it would be killed.",
+                    kind.name,
+                )
 
     async def run_job(self, job_id: int | str) -> Job:
         """Claim this job here and now and run it to its end: the boundary a carrier or a test calls."""
@@ -387,6 +413,17 @@ def _retention(value: object) -> Mapping[str, object] | None:
             )
             raise ConfigurationError(message)
     return {str(state): span(cast("Span", keep), "retention") for state, keep in rules.items()}
+
+
+def origin_of(app: Rowlock) -> Origin | None:
+    """The module and name under which the application is found in another process; None: it has none."""
+    declaring = [handler.function.__module__ for handler in app.handlers.values()]
+    # A script that merely imports the application would be run again by a child: it comes last.
+    for name in (*dict.fromkeys(declaring), *(name for name in sys.modules if name != "__main__"), "__main__"):
+        for attribute, value in list(getattr(sys.modules.get(name), "__dict__", {}).items()):
+            if value is app and (found := module_of(name)) is not None:
+                return Origin(found, attribute)
+    return None
 
 
 def _same(first: Callable[..., object], second: Callable[..., object]) -> bool:

@@ -266,9 +266,7 @@ async def test_an_injected_argument_is_refused_at_enqueue() -> None:
 
     with pytest.raises(InvalidArguments) as caught:
         await work.enqueue(1, service=Service())
-    assert str(caught.value) == (
-        "work: argument 'service' is injected by the worker that runs the job. Leave it out."
-    )
+    assert str(caught.value) == ("work: argument 'service' is injected by the worker that runs the job. Leave it out.")
     with pytest.raises(InvalidArguments, match=r"work\(n: int, m: int = 1\) takes at most 1 positional arguments"):
         await work.enqueue(1, Service())
 
@@ -350,6 +348,7 @@ def refused(app: Rowlock, function: Any) -> str:  # noqa: ANN401 - any function
 def test_providers_that_need_each_other_are_named() -> None:
     def first(x: int) -> int: ...  # type: ignore[empty-body]
     def second(x: Annotated[int, Depends(first)]) -> int: ...  # type: ignore[empty-body]
+
     first.__annotations__["x"] = Annotated[int, Depends(second)]
 
     async def work(n: Annotated[int, Depends(first)]) -> None: ...

@@ -73,7 +73,9 @@ async def test_a_failing_lifespan_keeps_the_worker_from_starting(
     async def work() -> None: ...
 
     job = await work.enqueue()
-    with pytest.raises(StartFailed, match="The worker did not start: broken failed with OSError: no model at /models/x"):
+    with pytest.raises(
+        StartFailed, match="The worker did not start: broken failed with OSError: no model at /models/x"
+    ):
         async with app.worker():
             pass
     assert left == ["fine"]

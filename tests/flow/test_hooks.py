@@ -21,6 +21,7 @@ from rowlock import (
     Snooze,
     State,
     SyncContext,
+    Task,
 )
 from rowlock.model.lane import Lane
 
@@ -37,51 +38,45 @@ def service() -> str:
     return "service"
 
 
-def hooked(app: Rowlock, *, blocking: bool) -> tuple[Any, list[Any]]:
+async def work(how: str) -> object:
+    if how == "fail":
+        raise ValueError("no ink")
+    return {"partly": Partial(3, ["page 2"]), "cancel": Cancel("not needed")}.get(how, how)
+
+
+def hooked(app: Rowlock, *, blocking: bool) -> tuple[Task[[str], object], list[Any]]:
     """A kind with every hook; the list is what they were told."""
     told: list[Any] = []
-
-    @app.job("work", retry=QUICK)
-    async def work(how: str) -> Any:  # noqa: ANN401 - whatever the test wants
-        match how:
-            case "fail":
-                raise ValueError("no ink")
-            case "partly":
-                return Partial(3, ["page 2"])
-            case "cancel":
-                return Cancel("not needed")
-            case _:
-                return how
-
+    task = app.job("work", retry=QUICK)(work)
     if blocking:
 
-        @work.on_success
+        @task.on_success
         def succeeded(job: Job, ctx: SyncContext, name: Annotated[str, Depends(service)]) -> None:
             assert threading.current_thread() is not threading.main_thread()
             told.append(("success", job.id, job.state, job.result, ctx.job.kind, name))
 
-        @work.on_failure
+        @task.on_failure
         def failed(job: Job, error: Failure) -> None:
             told.append(("failure", job.id, error.attempt, error.type, error.message, error.reason))
 
-        @work.on_exhausted
+        @task.on_exhausted
         def exhausted(error: Failure, job: Job, name: str = Depends(service)) -> None:
             told.append(("exhausted", job.id, error.attempt, error.type, error.message, error.reason, name))
     else:
 
-        @work.on_success
+        @task.on_success
         async def asucceeded(job: Job, ctx: Context, name: Annotated[str, Depends(service)]) -> None:
             told.append(("success", job.id, job.state, job.result, ctx.job.kind, name))
 
-        @work.on_failure
+        @task.on_failure
         async def afailed(job: Job, error: Failure) -> None:
             told.append(("failure", job.id, error.attempt, error.type, error.message, error.reason))
 
-        @work.on_exhausted
+        @task.on_exhausted
         async def aexhausted(error: Failure, job: Job, name: str = Depends(service)) -> None:
             told.append(("exhausted", job.id, error.attempt, error.type, error.message, error.reason, name))
 
-    return work, told
+    return task, told
 
 
 async def hooks_done(sql: Any, n: int) -> bool:  # noqa: ANN401 - a connection
@@ -94,9 +89,9 @@ async def hooks_done(sql: Any, n: int) -> bool:  # noqa: ANN401 - a connection
 async def test_hooks_follow_success_every_failed_attempt_and_the_end(
     app: Rowlock, sql: asyncpg.Connection[asyncpg.Record], blocking: bool
 ) -> None:
-    work, told = hooked(app, blocking=blocking)
+    task, told = hooked(app, blocking=blocking)
     async with app.worker():
-        fine, partly, bad = [await work.enqueue(how) for how in ("fine", "partly", "fail")]
+        fine, partly, bad = [await task.enqueue(how) for how in ("fine", "partly", "fail")]
         await eventually(lambda: hooks_done(sql, 4))
     assert sorted(told, key=str) == sorted(
         [
@@ -112,7 +107,7 @@ async def test_hooks_follow_success_every_failed_attempt_and_the_end(
 async def test_a_job_that_is_cancelled_or_snoozed_has_no_hook(
     app: Rowlock, sql: asyncpg.Connection[asyncpg.Record]
 ) -> None:
-    work, told = hooked(app, blocking=False)
+    task, told = hooked(app, blocking=False)
     again: list[int] = []
 
     @app.job
@@ -125,7 +120,7 @@ async def test_a_job_that_is_cancelled_or_snoozed_has_no_hook(
         told.append(job.id)
 
     async with app.worker():
-        job = await work.enqueue("cancel")
+        job = await task.enqueue("cancel")
         assert (await app.jobs.wait(job.id, timeout=20)).state is State.CANCELLED
         await (await later.enqueue()).wait(timeout=20)
     assert told == []
@@ -179,8 +174,8 @@ async def test_a_hook_waits_in_the_database_for_a_worker_that_knows_it(
     make_app: Callable[..., Rowlock], sql: asyncpg.Connection[asyncpg.Record]
 ) -> None:
     first, second = make_app(), make_app()
-    work, told = hooked(first, blocking=False)
-    job = await work.enqueue("fail")
+    task, told = hooked(first, blocking=False)
+    job = await task.enqueue("fail")
     async with opened(first.database().url) as store:
         await store.execute("UPDATE {s}.jobs SET attempt = 1 WHERE id = $1", job.id)
         (claim,) = await store.claim(await store.worker(), job.id)
@@ -257,7 +252,7 @@ async def test_what_upkeep_ends_is_told_too(app: Rowlock, sql: asyncpg.Connectio
     async with app.worker(["default"]):
         pass  # registers the kinds
     async with opened(app.database().url) as store:
-        options = {"max_age": timedelta(0)} if how == "too old" else {}
+        options: dict[str, Any] = {"max_age": timedelta(0)} if how == "too old" else {}
         options |= {"expires_in": timedelta(0)} if how == "expired" else {}
         jobs = [await store.enqueue(kind, **options) for kind in ("work", "unhooked")]
         if how in ("worker lost", "quarantined"):
@@ -267,11 +262,13 @@ async def test_what_upkeep_ends_is_told_too(app: Rowlock, sql: asyncpg.Connectio
             await store.execute("UPDATE {s}.jobs SET losses = 14")
             assert await store.rescue() == jobs
         else:
-            assert await (store.too_old() if how == "too old" else store.expire()) == jobs
+            state, error = ("failed", '{"reason": "too old"}') if how == "too old" else ("expired", None)
+            name = "too_old" if how == "too old" else "expire"
+            row = await store.one(name, state=state, error=error, channel=store.database.channel)
+            assert list(row["ids"]) == jobs
     async with app.worker():
         await eventually(lambda: hooks_done(sql, 1), within=20)
-    state = State.EXPIRED if how == "expired" else State.FAILED
-    assert told == [(jobs[0], state, how)]
+    assert told == [(jobs[0], State.EXPIRED if how == "expired" else State.FAILED, how)]
     assert await sql.fetchval("SELECT count(*) FROM jobs WHERE kind LIKE 'unhooked/%'") == 0
 
 

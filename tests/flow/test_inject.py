@@ -175,7 +175,7 @@ async def test_a_failing_provider_or_tail_fails_the_attempt(app: Rowlock) -> Non
 
     @app.job
     def second(b: Annotated[None, Depends(tail)]) -> str:
-        return "done"
+        return f"done {b}"
 
     async with app.worker():
         jobs = [await app.task(kind).options(max_attempts=1).enqueue() for kind in ("first", "second")]
@@ -220,15 +220,15 @@ async def test_providers_may_ask_for_the_context_and_the_job(app: Rowlock) -> No
 
     @app.job
     async def first(n: int, told: str = Depends(about)) -> str:
-        return told
+        return f"{told} {n}"
 
     @app.job
     def second(n: int, told: str = Depends(sync_about), also: str = Depends(about)) -> str:
-        return f"{told}, {also}"
+        return f"{told}, {also} {n}"
 
     async with app.worker():
-        assert await (await first.enqueue(1)).wait(timeout=20) == "first 1"
-        assert await (await second.enqueue(2)).wait(timeout=20) == "second 2, second 2"
+        assert await (await first.enqueue(1)).wait(timeout=20) == "first 1 1"
+        assert await (await second.enqueue(2)).wait(timeout=20) == "second 2, second 2 2"
 
 
 async def test_dataclasses_callables_and_methods_are_providers(app: Rowlock) -> None:

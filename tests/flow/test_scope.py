@@ -96,7 +96,7 @@ async def test_lifespans_that_yield_the_wrong_thing_are_refused(make_app: Callab
     with pytest.raises(StartFailed, match="number failed with ConfigurationError: A lifespan yields a mapping"):
         async with first.worker_scope():
             pass
-    with pytest.raises(StartFailed, match="yields once, or returns a context manager; it returned {'a': 1}"):
+    with pytest.raises(StartFailed, match=r"yields once, or returns a context manager; it returned \{'a': 1\}"):
         async with second.worker_scope():
             pass
     with pytest.raises(ConfigurationError, match="returns: a lifespan yields once"):

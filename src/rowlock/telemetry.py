@@ -177,11 +177,11 @@ class WorkerStopped(Event):
 
 @dataclass(frozen=True, slots=True)
 class LaneChanged(Event):
-    """A worker has taken over what a lane's row says now. lane None: the row is gone."""
+    """A worker follows what a lane's row says now; None: the row is gone."""
 
     name: ClassVar[str] = "lane.changed"
-    lane_name: str
-    lane: Lane | None
+    lane: str
+    now: Lane | None
 
 
 @dataclass(frozen=True, slots=True)

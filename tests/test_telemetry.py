@@ -241,7 +241,7 @@ async def test_the_contexts_log_carries_the_job_without_any_filter(
         job = await work.enqueue()
         await job.wait(timeout=20)
     (record,) = [record for record in caplog.records if record.getMessage() == "low on ink"]
-    assert (record.name, vars(record)["job_id"], vars(record)["kind"]) == ("rowlock.job", job.id, "work")
+    assert (record.name, vars(record)["job_id"], vars(record)["kind"]) == ("rowlock.handler", job.id, "work")
 
 
 async def heard(told: list[Event], kind: type[Event]) -> bool:

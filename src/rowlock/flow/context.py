@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from rowlock.store.rows import Row
 
 
-logger = logging.getLogger("rowlock.job")
+logger = logging.getLogger("rowlock.handler")
 NO_STATE: Final[Mapping[str, Any]] = MappingProxyType({})
 
 

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from rowlock.model.job import Claim
     from rowlock.store.database import Record
     from rowlock.store.link import Link
-    from rowlock.telemetry import Event
+    from rowlock.telemetry import AttemptEvent
 
 logger = logging.getLogger("rowlock.finish")
 LARGEST: Final = 500
@@ -101,7 +101,7 @@ class Finished:
     write: Ended | Returned
     lane: str
     hooks: Mapping[str, Hook] | None = None
-    event: Event | None = None
+    event: AttemptEvent | None = None
     """Told once the write is acknowledged."""
 
     @property

@@ -191,5 +191,5 @@ def _set_up_logging(level: str, *, as_json: bool) -> None:
         handler = logging.StreamHandler(sys.stdout if as_json else sys.stderr)
         handler.setFormatter(JsonLines() if as_json else Lines())
         logging.basicConfig(handlers=[handler], level=level.upper() if level.lower() != "debug" else "INFO", force=True)
-    for handler in logging.getLogger().handlers:
-        handler.addFilter(JobLogFilter())
+    for each in logging.getLogger().handlers:
+        each.addFilter(JobLogFilter())

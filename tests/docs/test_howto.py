@@ -96,3 +96,23 @@ async def test_unique_jobs(database_url: str, raw: asyncpg.Connection[asyncpg.Re
         assert [row[0] for row in rows] == [7, 7, 8, 9, 10, 11, 20, 21]
     finally:
         await page.close()
+
+
+async def test_dependencies(database_url: str) -> None:
+    page = Page("dependencies.md", database_url)
+    await page.run()
+    try:
+        assert page.printed == [*page.promised, "written: 1"]
+        assert len(page.promised) == 6
+    finally:
+        await page.close()
+
+
+async def test_hooks(database_url: str) -> None:
+    page = Page("hooks.md", database_url)
+    await page.run()
+    try:
+        assert page.printed == page.promised
+        assert len(page.promised) == 2
+    finally:
+        await page.close()

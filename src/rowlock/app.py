@@ -22,7 +22,7 @@ from rowlock.errors import ConfigurationError, WrongState
 from rowlock.flow.args import Codec
 from rowlock.flow.blocking import SyncContext
 from rowlock.flow.context import Context
-from rowlock.flow.handler import Handler, find
+from rowlock.flow.handler import Handler, enter, find
 from rowlock.flow.producer import Producer
 from rowlock.flow.register import WorkerOptions
 from rowlock.flow.wake import Waker
@@ -45,13 +45,14 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 
     from rowlock.model.job import Job
-    from rowlock.model.kind import Executor, Gate, OnWorkerLost
+    from rowlock.model.kind import Executor, Gate, OnWorkerLost, UnknownArgs
     from rowlock.model.options import Span
     from rowlock.model.size import Size
 
 logger = logging.getLogger("rowlock")
 P = ParamSpec("P")
 R = TypeVar("R")
+_AS_THEY_ARE: Final = frozenset({"lane", "priority", "approval", "gate", "refs", "version", "unknown_args", "aliases"})
 _AT_EXIT: Final = 5.0
 """Seconds running jobs have to end when the program ends without stopping its worker."""
 
@@ -128,6 +129,9 @@ class Rowlock:
         gate: Gate | Callable[..., Gate | str] | str | None = None,
         refs: Callable[..., Mapping[str, object]] | None = None,
         retention: Span | Mapping[str, Span] | None = None,
+        version: int = 1,
+        unknown_args: UnknownArgs = "refuse",
+        aliases: Sequence[str] = (),
     ) -> Decorator: ...
     def job(self, kind: str | Callable[..., object] | None = None, /, **says: object) -> object:
         """Declare a kind of job: @app.job, @app.job("name") or @app.job(lane=…, retry=…).
@@ -143,25 +147,21 @@ class Rowlock:
     ) -> Declared[..., object]:
         is_async = inspect.iscoroutinefunction(function)
         definition = _kind(checked_name(name or function.__name__), says, is_async=is_async)
-        if definition.name in self.handlers and not _same(self.handlers[definition.name].function, function):
-            message = (
-                f"The kind {definition.name!r} is declared twice. Give one of the functions another name: "
-                '@app.job("…").'
-            )
-            raise ConfigurationError(message)
         limits = {"limit": self.settings.args_limit, "result_limit": self.settings.result_limit}
         context_type = Context if is_async else SyncContext
-        codec = Codec.of(function, context_types=(context_type,), kind=definition.name, **limits)
+        codec = Codec.of(function, context_types=(context_type,), kind=definition, **limits)
         handler = Handler(definition, codec, function)
-        self.handlers[definition.name] = handler
+        enter(self.handlers, handler)
         task: Declared[..., object] = (Task if is_async else SyncTask)(handler, self._producer, self.jobs)
         self.tasks[definition.name] = task
         return task
 
     def task(self, kind: str) -> Declared[..., object]:
         """The task of a kind; UnknownKind says which ones there are."""
-        find(self.handlers, kind)
-        return self.tasks[kind]
+        name = find(self.handlers, kind).name
+        if name != kind:
+            logger.warning("the kind %s is called %s now, and its jobs are stored under that name", kind, name)
+        return self.tasks[name]
 
     # --- the database ------------------------------------------------------------------------------------------------
 
@@ -326,7 +326,7 @@ def _kind(name: str, says: dict[str, object], *, is_async: bool) -> Kind:
     if lost not in ("retry", "fail", "hold"):
         message = f'{name}: on_worker_lost must be "retry", "fail" or "hold"; got {lost!r}.'
         raise ConfigurationError(message)
-    unknown = says.keys() - {"lane", "priority", "approval", "gate", "refs", "retry", "on_worker_lost", "memory"}
+    unknown = says.keys() - {*_AS_THEY_ARE, "retry", "on_worker_lost", "memory"}
     if unknown:
         message = f"{name}: app.job() takes no {', '.join(sorted(unknown))}."
         raise ConfigurationError(message)
@@ -367,11 +367,6 @@ def _retention(value: object) -> Mapping[str, object] | None:
             )
             raise ConfigurationError(message)
     return {str(state): span(cast("Span", keep), "retention") for state, keep in rules.items()}
-
-
-def _same(first: Callable[..., object], second: Callable[..., object]) -> bool:
-    """Whether a module was imported again (reload, or run as __main__): then the newer function takes over."""
-    return first.__qualname__ == second.__qualname__ and first.__code__.co_filename == second.__code__.co_filename
 
 
 def _in_thread(work: Callable[[], object]) -> None:

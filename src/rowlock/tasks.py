@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, Protocol, TypeVar, cast
 
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from rowlock.flow.enqueue import Prepared, Receipt
     from rowlock.flow.handler import Handler
     from rowlock.flow.producer import Producer
+    from rowlock.flow.upgrade import U
     from rowlock.model.job import Job
     from rowlock.model.kind import Gate, OnConflict, Scope
     from rowlock.model.options import Span
@@ -157,6 +159,10 @@ class Declared(Bound[P, R]):
     def kind(self) -> str:
         """The kind's name."""
         return self._handler.name
+
+    def upgrade(self, *, from_version: int) -> Callable[[U], U]:
+        """Declare how arguments of one version become those of the next: a plain dict in, a plain dict out."""
+        return functools.partial(self._handler.codec.upgrades.add, from_version)
 
     @override
     def __repr__(self) -> str:

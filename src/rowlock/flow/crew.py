@@ -17,7 +17,7 @@ from rowlock.flow.threads import Threads
 from rowlock.flow.verdict import Verdict
 from rowlock.model.duration import humanise
 from rowlock.model.job import Claim
-from rowlock.model.outcome import Interrupted, Lost
+from rowlock.model.outcome import Interrupted, Lost, Unreadable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -34,6 +34,8 @@ logger = logging.getLogger("rowlock.job")
 _EAGER: Final = sys.version_info >= (3, 12)
 _LONG_RUNNING: Final = 2.0
 """Seconds after which a claim is checked with every beat: a job that ends sooner finds out by its own last write."""
+_REMEMBERED: Final = 1000
+"""Problems that are not told again."""
 
 
 class Crew:
@@ -58,6 +60,8 @@ class Crew:
         self._attempts: dict[Claim, Attempt] = {}
         self._stuck: set[Attempt] = set()
         self._threads = Threads()
+        self._unreadable: set[tuple[str, object]] = set()
+        """Kinds and why their arguments could not be read, as far as it was told."""
         self._unflushed: Counter[int] = Counter()
         self._in_use: Counter[str] = Counter()
         self.returned = 0
@@ -209,6 +213,8 @@ class Crew:
         del self._attempts[claim]
         write = write_of(outcome)
         self._hand_over(claim, write, attempt.row["lane"])
+        if isinstance(outcome, Unreadable):
+            self._puzzled(attempt, outcome)
         if logger.isEnabledFor(logging.INFO):
             self._say(attempt, write)
         if not self._attempts:
@@ -221,6 +227,20 @@ class Crew:
         else:
             self._unflushed[claim.job_id] += 1
             self._finisher.finish(claim, write, lane)
+
+    def _puzzled(self, attempt: Attempt, outcome: Unreadable) -> None:
+        """Warn once per kind and cause: a deploy may leave thousands of such jobs."""
+        problem = (attempt.handler.name, outcome.error["cause"])
+        if problem not in self._unreadable and len(self._unreadable) < _REMEMBERED:
+            self._unreadable.add(problem)
+            logger.warning(
+                "? unread  %s %s  this worker's code cannot read its arguments; it and others like it wait for one "
+                "that can. %s",
+                attempt.handler.name,
+                attempt.row["id"],
+                outcome.error["message"],
+                extra=_about(attempt),
+            )
 
     def _say(self, attempt: Attempt, write: object) -> None:
         if write is None:

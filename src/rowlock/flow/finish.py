@@ -24,6 +24,7 @@ from rowlock.model.outcome import (
     Outcome,
     Retried,
     Snoozed,
+    Unreadable,
 )
 from rowlock.model.state import State
 from rowlock.store.database import OUTAGE, TRANSIENT, UNSTORABLE
@@ -62,7 +63,7 @@ class Returned:
     state: str = State.QUEUED
 
 
-def write_of(outcome: Outcome) -> Ended | Returned | None:  # noqa: PLR0911 - one return per outcome
+def write_of(outcome: Outcome) -> Ended | Returned | None:  # noqa: C901, PLR0911 - one return per outcome
     """What an outcome writes; None: the claim is lost, nothing may be written."""
     match outcome:
         case Completed(result):
@@ -79,6 +80,8 @@ def write_of(outcome: Outcome) -> Ended | Returned | None:  # noqa: PLR0911 - on
             return Returned("snoozed", delay, 1)
         case Interrupted(reason):
             return Returned("interrupted", _NOW, 1, json.dumps({"reason": reason}))
+        case Unreadable(delay, error):
+            return Returned("unreadable", delay, 1, json.dumps(error))
         case Died(delay, error, held):
             state = State.PENDING if held else State.QUEUED
             return Returned("died", delay, 1, json.dumps(error), death=1, state=state)

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from rowlock.errors import DatabaseUnreachable, SchemaBehind, SchemaMissing
+from rowlock.flow.handler import kinds_of
 from rowlock.model.lane import DEFAULT_LANE
 from rowlock.store import lanes, migrate
 from rowlock.store.database import TRANSIENT
@@ -63,7 +64,7 @@ class Registration:
         """Check the schema, prepare lanes and kinds, add the row; returns the worker's id and the database's time."""
         async with self._link.session() as connection:
             await migrate.require(connection, self._link.database.schema)
-        await lanes.prepare(self._link, [h.kind for h in self._handlers.values()], settings.lanes or (DEFAULT_LANE,))
+        await lanes.prepare(self._link, kinds_of(self._handlers), settings.lanes or (DEFAULT_LANE,))
         (row,) = await self._link.fetch("register_worker", **self._card())
         if row["namesake"]:
             other = json.loads(row["namesake"])

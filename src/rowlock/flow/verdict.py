@@ -6,6 +6,7 @@ import json
 import logging
 import traceback
 from dataclasses import replace
+from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
 from rowlock.errors import InvalidResult
@@ -21,18 +22,22 @@ from rowlock.model.outcome import (
     Retried,
     Snooze,
     Snoozed,
+    Unreadable,
 )
 
 if TYPE_CHECKING:
-    from datetime import timedelta
     from random import Random
 
+    from rowlock.errors import UnreadableArguments
     from rowlock.flow.handler import Handler
     from rowlock.store.rows import Row
 
 logger = logging.getLogger("rowlock.run")
 MAX_REFUNDS: Final = 10_000
 """Snoozes and interrupts after which a job counts as failed."""
+_UNREADABLE_FROM: Final = 5.0
+_UNREADABLE_TO: Final = 300.0
+"""Seconds between two tries of a job nobody could read so far: doubled from the first to the second."""
 _ERROR_CHARACTERS: Final = 16_000
 _MESSAGE_CHARACTERS: Final = 2000
 
@@ -78,6 +83,17 @@ class Verdict:
             return Failed({"reason": "attempts exhausted" if most > 1 else "failed", **about})
         delay = self._next_delay(error)
         return Failed({"reason": "not retried", **about}) if delay is None else Retried(delay, about)
+
+    def unreadable(self, error: UnreadableArguments) -> Unreadable:
+        """The arguments do not fit the code of this worker: another one may be able to read them, now or later."""
+        times = int(self._row["unread"] or 0) + 1
+        about = self.described(error)
+        if error.__cause__ is None:
+            del about["traceback"]  # of the decoder: the message says it all
+        seconds = min(_UNREADABLE_TO, _UNREADABLE_FROM * 2 ** min(times - 1, 10))
+        # Spread out: a whole backlog may have become unreadable at one moment.
+        delay = timedelta(seconds=seconds * self._random.uniform(0.8, 1))
+        return Unreadable(delay, {"reason": "unreadable", "cause": error.cause, "unreadable": times, **about})
 
     def described(self, error: BaseException) -> dict[str, object]:
         """An exception as stored, without the arguments' secrets."""

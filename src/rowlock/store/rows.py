@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
-from rowlock.model import redact
+from rowlock.model import redact, stored
 from rowlock.model.job import Act, Attempt, Job, Progress
 from rowlock.model.state import State
 
@@ -26,6 +26,7 @@ def _json(text: str | None) -> Any:  # noqa: ANN401 - JSON is any
 
 def job_of(row: Record) -> Job:
     """A Job from the columns of job_view."""
+    args = json.loads(row["args"])
     return Job(
         id=row["id"],
         kind=row["kind"],
@@ -52,7 +53,8 @@ def job_of(row: Record) -> Job:
         tags=tuple(row["tags"] or ()),
         refs=_json(row["refs"]) or {},
         meta=_json(row["meta"]) or {},
-        args=_json(row["args"]),
+        args=stored.shown(args),
+        args_version=stored.version_of(args),
         result=_json(row["result"]),
         errors=_json(row["errors"]),
         progress=_progress(row),

@@ -102,12 +102,16 @@ class Finished:
 
 @dataclass(frozen=True, slots=True)
 class Flushed:
-    """What one flush did. promoted: places handed to parked jobs; again_at: when the first job given back is due."""
+    """What one flush did. promoted: places handed to parked jobs; again_at: when the first job given back is due.
+
+    elsewhere: how soon a job is due that this worker cannot read and others may.
+    """
 
     accepted: Sequence[Finished] = ()
     lost: Sequence[Finished] = ()
     promoted: int = 0
     again_at: datetime | None = None
+    elsewhere: timedelta | None = None
 
     def and_also(self, other: Flushed) -> Flushed:
         """Both flushes as one."""
@@ -117,6 +121,7 @@ class Flushed:
             [*self.lost, *other.lost],
             self.promoted + other.promoted,
             min(moments, default=None),
+            self.elsewhere or other.elsewhere,
         )
 
 
@@ -234,6 +239,7 @@ class Finisher:
             [f for f in batch if f.claim.job_id not in accepted],
             promoted,
             again_at,
+            min((write.delay for _, write in returned if write.outcome == "unreadable"), default=None),
         )
 
     async def _applied_before(self, missing: list[Finished]) -> list[int]:

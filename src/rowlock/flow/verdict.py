@@ -35,9 +35,12 @@ if TYPE_CHECKING:
 logger = logging.getLogger("rowlock.run")
 MAX_REFUNDS: Final = 10_000
 """Snoozes and interrupts after which a job counts as failed."""
-_UNREADABLE_FROM: Final = 5.0
-_UNREADABLE_TO: Final = 300.0
-"""Seconds between two tries of a job nobody could read so far: doubled from the first to the second."""
+_NEXT_READER: Final = 1.0
+"""Seconds after which the next worker looks at a job this one cannot read."""
+_READ_AGAIN: Final = (5.0, 300.0)
+"""Seconds until a worker looks at it once more: doubled from the first to the second."""
+_READERS: Final = 32
+"""Workers remembered with a job they could not read."""
 _ERROR_CHARACTERS: Final = 16_000
 _MESSAGE_CHARACTERS: Final = 2000
 
@@ -86,14 +89,20 @@ class Verdict:
 
     def unreadable(self, error: UnreadableArguments) -> Unreadable:
         """The arguments do not fit the code of this worker: another one may be able to read them, now or later."""
-        times = int(self._row["unread"] or 0) + 1
+        before = json.loads(self._row["unread"] or "{}")
+        me, readers = self._row["claimed_by"], before.get("workers", [])
+        times = before.get("times", 0) + 1
+        if me in readers:
+            seconds = min(_READ_AGAIN[1], _READ_AGAIN[0] * 2 ** min(times - len(readers) - 1, 10))
+            # Spread out: a whole backlog may have become unreadable at one moment.
+            delay = timedelta(seconds=seconds * self._random.uniform(0.8, 1))
+        else:
+            delay, readers = timedelta(seconds=_NEXT_READER), [*readers, me][-_READERS:]
         about = self.described(error)
         if error.__cause__ is None:
             del about["traceback"]  # of the decoder: the message says it all
-        seconds = min(_UNREADABLE_TO, _UNREADABLE_FROM * 2 ** min(times - 1, 10))
-        # Spread out: a whole backlog may have become unreadable at one moment.
-        delay = timedelta(seconds=seconds * self._random.uniform(0.8, 1))
-        return Unreadable(delay, {"reason": "unreadable", "cause": error.cause, "unreadable": times, **about})
+        tries = {"times": times, "workers": readers}
+        return Unreadable(delay, {"reason": "unreadable", "cause": error.cause, "unreadable": tries, **about})
 
     def described(self, error: BaseException) -> dict[str, object]:
         """An exception as stored, without the arguments' secrets."""

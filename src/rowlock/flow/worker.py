@@ -343,6 +343,8 @@ class Worker:
         self._look.set()
         if flushed.again_at is not None:
             self._look_again_at([flushed.again_at])
+        if flushed.elsewhere is not None:
+            self._waker.look_in(flushed.elsewhere.total_seconds())
         if flushed.promoted:
             # Parked jobs became queued here; workers with free slots elsewhere may be asleep.
             self._waker.look()

@@ -9,6 +9,7 @@ import functools
 import inspect
 import logging
 import os
+import sys
 import threading
 from collections.abc import Mapping
 from dataclasses import replace
@@ -23,6 +24,8 @@ from rowlock.flow.args import Codec
 from rowlock.flow.blocking import SyncContext
 from rowlock.flow.context import Context
 from rowlock.flow.handler import Handler, enter, find
+from rowlock.flow.pipe import Origin
+from rowlock.flow.processes import NO_ORIGIN, importable, module_of
 from rowlock.flow.producer import Producer
 from rowlock.flow.register import WorkerOptions
 from rowlock.flow.wake import Waker
@@ -151,6 +154,18 @@ class Rowlock:
         context_type = Context if is_async else SyncContext
         codec = Codec.of(function, context_types=(context_type,), kind=definition, **limits)
         handler = Handler(definition, codec, function)
+        if definition.executor == "process" and not importable(handler):
+            message = (
+                f"{definition.name}: executor='process' needs a function at the top level of a module, which a child "
+                f"process can import; {function.__qualname__} is not one."
+            )
+            raise ConfigurationError(message)
+        if definition.executor == "thread" and definition.timeout is not None:
+            logger.warning(
+                "%s: a timeout cannot stop a thread. The handler is told at its next ctx call; if it goes on, so does "
+                "its job without it, and its slot is taken until it ends. With executor='process' it can be killed.",
+                definition.name,
+            )
         enter(self.handlers, handler)
         task: Declared[..., object] = (Task if is_async else SyncTask)(handler, self._producer, self.jobs)
         self.tasks[definition.name] = task
@@ -248,10 +263,18 @@ class Rowlock:
         """A worker that is not started yet; needs a running event loop."""
         slots = dict(lanes) if isinstance(lanes, Mapping) else None
         chosen = None if lanes is None else list(lanes)
-        options = WorkerOptions(name, chosen, slots, metadata.version("rowlock"), claims)
+        self._check_processes()
+        options = WorkerOptions(name, chosen, slots, metadata.version("rowlock"), claims, origin_of(self))
         database = self.database()
         caretaker = Caretaker(database, self.settings, Waker(database)) if claims else None
         return Worker(database, self.handlers, self.settings, options, upkeep=caretaker)
+
+    def _check_processes(self) -> None:
+        """Refuse to serve kinds that ask for a child process which would never find them."""
+        asking = [handler for handler in self.handlers.values() if handler.kind.executor == "process"]
+        if asking and origin_of(self) is None:
+            message = f"{asking[0].name} has executor='process'. {NO_ORIGIN}"
+            raise ConfigurationError(message)
 
     async def run_job(self, job_id: int | str) -> Job:
         """Claim this job here and now and run it to its end: the boundary a carrier or a test calls."""
@@ -367,6 +390,17 @@ def _retention(value: object) -> Mapping[str, object] | None:
             )
             raise ConfigurationError(message)
     return {str(state): span(cast("Span", keep), "retention") for state, keep in rules.items()}
+
+
+def origin_of(app: Rowlock) -> Origin | None:
+    """The module and name under which the application is found in another process; None: it has none."""
+    declaring = [handler.function.__module__ for handler in app.handlers.values()]
+    # A script that merely imports the application would be run again by a child: it comes last.
+    for name in (*dict.fromkeys(declaring), *(name for name in sys.modules if name != "__main__"), "__main__"):
+        for attribute, value in list(getattr(sys.modules.get(name), "__dict__", {}).items()):
+            if value is app and (found := module_of(name)) is not None:
+                return Origin(found, attribute)
+    return None
 
 
 def _in_thread(work: Callable[[], object]) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
+from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -12,6 +13,7 @@ from pydantic import SecretStr
 from tests.waiting import eventually
 
 from rowlock.errors import UniqueConflict
+from rowlock.flow import wake
 from rowlock.model.kind import Gate
 from rowlock.model.lane import Lane
 from rowlock.model.state import State
@@ -25,8 +27,8 @@ if TYPE_CHECKING:
 
     Sql = asyncpg.Connection[asyncpg.Record]
 
-SHORTEST = 4.0
-"""Seconds before a job that nobody could read is tried again, at least; doubled each time."""
+PAUSES = (4.0, 7.0, 11.0, 19.0, 35.0)
+"""Seconds between the tries of one worker alone, at least: a pause of its own and a moment left to others."""
 
 
 def old_code(app: Rowlock, **says: Any) -> Task[[str], str]:  # noqa: ANN401 - the options of app.job
@@ -129,9 +131,7 @@ async def test_jobs_nobody_can_read_are_tried_rarely_and_told_once(
             done = await neighbour.options(run_in="2s").enqueue()
             assert await done.wait(timeout=30) == "ran"
     elapsed = time.monotonic() - began
-    allowed, spent = 1, SHORTEST
-    while spent <= elapsed:
-        allowed, spent = allowed + 1, spent + SHORTEST * 2**allowed
+    allowed = 1 + sum(moment <= elapsed for moment in accumulate(PAUSES))
     rows = await sql.fetch(
         "SELECT attempt, fence, (errors #> '{unreadable,times}')::integer AS times FROM jobs WHERE kind = 'report'"
     )
@@ -151,9 +151,13 @@ async def test_repeated_tries_add_no_attempt_rows_and_no_refunds(app: Rowlock, s
         for times, version in enumerate((2, 2, 3), 1):
             await eventually(unread(sql, handle.id, times))
             await sql.execute("UPDATE jobs SET args = jsonb_build_object('$version', $1::integer)", version)
-            await sql.execute("UPDATE jobs SET run_after = clock_timestamp() - interval '4 s'")
-            await sql.execute("UPDATE pairs SET low_water = clock_timestamp() - interval '4 s'")
-            await sql.execute("SELECT pg_notify($1, $2)", app.database().channel, '{"wake":[]}')
+            # Past the moment in which a worker leaves it to others.
+            moment = await sql.fetchval(
+                "UPDATE jobs SET run_after = clock_timestamp() - interval '4 s' RETURNING run_after"
+            )
+            await sql.execute(
+                "SELECT pg_notify($1, $2)", app.database().channel, wake.payload({("report", 0, 0): moment})
+            )
         await eventually(unread(sql, handle.id, 4))
     causes = [row[0] for row in await sql.fetch("SELECT error->>'cause' FROM job_attempts ORDER BY fence")]
     assert causes == ["version 2 is newer than 1", "version 3 is newer than 1"]

@@ -153,18 +153,22 @@ def test_the_cause_is_the_same_for_all_jobs_with_the_problem() -> None:
     assert unreadable(made, "{}").cause == "org_id: missing"
 
 
-def test_the_delay_doubles_from_five_seconds_to_five_minutes() -> None:
+def test_every_worker_looks_once_then_ever_more_rarely_up_to_five_minutes() -> None:
     made = codec(second_report)
     handler = Handler(Kind("report"), made, second_report)
     error = unreadable(made, "{}")
     delays = []
-    for times in (None, *map(str, range(1, 40))):
-        outcome = Verdict({"unread": times, "args": "{}"}, handler, Random(1)).unreadable(error)  # noqa: S311 - no secret
-        assert outcome.error["unreadable"] == int(times or 0) + 1
+    unread = None
+    for worker in (1, 2, 3, 1, 3, 1, *[2] * 20):
+        row = {"unread": unread, "args": "{}", "claimed_by": worker}
+        outcome = Verdict(row, handler, Random(1)).unreadable(error)  # noqa: S311 - no secret
         assert "traceback" not in outcome.error
+        unread = json.dumps(outcome.error["unreadable"])
         delays.append(outcome.delay.total_seconds())
-    wanted = [min(300.0, 5.0 * 2**n) for n in range(40)]
-    assert all(0.8 * most <= delay <= most for delay, most in zip(delays, wanted, strict=True))
+    assert json.loads(unread or "") == {"times": 26, "workers": [1, 2, 3]}
+    assert delays[:3] == [1, 1, 1]
+    wanted = [min(300.0, 5.0 * 2**n) for n in range(23)]
+    assert all(0.8 * most <= delay <= most for delay, most in zip(delays[3:], wanted, strict=True))
 
 
 def test_steps_that_lead_nowhere_are_refused_at_once() -> None:

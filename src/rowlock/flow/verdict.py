@@ -16,6 +16,7 @@ from rowlock.model.outcome import (
     Cancelled,
     Completed,
     CompletedWithErrors,
+    Died,
     Failed,
     Outcome,
     Partial,
@@ -41,6 +42,8 @@ _READ_AGAIN: Final = (5.0, 300.0)
 """Seconds until a worker looks at it once more: doubled from the first to the second."""
 _READERS: Final = 32
 """Workers remembered with a job they could not read."""
+_LONGEST_PAUSE: Final = 300
+"""Seconds between two attempts of a job that kills its process."""
 _ERROR_CHARACTERS: Final = 16_000
 _MESSAGE_CHARACTERS: Final = 2000
 
@@ -103,6 +106,21 @@ class Verdict:
             del about["traceback"]  # of the decoder: the message says it all
         tries = {"times": times, "workers": readers}
         return Unreadable(delay, {"reason": "unreadable", "cause": error.cause, "unreadable": tries, **about})
+
+    def died(self, how: str, max_deaths: int) -> Outcome:
+        """The process the job had for itself died under it: the kind's policy decides, as after a lost worker."""
+        deaths = self._row["deaths"] + 1
+        about = {"type": "ProcessDied", "message": how, "deaths": deaths}
+        match self._handler.kind.on_worker_lost:
+            case "fail":
+                return Failed({"reason": "its process died", **about})
+            case "hold":
+                return Died(timedelta(0), {"reason": "its process died", **about}, held=True)
+            case "retry":
+                if deaths >= max_deaths:
+                    return Failed({"reason": "quarantined", **about})
+                delay = timedelta(seconds=min(_LONGEST_PAUSE, 2**deaths) * self._random.random())
+                return Died(delay, {"reason": "its process died", **about})
 
     def described(self, error: BaseException) -> dict[str, object]:
         """An exception as stored, without the arguments' secrets."""

@@ -17,6 +17,7 @@ from rowlock.flow import wake
 from rowlock.flow.beat import Beat, Vitals
 from rowlock.flow.claim import Claimer, Cursors
 from rowlock.flow.crew import Crew
+from rowlock.flow.processes import Children, Terms
 from rowlock.flow.register import BACKOFF, Registration, until_served
 from rowlock.model.job import Claim
 from rowlock.store import lanes
@@ -87,7 +88,10 @@ class Worker:
         self._started = True
         self._loop = asyncio.get_running_loop()
         self._claims, self._finishes = Link(self.database, "claim"), Link(self.database, "finish")
-        self._registration = Registration(self._claims, self._handlers, self.name, self.options)
+        self._children = Children(self.options.origin, self.database.schema, _terms(self.settings))
+        self._registration = Registration(
+            self._claims, self._handlers, self.name, self.options, self._children.isolates
+        )
         self._starting = self._loop.create_task(self._begin())
         try:
             await asyncio.wait({self._starting})
@@ -109,6 +113,7 @@ class Worker:
             self._handlers,
             random=self._random,
             patience=self.settings.stop_patience.total_seconds(),
+            children=self._children,
             room=self._on_flushed,
         )
         self._waker = wake.Waker(self.database)
@@ -403,3 +408,13 @@ class Worker:
             logger.error("worker %s: a background step failed", self.name, exc_info=task.exception())
             # It may have been the reading of lanes or pairs: the next beat has it done again.
             self._lanes_version = self._sweep_epoch = -1
+
+
+def _terms(settings: Settings) -> Terms:
+    return Terms(
+        patience=settings.stop_patience.total_seconds(),
+        jobs=settings.child_jobs,
+        memory=settings.child_memory,
+        suspects=max(2, os.cpu_count() or 2),
+        max_deaths=settings.max_losses,
+    )

@@ -96,3 +96,13 @@ async def test_unique_jobs(database_url: str, raw: asyncpg.Connection[asyncpg.Re
         assert [row[0] for row in rows] == [7, 7, 8, 9, 10, 11, 20, 21]
     finally:
         await page.close()
+
+
+async def test_changing_jobs(database_url: str) -> None:
+    page = Page("changing_jobs.md", database_url)
+    await page.run()
+    try:
+        assert page.printed == page.promised
+        assert len(page.printed) == 7
+    finally:
+        await page.close()

@@ -100,13 +100,17 @@ async def test_a_new_worker_reads_what_old_code_enqueued(make_app: Callable[...,
 async def test_nothing_is_lost_or_failed_in_the_middle_of_a_rolling_deploy(
     make_app: Callable[..., Rowlock], sql: Sql
 ) -> None:
-    old, new = make_app(), make_app()
-    before, after = old_code(old), new_code(new)
-    async with old.worker(), new.worker():
+    old, other, new = make_app(), make_app(), make_app()
+    before, _, after = old_code(old), old_code(other), new_code(new)
+    began = time.monotonic()
+    async with old.worker(name="old"), other.worker(name="other"), new.worker(name="new"):
         first = await before.enqueue_many([{"org": str(n)} for n in range(20)])
         second = await after.enqueue_many([{"org_id": n} for n in range(20)])
         handles = [*first, *second]
         results = await asyncio.gather(*(handle.wait(timeout=90) for handle in handles))
+    # Each old worker looks at a job once, and again only when everybody left it alone.
+    most = 2 + int((time.monotonic() - began) / PAUSES[0])
+    assert await sql.fetchval("SELECT max(fence) FROM jobs") <= 2 * (most + 1)
     # Old jobs may be run by either code, new ones by new code alone.
     assert [int(text.split()[1]) for text in results] == [*range(20), *range(20)]
     assert {text.split()[0] for text in results[20:]} == {"new"}

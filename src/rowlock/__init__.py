@@ -27,10 +27,13 @@ from rowlock.errors import (
     UnknownKind,
     UnknownLane,
     WaitTimeout,
+    WorkerNotFound,
     WrongState,
 )
 from rowlock.flow.blocking import SyncContext
 from rowlock.flow.context import Context
+from rowlock.model.count import Count
+from rowlock.model.explanation import Explanation, Reason
 from rowlock.model.job import Claim, Job, Progress
 from rowlock.model.kind import Gate
 from rowlock.model.lane import Lane
@@ -47,11 +50,13 @@ __all__ = [
     "ClaimLost",
     "ConfigurationError",
     "Context",
+    "Count",
     "DatabaseError",
     "DatabaseUnreachable",
     "EmbeddedError",
     "EnqueueError",
     "Enqueued",
+    "Explanation",
     "Gate",
     "InvalidArguments",
     "InvalidId",
@@ -64,6 +69,7 @@ __all__ = [
     "MissingExtra",
     "Partial",
     "Progress",
+    "Reason",
     "Retry",
     "Rowlock",
     "RowlockError",
@@ -81,5 +87,6 @@ __all__ = [
     "UnknownKind",
     "UnknownLane",
     "WaitTimeout",
+    "WorkerNotFound",
     "WrongState",
 ]

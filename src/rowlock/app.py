@@ -18,7 +18,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Concatenate, Final, ParamSpec, Protocol, Self, TypeVar, cast, overload
 
 from rowlock.desk.jobs import Jobs
-from rowlock.desk.lanes import Lanes, Workers
+from rowlock.desk.lanes import Lanes, first_lanes
+from rowlock.desk.stats import Stats
+from rowlock.desk.sync import SyncDesk
+from rowlock.desk.workers import Workers
 from rowlock.errors import ConfigurationError, WrongState
 from rowlock.flow.args import Codec
 from rowlock.flow.blocking import SyncContext
@@ -102,6 +105,8 @@ class Rowlock:
         self.jobs = Jobs(self.database, self._producer.wake)
         self.lanes = Lanes(self.database)
         self.workers = Workers(self.database)
+        self.stats = Stats(self.database)
+        self.sync = SyncDesk(self._bridge, self.jobs, self.lanes, self.workers, self.stats)
 
     # --- declaring jobs ----------------------------------------------------------------------------------------------
 
@@ -160,12 +165,6 @@ class Rowlock:
                 f"process can import; {function.__qualname__} is not one."
             )
             raise ConfigurationError(message)
-        if definition.executor == "thread" and definition.timeout is not None:
-            logger.warning(
-                "%s: a timeout cannot stop a thread. The handler is told at its next ctx call; if it goes on, so does "
-                "its job without it, and its slot is taken until it ends. With executor='process' it can be killed.",
-                definition.name,
-            )
         enter(self.handlers, handler)
         task: Declared[..., object] = (Task if is_async else SyncTask)(handler, self._producer, self.jobs)
         self.tasks[definition.name] = task
@@ -263,18 +262,27 @@ class Rowlock:
         """A worker that is not started yet; needs a running event loop."""
         slots = dict(lanes) if isinstance(lanes, Mapping) else None
         chosen = None if lanes is None else list(lanes)
-        self._check_processes()
+        self._check_executors()
         options = WorkerOptions(name, chosen, slots, metadata.version("rowlock"), claims, origin_of(self))
         database = self.database()
         caretaker = Caretaker(database, self.settings, Waker(database)) if claims else None
-        return Worker(database, self.handlers, self.settings, options, upkeep=caretaker)
+        settings = replace(self.settings, lanes=first_lanes(self.settings.lanes, self.lanes.defined))
+        return Worker(database, self.handlers, settings, options, upkeep=caretaker)
 
-    def _check_processes(self) -> None:
-        """Refuse to serve kinds that ask for a child process which would never find them."""
-        asking = [handler for handler in self.handlers.values() if handler.kind.executor == "process"]
+    def _check_executors(self) -> None:
+        """Say before the first job what an executor cannot do for a kind."""
+        kinds = [handler.kind for handler in self.handlers.values()]
+        asking = [kind.name for kind in kinds if kind.executor == "process"]
         if asking and origin_of(self) is None:
-            message = f"{asking[0].name} has executor='process'. {NO_ORIGIN}"
+            message = f"{asking[0]} has executor='process'. {NO_ORIGIN}"
             raise ConfigurationError(message)
+        for kind in kinds:
+            if kind.executor == "thread" and kind.timeout is not None:
+                logger.warning(
+                    "%s: a timeout cannot stop a thread. The handler is told at its next ctx call; if it goes on, its "
+                    "job ends without it and its slot stays taken. With executor='process' it would be killed.",
+                    kind.name,
+                )
 
     async def run_job(self, job_id: int | str) -> Job:
         """Claim this job here and now and run it to its end: the boundary a carrier or a test calls."""

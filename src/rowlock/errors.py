@@ -20,6 +20,7 @@ RowlockError
 ├── InvalidId                 a text that is no job id (also a ValueError)
 ├── InvalidResult             a handler's return value cannot be stored, or a stored one cannot be read
 ├── JobNotFound               no such job (or retention removed it)
+├── WorkerNotFound            nobody of that id or name works
 ├── WrongState                the verb does not apply in the job's state
 ├── WaitTimeout               job.wait() gave up; the job goes on
 ├── JobFailed                 job.wait() found the job failed, cancelled or expired
@@ -121,6 +122,10 @@ class InvalidResult(RowlockError):
 
 class JobNotFound(RowlockError):
     """No such job, or retention removed it."""
+
+
+class WorkerNotFound(RowlockError):
+    """No worker of that id or name is there."""
 
 
 class WrongState(RowlockError):

@@ -106,3 +106,12 @@ async def test_changing_jobs(database_url: str) -> None:
         assert len(page.printed) == 7
     finally:
         await page.close()
+
+
+async def test_executors(database_url: str) -> None:
+    page = Page("executors.md", database_url)
+    await page.run()
+    try:
+        assert page.printed == page.promised == ["19", "3"]
+    finally:
+        await page.close()

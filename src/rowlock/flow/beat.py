@@ -66,6 +66,8 @@ class News:
     """How long this process has seen the database without a break."""
     disowned: bool = False
     """Forgotten claims were looked for."""
+    drain: bool = False
+    """A person asked this worker to leave."""
     slept: bool = False
     """The beat before was long ago: this process, its machine or the server stood still."""
 
@@ -177,6 +179,7 @@ class Beat:
             due=row["due"],
             watched=watched,
             disowned=disowned,
+            drain=row["told"] == "drain",
             slept=before is not None and row["now"] - before > _ASLEEP,
         )
 

@@ -49,6 +49,7 @@ logger = logging.getLogger("rowlock.process")
 _WATCH_EVERY: Final = 0.1
 _START_WITHIN: Final = 60.0
 _IDLE_FOR: Final = 60.0
+_LEAVES_WITHIN: Final = 2.0
 _GONE_OVER: Final = asyncio.IncompleteReadError, ConnectionError
 
 
@@ -126,7 +127,8 @@ class Children:
     async def close(self) -> None:
         """End every child, now."""
         for child in self._all:
-            child.kill()
+            if child.alive:
+                child.kill()
         await asyncio.gather(*(child.ended() for child in self._all), return_exceptions=True)
 
 
@@ -324,14 +326,20 @@ class _Child:
         return self.alive
 
     def leave(self) -> None:
-        """Have it end: a closed pipe is the word for it; what does not hear is killed."""
+        """Have it end: a closed pipe is the word for it. What does not hear, or was stopped at its work, is killed."""
+        self._writer.close()
+        if self._told or not self.alive:
+            self.kill()
+        else:
+            asyncio.get_running_loop().call_later(_LEAVES_WITHIN, self._insist)
+
+    def _insist(self) -> None:
         if self.alive:
-            self._writer.close()
-            asyncio.get_running_loop().call_later(_WATCH_EVERY * 20, self.kill)
+            self.kill()
 
     def kill(self) -> None:
-        """End it and whatever it started, now."""
-        if self._process is not None and self.alive:
+        """End it and whatever it started, now: its group outlives it as long as one of them lives."""
+        if self._process is not None:
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.killpg(self._pid, signal.SIGKILL)
 

@@ -372,6 +372,8 @@ class Worker:
             return
         self._doubts -= 1 if news.disowned and self._doubts else 0
         self._clock = (news.now, self._loop.time())
+        if news.drain and not self.draining:
+            self._ordered = self._loop.create_task(self.stop())  # not one of _tasks: stop() ends those
         for job_id in news.cancelled:
             self._crew.tell(job_id, "cancel")
         for claim in news.lost:

@@ -20,7 +20,8 @@ class Row(Protocol):
         """The value of a column."""
 
 
-def _json(text: str | None) -> Any:  # noqa: ANN401 - JSON is any
+def json_of(text: str | None) -> Any:  # noqa: ANN401 - JSON is any
+    """Decoded JSON with its secrets redacted."""
     return None if text is None else redact.redact(json.loads(text))
 
 
@@ -51,17 +52,18 @@ def job_of(row: Record) -> Job:
         unique_key=row["unique_key"],
         gate_key=row["gate_key"],
         tags=tuple(row["tags"] or ()),
-        refs=_json(row["refs"]) or {},
-        meta=_json(row["meta"]) or {},
+        refs=json_of(row["refs"]) or {},
+        meta=json_of(row["meta"]) or {},
         args=stored.shown(args),
         args_version=stored.version_of(args),
-        result=_json(row["result"]),
-        errors=_json(row["errors"]),
-        progress=_progress(row),
+        result=json_of(row["result"]),
+        errors=json_of(row["errors"]),
+        progress=progress_of(row),
     )
 
 
-def _progress(row: Record) -> Progress | None:
+def progress_of(row: Record) -> Progress | None:
+    """A Progress from its columns; None: nothing was reported."""
     if row["reported_at"] is None:
         return None
     counters = cast("dict[str, Any]", json.loads(row["progress"] or "{}"))
@@ -83,7 +85,7 @@ def attempt_of(row: Record) -> Attempt:
         started_at=row["started_at"],
         ended_at=row["ended_at"],
         outcome=row["outcome"],
-        error=_json(row["error"]),
+        error=json_of(row["error"]),
     )
 
 

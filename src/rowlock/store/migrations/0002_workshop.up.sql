@@ -9,3 +9,6 @@ ALTER TABLE {schema}.kinds ADD COLUMN isolates boolean NOT NULL DEFAULT false;
 -- Slots held by handlers that were told to stop and do not; the order an operator gave the worker.
 ALTER TABLE {schema}.workers ADD COLUMN stuck integer NOT NULL DEFAULT 0;
 ALTER TABLE {schema}.workers ADD COLUMN told text CHECK (told IN ('drain'));
+
+-- How many slots a worker has where it does not go by the lane's own number; NULL: the lanes' own. Tells who is full.
+ALTER TABLE {schema}.workers ADD COLUMN slots jsonb;

@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from importlib import metadata
 from pathlib import Path
-from typing import TYPE_CHECKING, Concatenate, Final, ParamSpec, Protocol, Self, TypeVar, cast, overload
+from typing import TYPE_CHECKING, Any, Concatenate, Final, ParamSpec, Protocol, Self, TypeVar, cast, overload
 
 from rowlock.desk.jobs import Jobs
 from rowlock.desk.lanes import Lanes, first_lanes
@@ -63,9 +63,15 @@ _AT_EXIT: Final = 5.0
 """Seconds running jobs have to end when the program ends without stopping its worker."""
 
 
+class Nobody:
+    """For type checkers: a parameter that takes even this takes anything, and must not be mistaken for the context."""
+
+
 class Decorator(Protocol):
     """What app.job() returns: the context, if the function asks for it first, is not an argument of the job."""
 
+    @overload
+    def __call__(self, function: Callable[Concatenate[Nobody, ...], Any], /) -> SyncTask[..., Any]: ...
     @overload
     def __call__(self, function: Callable[Concatenate[Context, P], Awaitable[R]], /) -> Task[P, R]: ...  # type: ignore[overload-overlap]  # the exact ones come first
     @overload
@@ -110,6 +116,8 @@ class Rowlock:
 
     # --- declaring jobs ----------------------------------------------------------------------------------------------
 
+    @overload
+    def job(self, function: Callable[Concatenate[Nobody, ...], Any], /) -> SyncTask[..., Any]: ...
     @overload
     def job(self, function: Callable[Concatenate[Context, P], Awaitable[R]], /) -> Task[P, R]: ...  # type: ignore[overload-overlap]  # the exact ones come first
     @overload

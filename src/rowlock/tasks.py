@@ -96,6 +96,10 @@ class Bound(Generic[P, R]):
         """Enqueue one job; returns when it is written (in the caller's transaction, if one was given)."""
         return self._handle(await self._producer.enqueue(self._prepared(args, kwargs), self._connection))
 
+    def args(self, *args: P.args, **kwargs: P.kwargs) -> Mapping[str, object]:
+        """The arguments of one call by name, for enqueue_many(): so that a type checker sees them."""
+        return self._handler.codec.call(args, kwargs)
+
     def enqueue_sync(self, *args: P.args, **kwargs: P.kwargs) -> Enqueued[R]:
         """enqueue() for blocking code."""
         (receipt,) = self._producer.enqueue_sync([self._prepared(args, kwargs)], self._connection, many=False)

@@ -115,3 +115,12 @@ async def test_executors(database_url: str) -> None:
         assert page.printed == page.promised == ["19", "3"]
     finally:
         await page.close()
+
+
+async def test_typing(database_url: str) -> None:
+    page = Page("typing.md", database_url)
+    await page.run()
+    try:
+        assert page.printed == page.promised == ["3"]
+    finally:
+        await page.close()

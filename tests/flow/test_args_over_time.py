@@ -79,6 +79,9 @@ async def test_an_old_worker_keeps_a_new_job_for_a_new_worker(make_app: Callable
     assert job.errors is not None
     assert job.errors["reason"] == "unreadable"
     assert (job.run_after - job.created_at).total_seconds() > 0.5
+    why = await old.jobs.explain(job.id)
+    assert why.codes[0] == "unreadable"
+    assert "this code reads up to 1" in why.verdict
     await due_now(sql)
     async with new.worker():
         assert await handle.wait(timeout=15) == "new 7"

@@ -81,10 +81,14 @@ class Codec:
 
     def encode(self, args: tuple[object, ...] = (), kwargs: Mapping[str, object] | None = None) -> str:
         """Bind like a call (without the context), validate, and write JSON keyed by parameter name."""
+        return self._encode(self.call(args, kwargs))
+
+    def call(self, args: tuple[object, ...] = (), kwargs: Mapping[str, object] | None = None) -> dict[str, object]:
+        """The arguments of a call by name, without the defaults."""
         named = dict(kwargs) if kwargs else {}
         if args or self.signature.positional_only:
             self._bind_positional(args, named)
-        return self._encode(named)
+        return named
 
     def named(self, args: tuple[object, ...], kwargs: Mapping[str, object]) -> dict[str, object]:
         """The arguments of a call by name, as given or by default: for keys, gates and references made of them."""

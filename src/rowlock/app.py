@@ -50,6 +50,7 @@ from rowlock.upkeep.caretaker import Caretaker
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 
+    from rowlock.flow.producer import Watcher
     from rowlock.model.job import Job
     from rowlock.model.kind import Executor, Gate, OnWorkerLost, UnknownArgs
     from rowlock.model.options import Span
@@ -209,6 +210,32 @@ class Rowlock:
         """Bring the schema to the version this code needs; returns the steps applied."""
         return await migrate.upgrade(self.database().url, self.settings.schema)
 
+    def repoint(self, settings: Settings) -> Callable[[], None]:
+        """Use other settings, and the database they name, until what is returned is called: for tests.
+
+        What was open before stays open and is used again afterwards.
+        """
+        before = self._point_at(settings, None, None)
+
+        def back() -> None:
+            self._point_at(*before)
+
+        return back
+
+    def _point_at(
+        self, settings: Settings, database: Database | None, server: embedded.Embedded | None
+    ) -> tuple[Settings, Database | None, embedded.Embedded | None]:
+        with self._lock:
+            before = self.settings, self._database, self._embedded
+            self.settings, self._database, self._embedded = settings, database, server
+        self._producer.forget()
+        return before
+
+    def watch(self, watcher: Watcher | None) -> Watcher | None:
+        """Have a watcher told of every job right after it was enqueued; returns the one before. For tests."""
+        before, self._producer.watcher = self._producer.watcher, watcher
+        return before
+
     async def close(self) -> None:
         """Close this loop's connections and leave the embedded server, which stops with its last user."""
         await self._leave_loop()
@@ -265,17 +292,33 @@ class Rowlock:
         return WorkerThread(self, lanes, name)
 
     def make_worker(
-        self, lanes: Sequence[str] | Mapping[str, int] | None = None, *, name: str | None = None, claims: bool = True
+        self,
+        lanes: Sequence[str] | Mapping[str, int] | None = None,
+        *,
+        name: str | None = None,
+        claims: bool = True,
+        handlers: Mapping[str, Handler] | None = None,
     ) -> Worker:
-        """A worker that is not started yet; needs a running event loop."""
+        """A worker that is not started yet; needs a running event loop. handlers: instead of the declared ones.
+
+        With claims=False it runs only what run_by_id names; with handlers, too, it neither listens nor beats.
+        """
         slots = dict(lanes) if isinstance(lanes, Mapping) else None
         chosen = None if lanes is None else list(lanes)
         self._check_executors()
-        options = WorkerOptions(name, chosen, slots, metadata.version("rowlock"), claims, origin_of(self))
+        options = WorkerOptions(
+            name,
+            chosen,
+            slots,
+            metadata.version("rowlock"),
+            claims,
+            origin_of(self),
+            alone=handlers is not None and not claims,
+        )
         database = self.database()
         caretaker = Caretaker(database, self.settings, Waker(database)) if claims else None
         settings = replace(self.settings, lanes=first_lanes(self.settings.lanes, self.lanes.defined))
-        return Worker(database, self.handlers, settings, options, upkeep=caretaker)
+        return Worker(database, self.handlers if handlers is None else handlers, settings, options, upkeep=caretaker)
 
     def _check_executors(self) -> None:
         """Say before the first job what an executor cannot do for a kind."""

@@ -55,6 +55,8 @@ class WorkerOptions:
     """False: runs only what run_by_id names."""
     origin: Origin | None = None
     """Where child processes find the application; None: nowhere, so nothing can be run in one."""
+    alone: bool = False
+    """True: for moments at a time in a test; neither listens nor beats, and reads the lanes before every job."""
 
 
 class Registration:

@@ -128,9 +128,10 @@ class Worker:
         await until_served(self.name, self._read_lanes)
         await until_served(self.name, self._read_pairs)
         self._crew.start()
-        if self.settings.listen:
+        if self.settings.listen and not self.options.alone:
             self._listener.start()
-        self._beat.start(self._loop)
+        if not self.options.alone:
+            self._beat.start(self._loop)
         if self.options.claims:
             self._claiming = self._spawn(self._claim_loop())
         logger.info("worker %s started with lanes %s", self.name, ", ".join(sorted(self.lanes)) or "(none)")
@@ -176,6 +177,8 @@ class Worker:
 
     async def run_by_id(self, job_id: int) -> bool:
         """Claim this one job through the ordinary guard and run it to its end; False: it is not claimable now."""
+        if self.options.alone:
+            await self._read_lanes()
         rows = await self._claims.fetch("job_kind", id=job_id)
         if not rows or rows[0]["kind"] not in self._handlers:
             return False

@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from importlib import metadata
 from pathlib import Path
-from typing import TYPE_CHECKING, Concatenate, Final, ParamSpec, Protocol, Self, TypeVar, cast, overload
+from typing import TYPE_CHECKING, Any, Concatenate, Final, ParamSpec, Protocol, Self, TypeVar, cast, overload
 
 from rowlock.desk.jobs import Jobs
 from rowlock.desk.lanes import Lanes, first_lanes
@@ -56,20 +56,27 @@ if TYPE_CHECKING:
     from rowlock.flow.producer import Watcher
     from rowlock.model.hook import HookEvent
     from rowlock.model.job import Job
-    from rowlock.model.kind import Executor, Gate, OnWorkerLost
+    from rowlock.model.kind import Executor, Gate, OnWorkerLost, UnknownArgs
     from rowlock.model.options import Span
     from rowlock.model.size import Size
 
 logger = logging.getLogger("rowlock")
 P = ParamSpec("P")
 R = TypeVar("R")
+_AS_THEY_ARE: Final = frozenset({"lane", "priority", "approval", "gate", "refs", "version", "unknown_args", "aliases"})
 _AT_EXIT: Final = 5.0
 """Seconds running jobs have to end when the program ends without stopping its worker."""
+
+
+class Nobody:
+    """For type checkers: a parameter that takes even this takes anything, and must not be mistaken for the context."""
 
 
 class Decorator(Protocol):
     """What app.job() returns: the context, if the function asks for it first, is not an argument of the job."""
 
+    @overload
+    def __call__(self, function: Callable[Concatenate[Nobody, ...], Any], /) -> SyncTask[..., Any]: ...
     @overload
     def __call__(self, function: Callable[Concatenate[Context, P], Awaitable[R]], /) -> Task[P, R]: ...  # type: ignore[overload-overlap]  # the exact ones come first
     @overload
@@ -115,6 +122,8 @@ class Rowlock(Extensions):
     # --- declaring jobs ----------------------------------------------------------------------------------------------
 
     @overload
+    def job(self, function: Callable[Concatenate[Nobody, ...], Any], /) -> SyncTask[..., Any]: ...
+    @overload
     def job(self, function: Callable[Concatenate[Context, P], Awaitable[R]], /) -> Task[P, R]: ...  # type: ignore[overload-overlap]  # the exact ones come first
     @overload
     def job(self, function: Callable[P, Awaitable[R]], /) -> Task[P, R]: ...  # type: ignore[overload-overlap]  # as above
@@ -141,6 +150,9 @@ class Rowlock(Extensions):
         gate: Gate | Callable[..., Gate | str] | str | None = None,
         refs: Callable[..., Mapping[str, object]] | None = None,
         retention: Span | Mapping[str, Span] | None = None,
+        version: int = 1,
+        unknown_args: UnknownArgs = "refuse",
+        aliases: Sequence[str] = (),
     ) -> Decorator: ...
     def job(self, kind: str | Callable[..., object] | None = None, /, **says: object) -> object:
         """Declare a kind of job: @app.job, @app.job("name") or @app.job(lane=…, retry=…).
@@ -156,15 +168,9 @@ class Rowlock(Extensions):
     ) -> Declared[..., object]:
         is_async = inspect.iscoroutinefunction(function)
         definition = _kind(checked_name(name or function.__name__), says, is_async=is_async)
-        if definition.name in self.handlers and not _same(self.handlers[definition.name].function, function):
-            message = (
-                f"The kind {definition.name!r} is declared twice. Give one of the functions another name: "
-                '@app.job("…").'
-            )
-            raise ConfigurationError(message)
         limits = {"limit": self.settings.args_limit, "result_limit": self.settings.result_limit}
         context_type = Context if is_async else SyncContext
-        codec = Codec.of(function, context_types=(context_type,), kind=definition.name, **limits)
+        codec = Codec.of(function, context_types=(context_type,), kind=definition, **limits)
         given = frozenset({"Context", "SyncContext", "Job"})
         plan = planned(codec.signature.injected, definition.name, is_async=is_async, given=given)
         called = inside(function) if plan and not is_async else function
@@ -188,8 +194,10 @@ class Rowlock(Extensions):
 
     def task(self, kind: str) -> Declared[..., object]:
         """The task of a kind; UnknownKind says which ones there are."""
-        find({name: self.handlers[name] for name in self.tasks}, kind)
-        return self.tasks[kind]
+        name = find({name: known for name, known in self.handlers.items() if known.name in self.tasks}, kind).name
+        if name != kind:
+            logger.warning("the kind %s is called %s now, and its jobs are stored under that name", kind, name)
+        return self.tasks[name]
 
     # --- the database ------------------------------------------------------------------------------------------------
 
@@ -417,7 +425,7 @@ def _kind(name: str, says: dict[str, object], *, is_async: bool) -> Kind:
     if lost not in ("retry", "fail", "hold"):
         message = f'{name}: on_worker_lost must be "retry", "fail" or "hold"; got {lost!r}.'
         raise ConfigurationError(message)
-    unknown = says.keys() - {"lane", "priority", "approval", "gate", "refs", "retry", "on_worker_lost", "memory"}
+    unknown = says.keys() - {*_AS_THEY_ARE, "retry", "on_worker_lost", "memory"}
     if unknown:
         message = f"{name}: app.job() takes no {', '.join(sorted(unknown))}."
         raise ConfigurationError(message)
@@ -469,12 +477,6 @@ def origin_of(app: Rowlock) -> Origin | None:
             if value is app and (found := module_of(name)) is not None:
                 return Origin(found, attribute)
     return None
-
-
-def _same(first: Callable[..., object], second: Callable[..., object]) -> bool:
-    """Whether a module was imported again (reload, or run as __main__): then the newer function takes over."""
-    first, second = inspect.unwrap(first), inspect.unwrap(second)
-    return first.__qualname__ == second.__qualname__ and first.__code__.co_filename == second.__code__.co_filename
 
 
 def _in_thread(work: Callable[[], object]) -> None:

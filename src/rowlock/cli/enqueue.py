@@ -62,7 +62,7 @@ async def enqueue(
         tenant=tenant,
     )
     receipt = await bound.enqueue(*positional, **named)
-    record = {"id": receipt.public_id, "number": receipt.id, "kind": kind, "what": receipt.what}
+    record = {"id": receipt.public_id, "number": receipt.id, "kind": task.kind, "what": receipt.what}
     call.screen.said(f"{receipt.public_id} {receipt.what}", record)
 
 

@@ -143,7 +143,7 @@ def _fields(history: History) -> dict[str, str]:
         "tags": ", ".join(job.tags),
         "refs": compact(job.refs) if job.refs else "",
         "meta": compact(job.meta) if job.meta else "",
-        "args": compact(job.args),
+        "args": compact(job.args) + (f" (version {job.args_version})" if job.args_version != 1 else ""),
         "progress": progress_text(job.progress),
         "result": "" if job.result is None else compact(job.result),
         "errors": error_text(job.errors, full=True),

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from rowlock.errors import DatabaseUnreachable, SchemaBehind, SchemaMissing
+from rowlock.flow.handler import kinds_of
 from rowlock.model.lane import DEFAULT_LANE
 from rowlock.store import lanes, migrate
 from rowlock.store.database import TRANSIENT
@@ -78,7 +79,7 @@ class Registration:
             await migrate.require(connection, self._link.database.schema)
         await lanes.prepare(
             self._link,
-            [handler.kind for handler in self._handlers.values()],
+            kinds_of(self._handlers),
             settings.lanes or (DEFAULT_LANE,),
             isolates=lambda kind: self._isolates(self._handlers[kind]),
         )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -44,6 +45,7 @@ class Changes:
         except ImportError:
             raise MissingExtra("watchfiles", "reload") from None
         self._awatch: Any = awatch
+        logging.getLogger("watchfiles").setLevel(logging.WARNING)  # its own line for every change, ours says more
         self._folders = [folder.resolve() for folder in folders]
         self._heard = heard
         for folder in self._folders:

@@ -72,7 +72,7 @@ class Session:
 
 def _block(news: dict[str, Any], app: str, folders: Sequence[Path] | None) -> str:
     server = f"PostgreSQL {news['postgresql']}"
-    where = news["database"] or f"embedded in {news['data_dir']}, for this folder alone"
+    where = news["database"] or f"embedded, in {news['data_dir']}"
     lanes = [[lane["lane"], _slots(lane), ", ".join(lane["kinds"]) or "no kind of this app"] for lane in news["lanes"]]
     rows = [
         ("app", f"{app}, {_count(news['kinds'])}"),

@@ -3,21 +3,39 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from rowlock.errors import DatabaseUnreachable
 from rowlock.model.lane import kinds_by_lane
 from rowlock.store import migrate
 from rowlock.store.database import shown
+from rowlock.store.embedded import home
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from rowlock.app import Rowlock
     from rowlock.flow.worker import Worker
 
 logger = logging.getLogger("rowlock.cli")
 _AGAIN: Final = 1.0
 """Seconds between two tries to reach the database."""
+
+
+@contextlib.contextmanager
+def quiet(name: str, level: int, *, dev: bool) -> Iterator[None]:
+    """Keep a logger to `level`: what its lines would say stands in the watcher's start-up block."""
+    spoken = logging.getLogger(name)
+    before = spoken.level
+    if dev:
+        spoken.setLevel(level)
+    try:
+        yield
+    finally:
+        spoken.setLevel(before)
 
 
 async def upgraded(worker: Worker) -> None:
@@ -53,7 +71,7 @@ async def described(worker: Worker, app: Rowlock) -> dict[str, Any]:
         "kinds": sorted(app.handlers),
         "postgresql": server.major,
         "database": None if app.settings.database_url is None else shown(database.url),
-        "data_dir": app.settings.data_dir,
+        "data_dir": None if app.settings.database_url else str(home.find(Path(app.settings.data_dir)).path),
         "schema": database.schema,
         "version": migrate.newest(),
         "lanes": lanes,

@@ -95,8 +95,10 @@ class Reloader:
         try:
             await _first(ended, listening, self._changed.wait(), self._told.wait())
             if ended.done() and not self._changed.is_set() and not self._told.is_set():
-                logger.error("the worker ended %s; it starts again when a file changes", _how(child.returncode))
+                logger.error("the worker ended %s: waiting for a change", _how(child.returncode))
                 await _first(listening, self._changed.wait(), self._told.wait())
+            if self._changed.is_set() and not self._told.is_set():
+                logger.info("%s changed: the worker starts again", _some(self._files))
         finally:
             await self._stop(child, ended)
             hearing.cancel()
@@ -104,8 +106,6 @@ class Reloader:
             line.close()
         if listening.done():
             listening.result()
-        if self._changed.is_set() and not self._told.is_set():
-            logger.info("%s changed: the worker starts again", _some(self._files))
 
     async def _start(self) -> tuple[Process, socket.socket]:
         ours, theirs = socket.socketpair()

@@ -14,7 +14,7 @@ import typer
 from typing_extensions import override
 
 from rowlock.cli.call import Call, register_sync
-from rowlock.cli.development import described, upgraded
+from rowlock.cli.development import described, quiet, upgraded
 from rowlock.cli.exits import Exit
 from rowlock.cli.follow import SIGNALS, followed
 from rowlock.cli.show import clean
@@ -81,14 +81,16 @@ def _run(call: Call, given: dict[str, Any]) -> None:
 
 
 def _leave(*_: object) -> None:
-    raise typer.Exit(Exit.OK)
+    # Not typer.Exit: while the application is imported, an ordinary exception would pass for one of its own.
+    raise SystemExit(Exit.OK)
 
 
 async def _serve(
     app: Rowlock, lanes: list[str] | dict[str, int] | None, name: str | None, watcher: Watcher | None, *, dev: bool
 ) -> None:
     try:
-        worker = app.make_worker(lanes, name=name)
+        with quiet("rowlock", logging.ERROR, dev=dev):
+            worker = app.make_worker(lanes, name=name)
         orders = Orders(worker, watcher)
         orders.listen()
         if watcher is not None:
@@ -105,7 +107,9 @@ async def _serve(
             worker.database.schema,
             ", ".join(sorted(app.handlers)) or "(none)",
         )
-        if await orders.unless_told(worker.start()):
+        with quiet("rowlock.worker", logging.WARNING, dev=dev):
+            started = await orders.unless_told(worker.start())
+        if started:
             _say_lanes(worker, app, level)
             if watcher is not None:
                 watcher.tell(await described(worker, app))

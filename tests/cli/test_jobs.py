@@ -1,5 +1,8 @@
 from __future__ import annotations
 
+import asyncio
+import os
+import sys
 from typing import TYPE_CHECKING
 
 from rowlock.model import ids
@@ -108,3 +111,38 @@ async def test_a_mistyped_id_is_a_usage_error(cli: Cli) -> None:
     answer = await cli("jobs", "show", "363M-KAPQ-NW11-0Q")
     assert answer.code == 2
     assert "check symbol" in answer.err
+
+
+async def test_orders_take_ids_from_a_pipe(cli: Cli) -> None:
+    ids_ = [await cli.enqueue("pay", amount=n) for n in (1, 2, 3)]
+    table = (await cli("jobs", "ls", "--limit", "2")).out
+    approved = (await cli("jobs", "approve", "-", "--json", fed=table)).json
+    assert [(job["id"], job["state"]) for job in approved] == [(ids_[2], "queued"), (ids_[1], "queued")]
+    listed = (await cli("jobs", "ls", "--state", "pending", "--json")).out
+    (rejected,) = (await cli("jobs", "reject", "-", "--json", fed=listed)).json
+    assert rejected["id"] == ids_[0]
+    none = await cli("jobs", "retry", "-", fed="No jobs.\n")
+    assert (none.code, none.out, none.err) == (0, "", "")
+
+
+async def test_a_bad_list_from_a_pipe_is_refused_before_anything_happens(cli: Cli) -> None:
+    answer = await cli("jobs", "cancel", "-", fed='[{"kind": "greet"}]')
+    assert (answer.code, answer.out) == (2, "")
+    assert "Standard input is no list of jobs" in answer.err
+
+
+async def test_a_reader_who_leaves_is_no_error(cli: Cli) -> None:
+    for _ in range(3):
+        await cli.enqueue("greet", name="Ada")
+    reader, writer = os.pipe()
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "rowlock", "jobs", "ls", "--json"),
+        cwd=cli.folder,
+        env=cli.environment,
+        stdout=writer,
+        stderr=asyncio.subprocess.PIPE,
+    )
+    os.close(reader)
+    os.close(writer)
+    _, err = await process.communicate()
+    assert (process.returncode, err.decode()) == (141, "")

@@ -8,6 +8,7 @@ import typer
 
 from rowlock.cli.call import Call, command, person
 from rowlock.cli.exits import Exit, exit_of
+from rowlock.cli.given import expanded
 from rowlock.cli.show import JOB_COLUMNS, aligned, compact, complain, job_record, job_rows, moment, span
 from rowlock.errors import JobNotFound, WrongState
 
@@ -19,7 +20,9 @@ if TYPE_CHECKING:
 
 group = typer.Typer(no_args_is_help=True, help="Look at jobs and give them orders.")
 JobId = Annotated[str, typer.Argument(metavar="ID", help="A public id, or the plain number.")]
-JobIds = Annotated[list[str], typer.Argument(metavar="ID…", help="Public ids or plain numbers.")]
+JobIds = Annotated[
+    list[str], typer.Argument(metavar="ID…", help="Public ids or plain numbers; - reads them from standard input.")
+]
 By = Annotated[str | None, typer.Option(help="Who orders it, for the job's history; default: your user name.")]
 Note = Annotated[str | None, typer.Option(help="Why, for the job's history.")]
 _MOST: Final = 10_000
@@ -50,6 +53,24 @@ async def show(call: Call, job_id: JobId) -> None:
     record["attempts"] = [_values(attempt) for attempt in history.attempts]
     record["acts"] = [_values(act) for act in history.acts]
     call.screen.fields(_fields(history), record)
+
+
+@command(group, "watch")
+async def watch(
+    call: Call,
+    job_ids: Annotated[
+        list[str] | None, typer.Argument(metavar="[ID…]", help="Public ids or plain numbers; - reads them from a pipe.")
+    ] = None,
+) -> None:
+    """Follow jobs until all are final; without ids, everything that runs. Ctrl-C leaves the jobs alone.
+
+    Exit code 1 unless every given job succeeded.
+    """
+    from rowlock.cli.watch import follow
+
+    given = expanded(job_ids or [])
+    if given or not job_ids:
+        await follow(call, given)
 
 
 @command(group, "cancel")
@@ -97,7 +118,7 @@ async def priority(
 async def _order(call: Call, job_ids: list[str], give: Callable[[str], Awaitable[Job]]) -> None:
     """Give the order to each job; one that cannot take it does not keep the others from it."""
     changed, worst = [], Exit.OK
-    for job_id in job_ids:
+    for job_id in expanded(job_ids):
         try:
             changed.append(await give(job_id))
         except (JobNotFound, WrongState) as error:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import sys
 from dataclasses import asdict
@@ -74,7 +75,8 @@ class Screen:
 
 def complain(text: str) -> None:
     """One message on standard error."""
-    sys.stdout.flush()
+    with contextlib.suppress(BrokenPipeError):
+        sys.stdout.flush()
     sys.stderr.write(f"rowlock: {clean(text)}\n")
 
 

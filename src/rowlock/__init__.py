@@ -22,13 +22,18 @@ from rowlock.errors import (
     SchemaAhead,
     SchemaBehind,
     SchemaMissing,
+    Stopped,
     UniqueConflict,
     UnknownKind,
     UnknownLane,
     WaitTimeout,
+    WorkerNotFound,
     WrongState,
 )
+from rowlock.flow.blocking import SyncContext
 from rowlock.flow.context import Context
+from rowlock.model.count import Count
+from rowlock.model.explanation import Explanation, Reason
 from rowlock.model.job import Claim, Job, Progress
 from rowlock.model.kind import Gate
 from rowlock.model.lane import Lane
@@ -36,7 +41,7 @@ from rowlock.model.outcome import Cancel, Partial, Snooze
 from rowlock.model.retry import Retry
 from rowlock.model.state import State
 from rowlock.settings import Settings
-from rowlock.tasks import Enqueued, Task
+from rowlock.tasks import Enqueued, SyncTask, Task
 
 __all__ = [
     "ArgumentsTooLarge",
@@ -45,11 +50,13 @@ __all__ = [
     "ClaimLost",
     "ConfigurationError",
     "Context",
+    "Count",
     "DatabaseError",
     "DatabaseUnreachable",
     "EmbeddedError",
     "EnqueueError",
     "Enqueued",
+    "Explanation",
     "Gate",
     "InvalidArguments",
     "InvalidId",
@@ -62,6 +69,7 @@ __all__ = [
     "MissingExtra",
     "Partial",
     "Progress",
+    "Reason",
     "Retry",
     "Rowlock",
     "RowlockError",
@@ -71,10 +79,14 @@ __all__ = [
     "Settings",
     "Snooze",
     "State",
+    "Stopped",
+    "SyncContext",
+    "SyncTask",
     "Task",
     "UniqueConflict",
     "UnknownKind",
     "UnknownLane",
     "WaitTimeout",
+    "WorkerNotFound",
     "WrongState",
 ]

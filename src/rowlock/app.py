@@ -17,9 +17,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Concatenate, Final, ParamSpec, Protocol, Self, TypeVar, cast, overload
 
 from rowlock.desk.jobs import Jobs
-from rowlock.desk.lanes import Lanes, Workers
+from rowlock.desk.lanes import Lanes, first_lanes
+from rowlock.desk.stats import Stats
+from rowlock.desk.sync import SyncDesk
+from rowlock.desk.workers import Workers
 from rowlock.errors import ConfigurationError, WrongState
 from rowlock.flow.args import Codec
+from rowlock.flow.blocking import SyncContext
 from rowlock.flow.context import Context
 from rowlock.flow.handler import Handler, find
 from rowlock.flow.producer import Producer
@@ -30,21 +34,23 @@ from rowlock.model import ids
 from rowlock.model.kind import Kind, checked_name
 from rowlock.model.options import checked_priority, span
 from rowlock.model.retry import Retry
+from rowlock.model.size import size
 from rowlock.model.state import State
 from rowlock.service import Bridge
 from rowlock.settings import Settings
 from rowlock.store import embedded, migrate
 from rowlock.store.caller import url_of
 from rowlock.store.database import Database
-from rowlock.tasks import Task
+from rowlock.tasks import Declared, SyncTask, Task
 from rowlock.upkeep.caretaker import Caretaker
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 
     from rowlock.model.job import Job
-    from rowlock.model.kind import Gate, OnWorkerLost
+    from rowlock.model.kind import Executor, Gate, OnWorkerLost
     from rowlock.model.options import Span
+    from rowlock.model.size import Size
 
 logger = logging.getLogger("rowlock")
 P = ParamSpec("P")
@@ -57,9 +63,13 @@ class Decorator(Protocol):
     """What app.job() returns: the context, if the function asks for it first, is not an argument of the job."""
 
     @overload
-    def __call__(self, function: Callable[Concatenate[Context, P], Awaitable[R]], /) -> Task[P, R]: ...
+    def __call__(self, function: Callable[Concatenate[Context, P], Awaitable[R]], /) -> Task[P, R]: ...  # type: ignore[overload-overlap]  # the exact ones come first
     @overload
-    def __call__(self, function: Callable[P, Awaitable[R]], /) -> Task[P, R]: ...
+    def __call__(self, function: Callable[P, Awaitable[R]], /) -> Task[P, R]: ...  # type: ignore[overload-overlap]  # as above
+    @overload
+    def __call__(self, function: Callable[Concatenate[SyncContext, P], R], /) -> SyncTask[P, R]: ...
+    @overload
+    def __call__(self, function: Callable[P, R], /) -> SyncTask[P, R]: ...
 
 
 class Rowlock:
@@ -82,7 +92,7 @@ class Rowlock:
         given = Settings.from_env(os.environ) if settings is None else settings
         self.settings = replace(given, database_url=database_url or given.database_url, schema=schema or given.schema)
         self.handlers: dict[str, Handler] = {}
-        self.tasks: dict[str, Task[..., object]] = {}
+        self.tasks: dict[str, Declared[..., object]] = {}
         self._bridge = Bridge()
         self._lock = threading.Lock()
         self._database: Database | None = None
@@ -91,13 +101,19 @@ class Rowlock:
         self.jobs = Jobs(self.database, self._producer.wake)
         self.lanes = Lanes(self.database)
         self.workers = Workers(self.database)
+        self.stats = Stats(self.database)
+        self.sync = SyncDesk(self._bridge, self.jobs, self.lanes, self.workers, self.stats)
 
     # --- declaring jobs ----------------------------------------------------------------------------------------------
 
     @overload
-    def job(self, function: Callable[Concatenate[Context, P], Awaitable[R]], /) -> Task[P, R]: ...
+    def job(self, function: Callable[Concatenate[Context, P], Awaitable[R]], /) -> Task[P, R]: ...  # type: ignore[overload-overlap]  # the exact ones come first
     @overload
-    def job(self, function: Callable[P, Awaitable[R]], /) -> Task[P, R]: ...
+    def job(self, function: Callable[P, Awaitable[R]], /) -> Task[P, R]: ...  # type: ignore[overload-overlap]  # as above
+    @overload
+    def job(self, function: Callable[Concatenate[SyncContext, P], R], /) -> SyncTask[P, R]: ...
+    @overload
+    def job(self, function: Callable[P, R], /) -> SyncTask[P, R]: ...
     @overload
     def job(
         self,
@@ -108,6 +124,8 @@ class Rowlock:
         priority: int = 0,
         retry: Retry | None = None,
         timeout: Span | None = None,
+        executor: Executor | None = None,
+        memory: Size | None = None,
         expires_in: Span | None = None,
         max_age: Span | None = None,
         on_worker_lost: OnWorkerLost = "retry",
@@ -116,7 +134,7 @@ class Rowlock:
         refs: Callable[..., Mapping[str, object]] | None = None,
         retention: Span | Mapping[str, Span] | None = None,
     ) -> Decorator: ...
-    def job(self, kind: str | Callable[..., Awaitable[object]] | None = None, /, **says: object) -> object:
+    def job(self, kind: str | Callable[..., object] | None = None, /, **says: object) -> object:
         """Declare a kind of job: @app.job, @app.job("name") or @app.job(lane=…, retry=…).
 
         The kind's name is the function's unless given: it is stored with every job, so keep it when renaming functions.
@@ -126,12 +144,10 @@ class Rowlock:
         return functools.partial(self._declare, name=kind, says=says)
 
     def _declare(
-        self, function: Callable[..., Awaitable[object]], name: str | None, says: dict[str, object]
-    ) -> Task[..., object]:
-        definition = _kind(checked_name(name or function.__name__), says)
-        if not inspect.iscoroutinefunction(function):
-            message = f"{definition.name}: the handler {function.__qualname__} must be an async def function."
-            raise ConfigurationError(message)
+        self, function: Callable[..., object], name: str | None, says: dict[str, object]
+    ) -> Declared[..., object]:
+        is_async = inspect.iscoroutinefunction(function)
+        definition = _kind(checked_name(name or function.__name__), says, is_async=is_async)
         if definition.name in self.handlers and not _same(self.handlers[definition.name].function, function):
             message = (
                 f"The kind {definition.name!r} is declared twice. Give one of the functions another name: "
@@ -139,14 +155,15 @@ class Rowlock:
             )
             raise ConfigurationError(message)
         limits = {"limit": self.settings.args_limit, "result_limit": self.settings.result_limit}
-        codec = Codec.of(function, context_types=(Context,), kind=definition.name, **limits)
+        context_type = Context if is_async else SyncContext
+        codec = Codec.of(function, context_types=(context_type,), kind=definition.name, **limits)
         handler = Handler(definition, codec, function)
         self.handlers[definition.name] = handler
-        task: Task[..., object] = Task(handler, self._producer, self.jobs, function)
+        task: Declared[..., object] = (Task if is_async else SyncTask)(handler, self._producer, self.jobs)
         self.tasks[definition.name] = task
         return task
 
-    def task(self, kind: str) -> Task[..., object]:
+    def task(self, kind: str) -> Declared[..., object]:
         """The task of a kind; UnknownKind says which ones there are."""
         find(self.handlers, kind)
         return self.tasks[kind]
@@ -239,7 +256,8 @@ class Rowlock:
         options = WorkerOptions(name, chosen, slots, metadata.version("rowlock"), claims)
         database = self.database()
         caretaker = Caretaker(database, self.settings, Waker(database)) if claims else None
-        return Worker(database, self.handlers, self.settings, options, upkeep=caretaker)
+        settings = replace(self.settings, lanes=first_lanes(self.settings.lanes, self.lanes.defined))
+        return Worker(database, self.handlers, settings, options, upkeep=caretaker)
 
     async def run_job(self, job_id: int | str) -> Job:
         """Claim this job here and now and run it to its end: the boundary a carrier or a test calls."""
@@ -306,20 +324,42 @@ class WorkerThread:
         atexit.unregister(self.stop)
 
 
-def _kind(name: str, says: dict[str, object]) -> Kind:
+def _kind(name: str, says: dict[str, object], *, is_async: bool) -> Kind:
+    executor = _executor(name, says.pop("executor", None), is_async=is_async)
     retention = says.pop("retention", None)
     spans = {key: span(says.pop(key, None), key) for key in ("timeout", "expires_in", "max_age")}  # type: ignore[arg-type]  # checked by span
-    retry = says.pop("retry", None) or Retry()
-    lost = says.pop("on_worker_lost", "retry")
+    lost = says.setdefault("on_worker_lost", "retry")
     if lost not in ("retry", "fail", "hold"):
         message = f'{name}: on_worker_lost must be "retry", "fail" or "hold"; got {lost!r}.'
         raise ConfigurationError(message)
-    unknown = says.keys() - {"lane", "priority", "approval", "gate", "refs"}
+    unknown = says.keys() - {"lane", "priority", "approval", "gate", "refs", "retry", "on_worker_lost", "memory"}
     if unknown:
         message = f"{name}: app.job() takes no {', '.join(sorted(unknown))}."
         raise ConfigurationError(message)
     checked_priority(says.get("priority", 0))  # type: ignore[arg-type]  # checked here
-    return Kind(name, retry=retry, on_worker_lost=lost, retention=_retention(retention), **spans, **says)  # type: ignore[arg-type]  # typed by the overloads of job()
+    says["retry"] = says.get("retry") or Retry()
+    says["memory"] = _memory(name, says.get("memory"), executor)
+    return Kind(name, executor=executor, retention=_retention(retention), **spans, **says)  # type: ignore[arg-type]  # typed by the overloads of job()
+
+
+def _memory(name: str, asked: object, executor: Executor) -> int | None:
+    if asked is None:
+        return None
+    if executor != "process":
+        message = f'{name}: memory= needs executor="process": only a process of its own can be limited.'
+        raise ConfigurationError(message)
+    return size(cast("Size", asked), "memory")
+
+
+def _executor(name: str, asked: object, *, is_async: bool) -> Executor:
+    if asked is None:
+        return "loop" if is_async else "thread"
+    fitting = ("loop", "process") if is_async else ("thread", "process")
+    if asked not in fitting:
+        what = "an async def function" if is_async else "a plain function"
+        message = f"{name}: the executor of {what} is {' or '.join(map(repr, fitting))}; got {asked!r}."
+        raise ConfigurationError(message)
+    return cast("Executor", asked)
 
 
 def _retention(value: object) -> Mapping[str, object] | None:

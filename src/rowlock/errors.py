@@ -19,12 +19,13 @@ RowlockError
 ├── InvalidId                 a text that is no job id (also a ValueError)
 ├── InvalidResult             a handler's return value cannot be stored, or a stored one cannot be read
 ├── JobNotFound               no such job (or retention removed it)
+├── WorkerNotFound            nobody of that id or name works
 ├── WrongState                the verb does not apply in the job's state
 ├── WaitTimeout               job.wait() gave up; the job goes on
 ├── JobFailed                 job.wait() found the job failed, cancelled or expired
 └── ClaimLost                 this attempt no longer owns its job; nothing it writes is accepted
 
-Cancelled (a BaseException, like asyncio.CancelledError) is raised inside a handler whose job a person cancelled.
+Stopped (a BaseException, like asyncio.CancelledError) is raised inside a blocking handler that is told to stop.
 """
 
 from __future__ import annotations
@@ -114,6 +115,10 @@ class JobNotFound(RowlockError):
     """No such job, or retention removed it."""
 
 
+class WorkerNotFound(RowlockError):
+    """No worker of that id or name is there."""
+
+
 class WrongState(RowlockError):
     """The verb does not apply in the job's state."""
 
@@ -128,3 +133,10 @@ class JobFailed(RowlockError):
 
 class ClaimLost(RowlockError):
     """This attempt no longer owns its job; nothing it writes is accepted."""
+
+
+class Stopped(BaseException):
+    """A blocking handler was told to stop (cancel, timeout, shutdown): let it pass, clean up in `finally`.
+
+    A BaseException, so that `except Exception` in a handler does not swallow it.
+    """

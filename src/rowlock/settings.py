@@ -41,6 +41,8 @@ class Settings:
     args_limit: int = 1_000_000
     result_limit: int = 1_000_000
     shutdown_after: timedelta = timedelta(seconds=25)
+    stop_patience: timedelta = timedelta(seconds=10)
+    """How long a handler that was told to stop may take; then its job goes on without it, a child is killed."""
     lag_limit: timedelta = timedelta(seconds=1)
     """A blocked event loop is reported after this long."""
     max_losses: int = 3
@@ -145,5 +147,6 @@ _VARIABLES: dict[str, tuple[str, Callable[[str], object]]] = {
     "ROWLOCK_ARGS_LIMIT": ("args_limit", _bytes),
     "ROWLOCK_RESULT_LIMIT": ("result_limit", _bytes),
     "ROWLOCK_SHUTDOWN_AFTER": ("shutdown_after", lambda text: duration(text, name="ROWLOCK_SHUTDOWN_AFTER")),
+    "ROWLOCK_STOP_PATIENCE": ("stop_patience", lambda text: duration(text, name="ROWLOCK_STOP_PATIENCE")),
     "ROWLOCK_LAG_LIMIT": ("lag_limit", lambda text: duration(text, name="ROWLOCK_LAG_LIMIT")),
 }

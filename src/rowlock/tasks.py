@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from rowlock.model.job import Job
     from rowlock.model.kind import Gate, OnConflict, Scope
     from rowlock.model.options import Span
+    from rowlock.service import Bridge
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -50,6 +51,7 @@ class Enqueued(Generic[R_co]):
     what: str
     _handler: Handler = field(repr=False)
     _desk: Waits = field(repr=False)
+    _bridge: Bridge = field(repr=False)
 
     @property
     def public_id(self) -> str:
@@ -66,9 +68,17 @@ class Enqueued(Generic[R_co]):
             raise JobFailed(message)
         return cast("R_co", self._handler.codec.decode_result(await self._desk.result(self.id)))
 
+    def wait_sync(self, timeout: float | None = None) -> R_co:
+        """wait() for blocking code."""
+        return self._bridge.run(self.wait(timeout))
+
     async def job(self) -> Job:
         """Read the job as it stands now."""
         return await self._desk.get(self.id)
+
+    def job_sync(self) -> Job:
+        """job() for blocking code."""
+        return self._bridge.run(self.job())
 
 
 class Bound(Generic[P, R]):
@@ -102,7 +112,7 @@ class Bound(Generic[P, R]):
         return [self._handle(receipt) for receipt in receipts]
 
     def _handle(self, receipt: Receipt) -> Enqueued[R]:
-        return Enqueued(receipt.id, receipt.what, self._handler, self._desk)
+        return Enqueued(receipt.id, receipt.what, self._handler, self._desk, self._producer.bridge)
 
     def _prepared(self, args: tuple[object, ...], kwargs: Mapping[str, object]) -> Prepared:
         codec = self._handler.codec
@@ -143,14 +153,12 @@ class Bound(Generic[P, R]):
         )
 
 
-class Task(Bound[P, R]):
+class Declared(Bound[P, R]):
     """A kind in the hands of its users."""
 
-    def __init__(
-        self, handler: Handler, producer: Producer, desk: Waits, function: Callable[..., Awaitable[R]]
-    ) -> None:
+    def __init__(self, handler: Handler, producer: Producer, desk: Waits) -> None:
         super().__init__(handler, producer, desk, Options(), None)
-        self.function = function
+        function = handler.function
         self.__doc__ = function.__doc__
         self.__name__ = getattr(function, "__name__", handler.name)
         self.__wrapped__ = function
@@ -159,10 +167,6 @@ class Task(Bound[P, R]):
     def kind(self) -> str:
         """The kind's name."""
         return self._handler.name
-
-    def __call__(self, *args: Any, **kwargs: Any) -> Awaitable[R]:  # noqa: ANN401 - the function's own, context included
-        """Call the function itself; nothing is enqueued."""
-        return self.function(*args, **kwargs)
 
     @override
     def __repr__(self) -> str:
@@ -201,3 +205,19 @@ class Task(Bound[P, R]):
         given = locals()
         options = Options(**{field.name: given[field.name] for field in fields(Options)})
         return Bound(self._handler, self._producer, self._desk, options, connection if session is None else session)
+
+
+class Task(Declared[P, R]):
+    """A kind whose handler is a coroutine function. Still callable."""
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Awaitable[R]:  # noqa: ANN401 - the function's own, context included
+        """Call the function itself; nothing is enqueued."""
+        return cast("Awaitable[R]", self._handler.function(*args, **kwargs))
+
+
+class SyncTask(Declared[P, R]):
+    """A kind whose handler is a blocking function. Still callable."""
+
+    def __call__(self, *args: Any, **kwargs: Any) -> R:  # noqa: ANN401 - the function's own, context included
+        """Call the function itself; nothing is enqueued."""
+        return cast("R", self._handler.function(*args, **kwargs))

@@ -65,7 +65,7 @@ def declared(task: Task[[int, bool], str], bound: Bound[[int, bool], str]) -> No
     bound.enqueue_sync(7, full=True)  # type: ignore[call-arg]
 
 
-@app.job("blocking")  # type: ignore[arg-type]
+@app.job("blocking")
 def blocking(org_id: int) -> None: ...
 
 

@@ -48,6 +48,7 @@ class Vitals:
     complete: Sequence[int] | None
     doubtful: bool = False
     """The answer to a claim was lost: forgotten claims are looked for at once."""
+    stuck: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +66,8 @@ class News:
     """How long this process has seen the database without a break."""
     disowned: bool = False
     """Forgotten claims were looked for."""
+    drain: bool = False
+    """A person asked this worker to leave."""
     slept: bool = False
     """The beat before was long ago: this process, its machine or the server stood still."""
 
@@ -155,6 +158,7 @@ class Beat:
             worker=self._worker_id,
             hungry=vitals.hungry,
             state="draining" if vitals.draining else "up",
+            stuck=vitals.stuck,
             ids=[claim.job_id for claim in vitals.held],
             fences=[claim.fence for claim in vitals.held],
         )
@@ -175,6 +179,7 @@ class Beat:
             due=row["due"],
             watched=watched,
             disowned=disowned,
+            drain=row["told"] == "drain",
             slept=before is not None and row["now"] - before > _ASLEEP,
         )
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import logging
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Protocol, cast
 
 from pydantic_core import to_json
 
@@ -18,38 +18,47 @@ from rowlock.store.caller import AsyncCaller, join
 
 if TYPE_CHECKING:
     import asyncio
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Iterator, Sequence
 
-    from rowlock.flow.progress import Reporter
-    from rowlock.store.database import Database, Record
+    from rowlock.store.caller import SyncCaller
+    from rowlock.store.queries import Statement, Statements
+    from rowlock.store.rows import Row
 
 
 logger = logging.getLogger("rowlock.job")
 
 
+class Line(Protocol):
+    """How a context reaches its worker: directly, or from a child process through a pipe."""
+
+    @property
+    def statements(self) -> Statements:
+        """The named statements, for those that run in the user's own transaction."""
+
+    def note(self, report: Report) -> None:
+        """Remember that this report has news."""
+
+    async def save(self, report: Report) -> None:
+        """Write this report now and wait for it."""
+
+    async def load(self, claim: Claim) -> str | None:
+        """The checkpoint, encoded; None: there is none."""
+
+    async def flush(self) -> None:
+        """Write what was noted."""
+
+
 class Context:
     """Passed to a handler that asks for it. Every write through it carries the claim; a lost claim raises ClaimLost."""
 
-    __slots__ = (
-        "_database",
-        "_job",
-        "_lost",
-        "_report",
-        "_reporter",
-        "_row",
-        "_stopping",
-        "_told",
-        "claim",
-        "deadline",
-        "log",
-    )
+    __slots__ = ("_job", "_line", "_lost", "_report", "_row", "_stopping", "_told", "claim", "deadline", "log")
 
-    def __init__(self, row: Record, database: Database, reporter: Reporter, stopping: asyncio.Event) -> None:
+    def __init__(self, row: Row, line: Line, stopping: asyncio.Event) -> None:
         self.claim = Claim(row["id"], row["fence"])
         self.deadline: float | None = None
         """Loop time at which the timeout strikes; None: there is none."""
         self.log = logger
-        self._row, self._database, self._reporter, self._stopping = row, database, reporter, stopping
+        self._row, self._line, self._stopping = row, line, stopping
         self._told = self._lost = False
         self._job: Job | None = None
         self._report: Report | None = None
@@ -66,34 +75,29 @@ class Context:
         """Whether the worker is shutting down or this attempt was told to stop."""
         return self._told or self._stopping.is_set()
 
+    @property
+    def lost(self) -> bool:
+        """Whether the claim is gone."""
+        return self._lost
+
     async def progress(self, done: float, total: float | None = None, message: str | None = None) -> None:
         """Report how far the job is. Coalesced: at most one write a second, the newest wins."""
-        report = self._reported()
-        report.done = done
-        if total is not None:
-            report.total = total
-        if message is not None:
-            report.message = message
-        self._reporter.note(report)
+        self.note(done, total, message)
 
     @contextlib.asynccontextmanager
     async def phase(self, name: str, total: float | None = None) -> AsyncIterator[Phase]:
         """Name what the job is doing now; counters start anew."""
-        report = self._reported()
-        report.phase, report.done, report.total, report.message = name, 0, total, None
-        self._reporter.note(report)
-        yield Phase(self, report)
+        self.enter(name, total)
+        yield Phase(self)
 
     async def save_checkpoint(self, value: object) -> None:
         """Store what a later attempt resumes from; returns once it is committed."""
-        report = self._reported()
-        report.checkpoint = to_json(value).decode()
-        await self._reporter.save(report)
+        await self.save_encoded(to_json(value).decode())
 
     async def load_checkpoint(self) -> object:
         """What an earlier attempt saved; None: nothing."""
-        rows = await self._database.fetch("checkpoint", id=self.claim.job_id)
-        return json.loads(rows[0]["checkpoint"]) if rows and rows[0]["checkpoint"] is not None else None
+        text = await self._line.load(self.claim)
+        return None if text is None else json.loads(text)
 
     @contextlib.asynccontextmanager
     async def guarded(self, session: object) -> AsyncIterator[None]:
@@ -102,13 +106,24 @@ class Context:
         The block must be inside the session's transaction; whoever revokes the claim waits for that commit.
         """
         caller = join(session)
-        statement = self._database.statements["guard"]
-        values = {"id": self.claim.job_id, "fence": self.claim.fence}
-        rows = (
-            await caller.run_async(statement, values)
-            if isinstance(caller, AsyncCaller)
-            else caller.run(statement, values)
-        )
+        rows = await caller.run_async(*self._guard()) if isinstance(caller, AsyncCaller) else caller.run(*self._guard())
+        self._held(caller, rows)
+        yield
+
+    @contextlib.contextmanager
+    def guarded_sync(self, session: object) -> Iterator[None]:
+        """guarded() for blocking code with a blocking session."""
+        caller = join(session)
+        if isinstance(caller, AsyncCaller):
+            message = "A blocking handler needs a blocking session or connection for ctx.guarded(); got an async one."
+            raise InvalidOption(message)
+        self._held(caller, caller.run(*self._guard()))
+        yield
+
+    def _guard(self) -> tuple[Statement, dict[str, object]]:
+        return self._line.statements["guard"], {"id": self.claim.job_id, "fence": self.claim.fence}
+
+    def _held(self, caller: SyncCaller | AsyncCaller, rows: Sequence[object]) -> None:
         if not caller.in_transaction:
             message = (
                 "ctx.guarded() needs a session or connection with an open transaction: "
@@ -121,7 +136,38 @@ class Context:
                 "nothing of this attempt is accepted."
             )
             raise ClaimLost(message)
-        yield
+
+    # --- for the worker ----------------------------------------------------------------------------------------------
+
+    def note(self, done: float, total: float | None = None, message: str | None = None) -> None:
+        """progress() without a coroutine."""
+        report = self._reported()
+        report.done = done
+        if total is not None:
+            report.total = total
+        if message is not None:
+            report.message = message
+        self._line.note(report)
+
+    def advance(self, by: float, message: str | None = None) -> None:
+        """Count on in the present phase."""
+        self.note(self._reported().done + by, message=message)
+
+    def enter(self, phase: str | None, total: float | None = None) -> None:
+        """Begin a phase."""
+        report = self._reported()
+        report.phase, report.done, report.total, report.message = phase, 0, total, None
+        self._line.note(report)
+
+    async def save_encoded(self, checkpoint: str) -> None:
+        """save_checkpoint() of what is encoded already."""
+        report = self._reported()
+        report.checkpoint = checkpoint
+        await self._line.save(report)
+
+    async def load_encoded(self) -> str | None:
+        """load_checkpoint() without decoding."""
+        return await self._line.load(self.claim)
 
     def tell(self, *, lost: bool) -> None:
         """The worker told this attempt to stop; lost: because its claim is gone."""
@@ -130,7 +176,7 @@ class Context:
     async def settle(self) -> None:
         """Write the last progress before the attempt ends: afterwards its claim is used up."""
         if self._report is not None and self._report.dirty:
-            await self._reporter.flush()
+            await self._line.flush()
 
     def _reported(self) -> Report:
         if self._lost:
@@ -144,17 +190,17 @@ class Context:
 class Phase:
     """A named part of the work with its own counter."""
 
-    __slots__ = ("_context", "_report")
+    __slots__ = ("_context",)
 
-    def __init__(self, context: Context, report: Report) -> None:
-        self._context, self._report = context, report
+    def __init__(self, context: Context) -> None:
+        self._context = context
 
     async def advance(self, by: float = 1, message: str | None = None) -> None:
         """Count on."""
-        await self._context.progress(self._report.done + by, message=message)
+        self._context.advance(by, message)
 
 
-def claimed_job(row: Record) -> Job:
+def claimed_job(row: Row) -> Job:
     """A Job from the columns a claim returns."""
     return Job(
         id=row["id"],

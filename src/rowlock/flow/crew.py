@@ -12,7 +12,9 @@ from typing import TYPE_CHECKING, Final
 from rowlock.flow.context import Context
 from rowlock.flow.finish import Ended, Finisher, Flushed, Returned, write_of
 from rowlock.flow.progress import Reporter
-from rowlock.flow.run import Attempt
+from rowlock.flow.run import Attempt, on_loop
+from rowlock.flow.threads import Threads
+from rowlock.flow.verdict import Verdict
 from rowlock.model.duration import humanise
 from rowlock.model.job import Claim
 from rowlock.model.outcome import Interrupted, Lost
@@ -23,9 +25,9 @@ if TYPE_CHECKING:
 
     from rowlock.flow.finish import Finished
     from rowlock.flow.handler import Handler
-    from rowlock.flow.run import Reason
+    from rowlock.flow.run import Place, Reason
     from rowlock.model.outcome import Outcome
-    from rowlock.store.database import Database, Record
+    from rowlock.store.database import Record
     from rowlock.store.link import Link
 
 logger = logging.getLogger("rowlock.job")
@@ -39,20 +41,23 @@ class Crew:
 
     def __init__(
         self,
-        database: Database,
         link: Link,
         worker_id: int,
         handlers: Mapping[str, Handler],
         *,
         random: Random,
+        patience: float,
         room: Callable[[Flushed], None],
     ) -> None:
-        self._database, self._handlers, self._random, self._room = database, handlers, random, room
+        """patience: seconds a handler that was told to stop may take before its job goes on without it."""
+        self._handlers, self._random, self._room, self._patience = handlers, random, room, patience
         self._loop = asyncio.get_running_loop()
         self._finisher = Finisher(link, worker_id, self._on_flushed)
         self._reporter = Reporter(link, lambda claim: self.tell(claim.job_id, "lost", claim.fence))
         # By claim, not by job: a lost attempt may still run when this very process claims its job anew.
         self._attempts: dict[Claim, Attempt] = {}
+        self._stuck: set[Attempt] = set()
+        self._threads = Threads()
         self._unflushed: Counter[int] = Counter()
         self._in_use: Counter[str] = Counter()
         self.returned = 0
@@ -72,20 +77,31 @@ class Crew:
     def run(self, row: Record) -> None:
         """Start one claimed job."""
         handler = self._handlers[row["kind"]]
-        context = Context(row, self._database, self._reporter, self._stopping)
-        attempt = Attempt(row, handler, context, self._loop.time())
+        context = Context(row, self._reporter, self._stopping)
+        verdict = Verdict(row, handler, self._random)
+        attempt = Attempt(row, handler, context, verdict, self._loop.time(), overdue=self._told_to_stop)
         job_id = row["id"]
         self._attempts[attempt.context.claim] = attempt
         self._in_use[row["lane"]] += 1
         self._empty.clear()
         if logger.isEnabledFor(logging.INFO):
             logger.info("→ start   %s %s  attempt %d", row["kind"], job_id, row["attempt"], extra=_about(attempt))
-        coroutine = attempt.run(self._random, self._on_outcome)
+        coroutine = attempt.run(self._place(handler), self._on_outcome)
         if _EAGER:
             # A handler that does not suspend never becomes a scheduled task.
             attempt.task = asyncio.Task(coroutine, loop=self._loop, eager_start=True)  # type: ignore[call-arg]  # 3.12+
         else:
             attempt.task = self._loop.create_task(coroutine)
+
+    def _place(self, handler: Handler) -> Place:
+        if handler.kind.executor == "loop":
+            return on_loop
+        return self._threads.run
+
+    @property
+    def stuck(self) -> int:
+        """Slots held by handlers that were told to stop, did not, and whose jobs went on without them."""
+        return len(self._stuck)
 
     def give_back(self, row: Record) -> None:
         """Return a claimed job that is not to be started here any more."""
@@ -153,8 +169,37 @@ class Crew:
 
     async def close(self) -> None:
         """Write nothing more."""
+        self._threads.close()
         await self._reporter.close()
         await self._finisher.stop()
+
+    def _told_to_stop(self, attempt: Attempt) -> None:
+        self._loop.call_later(self._patience, self._abandon, attempt)
+
+    def _abandon(self, attempt: Attempt) -> None:
+        """A handler that will not end: its job goes on without it, the fence refuses whatever it still does.
+
+        It keeps its slot, as it keeps whatever it uses; the slot counts as stuck until it ends.
+        """
+        if attempt.over or attempt.task is None:
+            return
+        logger.warning(
+            "! stuck   %s %s  was told to stop (%s) %.0f s ago and does not; its slot is held until it ends",
+            attempt.handler.name,
+            attempt.row["id"],
+            attempt.reason,
+            self._patience,
+            extra=_about(attempt),
+        )
+        self._in_use[attempt.row["lane"]] += 1
+        self._stuck.add(attempt)
+        attempt.task.add_done_callback(lambda _: self._unstuck(attempt))
+        self._on_outcome(attempt, attempt.stopped())
+
+    def _unstuck(self, attempt: Attempt) -> None:
+        self._stuck.discard(attempt)
+        self._in_use[attempt.row["lane"]] -= 1
+        self._room(Flushed())
 
     def _on_outcome(self, attempt: Attempt, outcome: Outcome) -> None:
         if attempt.over:

@@ -17,6 +17,7 @@ from rowlock.model.outcome import (
     Cancelled,
     Completed,
     CompletedWithErrors,
+    Died,
     Failed,
     Interrupted,
     Lost,
@@ -51,12 +52,14 @@ class Ended:
 
 @dataclass(frozen=True, slots=True)
 class Returned:
-    """The last write of an attempt: back to the queue. refund: 1 gives the attempt back."""
+    """The last write of an attempt: back to the queue. refund: 1 gives the attempt back; death: 1 counts as one."""
 
     outcome: str
     delay: timedelta
     refund: int
     error: str | None = None
+    death: int = 0
+    state: str = State.QUEUED
 
 
 def write_of(outcome: Outcome) -> Ended | Returned | None:  # noqa: PLR0911 - one return per outcome
@@ -76,6 +79,9 @@ def write_of(outcome: Outcome) -> Ended | Returned | None:  # noqa: PLR0911 - on
             return Returned("snoozed", delay, 1)
         case Interrupted(reason):
             return Returned("interrupted", _NOW, 1, json.dumps({"reason": reason}))
+        case Died(delay, error, held):
+            state = State.PENDING if held else State.QUEUED
+            return Returned("died", delay, 1, json.dumps(error), death=1, state=state)
         case Lost():
             return None
         case _:
@@ -207,6 +213,8 @@ class Finisher:
                 channel=self._link.database.channel,
                 ids=[claim.job_id for claim, _ in returned],
                 fences=[claim.fence for claim, _ in returned],
+                states=[write.state for _, write in returned],
+                deaths=[write.death for _, write in returned],
                 delays=[write.delay.total_seconds() for _, write in returned],
                 refunds=[write.refund for _, write in returned],
                 outcomes=[write.outcome for _, write in returned],

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import difflib
+import inspect
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from rowlock.errors import UnknownKind
 
@@ -12,7 +13,20 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
 
     from rowlock.flow.args import Codec
+    from rowlock.flow.context import Context
     from rowlock.model.kind import Kind
+
+    Call = Callable[[tuple[object, ...], Mapping[str, object]], Awaitable[object]]
+    """Calls the handler's function with these arguments where it belongs: on the loop, in a thread, in a child."""
+
+
+class Around(Protocol):
+    """What surrounds the function's call on the worker's loop: middleware and injected dependencies."""
+
+    async def __call__(
+        self, context: Context, args: tuple[object, ...], kwargs: Mapping[str, object], call: Call
+    ) -> object:
+        """Call the function through `call` and return its value; whatever it raises is the attempt's failure."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -21,7 +35,14 @@ class Handler:
 
     kind: Kind
     codec: Codec
-    function: Callable[..., Awaitable[object]]
+    function: Callable[..., object]
+    around: Around | None = None
+    """None: nothing, and nothing is paid."""
+
+    @property
+    def is_async(self) -> bool:
+        """Whether the function is a coroutine function; a blocking one needs a thread or a process."""
+        return inspect.iscoroutinefunction(self.function)
 
     @property
     def name(self) -> str:

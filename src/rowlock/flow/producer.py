@@ -38,7 +38,7 @@ class Producer:
     """Every way to enqueue. Pairs and gates are registered once per process, never in the caller's transaction."""
 
     def __init__(self, database: Callable[[], Database], bridge: Bridge) -> None:
-        self._open, self._bridge = database, bridge
+        self._open, self.bridge = database, bridge
         self._wakers: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, Waker] = weakref.WeakKeyDictionary()
         self._registered: set[Pair] = set()
         self._gates: set[str] = set()
@@ -82,7 +82,7 @@ class Producer:
     def enqueue_sync(self, prepared: Sequence[Prepared], connection: object | None, *, many: bool) -> list[Receipt]:
         """The blocking twin: over the bridge, or directly on the caller's blocking connection."""
         if connection is None:
-            return self._bridge.run(self._through_bridge(prepared, many=many))
+            return self.bridge.run(self._through_bridge(prepared, many=many))
         caller = join(connection)
         if not isinstance(caller, SyncCaller):
             message = (
@@ -90,7 +90,7 @@ class Producer:
                 "await …enqueue()"
             )
             raise InvalidOption(message)
-        self._bridge.run(self._register(prepared))
+        self.bridge.run(self._register(prepared))
         jobs = [item.job for item in prepared]
         statements = self._open().statements
         receipts = (
@@ -113,7 +113,7 @@ class Producer:
 
     def _flush_at_exit(self) -> None:
         with contextlib.suppress(Exception):
-            self._bridge.run(asyncio.wait_for(self.flush(), timeout=1))
+            self.bridge.run(asyncio.wait_for(self.flush(), timeout=1))
 
     def wake(self, pairs: Iterable[tuple[Pair, datetime]]) -> None:
         """Tell workers of claimable jobs; from any thread."""
@@ -124,7 +124,7 @@ class Producer:
             self._waker().wake(noted)
         except RuntimeError:
             self._before_exit()
-            self._bridge.call_soon(self._wake_soon(noted))
+            self.bridge.call_soon(self._wake_soon(noted))
 
     async def _wake_soon(self, noted: list[tuple[Pair, datetime]]) -> None:
         self._waker().wake(noted)

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from rowlock.model.job import Claim
     from rowlock.store.link import Link
+    from rowlock.store.queries import Statements
 
 logger = logging.getLogger("rowlock.progress")
 EVERY: Final = 1.0
@@ -84,6 +85,16 @@ class Reporter:
         report.saved.append(saved)
         self._urgent.set()
         await saved
+
+    @property
+    def statements(self) -> Statements:
+        """The named statements, for those that run in the user's own transaction."""
+        return self._link.database.statements
+
+    async def load(self, claim: Claim) -> str | None:
+        """The checkpoint of a job, encoded; None: there is none."""
+        rows = await self._link.database.fetch("checkpoint", id=claim.job_id)
+        return rows[0]["checkpoint"] if rows else None
 
     async def flush(self) -> None:
         """Write everything noted so far."""

@@ -87,6 +87,13 @@ class Registration:
             "host": socket.gethostname(),
             "pid": os.getpid(),
             "version": self._options.version,
-            "lanes": None if self._options.lanes is None else list(self._options.lanes),
+            "lanes": self._lanes(),
             "kinds": sorted(self._handlers),
+            "slots": None if self._options.slots is None else json.dumps(dict(self._options.slots)),
         }
+
+    def _lanes(self) -> list[str] | None:
+        """What the row says it takes jobs from; one that runs only what it is given takes from none."""
+        if not self._options.claims:
+            return []
+        return None if self._options.lanes is None else list(self._options.lanes)

@@ -3,53 +3,49 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import logging
-import traceback
-from dataclasses import replace
-from typing import TYPE_CHECKING, Final, Literal, assert_never
+from typing import TYPE_CHECKING, Literal, Protocol, assert_never
 
-from rowlock.errors import ClaimLost, InvalidArguments, InvalidResult
-from rowlock.model import redact
-from rowlock.model.outcome import (
-    Cancel,
-    Cancelled,
-    Completed,
-    CompletedWithErrors,
-    Failed,
-    Interrupted,
-    Lost,
-    Outcome,
-    Partial,
-    Retried,
-    Snooze,
-    Snoozed,
-)
+from rowlock.errors import ClaimLost, InvalidArguments, Stopped
+from rowlock.model.outcome import Cancelled, Failed, Interrupted, Lost, Outcome
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-    from datetime import timedelta
-    from random import Random
+    from collections.abc import Callable, Mapping
 
     from rowlock.flow.context import Context
-    from rowlock.flow.handler import Handler
-    from rowlock.store.database import Record
+    from rowlock.flow.handler import Call, Handler
+    from rowlock.flow.verdict import Verdict
+    from rowlock.store.rows import Row
 
 logger = logging.getLogger("rowlock.run")
-Reason = Literal["cancel", "lost", "shutdown"]
-MAX_REFUNDS: Final = 10_000
-"""Snoozes and interrupts after which a job counts as failed."""
-_ERROR_CHARACTERS: Final = 16_000
-_MESSAGE_CHARACTERS: Final = 2000
+Reason = Literal["cancel", "lost", "shutdown", "timeout"]
+
+
+class Place(Protocol):
+    """Where an attempt is run; answers with its outcome. Cancelled when the attempt is told to stop."""
+
+    async def __call__(self, attempt: Attempt) -> Outcome:
+        """Run the attempt to its end."""
 
 
 class Attempt:
-    """A claimed job being run in this process."""
+    """A claimed job being run by this process."""
 
-    __slots__ = ("_begun", "context", "handler", "over", "reason", "row", "since", "task")
+    __slots__ = ("_begun", "_overdue", "context", "handler", "over", "reason", "row", "since", "task", "verdict")
 
-    def __init__(self, row: Record, handler: Handler, context: Context, since: float) -> None:
-        self.row, self.handler, self.context, self.since = row, handler, context, since
+    def __init__(
+        self,
+        row: Row,
+        handler: Handler,
+        context: Context,
+        verdict: Verdict,
+        since: float,
+        *,
+        overdue: Callable[[Attempt], None],
+    ) -> None:
+        """overdue: told when the handler is asked to stop; it decides how long that may take."""
+        self.row, self.handler, self.context, self.verdict, self.since = row, handler, context, verdict, since
+        self._overdue = overdue
         self.task: asyncio.Task[None] | None = None
         self.reason: Reason | None = None
         """Why the handler was told to stop."""
@@ -69,12 +65,15 @@ class Attempt:
         # A task cancelled before its first step never enters run(), and its outcome would be nobody's.
         if self.task is not None and self._begun and (not told or reason == "shutdown"):
             self.task.cancel()
+            self._overdue(self)
 
-    async def run(self, random: Random, done: Callable[[Attempt, Outcome], None]) -> None:
+    async def run(self, place: Place, done: Callable[[Attempt, Outcome], None]) -> None:
         """Run the handler to its end, whatever that is, and hand over the outcome."""
         self._begun = True
         try:
-            outcome = await self._outcome(random)
+            outcome = self.stopped() if self.reason is not None else await place(self)
+        except asyncio.CancelledError as error:
+            outcome = self.stopped(error)
         except BaseException as error:
             # KeyboardInterrupt ends the process; the job goes back first.
             done(self, Interrupted(f"{type(error).__name__} in the handler"))
@@ -85,64 +84,8 @@ class Attempt:
             logger.debug("the last progress of job %s was not written: %r", self.row["id"], error)
         done(self, outcome)
 
-    async def _outcome(self, random: Random) -> Outcome:  # noqa: PLR0911 - one return per way to end
-        codec = self.handler.codec
-        if self.reason is not None:
-            return self._stopped(asyncio.CancelledError(), random)
-        try:
-            args, kwargs = codec.bind(codec.decode(self.row["args"]), self.context)
-        except InvalidArguments as error:
-            return Failed({"reason": "undecodable", **self._described(error)})
-        except Exception as error:  # noqa: BLE001 - a validator of the application
-            return self._failed(error, random)
-        try:
-            value = await self._call(args, kwargs)
-        except asyncio.CancelledError as error:
-            return self._stopped(error, random)
-        except ClaimLost:
-            return Lost()
-        except (Exception, SystemExit) as error:  # noqa: BLE001 - whatever a handler raises is its outcome
-            # sys.exit() in a handler ends the attempt, not the worker that its neighbours run in.
-            return self._failed(error, random)
-        try:
-            return self._concluded(value)
-        except InvalidResult as error:
-            return Failed({"reason": "unserialisable result", **self._described(error)})
-        except Exception as error:  # noqa: BLE001 - a serialiser of the application
-            return self._failed(error, random)
-
-    async def _call(self, args: Sequence[object], kwargs: Mapping[str, object]) -> object:
-        timeout_after = self.handler.kind.timeout
-        if timeout_after is None:
-            return await self.handler.function(*args, **kwargs)
-        seconds = timeout_after.total_seconds()
-        self.context.deadline = asyncio.get_running_loop().time() + seconds
-        try:
-            async with asyncio.timeout(seconds) as timeout:
-                return await self.handler.function(*args, **kwargs)
-        except TimeoutError as error:
-            if timeout.expired():
-                message = f"the attempt took longer than its timeout of {seconds:g} s"
-                raise TimeoutError(message) from error
-            raise
-
-    def _concluded(self, value: object) -> Outcome:
-        match value:
-            case None:
-                return Completed(None)
-            case Snooze(after):
-                if self.row["refunds"] >= MAX_REFUNDS:
-                    return Failed({"reason": "snoozed too often", "snoozes": self.row["refunds"]})
-                return Snoozed(after)
-            case Cancel(reason):
-                return Cancelled({"reason": self._told(reason) if reason else "cancelled by its handler"})
-            case Partial(result, errors):
-                texts = [self._told(error) for error in errors]
-                return CompletedWithErrors(self.handler.codec.encode_result(result), {"errors": texts})
-            case _:
-                return Completed(self.handler.codec.encode_result(value))
-
-    def _stopped(self, error: asyncio.CancelledError, random: Random) -> Outcome:
+    def stopped(self, error: BaseException | None = None) -> Outcome:
+        """What becomes of an attempt that was stopped, by whoever."""
         match self.reason:
             case "cancel":
                 return Cancelled({"reason": "cancelled while running"})
@@ -150,68 +93,75 @@ class Attempt:
                 return Lost()
             case "shutdown":
                 return Interrupted("shutdown")
+            case "timeout":
+                return self.verdict.raised(self.timeout_error())
             case None:
                 # Something the handler awaited was cancelled by somebody else: a failure like any other.
                 stray = RuntimeError("the handler was cancelled, but not by its worker")
                 stray.__cause__ = error
-                return self._failed(stray, random)
+                return self.verdict.raised(stray)
             case _:
                 assert_never(self.reason)
 
-    def _failed(self, error: BaseException, random: Random) -> Outcome:
-        if self.reason == "lost":
+    def raised(self, error: BaseException) -> Outcome:
+        """What becomes of an attempt whose handler raised, perhaps because it was stopped."""
+        if isinstance(error, ClaimLost) or self.reason == "lost":
             return Lost()
+        if isinstance(error, Stopped):
+            return self.stopped(error)
         if self.reason == "cancel":
-            return Cancelled({"reason": "cancelled while running", **self._described(error)})
-        about = self._described(error)
-        if self.row["attempt"] >= self.row["max_attempts"]:
-            return Failed({"reason": "attempts exhausted" if self.row["max_attempts"] > 1 else "failed", **about})
-        delay = self._next_delay(error, random)
-        return Failed({"reason": "not retried", **about}) if delay is None else Retried(delay, about)
+            return Cancelled({"reason": "cancelled while running", **self.verdict.described(error)})
+        return self.verdict.raised(error)
 
-    def _next_delay(self, error: BaseException, random: Random) -> timedelta | None:
-        try:
-            # The job's own max_attempts may be more than its kind's.
-            retry = replace(self.handler.kind.retry, attempts=self.row["max_attempts"])
-            asked = RuntimeError("sys.exit()") if isinstance(error, SystemExit) else error
-            return retry.next_delay(self.row["attempt"], asked, random)
-        except Exception:
-            logger.exception("the retry policy of %s failed; the job is not retried", self.handler.name)
-            return None
-
-    def _described(self, error: BaseException) -> dict[str, object]:
-        return described(error, secrets_of(self.row["args"]))
-
-    def _told(self, value: object) -> str:
-        return _storable(redact.scrub(str(value), secrets_of(self.row["args"])), _MESSAGE_CHARACTERS)
+    def timeout_error(self) -> TimeoutError:
+        """What a timeout is called in the job's history."""
+        limit = self.handler.kind.timeout
+        seconds = limit.total_seconds() if limit is not None else 0
+        return TimeoutError(f"the attempt took longer than its timeout of {seconds:g} s")
 
 
-def secrets_of(args: str) -> frozenset[str]:
-    """The secret values among encoded arguments."""
-    return redact.secrets(json.loads(args)) if "$secret" in args else frozenset()
+async def on_loop(attempt: Attempt) -> Outcome:
+    """Run a coroutine function on the worker's own loop."""
+    function = attempt.handler.function
+
+    async def call(args: tuple[object, ...], kwargs: Mapping[str, object]) -> object:
+        return await function(*args, **kwargs)  # type: ignore[misc]  # a coroutine function: see Handler.is_async
+
+    return await in_process(attempt, call, attempt.context)
 
 
-def described(error: BaseException, secrets: frozenset[str]) -> dict[str, object]:
-    """An exception as stored: class, message, traceback; shortened in the middle, the arguments' secrets removed."""
-    name = type(error).__qualname__
-    module = type(error).__module__
+async def in_process(attempt: Attempt, call: Call, context: object) -> Outcome:
+    """Decode, call, judge. context: what a handler that asks for it is given."""
+    codec = attempt.handler.codec
     try:
-        text = str(error)
-    except Exception:  # noqa: BLE001 - an exception whose own text fails must not fail its job's bookkeeping
-        text = "(its message cannot be printed)"
+        args, kwargs = codec.bind(codec.decode(attempt.row["args"]), context)
+    except InvalidArguments as error:
+        return Failed({"reason": "undecodable", **attempt.verdict.described(error)})
+    except Exception as error:  # noqa: BLE001 - a validator of the application
+        return attempt.raised(error)
     try:
-        trace = "".join(traceback.format_exception(error))
-    except Exception:  # noqa: BLE001 - as above
-        trace = name
-    return {
-        "type": name if module == "builtins" else f"{module}.{name}",
-        "message": _storable(redact.scrub(text, secrets), _MESSAGE_CHARACTERS),
-        "traceback": _storable(redact.scrub(trace, secrets), _ERROR_CHARACTERS),
-    }
+        value = await _within_timeout(attempt, call, args, kwargs)
+    except (Exception, SystemExit, Stopped) as error:  # noqa: BLE001 - whatever a handler raises is its outcome
+        # sys.exit() in a handler ends the attempt, not the worker that its neighbours run in.
+        return attempt.raised(error)
+    return attempt.verdict.returned(value)
 
 
-def _storable(text: str, limit: int) -> str:
-    if len(text) > limit:
-        half = limit // 2
-        text = f"{text[:half]}\n… {len(text) - limit:,} characters left out …\n{text[-half:]}"
-    return redact.storable(text)
+async def _within_timeout(
+    attempt: Attempt, call: Call, args: tuple[object, ...], kwargs: Mapping[str, object]
+) -> object:
+    around, limit = attempt.handler.around, attempt.handler.kind.timeout
+    called = call(args, kwargs) if around is None else around(attempt.context, args, kwargs, call)
+    if limit is None:
+        return await called
+    loop = asyncio.get_running_loop()
+    attempt.context.deadline = loop.time() + limit.total_seconds()
+    timer = loop.call_later(limit.total_seconds(), attempt.stop, "timeout")
+    try:
+        return await called
+    except asyncio.CancelledError as error:
+        if attempt.reason != "timeout":
+            raise
+        raise attempt.timeout_error() from error
+    finally:
+        timer.cancel()

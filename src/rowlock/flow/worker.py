@@ -104,7 +104,12 @@ class Worker:
         self._cursors = Cursors(self._loop.time)
         self._claimer = Claimer(self._claims, self.id, self._cursors, self._handlers.keys(), self._database_now)
         self._crew = Crew(
-            self.database, self._finishes, self.id, self._handlers, random=self._random, room=self._on_flushed
+            self._finishes,
+            self.id,
+            self._handlers,
+            random=self._random,
+            patience=self.settings.stop_patience.total_seconds(),
+            room=self._on_flushed,
         )
         self._waker = wake.Waker(self.database)
         self._listener = Listener(self.database, self._on_message, self._on_listening)
@@ -348,7 +353,7 @@ class Worker:
         hungry = any(self._crew.free(name, lane.slots) > 0 for name, lane in list(self.lanes.items()))
         known = None if self._claimer.in_flight else self._crew.known()
         held = self._crew.held(self._loop.time(), everything=everything)
-        return Vitals(hungry, self.draining, held, known, self._doubts > 0)
+        return Vitals(hungry, self.draining, held, known, self._doubts > 0, self._crew.stuck)
 
     def _tell(self, news: News) -> None:
         """Called in the beat's thread."""
@@ -360,6 +365,8 @@ class Worker:
             return
         self._doubts -= 1 if news.disowned and self._doubts else 0
         self._clock = (news.now, self._loop.time())
+        if news.drain and not self.draining:
+            self._ordered = self._loop.create_task(self.stop())  # not one of _tasks: stop() ends those
         for job_id in news.cancelled:
             self._crew.tell(job_id, "cancel")
         for claim in news.lost:

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from datetime import timedelta
 
 OnWorkerLost = Literal["retry", "fail", "hold"]
+Executor = Literal["loop", "thread", "process"]
+"""Where a handler runs: coroutines on the loop, functions in a thread, either in a child process when asked."""
 Scope = Literal["live", "waiting"]
 OnConflict = Literal["reject", "keep", "replace", "debounce"]
 # A colon separates kind and key in a unique key, so a kind has none.
@@ -46,6 +48,9 @@ class Kind:
     priority: int = 0
     retry: Retry = field(default_factory=Retry)
     timeout: timedelta | None = None
+    executor: Executor = "loop"
+    memory: int | None = None
+    """Bytes a child process may use for one job; None: no limit."""
     expires_in: timedelta | None = None
     max_age: timedelta | None = None
     on_worker_lost: OnWorkerLost = "retry"

@@ -89,8 +89,17 @@ class Interrupted:
 
 
 @dataclass(frozen=True, slots=True)
+class Died:
+    """The child process the job had for itself died under it. held: a person decides whether it runs again."""
+
+    delay: timedelta
+    error: Mapping[str, object]
+    held: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Lost:
     """The claim is gone: nothing is written."""
 
 
-Outcome = Completed | CompletedWithErrors | Retried | Failed | Snoozed | Cancelled | Interrupted | Lost
+Outcome = Completed | CompletedWithErrors | Retried | Failed | Snoozed | Cancelled | Interrupted | Died | Lost

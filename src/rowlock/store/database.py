@@ -136,6 +136,12 @@ class Database:
         async with self.connection() as connection:
             return await connection.fetch(statement.dollar, *statement.bind(values))
 
+    @contextlib.asynccontextmanager
+    async def snapshot(self) -> AsyncIterator[Snapshot]:
+        """Several reads of one moment, so that their answers fit together."""
+        async with self.connection() as connection, connection.transaction(isolation="repeatable_read", readonly=True):
+            yield Snapshot(self.statements, connection)
+
     @contextlib.contextmanager
     def translated(self) -> Iterator[None]:
         """Turn what users can foresee into Rowlock's own errors."""
@@ -165,6 +171,18 @@ class Database:
         pool = self._pools.pop(asyncio.get_running_loop(), None)
         if pool is not None:
             await pool.close()
+
+
+class Snapshot:
+    """Named statements on one connection, inside one read-only transaction."""
+
+    def __init__(self, statements: Statements, connection: Connection[Record]) -> None:
+        self._statements, self._connection = statements, connection
+
+    async def fetch(self, name: str, /, **values: object) -> list[Record]:
+        """Run one named statement."""
+        statement = self._statements[name]
+        return await self._connection.fetch(statement.dollar, *statement.bind(values))
 
 
 def unreachable(url: str, error: BaseException) -> DatabaseUnreachable:

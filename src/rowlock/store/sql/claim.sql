@@ -2,7 +2,7 @@
 
 -- fragment: claimed_columns
 j.id, j.fence, j.kind, j.args, j.attempt, j.max_attempts, j.priority, j.share, j.run_after, j.lane, j.gate_place,
-j.losses, j.refunds, j.created_at, j.claimed_at, j.tenant, j.submitted_by, j.gate_key, j.tags, j.refs, j.meta
+j.losses, j.deaths, j.refunds, j.created_at, j.claimed_at, j.tenant, j.submitted_by, j.gate_key, j.tags, j.refs, j.meta
 
 -- fragment: take
 -- The one place where a job becomes running. gate_place: 2, its place was handed to it while parked; 1, a newcomer that

@@ -93,7 +93,7 @@ logged AS (
 ended AS (
   UPDATE {schema}.jobs j
   SET state = CASE WHEN j.approval = 1 THEN 'pending' ELSE 'queued' END,
-      finished_at = NULL, result = NULL, errors = NULL, attempt = 0, losses = 0, refunds = 0, cancel_requested = false,
+      finished_at = NULL, result = NULL, errors = NULL, attempt = 0, losses = 0, deaths = 0, refunds = 0, cancel_requested = false,
       claimed_by = NULL, claimed_at = NULL, lane = NULL, expires_at = NULL, too_old_at = NULL,
       run_after = clock_timestamp(), fence = j.fence + 1, seq = j.seq + 1
   FROM old o WHERE j.id = o.id AND o.blocked_by IS NULL

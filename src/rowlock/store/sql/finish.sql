@@ -10,7 +10,7 @@
 (l.state <> 'failed' AND (j.cancel_requested OR was.twin IS NOT NULL))
 
 -- fragment: requeue
--- Needs a CTE `leaving (id, fence, state, delay, refund, loss, outcome, error, revoked)`; serves the owner's retry, snooze and
+-- Needs a CTE `leaving (id, fence, state, delay, refund, loss, death, outcome, error, revoked)`; serves the owner's retry, snooze and
 -- interrupt, and the rescue and disowning of claims, so that every way back to the queue obeys the same rules:
 --   a cancel that was asked for wins over another attempt
 --   a job of scope 'waiting' whose trailing twin already waits is not needed any more: it ends as superseded (a twin that
@@ -25,7 +25,7 @@ moved AS (
                     ELSE l.error END,
       run_after = CASE WHEN l.state = 'queued' THEN clock_timestamp() + make_interval(secs => l.delay) ELSE j.run_after END,
       approval = CASE WHEN l.state = 'pending' THEN 1 ELSE j.approval END,
-      attempt = j.attempt - l.refund, losses = j.losses + l.loss,
+      attempt = j.attempt - l.refund, losses = j.losses + l.loss, deaths = j.deaths + l.death,
       refunds = least(32000, j.refunds + l.refund * (1 - l.loss)),
       fence = j.fence + 1, seq = j.seq + 1, gate_place = 0,
       claimed_by = CASE WHEN l.revoked THEN NULL ELSE j.claimed_by END
@@ -70,11 +70,12 @@ WITH m AS (
 SELECT coalesce(array_agg(m.id), '{}') AS ids, {left_places} AS promoted, {told} AS told FROM m
 
 -- name: give_back
--- Retry, snooze, interrupt: the owner's own way back to the queue. `state` is 'queued'.
+-- Retry, snooze, interrupt, death of a child: the owner's own way back to the queue, or (held) to a person.
 WITH leaving AS (
-  SELECT d.id, d.fence, 'queued'::text AS state, d.delay, d.refund, 0 AS loss, d.outcome, d.error, false AS revoked
-  FROM unnest(:ids::bigint[], :fences::integer[], :delays::float8[], :refunds::integer[], :outcomes::text[], :errors::jsonb[])
-       AS d(id, fence, delay, refund, outcome, error)),
+  SELECT d.id, d.fence, d.state, d.delay, d.refund, d.death AS loss, d.death, d.outcome, d.error, false AS revoked
+  FROM unnest(:ids::bigint[], :fences::integer[], :states::text[], :delays::float8[], :refunds::integer[], :deaths::integer[],
+              :outcomes::text[], :errors::jsonb[])
+       AS d(id, fence, state, delay, refund, death, outcome, error)),
 {requeue}
 SELECT coalesce(array_agg(m.id), '{}') AS ids, {left_places} AS promoted, {told} AS told,
        min(m.run_after) FILTER (WHERE m.state = 'queued') AS again_at FROM moved m
@@ -94,7 +95,7 @@ LEFT JOIN {schema}.job_attempts a ON a.job_id = d.id AND a.fence = d.fence
 -- that. Each worker names what it holds; the rest goes back. `before` is a moment of the database's clock from before that
 -- list was made, and no claim was under way then: a claim made since is never mistaken for a forgotten one.
 WITH leaving AS (
-  SELECT j.id, j.fence, 'queued'::text AS state, 0::float8 AS delay, 1 AS refund, 0 AS loss, 'disowned'::text AS outcome,
+  SELECT j.id, j.fence, 'queued'::text AS state, 0::float8 AS delay, 1 AS refund, 0 AS loss, 0 AS death, 'disowned'::text AS outcome,
          NULL::jsonb AS error, true AS revoked
   FROM {schema}.jobs j
   WHERE j.state = 'running' AND j.claimed_by = :worker::bigint AND NOT (j.id = ANY (:held::bigint[]))

@@ -46,6 +46,15 @@ SELECT c.key, c.max_total, (SELECT count(*) FROM {schema}.jobs j WHERE j.state =
 FROM capped c WHERE c.max_total IS NOT NULL
 ON CONFLICT (key) DO UPDATE SET max_running = excluded.max_running
 
+-- name: lane_delete
+-- Not while jobs run in it: their stale timeout is the lane's.
+WITH gone AS (
+  DELETE FROM {schema}.lanes l
+  WHERE l.name = :name::text AND NOT EXISTS (SELECT 1 FROM {schema}.jobs j WHERE j.state = 'running' AND j.lane = l.name)
+  RETURNING {lane_columns}),
+cap AS (DELETE FROM {schema}.gates g USING gone WHERE g.key = 'lane:' || gone.name)
+SELECT * FROM gone
+
 -- name: lane_running
 -- How many of each lane run now; through jobs_running, which holds running jobs only.
 SELECT j.lane, count(*) AS running FROM {schema}.jobs j WHERE j.state = 'running' GROUP BY j.lane
@@ -55,10 +64,11 @@ SELECT pg_notify(:channel::text, :payload::text)
 
 -- name: register_kinds
 -- What upkeep must know of a kind; written only when it changed or was not seen for an hour.
-INSERT INTO {schema}.kinds AS k (name, on_worker_lost)
-SELECT d.name, d.on_worker_lost FROM unnest(:names::text[], :on_worker_lost::text[]) AS d(name, on_worker_lost) ORDER BY 1
-ON CONFLICT (name) DO UPDATE SET on_worker_lost = excluded.on_worker_lost, seen_at = now()
-WHERE k.on_worker_lost <> excluded.on_worker_lost OR k.seen_at < now() - interval '1 hour'
+INSERT INTO {schema}.kinds AS k (name, on_worker_lost, isolates)
+SELECT d.name, d.on_worker_lost, d.isolates
+FROM unnest(:names::text[], :on_worker_lost::text[], :isolates::boolean[]) AS d(name, on_worker_lost, isolates) ORDER BY 1
+ON CONFLICT (name) DO UPDATE SET on_worker_lost = excluded.on_worker_lost, isolates = excluded.isolates, seen_at = now()
+WHERE (k.on_worker_lost, k.isolates) <> (excluded.on_worker_lost, excluded.isolates) OR k.seen_at < now() - interval '1 hour'
 
 -- name: set_retention
 -- A changed rule judges everything again from the beginning.
@@ -68,8 +78,8 @@ ON CONFLICT (kind, state) DO UPDATE SET keep = excluded.keep, pruned_to = '-infi
 
 -- name: register_worker
 -- A new id at every start: host and name are labels, never an identity.
-INSERT INTO {schema}.workers (name, host, pid, version, lanes, kinds)
-VALUES (:name::text, :host::text, :pid::integer, :version::text, :lanes::text[], :kinds::text[])
+INSERT INTO {schema}.workers (name, host, pid, version, lanes, kinds, slots)
+VALUES (:name::text, :host::text, :pid::integer, :version::text, :lanes::text[], :kinds::text[], :slots::text::jsonb)
 RETURNING id, clock_timestamp() AS now,
   (SELECT json_build_object('host', w.host, 'pid', w.pid, 'since', w.started_at)::text FROM {schema}.workers w
     WHERE w.name = :name::text AND w.state <> 'gone' AND w.seen_at > clock_timestamp() - interval '15 s' LIMIT 1) AS namesake
@@ -78,9 +88,10 @@ RETURNING id, clock_timestamp() AS now,
 -- One statement for everything a worker must hear: that it is alive, whether lanes or pairs changed, whose cancel was asked,
 -- which claims it lost, which duties are due. Cheap preconditions keep duties with nothing to do from being run at all.
 WITH me AS (
-  UPDATE {schema}.workers w SET seen_at = clock_timestamp(), hungry = :hungry::boolean, state = :state::text
-  WHERE w.id = :worker::bigint RETURNING w.id)
-SELECT EXISTS (SELECT 1 FROM me) AS known, clock_timestamp() AS now,
+  UPDATE {schema}.workers w SET seen_at = clock_timestamp(), hungry = :hungry::boolean, state = :state::text,
+                               stuck = :stuck::integer
+  WHERE w.id = :worker::bigint RETURNING w.id, w.told)
+SELECT EXISTS (SELECT 1 FROM me) AS known, (SELECT me.told FROM me) AS told, clock_timestamp() AS now,
   (SELECT count(*) * 1000000 + coalesce(sum(l.version), 0) FROM {schema}.lanes l)::bigint AS lanes_version,
   (SELECT d.epoch FROM {schema}.duties d WHERE d.name = 'sweep') AS sweep_epoch,
   ARRAY(SELECT j.id FROM {schema}.jobs j
@@ -102,14 +113,21 @@ SELECT EXISTS (SELECT 1 FROM me) AS known, clock_timestamp() AS now,
 -- name: worker_gone
 UPDATE {schema}.workers w SET state = 'gone', hungry = false, seen_at = clock_timestamp() WHERE w.id = :worker::bigint
 
+-- name: worker_drain
+-- The worker hears it with its next beat, drains and leaves; a name may be shared by several.
+UPDATE {schema}.workers w SET told = 'drain'
+WHERE (w.id = :id::bigint OR w.name = :name::text) AND w.state <> 'gone' RETURNING w.id
+
 -- name: workers
+-- to_jsonb: the desk also explains jobs on a schema that is behind and has no such columns yet.
 SELECT w.id, w.name, w.host, w.pid, w.version, w.lanes, w.kinds, w.started_at, w.seen_at, w.hungry,
-       w.state, w.seen_at < clock_timestamp() - interval '15 s' AS silent,
+       w.state, w.seen_at < clock_timestamp() - interval '15 s' AS silent, (to_jsonb(w) ->> 'stuck')::integer AS stuck,
+       to_jsonb(w) ->> 'told' AS told, to_jsonb(w) ->> 'slots' AS slots,
        (SELECT count(*) FROM {schema}.jobs j WHERE j.claimed_by = w.id AND j.state = 'running') AS running
 FROM {schema}.workers w WHERE w.state <> 'gone' ORDER BY w.id
 
 -- name: revive_worker
 -- Somebody deleted the row of a worker that lives: it comes back under its own id, so its claims still have an owner.
-INSERT INTO {schema}.workers (id, name, host, pid, version, lanes, kinds) OVERRIDING SYSTEM VALUE
-VALUES (:worker::bigint, :name::text, :host::text, :pid::integer, :version::text, :lanes::text[], :kinds::text[])
+INSERT INTO {schema}.workers (id, name, host, pid, version, lanes, kinds, slots) OVERRIDING SYSTEM VALUE
+VALUES (:worker::bigint, :name::text, :host::text, :pid::integer, :version::text, :lanes::text[], :kinds::text[], :slots::text::jsonb)
 ON CONFLICT (id) DO NOTHING

@@ -1,0 +1,128 @@
+"""Verdict: what a handler returned or raised -> an Outcome; the same on the loop, in a thread and in a child."""
+
+from __future__ import annotations
+
+import json
+import logging
+import traceback
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
+
+from rowlock.errors import InvalidResult
+from rowlock.model import redact
+from rowlock.model.outcome import (
+    Cancel,
+    Cancelled,
+    Completed,
+    CompletedWithErrors,
+    Failed,
+    Outcome,
+    Partial,
+    Retried,
+    Snooze,
+    Snoozed,
+)
+
+if TYPE_CHECKING:
+    from datetime import timedelta
+    from random import Random
+
+    from rowlock.flow.handler import Handler
+    from rowlock.store.rows import Row
+
+logger = logging.getLogger("rowlock.run")
+MAX_REFUNDS: Final = 10_000
+"""Snoozes and interrupts after which a job counts as failed."""
+_ERROR_CHARACTERS: Final = 16_000
+_MESSAGE_CHARACTERS: Final = 2000
+
+
+class Verdict:
+    """Judges one attempt by its row and its kind."""
+
+    __slots__ = ("_handler", "_random", "_row")
+
+    def __init__(self, row: Row, handler: Handler, random: Random) -> None:
+        self._row, self._handler, self._random = row, handler, random
+
+    def returned(self, value: object) -> Outcome:
+        """The handler returned this."""
+        if value is None:
+            return Completed(None)
+        try:
+            return self._concluded(value)
+        except InvalidResult as error:
+            return Failed({"reason": "unserialisable result", **self.described(error)})
+        except Exception as error:  # noqa: BLE001 - a serialiser of the application
+            return self.raised(error)
+
+    def _concluded(self, value: object) -> Outcome:
+        match value:
+            case Snooze(after):
+                if self._row["refunds"] >= MAX_REFUNDS:
+                    return Failed({"reason": "snoozed too often", "snoozes": self._row["refunds"]})
+                return Snoozed(after)
+            case Cancel(reason):
+                return Cancelled({"reason": self._told(reason) if reason else "cancelled by its handler"})
+            case Partial(result, errors):
+                texts = [self._told(error) for error in errors]
+                return CompletedWithErrors(self._handler.codec.encode_result(result), {"errors": texts})
+            case _:
+                return Completed(self._handler.codec.encode_result(value))
+
+    def raised(self, error: BaseException) -> Outcome:
+        """The handler, or something on its behalf, raised this."""
+        about = self.described(error)
+        most = self._row["max_attempts"]
+        if self._row["attempt"] >= most:
+            return Failed({"reason": "attempts exhausted" if most > 1 else "failed", **about})
+        delay = self._next_delay(error)
+        return Failed({"reason": "not retried", **about}) if delay is None else Retried(delay, about)
+
+    def described(self, error: BaseException) -> dict[str, object]:
+        """An exception as stored, without the arguments' secrets."""
+        return described(error, secrets_of(self._row["args"]))
+
+    def _next_delay(self, error: BaseException) -> timedelta | None:
+        try:
+            # The job's own max_attempts may be more than its kind's.
+            retry = replace(self._handler.kind.retry, attempts=self._row["max_attempts"])
+            asked = RuntimeError("sys.exit()") if isinstance(error, SystemExit) else error
+            return retry.next_delay(self._row["attempt"], asked, self._random)
+        except Exception:
+            logger.exception("the retry policy of %s failed; the job is not retried", self._handler.name)
+            return None
+
+    def _told(self, value: object) -> str:
+        return _storable(redact.scrub(str(value), secrets_of(self._row["args"])), _MESSAGE_CHARACTERS)
+
+
+def secrets_of(args: str) -> frozenset[str]:
+    """The secret values among encoded arguments."""
+    return redact.secrets(json.loads(args)) if "$secret" in args else frozenset()
+
+
+def described(error: BaseException, secrets: frozenset[str]) -> dict[str, object]:
+    """An exception as stored: class, message, traceback; shortened in the middle, the arguments' secrets removed."""
+    name = type(error).__qualname__
+    module = type(error).__module__
+    try:
+        text = str(error)
+    except Exception:  # noqa: BLE001 - an exception whose own text fails must not fail its job's bookkeeping
+        text = "(its message cannot be printed)"
+    try:
+        trace = "".join(traceback.format_exception(error))
+    except Exception:  # noqa: BLE001 - as above
+        trace = name
+    return {
+        "type": name if module == "builtins" else f"{module}.{name}",
+        "message": _storable(redact.scrub(text, secrets), _MESSAGE_CHARACTERS),
+        "traceback": _storable(redact.scrub(trace, secrets), _ERROR_CHARACTERS),
+    }
+
+
+def _storable(text: str, limit: int) -> str:
+    if len(text) > limit:
+        half = limit // 2
+        text = f"{text[:half]}\n… {len(text) - limit:,} characters left out …\n{text[-half:]}"
+    return redact.storable(text)

@@ -11,6 +11,7 @@ from rowlock.cli.exits import Exit, exit_of
 from rowlock.cli.given import expanded
 from rowlock.cli.show import JOB_COLUMNS, aligned, compact, complain, job_record, job_rows, moment, span
 from rowlock.errors import JobNotFound, WrongState
+from rowlock.model import ids
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -53,6 +54,21 @@ async def show(call: Call, job_id: JobId) -> None:
     record["attempts"] = [_values(attempt) for attempt in history.attempts]
     record["acts"] = [_values(act) for act in history.acts]
     call.screen.fields(_fields(history), record)
+
+
+@command(group, "explain")
+async def explain(call: Call, job_id: JobId) -> None:
+    """Say why a job is not running: every reason that holds, the most decisive first."""
+    found = await call.app.jobs.explain(job_id)
+    record = {
+        "id": found.job.public_id,
+        "number": found.job.id,
+        "kind": found.job.kind,
+        "state": found.job.state,
+        "verdict": found.verdict,
+        "reasons": [_values(reason) for reason in found.reasons],
+    }
+    call.screen.said(str(found), record)
 
 
 @command(group, "watch")
@@ -103,6 +119,12 @@ async def reject(call: Call, job_ids: JobIds, by: By = None, note: Note = None) 
     await _order(call, job_ids, lambda job_id: call.app.jobs.reject(job_id, by=by or person(), note=note))
 
 
+@command(group, "rm")
+async def remove(call: Call, job_ids: JobIds) -> None:
+    """Remove finished jobs with their history, before their retention does; shows them as they were."""
+    await _order(call, job_ids, call.app.jobs.delete)
+
+
 @command(group, "priority")
 async def priority(
     call: Call,
@@ -118,7 +140,10 @@ async def priority(
 async def _order(call: Call, job_ids: list[str], give: Callable[[str], Awaitable[Job]]) -> None:
     """Give the order to each job; one that cannot take it does not keep the others from it."""
     changed, worst = [], Exit.OK
-    for job_id in expanded(job_ids):
+    given = expanded(job_ids)
+    for job_id in given:
+        ids.parse(job_id)  # a mistyped one is told before the first order is given
+    for job_id in given:
         try:
             changed.append(await give(job_id))
         except (JobNotFound, WrongState) as error:

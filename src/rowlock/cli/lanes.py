@@ -1,4 +1,4 @@
-"""rowlock lanes and rowlock workers: tune lanes and see who works, while everything runs."""
+"""rowlock lanes: tune lanes while everything runs."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, cast
 import typer
 
 from rowlock.cli.call import Call, command
-from rowlock.cli.show import moment, span
+from rowlock.cli.show import span
 from rowlock.errors import InvalidOption
 from rowlock.model.lane import Lane
 
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from rowlock.model.lane import Ordering
 
 group = typer.Typer(no_args_is_help=True, help="Tune lanes while workers run; edits apply within two seconds.")
-workers = typer.Typer(no_args_is_help=True, help="See the workers.")
 Name = Annotated[str, typer.Argument(metavar="LANE", help="The lane's name.")]
 _COLUMNS: Final = ("lane", "kinds", "slots", "running", "max total", "order", "poll", "stale", "state", "version")
 
@@ -97,26 +96,3 @@ async def _show(call: Call, lanes: Sequence[Lane], empty: str) -> None:
 
 def _record(lane: Lane, running: dict[str, int]) -> dict[str, Any]:
     return {**asdict(lane), "running": running.get(lane.name, 0)}
-
-
-@command(workers, "ls")
-async def ls_workers(call: Call) -> None:
-    """List the workers that have not said good-bye."""
-    found = await call.app.workers.list()
-    rows = [
-        [
-            str(worker.id),
-            worker.name,
-            worker.host,
-            str(worker.pid),
-            worker.version,
-            "all" if worker.lanes is None else ", ".join(worker.lanes),
-            str(worker.running),
-            "silent" if worker.silent else worker.state,
-            moment(worker.started_at),
-            moment(worker.seen_at),
-        ]
-        for worker in found
-    ]
-    columns = ("id", "name", "host", "pid", "version", "lanes", "running", "state", "started", "seen")
-    call.screen.table(columns, rows, [asdict(worker) for worker in found], "No workers.")

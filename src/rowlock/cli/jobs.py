@@ -6,10 +6,11 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
+from rowlock.cli import complete
 from rowlock.cli.call import Call, command, person
 from rowlock.cli.exits import Exit, exit_of
 from rowlock.cli.given import expanded
-from rowlock.cli.show import JOB_COLUMNS, aligned, compact, complain, job_record, job_rows, moment, span
+from rowlock.cli.show import JOB_COLUMNS, JOB_SPARE, aligned, compact, complain, job_record, job_rows, moment, span
 from rowlock.errors import JobNotFound, WrongState
 from rowlock.model import ids
 
@@ -33,15 +34,17 @@ _MOST: Final = 10_000
 async def ls(
     call: Call,
     *,
-    state: Annotated[list[str] | None, typer.Option(help="Only this state; may be repeated.")] = None,
-    kind: Annotated[str | None, typer.Option(help="Only this kind.")] = None,
-    lane: Annotated[str | None, typer.Option(help="Only this lane.")] = None,
+    state: Annotated[
+        list[str] | None, typer.Option(help="Only this state; may be repeated.", autocompletion=complete.states)
+    ] = None,
+    kind: Annotated[str | None, typer.Option(help="Only this kind.", autocompletion=complete.kinds)] = None,
+    lane: Annotated[str | None, typer.Option(help="Only this lane.", autocompletion=complete.lanes)] = None,
     before: Annotated[str | None, typer.Option(metavar="ID", help="Older than this job: the next page.")] = None,
     limit: Annotated[int, typer.Option(min=1, max=_MOST, help="Jobs at most.")] = 50,
 ) -> None:
     """List jobs, newest first."""
     found = await call.app.jobs.list(states=state or None, kind=kind, lane=lane, before=before, limit=limit)
-    call.screen.table(JOB_COLUMNS, job_rows(found), [job_record(job) for job in found], "No jobs.")
+    call.screen.table(JOB_COLUMNS, job_rows(found), [job_record(job) for job in found], "No jobs.", JOB_SPARE)
     if len(found) == limit and not call.screen.as_json:
         complain(f"there may be more: --before {found[-1].public_id}")
 
@@ -150,7 +153,7 @@ async def _order(call: Call, job_ids: list[str], give: Callable[[str], Awaitable
             complain(str(error))
             worst = exit_of(error)
     if changed or call.screen.as_json:
-        call.screen.table(JOB_COLUMNS, job_rows(changed), [job_record(job) for job in changed], "")
+        call.screen.table(JOB_COLUMNS, job_rows(changed), [job_record(job) for job in changed], "", JOB_SPARE)
     if worst:
         raise typer.Exit(worst)
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, cast
 
 import typer
 
+from rowlock.cli import complete
 from rowlock.cli.call import Call, command
 from rowlock.cli.show import span
 from rowlock.errors import InvalidOption
@@ -18,8 +19,9 @@ if TYPE_CHECKING:
     from rowlock.model.lane import Ordering
 
 group = typer.Typer(no_args_is_help=True, help="Tune lanes while workers run; edits apply within two seconds.")
-Name = Annotated[str, typer.Argument(metavar="LANE", help="The lane's name.")]
+Name = Annotated[str, typer.Argument(metavar="LANE", help="The lane's name.", autocompletion=complete.lanes)]
 _COLUMNS: Final = ("lane", "kinds", "slots", "running", "max total", "order", "poll", "stale", "state", "version")
+_SPARE: Final = ("version", "order", "poll", "stale", "max total")
 
 
 @command(group, "ls")
@@ -36,7 +38,14 @@ async def change(
     kinds: Annotated[str | None, typer.Option(metavar="A,B", help="Kinds it serves; * takes the rest.")] = None,
     slots: Annotated[int | None, typer.Option(help="Jobs at once, per worker process.")] = None,
     max_total: Annotated[int | None, typer.Option(help="Jobs at once over all workers; -1: no cap.")] = None,
-    order: Annotated[str | None, typer.Option(metavar="fast|strict", help="How exactly priority is kept.")] = None,
+    order: Annotated[
+        str | None,
+        typer.Option(
+            metavar="fast|strict",
+            help="How exactly priority is kept.",
+            autocompletion=complete.one_of("fast", "strict"),
+        ),
+    ] = None,
     poll: Annotated[str | None, typer.Option(metavar="DURATION", help="Between polls when idle, such as 5s.")] = None,
     stale: Annotated[str | None, typer.Option(metavar="DURATION", help="Silence after which jobs are lost.")] = None,
     version: Annotated[int | None, typer.Option(help="Only if the lane still has this version.")] = None,
@@ -91,7 +100,7 @@ async def _show(call: Call, lanes: Sequence[Lane], empty: str) -> None:
         ]
         for lane in lanes
     ]
-    call.screen.table(_COLUMNS, rows, [_record(lane, running) for lane in lanes], empty)
+    call.screen.table(_COLUMNS, rows, [_record(lane, running) for lane in lanes], empty, _SPARE)
 
 
 def _record(lane: Lane, running: dict[str, int]) -> dict[str, Any]:

@@ -9,7 +9,7 @@ import typer
 
 from rowlock.cli.call import Call, command
 from rowlock.cli.jobs import error_text
-from rowlock.cli.progress import left_text
+from rowlock.cli.progress import left_text, rate_text
 from rowlock.model.duration import humanise
 from rowlock.model.state import State
 
@@ -48,9 +48,8 @@ async def stats(
         return
     ended = f"ended in {humanise(overview.window)}"
     call.screen.table(("state", "now", ended), _states(overview), None, "")
-    call.screen.line(
-        f"{throughput.ended} jobs ended in {humanise(overview.window)}: {throughput.per_second:.3g} a second."
-    )
+    pace = rate_text(throughput.per_second)
+    call.screen.line(f"{throughput.ended} jobs ended in {humanise(overview.window)}, {pace}.")
     _section(call, ("lane", "state", "running", "slots", "workers", "due", "scheduled", "oldest"), _lanes(overview))
     _section(call, ("kind", "lane", "due", "scheduled", "oldest"), _backlog(backlog))
     _section(call, ("kind", "ended", "failed", "rate", "last error"), _failures(failures))

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 from typing_extensions import override
 
+from rowlock.cli import complete
 from rowlock.cli.call import Call, register_sync
 from rowlock.cli.development import described, quiet, upgraded
 from rowlock.cli.exits import Exit
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
     from rowlock.flow.worker import Worker
 
 logger = logging.getLogger("rowlock.cli")
-_LEVELS: Final = ("debug", "info", "warning", "error")
+LEVELS: Final = ("debug", "info", "warning", "error")
 _ABOUT: Final = ("job_id", "kind", "lane", "attempt", "fence")
 """What the engine tells with a log record."""
 
@@ -44,10 +45,20 @@ def worker(
     call: Call,
     *,
     lanes: Annotated[
-        str | None, typer.Option(metavar="A,B | A=2,B=1", help="Only these lanes, with slots of their own if given.")
+        str | None,
+        typer.Option(
+            metavar="A,B | A=2,B=1",
+            help="Only these lanes, with slots of their own if given.",
+            autocompletion=complete.lanes,
+        ),
     ] = None,
     name: Annotated[str | None, typer.Option(help="Shown to operators; default: host and process id.")] = None,
-    log_level: Annotated[str, typer.Option(metavar="|".join(_LEVELS), help="Least level that is logged.")] = "info",
+    log_level: Annotated[
+        str,
+        typer.Option(
+            metavar="|".join(LEVELS), help="Least level that is logged.", autocompletion=complete.one_of(*LEVELS)
+        ),
+    ] = "info",
     reload: Annotated[bool, typer.Option("--reload", help="Start again whenever a source file changes.")] = False,
     reload_dir: Annotated[
         list[Path] | None,
@@ -215,8 +226,8 @@ class JsonLines(logging.Formatter):
 
 def set_up_logging(level: str, *, as_json: bool) -> None:
     """Lines on standard error, or objects on standard output."""
-    if level.lower() not in _LEVELS:
-        raise InvalidOption(f"--log-level takes {', '.join(_LEVELS)}; got {level!r}.")
+    if level.lower() not in LEVELS:
+        raise InvalidOption(f"--log-level takes {', '.join(LEVELS)}; got {level!r}.")
     logging.getLogger("rowlock").setLevel(level.upper())
     # An application that set up logging when it was imported keeps its own.
     if as_json or not logging.getLogger().handlers:

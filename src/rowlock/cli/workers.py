@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 group = typer.Typer(no_args_is_help=True, help="See the workers, and let one go.")
 _COLUMNS: Final = ("id", "name", "host", "pid", "version", "lanes", "running", "state", "started", "seen")
+_SPARE: Final = ("host", "version", "pid", "started")
 
 
 @command(group, "ls")
@@ -47,7 +48,7 @@ async def status(call: Call) -> None:
         ] or [["", "", "", "", ""]]
         rows += [[item.worker.name, _state(item.worker), slots, *job] for job in jobs]
     columns = ("worker", "state", "slots used", "job", "kind", "lane", "since", "progress")
-    call.screen.table(columns, rows, asdict(found), "No workers.")
+    call.screen.table(columns, rows, asdict(found), "No workers.", ("slots used", "lane", "state"))
     for kind in found.unserved if not call.screen.as_json else ():
         waited = f", the oldest for {span(kind.oldest_wait)}" if kind.oldest_wait else ""
         call.screen.line(f"No lane serves {kind.kind}: {kind.due} due jobs{waited}.")
@@ -69,7 +70,7 @@ def _show(call: Call, found: Sequence[WorkerView], empty: str) -> None:
         ]
         for worker in found
     ]
-    call.screen.table(_COLUMNS, rows, [asdict(worker) for worker in found], empty)
+    call.screen.table(_COLUMNS, rows, [asdict(worker) for worker in found], empty, _SPARE)
 
 
 def _state(worker: WorkerView) -> str:

@@ -132,7 +132,7 @@ class Store:
         return list(row["ids"])
 
     async def give_back(
-        self, *claims: Claim, delay: float = 0.0, refund: int = 0, outcome: str = "failed"
+        self, *claims: Claim, delay: float = 0.0, refund: int = 0, outcome: str = "failed", death: int = 0
     ) -> list[int]:
         n = len(claims)
         row = await self.one(
@@ -140,6 +140,8 @@ class Store:
             channel=self.database.channel,
             ids=[claim.job_id for claim in claims],
             fences=[claim.fence for claim in claims],
+            states=["queued"] * n,
+            deaths=[death] * n,
             delays=[delay] * n,
             refunds=[refund] * n,
             outcomes=[outcome] * n,

@@ -22,6 +22,7 @@ RowlockError
 ├── WorkerNotFound            nobody of that id or name works
 ├── WrongState                the verb does not apply in the job's state
 ├── WaitTimeout               job.wait() gave up; the job goes on
+├── EndlessDrain              a test's drain() ran its limit of jobs and more were due
 ├── JobFailed                 job.wait() found the job failed, cancelled or expired
 └── ClaimLost                 this attempt no longer owns its job; nothing it writes is accepted
 
@@ -125,6 +126,10 @@ class WrongState(RowlockError):
 
 class WaitTimeout(RowlockError):
     """job.wait() gave up waiting; the job goes on."""
+
+
+class EndlessDrain(RowlockError):
+    """A test's drain() ran as many jobs as it may, and more were due."""
 
 
 class JobFailed(RowlockError):

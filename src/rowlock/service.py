@@ -59,6 +59,11 @@ class Bridge:
         """Whether this process has used it."""
         return self._loop is not None and self._pid == os.getpid()
 
+    @property
+    def is_here(self) -> bool:
+        """Whether this is the bridge's own thread, which must not wait for itself."""
+        return self.started and threading.current_thread() is self._thread
+
     def close(self) -> None:
         """Stop the loop, if it was started."""
         if not self.started:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Self, cast
 from rowlock.errors import ConfigurationError, InvalidOption
 from rowlock.model.duration import duration
 from rowlock.model.lane import Lane
+from rowlock.model.size import size
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -46,6 +47,10 @@ class Settings:
     lag_limit: timedelta = timedelta(seconds=1)
     """A blocked event loop is reported after this long."""
     max_losses: int = 3
+    child_jobs: int = 100
+    """Jobs a child process runs before a new one takes its place."""
+    child_memory: int | None = None
+    """Bytes an idle child process may keep; a larger one is replaced."""
 
     @classmethod
     def from_env(cls, environ: Mapping[str, str]) -> Self:
@@ -148,5 +153,7 @@ _VARIABLES: dict[str, tuple[str, Callable[[str], object]]] = {
     "ROWLOCK_RESULT_LIMIT": ("result_limit", _bytes),
     "ROWLOCK_SHUTDOWN_AFTER": ("shutdown_after", lambda text: duration(text, name="ROWLOCK_SHUTDOWN_AFTER")),
     "ROWLOCK_STOP_PATIENCE": ("stop_patience", lambda text: duration(text, name="ROWLOCK_STOP_PATIENCE")),
+    "ROWLOCK_CHILD_JOBS": ("child_jobs", _bytes),
+    "ROWLOCK_CHILD_MEMORY": ("child_memory", lambda text: size(text, "ROWLOCK_CHILD_MEMORY")),
     "ROWLOCK_LAG_LIMIT": ("lag_limit", lambda text: duration(text, name="ROWLOCK_LAG_LIMIT")),
 }

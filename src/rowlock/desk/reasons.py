@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from rowlock.desk.words import ago, blame, several, span_text, until, when
 from rowlock.model import ids
+from rowlock.model.count import Count
 from rowlock.model.explanation import Reason
 from rowlock.model.state import State
 
@@ -146,8 +147,9 @@ def not_due(facts: Facts) -> Reason | None:
         "interrupted": "It was interrupted and goes on later",
         "lost": f"Its worker died under it ({several(job.losses, 'time')} so far)",
         "died": f"The process it ran in died ({blame(job.errors) or 'no reason recorded'})",
-    }.get(row["last_outcome"], "It is scheduled for later")
-    code = {"failed": "retrying", "snoozed": "snoozed"}.get(row["last_outcome"], "scheduled")
+        None: "It is scheduled for later",
+    }.get(row["last_outcome"], f"Its last attempt ended as {row['last_outcome']}")
+    code = {None: "scheduled", "snoozed": "snoozed"}.get(row["last_outcome"], "retrying")
     text = f"{why}: it is due {until(job.run_after, facts.now)}."
     return Reason(code, text, {"run_after": job.run_after, "after": row["last_outcome"], "error": job.errors})
 
@@ -212,9 +214,9 @@ def drained(facts: Facts) -> Reason | None:
     lane = facts.lane
     if lane is None or lane.enabled:
         return None
-    since = f" since {when(lane.updated_at, facts.now)}" if lane.updated_at else ""
-    text = f"Lane {lane.name!r} is drained{since}. Let it start jobs again: rowlock lanes resume {lane.name}"
-    return Reason("lane_drained", text, {"lane": lane.name, "since": lane.updated_at})
+    edited = f" (last changed {when(lane.updated_at, facts.now)})" if lane.updated_at else ""
+    text = f"Lane {lane.name!r} is drained{edited}. Let it start jobs again: rowlock lanes resume {lane.name}"
+    return Reason("lane_drained", text, {"lane": lane.name, "changed_at": lane.updated_at})
 
 
 def no_worker(facts: Facts) -> Reason | None:
@@ -303,7 +305,8 @@ def capped(facts: Facts) -> Reason | None:
     lane = facts.lane
     if lane is None or not facts.due or lane.max_total is None or facts.running_in_lane() < lane.max_total:
         return None
-    text = f"Lane {lane.name!r} runs {lane.max_total} jobs at once at most over all workers, and does{_by(facts)}."
+    most = several(lane.max_total, "job")
+    text = f"Lane {lane.name!r} runs {most} at once at most over all workers, and does{_by(facts)}."
     return Reason("lane_capped", text, {"lane": lane.name, "max_total": lane.max_total, "jobs": _jobs(facts)})
 
 
@@ -317,7 +320,7 @@ def ahead(facts: Facts) -> Reason | None:
     if facts.older.value:
         parts.append(f"{facts.older} as high and older")
     total = facts.higher + facts.older
-    text = f"{total} due jobs of its lane are ahead of it: {' and '.join(parts)}."
+    text = f"{total} due {'job' if total == Count(1) else 'jobs'} of its lane before it: {' and '.join(parts)}."
     details = {"higher": facts.higher.value, "older": facts.older.value, "capped": total.capped}
     return Reason("behind_others", text, details)
 

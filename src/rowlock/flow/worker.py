@@ -17,6 +17,7 @@ from rowlock.flow import wake
 from rowlock.flow.beat import Beat, Vitals
 from rowlock.flow.claim import Claimer, Cursors
 from rowlock.flow.crew import Crew
+from rowlock.flow.processes import Children, Terms
 from rowlock.flow.register import BACKOFF, Registration, until_served
 from rowlock.model.job import Claim
 from rowlock.store import lanes
@@ -87,7 +88,10 @@ class Worker:
         self._started = True
         self._loop = asyncio.get_running_loop()
         self._claims, self._finishes = Link(self.database, "claim"), Link(self.database, "finish")
-        self._registration = Registration(self._claims, self._handlers, self.name, self.options)
+        self._children = Children(self.options.origin, self.database.schema, _terms(self.settings))
+        self._registration = Registration(
+            self._claims, self._handlers, self.name, self.options, self._children.isolates
+        )
         self._starting = self._loop.create_task(self._begin())
         try:
             await asyncio.wait({self._starting})
@@ -109,6 +113,7 @@ class Worker:
             self._handlers,
             random=self._random,
             patience=self.settings.stop_patience.total_seconds(),
+            children=self._children,
             room=self._on_flushed,
         )
         self._waker = wake.Waker(self.database)
@@ -123,9 +128,10 @@ class Worker:
         await until_served(self.name, self._read_lanes)
         await until_served(self.name, self._read_pairs)
         self._crew.start()
-        if self.settings.listen:
+        if self.settings.listen and not self.options.alone:
             self._listener.start()
-        self._beat.start(self._loop)
+        if not self.options.alone:
+            self._beat.start(self._loop)
         if self.options.claims:
             self._claiming = self._spawn(self._claim_loop())
         logger.info("worker %s started with lanes %s", self.name, ", ".join(sorted(self.lanes)) or "(none)")
@@ -171,6 +177,8 @@ class Worker:
 
     async def run_by_id(self, job_id: int) -> bool:
         """Claim this one job through the ordinary guard and run it to its end; False: it is not claimable now."""
+        if self.options.alone:
+            await self._read_lanes()
         rows = await self._claims.fetch("job_kind", id=job_id)
         if not rows or rows[0]["kind"] not in self._handlers:
             return False
@@ -403,3 +411,13 @@ class Worker:
             logger.error("worker %s: a background step failed", self.name, exc_info=task.exception())
             # It may have been the reading of lanes or pairs: the next beat has it done again.
             self._lanes_version = self._sweep_epoch = -1
+
+
+def _terms(settings: Settings) -> Terms:
+    return Terms(
+        patience=settings.stop_patience.total_seconds(),
+        jobs=settings.child_jobs,
+        memory=settings.child_memory,
+        suspects=max(2, os.cpu_count() or 2),
+        max_deaths=settings.max_losses,
+    )

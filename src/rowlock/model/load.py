@@ -14,7 +14,6 @@ if TYPE_CHECKING:
 
     from rowlock.model.job import Progress
     from rowlock.model.lane import Lane
-    from rowlock.model.state import State
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,8 +133,8 @@ class Overview:
     """Jobs by state, lanes and workers. states: live jobs and kept failures; ended: ends within `window`, by state."""
 
     at: datetime
-    states: Mapping[State, Count]
-    ended: Mapping[State, Count]
+    states: Mapping[str, Count]
+    ended: Mapping[str, Count]
     window: timedelta
     lanes: Sequence[LaneLoad]
     workers: Sequence[WorkerView]

@@ -11,7 +11,8 @@ from urllib.parse import urlsplit, urlunsplit
 
 import asyncpg
 
-from rowlock.errors import ConfigurationError, DatabaseUnreachable, SchemaMissing
+from rowlock.errors import ConfigurationError, DatabaseUnreachable, SchemaBehind, SchemaMissing
+from rowlock.store import arrays
 from rowlock.store.pool import Pool
 from rowlock.store.queries import Statements
 
@@ -112,7 +113,7 @@ class Database:
             {} if through_pooler else {"application_name": f"rowlock:{role}", **_LIMITS, **(GUARDS if guarded else {})}
         )
         try:
-            return await asyncpg.connect(
+            connection = await asyncpg.connect(
                 self.direct_url if direct else self.url,
                 timeout=_CONNECT_SECONDS,
                 command_timeout=None if patient else _CALL_SECONDS,
@@ -121,6 +122,8 @@ class Database:
             )
         except (*OUTAGE, asyncpg.InvalidAuthorizationSpecificationError, asyncpg.InvalidCatalogNameError) as error:
             raise unreachable(self.url, error) from error
+        arrays.teach(connection)
+        return connection
 
     @contextlib.asynccontextmanager
     async def connection(self) -> AsyncIterator[Connection[Record]]:
@@ -149,6 +152,11 @@ class Database:
             yield
         except (asyncpg.UndefinedTableError, asyncpg.InvalidSchemaNameError, asyncpg.UndefinedFunctionError) as error:
             raise schema_missing(self.schema) from error
+        except asyncpg.UndefinedColumnError as error:
+            message = (
+                f"The schema {self.schema!r} is older than this code: {error}. Upgrade it with: rowlock schema upgrade"
+            )
+            raise SchemaBehind(message) from error
         except DatabaseUnreachable:
             raise
         except OUTAGE as error:
@@ -165,6 +173,11 @@ class Database:
                 del self._pools[ended]  # a pool refers to its loop, so the entry would never go by itself
             pool = self._pools[loop] = Pool(lambda: self.connect("client"), _POOL_SIZE)
         return pool
+
+    @property
+    def loops(self) -> list[asyncio.AbstractEventLoop]:
+        """The event loops that have a pool here and are not closed."""
+        return [loop for loop in self._pools if not loop.is_closed()]
 
     async def close(self) -> None:
         """Close this loop's pool."""

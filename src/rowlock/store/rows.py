@@ -25,7 +25,7 @@ def json_of(text: str | None) -> Any:  # noqa: ANN401 - JSON is any
     return None if text is None else redact.redact(json.loads(text))
 
 
-def job_of(row: Record) -> Job:
+def job_of(row: Row) -> Job:
     """A Job from the columns of job_view."""
     return Job(
         id=row["id"],
@@ -60,7 +60,7 @@ def job_of(row: Record) -> Job:
     )
 
 
-def progress_of(row: Record) -> Progress | None:
+def progress_of(row: Row) -> Progress | None:
     """A Progress from its columns; None: nothing was reported."""
     if row["reported_at"] is None:
         return None

@@ -25,7 +25,7 @@ SELECT clock_timestamp() AS now
 -- Who has the places of a gate: those that run, and those a place was handed to.
 SELECT h.id, h.kind, h.state, h.claimed_at, w.name AS worker
 FROM (SELECT j.id, j.kind, j.state, j.claimed_at, j.claimed_by FROM {schema}.jobs j
-      WHERE j.gate_key = :key::text AND j.gate_place IN (1, 2) AND j.finished_at IS NULL
+      WHERE j.gate_key = :key::text AND j.gate_place > 0 AND j.finished_at IS NULL
       ORDER BY j.gate_key, j.gate_place, j.priority DESC, j.run_after, j.id LIMIT 100) AS h
 LEFT JOIN {schema}.workers w ON w.id = h.claimed_by AND h.state = 'running'
 ORDER BY h.claimed_at NULLS LAST, h.id LIMIT :n::integer
@@ -127,6 +127,7 @@ ORDER BY p.kind, p.priority DESC, p.share
 -- name: state_counts
 -- One row more than the cap is looked for. Each order is that of the partial index which holds just these rows, so that no
 -- plan reads the history to find them. Parked jobs sort first under their gate's key: the head of a key tells if it has any.
+-- Queued ones are counted pair by pair: in one go, a planner that believes them few would sort the whole backlog.
 WITH RECURSIVE gate AS (
   (SELECT j.gate_key, j.gate_place FROM {schema}.jobs j WHERE j.gate_key IS NOT NULL AND j.finished_at IS NULL
     ORDER BY j.gate_key, j.gate_place, j.priority DESC, j.run_after, j.id LIMIT 1)
@@ -134,7 +135,8 @@ WITH RECURSIVE gate AS (
   SELECT n.gate_key, n.gate_place FROM gate CROSS JOIN LATERAL (
     SELECT j.gate_key, j.gate_place FROM {schema}.jobs j WHERE j.gate_key > gate.gate_key AND j.finished_at IS NULL
     ORDER BY j.gate_key, j.gate_place, j.priority DESC, j.run_after, j.id LIMIT 1) AS n),
-seen AS MATERIALIZED (SELECT gate.gate_key, gate.gate_place FROM gate LIMIT 2000)
+seen AS MATERIALIZED (SELECT gate.gate_key, gate.gate_place FROM gate LIMIT 2000),
+{queued_heads}
 SELECT 'pending' AS state, count(*) AS n, false AS more FROM (
   SELECT 1 FROM {schema}.jobs j WHERE j.state = 'pending' ORDER BY j.id LIMIT :cap::integer + 1) AS x
 UNION ALL
@@ -145,8 +147,11 @@ SELECT 'blocked', count(*), (SELECT count(*) FROM seen) >= 2000 FROM (
   WHERE s.gate_place = -1 LIMIT :cap::integer + 1) AS x
 UNION ALL
 SELECT 'queued', count(*), false FROM (
-  SELECT 1 FROM {schema}.jobs j WHERE j.state = 'queued'
-  ORDER BY j.kind, j.priority DESC, j.share, j.run_after, j.id LIMIT :cap::integer + 1) AS x
+  SELECT 1 FROM h CROSS JOIN LATERAL (
+    SELECT 1 FROM {schema}.jobs j
+    WHERE j.state = 'queued' AND j.kind = h.kind AND j.priority = h.priority AND j.share = h.share
+    ORDER BY j.run_after, j.id LIMIT :cap::integer + 1) AS q
+  LIMIT :cap::integer + 1) AS x
 UNION ALL
 SELECT 'running', count(*), false FROM (
   SELECT 1 FROM {schema}.jobs j WHERE j.state = 'running' ORDER BY j.claimed_by, j.id LIMIT :cap::integer + 1) AS x

@@ -124,7 +124,7 @@ async def _serve(
             _say_lanes(worker, app, level)
             if watcher is not None:
                 watcher.tell(await described(worker, app))
-            await orders.told.wait()
+            await orders.until_told()
             await worker.stop()
     finally:
         await app.close()
@@ -157,6 +157,13 @@ class Orders:
             return False
         await start
         return True
+
+    async def until_told(self) -> None:
+        """Wait for an order; an operator's has been obeyed by the worker itself."""
+        waiting = [asyncio.ensure_future(event.wait()) for event in (self.told, self._worker.stopped)]
+        await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+        for waiter in waiting:
+            waiter.cancel()
 
     def _hear(self, number: signal.Signals) -> None:
         if self.told.is_set():

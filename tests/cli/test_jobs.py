@@ -5,12 +5,11 @@ import os
 import sys
 from typing import TYPE_CHECKING
 
+from rowlock import Rowlock
 from rowlock.model import ids
 
 if TYPE_CHECKING:
     from tests.cli.conftest import Cli
-
-    from rowlock import Rowlock
 
 
 async def test_ls_shows_public_ids_in_aligned_columns_without_an_application(cli: Cli) -> None:
@@ -35,6 +34,22 @@ async def test_ls_filters_and_pages(cli: Cli) -> None:
     assert f"--before {bob}" in page.err
     older = (await cli("jobs", "ls", "--kind", "greet", "--before", bob, "--json")).json
     assert [job["id"] for job in older] == [ada]
+
+
+async def test_ls_finds_by_tenant_reference_and_tag(cli: Cli, database_url: str) -> None:
+    other = Rowlock(database_url)
+
+    @other.job
+    async def greet() -> None: ...
+
+    wanted = await greet.options(tenant="acme", refs={"project": 7}, tags=["urgent"]).enqueue()
+    await greet.options(tenant="acme", refs={"project": 8}).enqueue()
+    await other.close()
+    for options in (["--ref", "project=7"], ["--tag", "urgent"], ["--tenant", "acme", "--ref", "project=7"]):
+        assert [job["id"] for job in (await cli("jobs", "ls", *options, "--json")).json] == [wanted.public_id]
+    answer = await cli("jobs", "ls", "--ref", "project")
+    assert answer.code == 2
+    assert "--ref takes NAME=VALUE" in answer.err
 
 
 async def test_an_empty_list_says_so_and_is_an_empty_json_list(cli: Cli) -> None:

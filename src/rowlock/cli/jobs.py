@@ -11,7 +11,7 @@ from rowlock.cli.call import Call, command, person
 from rowlock.cli.exits import Exit, exit_of
 from rowlock.cli.given import expanded
 from rowlock.cli.show import JOB_COLUMNS, JOB_SPARE, aligned, compact, complain, job_record, job_rows, moment, span
-from rowlock.errors import JobNotFound, WrongState
+from rowlock.errors import InvalidOption, JobNotFound, WrongState
 from rowlock.model import ids
 
 if TYPE_CHECKING:
@@ -39,11 +39,25 @@ async def ls(
     ] = None,
     kind: Annotated[str | None, typer.Option(help="Only this kind.", autocompletion=complete.kinds)] = None,
     lane: Annotated[str | None, typer.Option(help="Only this lane.", autocompletion=complete.lanes)] = None,
+    tenant: Annotated[str | None, typer.Option(help="Only this tenant's.")] = None,
+    tag: Annotated[str | None, typer.Option(help="Only with this tag.")] = None,
+    ref: Annotated[
+        list[str] | None, typer.Option(metavar="NAME=VALUE", help="Only with this reference; may be repeated.")
+    ] = None,
     before: Annotated[str | None, typer.Option(metavar="ID", help="Older than this job: the next page.")] = None,
     limit: Annotated[int, typer.Option(min=1, max=_MOST, help="Jobs at most.")] = 50,
 ) -> None:
     """List jobs, newest first."""
-    found = await call.app.jobs.list(states=state or None, kind=kind, lane=lane, before=before, limit=limit)
+    found = await call.app.jobs.list(
+        states=state or None,
+        kind=kind,
+        lane=lane,
+        tenant=tenant,
+        tag=tag,
+        refs=_references(ref or []),
+        before=before,
+        limit=limit,
+    )
     call.screen.table(JOB_COLUMNS, job_rows(found), [job_record(job) for job in found], "No jobs.", JOB_SPARE)
     if len(found) == limit and not call.screen.as_json:
         complain(f"there may be more: --before {found[-1].public_id}")
@@ -156,6 +170,14 @@ async def _order(call: Call, job_ids: list[str], give: Callable[[str], Awaitable
         call.screen.table(JOB_COLUMNS, job_rows(changed), [job_record(job) for job in changed], "", JOB_SPARE)
     if worst:
         raise typer.Exit(worst)
+
+
+def _references(given: list[str]) -> dict[str, str]:
+    pairs = [text.partition("=") for text in given]
+    for name, equals, value in pairs:
+        if not (name and equals):
+            raise InvalidOption(f"--ref takes NAME=VALUE, such as project=7; got {name + equals + value!r}.")
+    return {name: value for name, _, value in pairs}
 
 
 def _values(value: object) -> dict[str, Any]:

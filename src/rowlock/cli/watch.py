@@ -57,13 +57,12 @@ async def follow(call: Call, job_ids: list[str]) -> None:
             for job_id in gone:
                 complain(f"Job {last[job_id].public_id} was removed while it was watched.")
             last = {one.id: one for one in sightings}
-    _close(call, job_ids, list(last.values()))
+    _close(call, watch.asked, list(last.values()))
 
 
-def _close(call: Call, job_ids: list[str], final: Sequence[Sighting]) -> None:
+def _close(call: Call, asked: int, final: Sequence[Sighting]) -> None:
     """Say how it ended, in words and with the exit code."""
     good = sum(one.state in SUCCESS for one in final)
-    asked = len(dict.fromkeys(job_ids))
     if asked > 1 and not call.screen.as_json:
         call.screen.line(f"{good} of {asked} jobs succeeded.")
     if good < asked:

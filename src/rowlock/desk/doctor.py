@@ -29,6 +29,11 @@ _PATIENCE: Final = 10.0
 _CAP: Final = 1_000
 """Rows a check looks at."""
 _OLD: Final = timedelta(minutes=15)
+_NO_DIRECT: Final = warn(
+    "listen",
+    "the server at ROWLOCK_DIRECT_URL cannot be reached: workers notice new jobs only when they poll",
+    "Correct ROWLOCK_DIRECT_URL, or set ROWLOCK_LISTEN=off.",
+)
 
 
 class Doctor:
@@ -105,7 +110,12 @@ class Doctor:
     async def _listen(self) -> list[Finding]:
         if not self._settings.listen:
             return [ok("listen", "off (ROWLOCK_LISTEN): workers poll")]
-        seconds = await probe.round_trip(self._database)
+        try:
+            seconds = await probe.round_trip(self._database)
+        except DatabaseUnreachable:
+            if self._settings.direct_url is None:
+                raise
+            return [_NO_DIRECT]
         if seconds is None:
             return [
                 warn(

@@ -101,8 +101,14 @@ class Watch:
         self._seen: dict[int, Sighting] = {}
         self._paces: dict[int, Pace] = {}
         self._told = asyncio.Event()
+        self._looked = False
         self.away = False
         """The database did not answer the last look."""
+
+    @property
+    def asked(self) -> int:
+        """How many jobs were named, each counted once."""
+        return len(self._ids)
 
     async def looks(self) -> AsyncIterator[list[Sighting]]:
         """Every look, once a second; the last one has every given job in its final state.
@@ -117,7 +123,7 @@ class Watch:
                     sightings = await self._look()
                 except DatabaseUnreachable:
                     in_vain += 1
-                    if in_vain > _PATIENCE or not self._seen:
+                    if in_vain > _PATIENCE or not self._looked:
                         raise
                     self.away = True
                     yield list(self._seen.values())
@@ -133,14 +139,14 @@ class Watch:
         if self._ids:
             rows = await self._database.fetch("sightings", ids=self._ids)
             missing = set(self._ids) - {row["id"] for row in rows}
-            if missing and not self._seen:
+            if missing and not self._looked:
                 raise JobNotFound(f"There is no job {', '.join(ids.encode(one) for one in sorted(missing))}.")
         else:
             # Those that ended are looked at once more, to tell how, and then let go.
             running = [one.id for one in self._seen.values() if not one.is_final]
             rows = await self._database.fetch("sightings_running", n=_MOST, seen=running)
         found = [self._paced(_sighting(row)) for row in rows]
-        self._seen = {one.id: one for one in found}
+        self._seen, self._looked = {one.id: one for one in found}, True
         return found
 
     def _paced(self, one: Sighting) -> Sighting:

@@ -12,7 +12,7 @@ import typer
 from rowlock.cli import complete, reload
 from rowlock.cli.call import Call, register_sync
 from rowlock.cli.show import aligned, clean
-from rowlock.cli.worker import LEVELS, set_up_logging
+from rowlock.cli.worker import set_up_logging
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -37,7 +37,12 @@ def dev(
     ] = None,
     name: Annotated[str | None, typer.Option(help="The worker's name; default: host and process id.")] = None,
     log_level: Annotated[
-        str, typer.Option(metavar="LEVEL", help="Least level that is logged.", autocompletion=complete.one_of(*LEVELS))
+        str,
+        typer.Option(
+            metavar="LEVEL",
+            help="Least level that is logged.",
+            autocompletion=complete.one_of("debug", "info", "warning", "error"),
+        ),
     ] = "info",
     reload_dir: Annotated[
         list[Path] | None,

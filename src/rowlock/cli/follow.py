@@ -36,7 +36,8 @@ class Watcher:
     def follow(self) -> None:
         """Leave the orders to the watcher: Ctrl-C reaches both, and the second signal means something else."""
         for number in (signal.SIGINT, signal.SIGHUP):
-            signal.signal(number, signal.SIG_IGN)
+            # Not SIG_IGN, which every program that a job starts would inherit.
+            signal.signal(number, lambda *_: None)
         # Blocked since before this program began, so that no Ctrl-C hit an import.
         signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
         threading.Thread(target=self._end_with_it, name="rowlock-follow", daemon=True).start()

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from rowlock.flow.worker import Worker
 
 logger = logging.getLogger("rowlock.cli")
-LEVELS: Final = ("debug", "info", "warning", "error")
+_LEVELS: Final = ("debug", "info", "warning", "error")
 _ABOUT: Final = ("job_id", "kind", "lane", "attempt", "fence")
 """What the engine tells with a log record."""
 
@@ -53,12 +53,7 @@ def worker(
         ),
     ] = None,
     name: Annotated[str | None, typer.Option(help="Shown to operators; default: host and process id.")] = None,
-    log_level: Annotated[
-        str,
-        typer.Option(
-            metavar="|".join(LEVELS), help="Least level that is logged.", autocompletion=complete.one_of(*LEVELS)
-        ),
-    ] = "info",
+    log_level: Annotated[str, typer.Option(metavar="|".join(_LEVELS), help="Least level that is logged.")] = "info",
     reload: Annotated[bool, typer.Option("--reload", help="Start again whenever a source file changes.")] = False,
     reload_dir: Annotated[
         list[Path] | None,
@@ -233,8 +228,8 @@ class JsonLines(logging.Formatter):
 
 def set_up_logging(level: str, *, as_json: bool) -> None:
     """Lines on standard error, or objects on standard output."""
-    if level.lower() not in LEVELS:
-        raise InvalidOption(f"--log-level takes {', '.join(LEVELS)}; got {level!r}.")
+    if level.lower() not in _LEVELS:
+        raise InvalidOption(f"--log-level takes {', '.join(_LEVELS)}; got {level!r}.")
     logging.getLogger("rowlock").setLevel(level.upper())
     # An application that set up logging when it was imported keeps its own.
     if as_json or not logging.getLogger().handlers:

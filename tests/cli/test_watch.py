@@ -79,11 +79,12 @@ def test_the_pace_is_that_of_the_last_half_minute_and_starts_anew_when_a_counter
     pace = Pace((1, "load"))
     for second in range(100):
         pace.mark(NOON + timedelta(seconds=second), second if second < 60 else 60 + 10 * (second - 60))
-    assert pace.rate() == pytest.approx(10)
+    assert pace.rate(NOON + timedelta(seconds=101)) == pytest.approx(10)
+    assert pace.rate(NOON + timedelta(seconds=120)) is None  # who reports each second and falls silent has no pace
     pace.mark(NOON + timedelta(seconds=200), 1)
-    assert pace.rate() is None
+    assert pace.rate(NOON + timedelta(seconds=200)) is None
     pace.mark(NOON + timedelta(seconds=202), 5)
-    assert pace.rate() == 2
+    assert pace.rate(NOON + timedelta(seconds=203)) == 2
 
 
 async def test_a_watch_hears_of_the_end_at_once_and_leaves_no_trace(app: Rowlock, database_url: str) -> None:

@@ -29,6 +29,7 @@ _MOST: Final = 500
 """Running jobs looked at when none was named."""
 _WINDOW: Final = timedelta(seconds=30)
 """The pace is that of the last half minute."""
+_OVERDUE: Final = timedelta(seconds=10)
 _RENEW: Final = timedelta(minutes=5)
 _PATIENCE: Final = 60
 """Looks in vain, one a second, until a database that went away counts as gone."""
@@ -84,11 +85,13 @@ class Pace:
         while len(self.marks) > 2 and self.marks[1][0] < at - _WINDOW:  # noqa: PLR2004 - two marks make a pace
             self.marks.popleft()
 
-    def rate(self) -> float | None:
-        """Units per second; None until two reports came."""
+    def rate(self, now: datetime) -> float | None:
+        """Units per second; None until two reports came, and once the next one is long overdue."""
         (first, before), (last, done) = self.marks[0], self.marks[-1]
-        seconds = (last - first).total_seconds()
-        return (done - before) / seconds if seconds > 0 else None
+        usual = (last - first) / max(1, len(self.marks) - 1)
+        if last <= first or now - last > max(_OVERDUE, 3 * usual):
+            return None
+        return (done - before) / (last - first).total_seconds()
 
 
 class Watch:
@@ -158,7 +161,7 @@ class Watch:
         if pace is None or pace.key != key:
             pace = self._paces[one.id] = Pace(key)
         pace.mark(progress.reported_at, progress.done)
-        rate = pace.rate()
+        rate = pace.rate(one.seen_at)
         if not rate or rate < 0:
             return one
         left = None if progress.total is None else max(0.0, progress.total - progress.done) / rate

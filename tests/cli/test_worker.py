@@ -126,6 +126,14 @@ async def test_a_waiting_worker_obeys_signals(cli: Cli) -> None:
     assert "Traceback" not in err
 
 
+async def test_sigterm_during_a_slow_import_is_an_ordinary_end(cli: Cli) -> None:
+    cli.folder.joinpath("slow.py").write_text("import time\nopen('importing', 'w').close()\ntime.sleep(600)\n")
+    process = await cli.start("worker", "--app", "slow:app")
+    await eventually(lambda: exists(cli.folder / "importing"), within=40)
+    process.send_signal(signal.SIGTERM)
+    assert await ended(process) == (0, "", "")
+
+
 @pytest.mark.parametrize(
     ("arguments", "code", "message"),
     [

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from rowlock.cli import demo, enqueue, jobs, lanes, schema, worker
+from rowlock.cli import demo, dev, enqueue, jobs, lanes, schema, worker
 from rowlock.cli.exits import EPILOG
 
 
@@ -24,6 +24,7 @@ def build() -> typer.Typer:
     )
     root.callback()(_root)
     demo.add_to(root)
+    dev.add_to(root)
     worker.add_to(root)
     enqueue.add_to(root)
     root.add_typer(jobs.group, name="jobs")

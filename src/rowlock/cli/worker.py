@@ -7,13 +7,16 @@ import json
 import logging
 import signal
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 from typing_extensions import override
 
 from rowlock.cli.call import Call, register_sync
+from rowlock.cli.development import described, quiet, upgraded
 from rowlock.cli.exits import Exit
+from rowlock.cli.follow import SIGNALS, followed
 from rowlock.cli.show import clean
 from rowlock.errors import InvalidOption
 from rowlock.model.lane import kinds_by_lane
@@ -23,11 +26,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from rowlock.app import Rowlock
+    from rowlock.cli.follow import Watcher
     from rowlock.flow.worker import Worker
 
 logger = logging.getLogger("rowlock.cli")
 _LEVELS: Final = ("debug", "info", "warning", "error")
-_STOPPING: Final = (signal.SIGTERM, signal.SIGINT)
 _ABOUT: Final = ("job_id", "kind", "lane", "attempt", "fence")
 """What the engine tells with a log record."""
 
@@ -39,11 +42,19 @@ def add_to(root: typer.Typer) -> None:
 
 def worker(
     call: Call,
+    *,
     lanes: Annotated[
         str | None, typer.Option(metavar="A,B | A=2,B=1", help="Only these lanes, with slots of their own if given.")
     ] = None,
     name: Annotated[str | None, typer.Option(help="Shown to operators; default: host and process id.")] = None,
     log_level: Annotated[str, typer.Option(metavar="|".join(_LEVELS), help="Least level that is logged.")] = "info",
+    reload: Annotated[bool, typer.Option("--reload", help="Start again whenever a source file changes.")] = False,
+    reload_dir: Annotated[
+        list[Path] | None,
+        typer.Option(metavar="FOLDER", help="Watched with --reload; may be repeated; default: the current folder."),
+    ] = None,
+    follow: Annotated[int | None, typer.Option(hidden=True)] = None,
+    dev: Annotated[bool, typer.Option("--dev", hidden=True)] = False,
 ) -> None:
     """Claim and run jobs. SIGTERM or SIGINT drains; a second one returns unfinished jobs at once.
 
@@ -54,32 +65,54 @@ def worker(
 def _run(call: Call, given: dict[str, Any]) -> None:
     # As process 1 of a container nothing ends us unless we ask for it: before the event loop listens, too.
     signal.signal(signal.SIGTERM, _leave)
+    watcher = followed(given["follow"])
     call.require_app()
     chosen = _lanes(given["lanes"])
+    if given["reload"]:
+        from rowlock.cli import reload
+
+        set_up_logging(given["log_level"], as_json=call.screen.as_json)
+        reload.watch(reload.command(call, given), given["reload_dir"])
+        return
     app = call.app
-    _set_up_logging(given["log_level"], as_json=call.screen.as_json)
+    set_up_logging(given["log_level"], as_json=call.screen.as_json)
     with asyncio.Runner(loop_factory=_loop_factory()) as runner:
-        runner.run(_serve(app, chosen, given["name"]))
+        runner.run(_serve(app, chosen, given["name"], watcher, dev=given["dev"]))
 
 
 def _leave(*_: object) -> None:
-    raise typer.Exit(Exit.OK)
+    # Not typer.Exit: while the application is imported, an ordinary exception would pass for one of its own.
+    raise SystemExit(Exit.OK)
 
 
-async def _serve(app: Rowlock, lanes: list[str] | dict[str, int] | None, name: str | None) -> None:
+async def _serve(
+    app: Rowlock, lanes: list[str] | dict[str, int] | None, name: str | None, watcher: Watcher | None, *, dev: bool
+) -> None:
     try:
-        worker = app.make_worker(lanes, name=name)
-        orders = Orders(worker)
+        with quiet("rowlock", logging.ERROR, dev=dev):
+            worker = app.make_worker(lanes, name=name)
+        orders = Orders(worker, watcher)
         orders.listen()
-        logger.info(
+        if watcher is not None:
+            watcher.tell({"data_dir": None if app.settings.database_url else app.settings.data_dir})
+        if dev and not await orders.unless_told(upgraded(worker)):
+            return
+        # In a development session the watcher tells these things, once.
+        level = logging.DEBUG if dev else logging.INFO
+        logger.log(
+            level,
             "worker %s: database %s, schema %s, kinds %s",
             worker.name,
             shown(worker.database.url),
             worker.database.schema,
             ", ".join(sorted(app.handlers)) or "(none)",
         )
-        if await orders.unless_told(worker.start()):
-            _say_lanes(worker, app)
+        with quiet("rowlock.worker", logging.WARNING, dev=dev):
+            started = await orders.unless_told(worker.start())
+        if started:
+            _say_lanes(worker, app, level)
+            if watcher is not None:
+                watcher.tell(await described(worker, app))
             await orders.told.wait()
             await worker.stop()
     finally:
@@ -89,14 +122,17 @@ async def _serve(app: Rowlock, lanes: list[str] | dict[str, int] | None, name: s
 class Orders:
     """What the operating system tells the worker: the first signal drains, a second one hurries."""
 
-    def __init__(self, worker: Worker) -> None:
+    def __init__(self, worker: Worker, watcher: Watcher | None = None) -> None:
         self.told = asyncio.Event()
         self._worker = worker
+        # Under a watcher Ctrl-C is its business, and so is telling about it.
+        self._signals = SIGNALS if watcher is None else (signal.SIGTERM,)
+        self._level = logging.INFO if watcher is None else logging.DEBUG
 
     def listen(self) -> None:
         """Hear signals from now on."""
         loop = asyncio.get_running_loop()
-        for number in _STOPPING:
+        for number in self._signals:
             loop.add_signal_handler(number, self._hear, number)
 
     async def unless_told(self, starting: Any) -> bool:  # noqa: ANN401 - a coroutine
@@ -116,15 +152,15 @@ class Orders:
             logger.warning("%s again: unfinished jobs are returned now", number.name)
             self._worker.hurry()
         else:
-            logger.info("%s: draining; send it again to return unfinished jobs at once", number.name)
+            logger.log(self._level, "%s: draining; send it again to return unfinished jobs at once", number.name)
             self.told.set()
 
 
-def _say_lanes(worker: Worker, app: Rowlock) -> None:
+def _say_lanes(worker: Worker, app: Rowlock, level: int) -> None:
     served = kinds_by_lane(worker.lanes.values(), app.handlers)
     for lane in sorted(worker.lanes.values(), key=lambda lane: lane.name):
         state = f"{lane.slots} slots" if lane.enabled else "drained"
-        logger.info("lane %s (%s): %s", lane.name, state, ", ".join(served[lane.name]) or "no kind of this app")
+        logger.log(level, "lane %s (%s): %s", lane.name, state, ", ".join(served[lane.name]) or "no kind of this app")
 
 
 def _lanes(text: str | None) -> list[str] | dict[str, int] | None:
@@ -177,7 +213,8 @@ class JsonLines(logging.Formatter):
         return json.dumps(entry, default=str, ensure_ascii=False)
 
 
-def _set_up_logging(level: str, *, as_json: bool) -> None:
+def set_up_logging(level: str, *, as_json: bool) -> None:
+    """Lines on standard error, or objects on standard output."""
     if level.lower() not in _LEVELS:
         raise InvalidOption(f"--log-level takes {', '.join(_LEVELS)}; got {level!r}.")
     logging.getLogger("rowlock").setLevel(level.upper())

@@ -44,6 +44,7 @@ from rowlock.upkeep.caretaker import Caretaker
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 
+    from rowlock.flow.supervise.successor import Successor
     from rowlock.model.job import Job
     from rowlock.model.kind import Executor, Gate, OnWorkerLost
     from rowlock.model.options import Span
@@ -243,15 +244,21 @@ class Rowlock:
         return WorkerThread(self, lanes, name)
 
     def make_worker(
-        self, lanes: Sequence[str] | Mapping[str, int] | None = None, *, name: str | None = None, claims: bool = True
+        self,
+        lanes: Sequence[str] | Mapping[str, int] | None = None,
+        *,
+        name: str | None = None,
+        claims: bool = True,
+        successor: Successor | None = None,
+        supervisor: int | None = None,
     ) -> Worker:
         """A worker that is not started yet; needs a running event loop."""
         slots = dict(lanes) if isinstance(lanes, Mapping) else None
         chosen = None if lanes is None else list(lanes)
-        options = WorkerOptions(name, chosen, slots, metadata.version("rowlock"), claims)
+        options = WorkerOptions(name, chosen, slots, metadata.version("rowlock"), claims, supervisor)
         database = self.database()
         caretaker = Caretaker(database, self.settings, Waker(database)) if claims else None
-        return Worker(database, self.handlers, self.settings, options, upkeep=caretaker)
+        return Worker(database, self.handlers, self.settings, options, upkeep=caretaker, successor=successor)
 
     async def run_job(self, job_id: int | str) -> Job:
         """Claim this job here and now and run it to its end: the boundary a carrier or a test calls."""

@@ -134,6 +134,15 @@ class Crew:
         """Every job this process has anything to do with; called from the beat's thread."""
         return [*(claim.job_id for claim in list(self._attempts)), *list(self._unflushed)]
 
+    def on_loop(self) -> list[Claim]:
+        """Claims whose handlers run on the loop; called from the beat's thread."""
+        attempts = list(self._attempts.items())
+        return [claim for claim, attempt in attempts if attempt.handler.kind.executor == "loop"]
+
+    async def write_over(self, link: Link) -> None:
+        """Write the outcomes that wait, over another connection; called from the beat's thread."""
+        await self._finisher.write_over(link)
+
     async def ended(self) -> None:
         """Wait until no attempt runs."""
         await self._empty.wait()

@@ -51,6 +51,8 @@ class WorkerOptions:
     version: str = "0"
     claims: bool = True
     """False: runs only what run_by_id names."""
+    supervisor: int | None = None
+    """The process id of the supervisor, if there is one."""
 
 
 class Registration:
@@ -89,4 +91,5 @@ class Registration:
             "version": self._options.version,
             "lanes": None if self._options.lanes is None else list(self._options.lanes),
             "kinds": sorted(self._handlers),
+            "supervisor": self._options.supervisor,
         }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from contextvars import ContextVar
 from typing import TYPE_CHECKING, Literal, Protocol, assert_never
 
 from rowlock.errors import ClaimLost, InvalidArguments, Stopped
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("rowlock.run")
 Reason = Literal["cancel", "lost", "shutdown", "timeout"]
+RUNNING: ContextVar[Attempt] = ContextVar("rowlock_running")
+"""The attempt on whose behalf code runs: also in tasks and threads that its handler starts."""
 
 
 class Place(Protocol):
@@ -70,6 +73,7 @@ class Attempt:
     async def run(self, place: Place, done: Callable[[Attempt, Outcome], None]) -> None:
         """Run the handler to its end, whatever that is, and hand over the outcome."""
         self._begun = True
+        RUNNING.set(self)
         try:
             outcome = self.stopped() if self.reason is not None else await place(self)
         except asyncio.CancelledError as error:

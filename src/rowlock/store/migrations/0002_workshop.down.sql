@@ -1,3 +1,4 @@
+ALTER TABLE {schema}.workers DROP COLUMN supervisor;
 ALTER TABLE {schema}.workers DROP COLUMN told;
 ALTER TABLE {schema}.workers DROP COLUMN stuck;
 ALTER TABLE {schema}.kinds DROP COLUMN isolates;

@@ -9,3 +9,6 @@ ALTER TABLE {schema}.kinds ADD COLUMN isolates boolean NOT NULL DEFAULT false;
 -- Slots held by handlers that were told to stop and do not; the order an operator gave the worker.
 ALTER TABLE {schema}.workers ADD COLUMN stuck integer NOT NULL DEFAULT 0;
 ALTER TABLE {schema}.workers ADD COLUMN told text CHECK (told IN ('drain'));
+
+-- The supervisor of a worker started by `rowlock worker --processes`: its process id on the worker's host.
+ALTER TABLE {schema}.workers ADD COLUMN supervisor integer;

@@ -148,17 +148,13 @@ class Supervisor:
             return
         delay = hand.plan(failed=True)
         why = hand.over or (hand.refusal[0] if hand.refusal else _how(code))
-        logger.error(
-            "process %d ended%s: %s. %s",
-            hand.number,
-            f" soon after its start, {hand.failures} times in a row" if hand.failures > 1 else "",
-            why,
-            f"The next one starts in {delay:g} s." if delay else "Another is started.",
-        )
+        again = f", {hand.failures} times in a row soon after its start" if hand.failures > 1 else ""
+        then = f"the next one starts in {delay:g} s" if delay else "another is started"
+        logger.error("process %d ended%s: %s (%s)", hand.number, again, why, then)
 
     def _refusal(self) -> tuple[str, int] | None:
         """Looping would not help when no process can start, each for a reason it could tell."""
-        refusals = [hand.refusal for hand in self._hands if hand.refusal is not None and not hand.running]
+        refusals = [hand.refusal for hand in self._hands if hand.refusal is not None]
         return refusals[0] if len(refusals) == len(self._hands) and not self._stopping else None
 
     def _replace_one(self) -> None:

@@ -60,7 +60,7 @@ class Store:
 
     async def worker(self, name: str = "w") -> int:
         about = {"name": name, "host": "h", "pid": 1, "version": "0", "lanes": None, "kinds": ["k"]}
-        row = await self.one("register_worker", **about, supervisor=None)
+        row = await self.one("register_worker", **about, slots=None, supervisor=None)
         return int(row["id"])
 
     async def silence(self, worker: int, seconds: float = 3600) -> None:
@@ -131,7 +131,7 @@ class Store:
         return list(row["ids"])
 
     async def give_back(
-        self, *claims: Claim, delay: float = 0.0, refund: int = 0, outcome: str = "failed"
+        self, *claims: Claim, delay: float = 0.0, refund: int = 0, outcome: str = "failed", death: int = 0
     ) -> list[int]:
         n = len(claims)
         row = await self.one(
@@ -139,6 +139,8 @@ class Store:
             channel=self.database.channel,
             ids=[claim.job_id for claim in claims],
             fences=[claim.fence for claim in claims],
+            states=["queued"] * n,
+            deaths=[death] * n,
             delays=[delay] * n,
             refunds=[refund] * n,
             outcomes=[outcome] * n,

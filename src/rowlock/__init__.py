@@ -10,6 +10,7 @@ from rowlock.errors import (
     DatabaseError,
     DatabaseUnreachable,
     EmbeddedError,
+    EndlessDrain,
     EnqueueError,
     InvalidArguments,
     InvalidId,
@@ -27,10 +28,13 @@ from rowlock.errors import (
     UnknownKind,
     UnknownLane,
     WaitTimeout,
+    WorkerNotFound,
     WrongState,
 )
 from rowlock.flow.blocking import SyncContext
 from rowlock.flow.context import Context
+from rowlock.model.count import Count
+from rowlock.model.explanation import Explanation, Reason
 from rowlock.model.job import Claim, Job, Progress
 from rowlock.model.kind import Gate
 from rowlock.model.lane import Lane
@@ -47,11 +51,14 @@ __all__ = [
     "ClaimLost",
     "ConfigurationError",
     "Context",
+    "Count",
     "DatabaseError",
     "DatabaseUnreachable",
     "EmbeddedError",
+    "EndlessDrain",
     "EnqueueError",
     "Enqueued",
+    "Explanation",
     "Gate",
     "InvalidArguments",
     "InvalidId",
@@ -64,6 +71,7 @@ __all__ = [
     "MissingExtra",
     "Partial",
     "Progress",
+    "Reason",
     "Retry",
     "Rowlock",
     "RowlockError",
@@ -81,5 +89,6 @@ __all__ = [
     "UnknownKind",
     "UnknownLane",
     "WaitTimeout",
+    "WorkerNotFound",
     "WrongState",
 ]

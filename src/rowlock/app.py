@@ -9,6 +9,7 @@ import functools
 import inspect
 import logging
 import os
+import sys
 import threading
 from collections.abc import Mapping
 from dataclasses import replace
@@ -17,12 +18,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Concatenate, Final, ParamSpec, Protocol, Self, TypeVar, cast, overload
 
 from rowlock.desk.jobs import Jobs
-from rowlock.desk.lanes import Lanes, Workers
+from rowlock.desk.lanes import Lanes, first_lanes
+from rowlock.desk.stats import Stats
+from rowlock.desk.sync import SyncDesk
+from rowlock.desk.workers import Workers
 from rowlock.errors import ConfigurationError, WrongState
 from rowlock.flow.args import Codec
 from rowlock.flow.blocking import SyncContext
 from rowlock.flow.context import Context
 from rowlock.flow.handler import Handler, find
+from rowlock.flow.pipe import Origin
+from rowlock.flow.processes import NO_ORIGIN, importable, module_of
 from rowlock.flow.producer import Producer
 from rowlock.flow.register import WorkerOptions
 from rowlock.flow.wake import Waker
@@ -44,6 +50,7 @@ from rowlock.upkeep.caretaker import Caretaker
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 
+    from rowlock.flow.producer import Watcher
     from rowlock.flow.supervise.successor import Successor
     from rowlock.model.job import Job
     from rowlock.model.kind import Executor, Gate, OnWorkerLost
@@ -99,6 +106,8 @@ class Rowlock:
         self.jobs = Jobs(self.database, self._producer.wake)
         self.lanes = Lanes(self.database)
         self.workers = Workers(self.database)
+        self.stats = Stats(self.database)
+        self.sync = SyncDesk(self._bridge, self.jobs, self.lanes, self.workers, self.stats)
 
     # --- declaring jobs ----------------------------------------------------------------------------------------------
 
@@ -154,6 +163,12 @@ class Rowlock:
         context_type = Context if is_async else SyncContext
         codec = Codec.of(function, context_types=(context_type,), kind=definition.name, **limits)
         handler = Handler(definition, codec, function)
+        if definition.executor == "process" and not importable(handler):
+            message = (
+                f"{definition.name}: executor='process' needs a function at the top level of a module, which a child "
+                f"process can import; {function.__qualname__} is not one."
+            )
+            raise ConfigurationError(message)
         self.handlers[definition.name] = handler
         task: Declared[..., object] = (Task if is_async else SyncTask)(handler, self._producer, self.jobs)
         self.tasks[definition.name] = task
@@ -187,6 +202,32 @@ class Rowlock:
     async def upgrade(self) -> list[int]:
         """Bring the schema to the version this code needs; returns the steps applied."""
         return await migrate.upgrade(self.database().url, self.settings.schema)
+
+    def repoint(self, settings: Settings) -> Callable[[], None]:
+        """Use other settings, and the database they name, until what is returned is called: for tests.
+
+        What was open before stays open and is used again afterwards.
+        """
+        before = self._point_at(settings, None, None)
+
+        def back() -> None:
+            self._point_at(*before)
+
+        return back
+
+    def _point_at(
+        self, settings: Settings, database: Database | None, server: embedded.Embedded | None
+    ) -> tuple[Settings, Database | None, embedded.Embedded | None]:
+        with self._lock:
+            before = self.settings, self._database, self._embedded
+            self.settings, self._database, self._embedded = settings, database, server
+        self._producer.forget()
+        return before
+
+    def watch(self, watcher: Watcher | None) -> Watcher | None:
+        """Have a watcher told of every job right after it was enqueued; returns the one before. For tests."""
+        before, self._producer.watcher = self._producer.watcher, watcher
+        return before
 
     async def close(self) -> None:
         """Close this loop's connections and leave the embedded server, which stops with its last user."""
@@ -249,16 +290,47 @@ class Rowlock:
         *,
         name: str | None = None,
         claims: bool = True,
+        handlers: Mapping[str, Handler] | None = None,
         successor: Successor | None = None,
         supervisor: int | None = None,
     ) -> Worker:
-        """A worker that is not started yet; needs a running event loop."""
+        """A worker that is not started yet; needs a running event loop. handlers: instead of the declared ones.
+
+        With claims=False it runs only what run_by_id names; with handlers, too, it neither listens nor beats.
+        """
         slots = dict(lanes) if isinstance(lanes, Mapping) else None
         chosen = None if lanes is None else list(lanes)
-        options = WorkerOptions(name, chosen, slots, metadata.version("rowlock"), claims, supervisor)
+        self._check_executors()
+        options = WorkerOptions(
+            name,
+            chosen,
+            slots,
+            metadata.version("rowlock"),
+            claims,
+            origin_of(self),
+            alone=handlers is not None and not claims,
+            supervisor=supervisor,
+        )
         database = self.database()
         caretaker = Caretaker(database, self.settings, Waker(database)) if claims else None
-        return Worker(database, self.handlers, self.settings, options, upkeep=caretaker, successor=successor)
+        settings = replace(self.settings, lanes=first_lanes(self.settings.lanes, self.lanes.defined))
+        chosen_handlers = self.handlers if handlers is None else handlers
+        return Worker(database, chosen_handlers, settings, options, upkeep=caretaker, successor=successor)
+
+    def _check_executors(self) -> None:
+        """Say before the first job what an executor cannot do for a kind."""
+        kinds = [handler.kind for handler in self.handlers.values()]
+        asking = [kind.name for kind in kinds if kind.executor == "process"]
+        if asking and origin_of(self) is None:
+            message = f"{asking[0]} has executor='process'. {NO_ORIGIN}"
+            raise ConfigurationError(message)
+        for kind in kinds:
+            if kind.executor == "thread" and kind.timeout is not None:
+                logger.warning(
+                    "%s: a timeout cannot stop a thread. The handler is told at its next ctx call; if it goes on, its "
+                    "job ends without it and its slot stays taken. With executor='process' it would be killed.",
+                    kind.name,
+                )
 
     async def run_job(self, job_id: int | str) -> Job:
         """Claim this job here and now and run it to its end: the boundary a carrier or a test calls."""
@@ -374,6 +446,17 @@ def _retention(value: object) -> Mapping[str, object] | None:
             )
             raise ConfigurationError(message)
     return {str(state): span(cast("Span", keep), "retention") for state, keep in rules.items()}
+
+
+def origin_of(app: Rowlock) -> Origin | None:
+    """The module and name under which the application is found in another process; None: it has none."""
+    declaring = [handler.function.__module__ for handler in app.handlers.values()]
+    # A script that merely imports the application would be run again by a child: it comes last.
+    for name in (*dict.fromkeys(declaring), *(name for name in sys.modules if name != "__main__"), "__main__"):
+        for attribute, value in list(getattr(sys.modules.get(name), "__dict__", {}).items()):
+            if value is app and (found := module_of(name)) is not None:
+                return Origin(found, attribute)
+    return None
 
 
 def _same(first: Callable[..., object], second: Callable[..., object]) -> bool:

@@ -19,8 +19,10 @@ RowlockError
 ├── InvalidId                 a text that is no job id (also a ValueError)
 ├── InvalidResult             a handler's return value cannot be stored, or a stored one cannot be read
 ├── JobNotFound               no such job (or retention removed it)
+├── WorkerNotFound            nobody of that id or name works
 ├── WrongState                the verb does not apply in the job's state
 ├── WaitTimeout               job.wait() gave up; the job goes on
+├── EndlessDrain              a test's drain() ran its limit of jobs and more were due
 ├── JobFailed                 job.wait() found the job failed, cancelled or expired
 └── ClaimLost                 this attempt no longer owns its job; nothing it writes is accepted
 
@@ -114,12 +116,20 @@ class JobNotFound(RowlockError):
     """No such job, or retention removed it."""
 
 
+class WorkerNotFound(RowlockError):
+    """No worker of that id or name is there."""
+
+
 class WrongState(RowlockError):
     """The verb does not apply in the job's state."""
 
 
 class WaitTimeout(RowlockError):
     """job.wait() gave up waiting; the job goes on."""
+
+
+class EndlessDrain(RowlockError):
+    """A test's drain() ran as many jobs as it may, and more were due."""
 
 
 class JobFailed(RowlockError):

@@ -57,6 +57,10 @@ class Settings:
     max_stuck: int | None = 5
     """Slots held by handlers that were told to stop and do not, at which a worker process is replaced."""
     max_losses: int = 3
+    child_jobs: int = 100
+    """Jobs a child process runs before a new one takes its place."""
+    child_memory: int | None = None
+    """Bytes an idle child process may keep; a larger one is replaced."""
 
     @classmethod
     def from_env(cls, environ: Mapping[str, str]) -> Self:
@@ -172,6 +176,8 @@ _VARIABLES: dict[str, tuple[str, Callable[[str], object]]] = {
     "ROWLOCK_RESULT_LIMIT": ("result_limit", _bytes),
     "ROWLOCK_SHUTDOWN_AFTER": ("shutdown_after", lambda text: duration(text, name="ROWLOCK_SHUTDOWN_AFTER")),
     "ROWLOCK_STOP_PATIENCE": ("stop_patience", lambda text: duration(text, name="ROWLOCK_STOP_PATIENCE")),
+    "ROWLOCK_CHILD_JOBS": ("child_jobs", _bytes),
+    "ROWLOCK_CHILD_MEMORY": ("child_memory", lambda text: size(text, "ROWLOCK_CHILD_MEMORY")),
     "ROWLOCK_LAG_LIMIT": ("lag_limit", lambda text: duration(text, name="ROWLOCK_LAG_LIMIT")),
     "ROWLOCK_BLOCKED_LIMIT": ("blocked_limit", _limit_of(lambda text: duration(text, name="ROWLOCK_BLOCKED_LIMIT"))),
     "ROWLOCK_PROCESSES": ("processes", _count),

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from rowlock.model.job import Job
     from rowlock.model.kind import Gate, OnConflict, Scope
     from rowlock.model.options import Span
+    from rowlock.service import Bridge
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -50,6 +51,7 @@ class Enqueued(Generic[R_co]):
     what: str
     _handler: Handler = field(repr=False)
     _desk: Waits = field(repr=False)
+    _bridge: Bridge = field(repr=False)
 
     @property
     def public_id(self) -> str:
@@ -66,9 +68,17 @@ class Enqueued(Generic[R_co]):
             raise JobFailed(message)
         return cast("R_co", self._handler.codec.decode_result(await self._desk.result(self.id)))
 
+    def wait_sync(self, timeout: float | None = None) -> R_co:
+        """wait() for blocking code."""
+        return self._bridge.run(self.wait(timeout))
+
     async def job(self) -> Job:
         """Read the job as it stands now."""
         return await self._desk.get(self.id)
+
+    def job_sync(self) -> Job:
+        """job() for blocking code."""
+        return self._bridge.run(self.job())
 
 
 class Bound(Generic[P, R]):
@@ -102,7 +112,7 @@ class Bound(Generic[P, R]):
         return [self._handle(receipt) for receipt in receipts]
 
     def _handle(self, receipt: Receipt) -> Enqueued[R]:
-        return Enqueued(receipt.id, receipt.what, self._handler, self._desk)
+        return Enqueued(receipt.id, receipt.what, self._handler, self._desk, self._producer.bridge)
 
     def _prepared(self, args: tuple[object, ...], kwargs: Mapping[str, object]) -> Prepared:
         codec = self._handler.codec

@@ -96,3 +96,12 @@ async def test_unique_jobs(database_url: str, raw: asyncpg.Connection[asyncpg.Re
         assert [row[0] for row in rows] == [7, 7, 8, 9, 10, 11, 20, 21]
     finally:
         await page.close()
+
+
+async def test_executors(database_url: str) -> None:
+    page = Page("executors.md", database_url)
+    await page.run()
+    try:
+        assert page.printed == page.promised == ["19", "3"]
+    finally:
+        await page.close()

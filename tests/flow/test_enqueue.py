@@ -281,16 +281,6 @@ def test_an_unknown_kind_is_named_with_its_neighbours() -> None:
         app.task("gret")
 
 
-def test_a_blocking_handler_is_refused() -> None:
-    app = Rowlock("postgresql://nowhere/x")
-
-    def compute() -> None: ...
-
-    declare: Any = app.job
-    with pytest.raises(ConfigurationError, match=r"compute.* must be an async def function"):
-        declare(compute)
-
-
 def test_a_kind_declared_twice_is_refused() -> None:
     app = Rowlock("postgresql://nowhere/x")
     greet(app)

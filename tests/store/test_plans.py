@@ -84,7 +84,7 @@ class Explained:
         return {node["Index Name"] for node in self.nodes() if "Index Name" in node and node["Actual Loops"]}
 
 
-async def explain(store: Store, name: str, **values: object) -> Explained:
+async def explain(store: Store, name: str, /, **values: object) -> Explained:
     """Run it for real, through the plan a worker would have after many runs, and undo it."""
     statement = store.database.statements[name]
     async with undone(store):
@@ -200,7 +200,7 @@ async def test_the_statements_of_upkeep_never_read_the_whole_table(loaded: str, 
     async with opened(loaded, guarded=guarded) as store:
         hour = await store.value("SELECT interval '1 hour'")
         values: dict[str, object] = {"state": "up", "error": None, "channel": "c", "watched": hour, "max_losses": 3}
-        values |= {"worker": 1, "hungry": True, "ids": [], "fences": [], "kind": "*", "batch": 5000}
+        values |= {"worker": 1, "hungry": True, "stuck": 0, "ids": [], "fences": [], "kind": "*", "batch": 5000}
         if name == "prune":
             values["state"] = "*"
         found = await explain(store, name, **values)

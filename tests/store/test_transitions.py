@@ -146,7 +146,7 @@ async def test_a_running_job_may_end_as_each_state_its_owner_may_write(store: St
 
 @pytest.mark.parametrize(("policy", "target"), [("retry", "queued"), ("fail", "failed"), ("hold", "pending")])
 async def test_a_lost_job_goes_where_its_kind_says(store: Store, policy: str, target: str) -> None:
-    await store.fetch("register_kinds", names=["k"], on_worker_lost=[policy])
+    await store.fetch("register_kinds", names=["k"], on_worker_lost=[policy], isolates=[False])
     job = await make(store, State.RUNNING)
     assert await store.rescue() == [job.id]
     assert (await store.row(job.id))["state"] == target
@@ -254,6 +254,7 @@ async def test_the_beat_names_the_claims_that_are_gone(store: Store) -> None:
         worker=kept.worker,
         hungry=True,
         state="up",
+        stuck=0,
         ids=[kept.id, lost.id],
         fences=[kept.claim.fence, lost.claim.fence],
     )

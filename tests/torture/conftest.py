@@ -75,12 +75,12 @@ class Scene:
             assert popen.stdout.readline() == "ready\n", process.said
         return process
 
-    def command(self, *arguments: str, **environment: str) -> Process:
+    def command(self, *arguments: str, app: str = "tests.torture.stage:app", **environment: str) -> Process:
         """`rowlock worker` on the command line; lanes wait a minute before they call a worker lost."""
         log = self.folder / f"worker-{len(self.processes)}.log"
         given = {key: value for key, value in os.environ.items() if not key.startswith("ROWLOCK_")}
         given |= {"ROWLOCK_DATABASE_URL": self.url, "ROWLOCK_LANES": PATIENT, "ROWLOCK_SHUTDOWN_AFTER": "5s"}
-        words = [sys.executable, "-m", "rowlock", "worker", "--app", "tests.torture.stage:app", *arguments]
+        words = [sys.executable, "-m", "rowlock", "worker", "--app", app, *arguments]
         with log.open("w") as output:
             popen = subprocess.Popen(
                 words,

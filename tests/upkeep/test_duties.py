@@ -91,7 +91,7 @@ async def test_a_lost_job_is_queued_again_without_burning_an_attempt(desk: Desk)
 
 @pytest.mark.parametrize(("policy", "state"), [("retry", "queued"), ("fail", "failed"), ("hold", "pending")])
 async def test_the_kind_decides_what_a_loss_means(desk: Desk, policy: str, state: str) -> None:
-    await desk.store.fetch("register_kinds", names=["k"], on_worker_lost=[policy])
+    await desk.store.fetch("register_kinds", names=["k"], on_worker_lost=[policy], isolates=[False])
     (claim,) = await lost(desk.store)
     await desk.run("rescue")
     assert await desk.store.states(claim.job_id) == [state]
@@ -221,7 +221,7 @@ async def test_a_job_past_its_max_age_fails_even_while_it_runs(desk: Desk) -> No
 
 async def test_the_beat_calls_for_duties_only_when_there_is_something_to_do(desk: Desk) -> None:
     worker = await desk.store.worker()
-    mine: dict[str, Any] = {"worker": worker, "hungry": True, "state": "up", "ids": [], "fences": []}
+    mine: dict[str, Any] = {"worker": worker, "hungry": True, "state": "up", "stuck": 0, "ids": [], "fences": []}
     idle = (await desk.store.one("beat", **mine))["due"]
     assert "sweep" in idle
     assert not {"rescue", "expire"} & set(idle)

@@ -112,11 +112,12 @@ async def ls_workers(call: Call) -> None:
             worker.version,
             "all" if worker.lanes is None else ", ".join(worker.lanes),
             str(worker.running),
+            str(worker.stuck or ""),
             "silent" if worker.silent else worker.state,
             moment(worker.started_at),
             moment(worker.seen_at),
         ]
         for worker in found
     ]
-    columns = ("id", "name", "host", "pid", "version", "lanes", "running", "state", "started", "seen")
+    columns = ("id", "name", "host", "pid", "version", "lanes", "running", "stuck", "state", "started", "seen")
     call.screen.table(columns, rows, [asdict(worker) for worker in found], "No workers.")

@@ -72,10 +72,10 @@ class News:
     """How long this process has seen the database without a break."""
     disowned: bool = False
     """Forgotten claims were looked for."""
+    drain: bool = False
+    """A person asked this worker to leave."""
     slept: bool = False
     """The beat before was long ago: this process, its machine or the server stood still."""
-    told: str | None = None
-    """An operator's order to this worker."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,8 +199,8 @@ class Beat:
             due=row["due"],
             watched=watched,
             disowned=disowned,
+            drain=row["told"] == "drain",
             slept=before is not None and row["now"] - before > _ASLEEP,
-            told=row["told"],
         )
 
     async def _replace(self, stack: Stack) -> None:

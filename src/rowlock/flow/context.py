@@ -159,6 +159,12 @@ class Context:
         report.phase, report.done, report.total, report.message = phase, 0, total, None
         self._line.note(report)
 
+    def adopt(self, phase: str | None, done: float, total: float | None, message: str | None) -> None:
+        """Take over what the attempt reported in a child process."""
+        report = self._reported()
+        report.phase, report.done, report.total, report.message = phase, done, total, message
+        self._line.note(report)
+
     async def save_encoded(self, checkpoint: str) -> None:
         """save_checkpoint() of what is encoded already."""
         report = self._reported()

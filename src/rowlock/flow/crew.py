@@ -25,10 +25,12 @@ if TYPE_CHECKING:
 
     from rowlock.flow.finish import Finished
     from rowlock.flow.handler import Handler
+    from rowlock.flow.processes import Children
     from rowlock.flow.run import Place, Reason
     from rowlock.model.outcome import Outcome
     from rowlock.store.database import Record
     from rowlock.store.link import Link
+    from rowlock.store.rows import Row
 
 logger = logging.getLogger("rowlock.job")
 _EAGER: Final = sys.version_info >= (3, 12)
@@ -47,10 +49,12 @@ class Crew:
         *,
         random: Random,
         patience: float,
+        children: Children,
         room: Callable[[Flushed], None],
     ) -> None:
         """patience: seconds a handler that was told to stop may take before its job goes on without it."""
         self._handlers, self._random, self._room, self._patience = handlers, random, room, patience
+        self._children = children
         self._loop = asyncio.get_running_loop()
         self._finisher = Finisher(link, worker_id, self._on_flushed)
         self._reporter = Reporter(link, lambda claim: self.tell(claim.job_id, "lost", claim.fence))
@@ -86,17 +90,23 @@ class Crew:
         self._empty.clear()
         if logger.isEnabledFor(logging.INFO):
             logger.info("→ start   %s %s  attempt %d", row["kind"], job_id, row["attempt"], extra=_about(attempt))
-        coroutine = attempt.run(self._place(handler), self._on_outcome)
+        coroutine = attempt.run(self._place(handler, row), self._on_outcome)
         if _EAGER:
             # A handler that does not suspend never becomes a scheduled task.
             attempt.task = asyncio.Task(coroutine, loop=self._loop, eager_start=True)  # type: ignore[call-arg]  # 3.12+
         else:
             attempt.task = self._loop.create_task(coroutine)
 
-    def _place(self, handler: Handler) -> Place:
-        if handler.kind.executor == "loop":
-            return on_loop
-        return self._threads.run
+    def _place(self, handler: Handler, row: Row) -> Place:
+        if row["losses"] and self._children.isolates(handler):
+            return self._children.run_alone
+        match handler.kind.executor:
+            case "loop":
+                return on_loop
+            case "thread":
+                return self._threads.run
+            case "process":
+                return self._children.run
 
     @property
     def stuck(self) -> int:
@@ -137,7 +147,7 @@ class Crew:
     def on_loop(self) -> list[Claim]:
         """Claims whose handlers run on the loop; called from the beat's thread."""
         attempts = list(self._attempts.items())
-        return [claim for claim, attempt in attempts if attempt.handler.kind.executor == "loop"]
+        return [claim for claim, attempt in attempts if self._place(attempt.handler, attempt.row) is on_loop]
 
     async def write_over(self, link: Link) -> None:
         """Write the outcomes that wait, over another connection; called from the beat's thread."""
@@ -179,11 +189,14 @@ class Crew:
     async def close(self) -> None:
         """Write nothing more."""
         self._threads.close()
+        await self._children.close()
         await self._reporter.close()
         await self._finisher.stop()
 
     def _told_to_stop(self, attempt: Attempt) -> None:
-        self._loop.call_later(self._patience, self._abandon, attempt)
+        # A child is killed after that time and needs a moment more; its slot is never stuck.
+        patience = self._patience if attempt.handler.kind.executor != "process" else self._patience * 2 + 5
+        self._loop.call_later(patience, self._abandon, attempt)
 
     def _abandon(self, attempt: Attempt) -> None:
         """A handler that will not end: its job goes on without it, the fence refuses whatever it still does.

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from rowlock.flow.handler import Handler
+    from rowlock.flow.pipe import Origin
     from rowlock.settings import Settings
     from rowlock.store.link import Link
 
@@ -51,6 +52,10 @@ class WorkerOptions:
     version: str = "0"
     claims: bool = True
     """False: runs only what run_by_id names."""
+    origin: Origin | None = None
+    """Where child processes find the application; None: nowhere, so nothing can be run in one."""
+    alone: bool = False
+    """True: for moments at a time in a test; neither listens nor beats, and reads the lanes before every job."""
     supervisor: int | None = None
     """The process id of the supervisor, if there is one."""
 
@@ -58,14 +63,27 @@ class WorkerOptions:
 class Registration:
     """What one worker writes about itself."""
 
-    def __init__(self, link: Link, handlers: Mapping[str, Handler], name: str, options: WorkerOptions) -> None:
+    def __init__(
+        self,
+        link: Link,
+        handlers: Mapping[str, Handler],
+        name: str,
+        options: WorkerOptions,
+        isolates: Callable[[Handler], bool],
+    ) -> None:
         self._link, self._handlers, self._name, self._options = link, handlers, name, options
+        self._isolates = isolates
 
     async def enter(self, settings: Settings) -> tuple[int, datetime]:
         """Check the schema, prepare lanes and kinds, add the row; returns the worker's id and the database's time."""
         async with self._link.session() as connection:
             await migrate.require(connection, self._link.database.schema)
-        await lanes.prepare(self._link, [h.kind for h in self._handlers.values()], settings.lanes or (DEFAULT_LANE,))
+        await lanes.prepare(
+            self._link,
+            [handler.kind for handler in self._handlers.values()],
+            settings.lanes or (DEFAULT_LANE,),
+            isolates=lambda kind: self._isolates(self._handlers[kind]),
+        )
         (row,) = await self._link.fetch("register_worker", **self._card())
         if row["namesake"]:
             other = json.loads(row["namesake"])
@@ -89,7 +107,14 @@ class Registration:
             "host": socket.gethostname(),
             "pid": os.getpid(),
             "version": self._options.version,
-            "lanes": None if self._options.lanes is None else list(self._options.lanes),
+            "lanes": self._lanes(),
             "kinds": sorted(self._handlers),
+            "slots": None if self._options.slots is None else json.dumps(dict(self._options.slots)),
             "supervisor": self._options.supervisor,
         }
+
+    def _lanes(self) -> list[str] | None:
+        """What the row says it takes jobs from; one that runs only what it is given takes from none."""
+        if not self._options.claims:
+            return []
+        return None if self._options.lanes is None else list(self._options.lanes)

@@ -78,6 +78,8 @@ class Attempt:
             outcome = self.stopped() if self.reason is not None else await place(self)
         except asyncio.CancelledError as error:
             outcome = self.stopped(error)
+        except Exception as error:  # noqa: BLE001 - no place to run it in, such as a child that cannot be started
+            outcome = self.raised(error)
         except BaseException as error:
             # KeyboardInterrupt ends the process; the job goes back first.
             done(self, Interrupted(f"{type(error).__name__} in the handler"))

@@ -8,6 +8,7 @@ import contextvars
 import queue
 import threading
 from collections import defaultdict
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from typing_extensions import override
@@ -17,10 +18,69 @@ from rowlock.flow.blocking import SyncContext
 from rowlock.flow.run import in_process
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
 
     from rowlock.flow.run import Attempt
     from rowlock.model.outcome import Outcome
+
+Work = Callable[[], None]
+
+
+def _plainly(function: Callable[[], object]) -> object:
+    return function()
+
+
+async def blocking(
+    attempt: Attempt,
+    submit: Callable[[Work], None],
+    calling: Callable[[Callable[[], object]], object] = _plainly,
+) -> Outcome:
+    """Run an attempt of a blocking handler. submit: has a thread do the work; calling: how that calls the function."""
+    function, loop = attempt.handler.function, asyncio.get_running_loop()
+
+    async def call(args: tuple[object, ...], kwargs: Mapping[str, object]) -> object:
+        ended: asyncio.Future[object] = loop.create_future()
+        submit(work_of(lambda: calling(lambda: function(*args, **kwargs)), ended))
+        # Told to stop, it still waits for the function's end: the context tells that, too.
+        while not ended.done():
+            with contextlib.suppress(asyncio.CancelledError):
+                await asyncio.wait([ended])
+        return ended.result()
+
+    return await in_process(attempt, call, SyncContext(attempt.context, loop))
+
+
+def work_of(function: Callable[[], object], ended: asyncio.Future[object]) -> Work:
+    """What a thread has to do: call the function and hand its value or exception to the loop."""
+    around = contextvars.copy_context()
+    loop = ended.get_loop()
+
+    def settle(value: object, error: BaseException | None) -> None:
+        if error is None:
+            ended.set_result(value)
+        else:
+            ended.set_exception(error)
+
+    def work() -> None:
+        value, failure = None, None
+        try:
+            value = around.run(function)
+        except BaseException as error:  # noqa: BLE001 - the attempt judges it
+            failure = _bearable(error)
+        with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits any more
+            loop.call_soon_threadsafe(settle, value, failure)
+
+    return work
+
+
+def _bearable(error: BaseException) -> BaseException:
+    """StopIteration cannot pass a future, and a handler's KeyboardInterrupt is no signal to the worker."""
+    judged = isinstance(error, (Exception, SystemExit, Stopped, asyncio.CancelledError))
+    if judged and not isinstance(error, StopIteration):
+        return error
+    wrapped = RuntimeError(f"the handler raised {type(error).__name__}")
+    wrapped.__cause__ = error
+    return wrapped
 
 
 class Threads:
@@ -30,71 +90,39 @@ class Threads:
     """
 
     def __init__(self) -> None:
-        self._loop = asyncio.get_running_loop()
         self._idle: defaultdict[str, list[_Thread]] = defaultdict(list)
 
     async def run(self, attempt: Attempt) -> Outcome:
         """Run an attempt of a blocking handler to its end."""
-        function, lane = attempt.handler.function, attempt.row["lane"]
+        lane = attempt.row["lane"]
 
-        async def call(args: tuple[object, ...], kwargs: Mapping[str, object]) -> object:
-            return await self.call(lane, lambda: function(*args, **kwargs))
+        def submit(work: Work) -> None:
+            try:
+                thread = self._idle[lane].pop()
+            except IndexError:
+                thread = _Thread(lane, self._idle[lane].append)
+            thread.give(work)
 
-        return await in_process(attempt, call, SyncContext(attempt.context, self._loop))
-
-    async def call(self, lane: str, function: Callable[[], object]) -> object:
-        """Call the function in a thread and wait for its end, also when told to stop: the context tells it."""
-        ended: asyncio.Future[object] = self._loop.create_future()
-        thread = self._idle[lane].pop() if self._idle[lane] else _Thread(lane, self._back)
-        thread.give(function, ended)
-        while not ended.done():
-            with contextlib.suppress(asyncio.CancelledError):
-                await asyncio.wait([ended])
-        return ended.result()
-
-    def _back(self, thread: _Thread) -> None:
-        self._idle[thread.lane].append(thread)
+        return await blocking(attempt, submit)
 
     def close(self) -> None:
         """Let idle threads end."""
         for threads in self._idle.values():
-            for thread in threads:
-                thread.leave()
-        self._idle.clear()
+            while threads:
+                threads.pop().leave()
 
 
 class _Thread(threading.Thread):
-    """One thread, one function at a time."""
+    """One thread, one piece of work at a time."""
 
     def __init__(self, lane: str, back: Callable[[_Thread], None]) -> None:
         super().__init__(name=f"rowlock-{lane}", daemon=True)
-        self.lane, self._back = lane, back
-        self._work: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
+        self._back = back
+        self._work: queue.SimpleQueue[Work | None] = queue.SimpleQueue()
         self.start()
 
-    def give(self, function: Callable[[], object], ended: asyncio.Future[object]) -> None:
-        """Have it call the function; `ended` gets the value or the exception."""
-        around = contextvars.copy_context()
-        loop = ended.get_loop()
-
-        def settle(value: object, error: BaseException | None) -> None:
-            self._back(self)
-            if error is None:
-                ended.set_result(value)
-            else:
-                ended.set_exception(error)
-
-        def work() -> None:
-            value, failure = None, None
-            try:
-                value = around.run(function)
-            except (Exception, SystemExit, Stopped, asyncio.CancelledError) as error:  # noqa: BLE001 - the attempt judges it
-                failure = _bearable(error)
-            except BaseException as error:  # noqa: BLE001 - KeyboardInterrupt raised by a handler is no signal to us
-                failure = _wrapped(error)
-            with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits any more
-                loop.call_soon_threadsafe(settle, value, failure)
-
+    def give(self, work: Work) -> None:
+        """Have it do the work."""
         self._work.put(work)
 
     def leave(self) -> None:
@@ -106,14 +134,4 @@ class _Thread(threading.Thread):
         """Work until told to leave."""
         while (work := self._work.get()) is not None:
             work()
-
-
-def _bearable(error: BaseException) -> BaseException:
-    """StopIteration cannot pass a future."""
-    return _wrapped(error) if isinstance(error, StopIteration) else error
-
-
-def _wrapped(error: BaseException) -> RuntimeError:
-    wrapped = RuntimeError(f"the handler raised {type(error).__name__}")
-    wrapped.__cause__ = error
-    return wrapped
+            self._back(self)

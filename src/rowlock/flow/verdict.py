@@ -6,6 +6,7 @@ import json
 import logging
 import traceback
 from dataclasses import replace
+from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
 from rowlock.errors import InvalidResult
@@ -15,6 +16,7 @@ from rowlock.model.outcome import (
     Cancelled,
     Completed,
     CompletedWithErrors,
+    Died,
     Failed,
     Outcome,
     Partial,
@@ -24,7 +26,6 @@ from rowlock.model.outcome import (
 )
 
 if TYPE_CHECKING:
-    from datetime import timedelta
     from random import Random
 
     from rowlock.flow.handler import Handler
@@ -33,6 +34,8 @@ if TYPE_CHECKING:
 logger = logging.getLogger("rowlock.run")
 MAX_REFUNDS: Final = 10_000
 """Snoozes and interrupts after which a job counts as failed."""
+_LONGEST_PAUSE: Final = 300
+"""Seconds between two attempts of a job that kills its process."""
 _ERROR_CHARACTERS: Final = 16_000
 _MESSAGE_CHARACTERS: Final = 2000
 
@@ -78,6 +81,21 @@ class Verdict:
             return Failed({"reason": "attempts exhausted" if most > 1 else "failed", **about})
         delay = self._next_delay(error)
         return Failed({"reason": "not retried", **about}) if delay is None else Retried(delay, about)
+
+    def died(self, how: str, max_deaths: int) -> Outcome:
+        """The process the job had for itself died under it: the kind's policy decides, as after a lost worker."""
+        deaths = self._row["deaths"] + 1
+        about = {"type": "ProcessDied", "message": how, "deaths": deaths}
+        match self._handler.kind.on_worker_lost:
+            case "fail":
+                return Failed({"reason": "its process died", **about})
+            case "hold":
+                return Died(timedelta(0), {"reason": "its process died", **about}, held=True)
+            case "retry":
+                if deaths >= max_deaths:
+                    return Failed({"reason": "quarantined", **about})
+                delay = timedelta(seconds=min(_LONGEST_PAUSE, 2**deaths) * self._random.random())
+                return Died(delay, {"reason": "its process died", **about})
 
     def described(self, error: BaseException) -> dict[str, object]:
         """An exception as stored, without the arguments' secrets."""

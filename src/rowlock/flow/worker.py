@@ -17,6 +17,7 @@ from rowlock.flow.beat import Beat, Holders, Vitals
 from rowlock.flow.claim import Claimer, Cursors
 from rowlock.flow.clock import Clock
 from rowlock.flow.crew import Crew
+from rowlock.flow.processes import Children, Terms
 from rowlock.flow.register import Registration, until_served
 from rowlock.flow.rounds import Rounds
 from rowlock.flow.supervise.blocked import culprit
@@ -88,7 +89,10 @@ class Worker:
         self._loop = asyncio.get_running_loop()
         self._clock = Clock(self._loop.time)
         self._claims, self._finishes = Link(self.database, "claim"), Link(self.database, "finish")
-        self._registration = Registration(self._claims, self._handlers, self.name, self.options)
+        self._children = Children(self.options.origin, self.database.schema, _terms(self.settings))
+        self._registration = Registration(
+            self._claims, self._handlers, self.name, self.options, self._children.isolates
+        )
         self._starting = self._loop.create_task(self._begin())
         try:
             await asyncio.wait({self._starting})
@@ -110,6 +114,7 @@ class Worker:
             self._handlers,
             random=self._random,
             patience=self.settings.stop_patience.total_seconds(),
+            children=self._children,
             room=self._on_flushed,
         )
         self._rounds = Rounds(
@@ -136,9 +141,10 @@ class Worker:
         await until_served(self.name, self._read_lanes)
         await until_served(self.name, self._read_pairs)
         self._crew.start()
-        if self.settings.listen:
+        if self.settings.listen and not self.options.alone:
             self._listener.start()
-        self._beat.start(self._loop)
+        if not self.options.alone:
+            self._beat.start(self._loop)
         if self.options.claims:
             self._claiming = self._spawn(self._rounds.run())
         if self._successor is not None:
@@ -189,10 +195,12 @@ class Worker:
         """An operator's order: drain and stop for good; `stopped` tells whoever runs this worker."""
         logger.info("worker %s was told to drain", self.name)
         self.dismissed = True
-        self._leaving = self._loop.create_task(self.stop())
+        self._leaving = self._loop.create_task(self.stop())  # not one of _tasks: stop() ends those
 
     async def run_by_id(self, job_id: int) -> bool:
         """Claim this one job through the ordinary guard and run it to its end; False: it is not claimable now."""
+        if self.options.alone:
+            await self._read_lanes()
         rows = await self._claims.fetch("job_kind", id=job_id)
         if not rows or rows[0]["kind"] not in self._handlers:
             return False
@@ -329,7 +337,7 @@ class Worker:
         self._rounds.doubts -= 1 if news.disowned and self._rounds.doubts else 0
         self._clock.hear(news.now)
         self._wear.check(self._crew.stuck)
-        if news.told == "drain" and not self.draining:
+        if news.drain and not self.draining:
             self.dismiss()
         for job_id in news.cancelled:
             self._crew.tell(job_id, "cancel")
@@ -367,3 +375,13 @@ class Worker:
             logger.error("worker %s: a background step failed", self.name, exc_info=task.exception())
             # It may have been the reading of lanes or pairs: the next beat has it done again.
             self._lanes_version = self._sweep_epoch = -1
+
+
+def _terms(settings: Settings) -> Terms:
+    return Terms(
+        patience=settings.stop_patience.total_seconds(),
+        jobs=settings.child_jobs,
+        memory=settings.child_memory,
+        suspects=max(2, os.cpu_count() or 2),
+        max_deaths=settings.max_losses,
+    )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+from dataclasses import replace
 from typing import TYPE_CHECKING, cast
 
 from rowlock.errors import UnknownLane
@@ -13,7 +14,7 @@ if TYPE_CHECKING:
 
     from rowlock.model.kind import Kind
     from rowlock.model.lane import Ordering
-    from rowlock.store.database import Database, Record
+    from rowlock.store.database import Database, Record, Snapshot
     from rowlock.store.link import Link
 
 
@@ -42,7 +43,7 @@ def lane_of(row: Record) -> Lane:
     )
 
 
-async def read(link: Link | Database) -> list[Lane]:
+async def read(link: Link | Database | Snapshot) -> list[Lane]:
     """Every lane, by name."""
     return [lane_of(row) for row in await link.fetch("lanes")]
 
@@ -68,8 +69,11 @@ async def prepare(
     link: Link, kinds: Sequence[Kind], lanes: Iterable[Lane], isolates: Callable[[str], bool] = lambda _: False
 ) -> None:
     """At worker start: the lanes that code and environment name, where absent; what upkeep must know of the kinds."""
+    # A kind is in at most one lane, and the lane that has it already keeps it: only a person moves it.
+    taken = {kind for lane in await read(link) for kind in lane.kinds}
     for lane in lanes:
-        await add(link, lane)
+        made = await add(link, replace(lane, kinds=tuple(kind for kind in lane.kinds if kind not in taken)))
+        taken.update(made.kinds if made is not None else ())
     for kind in kinds:
         if kind.lane is not None:
             await add(link, Lane(kind.lane))

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import logging
 import os
-import resource
-import sys
-from pathlib import Path
 from typing import TYPE_CHECKING
 
+from rowlock.flow.memory import resident
 from rowlock.model.size import shown
 
 if TYPE_CHECKING:
@@ -41,7 +39,7 @@ class Wear:
         if most and stuck >= most:
             self._ask(f"{stuck} slots are held by handlers that were told to stop and do not, max_stuck is {most}")
         elif memory:
-            self._weigh(memory, resident())
+            self._weigh(memory, resident(os.getpid()) or 0)
 
     def _weigh(self, limit: int, taken: int) -> None:
         if taken <= limit:
@@ -68,13 +66,3 @@ class Wear:
         else:
             logger.info("the worker is to be replaced: %s", reason)
             self._successor.ask(reason)
-
-
-def resident(pid: int | None = None) -> int:
-    """Bytes of memory a process takes now; without /proc the most this process ever took."""
-    try:
-        pages = Path(f"/proc/{pid or 'self'}/statm").read_text().split()[1]
-    except OSError:
-        most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-        return most if sys.platform == "darwin" else most * 1024
-    return int(pages) * os.sysconf("SC_PAGE_SIZE")

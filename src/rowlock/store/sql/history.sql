@@ -21,7 +21,35 @@ WHERE j.id < :before::bigint AND j.id > :before::bigint - :scan::bigint
   AND (:states::text[] IS NULL OR j.state = ANY (:states::text[]))
   AND (:kind::text IS NULL OR j.kind = :kind::text)
   AND (:lane::text IS NULL OR j.lane = :lane::text)
+  AND (:tenant::text IS NULL OR j.tenant = :tenant::text)
 ORDER BY j.id DESC LIMIT :n::integer
+
+-- name: jobs_list_referenced
+-- Jobs that carry every one of these references and tags, newest first. The first one is walked through the key of job_refs,
+-- the others are looked up; the job's own columns filter on the way.
+SELECT {job_view}
+FROM (SELECT r.job_id FROM {schema}.job_refs r
+      WHERE r.name = :name::text AND r.value = :value::text AND r.job_id < :before::bigint
+        AND NOT EXISTS (
+          SELECT 1 FROM unnest(:names::text[], :values::text[]) AS o(name, value)
+          WHERE NOT EXISTS (SELECT 1 FROM {schema}.job_refs x
+                             WHERE x.name = o.name AND x.value = o.value AND x.job_id = r.job_id))
+      ORDER BY r.job_id DESC) AS found
+JOIN {schema}.jobs j ON j.id = found.job_id
+LEFT JOIN {schema}.workers w ON w.id = j.claimed_by
+LEFT JOIN {schema}.job_progress p ON p.job_id = j.id
+WHERE (:states::text[] IS NULL OR j.state = ANY (:states::text[]))
+  AND (:kind::text IS NULL OR j.kind = :kind::text)
+  AND (:lane::text IS NULL OR j.lane = :lane::text)
+  AND (:tenant::text IS NULL OR j.tenant = :tenant::text)
+ORDER BY j.id DESC LIMIT :n::integer
+
+-- name: delete_job
+-- A final job with everything beside it; its idempotency key keeps its own retention.
+WITH gone AS (
+  DELETE FROM {schema}.jobs j WHERE j.id = :id::bigint AND j.finished_at IS NOT NULL RETURNING j.id, j.refs, j.tags),
+{gone_beside}
+SELECT gone.id FROM gone
 
 -- name: attempts_of
 SELECT a.fence, a.attempt, a.worker_name, a.started_at, a.ended_at, a.outcome, a.error

@@ -15,23 +15,7 @@ UPDATE {schema}.duties d SET last_ms = :ms::integer WHERE d.name = :name::text A
 -- The head of every live pair by a loose scan of the claim index, published as low_water; also finds pairs nobody registered.
 -- The only unbounded read there is, once per cluster and round. A pair without queued jobs is cleared, and forgotten after a day.
 -- The epoch moves with what is published: a worker that saw the election's would read the pairs too early, and once only.
-WITH RECURSIVE h AS (
-  (SELECT j.kind, j.priority, j.share, j.run_after FROM {schema}.jobs j WHERE j.state = 'queued'
-    ORDER BY j.kind, j.priority DESC, j.share, j.run_after, j.id LIMIT 1)
-  UNION ALL
-  SELECT n.kind, n.priority, n.share, n.run_after FROM h CROSS JOIN LATERAL (   -- next share, else priority, else kind
-    (SELECT j.kind, j.priority, j.share, j.run_after FROM {schema}.jobs j
-      WHERE j.state = 'queued' AND j.kind = h.kind AND j.priority = h.priority AND j.share > h.share
-      ORDER BY j.share, j.run_after, j.id LIMIT 1)
-    UNION ALL
-    (SELECT j.kind, j.priority, j.share, j.run_after FROM {schema}.jobs j
-      WHERE j.state = 'queued' AND j.kind = h.kind AND j.priority < h.priority
-      ORDER BY j.priority DESC, j.share, j.run_after, j.id LIMIT 1)
-    UNION ALL
-    (SELECT j.kind, j.priority, j.share, j.run_after FROM {schema}.jobs j
-      WHERE j.state = 'queued' AND j.kind > h.kind
-      ORDER BY j.kind, j.priority DESC, j.share, j.run_after, j.id LIMIT 1)
-    LIMIT 1) AS n),
+WITH RECURSIVE {queued_heads},
 published AS (
   INSERT INTO {schema}.pairs AS p (kind, priority, share, low_water)
   SELECT h.kind, h.priority, h.share, h.run_after FROM h ORDER BY 1, 2, 3
@@ -171,6 +155,15 @@ SELECT {schema}.gates_repair() AS changed
 -- name: retention_rules
 SELECT r.kind, r.state FROM {schema}.retention r ORDER BY r.kind, r.state
 
+-- fragment: gone_beside
+-- What stands beside the deleted rows of a CTE `gone (id, refs, tags)`.
+r AS (DELETE FROM {schema}.job_refs r USING gone g CROSS JOIN LATERAL (
+        SELECT e.key AS name, e.value FROM jsonb_each_text(g.refs) AS e UNION ALL SELECT 'tag', t FROM unnest(g.tags) AS t) AS e
+       WHERE r.name = e.name AND r.value = e.value AND r.job_id = g.id),
+a AS (DELETE FROM {schema}.job_attempts a USING gone g WHERE a.job_id = g.id),
+p AS (DELETE FROM {schema}.job_progress p USING gone g WHERE p.job_id = g.id),
+c AS (DELETE FROM {schema}.job_acts c USING gone g WHERE c.job_id = g.id)
+
 -- name: prune
 -- One rule, one bounded batch, from where the last round stopped. A more specific rule keeps its rows out of a wider one.
 -- FOR UPDATE SKIP LOCKED: a row someone is retrying at this moment is passed over, and it will not be final any more.
@@ -188,12 +181,7 @@ old AS (
                            > ((r.kind <> '*')::integer * 2 + (r.state <> '*')::integer))
     ORDER BY x.finished_at LIMIT :batch::integer FOR UPDATE OF x SKIP LOCKED) AS j),
 gone AS (DELETE FROM {schema}.jobs j USING old WHERE j.id = old.id RETURNING j.id, j.refs, j.tags),
-r AS (DELETE FROM {schema}.job_refs r USING gone g CROSS JOIN LATERAL (
-        SELECT e.key AS name, e.value FROM jsonb_each_text(g.refs) AS e UNION ALL SELECT 'tag', t FROM unnest(g.tags) AS t) AS e
-       WHERE r.name = e.name AND r.value = e.value AND r.job_id = g.id),
-a AS (DELETE FROM {schema}.job_attempts a USING gone g WHERE a.job_id = g.id),
-p AS (DELETE FROM {schema}.job_progress p USING gone g WHERE p.job_id = g.id),
-c AS (DELETE FROM {schema}.job_acts c USING gone g WHERE c.job_id = g.id),
+{gone_beside},
 marked AS (
   UPDATE {schema}.retention t
   SET pruned_to = CASE WHEN (SELECT count(*) FROM old) < :batch::integer THEN rule.until - interval '10 minutes' ELSE (SELECT max(finished_at) FROM old) END

@@ -1,0 +1,132 @@
+"""Pipe: what a worker and its child process say to each other, and how it travels.
+
+Both ends are this very code in processes of one user, so the messages are pickled dataclasses, each after its length.
+"""
+
+from __future__ import annotations
+
+import logging
+import pickle
+import struct
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    import asyncio
+    from collections.abc import Mapping, Sequence
+
+    from rowlock.flow.run import Reason
+    from rowlock.model.outcome import Outcome
+
+_LENGTH: Final = struct.Struct("!I")
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """Where a child process finds the application: a module, and the name it has there."""
+
+    module: str
+    attribute: str
+
+
+@dataclass(frozen=True, slots=True)
+class Hello:
+    """To the child, first: what it needs before it can run anything."""
+
+    origin: Origin
+    path: Sequence[str]
+    schema: str
+    levels: Mapping[str, int]
+    """Log levels of the worker: the root logger's ('') and Rowlock's own."""
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """To the child: run this claimed job. module: where its handler is defined; memory: bytes, None: no limit."""
+
+    row: Mapping[str, Any]
+    module: str
+    memory: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Stop:
+    """To the child: stop the attempt under way."""
+
+    reason: Reason
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """To the child: what came of question `number`."""
+
+    number: int
+    value: str | None = None
+    error: Exception | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Ready:
+    """To the worker: the application is imported."""
+
+
+@dataclass(frozen=True, slots=True)
+class Broken:
+    """To the worker: the child cannot work; it ends."""
+
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Reported:
+    """To the worker: the newest progress."""
+
+    phase: str | None
+    done: float
+    total: float | None
+    message: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """To the worker: save this checkpoint; None: load the saved one. Answered under the same number."""
+
+    number: int
+    checkpoint: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Logged:
+    """To the worker: a log record, formatted."""
+
+    record: Mapping[str, Any] = field(default_factory=dict)
+
+    def emit(self) -> None:
+        """Hand it to the logger of the same name in this process."""
+        record = logging.makeLogRecord(dict(self.record))
+        target = logging.getLogger(record.name)
+        if target.isEnabledFor(record.levelno):
+            target.handle(record)
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """To the worker: how the attempt ended."""
+
+    outcome: Outcome
+
+
+Message = Hello | Run | Stop | Answer | Ready | Broken | Reported | Asked | Logged | Ended
+
+
+def packed(message: Message) -> bytes:
+    """A message as it travels."""
+    data = pickle.dumps(message, protocol=pickle.HIGHEST_PROTOCOL)
+    return _LENGTH.pack(len(data)) + data
+
+
+async def receive(reader: asyncio.StreamReader) -> Message:
+    """The next message; IncompleteReadError when the other side is gone."""
+    (length,) = _LENGTH.unpack(await reader.readexactly(_LENGTH.size))
+    message: Message = pickle.loads(await reader.readexactly(length))  # noqa: S301 - from our own child or parent
+    return message

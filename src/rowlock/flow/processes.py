@@ -1,0 +1,382 @@
+"""Processes: jobs that have a child process for themselves, so that whatever they do hurts nobody else.
+
+A child is started when none is idle, reused for some jobs, told to stop like any handler and killed when it does not.
+Two sorts of jobs come here: kinds that ask for it, and suspects, whose worker died under them once before.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import os
+import signal
+import socket
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from rowlock.errors import ClaimLost, RowlockError
+from rowlock.flow.memory import resident
+from rowlock.flow.pipe import (
+    Answer,
+    Asked,
+    Broken,
+    Ended,
+    Hello,
+    Logged,
+    Message,
+    Ready,
+    Reported,
+    Run,
+    Stop,
+    packed,
+    receive,
+)
+from rowlock.model.outcome import Lost
+from rowlock.model.size import shown
+
+if TYPE_CHECKING:
+    from asyncio.subprocess import Process
+
+    from rowlock.flow.handler import Handler
+    from rowlock.flow.pipe import Origin
+    from rowlock.flow.run import Attempt
+    from rowlock.model.outcome import Outcome
+
+logger = logging.getLogger("rowlock.process")
+_WATCH_EVERY: Final = 0.1
+_START_WITHIN: Final = 60.0
+_IDLE_FOR: Final = 60.0
+_LEAVES_WITHIN: Final = 2.0
+_GONE_OVER: Final = asyncio.IncompleteReadError, ConnectionError
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """How children are kept. patience: seconds from told to stop to killed; memory: bytes, None: no limit."""
+
+    patience: float
+    jobs: int
+    memory: int | None
+    suspects: int
+    """Suspects that are run at once: a lost worker may leave hundreds behind."""
+    max_deaths: int
+
+
+class Children:
+    """The child processes of one worker."""
+
+    def __init__(self, origin: Origin | None, schema: str, terms: Terms) -> None:
+        self._origin, self._schema, self._terms = origin, schema, terms
+        self._idle: list[_Child] = []
+        self._all: set[_Child] = set()
+        self._room_for_suspects = asyncio.Semaphore(terms.suspects)
+        self._broken = ""
+        """Why a child could not import the application; suspects are then run like anybody else."""
+
+    def isolates(self, handler: Handler) -> bool:
+        """Whether jobs of this handler can be run in a child: it finds the function and the application by import."""
+        return self._origin is not None and not self._broken and importable(handler)
+
+    async def run(self, attempt: Attempt) -> Outcome:
+        """Run an attempt in a child, reused or new."""
+        child = await self._child()
+        return await self._watched(child, attempt, reuse=True)
+
+    async def run_alone(self, attempt: Attempt) -> Outcome:
+        """Run a suspect in a child that has seen no other job and will see none."""
+        async with self._room_for_suspects:
+            child = await self._started()
+            return await self._watched(child, attempt, reuse=False)
+
+    async def _watched(self, child: _Child, attempt: Attempt, *, reuse: bool) -> Outcome:
+        try:
+            outcome = await child.run(attempt, self._terms)
+        finally:
+            if reuse and child.usable(self._terms):
+                child.rest(self._idle)
+            else:
+                child.leave()
+        return outcome
+
+    async def _child(self) -> _Child:
+        while self._idle:
+            child = self._idle.pop()
+            if child.wake():
+                return child
+        return await self._started()
+
+    async def _started(self) -> _Child:
+        if self._origin is None:
+            raise RowlockError(NO_ORIGIN)
+        child = _Child()
+        self._all.add(child)
+        try:
+            await child.start(Hello(self._origin, list(sys.path), self._schema, _levels()))
+        except BaseException as error:
+            child.kill()
+            if isinstance(error, RowlockError):
+                self._broken = str(error)
+            raise
+        finally:
+            self._all = {known for known in self._all if known.alive}
+        return child
+
+    async def close(self) -> None:
+        """End every child, now."""
+        for child in self._all:
+            if child.alive:
+                child.kill()
+        await asyncio.gather(*(child.ended() for child in self._all), return_exceptions=True)
+
+
+NO_ORIGIN: Final = (
+    "A child process must find the application by import: give the Rowlock(...) a name at the top level of a module, "
+    "and run the worker from that module's folder."
+)
+
+
+def importable(handler: Handler) -> bool:
+    """Whether another process finds the function by its module and name."""
+    return "<" not in handler.function.__qualname__ and module_of(handler.function.__module__) is not None
+
+
+def module_of(name: str) -> str | None:
+    """The name under which another process imports a module; a script's is its file's. None: it has none."""
+    if name != "__main__":
+        return name
+    main = sys.modules["__main__"]
+    spec = getattr(main, "__spec__", None)
+    if spec is not None:
+        return str(spec.name).removesuffix(".__main__")
+    file = getattr(main, "__file__", None)
+    return Path(file).stem if file else None
+
+
+def _levels() -> dict[str, int]:
+    return {"": logging.getLogger().level, "rowlock": logging.getLogger("rowlock").level}
+
+
+class _Child:
+    """One child process and the talk with it."""
+
+    def __init__(self) -> None:
+        self._process: Process | None = None
+        self._dead: asyncio.Task[int] | None = None
+        self._resting: asyncio.TimerHandle | None = None
+        self._jobs = 0
+        self._told = False
+        self._answers: set[asyncio.Task[None]] = set()
+
+    async def start(self, hello: Hello) -> None:
+        """Start the process and wait until it has imported the application; RowlockError when it cannot."""
+        ours, theirs = socket.socketpair()
+        with theirs:
+            self._process = await asyncio.create_subprocess_exec(
+                sys.executable,
+                "-m",
+                "rowlock.flow.child",
+                str(theirs.fileno()),
+                str(os.getpid()),
+                pass_fds=[theirs.fileno()],
+                stdin=asyncio.subprocess.DEVNULL,
+                # A group of its own: what a handler starts can be ended with it, and Ctrl-C reaches only the worker.
+                start_new_session=True,
+                # An application that starts a worker when it is imported must not do so here.
+                env={**os.environ, "ROWLOCK_WORKER": "off"},
+            )
+        self._dead = asyncio.ensure_future(self._process.wait())
+        self._reader, self._writer = await asyncio.open_connection(sock=ours)
+        self._say(hello)
+        try:
+            async with asyncio.timeout(_START_WITHIN):
+                while True:
+                    match await receive(self._reader):
+                        case Ready():
+                            return
+                        case Broken(why):
+                            raise RowlockError(_cannot_start(hello, why))
+                        case Logged() as logged:
+                            logged.emit()
+                        case other:
+                            raise TypeError(other)
+        except TimeoutError:
+            raise RowlockError(_cannot_start(hello, f"no answer within {_START_WITHIN:g} s")) from None
+        except _GONE_OVER:
+            raise RowlockError(_cannot_start(hello, f"it {_how(await self._dead)}")) from None
+
+    async def run(self, attempt: Attempt, terms: Terms) -> Outcome:
+        """Run one attempt to its end: the child's answer, or what its death means."""
+        self._jobs += 1
+        kind = attempt.handler.kind
+        module = module_of(attempt.handler.function.__module__) or ""
+        self._say(Run(dict(attempt.row.items()), module, kind.memory))  # type: ignore[attr-defined]  # a record or a dict
+        loop = asyncio.get_running_loop()
+        timers = [loop.call_later(kind.timeout.total_seconds(), attempt.stop, "timeout")] if kind.timeout else []
+        watching = asyncio.ensure_future(self._watch(kind.memory)) if kind.memory else None
+        try:
+            outcome = await self._outcome(attempt, terms)
+        finally:
+            for timer in timers:
+                timer.cancel()
+            if watching is not None:
+                watching.cancel()
+        if attempt.reason == "lost":
+            return Lost()
+        if outcome is not None:
+            return outcome
+        code = await self._dead if self._dead is not None else 0
+        if attempt.reason is not None:
+            return attempt.stopped()
+        if watching is not None and watching.done() and not watching.cancelled():
+            return attempt.verdict.raised(watching.result())
+        return attempt.verdict.died(f"the child process {_how(code)}", terms.max_deaths)
+
+    async def _outcome(self, attempt: Attempt, terms: Terms) -> Outcome | None:
+        """The child's answer; None: it died, or was killed because it would not stop."""
+        talking = asyncio.ensure_future(self._talk(attempt))
+        kill_at: float | None = None
+        loop = asyncio.get_running_loop()
+        while not talking.done():
+            try:
+                left = None if kill_at is None else max(0.0, kill_at - loop.time())
+                await asyncio.wait({talking}, timeout=left)
+                if not talking.done():
+                    self.kill()
+                    kill_at = None
+            except asyncio.CancelledError:
+                # attempt.stop() cancels this task: the handler is told, and has so long to end by itself.
+                self._told = True
+                self._say(Stop(attempt.reason or "shutdown"))
+                kill_at = kill_at or loop.time() + terms.patience
+        return talking.result()
+
+    async def _talk(self, attempt: Attempt) -> Outcome | None:
+        try:
+            while True:
+                message = await receive(self._reader)
+                if isinstance(message, Ended):
+                    return message.outcome
+                if isinstance(message, Broken):
+                    self._told = True
+                    return attempt.raised(RowlockError(message.why))
+                self._hear(message, attempt)
+        except _GONE_OVER:
+            return None
+
+    def _hear(self, message: Message, attempt: Attempt) -> None:
+        match message:
+            case Reported(phase, done, total, text):
+                with contextlib.suppress(ClaimLost):  # it is told by other ways, too
+                    attempt.context.adopt(phase, done, total, text)
+            case Asked():
+                task = asyncio.ensure_future(self._answer(message, attempt))
+                self._answers.add(task)
+                task.add_done_callback(self._answers.discard)
+            case Logged():
+                message.emit()
+            case _:
+                raise TypeError(message)
+
+    async def _answer(self, asked: Asked, attempt: Attempt) -> None:
+        value: str | None = None
+        failure: Exception | None = None
+        try:
+            if asked.checkpoint is None:
+                value = await attempt.context.load_encoded()
+            else:
+                await attempt.context.save_encoded(asked.checkpoint)
+        except RowlockError as error:
+            failure = error
+        except Exception as error:  # noqa: BLE001 - the handler hears of it, whatever it was
+            failure = RuntimeError(f"{type(error).__name__}: {error}")
+        self._say(Answer(asked.number, value, failure))
+
+    async def _watch(self, limit: int) -> MemoryError:
+        """Kill the child when it takes more than it may."""
+        while (used := resident(self._pid)) is None or used <= limit:  # noqa: ASYNC110 - the kernel sends no event
+            await asyncio.sleep(_WATCH_EVERY)
+        self.kill()
+        return MemoryError(f"the job used {shown(used)} of memory; its limit is {shown(limit)}")
+
+    def usable(self, terms: Terms) -> bool:
+        """Whether it may run another job: it lives, was never told to stop and has not grown too old or too large."""
+        if not self.alive or self._told or self._jobs >= terms.jobs:
+            return False
+        return terms.memory is None or (resident(self._pid) or 0) <= terms.memory
+
+    def rest(self, idle: list[_Child]) -> None:
+        """Wait among the idle ones for the next job, for a while."""
+
+        def too_long() -> None:
+            if self in idle:
+                idle.remove(self)
+                self.leave()
+
+        idle.append(self)
+        self._resting = asyncio.get_running_loop().call_later(_IDLE_FOR, too_long)
+
+    def wake(self) -> bool:
+        """Stop resting; False: it died meanwhile."""
+        if self._resting is not None:
+            self._resting.cancel()
+            self._resting = None
+        return self.alive
+
+    def leave(self) -> None:
+        """Have it end: a closed pipe is the word for it. What does not hear, or was stopped at its work, is killed."""
+        self._writer.close()
+        if self._told or not self.alive:
+            self.kill()
+        else:
+            asyncio.get_running_loop().call_later(_LEAVES_WITHIN, self._insist)
+
+    def _insist(self) -> None:
+        if self.alive:
+            self.kill()
+
+    def kill(self) -> None:
+        """End it and whatever it started, now: its group outlives it as long as one of them lives."""
+        if self._process is not None:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(self._pid, signal.SIGKILL)
+
+    async def ended(self) -> None:
+        """Wait until the process is gone."""
+        if self._dead is not None:
+            await self._dead
+            self._writer.close()
+
+    @property
+    def alive(self) -> bool:
+        """Whether the process runs, as far as known."""
+        return self._dead is None or not self._dead.done()
+
+    @property
+    def _pid(self) -> int:
+        assert self._process is not None  # noqa: S101 - started
+        return self._process.pid
+
+    def _say(self, message: Message) -> None:
+        with contextlib.suppress(ConnectionError, RuntimeError):  # it is dead: that is noticed where it matters
+            self._writer.write(packed(message))
+
+
+def _how(code: int) -> str:
+    """How a process ended, for people."""
+    if code >= 0:
+        return f"ended by itself with exit code {code}"
+    try:
+        name = signal.Signals(-code).name
+    except ValueError:
+        name = f"signal {-code}"
+    return f"was killed by {name}"
+
+
+def _cannot_start(hello: Hello, why: str) -> str:
+    return (
+        f"A child process cannot import the application {hello.origin.module}:{hello.origin.attribute}: {why}. "
+        "Its module must be importable from the worker's folder without side effects."
+    )

@@ -1,0 +1,234 @@
+"""Jobs that misbehave in every way, for every executor. Their module is imported by child processes, too."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import ctypes
+import os
+import subprocess
+import threading
+import time
+from pathlib import Path
+
+from typing_extensions import override
+
+from rowlock import Context, Retry, Rowlock, SyncContext
+
+app = Rowlock(os.environ.get("ROWLOCK_DATABASE_URL", "postgresql://set.by.the.test/x"))
+released = threading.Event()
+"""Ends what nothing else can end."""
+ONCE = Retry(attempts=1)
+
+
+@app.job
+async def neighbour(n: int) -> int:
+    await asyncio.sleep(0)
+    return n
+
+
+@app.job("loop.waits", retry=ONCE)
+async def loop_waits(ctx: Context) -> None:
+    await ctx.progress(1, message=str(os.getpid()))
+    await asyncio.sleep(60)
+
+
+@app.job("loop.waits.limited", retry=ONCE, timeout="300ms")
+async def loop_waits_limited(ctx: Context) -> None:
+    await ctx.progress(1, message=str(os.getpid()))
+    await asyncio.sleep(60)
+
+
+async def _deaf(ctx: Context) -> None:
+    await ctx.progress(1, message=str(os.getpid()))
+    while not released.is_set():
+        with contextlib.suppress(asyncio.CancelledError):
+            await asyncio.sleep(0.02)
+
+
+@app.job("loop.deaf", retry=ONCE)
+async def loop_deaf(ctx: Context) -> None:
+    await _deaf(ctx)
+
+
+@app.job("loop.deaf.limited", retry=ONCE, timeout="300ms")
+async def loop_deaf_limited(ctx: Context) -> None:
+    await _deaf(ctx)
+
+
+def _waits(ctx: SyncContext) -> None:
+    ctx.progress(1, message=str(os.getpid()))
+    while True:
+        time.sleep(0.01)
+        ctx.check()
+
+
+def _deaf_sync(ctx: SyncContext) -> None:
+    ctx.progress(1, message=str(os.getpid()))
+    while not released.is_set():
+        with contextlib.suppress(BaseException):
+            time.sleep(0.02)
+
+
+def _spins(ctx: SyncContext) -> None:
+    ctx.progress(1, message=str(os.getpid()))
+    while not released.is_set():
+        pass
+
+
+def _sleeps(ctx: SyncContext) -> None:
+    """Blocks in one long system call, as a driver without a timeout does."""
+    ctx.progress(1, message=str(os.getpid()))
+    time.sleep(60)
+
+
+@app.job("thread.waits", retry=ONCE)
+def thread_waits(ctx: SyncContext) -> None:
+    _waits(ctx)
+
+
+@app.job("thread.waits.limited", retry=ONCE, timeout="300ms")
+def thread_waits_limited(ctx: SyncContext) -> None:
+    _waits(ctx)
+
+
+@app.job("thread.deaf", retry=ONCE)
+def thread_deaf(ctx: SyncContext) -> None:
+    _deaf_sync(ctx)
+
+
+@app.job("thread.deaf.limited", retry=ONCE, timeout="300ms")
+def thread_deaf_limited(ctx: SyncContext) -> None:
+    _deaf_sync(ctx)
+
+
+@app.job("thread.spins", retry=ONCE)
+def thread_spins(ctx: SyncContext) -> None:
+    _spins(ctx)
+
+
+@app.job("thread.spins.limited", retry=ONCE, timeout="300ms")
+def thread_spins_limited(ctx: SyncContext) -> None:
+    _spins(ctx)
+
+
+@app.job("process.waits", executor="process", retry=ONCE)
+def process_waits(ctx: SyncContext) -> None:
+    _sleeps(ctx)
+
+
+@app.job("process.waits.limited", executor="process", retry=ONCE, timeout="300ms")
+def process_waits_limited(ctx: SyncContext) -> None:
+    _sleeps(ctx)
+
+
+@app.job("process.holds", executor="process", retry=ONCE)
+def process_holds(ctx: SyncContext) -> None:
+    """Holds the interpreter's lock in C code: no thread of this process runs any more."""
+    ctx.progress(1, message=str(os.getpid()))
+    time.sleep(0.5)  # the report leaves the process
+    ctypes.PyDLL(None).sleep(60)
+
+
+@app.job("process.deaf", executor="process", retry=ONCE)
+def process_deaf(ctx: SyncContext) -> None:
+    _deaf_sync(ctx)
+
+
+@app.job("process.deaf.limited", executor="process", retry=ONCE, timeout="300ms")
+def process_deaf_limited(ctx: SyncContext) -> None:
+    _deaf_sync(ctx)
+
+
+@app.job("process.spins", executor="process", retry=ONCE)
+def process_spins(ctx: SyncContext) -> None:
+    _spins(ctx)
+
+
+@app.job("process.spins.limited", executor="process", retry=ONCE, timeout="300ms")
+def process_spins_limited(ctx: SyncContext) -> None:
+    _spins(ctx)
+
+
+@app.job("process.async", executor="process", retry=ONCE)
+async def process_async(ctx: Context) -> None:
+    await ctx.progress(1, message=str(os.getpid()))
+    await asyncio.sleep(60)
+
+
+@app.job("process.async.limited", executor="process", retry=ONCE, timeout="300ms")
+async def process_async_limited(ctx: Context) -> None:
+    await ctx.progress(1, message=str(os.getpid()))
+    await asyncio.sleep(60)
+
+
+@app.job("dies.exit", executor="process")
+def exits() -> None:
+    os._exit(7)
+
+
+@app.job("dies.segfault", executor="process")
+def segfaults() -> None:
+    ctypes.string_at(0)
+
+
+@app.job("dies.fail", executor="process", on_worker_lost="fail")
+def exits_and_fails() -> None:
+    os._exit(7)
+
+
+@app.job("dies.hold", executor="process", on_worker_lost="hold")
+def exits_and_is_held() -> None:
+    os._exit(7)
+
+
+@app.job("hog.fast", executor="process", memory="300MB", retry=ONCE)
+def hogs_fast() -> int:
+    return len(bytearray(4_000_000_000))
+
+
+@app.job("hog.slow", executor="process", memory="200MB", retry=ONCE)
+def hogs_slowly(ctx: SyncContext) -> None:
+    kept = []
+    while True:
+        ctx.check()
+        kept.append(bytearray(b"x") * 5_000_000)
+        time.sleep(0.002)
+
+
+@app.job("talks", executor="process")
+def talks(ctx: SyncContext, steps: int) -> dict[str, object]:
+    before = ctx.load_checkpoint()
+    with ctx.phase("talk", total=steps) as phase:
+        for step in range(steps):
+            phase.advance(message=f"step {step}")
+    ctx.save_checkpoint({"steps": steps})
+    ctx.log.warning("said in the child")
+    return {"before": before, "pid": os.getpid(), "attempt": ctx.job.attempt}
+
+
+@app.job("fails", executor="process", retry=Retry(attempts=2, minimum="10ms", jitter="0s"))
+def fails(what: str) -> None:
+    raise LookupError(f"no {what}")
+
+
+@app.job("unprintable", executor="process", retry=ONCE)
+def unprintable() -> None:
+    class Odd(Exception):
+        @override
+        def __str__(self) -> str:
+            raise RuntimeError
+
+        @override
+        def __reduce__(self) -> str:
+            raise RuntimeError
+
+    raise Odd
+
+
+@app.job("starts.another", executor="process", retry=ONCE)
+def starts_another(ctx: SyncContext, pid_file: str) -> None:
+    started = subprocess.Popen(["/bin/sleep", "300"])
+    Path(pid_file).write_text(str(started.pid))
+    ctx.progress(1, message=str(os.getpid()))
+    time.sleep(60)

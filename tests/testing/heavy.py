@@ -1,0 +1,17 @@
+"""An application with a kind for a process of its own: a child must be able to import it."""
+
+from __future__ import annotations
+
+import os
+
+from rowlock import Rowlock, Settings
+
+app = Rowlock(settings=Settings(database_url="postgresql://nobody@localhost:1/nowhere"))
+
+
+@app.job(executor="process")
+def heavy(n: int) -> int:
+    if n < 0:
+        message = f"no {n}"
+        raise ValueError(message)
+    return os.getpid()

@@ -22,6 +22,8 @@ from rowlock.flow.wake import Waker
 from rowlock.upkeep import duties
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from rowlock.app import Rowlock
     from rowlock.cli.call import Call
 
@@ -50,15 +52,17 @@ def name_of(given: str | None, line: Supervised | None) -> str | None:
 
 def supervise(call: Call, app: Rowlock, given: dict[str, Any]) -> None:
     """Run the supervisor until its processes have ended for good."""
+    # Under a watcher (--reload) Ctrl-C is its business.
+    signals = STOPPING if given["follow"] is None else (signal.SIGTERM,)
     command = reload.command(call, {key: value for key, value in given.items() if key not in _OWN})
-    refusal = asyncio.run(_supervise(app, command))
+    refusal = asyncio.run(_supervise(app, command, signals))
     if refusal is not None:
         message, code = refusal
         complain(message)
         raise typer.Exit(code)
 
 
-async def _supervise(app: Rowlock, command: list[str]) -> tuple[str, int] | None:
+async def _supervise(app: Rowlock, command: list[str], signals: Iterable[signal.Signals]) -> tuple[str, int] | None:
     database = app.database()
     at = duties.Round(database, app.settings, Waker(database))
     supervisor = Supervisor(database, command, app.settings, rescue=lambda workers: duties.rescue_dead(at, workers))
@@ -73,7 +77,7 @@ async def _supervise(app: Rowlock, command: list[str]) -> tuple[str, int] | None
         told.append(number)
         supervisor.stop()
 
-    for number in STOPPING:
+    for number in signals:
         loop.add_signal_handler(number, hear, number)
     try:
         return await supervisor.run()

@@ -226,6 +226,7 @@ class Beat:
             logger.warning("gave back %d claims: %s", len(row["ids"]), row["ids"])
         except Exception:
             logger.exception("the claims of this worker are not given back; they are rescued later")
+        await link.close()
         if self._successor is not None:
             self._successor.take_over()
 
@@ -244,6 +245,8 @@ class Watchdog:
         self._thread_id = 0
         self._answered = threading.Event()
         self._ticks = 0
+        self._debugged = False
+        """A person stands in a debugger: that is no fault."""
 
     def watch(self, loop: asyncio.AbstractEventLoop) -> None:
         """Watch the loop that runs in the calling thread."""
@@ -278,7 +281,7 @@ class Watchdog:
     async def _pause(self, waited: float) -> float:
         self._ticks += 1
         if self._successor is not None and self._ticks % _SIGN_EVERY == 0:
-            self._successor.sign(waited)
+            self._successor.sign(0.0 if self._debugged else waited)
         await asyncio.sleep(self._tick)
         return self._tick
 
@@ -289,7 +292,8 @@ class Watchdog:
         if not limit or self._successor is None or waited < limit.total_seconds() or self._answered.is_set():
             return
         stack = Stack(self._thread_id)
-        if not stack.debugged:
+        self._debugged = stack.debugged
+        if not self._debugged:
             await self._act(stack)
 
     def _complaint(self, waited: float) -> str:

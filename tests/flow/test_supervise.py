@@ -16,12 +16,13 @@ from tests.factories import Store, opened
 from tests.waiting import eventually
 
 from rowlock.errors import ConfigurationError
-from rowlock.flow.run import RUNNING
 from rowlock.flow.supervise import line
 from rowlock.flow.supervise.blocked import Stack, culprit
 from rowlock.flow.supervise.hand import Hand
 from rowlock.flow.supervise.wear import Wear
+from rowlock.model.job import Claim
 from rowlock.settings import Settings
+from rowlock.telemetry import CURRENT
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
@@ -148,7 +149,7 @@ def blamed_while(work: Callable[[asyncio.Event], object]) -> object:
         assert seen.wait(10)
 
     async def main() -> None:
-        RUNNING.set("the attempt")  # type: ignore[arg-type]  # any value will do
+        CURRENT.set({"id": 7, "fence": 2})
         await work(block)  # type: ignore[arg-type, misc]
 
     loop = asyncio.new_event_loop()
@@ -173,8 +174,8 @@ def test_a_handler_is_blamed_for_what_it_does_and_for_what_its_tasks_do() -> Non
     async def child(block: Callable[[], None]) -> None:
         await asyncio.gather(asyncio.sleep(0), itself(block))
 
-    assert blamed_while(itself) == "the attempt"  # type: ignore[arg-type]
-    assert blamed_while(child) == "the attempt"  # type: ignore[arg-type]
+    assert blamed_while(itself) == Claim(7, 2)  # type: ignore[arg-type]
+    assert blamed_while(child) == Claim(7, 2)  # type: ignore[arg-type]
 
 
 def test_nobody_is_blamed_for_a_callback() -> None:

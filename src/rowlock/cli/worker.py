@@ -25,6 +25,7 @@ from rowlock.errors import InvalidOption, RowlockError
 from rowlock.model.lane import kinds_by_lane
 from rowlock.model.size import size
 from rowlock.store.database import shown
+from rowlock.telemetry import JobLogFilter
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("rowlock.cli")
 _LEVELS: Final = ("debug", "info", "warning", "error")
-_ABOUT: Final = ("job_id", "kind", "lane", "attempt", "fence")
+_ABOUT: Final = ("job_id", "public_id", "kind", "lane", "attempt", "fence")
 """What the engine tells with a log record."""
 
 
@@ -191,7 +192,10 @@ def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
 
 
 class Lines(logging.Formatter):
-    """`14:03:22 → start …`; the level is named from warnings on, a process by its number."""
+    """`14:03:22 → start …`; the level is named from warnings on, and the job where the message does not.
+
+    number: of a process under a supervisor; its lines begin with it.
+    """
 
     def __init__(self, number: int | None = None) -> None:
         super().__init__()
@@ -201,7 +205,11 @@ class Lines(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         """One line, and a traceback below it where there is one."""
         level = f"{record.levelname.lower()}: " if record.levelno >= logging.WARNING else ""
-        text = f"{self.formatTime(record, '%H:%M:%S')} {self._from}{level}{record.getMessage()}"
+        message = record.getMessage()
+        # The engine's own lines name their job.
+        own = record.name.startswith("rowlock.") and record.name != "rowlock.handler"
+        job = "" if own or not hasattr(record, "job_id") else f"  [{getattr(record, 'kind', '')} {record.job_id}]"
+        text = f"{self.formatTime(record, '%H:%M:%S')} {self._from}{level}{message}{job}"
         return clean(f"{text}\n{self.formatException(record.exc_info)}" if record.exc_info else text)
 
 
@@ -239,3 +247,5 @@ def set_up_logging(level: str, *, as_json: bool, number: int | None = None) -> N
         handler = logging.StreamHandler(sys.stdout if as_json else sys.stderr)
         handler.setFormatter(JsonLines(number) if as_json else Lines(number))
         logging.basicConfig(handlers=[handler], level=level.upper() if level.lower() != "debug" else "INFO", force=True)
+    for each in logging.getLogger().handlers:
+        each.addFilter(JobLogFilter())

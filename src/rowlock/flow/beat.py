@@ -18,6 +18,7 @@ from rowlock.errors import DatabaseUnreachable
 from rowlock.flow import wake
 from rowlock.flow.supervise.blocked import Stack
 from rowlock.store.link import Link
+from rowlock.telemetry import Events, LoopBlocked
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
@@ -99,11 +100,12 @@ class Beat:
         holders: Callable[[], Holders],
         settings: Settings,
         successor: Successor | None = None,
+        events: Events | None = None,
     ) -> None:
         self._database, self._worker_id = database, worker_id
         self._vitals, self._tell, self._holders, self._successor = vitals, tell, holders, successor
         self._max_losses = settings.max_losses
-        self._watch = Watchdog(settings, self._replace, successor)
+        self._watch = Watchdog(settings, self._replace, successor, events or Events())
         self._thread: threading.Thread | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._poked: asyncio.Event | None = None
@@ -235,10 +237,14 @@ class Watchdog:
     """Notices when an event loop does not come round, says which function holds it, and acts when that lasts."""
 
     def __init__(
-        self, settings: Settings, act: Callable[[Stack], Awaitable[None]], successor: Successor | None = None
+        self,
+        settings: Settings,
+        act: Callable[[Stack], Awaitable[None]],
+        successor: Successor | None,
+        events: Events,
     ) -> None:
         """act: called once a process that has a successor was blocked for too long."""
-        self._settings, self._act, self._successor = settings, act, successor
+        self._settings, self._act, self._successor, self._events = settings, act, successor, events
         self._lag = settings.lag_limit.total_seconds()
         self._tick = min(_TICK, self._lag)
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -298,6 +304,8 @@ class Watchdog:
 
     def _complaint(self, waited: float) -> str:
         stack = Stack(self._thread_id)
+        if self._events.active:
+            self._events.emit(LoopBlocked(waited, stack.place))
         return (
             f"the event loop has been blocked for {waited:.1f} s in {stack.place}; other jobs of this process wait. "
             f"Await instead of blocking, or move the work off the loop.\n{stack.lines}"

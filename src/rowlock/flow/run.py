@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from contextvars import ContextVar
 from typing import TYPE_CHECKING, Literal, Protocol, assert_never
 
 from rowlock.errors import ClaimLost, InvalidArguments, Stopped
 from rowlock.model.outcome import Cancelled, Failed, Interrupted, Lost, Outcome
+from rowlock.telemetry import CURRENT
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("rowlock.run")
 Reason = Literal["cancel", "lost", "shutdown", "timeout"]
-RUNNING: ContextVar[Attempt] = ContextVar("rowlock_running")
-"""The attempt on whose behalf code runs: also in tasks and threads that its handler starts."""
 
 
 class Place(Protocol):
@@ -73,7 +71,6 @@ class Attempt:
     async def run(self, place: Place, done: Callable[[Attempt, Outcome], None]) -> None:
         """Run the handler to its end, whatever that is, and hand over the outcome."""
         self._begun = True
-        RUNNING.set(self)
         try:
             outcome = self.stopped() if self.reason is not None else await place(self)
         except asyncio.CancelledError as error:
@@ -139,6 +136,8 @@ async def on_loop(attempt: Attempt) -> Outcome:
 async def in_process(attempt: Attempt, call: Call, context: object) -> Outcome:
     """Decode, call, judge. context: what a handler that asks for it is given."""
     codec = attempt.handler.codec
+    # The attempt's own task: whatever is logged in it, in the threads it hands on to, or by tasks it starts.
+    CURRENT.set(attempt.row)
     try:
         args, kwargs = codec.bind(codec.decode(attempt.row["args"]), context)
     except InvalidArguments as error:

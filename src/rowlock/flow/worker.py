@@ -26,9 +26,11 @@ from rowlock.model.job import Claim
 from rowlock.store import lanes
 from rowlock.store.link import Link
 from rowlock.store.notify import Listener
+from rowlock.telemetry import Events, LaneChanged, WorkerDraining, WorkerStarted, WorkerStopped
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
+    from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterable, Mapping
+    from contextlib import AbstractAsyncContextManager
     from datetime import datetime
 
     from rowlock.flow.beat import News
@@ -59,10 +61,17 @@ class Worker:
         upkeep: Callable[[News], Awaitable[None]] | None = None,
         successor: Successor | None = None,
         random: Random | None = None,
+        scope: Callable[[Collection[str]], AbstractAsyncContextManager[object]] | None = None,
+        events: Events | None = None,
     ) -> None:
-        """successor: what can put a fresh process in this one's place."""
+        """scope: entered with the kinds the worker serves before its first claim, left after its last job.
+
+        successor: what can put a fresh process in this one's place.
+        """
         self.database, self.settings, self.options = database, settings, options
         self._handlers, self._upkeep, self._successor = handlers, upkeep, successor
+        self._scope, self._events = scope, events or Events()
+        self._scopes = contextlib.AsyncExitStack()
         self._random = random or Random()  # noqa: S311 - jitter, not secrets
         self.id = 0
         self.name = options.name or f"{socket.gethostname()}:{os.getpid()}"
@@ -116,6 +125,7 @@ class Worker:
             patience=self.settings.stop_patience.total_seconds(),
             children=self._children,
             room=self._on_flushed,
+            events=self._events,
         )
         self._rounds = Rounds(
             self._claimer,
@@ -137,9 +147,13 @@ class Worker:
             holders=self._holders,
             settings=self.settings,
             successor=self._successor,
+            events=self._events,
         )
         await until_served(self.name, self._read_lanes)
         await until_served(self.name, self._read_pairs)
+        if self._scope is not None:
+            kinds = self._claimer.kinds() if self.options.claims else ()
+            await self._scopes.enter_async_context(self._scope(kinds))
         self._crew.start()
         if self.settings.listen and not self.options.alone:
             self._listener.start()
@@ -149,6 +163,8 @@ class Worker:
             self._claiming = self._spawn(self._rounds.run())
         if self._successor is not None:
             self._successor.entered(self.id)
+        if self._events.active:
+            self._events.emit(WorkerStarted(self.id, self.name, sorted(self.lanes)))
         logger.info("worker %s started with lanes %s", self.name, ", ".join(sorted(self.lanes)) or "(none)")
 
     async def stop(self, *, after: float | None = None) -> None:
@@ -158,6 +174,8 @@ class Worker:
             return
         self.draining = True
         self._look.set()
+        if self._events.active:
+            self._events.emit(WorkerDraining(self.id, self.name))
         if not self._starting.done():
             # Stopped while it waited for the database: nothing runs yet.
             self._starting.cancel()
@@ -229,17 +247,28 @@ class Worker:
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._leave_scope()
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(self._waker.flush(), timeout=1)
         await self._leave()
 
+    async def _leave_scope(self) -> None:
+        try:
+            await self._scopes.aclose()
+        except Exception:
+            # Every job has ended: what is left is to stop.
+            logger.exception("worker %s: the end of a lifespan or dependency failed", self.name)
+
     async def _leave(self) -> None:
+        await self._leave_scope()
         if self.id:
             with contextlib.suppress(Exception):
                 await asyncio.wait_for(self._finishes.fetch("worker_gone", worker=self.id), timeout=3)
         await self._claims.close()
         await self._finishes.close()
         self.stopped.set()
+        if self._events.active:
+            self._events.emit(WorkerStopped(self.id, self.name))
         logger.info("worker %s stopped", self.name)
 
     async def _register(self) -> None:
@@ -256,9 +285,14 @@ class Worker:
         if missing and not self.lanes:
             raise lanes.unknown_lane(missing[0], by_name)
         own = self.options.slots or {}
+        before = self.lanes
         self.lanes = {
             name: replace(by_name[name], slots=own.get(name, by_name[name].slots)) for name in wanted if name in by_name
         }
+        if self._events.active and before:
+            for name in sorted(before.keys() | self.lanes.keys()):
+                if before.get(name) != self.lanes.get(name):
+                    self._events.emit(LaneChanged(name, self.lanes.get(name)))
         self._claimer.serve(self.lanes, rows)
         self._cursors.everywhere()
         self._look.set()
@@ -307,6 +341,10 @@ class Worker:
         self._look.set()
         if flushed.again_at is not None:
             self._look_again_at([flushed.again_at])
+        if flushed.hooks:
+            for pair, low in flushed.hooks:
+                self._cursors.lower(pair, low)
+            self._waker.wake(flushed.hooks)
         if flushed.promoted:
             # Parked jobs became queued here; workers with free slots elsewhere may be asleep.
             self._waker.look()
@@ -321,9 +359,9 @@ class Worker:
 
     def _holders(self) -> Holders:
         """Called in the beat's thread, while the loop is blocked."""
-        attempt = culprit(self._loop)
+        claim = culprit(self._loop)
         # Outside of any job's task (a callback, a signal handler) each job of this loop may be the one that set it up.
-        suspects = self._crew.on_loop() if attempt is None else [attempt.context.claim]
+        suspects = self._crew.on_loop() if claim is None else [claim]
         return Holders(suspects, self._crew.write_over)
 
     def _tell(self, news: News) -> None:

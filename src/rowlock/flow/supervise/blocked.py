@@ -9,22 +9,22 @@ import traceback
 from contextvars import Context
 from typing import TYPE_CHECKING, Final
 
-from rowlock.flow.run import RUNNING
+from rowlock.model.job import Claim
+from rowlock.telemetry import CURRENT
 
 if TYPE_CHECKING:
     from types import FrameType
-
-    from rowlock.flow.run import Attempt
 
 _DEBUGGERS: Final = frozenset({"bdb", "pdb", "pydevd", "debugpy"})
 _SHOWN: Final = 4
 
 
-def culprit(loop: asyncio.AbstractEventLoop) -> Attempt | None:
-    """The attempt on whose behalf the loop's present task runs; None: no task runs, or none of a job's."""
+def culprit(loop: asyncio.AbstractEventLoop) -> Claim | None:
+    """The claim on whose behalf the loop's present task runs; None: no task runs, or none of a job's."""
     task = asyncio.current_task(loop)
     context = _context(task) if task is not None else None
-    return context.get(RUNNING) if context is not None else None
+    row = context.get(CURRENT) if context is not None else None
+    return Claim(row["id"], row["fence"]) if row is not None else None
 
 
 def _context(task: asyncio.Task[object]) -> Context | None:

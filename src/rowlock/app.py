@@ -54,6 +54,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 
     from rowlock.flow.producer import Watcher
+    from rowlock.flow.supervise.successor import Successor
     from rowlock.model.hook import HookEvent
     from rowlock.model.job import Job
     from rowlock.model.kind import Executor, Gate, OnWorkerLost, UnknownArgs
@@ -311,6 +312,8 @@ class Rowlock(Extensions):
         name: str | None = None,
         claims: bool = True,
         handlers: Mapping[str, Handler] | None = None,
+        successor: Successor | None = None,
+        supervisor: int | None = None,
     ) -> Worker:
         """A worker that is not started yet; needs a running event loop. claims=False: runs only what run_by_id names.
 
@@ -323,7 +326,14 @@ class Rowlock(Extensions):
             self._check_executors()
         origin = None if tested else origin_of(self)
         options = WorkerOptions(
-            name, chosen, slots, metadata.version("rowlock"), claims, origin, alone=tested and not claims
+            name,
+            chosen,
+            slots,
+            metadata.version("rowlock"),
+            claims,
+            origin,
+            alone=tested and not claims,
+            supervisor=supervisor,
         )
         database = self.database()
         caretaker = Caretaker(database, self.settings, Waker(database), self._events) if claims else None
@@ -335,6 +345,7 @@ class Rowlock(Extensions):
             upkeep=caretaker,
             scope=self.worker_scope,
             events=self._events,
+            successor=successor,
         )
 
     def _check_executors(self) -> None:

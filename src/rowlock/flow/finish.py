@@ -155,6 +155,7 @@ class Finisher:
     def __init__(self, link: Link, worker_id: int, flushed: Callable[[Flushed], None]) -> None:
         self._link, self._worker_id, self._flushed = link, worker_id, flushed
         self._waiting: list[Finished] = []
+        self._flushing: list[Finished] = []
         self._news = asyncio.Event()
         self._idle = asyncio.Event()
         self._idle.set()
@@ -175,6 +176,15 @@ class Finisher:
         """Wait until everything handed over is acknowledged."""
         await self._idle.wait()
 
+    async def write_over(self, link: Link) -> None:
+        """Write what waits over another connection; called in the beat's thread while this loop is blocked.
+
+        What was written before is refused by its fence, which is as good.
+        """
+        batch = sorted([*self._flushing, *self._waiting], key=lambda finished: finished.claim.job_id)
+        if batch:
+            await Finisher(link, self._worker_id, lambda _: None)._flush(batch, again=False)  # noqa: SLF001 - its own class
+
     async def stop(self) -> None:
         """Stop writing. Call after drained(), or give up on what is left: its jobs are rescued later."""
         if self._task is not None:
@@ -185,8 +195,9 @@ class Finisher:
         while True:
             await self._news.wait()
             while self._waiting:
-                batch, self._waiting = self._waiting[:LARGEST], self._waiting[LARGEST:]
-                self._flushed(await self._flush_until_acknowledged(batch))
+                self._flushing, self._waiting = self._waiting[:LARGEST], self._waiting[LARGEST:]
+                self._flushed(await self._flush_until_acknowledged(self._flushing))
+                self._flushing = []
             self._news.clear()
             self._idle.set()
 

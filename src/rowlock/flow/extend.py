@@ -65,18 +65,14 @@ class Extensions:
         if inspect.iscoroutinefunction(function):
             message = f"{named(function)}: a lifespan yields once, between start and end; this one only returns."
             raise ConfigurationError(message)
-        again = [known for known in self._scopes.lifespans if named(known) == named(function)]
-        for known in again:
-            if known.__module__ == function.__module__:
-                self._scopes.lifespans.remove(known)  # its module was imported again
-        self._scopes.lifespans.append(function)
+        _append(self._scopes.lifespans, function)
         self._surround_all()
         return function
 
     def middleware(self, function: M, /) -> M:
         """Decorate `async def f(ctx, call)`: runs around every job, the first outermost; `await call()` goes on."""
         checked_middleware(function)
-        self._middleware.append(function)
+        _append(self._middleware, function)
         self._surround_all()
         return function
 
@@ -86,7 +82,7 @@ class Extensions:
         Of a generator the rest runs after its yield, when they are. Once per call, also of enqueue_many().
         """
         checked_enqueue_middleware(function)
-        self._enqueue_middleware.append(function)
+        _append(self._enqueue_middleware, function)
         return function
 
     @contextlib.contextmanager
@@ -178,3 +174,21 @@ class Extensions:
     def _put(self, handler: Handler) -> None:
         """Replace a handler under all its names."""
         self.handlers.update(dict.fromkeys((handler.name, *handler.kind.aliases), handler))
+
+
+def _append(known: list[Any], function: Function) -> None:
+    """Add a function, in place of itself if its module was imported again (reload, or run as __main__)."""
+    place = _place_of(function)
+    again = [n for n, item in enumerate(known) if place is not None and _place_of(item) == place]
+    if again:
+        known[again[0]] = function
+    else:
+        known.append(function)
+
+
+def _place_of(function: Function) -> tuple[str, int] | None:
+    """Where a module's own function is written; None: another function made it, perhaps not for the last time."""
+    code = getattr(function, "__code__", None)
+    if code is None or "<locals>" in code.co_qualname:
+        return None
+    return code.co_filename, code.co_firstlineno

@@ -7,6 +7,7 @@ import json
 import os
 import sys
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -15,8 +16,8 @@ from rowlock import Rowlock
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
-    from pathlib import Path
 
+HERE = Path(__file__).parent
 TASKS = """
 from __future__ import annotations
 
@@ -66,6 +67,13 @@ async def login(user: str, password: SecretStr) -> None: ...
 @app.job("pay", approval=True)
 async def pay(amount: int) -> None: ...
 """
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """A command is a process of its own: ten of them in one test take their time on a busy machine."""
+    for item in items:
+        if item.path.parent == HERE and item.get_closest_marker("timeout") is None:
+            item.add_marker(pytest.mark.timeout(240))
 
 
 @dataclass(frozen=True)

@@ -264,7 +264,7 @@ async def test_a_blocked_worker_inside_a_program_only_warns(
 
 async def test_unblock_applies_the_kinds_policy_to_the_culprit_alone(store: Store) -> None:
     worker, other = await store.worker("w"), await store.worker("o")
-    await store.fetch("register_kinds", names=["f"], on_worker_lost=["fail"], isolates=[True])
+    await store.fetch("register_kinds", names=["f"], on_worker_lost=["fail"], isolates=[True], hooks=[None])
     innocent, guilty, elsewhere = await store.enqueue(), await store.enqueue("f"), await store.enqueue()
     (_, claim) = await store.claim(worker, innocent, guilty)
     await store.claim(other, elsewhere)

@@ -280,6 +280,16 @@ async def test_unblock_applies_the_kinds_policy_to_the_culprit_alone(store: Stor
     assert (list(row["ids"]), (await store.row(innocent))["losses"]) == ([innocent], 0)
 
 
+async def test_unblock_gives_neighbours_back_whatever_their_kinds_policy(store: Store) -> None:
+    worker = await store.worker()
+    await store.fetch("register_kinds", names=["f"], on_worker_lost=["fail"], isolates=[True], hooks=[None])
+    neighbour, guilty = await store.enqueue("f"), await store.enqueue()
+    (_, claim) = await store.claim(worker, neighbour, guilty)
+    await store.one("unblock", worker=worker, ids=[guilty], fences=[claim.fence], place="x", max_losses=3)
+    rows = [await store.row(job) for job in (neighbour, guilty)]
+    assert [(row["state"], row["losses"], row["attempt"]) for row in rows] == [("queued", 0, 0), ("queued", 1, 0)]
+
+
 async def test_the_dead_are_rescued_at_once_and_nobody_else(store: Store) -> None:
     dead, alive = await store.worker("d"), await store.worker("a")
     lost, held = await store.enqueue(), await store.enqueue()

@@ -264,7 +264,7 @@ async def test_a_blocked_worker_inside_a_program_only_warns(
 
 async def test_unblock_applies_the_kinds_policy_to_the_culprit_alone(store: Store) -> None:
     worker, other = await store.worker("w"), await store.worker("o")
-    await store.fetch("register_kinds", names=["f"], on_worker_lost=["fail"], isolates=[True])
+    await store.fetch("register_kinds", names=["f"], on_worker_lost=["fail"], isolates=[True], hooks=[None])
     innocent, guilty, elsewhere = await store.enqueue(), await store.enqueue("f"), await store.enqueue()
     (_, claim) = await store.claim(worker, innocent, guilty)
     await store.claim(other, elsewhere)
@@ -278,6 +278,16 @@ async def test_unblock_applies_the_kinds_policy_to_the_culprit_alone(store: Stor
     (again,) = await store.claim(worker, innocent)
     row = await store.one("unblock", worker=worker, ids=[innocent], fences=[again.fence - 1], place="x", max_losses=3)
     assert (list(row["ids"]), (await store.row(innocent))["losses"]) == ([innocent], 0)
+
+
+async def test_unblock_gives_neighbours_back_whatever_their_kinds_policy(store: Store) -> None:
+    worker = await store.worker()
+    await store.fetch("register_kinds", names=["f"], on_worker_lost=["fail"], isolates=[True], hooks=[None])
+    neighbour, guilty = await store.enqueue("f"), await store.enqueue()
+    (_, claim) = await store.claim(worker, neighbour, guilty)
+    await store.one("unblock", worker=worker, ids=[guilty], fences=[claim.fence], place="x", max_losses=3)
+    rows = [await store.row(job) for job in (neighbour, guilty)]
+    assert [(row["state"], row["losses"], row["attempt"]) for row in rows] == [("queued", 0, 0), ("queued", 1, 0)]
 
 
 async def test_the_dead_are_rescued_at_once_and_nobody_else(store: Store) -> None:

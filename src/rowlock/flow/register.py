@@ -7,7 +7,7 @@ import json
 import logging
 import os
 import socket
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from rowlock.errors import DatabaseUnreachable, SchemaBehind, SchemaMissing
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     from rowlock.flow.handler import Handler
     from rowlock.flow.pipe import Origin
+    from rowlock.model.lane import Lane
     from rowlock.settings import Settings
     from rowlock.store.link import Link
 
@@ -59,6 +60,19 @@ class WorkerOptions:
     """True: for moments at a time in a test; neither listens nor beats, and reads the lanes before every job."""
     supervisor: int | None = None
     """The process id of the supervisor, if there is one."""
+
+
+def served(rows: Sequence[Lane], options: WorkerOptions, *, first: bool) -> dict[str, Lane]:
+    """The lanes of these that a worker serves, with its own slots. first: one that is missing is a mistake."""
+    by_name = {lane.name: lane for lane in rows}
+    wanted = sorted(by_name) if options.lanes is None else list(options.lanes)
+    missing = [name for name in wanted if name not in by_name]
+    if missing and first:
+        raise lanes.unknown_lane(missing[0], by_name)
+    own = options.slots or {}
+    return {
+        name: replace(by_name[name], slots=own.get(name, by_name[name].slots)) for name in wanted if name in by_name
+    }
 
 
 class Registration:

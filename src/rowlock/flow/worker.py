@@ -7,7 +7,6 @@ import contextlib
 import logging
 import os
 import socket
-from dataclasses import replace
 from random import Random
 from typing import TYPE_CHECKING, Final
 
@@ -18,8 +17,9 @@ from rowlock.flow.claim import Claimer, Cursors
 from rowlock.flow.clock import Clock
 from rowlock.flow.crew import Crew
 from rowlock.flow.processes import Children, Terms
-from rowlock.flow.register import Registration, until_served
+from rowlock.flow.register import Registration, served, until_served
 from rowlock.flow.rounds import Rounds
+from rowlock.flow.steps import Steps
 from rowlock.flow.supervise.blocked import culprit
 from rowlock.flow.supervise.wear import Wear
 from rowlock.model.job import Claim
@@ -29,7 +29,7 @@ from rowlock.store.notify import Listener
 from rowlock.telemetry import Events, LaneChanged, WorkerDraining, WorkerStarted, WorkerStopped
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterable, Mapping
+    from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping
     from contextlib import AbstractAsyncContextManager
     from datetime import datetime
 
@@ -58,7 +58,7 @@ class Worker:
         settings: Settings,
         options: WorkerOptions,
         *,
-        upkeep: Callable[[News], Awaitable[None]] | None = None,
+        upkeep: Callable[[News], Coroutine[object, object, None]] | None = None,
         successor: Successor | None = None,
         random: Random | None = None,
         scope: Callable[[Collection[str]], AbstractAsyncContextManager[object]] | None = None,
@@ -82,7 +82,6 @@ class Worker:
         self._lanes_version = self._sweep_epoch = -1
         self._look = asyncio.Event()
         self._hurry = asyncio.Event()
-        self._tasks: set[asyncio.Task[None]] = set()
         self._check_all = False
         self._started = self._closing = False
         self._claiming: asyncio.Task[None] | None = None
@@ -96,7 +95,7 @@ class Worker:
             return
         self._started = True
         self._loop = asyncio.get_running_loop()
-        self._clock = Clock(self._loop.time)
+        self._clock, self._steps = Clock(self._loop.time), Steps(self._on_failed_step)
         self._claims, self._finishes = Link(self.database, "claim"), Link(self.database, "finish")
         self._children = Children(self.options.origin, self.database.schema, _terms(self.settings))
         self._registration = Registration(
@@ -160,7 +159,7 @@ class Worker:
         if not self.options.alone:
             self._beat.start(self._loop)
         if self.options.claims:
-            self._claiming = self._spawn(self._rounds.run())
+            self._claiming = self._steps.spawn(self._rounds.run())
         if self._successor is not None:
             self._successor.entered(self.id)
         if self._events.active:
@@ -213,7 +212,7 @@ class Worker:
         """An operator's order: drain and stop for good; `stopped` tells whoever runs this worker."""
         logger.info("worker %s was told to drain", self.name)
         self.dismissed = True
-        self._leaving = self._loop.create_task(self.stop())  # not one of _tasks: stop() ends those
+        self._leaving = self._loop.create_task(self.stop())  # not one of the steps: stop() ends those
 
     async def run_by_id(self, job_id: int) -> bool:
         """Claim this one job through the ordinary guard and run it to its end; False: it is not claimable now."""
@@ -244,9 +243,7 @@ class Worker:
         await self._crew.close()
         await self._listener.stop()
         await self._beat.stop()
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._steps.end()
         await self._leave_scope()
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(self._waker.flush(), timeout=1)
@@ -279,16 +276,7 @@ class Worker:
 
     async def _read_lanes(self) -> None:
         rows = await lanes.read(self._claims)
-        by_name = {lane.name: lane for lane in rows}
-        wanted = sorted(by_name) if self.options.lanes is None else list(self.options.lanes)
-        missing = [name for name in wanted if name not in by_name]
-        if missing and not self.lanes:
-            raise lanes.unknown_lane(missing[0], by_name)
-        own = self.options.slots or {}
-        before = self.lanes
-        self.lanes = {
-            name: replace(by_name[name], slots=own.get(name, by_name[name].slots)) for name in wanted if name in by_name
-        }
+        before, self.lanes = self.lanes, served(rows, self.options, first=not self.lanes)
         if self._events.active and before:
             for name in sorted(before.keys() | self.lanes.keys()):
                 if before.get(name) != self.lanes.get(name):
@@ -335,7 +323,7 @@ class Worker:
         # What was sent while nobody listened is unknown.
         self._cursors.everywhere()
         self._look.set()
-        self._spawn(until_served(self.name, self._read_pairs))
+        self._steps.spawn(until_served(self.name, self._read_pairs))
 
     def _on_flushed(self, flushed: Flushed) -> None:
         self._look.set()
@@ -384,37 +372,21 @@ class Worker:
         for claim in news.lost:
             self._crew.tell(claim.job_id, "lost", claim.fence)
         if not news.known:
-            self._spawn(until_served(self.name, self._revive))
+            self._steps.spawn(until_served(self.name, lambda: self._registration.revive(self.id)))
         if news.lanes_version != self._lanes_version:
             self._lanes_version = news.lanes_version
-            self._spawn(until_served(self.name, self._read_lanes))
+            self._steps.spawn(until_served(self.name, self._read_lanes))
         if news.sweep_epoch != self._sweep_epoch:
             self._sweep_epoch = news.sweep_epoch
-            self._spawn(until_served(self.name, self._read_pairs))
+            self._steps.spawn(until_served(self.name, self._read_pairs))
         # Without its row this worker's own jobs look like orphans: it comes back first.
         if news.due and news.known and self._upkeep is not None and not self.draining:
-            self._spawn(self._keep_up(news))
+            self._steps.spawn(self._upkeep(news))
 
-    async def _keep_up(self, news: News) -> None:
-        if self._upkeep is not None:
-            await self._upkeep(news)
-
-    async def _revive(self) -> None:
-        await self._registration.revive(self.id)
-
-    def _spawn(self, coroutine: Coroutine[object, object, None]) -> asyncio.Task[None]:
-        task = self._loop.create_task(coroutine)
-        self._tasks.add(task)
-        task.add_done_callback(self._task_done)
-        return task
-
-    def _task_done(self, task: asyncio.Task[None]) -> None:
-        self._tasks.discard(task)
-        # Steps that _close() cancels may end in whatever their driver makes of it; nothing is lost with them.
-        if not task.cancelled() and task.exception() is not None and not self._closing:
-            logger.error("worker %s: a background step failed", self.name, exc_info=task.exception())
-            # It may have been the reading of lanes or pairs: the next beat has it done again.
-            self._lanes_version = self._sweep_epoch = -1
+    def _on_failed_step(self, error: BaseException) -> None:
+        logger.error("worker %s: a background step failed", self.name, exc_info=error)
+        # It may have been the reading of lanes or pairs: the next beat has it done again.
+        self._lanes_version = self._sweep_epoch = -1
 
 
 def _terms(settings: Settings) -> Terms:

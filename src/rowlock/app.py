@@ -26,7 +26,10 @@ from rowlock.errors import ConfigurationError, WrongState
 from rowlock.flow.args import Codec
 from rowlock.flow.blocking import SyncContext
 from rowlock.flow.context import Context
-from rowlock.flow.handler import Handler, enter, find
+from rowlock.flow.extend import Extensions
+from rowlock.flow.handler import Handler, find
+from rowlock.flow.inject import planned
+from rowlock.flow.middleware import inside
 from rowlock.flow.pipe import Origin
 from rowlock.flow.processes import NO_ORIGIN, importable, module_of
 from rowlock.flow.producer import Producer
@@ -51,6 +54,8 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 
     from rowlock.flow.producer import Watcher
+    from rowlock.flow.supervise.successor import Successor
+    from rowlock.model.hook import HookEvent
     from rowlock.model.job import Job
     from rowlock.model.kind import Executor, Gate, OnWorkerLost, UnknownArgs
     from rowlock.model.options import Span
@@ -83,7 +88,7 @@ class Decorator(Protocol):
     def __call__(self, function: Callable[P, R], /) -> SyncTask[P, R]: ...
 
 
-class Rowlock:
+class Rowlock(Extensions):
     """Jobs on one PostgreSQL database. Without a URL (ROWLOCK_DATABASE_URL), an embedded PostgreSQL is started."""
 
     def __init__(
@@ -102,13 +107,13 @@ class Rowlock:
             database_url = url_of(engine)
         given = Settings.from_env(os.environ) if settings is None else settings
         self.settings = replace(given, database_url=database_url or given.database_url, schema=schema or given.schema)
-        self.handlers: dict[str, Handler] = {}
+        super().__init__()
         self.tasks: dict[str, Declared[..., object]] = {}
         self._bridge = Bridge()
         self._lock = threading.Lock()
         self._database: Database | None = None
         self._embedded: embedded.Embedded | None = None
-        self._producer = Producer(self.database, self._bridge)
+        self._producer = Producer(self.database, self._bridge, self._enqueue_middleware, self._events)
         self.jobs = Jobs(self.database, self._producer.wake)
         self.lanes = Lanes(self.database)
         self.workers = Workers(self.database)
@@ -167,21 +172,30 @@ class Rowlock:
         limits = {"limit": self.settings.args_limit, "result_limit": self.settings.result_limit}
         context_type = Context if is_async else SyncContext
         codec = Codec.of(function, context_types=(context_type,), kind=definition, **limits)
-        handler = Handler(definition, codec, function)
+        given = frozenset({"Context", "SyncContext", "Job"})
+        plan = planned(codec.signature.injected, definition.name, is_async=is_async, given=given)
+        called = inside(function) if plan and not is_async else function
+        handler = Handler(definition, codec, called)
         if definition.executor == "process" and not importable(handler):
             message = (
                 f"{definition.name}: executor='process' needs a function at the top level of a module, which a child "
                 f"process can import; {function.__qualname__} is not one."
             )
             raise ConfigurationError(message)
-        enter(self.handlers, handler)
-        task: Declared[..., object] = (Task if is_async else SyncTask)(handler, self._producer, self.jobs)
+        handler = self._place(handler, plan)
+        add_hook = functools.partial(self._hook, definition.name)
+        task: Declared[..., object] = (Task if is_async else SyncTask)(handler, self._producer, self.jobs, add_hook)
         self.tasks[definition.name] = task
         return task
 
+    def _hook(
+        self, kind: str, event: HookEvent, function: Callable[..., object], retry: Retry | None, timeout: Span | None
+    ) -> None:
+        self._add_hook(kind, event, function, retry, timeout, load=self.jobs.get)
+
     def task(self, kind: str) -> Declared[..., object]:
         """The task of a kind; UnknownKind says which ones there are."""
-        name = find(self.handlers, kind).name
+        name = find({name: known for name, known in self.handlers.items() if known.name in self.tasks}, kind).name
         if name != kind:
             logger.warning("the kind %s is called %s now, and its jobs are stored under that name", kind, name)
         return self.tasks[name]
@@ -298,27 +312,41 @@ class Rowlock:
         name: str | None = None,
         claims: bool = True,
         handlers: Mapping[str, Handler] | None = None,
+        successor: Successor | None = None,
+        supervisor: int | None = None,
     ) -> Worker:
-        """A worker that is not started yet; needs a running event loop. handlers: instead of the declared ones.
+        """A worker that is not started yet; needs a running event loop. claims=False: runs only what run_by_id names.
 
-        With claims=False it runs only what run_by_id names; with handlers, too, it neither listens nor beats.
+        handlers: a test's, instead of the declared ones. Then no child is started and, without claims, nothing beats.
         """
         slots = dict(lanes) if isinstance(lanes, Mapping) else None
         chosen = None if lanes is None else list(lanes)
-        self._check_executors()
+        tested = handlers is not None
+        if not tested:
+            self._check_executors()
+        origin = None if tested else origin_of(self)
         options = WorkerOptions(
             name,
             chosen,
             slots,
             metadata.version("rowlock"),
             claims,
-            origin_of(self),
-            alone=handlers is not None and not claims,
+            origin,
+            alone=tested and not claims,
+            supervisor=supervisor,
         )
         database = self.database()
-        caretaker = Caretaker(database, self.settings, Waker(database)) if claims else None
-        settings = replace(self.settings, lanes=first_lanes(self.settings.lanes, self.lanes.defined))
-        return Worker(database, self.handlers if handlers is None else handlers, settings, options, upkeep=caretaker)
+        caretaker = Caretaker(database, self.settings, Waker(database), self._events) if claims else None
+        return Worker(
+            database,
+            self.handlers if handlers is None else handlers,
+            replace(self.settings, lanes=first_lanes(self.settings.lanes, self.lanes.defined)),
+            options,
+            upkeep=caretaker,
+            scope=self.worker_scope,
+            events=self._events,
+            successor=successor,
+        )
 
     def _check_executors(self) -> None:
         """Say before the first job what an executor cannot do for a kind."""

@@ -9,9 +9,10 @@ from rowlock import Rowlock, Settings
 app = Rowlock(settings=Settings(database_url="postgresql://nobody@localhost:1/nowhere"))
 
 
+def weigh(n: int) -> int:
+    return n
+
+
 @app.job(executor="process")
-def heavy(n: int) -> int:
-    if n < 0:
-        message = f"no {n}"
-        raise ValueError(message)
-    return os.getpid()
+def heavy(n: int) -> list[int]:
+    return [os.getpid(), weigh(n)]

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 import pytest
 from tests.testing.heavy import app, heavy
 
-from rowlock import JobFailed
 from rowlock.testing import Kit
 
 if TYPE_CHECKING:
@@ -21,20 +20,14 @@ def kit(databases: Databases) -> Iterator[Kit]:
         yield kit
 
 
-def test_a_kind_for_a_process_runs_in_one(kit: Kit) -> None:
+def test_a_kind_for_a_process_runs_where_the_tests_mocks_are(kit: Kit, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tests.testing.heavy.weigh", lambda n: -n)
     heavy.enqueue_sync(n=1)
     (job,) = kit.drain_sync().runs
-    assert job.state == "completed"
-    assert job.result != os.getpid()
+    assert job.result == [os.getpid(), -1]
 
 
-def test_what_a_child_raised_is_told(kit: Kit) -> None:
-    heavy.enqueue_sync(n=-1)
-    with pytest.raises(JobFailed, match="no -1"):
-        kit.drain_sync(raise_errors=True)
-
-
-def test_a_run_with_a_fault_stays_in_the_tests_process(kit: Kit) -> None:
+def test_so_does_a_job_that_lost_its_worker(kit: Kit) -> None:
     kit.fail_next(heavy, OSError("first"))
     kit.lose_worker(heavy)
     heavy.enqueue_sync(n=1)
@@ -43,5 +36,9 @@ def test_a_run_with_a_fault_stays_in_the_tests_process(kit: Kit) -> None:
     assert kit.drain_sync().states == {"running": 1}
     kit.travel_sync("5m")
     (job,) = kit.drain_sync().runs
-    assert job.state == "completed"
-    assert job.result != os.getpid()
+    assert job.result == [os.getpid(), 1]
+
+
+async def test_and_one_that_a_worker_of_the_test_claims(kit: Kit) -> None:
+    async with kit.worker():
+        assert await (await heavy.enqueue(n=2)).wait(timeout=20) == [os.getpid(), 2]

@@ -47,6 +47,7 @@ from rowlock.flow.run import Attempt, on_loop
 from rowlock.flow.threads import blocking, work_of
 from rowlock.flow.verdict import Verdict
 from rowlock.store.queries import Statements
+from rowlock.telemetry import JobLogFilter
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -97,7 +98,8 @@ class Child:
 
     def serve(self) -> None:
         """Work until the pipe is closed."""
-        signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the worker's; it tells us what to do
+        # Ctrl-C is the worker's; it tells us what to do. Not SIG_IGN, which every program a handler starts would inherit.
+        signal.signal(signal.SIGINT, lambda *_: None)
         signal.signal(_INTERRUPT, self._on_interrupt)
         threading.Thread(target=self._talk, name="rowlock-pipe", daemon=True).start()
         while (work := self._work.get()) is not None:
@@ -278,6 +280,7 @@ class _Forward(logging.handlers.QueueHandler):
     def __init__(self, say: Callable[[Message], None]) -> None:
         super().__init__(queue.SimpleQueue())
         self._say_it = say
+        self.addFilter(JobLogFilter())
 
     @override
     def enqueue(self, record: logging.LogRecord) -> None:
@@ -318,7 +321,8 @@ async def _scope(app: Any) -> Any:  # noqa: ANN401 - the application, which this
     if scope is None:
         yield
     else:
-        async with scope():
+        # No kind's dependencies beforehand: which ones a child will run shows when they come.
+        async with scope(()):
             yield
 
 

@@ -76,6 +76,7 @@ def kinds_of(handlers: Mapping[str, Handler]) -> list[Kind]:
 
 def _same(first: Callable[..., object], second: Callable[..., object]) -> bool:
     """Whether a module was imported again (reload, or run as __main__): then the newer function takes over."""
+    first, second = inspect.unwrap(first), inspect.unwrap(second)
     return first.__qualname__ == second.__qualname__ and first.__code__.co_filename == second.__code__.co_filename
 
 

@@ -57,6 +57,8 @@ class WorkerOptions:
     """Where child processes find the application; None: nowhere, so nothing can be run in one."""
     alone: bool = False
     """True: for moments at a time in a test; neither listens nor beats, and reads the lanes before every job."""
+    supervisor: int | None = None
+    """The process id of the supervisor, if there is one."""
 
 
 class Registration:
@@ -109,6 +111,7 @@ class Registration:
             "lanes": self._lanes(),
             "kinds": sorted(self._handlers),
             "slots": None if self._options.slots is None else json.dumps(dict(self._options.slots)),
+            "supervisor": self._options.supervisor,
         }
 
     def _lanes(self) -> list[str] | None:

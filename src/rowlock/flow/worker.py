@@ -8,39 +8,41 @@ import logging
 import os
 import socket
 from dataclasses import replace
-from datetime import timedelta
 from random import Random
 from typing import TYPE_CHECKING, Final
 
-from rowlock.errors import DatabaseUnreachable, WrongState
+from rowlock.errors import WrongState
 from rowlock.flow import wake
-from rowlock.flow.beat import Beat, Vitals
+from rowlock.flow.beat import Beat, Holders, Vitals
 from rowlock.flow.claim import Claimer, Cursors
+from rowlock.flow.clock import Clock
 from rowlock.flow.crew import Crew
 from rowlock.flow.processes import Children, Terms
-from rowlock.flow.register import BACKOFF, Registration, until_served
+from rowlock.flow.register import Registration, until_served
+from rowlock.flow.rounds import Rounds
+from rowlock.flow.supervise.blocked import culprit
+from rowlock.flow.supervise.wear import Wear
 from rowlock.model.job import Claim
 from rowlock.store import lanes
-from rowlock.store.database import TRANSIENT
 from rowlock.store.link import Link
 from rowlock.store.notify import Listener
+from rowlock.telemetry import Events, LaneChanged, WorkerDraining, WorkerStarted, WorkerStopped
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
+    from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterable, Mapping
+    from contextlib import AbstractAsyncContextManager
     from datetime import datetime
 
     from rowlock.flow.beat import News
     from rowlock.flow.finish import Flushed
     from rowlock.flow.handler import Handler
     from rowlock.flow.register import WorkerOptions
+    from rowlock.flow.supervise.successor import Successor
     from rowlock.model.lane import Lane
     from rowlock.settings import Settings
-    from rowlock.store.database import Database, Record
+    from rowlock.store.database import Database
 
 logger = logging.getLogger("rowlock.worker")
-_IDLE_FROM: Final = 0.05
-_POLL_ONLY: Final = 1.0
-"""Seconds between polls at most when nothing can wake the worker."""
 _HORIZON: Final = 60.0
 _LAST_CLAIM: Final = 5.0
 """Seconds a claim under way is waited for when the worker stops."""
@@ -57,27 +59,34 @@ class Worker:
         options: WorkerOptions,
         *,
         upkeep: Callable[[News], Awaitable[None]] | None = None,
+        successor: Successor | None = None,
         random: Random | None = None,
+        scope: Callable[[Collection[str]], AbstractAsyncContextManager[object]] | None = None,
+        events: Events | None = None,
     ) -> None:
+        """scope: entered with the kinds the worker serves before its first claim, left after its last job.
+
+        successor: what can put a fresh process in this one's place.
+        """
         self.database, self.settings, self.options = database, settings, options
-        self._handlers, self._upkeep = handlers, upkeep
+        self._handlers, self._upkeep, self._successor = handlers, upkeep, successor
+        self._scope, self._events = scope, events or Events()
+        self._scopes = contextlib.AsyncExitStack()
         self._random = random or Random()  # noqa: S311 - jitter, not secrets
         self.id = 0
         self.name = options.name or f"{socket.gethostname()}:{os.getpid()}"
         self.lanes: dict[str, Lane] = {}
-        self.draining = False
+        self.draining = self.dismissed = False
+        """dismissed: an operator has ordered it to drain."""
         self.stopped = asyncio.Event()
         self._lanes_version = self._sweep_epoch = -1
         self._look = asyncio.Event()
         self._hurry = asyncio.Event()
         self._tasks: set[asyncio.Task[None]] = set()
-        self._clock: tuple[datetime, float] | None = None
-        """The database's clock at a moment of the loop's."""
         self._check_all = False
-        self._doubts = 0
-        """Rounds of disowning still to come because the answer to a claim was lost."""
         self._started = self._closing = False
         self._claiming: asyncio.Task[None] | None = None
+        self._wear = Wear(settings, successor)
 
     # --- start and stop ----------------------------------------------------------------------------------------------
 
@@ -87,6 +96,7 @@ class Worker:
             return
         self._started = True
         self._loop = asyncio.get_running_loop()
+        self._clock = Clock(self._loop.time)
         self._claims, self._finishes = Link(self.database, "claim"), Link(self.database, "finish")
         self._children = Children(self.options.origin, self.database.schema, _terms(self.settings))
         self._registration = Registration(
@@ -106,7 +116,7 @@ class Worker:
     async def _begin(self) -> None:
         await until_served(self.name, self._register)
         self._cursors = Cursors(self._loop.time)
-        self._claimer = Claimer(self._claims, self.id, self._cursors, self._handlers.keys(), self._database_now)
+        self._claimer = Claimer(self._claims, self.id, self._cursors, self._handlers.keys(), self._clock.now)
         self._crew = Crew(
             self._finishes,
             self.id,
@@ -115,6 +125,17 @@ class Worker:
             patience=self.settings.stop_patience.total_seconds(),
             children=self._children,
             room=self._on_flushed,
+            events=self._events,
+        )
+        self._rounds = Rounds(
+            self._claimer,
+            self._crew,
+            self._wear,
+            name=self.name,
+            lanes=lambda: self.lanes,
+            wakeable=self._wakeable,
+            look=self._look,
+            random=self._random,
         )
         self._waker = wake.Waker(self.database)
         self._listener = Listener(self.database, self._on_message, self._on_listening)
@@ -123,17 +144,27 @@ class Worker:
             self.id,
             vitals=self._vitals,
             tell=self._tell,
-            lag_limit=self.settings.lag_limit.total_seconds(),
+            holders=self._holders,
+            settings=self.settings,
+            successor=self._successor,
+            events=self._events,
         )
         await until_served(self.name, self._read_lanes)
         await until_served(self.name, self._read_pairs)
+        if self._scope is not None:
+            kinds = self._claimer.kinds() if self.options.claims else ()
+            await self._scopes.enter_async_context(self._scope(kinds))
         self._crew.start()
         if self.settings.listen and not self.options.alone:
             self._listener.start()
         if not self.options.alone:
             self._beat.start(self._loop)
         if self.options.claims:
-            self._claiming = self._spawn(self._claim_loop())
+            self._claiming = self._spawn(self._rounds.run())
+        if self._successor is not None:
+            self._successor.entered(self.id)
+        if self._events.active:
+            self._events.emit(WorkerStarted(self.id, self.name, sorted(self.lanes)))
         logger.info("worker %s started with lanes %s", self.name, ", ".join(sorted(self.lanes)) or "(none)")
 
     async def stop(self, *, after: float | None = None) -> None:
@@ -143,12 +174,15 @@ class Worker:
             return
         self.draining = True
         self._look.set()
+        if self._events.active:
+            self._events.emit(WorkerDraining(self.id, self.name))
         if not self._starting.done():
             # Stopped while it waited for the database: nothing runs yet.
             self._starting.cancel()
             await asyncio.gather(self._starting, return_exceptions=True)
             await self._leave()
             return
+        self._rounds.draining = True
         try:
             await self._drain(self.settings.shutdown_after.total_seconds() if after is None else after)
         finally:
@@ -174,6 +208,12 @@ class Worker:
     def hurry(self) -> None:
         """A second signal: do not wait for running jobs any longer."""
         self._hurry.set()
+
+    def dismiss(self) -> None:
+        """An operator's order: drain and stop for good; `stopped` tells whoever runs this worker."""
+        logger.info("worker %s was told to drain", self.name)
+        self.dismissed = True
+        self._leaving = self._loop.create_task(self.stop())  # not one of _tasks: stop() ends those
 
     async def run_by_id(self, job_id: int) -> bool:
         """Claim this one job through the ordinary guard and run it to its end; False: it is not claimable now."""
@@ -207,22 +247,33 @@ class Worker:
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._leave_scope()
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(self._waker.flush(), timeout=1)
         await self._leave()
 
+    async def _leave_scope(self) -> None:
+        try:
+            await self._scopes.aclose()
+        except Exception:
+            # Every job has ended: what is left is to stop.
+            logger.exception("worker %s: the end of a lifespan or dependency failed", self.name)
+
     async def _leave(self) -> None:
+        await self._leave_scope()
         if self.id:
             with contextlib.suppress(Exception):
                 await asyncio.wait_for(self._finishes.fetch("worker_gone", worker=self.id), timeout=3)
         await self._claims.close()
         await self._finishes.close()
         self.stopped.set()
+        if self._events.active:
+            self._events.emit(WorkerStopped(self.id, self.name))
         logger.info("worker %s stopped", self.name)
 
     async def _register(self) -> None:
         self.id, now = await self._registration.enter(self.settings)
-        self._clock = (now, self._loop.time())
+        self._clock.hear(now)
 
     # --- what to claim -----------------------------------------------------------------------------------------------
 
@@ -234,9 +285,14 @@ class Worker:
         if missing and not self.lanes:
             raise lanes.unknown_lane(missing[0], by_name)
         own = self.options.slots or {}
+        before = self.lanes
         self.lanes = {
             name: replace(by_name[name], slots=own.get(name, by_name[name].slots)) for name in wanted if name in by_name
         }
+        if self._events.active and before:
+            for name in sorted(before.keys() | self.lanes.keys()):
+                if before.get(name) != self.lanes.get(name):
+                    self._events.emit(LaneChanged(name, self.lanes.get(name)))
         self._claimer.serve(self.lanes, rows)
         self._cursors.everywhere()
         self._look.set()
@@ -248,64 +304,9 @@ class Worker:
             self._look.set()
         self._look_again_at([row["next_at"] for row in rows if row["next_at"] is not None])
 
-    async def _claim_loop(self) -> None:
-        idle = _IDLE_FROM
-        while not self.draining:
-            self._look.clear()
-            try:
-                rows = await self._claim_and_run()
-            except (DatabaseUnreachable, *TRANSIENT) as error:
-                logger.warning("worker %s cannot claim: %s", self.name, error)
-                await self._pause(BACKOFF[2] * (0.5 + self._random.random()))
-                continue
-            except Exception:
-                # Whatever it was, a worker that stopped claiming in silence would be worse.
-                logger.exception("worker %s cannot claim", self.name)
-                await self._pause(BACKOFF[-1])
-                continue
-            if self._claimer.more:
-                # There is more: the next claim is under way while the jobs of this one have their first turn.
-                idle = _IDLE_FROM
-                if all(self._crew.free(name, lane.slots) <= 0 for name, lane in self.lanes.items()):
-                    await self._look.wait()
-                continue
-            idle = _IDLE_FROM if rows else min(idle * 2, self._poll_seconds())
-            with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._look.wait(), idle)
-
-    async def _claim_and_run(self) -> list[Record]:
-        free = {name: self._crew.free(name, lane.slots) for name, lane in self.lanes.items() if lane.enabled}
-        wanted = {name: n for name, n in free.items() if n > 0}
-        if not wanted:
-            self._claimer.more = False
-            return []
-        try:
-            rows = await self._claimer.claim(wanted)
-            for row in rows:
-                if self.draining:
-                    self._crew.give_back(row)
-                else:
-                    self._crew.run(row)
-        except BaseException:
-            self._doubts = 2
-            raise
-        finally:
-            self._claimer.in_flight = False
-        return rows
-
-    async def _pause(self, seconds: float) -> None:
-        """Sleep, unless the worker is to stop."""
-        until = self._loop.time() + seconds
-        while not self.draining and (left := until - self._loop.time()) > 0:
-            with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._look.wait(), left)
-            self._look.clear()
-
-    def _poll_seconds(self) -> float:
-        """How long to sleep at most: the shortest lane's interval, or a second while late commits may come."""
-        shortest = min((lane.poll_every.total_seconds() for lane in self.lanes.values() if lane.enabled), default=5.0)
-        listening = self.settings.listen and self._listener.listening.is_set()
-        return min(shortest, _POLL_ONLY) if not listening or self._cursors.lagging else shortest
+    def _wakeable(self) -> bool:
+        """Whether a message comes for every job; while late commits may come, none does."""
+        return self.settings.listen and self._listener.listening.is_set() and not self._cursors.lagging
 
     # --- what the worker hears ---------------------------------------------------------------------------------------
 
@@ -324,20 +325,9 @@ class Worker:
         if known or not lows:
             self._look.set()
 
-    def _database_now(self) -> datetime | None:
-        """The database's clock as far as known; never ahead of it."""
-        if self._clock is None:
-            return None
-        now, at = self._clock
-        return now + timedelta(seconds=self._loop.time() - at)
-
     def _look_again_at(self, moments: Iterable[datetime]) -> None:
         """For jobs due within a minute look again at that moment: no other message will come."""
-        if self._clock is None:
-            return
-        now, at = self._clock
-        for moment in moments:
-            ahead = (moment - now).total_seconds() - (self._loop.time() - at)
+        for ahead in map(self._clock.ahead, moments):
             if 0 < ahead < _HORIZON:
                 self._loop.call_later(ahead + 0.002, self._look.set)
 
@@ -351,6 +341,10 @@ class Worker:
         self._look.set()
         if flushed.again_at is not None:
             self._look_again_at([flushed.again_at])
+        if flushed.hooks:
+            for pair, low in flushed.hooks:
+                self._cursors.lower(pair, low)
+            self._waker.wake(flushed.hooks)
         if flushed.elsewhere is not None:
             self._waker.look_in(flushed.elsewhere.total_seconds())
         if flushed.promoted:
@@ -363,7 +357,14 @@ class Worker:
         hungry = any(self._crew.free(name, lane.slots) > 0 for name, lane in list(self.lanes.items()))
         known = None if self._claimer.in_flight else self._crew.known()
         held = self._crew.held(self._loop.time(), everything=everything)
-        return Vitals(hungry, self.draining, held, known, self._doubts > 0, self._crew.stuck)
+        return Vitals(hungry, self.draining, held, known, self._rounds.doubts > 0, self._crew.stuck)
+
+    def _holders(self) -> Holders:
+        """Called in the beat's thread, while the loop is blocked."""
+        claim = culprit(self._loop)
+        # Outside of any job's task (a callback, a signal handler) each job of this loop may be the one that set it up.
+        suspects = self._crew.on_loop() if claim is None else [claim]
+        return Holders(suspects, self._crew.write_over)
 
     def _tell(self, news: News) -> None:
         """Called in the beat's thread."""
@@ -373,10 +374,11 @@ class Worker:
     def _on_news(self, news: News) -> None:
         if self._closing:
             return
-        self._doubts -= 1 if news.disowned and self._doubts else 0
-        self._clock = (news.now, self._loop.time())
+        self._rounds.doubts -= 1 if news.disowned and self._rounds.doubts else 0
+        self._clock.hear(news.now)
+        self._wear.check(self._crew.stuck)
         if news.drain and not self.draining:
-            self._ordered = self._loop.create_task(self.stop())  # not one of _tasks: stop() ends those
+            self.dismiss()
         for job_id in news.cancelled:
             self._crew.tell(job_id, "cancel")
         for claim in news.lost:

@@ -136,8 +136,9 @@ class Database:
     async def fetch(self, name: str, /, **values: object) -> list[Record]:
         """Run one named statement on a pooled connection."""
         statement = self.statements[name]
-        async with self.connection() as connection:
-            return await connection.fetch(statement.dollar, *statement.bind(values))
+        with self.translated():
+            async with self._pool().lend() as connection:
+                return await connection.fetch(statement.dollar, *statement.bind(values))
 
     @contextlib.asynccontextmanager
     async def snapshot(self) -> AsyncIterator[Snapshot]:

@@ -48,12 +48,9 @@ class Faults(Mapping[str, Handler]):
     @override
     def __getitem__(self, kind: str) -> Handler:
         handler = self._app.handlers[kind]
-        tapped = replace(handler, around=_Tapped(handler, self))
-        if handler.kind.executor == "process" and self._next[kind]:
-            # Nothing of a test's reaches into a child process, so a run with a fault stays in this one.
-            here = replace(handler.kind, executor="loop" if handler.is_async else "thread")
-            tapped = replace(tapped, kind=here)
-        return tapped
+        # Never in a child process: a test's mocks, faults and coverage would not be there.
+        kind_here = replace(handler.kind, executor="loop" if handler.is_async else "thread")
+        return replace(handler, kind=kind_here, around=_Tapped(handler, self))
 
     @override
     def __iter__(self) -> Iterator[str]:

@@ -74,11 +74,14 @@ SELECT pg_notify(:channel::text, :payload::text)
 
 -- name: register_kinds
 -- What upkeep must know of a kind; written only when it changed or was not seen for an hour.
-INSERT INTO {schema}.kinds AS k (name, on_worker_lost, isolates)
-SELECT d.name, d.on_worker_lost, d.isolates
-FROM unnest(:names::text[], :on_worker_lost::text[], :isolates::boolean[]) AS d(name, on_worker_lost, isolates) ORDER BY 1
-ON CONFLICT (name) DO UPDATE SET on_worker_lost = excluded.on_worker_lost, isolates = excluded.isolates, seen_at = now()
-WHERE (k.on_worker_lost, k.isolates) <> (excluded.on_worker_lost, excluded.isolates) OR k.seen_at < now() - interval '1 hour'
+INSERT INTO {schema}.kinds AS k (name, on_worker_lost, isolates, hooks)
+SELECT d.name, d.on_worker_lost, d.isolates, d.hooks
+FROM unnest(:names::text[], :on_worker_lost::text[], :isolates::boolean[], :hooks::jsonb[]) AS d(name, on_worker_lost, isolates, hooks)
+ORDER BY 1
+ON CONFLICT (name) DO UPDATE
+SET on_worker_lost = excluded.on_worker_lost, isolates = excluded.isolates, hooks = excluded.hooks, seen_at = now()
+WHERE (k.on_worker_lost, k.isolates, k.hooks) IS DISTINCT FROM (excluded.on_worker_lost, excluded.isolates, excluded.hooks)
+   OR k.seen_at < now() - interval '1 hour'
 
 -- name: set_retention
 -- A changed rule judges everything again from the beginning.
@@ -88,8 +91,9 @@ ON CONFLICT (kind, state) DO UPDATE SET keep = excluded.keep, pruned_to = '-infi
 
 -- name: register_worker
 -- A new id at every start: host and name are labels, never an identity.
-INSERT INTO {schema}.workers (name, host, pid, version, lanes, kinds, slots)
-VALUES (:name::text, :host::text, :pid::integer, :version::text, :lanes::text[], :kinds::text[], :slots::text::jsonb)
+INSERT INTO {schema}.workers (name, host, pid, version, lanes, kinds, slots, supervisor)
+VALUES (:name::text, :host::text, :pid::integer, :version::text, :lanes::text[], :kinds::text[], :slots::text::jsonb,
+        :supervisor::integer)
 RETURNING id, clock_timestamp() AS now,
   (SELECT json_build_object('host', w.host, 'pid', w.pid, 'since', w.started_at)::text FROM {schema}.workers w
     WHERE w.name = :name::text AND w.state <> 'gone' AND w.seen_at > clock_timestamp() - interval '15 s' LIMIT 1) AS namesake
@@ -120,6 +124,13 @@ SELECT EXISTS (SELECT 1 FROM me) AS known, (SELECT me.told FROM me) AS told, clo
                                            AND j.finished_at IS NULL)
              ELSE true END) AS due
 
+-- name: vouch
+-- The supervisor's word for its processes: a handler that holds the interpreter's lock silences a worker that lives.
+UPDATE {schema}.workers w SET seen_at = clock_timestamp() WHERE w.id = ANY (:workers::bigint[]) AND w.state <> 'gone'
+
+-- name: workers_gone
+UPDATE {schema}.workers w SET state = 'gone', hungry = false WHERE w.id = ANY (:workers::bigint[]) AND w.state <> 'gone'
+
 -- name: worker_gone
 UPDATE {schema}.workers w SET state = 'gone', hungry = false, seen_at = clock_timestamp() WHERE w.id = :worker::bigint
 
@@ -133,11 +144,13 @@ WHERE (w.id = :id::bigint OR w.name = :name::text) AND w.state <> 'gone' RETURNI
 SELECT w.id, w.name, w.host, w.pid, w.version, w.lanes, w.kinds, w.started_at, w.seen_at, w.hungry,
        w.state, w.seen_at < clock_timestamp() - interval '15 s' AS silent, (to_jsonb(w) ->> 'stuck')::integer AS stuck,
        to_jsonb(w) ->> 'told' AS told, to_jsonb(w) ->> 'slots' AS slots,
+       (to_jsonb(w) ->> 'supervisor')::integer AS supervisor,
        (SELECT count(*) FROM {schema}.jobs j WHERE j.claimed_by = w.id AND j.state = 'running') AS running
 FROM {schema}.workers w WHERE w.state <> 'gone' ORDER BY w.id
 
 -- name: revive_worker
 -- Somebody deleted the row of a worker that lives: it comes back under its own id, so its claims still have an owner.
-INSERT INTO {schema}.workers (id, name, host, pid, version, lanes, kinds, slots) OVERRIDING SYSTEM VALUE
-VALUES (:worker::bigint, :name::text, :host::text, :pid::integer, :version::text, :lanes::text[], :kinds::text[], :slots::text::jsonb)
+INSERT INTO {schema}.workers (id, name, host, pid, version, lanes, kinds, slots, supervisor) OVERRIDING SYSTEM VALUE
+VALUES (:worker::bigint, :name::text, :host::text, :pid::integer, :version::text, :lanes::text[], :kinds::text[],
+        :slots::text::jsonb, :supervisor::integer)
 ON CONFLICT (id) DO NOTHING

@@ -54,6 +54,23 @@ LEFT JOIN {schema}.kinds k ON k.name = j.kind
 CROSS JOIN LATERAL (SELECT coalesce(k.on_worker_lost, 'retry') AS policy,
                            :max_losses::integer * CASE WHEN k.isolates THEN 5 ELSE 1 END AS budget) AS p
 
+-- fragment: exhausted
+-- The hook of jobs that upkeep ends, for the columns {id, fence, attempt, state, error, tenant, kind} of a CTE `concluded`.
+hooking AS (
+  SELECT o.id, o.fence, o.attempt, o.state, o.error, o.tenant, o.kind || '/on_exhausted' AS hook,
+         (k.hooks ->> 'on_exhausted')::smallint AS hook_attempts
+  FROM concluded o JOIN {schema}.kinds k ON k.name = o.kind WHERE k.hooks ->> 'on_exhausted' IS NOT NULL),
+{hooked}
+
+-- fragment: moved_concluded
+concluded AS (SELECT m.id, m.fence, m.attempt, m.state, m.error, m.tenant, m.kind FROM moved m WHERE m.state = 'failed')
+
+-- fragment: ended_concluded
+concluded AS (
+  SELECT e.id, e.fence, e.attempt, :state::text AS state, coalesce(:error::jsonb, jsonb_build_object('reason', :state::text)) AS error,
+         e.tenant, e.kind
+  FROM ended e)
+
 -- name: rescue
 -- Silence of the worker, not age since the claim, makes a job lost. `watched` is how long this process has seen the database
 -- without a break: after an outage nobody is judged before a full stale timeout has passed, nor after a server restart.
@@ -65,9 +82,45 @@ WITH leaving AS (
     AND coalesce(l.stale_after, interval '60 s') <= :watched::interval
     AND pg_postmaster_start_time() < clock_timestamp() - coalesce(l.stale_after, interval '60 s')
   ORDER BY j.id LIMIT 500 FOR NO KEY UPDATE OF j SKIP LOCKED),
-{requeue}
-SELECT m.id, m.fence, m.state, m.kind, m.priority, m.share, m.run_after, places.promoted
+{requeue},
+{moved_concluded},
+{exhausted}
+SELECT m.id, m.fence, m.state, m.kind, m.priority, m.share, m.run_after, places.promoted, {hooks_told}
 FROM moved m CROSS JOIN (SELECT {left_places} AS promoted FROM moved m) AS places
+
+-- name: rescue_dead
+-- The operating system has told their supervisor that these workers are dead: nobody need wait for their silence.
+WITH leaving AS (
+  {lost_claims}
+  WHERE j.state = 'running' AND j.claimed_by = ANY (:workers::bigint[])
+  ORDER BY j.id LIMIT 500 FOR NO KEY UPDATE OF j SKIP LOCKED),
+{requeue},
+{moved_concluded},
+{exhausted}
+SELECT m.id, m.fence, m.state, m.kind, m.priority, m.share, m.run_after, places.promoted, {hooks_told}
+FROM moved m CROSS JOIN (SELECT {left_places} AS promoted FROM moved m) AS places
+
+-- name: unblock
+-- A handler holds the loop of this worker, whose process is replaced for it. The culprits are lost claims, and suspects from
+-- now on. Everything else the worker owns, known to it or not, leaves as from an orderly shutdown: refunded, without a loss.
+-- A process that cannot run its loop must not claim either, so the row ends with its claims.
+WITH leaving AS (
+  SELECT x.id, x.fence, CASE WHEN b.id IS NULL THEN 'queued' ELSE x.state END AS state,
+         CASE WHEN b.id IS NULL THEN 0 ELSE x.delay END AS delay, x.refund, CASE WHEN b.id IS NULL THEN 0 ELSE x.loss END AS loss,
+         x.death, CASE WHEN b.id IS NULL THEN 'interrupted' ELSE x.outcome END AS outcome,
+         CASE WHEN b.id IS NULL THEN jsonb_build_object('reason', 'another job blocked the event loop')
+              WHEN x.error ->> 'reason' = 'quarantined' THEN x.error || jsonb_build_object('blocked', :place::text)
+              ELSE x.error || jsonb_build_object('reason', 'blocked the event loop', 'blocked', :place::text) END AS error,
+         x.revoked
+  FROM ({lost_claims}
+        WHERE j.state = 'running' AND j.claimed_by = :worker::bigint
+        ORDER BY j.id FOR NO KEY UPDATE OF j) AS x
+  LEFT JOIN unnest(:ids::bigint[], :fences::integer[]) AS b(id, fence) ON b.id = x.id AND b.fence = x.fence),
+{requeue},
+{moved_concluded},
+{exhausted},
+gone AS (UPDATE {schema}.workers w SET state = 'gone', hungry = false WHERE w.id = :worker::bigint)
+SELECT coalesce(array_agg(m.id), '{}') AS ids, {left_places} AS promoted FROM moved m
 
 -- name: any_orphan
 SELECT j.id FROM {schema}.jobs j
@@ -79,8 +132,10 @@ WITH leaving AS (
   {lost_claims}
   WHERE j.state = 'running' AND w.id IS NULL
   ORDER BY j.id LIMIT 500 FOR NO KEY UPDATE OF j SKIP LOCKED),
-{requeue}
-SELECT m.id, m.fence, m.state, m.kind, m.priority, m.share, m.run_after, places.promoted
+{requeue},
+{moved_concluded},
+{exhausted}
+SELECT m.id, m.fence, m.state, m.kind, m.priority, m.share, m.run_after, places.promoted, {hooks_told}
 FROM moved m CROSS JOIN (SELECT {left_places} AS promoted FROM moved m) AS places
 
 -- name: expire
@@ -93,8 +148,10 @@ ending AS (
   SELECT {ending_columns} FROM {schema}.jobs j
   WHERE j.id IN (SELECT due.id FROM due) AND j.state IN ('pending', 'blocked', 'queued') AND j.expires_at < now()
   ORDER BY j.id FOR UPDATE SKIP LOCKED),
-{end_jobs}
-SELECT coalesce(array_agg(m.id), '{}') AS ids, {left_places} AS promoted, {told} AS told FROM ended m
+{end_jobs},
+{ended_concluded},
+{exhausted}
+SELECT coalesce(array_agg(m.id), '{}') AS ids, {left_places} AS promoted, {told} AS told, {hooks_told} FROM ended m
 
 -- name: too_old
 -- max_age ends a job in any live state, a running one included; its worker hears that the claim is lost.
@@ -106,8 +163,10 @@ ending AS (
   SELECT {ending_columns} FROM {schema}.jobs j
   WHERE j.id IN (SELECT due.id FROM due) AND j.finished_at IS NULL AND j.too_old_at < now()
   ORDER BY j.id FOR UPDATE SKIP LOCKED),
-{end_jobs}
-SELECT coalesce(array_agg(m.id), '{}') AS ids, {left_places} AS promoted, {told} AS told,
+{end_jobs},
+{ended_concluded},
+{exhausted}
+SELECT coalesce(array_agg(m.id), '{}') AS ids, {left_places} AS promoted, {told} AS told, {hooks_told},
        (SELECT pg_notify(:channel::text, json_build_object('lost', json_agg(x.id))::text)
         FROM ended x WHERE x.state = 'running' HAVING count(*) > 0) AS stopped
 FROM ended m

@@ -98,7 +98,7 @@ class Child:
 
     def serve(self) -> None:
         """Work until the pipe is closed."""
-        # Ctrl-C is the worker's; it tells us what to do. Not SIG_IGN, which every program a handler starts would inherit.
+        # Ctrl-C is the worker's, which tells us. Not SIG_IGN, which every program a handler starts would inherit.
         signal.signal(signal.SIGINT, lambda *_: None)
         signal.signal(_INTERRUPT, self._on_interrupt)
         threading.Thread(target=self._talk, name="rowlock-pipe", daemon=True).start()

@@ -12,7 +12,7 @@ def drawn_tree() -> dict[str, str]:
     for line in (errors.__doc__ or "").splitlines():
         name = line.lstrip("│├└─ ").split(" ")[0]
         depth = (len(line) - len(line.lstrip("│├└─ "))) // 4
-        if not inspect.isclass(getattr(errors, name, None)) or line.startswith("Cancelled"):
+        if not inspect.isclass(getattr(errors, name, None)) or line.startswith("Stopped"):
             continue
         path = [*path[:depth], name]
         if depth:
@@ -23,7 +23,7 @@ def drawn_tree() -> dict[str, str]:
 def test_the_drawn_tree_is_the_class_tree() -> None:
     classes = [c for _, c in inspect.getmembers(errors, inspect.isclass) if c.__module__ == errors.__name__]
     actual = {c.__name__: c.__bases__[0].__name__ for c in classes if c is not errors.RowlockError}
-    assert drawn_tree() == {name: base for name, base in actual.items() if name != "Cancelled"}
+    assert drawn_tree() == {name: base for name, base in actual.items() if name != "Stopped"}
 
 
 def test_a_missing_extra_prints_the_pip_line() -> None:

@@ -23,6 +23,7 @@ from rowlock.errors import (
     SchemaAhead,
     SchemaBehind,
     SchemaMissing,
+    StartFailed,
     Stopped,
     UniqueConflict,
     UnknownKind,
@@ -33,8 +34,11 @@ from rowlock.errors import (
 )
 from rowlock.flow.blocking import SyncContext
 from rowlock.flow.context import Context
+from rowlock.flow.depends import Depends
+from rowlock.flow.middleware import Enqueuing
 from rowlock.model.count import Count
 from rowlock.model.explanation import Explanation, Reason
+from rowlock.model.failure import Failure
 from rowlock.model.job import Claim, Job, Progress
 from rowlock.model.kind import Gate
 from rowlock.model.lane import Lane
@@ -43,6 +47,7 @@ from rowlock.model.retry import Retry
 from rowlock.model.state import State
 from rowlock.settings import Settings
 from rowlock.tasks import Enqueued, SyncTask, Task
+from rowlock.telemetry import JobLogFilter
 
 __all__ = [
     "ArgumentsTooLarge",
@@ -54,11 +59,14 @@ __all__ = [
     "Count",
     "DatabaseError",
     "DatabaseUnreachable",
+    "Depends",
     "EmbeddedError",
     "EndlessDrain",
     "EnqueueError",
     "Enqueued",
+    "Enqueuing",
     "Explanation",
+    "Failure",
     "Gate",
     "InvalidArguments",
     "InvalidId",
@@ -66,6 +74,7 @@ __all__ = [
     "InvalidResult",
     "Job",
     "JobFailed",
+    "JobLogFilter",
     "JobNotFound",
     "Lane",
     "MissingExtra",
@@ -80,6 +89,7 @@ __all__ = [
     "SchemaMissing",
     "Settings",
     "Snooze",
+    "StartFailed",
     "State",
     "Stopped",
     "SyncContext",

@@ -26,7 +26,10 @@ from rowlock.errors import ConfigurationError, WrongState
 from rowlock.flow.args import Codec
 from rowlock.flow.blocking import SyncContext
 from rowlock.flow.context import Context
+from rowlock.flow.extend import Extensions
 from rowlock.flow.handler import Handler, find
+from rowlock.flow.inject import planned
+from rowlock.flow.middleware import inside
 from rowlock.flow.pipe import Origin
 from rowlock.flow.processes import NO_ORIGIN, importable, module_of
 from rowlock.flow.producer import Producer
@@ -51,6 +54,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 
     from rowlock.flow.producer import Watcher
+    from rowlock.model.hook import HookEvent
     from rowlock.model.job import Job
     from rowlock.model.kind import Executor, Gate, OnWorkerLost
     from rowlock.model.options import Span
@@ -76,7 +80,7 @@ class Decorator(Protocol):
     def __call__(self, function: Callable[P, R], /) -> SyncTask[P, R]: ...
 
 
-class Rowlock:
+class Rowlock(Extensions):
     """Jobs on one PostgreSQL database. Without a URL (ROWLOCK_DATABASE_URL), an embedded PostgreSQL is started."""
 
     def __init__(
@@ -95,13 +99,13 @@ class Rowlock:
             database_url = url_of(engine)
         given = Settings.from_env(os.environ) if settings is None else settings
         self.settings = replace(given, database_url=database_url or given.database_url, schema=schema or given.schema)
-        self.handlers: dict[str, Handler] = {}
+        super().__init__()
         self.tasks: dict[str, Declared[..., object]] = {}
         self._bridge = Bridge()
         self._lock = threading.Lock()
         self._database: Database | None = None
         self._embedded: embedded.Embedded | None = None
-        self._producer = Producer(self.database, self._bridge)
+        self._producer = Producer(self.database, self._bridge, self._enqueue_middleware, self._events)
         self.jobs = Jobs(self.database, self._producer.wake)
         self.lanes = Lanes(self.database)
         self.workers = Workers(self.database)
@@ -161,21 +165,30 @@ class Rowlock:
         limits = {"limit": self.settings.args_limit, "result_limit": self.settings.result_limit}
         context_type = Context if is_async else SyncContext
         codec = Codec.of(function, context_types=(context_type,), kind=definition.name, **limits)
-        handler = Handler(definition, codec, function)
+        given = frozenset({"Context", "SyncContext", "Job"})
+        plan = planned(codec.signature.injected, definition.name, is_async=is_async, given=given)
+        called = inside(function) if plan and not is_async else function
+        handler = Handler(definition, codec, called)
         if definition.executor == "process" and not importable(handler):
             message = (
                 f"{definition.name}: executor='process' needs a function at the top level of a module, which a child "
                 f"process can import; {function.__qualname__} is not one."
             )
             raise ConfigurationError(message)
-        self.handlers[definition.name] = handler
-        task: Declared[..., object] = (Task if is_async else SyncTask)(handler, self._producer, self.jobs)
+        handler = self._place(handler, plan)
+        add_hook = functools.partial(self._hook, definition.name)
+        task: Declared[..., object] = (Task if is_async else SyncTask)(handler, self._producer, self.jobs, add_hook)
         self.tasks[definition.name] = task
         return task
 
+    def _hook(
+        self, kind: str, event: HookEvent, function: Callable[..., object], retry: Retry | None, timeout: Span | None
+    ) -> None:
+        self._add_hook(kind, event, function, retry, timeout, load=self.jobs.get)
+
     def task(self, kind: str) -> Declared[..., object]:
         """The task of a kind; UnknownKind says which ones there are."""
-        find(self.handlers, kind)
+        find({name: self.handlers[name] for name in self.tasks}, kind)
         return self.tasks[kind]
 
     # --- the database ------------------------------------------------------------------------------------------------
@@ -305,9 +318,16 @@ class Rowlock:
             name, chosen, slots, metadata.version("rowlock"), claims, origin, alone=tested and not claims
         )
         database = self.database()
-        caretaker = Caretaker(database, self.settings, Waker(database)) if claims else None
-        settings = replace(self.settings, lanes=first_lanes(self.settings.lanes, self.lanes.defined))
-        return Worker(database, self.handlers if handlers is None else handlers, settings, options, upkeep=caretaker)
+        caretaker = Caretaker(database, self.settings, Waker(database), self._events) if claims else None
+        return Worker(
+            database,
+            self.handlers if handlers is None else handlers,
+            replace(self.settings, lanes=first_lanes(self.settings.lanes, self.lanes.defined)),
+            options,
+            upkeep=caretaker,
+            scope=self.worker_scope,
+            events=self._events,
+        )
 
     def _check_executors(self) -> None:
         """Say before the first job what an executor cannot do for a kind."""
@@ -453,6 +473,7 @@ def origin_of(app: Rowlock) -> Origin | None:
 
 def _same(first: Callable[..., object], second: Callable[..., object]) -> bool:
     """Whether a module was imported again (reload, or run as __main__): then the newer function takes over."""
+    first, second = inspect.unwrap(first), inspect.unwrap(second)
     return first.__qualname__ == second.__qualname__ and first.__code__.co_filename == second.__code__.co_filename
 
 

@@ -2,6 +2,7 @@
 
 RowlockError
 ├── ConfigurationError        the program or its environment is set up wrongly
+│   ├── StartFailed           a worker's lifespan or a dependency of its own failed, so it did not start
 │   ├── MissingExtra          an optional dependency is not installed (prints the pip line)
 │   ├── UnknownKind           no handler is registered under that name
 │   └── UnknownLane           no lane has that name
@@ -38,6 +39,10 @@ class RowlockError(Exception):
 
 class ConfigurationError(RowlockError):
     """The program or its environment is set up wrongly."""
+
+
+class StartFailed(ConfigurationError):
+    """A worker's lifespan or a dependency of its own failed, so it did not start."""
 
 
 class MissingExtra(ConfigurationError):

@@ -9,16 +9,21 @@ from typing_extensions import override
 
 from rowlock.errors import InvalidOption, JobFailed
 from rowlock.flow import enqueue
+from rowlock.flow.hooks import On
+from rowlock.flow.middleware import Enqueuing, passing
 from rowlock.model import ids
 from rowlock.model.options import Options
 from rowlock.model.state import SUCCESS
+from rowlock.telemetry import JobEnqueued
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+    from contextlib import AbstractContextManager
     from datetime import datetime
 
     from rowlock.flow.enqueue import Prepared, Receipt
     from rowlock.flow.handler import Handler
+    from rowlock.flow.hooks import AddHook
     from rowlock.flow.producer import Producer
     from rowlock.model.job import Job
     from rowlock.model.kind import Gate, OnConflict, Scope
@@ -92,46 +97,63 @@ class Bound(Generic[P, R]):
 
     async def enqueue(self, *args: P.args, **kwargs: P.kwargs) -> Enqueued[R]:
         """Enqueue one job; returns when it is written (in the caller's transaction, if one was given)."""
-        return self._handle(await self._producer.enqueue(self._prepared(args, kwargs), self._connection))
+        if not self._producer.middleware:
+            prepared = self._prepared(self._options, args, kwargs)
+            return self._handle(await self._producer.enqueue(prepared, self._connection))
+        with self._passing([self._handler.codec.named(args, kwargs)]) as passed:
+            prepared = self._prepared(passed.options, args, kwargs)
+            receipt = await self._producer.enqueue(prepared, self._connection)
+            return self._handles(passed, [receipt])[0]
 
     def enqueue_sync(self, *args: P.args, **kwargs: P.kwargs) -> Enqueued[R]:
         """enqueue() for blocking code."""
-        (receipt,) = self._producer.enqueue_sync([self._prepared(args, kwargs)], self._connection, many=False)
-        return self._handle(receipt)
+        with self._passing([self._handler.codec.named(args, kwargs)]) as passed:
+            prepared = self._prepared(passed.options, args, kwargs)
+            receipts = self._producer.enqueue_sync([prepared], self._connection, many=False)
+            return self._handles(passed, receipts)[0]
 
     async def enqueue_many(self, items: Iterable[Mapping[str, object]]) -> list[Enqueued[R]]:
         """Enqueue one job per mapping of arguments, all or none; in the order given."""
-        return [
-            self._handle(receipt) for receipt in await self._producer.enqueue_many(self._many(items), self._connection)
-        ]
+        items = list(items)
+        with self._passing(items) as passed:
+            prepared = self._many(passed.options, items)
+            return self._handles(passed, await self._producer.enqueue_many(prepared, self._connection))
 
     def enqueue_many_sync(self, items: Iterable[Mapping[str, object]]) -> list[Enqueued[R]]:
         """enqueue_many() for blocking code."""
-        prepared = self._many(items)
-        receipts = self._producer.enqueue_sync(prepared, self._connection, many=True) if prepared else []
+        items = list(items)
+        with self._passing(items) as passed:
+            prepared = self._many(passed.options, items)
+            receipts = self._producer.enqueue_sync(prepared, self._connection, many=True) if prepared else []
+            return self._handles(passed, receipts)
+
+    def _passing(self, calls: Sequence[Mapping[str, object]]) -> AbstractContextManager[Enqueuing]:
+        return passing(self._producer.middleware, Enqueuing(self._handler.name, calls, self._options))
+
+    def _handles(self, passed: Enqueuing, receipts: Sequence[Receipt]) -> list[Enqueued[R]]:
+        passed.ids = tuple(receipt.id for receipt in receipts)
         return [self._handle(receipt) for receipt in receipts]
 
     def _handle(self, receipt: Receipt) -> Enqueued[R]:
+        if self._producer.events.active:
+            self._producer.events.emit(JobEnqueued(receipt.id, self._handler.name, receipt.what))
         return Enqueued(receipt.id, receipt.what, self._handler, self._desk, self._producer.bridge)
 
-    def _prepared(self, args: tuple[object, ...], kwargs: Mapping[str, object]) -> Prepared:
+    def _prepared(self, options: Options, args: tuple[object, ...], kwargs: Mapping[str, object]) -> Prepared:
         codec = self._handler.codec
         text = codec.encode(args, kwargs)
-        return enqueue.prepare(
-            self._handler, self._options, text, codec.named(args, kwargs) if self._looks_at_args else {}
-        )
+        named = codec.named(args, kwargs) if self._looks_at_args(options) else {}
+        return enqueue.prepare(self._handler, options, text, named)
 
-    def _many(self, items: Iterable[Mapping[str, object]]) -> list[Prepared]:
-        options = self._options
+    def _many(self, options: Options, items: Sequence[Mapping[str, object]]) -> list[Prepared]:
         if options.idempotency_key is not None or options.on_conflict not in ("reject", "keep"):
             message = (
                 'enqueue_many() takes unique_key with on_conflict "reject" or "keep", and no idempotency_key. '
                 "Enqueue one by one instead."
             )
             raise InvalidOption(message)
-        items = list(items)
         texts = self._handler.codec.encode_many(items)
-        if self._looks_at_args:
+        if self._looks_at_args(options):
             named = self._handler.codec.named
             return [
                 enqueue.prepare(self._handler, options, text, named((), item))
@@ -142,22 +164,22 @@ class Bound(Generic[P, R]):
         first = enqueue.prepare(self._handler, options, texts[0], {})
         return [enqueue.Prepared(replace(first.job, args=text), first.gate) for text in texts]
 
-    @property
-    def _looks_at_args(self) -> bool:
+    def _looks_at_args(self, options: Options) -> bool:
         kind = self._handler.kind
-        return (
-            callable(self._options.unique_key)
-            or callable(self._options.gate)
-            or callable(kind.gate)
-            or kind.refs is not None
-        )
+        return callable(options.unique_key) or callable(options.gate) or callable(kind.gate) or kind.refs is not None
 
 
 class Declared(Bound[P, R]):
     """A kind in the hands of its users."""
 
-    def __init__(self, handler: Handler, producer: Producer, desk: Waits) -> None:
+    def __init__(self, handler: Handler, producer: Producer, desk: Waits, add_hook: AddHook) -> None:
         super().__init__(handler, producer, desk, Options(), None)
+        self.on_success = On("on_success", add_hook)
+        """Decorates a function that runs after the job completed, with errors or without."""
+        self.on_failure = On("on_failure", add_hook)
+        """Decorates a function that runs after an attempt that failed and is followed by another."""
+        self.on_exhausted = On("on_exhausted", add_hook)
+        """Decorates a function that runs after the job ended failed or expired, whatever the reason."""
         function = handler.function
         self.__doc__ = function.__doc__
         self.__name__ = getattr(function, "__name__", handler.name)

@@ -1,12 +1,12 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from rowlock import JobNotFound, Rowlock, State, WrongState
-from rowlock.desk import bulk
+from rowlock.desk import bulk, jobs
 
 if TYPE_CHECKING:
     from tests.desk.conftest import Desk
@@ -49,6 +49,41 @@ async def test_pages_by_reference_go_on_behind_the_last_id(app: Rowlock) -> None
     first = await app.jobs.list(tag="t", limit=3)
     second = await app.jobs.list(tag="t", limit=3, before=first[-1].public_id)
     assert [job.args["n"] for job in [*first, *second]] == [4, 3, 2, 1, 0]
+
+
+@pytest.mark.parametrize("few", [True, False], ids=["by state", "by id"])
+async def test_jobs_are_listed_by_state_newest_first(desk: Desk, monkeypatch: pytest.MonkeyPatch, few: bool) -> None:
+    monkeypatch.setattr(jobs, "_FEW", 100 if few else 0)
+    store, worker = desk.store, await desk.worker()
+    made: dict[str, list[int]] = {str(state): [] for state in State}
+    await store.gate("g", 1)
+    for _ in range(3):
+        made["pending"].insert(0, await store.enqueue(approval=True))
+        made["queued"].insert(0, await store.enqueue(priority=len(made["queued"])))
+        made["running"].insert(0, await store.enqueue(tenant="t"))
+        await store.claim(worker, made["running"][0], lane="lane")
+        for state in ("failed", "completed", "cancelled"):
+            made[state].insert(0, await store.enqueue("other"))
+            await store.complete(*await store.claim(worker, made[state][0]), state=state)
+    holder = await store.enqueue(gate_key="g")
+    made["blocked"] = sorted([await store.enqueue(gate_key="g") for _ in range(2)], reverse=True)
+    await store.claim(worker, holder)
+    await store.claim(worker, *made["blocked"])
+    made["running"].insert(0, holder)
+
+    async def found(*states: str, **more: Any) -> list[int]:  # noqa: ANN401 - the filters' own
+        return [job.id for job in await desk.app.jobs.list(states=states, **more)]
+
+    for state in State:
+        assert await found(state) == made[state], state
+    assert await found("pending", "failed") == sorted(made["pending"] + made["failed"], reverse=True)
+    assert await found("queued", "completed") == sorted(made["queued"] + made["completed"], reverse=True)
+    assert await found("failed", kind="k") == []
+    assert await found("queued", kind="k") == made["queued"]
+    assert await found("running", lane="lane", tenant="t") == made["running"][1:]
+    first = await found("failed", limit=2)
+    assert [*first, *await found("failed", before=first[-1])] == made["failed"]
+    assert await found() == []
 
 
 # --- delete ----------------------------------------------------------------------------------------------------------
@@ -154,10 +189,10 @@ async def test_retried_jobs_run(app: Rowlock) -> None:
             raise ValueError("no")
 
     async with app.worker(), asyncio.timeout(30):
-        jobs = [await work.options(max_attempts=1).enqueue() for _ in range(3)]
-        for job in jobs:
+        made = [await work.options(max_attempts=1).enqueue() for _ in range(3)]
+        for job in made:
             assert (await app.jobs.wait(job.id)).state is State.FAILED
         fail = False
-        await app.jobs.retry_many(job.id for job in jobs)
-        for job in jobs:
+        await app.jobs.retry_many(job.id for job in made)
+        for job in made:
             assert (await app.jobs.wait(job.id)).state is State.COMPLETED

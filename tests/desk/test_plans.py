@@ -85,7 +85,7 @@ async def values_of(store: Store) -> dict[str, object]:
         "names": ["tag", "tag"],
         "values": ["rare", "often"],
         "before": 2**62,
-        "states": None,
+        "states": ["pending", "blocked", "queued", "running", "failed"],
         "kind": None,
         "tenant": None,
     }
@@ -105,6 +105,7 @@ BUFFERS = {
     "failures": 80,
     "throughput": 80,
     "jobs_list_referenced": 1500,
+    "few_jobs": 6000,
     "workers": 15,
 }
 

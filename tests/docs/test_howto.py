@@ -105,3 +105,23 @@ async def test_executors(database_url: str) -> None:
         assert page.printed == page.promised == ["19", "3"]
     finally:
         await page.close()
+
+
+async def test_dependencies(database_url: str) -> None:
+    page = Page("dependencies.md", database_url)
+    await page.run()
+    try:
+        assert page.printed == [*page.promised, "written: 1"]
+        assert len(page.promised) == 6
+    finally:
+        await page.close()
+
+
+async def test_hooks(database_url: str) -> None:
+    page = Page("hooks.md", database_url)
+    await page.run()
+    try:
+        assert page.printed == page.promised
+        assert len(page.promised) == 2
+    finally:
+        await page.close()

@@ -131,4 +131,4 @@ def test_other_impossible_handlers_are_refused() -> None:
     )
     message = misdefined(foreign)
     assert message.startswith("report: argument 'a' is annotated with ")
-    assert "Use plain types, dataclasses or pydantic models." in message
+    assert "Use plain types, dataclasses or pydantic models, or have the worker provide it: Annotated[" in message

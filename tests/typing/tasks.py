@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator  # noqa: TC003 - as users write it
 from datetime import datetime, timedelta
 from typing import assert_type
 
-from rowlock import Context, Enqueued, Gate, Retry, Rowlock, Task
+from rowlock import Context, Depends, Enqueued, Enqueuing, Failure, Gate, Job, Retry, Rowlock, Task
 from rowlock.tasks import Bound
+from rowlock.telemetry import Event, JobFinished
 
 app = Rowlock("postgresql://nowhere/x")
 
@@ -30,6 +32,7 @@ async def right(ctx: Context) -> None:
     job = await bare.enqueue(7)
     assert_type(job, Enqueued[str])
     assert_type(await job.wait(timeout=3), str)
+    assert_type(job.wait_sync(timeout=3), str)
     assert_type(job.id, int)
     assert_type(await with_context.enqueue(7, label="x"), Enqueued[list[int]])
     assert_type(with_context.enqueue_sync(org_id=7), Enqueued[list[int]])
@@ -71,3 +74,83 @@ def blocking(org_id: int) -> None: ...
 
 @app.job(colour="red")  # type: ignore[call-overload,untyped-decorator]
 async def unknown_option() -> None: ...
+
+
+# --- dependencies, hooks, middleware, events -------------------------------------------------------------------------
+
+
+class Service: ...
+
+
+def plain() -> Service: ...  # type: ignore[empty-body]
+async def coroutine() -> Service: ...  # type: ignore[empty-body]
+def generator() -> Iterator[Service]: ...  # type: ignore[empty-body]
+async def async_generator() -> AsyncIterator[Service]:
+    yield Service()
+
+
+assert_type(Depends(plain), Service)
+assert_type(Depends(coroutine), Service)
+assert_type(Depends(generator), Service)
+assert_type(Depends(async_generator, scope="worker"), Service)
+assert_type(Depends(Service, use_cache=False), Service)
+
+
+@app.job
+async def injected(ctx: Context, n: int, service: Service = Depends(plain), *, made: Service = Depends()) -> str:
+    return f"{ctx.job.id} {n} {service} {made}"
+
+
+@app.job
+async def misfit(n: int, name: str = Depends(plain)) -> None: ...  # type: ignore[assignment]
+
+
+async def leaves_out_what_is_injected() -> None:
+    assert_type(await injected.enqueue(7), Enqueued[str])
+    await injected.enqueue("7")  # type: ignore[arg-type]
+    await injected.enqueue()  # type: ignore[call-arg]
+    Depends(plain, scope="process")  # type: ignore[call-overload]
+
+
+@injected.on_exhausted
+async def exhausted(job: Job, error: Failure) -> None: ...
+
+
+@injected.on_success(retry=Retry(attempts=2))
+def succeeded(job: Job) -> int: ...  # type: ignore[empty-body]
+
+
+@injected.on_success(lane="x")  # type: ignore[call-overload,untyped-decorator]
+def refused(job: Job) -> None: ...
+
+
+def hooks_stay_what_they_are(job: Job) -> None:
+    assert_type(succeeded(job), int)
+
+
+@app.middleware
+async def around(ctx: Context, call: Callable[[], Awaitable[object]]) -> object:
+    return ctx, await call()
+
+
+@app.middleware  # type: ignore[type-var]
+async def around_nothing(ctx: Context) -> object: ...
+
+
+@app.enqueue_middleware
+def stamp(enqueuing: Enqueuing) -> None: ...
+
+
+@app.listen(JobFinished)
+def finished(event: JobFinished) -> None:
+    assert_type(event.state, str)
+
+
+@app.listen(JobFinished)  # type: ignore[arg-type]
+def other(event: int) -> None: ...
+
+
+def every(event: Event) -> None: ...
+
+
+app.on_event(every)

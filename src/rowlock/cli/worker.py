@@ -18,6 +18,7 @@ from rowlock.cli.show import clean
 from rowlock.errors import InvalidOption
 from rowlock.model.lane import kinds_by_lane
 from rowlock.store.database import shown
+from rowlock.telemetry import JobLogFilter
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger("rowlock.cli")
 _LEVELS: Final = ("debug", "info", "warning", "error")
 _STOPPING: Final = (signal.SIGTERM, signal.SIGINT)
-_ABOUT: Final = ("job_id", "kind", "lane", "attempt", "fence")
+_ABOUT: Final = ("job_id", "public_id", "kind", "lane", "attempt", "fence")
 """What the engine tells with a log record."""
 
 
@@ -148,13 +149,17 @@ def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
 
 
 class Lines(logging.Formatter):
-    """`14:03:22 → start …`; the level is named from warnings on."""
+    """`14:03:22 → start …`; the level is named from warnings on, and the job where the message does not."""
 
     @override
     def format(self, record: logging.LogRecord) -> str:
         """One line, and a traceback below it where there is one."""
         level = f"{record.levelname.lower()}: " if record.levelno >= logging.WARNING else ""
-        text = f"{self.formatTime(record, '%H:%M:%S')} {level}{record.getMessage()}"
+        message = record.getMessage()
+        # The engine's own lines name their job.
+        own = record.name.startswith("rowlock.") and record.name != "rowlock.handler"
+        job = "" if own or not hasattr(record, "job_id") else f"  [{getattr(record, 'kind', '')} {record.job_id}]"
+        text = f"{self.formatTime(record, '%H:%M:%S')} {level}{message}{job}"
         return clean(f"{text}\n{self.formatException(record.exc_info)}" if record.exc_info else text)
 
 
@@ -186,3 +191,5 @@ def _set_up_logging(level: str, *, as_json: bool) -> None:
         handler = logging.StreamHandler(sys.stdout if as_json else sys.stderr)
         handler.setFormatter(JsonLines() if as_json else Lines())
         logging.basicConfig(handlers=[handler], level=level.upper() if level.lower() != "debug" else "INFO", force=True)
+    for each in logging.getLogger().handlers:
+        each.addFilter(JobLogFilter())

@@ -9,7 +9,7 @@ import time
 import uuid
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, cast
 
 from rowlock.desk import explain, facts
 from rowlock.desk.bulk import Bulk, in_batches
@@ -31,6 +31,10 @@ if TYPE_CHECKING:
 
 _TRIES: Final = 5
 _LARGEST_ID: Final = 2**63 - 1
+_FEW: Final = 5000
+"""Jobs in a state, up to which a list picks from all of them."""
+INDEXED: Final = frozenset({State.PENDING, State.BLOCKED, State.QUEUED, State.RUNNING, State.FAILED})
+"""States with an index of their own."""
 _SCAN: Final = 1_000_000
 """Rows a filtered list looks back over at most."""
 _POLL: Final = 1.0
@@ -111,15 +115,25 @@ class Jobs:
             "tenant": tenant,
         }
         page = {"n": limit, "before": _LARGEST_ID if before is None else ids.parse(before)}
+        found: Sequence[Record]
         if carried:
             names, values = (list(column) for column in zip(*carried, strict=True))
             found = await self._open().fetch(
                 "jobs_list_referenced", name=names[0], value=values[0], names=names, values=values, **filters, **page
             )
         else:
-            everywhere = before is None or all(value is None for value in filters.values())
-            found = await self._open().fetch("jobs_list", scan=_LARGEST_ID if everywhere else _SCAN, **filters, **page)
+            found = await self._walk(filters, page)
         return [rows.job_of(row) for row in found]
+
+    async def _walk(self, filters: Mapping[str, object], page: Mapping[str, int]) -> Sequence[Record]:
+        """By id, unless the states asked for hold so few jobs that an index names them all."""
+        database, states = self._open(), filters["states"]
+        if states is not None and INDEXED.issuperset(cast("Sequence[str]", states)):
+            (few,) = await database.fetch("few_jobs", states=states, kind=filters["kind"], cap=_FEW)
+            if few["complete"]:
+                return await database.fetch("jobs_list_of", ids=few["ids"], **filters, **page)
+        everywhere = page["before"] == _LARGEST_ID or all(value is None for value in filters.values())
+        return await database.fetch("jobs_list", scan=_LARGEST_ID if everywhere else _SCAN, **filters, **page)
 
     async def cancel(self, job_id: int | str, *, by: str | None = None, note: str | None = None) -> Job:
         """End a waiting job at once; ask a running one to stop at its next await."""

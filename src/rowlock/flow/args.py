@@ -219,6 +219,8 @@ class Codec:
         name, path = str(item["loc"][0]), _path(item["loc"])
         if name == self.signature.context:
             return f"argument {name!r} is the context, which the worker passes. Leave it out."
+        if name in self.signature.injected:
+            return f"argument {name!r} is injected by the worker that runs the job. Leave it out."
         if name not in self.signature.arguments:
             near = difflib.get_close_matches(name, self.signature.arguments, n=1)
             return f"there is no argument {name!r} in {self._call}." + (f" Did you mean {near[0]!r}?" if near else "")
@@ -281,7 +283,8 @@ def _arguments_shape(shape: Signature, kind: str) -> _Shape:
             expected = inspect.formatannotation(parameter.annotation)
             message = (
                 f"{kind}: argument {name!r} is annotated with {expected}, which pydantic cannot turn into JSON: "
-                f"{str(error).splitlines()[0]} Use plain types, dataclasses or pydantic models."
+                f"{str(error).splitlines()[0]} Use plain types, dataclasses or pydantic models, or have the worker "
+                f"provide it: Annotated[{expected}, Depends(…)]."
             )
             raise ConfigurationError(message) from None
         required = parameter.default is EMPTY

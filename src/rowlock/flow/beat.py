@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Final
 
 from rowlock.errors import DatabaseUnreachable
 from rowlock.store.link import Link
+from rowlock.telemetry import Events, LoopBlocked
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -83,10 +84,11 @@ class Beat:
         vitals: Callable[[], Vitals],
         tell: Callable[[News], None],
         lag_limit: float,
+        events: Events | None = None,
     ) -> None:
         self._database, self._worker_id = database, worker_id
         self._vitals, self._tell = vitals, tell
-        self._watch = Watchdog(lag_limit)
+        self._watch = Watchdog(lag_limit, events or Events())
         self._thread: threading.Thread | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._poked: asyncio.Event | None = None
@@ -187,8 +189,8 @@ class Beat:
 class Watchdog:
     """Notices when an event loop does not come round, and says which function holds it."""
 
-    def __init__(self, limit: float) -> None:
-        self._limit = limit
+    def __init__(self, limit: float, events: Events) -> None:
+        self._limit, self._events = limit, events
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread_id = 0
         self._answered = threading.Event()
@@ -226,6 +228,8 @@ class Watchdog:
         frame = sys._current_frames().get(self._thread_id)  # noqa: SLF001 - the documented way to see another thread's stack
         where = traceback.extract_stack(frame)[-1] if frame is not None else None
         place = f"{where.name} ({where.filename}:{where.lineno})" if where else "an unknown place"
+        if self._events.active:
+            self._events.emit(LoopBlocked(waited, place))
         stack = "".join(traceback.format_stack(frame)[-4:]) if frame is not None else ""
         return (
             f"the event loop has been blocked for {waited:.1f} s in {place}; other jobs of this process wait. "

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from rowlock.errors import ClaimLost, Stopped
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Iterator
+    from collections.abc import Callable, Coroutine, Iterator, Mapping
     from contextlib import AbstractContextManager
-    from logging import Logger
 
     from rowlock.flow.context import Context
     from rowlock.model.job import Claim, Job
+    from rowlock.telemetry import JobLog
 
 T = TypeVar("T")
 
@@ -46,9 +46,14 @@ class SyncContext:
         return self._context.deadline
 
     @property
-    def log(self) -> Logger:
-        """A logger that knows the job."""
+    def log(self) -> JobLog:
+        """A logger whose records carry the job."""
         return self._context.log
+
+    @property
+    def state(self) -> Mapping[str, Any]:
+        """What the worker's lifespans yielded."""
+        return self._context.state
 
     @property
     def cancelled(self) -> bool:

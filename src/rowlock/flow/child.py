@@ -47,6 +47,7 @@ from rowlock.flow.run import Attempt, on_loop
 from rowlock.flow.threads import blocking, work_of
 from rowlock.flow.verdict import Verdict
 from rowlock.store.queries import Statements
+from rowlock.telemetry import JobLogFilter
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -278,6 +279,7 @@ class _Forward(logging.handlers.QueueHandler):
     def __init__(self, say: Callable[[Message], None]) -> None:
         super().__init__(queue.SimpleQueue())
         self._say_it = say
+        self.addFilter(JobLogFilter())
 
     @override
     def enqueue(self, record: logging.LogRecord) -> None:
@@ -318,7 +320,8 @@ async def _scope(app: Any) -> Any:  # noqa: ANN401 - the application, which this
     if scope is None:
         yield
     else:
-        async with scope():
+        # No kind's dependencies beforehand: which ones a child will run shows when they come.
+        async with scope(()):
             yield
 
 

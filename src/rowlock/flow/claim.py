@@ -171,6 +171,10 @@ class Claimer:
         """The lane that serves a kind; None: none that this worker serves."""
         return next((name for name, kinds in self._served.items() if kind in kinds and name in self._lanes), None)
 
+    def kinds(self) -> list[str]:
+        """The kinds this worker serves."""
+        return [kind for name, kinds in self._served.items() if name in self._lanes for kind in kinds]
+
     async def claim(self, free: Mapping[str, int]) -> list[Record]:
         """Claim up to `free` jobs per lane; rows come with their lane."""
         wanted = {name: min(n, self._half(name)) for name, n in free.items() if n > 0 and self._lanes[name].enabled}

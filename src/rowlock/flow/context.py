@@ -5,7 +5,8 @@ from __future__ import annotations
 import contextlib
 import json
 import logging
-from typing import TYPE_CHECKING, Protocol, cast
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Final, Protocol, cast
 
 from pydantic_core import to_json
 
@@ -15,17 +16,19 @@ from rowlock.model import redact
 from rowlock.model.job import Claim, Job
 from rowlock.model.state import State
 from rowlock.store.caller import AsyncCaller, join
+from rowlock.telemetry import JobLog
 
 if TYPE_CHECKING:
     import asyncio
-    from collections.abc import AsyncIterator, Iterator, Sequence
+    from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 
     from rowlock.store.caller import SyncCaller
     from rowlock.store.queries import Statement, Statements
     from rowlock.store.rows import Row
 
 
-logger = logging.getLogger("rowlock.job")
+logger = logging.getLogger("rowlock.handler")
+NO_STATE: Final[Mapping[str, Any]] = MappingProxyType({})
 
 
 class Line(Protocol):
@@ -51,13 +54,27 @@ class Line(Protocol):
 class Context:
     """Passed to a handler that asks for it. Every write through it carries the claim; a lost claim raises ClaimLost."""
 
-    __slots__ = ("_job", "_line", "_lost", "_report", "_row", "_stopping", "_told", "claim", "deadline", "log")
+    __slots__ = (
+        "_job",
+        "_line",
+        "_log",
+        "_lost",
+        "_report",
+        "_row",
+        "_stopping",
+        "_told",
+        "claim",
+        "deadline",
+        "state",
+    )
 
     def __init__(self, row: Row, line: Line, stopping: asyncio.Event) -> None:
         self.claim = Claim(row["id"], row["fence"])
         self.deadline: float | None = None
         """Loop time at which the timeout strikes; None: there is none."""
-        self.log = logger
+        self.state: Mapping[str, Any] = NO_STATE
+        """What the worker's lifespans yielded."""
+        self._log: JobLog | None = None
         self._row, self._line, self._stopping = row, line, stopping
         self._told = self._lost = False
         self._job: Job | None = None
@@ -69,6 +86,13 @@ class Context:
         if self._job is None:
             self._job = claimed_job(self._row)
         return self._job
+
+    @property
+    def log(self) -> JobLog:
+        """A logger whose records carry the job."""
+        if self._log is None:
+            self._log = JobLog(logger, self._row)
+        return self._log
 
     @property
     def cancelled(self) -> bool:

@@ -3,33 +3,35 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import logging
 import sys
 from collections import Counter
 from typing import TYPE_CHECKING, Final
 
 from rowlock.flow.context import Context
-from rowlock.flow.finish import Ended, Finisher, Flushed, Returned, write_of
+from rowlock.flow.finish import Finished, Finisher, Flushed, Returned, write_of
 from rowlock.flow.progress import Reporter
 from rowlock.flow.run import Attempt, on_loop
+from rowlock.flow.tell import Teller
 from rowlock.flow.threads import Threads
 from rowlock.flow.verdict import Verdict
-from rowlock.model.duration import humanise
 from rowlock.model.job import Claim
 from rowlock.model.outcome import Interrupted, Lost
+from rowlock.telemetry import Events
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from random import Random
 
-    from rowlock.flow.finish import Finished
+    from rowlock.flow.finish import Ended
     from rowlock.flow.handler import Handler
     from rowlock.flow.processes import Children
     from rowlock.flow.run import Place, Reason
+    from rowlock.model.hook import Hook
     from rowlock.model.outcome import Outcome
     from rowlock.store.database import Record
     from rowlock.store.link import Link
+    from rowlock.telemetry import AttemptEvent
 
 logger = logging.getLogger("rowlock.job")
 _EAGER: Final = sys.version_info >= (3, 12)
@@ -50,10 +52,11 @@ class Crew:
         patience: float,
         children: Children,
         room: Callable[[Flushed], None],
+        events: Events | None = None,
     ) -> None:
         """patience: seconds a handler that was told to stop may take before its job goes on without it."""
         self._handlers, self._random, self._room, self._patience = handlers, random, room, patience
-        self._children = children
+        self._children, self._teller = children, Teller(events or Events())
         self._loop = asyncio.get_running_loop()
         self._finisher = Finisher(link, worker_id, self._on_flushed)
         self._reporter = Reporter(link, lambda claim: self.tell(claim.job_id, "lost", claim.fence))
@@ -83,12 +86,10 @@ class Crew:
         context = Context(row, self._reporter, self._stopping)
         verdict = Verdict(row, handler, self._random)
         attempt = Attempt(row, handler, context, verdict, self._loop.time(), overdue=self._told_to_stop)
-        job_id = row["id"]
         self._attempts[attempt.context.claim] = attempt
         self._in_use[row["lane"]] += 1
         self._empty.clear()
-        if logger.isEnabledFor(logging.INFO):
-            logger.info("→ start   %s %s  attempt %d", row["kind"], job_id, row["attempt"], extra=_about(attempt))
+        self._teller.started(row)
         coroutine = attempt.run(self._place(handler, row), self._on_outcome)
         if _EAGER:
             # A handler that does not suspend never becomes a scheduled task.
@@ -115,6 +116,7 @@ class Crew:
     def give_back(self, row: Record) -> None:
         """Return a claimed job that is not to be started here any more."""
         self._in_use[row["lane"]] += 1
+        self._teller.given_back(row)
         self._hand_over(Claim(row["id"], row["fence"]), write_of(Interrupted("shutdown")), row["lane"])
 
     def tell(self, job_id: int, reason: Reason, fence: int | None = None) -> None:
@@ -123,12 +125,7 @@ class Crew:
             if claim.job_id != job_id or fence not in (None, claim.fence) or attempt.reason == reason:
                 continue
             if reason == "lost":
-                logger.warning(
-                    "! lost    %s %s  its claim is gone; the handler is told",
-                    attempt.handler.name,
-                    job_id,
-                    extra=_about(attempt),
-                )
+                self._teller.lost(attempt)
             attempt.stop(reason)
 
     def held(self, now: float, *, everything: bool) -> list[Claim]:
@@ -195,14 +192,7 @@ class Crew:
         """
         if attempt.over or attempt.task is None:
             return
-        logger.warning(
-            "! stuck   %s %s  was told to stop (%s) %.0f s ago and does not; its slot is held until it ends",
-            attempt.handler.name,
-            attempt.row["id"],
-            attempt.reason,
-            self._patience,
-            extra=_about(attempt),
-        )
+        self._teller.stuck(attempt, self._patience)
         self._in_use[attempt.row["lane"]] += 1
         self._stuck.add(attempt)
         attempt.task.add_done_callback(lambda _: self._unstuck(attempt))
@@ -220,40 +210,26 @@ class Crew:
         claim = attempt.context.claim
         del self._attempts[claim]
         write = write_of(outcome)
-        self._hand_over(claim, write, attempt.row["lane"])
-        if logger.isEnabledFor(logging.INFO):
-            self._say(attempt, write)
+        event = self._teller.ended(attempt, write, self._loop.time() - attempt.since)
+        self._hand_over(claim, write, attempt.row["lane"], attempt.handler.kind.hooks, event)
         if not self._attempts:
             self._empty.set()
 
-    def _hand_over(self, claim: Claim, write: Ended | Returned | None, lane: str) -> None:
+    def _hand_over(
+        self,
+        claim: Claim,
+        write: Ended | Returned | None,
+        lane: str,
+        hooks: Mapping[str, Hook] | None = None,
+        event: AttemptEvent | None = None,
+    ) -> None:
         if write is None:
             self._in_use[lane] -= 1
+            self._teller.heard(event)
             self._room(Flushed())
         else:
             self._unflushed[claim.job_id] += 1
-            self._finisher.finish(claim, write, lane)
-
-    def _say(self, attempt: Attempt, write: object) -> None:
-        if write is None:
-            return
-        took = self._loop.time() - attempt.since
-        state = (
-            f"{write.outcome}, again in {humanise(write.delay)}"
-            if isinstance(write, Returned)
-            else getattr(write, "state", "")
-        )
-        sign = _SIGNS.get(state, "↻ again  ")
-        logger.info(
-            "%s %s %s  %s after %.3f s%s",
-            sign,
-            attempt.handler.name,
-            attempt.row["id"],
-            state,
-            took,
-            _why(getattr(write, "error", None)),
-            extra=_about(attempt),
-        )
+            self._finisher.finish(Finished(claim, write, lane, hooks, event))
 
     def _on_flushed(self, flushed: Flushed) -> None:
         for finished in (*flushed.accepted, *flushed.lost):
@@ -261,8 +237,7 @@ class Crew:
         self.returned += sum(
             isinstance(finished.write, Returned) and not finished.write.delay for finished in flushed.accepted
         )
-        for finished in flushed.lost:
-            logger.warning("! refused the outcome of job %d: its claim (fence %d) is gone", *finished.claim)
+        self._teller.flushed(flushed)
         self._room(flushed)
 
     def _left(self, finished: Finished) -> None:
@@ -271,30 +246,3 @@ class Crew:
         self._unflushed[job_id] -= 1
         if not self._unflushed[job_id]:
             del self._unflushed[job_id]
-
-
-_SIGNS: Final = {
-    "completed": "← done   ",
-    "completed_with_errors": "← partly ",
-    "failed": "! failed ",
-    "cancelled": "⊘ ended  ",
-}
-
-
-def _why(error: str | None) -> str:
-    """Class and message of what a handler raised, secrets already removed; the first line of it."""
-    about = json.loads(error) if error else {}
-    if "type" not in about:
-        return ""
-    return f": {about['type']}: {about['message']}".partition("\n")[0]
-
-
-def _about(attempt: Attempt) -> dict[str, object]:
-    row = attempt.row
-    return {
-        "job_id": row["id"],
-        "fence": row["fence"],
-        "attempt": row["attempt"],
-        "lane": row["lane"],
-        "kind": row["kind"],
-    }

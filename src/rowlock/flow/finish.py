@@ -9,9 +9,9 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
-from typing import TYPE_CHECKING, Final, assert_never
+from typing import TYPE_CHECKING, Any, Final, assert_never
 
 from rowlock.model.outcome import (
     Cancelled,
@@ -25,20 +25,25 @@ from rowlock.model.outcome import (
     Retried,
     Snoozed,
 )
-from rowlock.model.state import State
+from rowlock.model.state import SUCCESS, State
 from rowlock.store.database import OUTAGE, TRANSIENT, UNSTORABLE
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from datetime import datetime
 
+    from rowlock.flow.wake import Pair
+    from rowlock.model.hook import Hook
     from rowlock.model.job import Claim
+    from rowlock.store.database import Record
     from rowlock.store.link import Link
+    from rowlock.telemetry import AttemptEvent
 
 logger = logging.getLogger("rowlock.finish")
 LARGEST: Final = 500
 _BACKOFF: Final = (0.05, 0.2, 0.5, 1.0, 2.0)
 _NOW: Final = timedelta(0)
+_FAILED_ATTEMPT: Final = frozenset({"failed", "died"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +100,22 @@ class Finished:
     claim: Claim
     write: Ended | Returned
     lane: str
+    hooks: Mapping[str, Hook] | None = None
+    event: AttemptEvent | None = None
+    """Told once the write is acknowledged."""
+
+    @property
+    def hook(self) -> Hook | None:
+        """The hook this write inserts."""
+        return self.hooks.get(_hook_event(self.write)) if self.hooks else None
+
+
+def _hook_event(write: Ended | Returned) -> str:
+    if isinstance(write, Returned):
+        return "on_failure" if write.outcome in _FAILED_ATTEMPT else ""
+    if write.state == State.FAILED:
+        return "on_exhausted"
+    return "on_success" if write.state in SUCCESS else ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +126,8 @@ class Flushed:
     lost: Sequence[Finished] = ()
     promoted: int = 0
     again_at: datetime | None = None
+    hooks: Sequence[tuple[Pair, datetime]] = ()
+    """Where the hooks are that were inserted: workers have to look for them."""
 
     def and_also(self, other: Flushed) -> Flushed:
         """Both flushes as one."""
@@ -114,6 +137,7 @@ class Flushed:
             [*self.lost, *other.lost],
             self.promoted + other.promoted,
             min(moments, default=None),
+            [*self.hooks, *other.hooks],
         )
 
 
@@ -132,9 +156,9 @@ class Finisher:
         """Begin to write what is finished."""
         self._task = asyncio.get_running_loop().create_task(self._run(), name="rowlock-finish")
 
-    def finish(self, claim: Claim, write: Ended | Returned, lane: str) -> None:
+    def finish(self, finished: Finished) -> None:
         """Take over an outcome; it is written with the next flush."""
-        self._waiting.append(Finished(claim, write, lane))
+        self._waiting.append(finished)
         if not self._news.is_set():
             self._idle.clear()
             self._news.set()
@@ -187,51 +211,64 @@ class Finisher:
         bad = batch[0]
         logger.error("the outcome of job %d cannot be stored: %s", bad.claim.job_id, error)
         text = json.dumps({"reason": "outcome cannot be stored", "message": str(error)[:2000]})
-        return await self._flush_until_acknowledged([Finished(bad.claim, Ended(State.FAILED, error=text), bad.lane)])
+        return await self._flush_until_acknowledged([replace(bad, write=Ended(State.FAILED, error=text))])
 
     async def _flush(self, batch: list[Finished], *, again: bool) -> Flushed:
-        accepted: set[int] = set()
-        promoted = 0
+        ended = [f for f in batch if isinstance(f.write, Ended)]
+        returned = [f for f in batch if isinstance(f.write, Returned)]
+        rows = [await self._end(ended)] if ended else []
         again_at: datetime | None = None
-        ended = [(f.claim, f.write) for f in batch if isinstance(f.write, Ended)]
-        returned = [(f.claim, f.write) for f in batch if isinstance(f.write, Returned)]
-        if ended:
-            (row,) = await self._link.fetch(
-                "complete",
-                channel=self._link.database.channel,
-                ids=[claim.job_id for claim, _ in ended],
-                fences=[claim.fence for claim, _ in ended],
-                states=[write.state for _, write in ended],
-                results=[write.result for _, write in ended],
-                errors=[write.error for _, write in ended],
-            )
-            accepted.update(row["ids"])
-            promoted += row["promoted"] or 0
         if returned:
-            (row,) = await self._link.fetch(
-                "give_back",
-                channel=self._link.database.channel,
-                ids=[claim.job_id for claim, _ in returned],
-                fences=[claim.fence for claim, _ in returned],
-                states=[write.state for _, write in returned],
-                deaths=[write.death for _, write in returned],
-                delays=[write.delay.total_seconds() for _, write in returned],
-                refunds=[write.refund for _, write in returned],
-                outcomes=[write.outcome for _, write in returned],
-                errors=[write.error for _, write in returned],
-            )
-            accepted.update(row["ids"])
-            promoted += row["promoted"] or 0
-            again_at = row["again_at"]
+            rows.append(await self._give_back(returned))
+            again_at = rows[-1]["again_at"]
+        accepted = {job_id for row in rows for job_id in row["ids"]}
         missing = [f for f in batch if f.claim.job_id not in accepted]
         if missing and again:
             accepted.update(await self._applied_before(missing))
         return Flushed(
             [f for f in batch if f.claim.job_id in accepted],
             [f for f in batch if f.claim.job_id not in accepted],
-            promoted,
+            sum(row["promoted"] or 0 for row in rows),
             again_at,
+            [((kind, 0, 0), row["hooks_at"]) for row in rows for kind in row.get("hook_kinds") or ()],
         )
+
+    async def _end(self, batch: list[Finished]) -> Record:
+        return await self._write(
+            "complete",
+            batch,
+            states=[f.write.state for f in batch],
+            results=[f.write.result for f in batch if isinstance(f.write, Ended)],
+            errors=[f.write.error for f in batch],
+        )
+
+    async def _give_back(self, batch: list[Finished]) -> Record:
+        writes = [f.write for f in batch if isinstance(f.write, Returned)]
+        return await self._write(
+            "give_back",
+            batch,
+            states=[write.state for write in writes],
+            deaths=[write.death for write in writes],
+            delays=[write.delay.total_seconds() for write in writes],
+            refunds=[write.refund for write in writes],
+            outcomes=[write.outcome for write in writes],
+            errors=[write.error for write in writes],
+        )
+
+    async def _write(self, name: str, batch: list[Finished], **columns: list[Any]) -> Record:
+        hooks = [f.hook for f in batch]
+        if any(hooks):
+            name += "_hooked"
+            columns["hooks"] = [hook and hook.kind for hook in hooks]
+            columns["hook_attempts"] = [hook and hook.attempts for hook in hooks]
+        (row,) = await self._link.fetch(
+            name,
+            channel=self._link.database.channel,
+            ids=[f.claim.job_id for f in batch],
+            fences=[f.claim.fence for f in batch],
+            **columns,
+        )
+        return row
 
     async def _applied_before(self, missing: list[Finished]) -> list[int]:
         rows = await self._link.fetch(

@@ -16,11 +16,13 @@ from rowlock.flow.wake import Waker
 from rowlock.model.state import State
 from rowlock.store.bulk import copy_jobs
 from rowlock.store.caller import AsyncCaller, SyncCaller, drive, drive_async, join
+from rowlock.telemetry import Events
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
     from datetime import datetime
 
+    from rowlock.flow.middleware import EnqueueMiddleware
     from rowlock.flow.wake import Pair
     from rowlock.model.job import NewJob
     from rowlock.service import Bridge
@@ -50,8 +52,15 @@ class Watcher(Protocol):
 class Producer:
     """Every way to enqueue. Pairs and gates are registered once per process, never in the caller's transaction."""
 
-    def __init__(self, database: Callable[[], Database], bridge: Bridge) -> None:
+    def __init__(
+        self,
+        database: Callable[[], Database],
+        bridge: Bridge,
+        middleware: Sequence[EnqueueMiddleware] = (),
+        events: Events | None = None,
+    ) -> None:
         self._open, self.bridge = database, bridge
+        self.middleware, self.events = middleware, events or Events()
         self._wakers: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, Waker] = weakref.WeakKeyDictionary()
         self._registered: set[Pair] = set()
         self._gates: set[str] = set()

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Literal, Protocol, assert_never
 
 from rowlock.errors import ClaimLost, InvalidArguments, Stopped
 from rowlock.model.outcome import Cancelled, Failed, Interrupted, Lost, Outcome
+from rowlock.telemetry import CURRENT
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -135,6 +136,8 @@ async def on_loop(attempt: Attempt) -> Outcome:
 async def in_process(attempt: Attempt, call: Call, context: object) -> Outcome:
     """Decode, call, judge. context: what a handler that asks for it is given."""
     codec = attempt.handler.codec
+    # The attempt's own task: whatever is logged in it, in the threads it hands on to, or by tasks it starts.
+    CURRENT.set(attempt.row)
     try:
         args, kwargs = codec.bind(codec.decode(attempt.row["args"]), context)
     except InvalidArguments as error:

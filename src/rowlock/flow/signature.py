@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import itertools
 import types
 import typing
 from dataclasses import dataclass
@@ -10,6 +11,7 @@ from inspect import Parameter
 from typing import Any, Final
 
 from rowlock.errors import ConfigurationError
+from rowlock.flow.depends import Dependency, marked
 
 if typing.TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -24,7 +26,8 @@ class Signature:
 
     arguments: Mapping[str, Parameter]  # without the context; annotations resolved, Any where there was none
     context: str | None  # the parameter that receives the context
-    positional: tuple[str, ...]  # arguments a caller may pass by position
+    injected: Mapping[str, Dependency]  # parameters that providers fill
+    positional: tuple[str, ...]  # arguments a caller may pass by position: those before the first injected one
     positional_only: tuple[Parameter, ...]  # the context among them, if it stands there
     returns: object  # EMPTY without annotation
     text: str  # how a caller reads it, e.g. "(org_id: int, full: bool = False)"
@@ -36,13 +39,18 @@ def read(function: Callable[..., object], context_types: tuple[type, ...], kind:
     if not (inspect.isfunction(target) or inspect.ismethod(target)):
         message = f"{kind}: expected a function written with def or async def, not {function!r}. Wrap it in one."
         raise ConfigurationError(message)
-    hints = _hints(target, context_types, kind)
+    hints = hints_of(target, context_types, kind)
     parameters = [_typed(parameter, hints, kind) for parameter in inspect.signature(target).parameters.values()]
-    contexts = [parameter.name for parameter in parameters if _is_context(parameter.annotation, context_types)]
+    injected = {item.name: mark for item in parameters if (mark := marked(item, kind)) is not None}
+    contexts = [
+        parameter.name
+        for parameter in parameters
+        if parameter.name not in injected and is_one_of(parameter.annotation, context_types)
+    ]
     if len(contexts) > 1:
         message = f"{kind}: {' and '.join(contexts)} both ask for the context. Keep one of them."
         raise ConfigurationError(message)
-    arguments = {parameter.name: parameter for parameter in parameters if parameter.name not in contexts}
+    arguments = {item.name: item for item in parameters if item.name not in contexts and item.name not in injected}
     for name in arguments:
         if name in _CONTEXT_NAMES and name not in hints:
             message = f"{kind}: parameter {name} has no annotation. Write {name}: {context_types[0].__name__}."
@@ -50,11 +58,20 @@ def read(function: Callable[..., object], context_types: tuple[type, ...], kind:
     return Signature(
         arguments=arguments,
         context=contexts[0] if contexts else None,
-        positional=tuple(name for name, parameter in arguments.items() if parameter.kind is not Parameter.KEYWORD_ONLY),
+        injected=injected,
+        positional=_positional(parameters, arguments, injected),
         positional_only=tuple(item for item in parameters if item.kind is Parameter.POSITIONAL_ONLY),
         returns=hints.get("return", EMPTY),
         text=str(inspect.Signature(list(arguments.values()))),
     )
+
+
+def _positional(
+    parameters: list[Parameter], arguments: Mapping[str, Parameter], injected: Mapping[str, Dependency]
+) -> tuple[str, ...]:
+    """Behind an injected parameter positions would mean one thing to the type checker and another here."""
+    before = itertools.takewhile(lambda item: item.name not in injected, parameters)
+    return tuple(item.name for item in before if item.name in arguments and item.kind is not Parameter.KEYWORD_ONLY)
 
 
 def _typed(parameter: Parameter, hints: Mapping[str, object], kind: str) -> Parameter:
@@ -69,18 +86,19 @@ def _typed(parameter: Parameter, hints: Mapping[str, object], kind: str) -> Para
     return parameter.replace(annotation=hints.get(parameter.name, Any))
 
 
-def _is_context(annotation: object, context_types: tuple[type, ...]) -> bool:
+def is_one_of(annotation: object, context_types: tuple[type, ...]) -> bool:
     """Recognise Context, Annotated[Context, …], Context[T] and Context | None."""
     origin = typing.get_origin(annotation)
     if origin is typing.Annotated:
-        return _is_context(typing.get_args(annotation)[0], context_types)
+        return is_one_of(typing.get_args(annotation)[0], context_types)
     if origin in (typing.Union, types.UnionType):
         members = [member for member in typing.get_args(annotation) if member is not types.NoneType]
-        return len(members) == 1 and _is_context(members[0], context_types)
+        return len(members) == 1 and is_one_of(members[0], context_types)
     return annotation in context_types or origin in context_types
 
 
-def _hints(target: Callable[..., object], context_types: tuple[type, ...], kind: str) -> dict[str, Any]:
+def hints_of(target: Callable[..., object], context_types: tuple[type, ...], kind: str) -> dict[str, Any]:
+    """The annotations of a function as objects; kind: whom to name when they cannot be read."""
     known: dict[str, object] = getattr(target, "__globals__", {})
     # Linters move an import used only in annotations under TYPE_CHECKING; the context's name is clear even so.
     names = {item.__name__: item for item in context_types if item.__name__ not in known}

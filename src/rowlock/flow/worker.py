@@ -24,9 +24,11 @@ from rowlock.store import lanes
 from rowlock.store.database import TRANSIENT
 from rowlock.store.link import Link
 from rowlock.store.notify import Listener
+from rowlock.telemetry import Events, LaneChanged, WorkerDraining, WorkerStarted, WorkerStopped
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
+    from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterable, Mapping
+    from contextlib import AbstractAsyncContextManager
     from datetime import datetime
 
     from rowlock.flow.beat import News
@@ -58,9 +60,14 @@ class Worker:
         *,
         upkeep: Callable[[News], Awaitable[None]] | None = None,
         random: Random | None = None,
+        scope: Callable[[Collection[str]], AbstractAsyncContextManager[object]] | None = None,
+        events: Events | None = None,
     ) -> None:
+        """scope: entered with the kinds the worker serves before its first claim, left after its last job."""
         self.database, self.settings, self.options = database, settings, options
         self._handlers, self._upkeep = handlers, upkeep
+        self._scope, self._events = scope, events or Events()
+        self._scopes = contextlib.AsyncExitStack()
         self._random = random or Random()  # noqa: S311 - jitter, not secrets
         self.id = 0
         self.name = options.name or f"{socket.gethostname()}:{os.getpid()}"
@@ -115,6 +122,7 @@ class Worker:
             patience=self.settings.stop_patience.total_seconds(),
             children=self._children,
             room=self._on_flushed,
+            events=self._events,
         )
         self._waker = wake.Waker(self.database)
         self._listener = Listener(self.database, self._on_message, self._on_listening)
@@ -124,9 +132,13 @@ class Worker:
             vitals=self._vitals,
             tell=self._tell,
             lag_limit=self.settings.lag_limit.total_seconds(),
+            events=self._events,
         )
         await until_served(self.name, self._read_lanes)
         await until_served(self.name, self._read_pairs)
+        if self._scope is not None:
+            kinds = self._claimer.kinds() if self.options.claims else ()
+            await self._scopes.enter_async_context(self._scope(kinds))
         self._crew.start()
         if self.settings.listen and not self.options.alone:
             self._listener.start()
@@ -134,6 +146,8 @@ class Worker:
             self._beat.start(self._loop)
         if self.options.claims:
             self._claiming = self._spawn(self._claim_loop())
+        if self._events.active:
+            self._events.emit(WorkerStarted(self.id, self.name, sorted(self.lanes)))
         logger.info("worker %s started with lanes %s", self.name, ", ".join(sorted(self.lanes)) or "(none)")
 
     async def stop(self, *, after: float | None = None) -> None:
@@ -143,6 +157,8 @@ class Worker:
             return
         self.draining = True
         self._look.set()
+        if self._events.active:
+            self._events.emit(WorkerDraining(self.id, self.name))
         if not self._starting.done():
             # Stopped while it waited for the database: nothing runs yet.
             self._starting.cancel()
@@ -207,17 +223,28 @@ class Worker:
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._leave_scope()
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(self._waker.flush(), timeout=1)
         await self._leave()
 
+    async def _leave_scope(self) -> None:
+        try:
+            await self._scopes.aclose()
+        except Exception:
+            # Every job has ended: what is left is to stop.
+            logger.exception("worker %s: the end of a lifespan or dependency failed", self.name)
+
     async def _leave(self) -> None:
+        await self._leave_scope()
         if self.id:
             with contextlib.suppress(Exception):
                 await asyncio.wait_for(self._finishes.fetch("worker_gone", worker=self.id), timeout=3)
         await self._claims.close()
         await self._finishes.close()
         self.stopped.set()
+        if self._events.active:
+            self._events.emit(WorkerStopped(self.id, self.name))
         logger.info("worker %s stopped", self.name)
 
     async def _register(self) -> None:
@@ -234,9 +261,14 @@ class Worker:
         if missing and not self.lanes:
             raise lanes.unknown_lane(missing[0], by_name)
         own = self.options.slots or {}
+        before = self.lanes
         self.lanes = {
             name: replace(by_name[name], slots=own.get(name, by_name[name].slots)) for name in wanted if name in by_name
         }
+        if self._events.active and before:
+            for name in sorted(before.keys() | self.lanes.keys()):
+                if before.get(name) != self.lanes.get(name):
+                    self._events.emit(LaneChanged(name, self.lanes.get(name)))
         self._claimer.serve(self.lanes, rows)
         self._cursors.everywhere()
         self._look.set()
@@ -351,6 +383,10 @@ class Worker:
         self._look.set()
         if flushed.again_at is not None:
             self._look_again_at([flushed.again_at])
+        if flushed.hooks:
+            for pair, low in flushed.hooks:
+                self._cursors.lower(pair, low)
+            self._waker.wake(flushed.hooks)
         if flushed.promoted:
             # Parked jobs became queued here; workers with free slots elsewhere may be asleep.
             self._waker.look()

@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from datetime import timedelta
 
+    from rowlock.model.hook import Hook
+
 OnWorkerLost = Literal["retry", "fail", "hold"]
 Executor = Literal["loop", "thread", "process"]
 """Where a handler runs: coroutines on the loop, functions in a thread, either in a child process when asked."""
@@ -59,6 +61,8 @@ class Kind:
     refs: Callable[..., Mapping[str, object]] | None = None
     retention: Mapping[str, timedelta] | None = None
     """State (or '*') to how long a finished job stays."""
+    hooks: Mapping[str, Hook] = field(default_factory=dict)
+    """By event: on_success, on_failure, on_exhausted."""
 
 
 def checked_name(name: str) -> str:

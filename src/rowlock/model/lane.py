@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, Literal
 
+from rowlock.model.hook import hooked_kind
+
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
     from datetime import datetime
@@ -46,7 +48,8 @@ def kinds_by_lane(lanes: Iterable[Lane], known: Collection[str]) -> dict[str, li
     rest = owner.get(EVERY_KIND)
     served: dict[str, list[str]] = {lane.name: [] for lane in lanes}
     for kind in sorted(known):
-        lane_name = owner.get(kind, rest)
+        # A hook is run where its kind is, wherever an operator moves that.
+        lane_name = owner.get(kind) or owner.get(hooked_kind(kind), rest)
         if lane_name is not None:
             served[lane_name].append(kind)
     return served

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import json
 from dataclasses import replace
 from typing import TYPE_CHECKING, cast
 
@@ -87,6 +88,7 @@ async def prepare(
             names=[kind.name for kind in kinds],
             on_worker_lost=[kind.on_worker_lost for kind in kinds],
             isolates=[isolates(kind.name) for kind in kinds],
+            hooks=[_hooks(kind) for kind in kinds],
         )
         await link.fetch(
             "register_pairs",
@@ -98,3 +100,7 @@ async def prepare(
     if rules:
         names, states, keeps = zip(*rules, strict=True)
         await link.fetch("set_retention", kinds=list(names), states=list(states), keeps=list(keeps))
+
+
+def _hooks(kind: Kind) -> str | None:
+    return json.dumps({event: hook.attempts for event, hook in kind.hooks.items()}) if kind.hooks else None

@@ -19,6 +19,7 @@ from rowlock.flow.context import Context
 from rowlock.model.job import Job, Progress
 from rowlock.model.state import State
 from rowlock.store.queries import Statements
+from rowlock.telemetry import JobLog
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
@@ -80,10 +81,11 @@ class StubContext(Context):
     """A Context that records. cancel() and lose() do what a worker would, at the handler's next word to it."""
 
     def __init__(self, job: Job, record: Record) -> None:
-        super().__init__({"id": job.id, "fence": job.fence}, record, asyncio.Event())
+        row = {"id": job.id, "fence": job.fence, "kind": job.kind, "lane": job.lane, "attempt": job.attempt}
+        super().__init__(row, record, asyncio.Event())
         self._job = job
         self.record = record
-        self.log = _logger(record.logs)
+        self._log = JobLog(_logger(record.logs), row)
 
     @property
     def checkpoint(self) -> object:
@@ -213,7 +215,7 @@ def _logger(lines: list[str]) -> logging.Logger:
         def emit(self, record: logging.LogRecord) -> None:
             lines.append(record.getMessage())
 
-    logger = logging.Logger("rowlock.job", logging.DEBUG)  # noqa: LOG001 - one of its own, so that tests do not mix
-    logger.parent = logging.getLogger("rowlock.job")
+    logger = logging.Logger("rowlock.handler", logging.DEBUG)  # noqa: LOG001 - one of its own, so that tests do not mix
+    logger.parent = logging.getLogger("rowlock.handler")
     logger.addHandler(Lines())
     return logger

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from rowlock.errors import DatabaseError
 from rowlock.store.database import TRANSIENT
+from rowlock.telemetry import Events, UpkeepDone
 from rowlock.upkeep import duties
 
 if TYPE_CHECKING:
@@ -25,9 +26,9 @@ _WORTH_NOTING: Final = 5
 class Caretaker:
     """One per worker. Every statement is bounded and idempotent, so two winners of one round are harmless."""
 
-    def __init__(self, database: Database, settings: Settings, waker: Waker) -> None:
-        self._database = database
-        self._round = duties.Round(database, settings, waker)
+    def __init__(self, database: Database, settings: Settings, waker: Waker, events: Events | None = None) -> None:
+        self._database, self._events = database, events or Events()
+        self._round = duties.Round(database, settings, waker, self._events)
         self._busy = asyncio.Lock()
 
     async def __call__(self, news: News) -> None:
@@ -51,6 +52,8 @@ class Caretaker:
         took = round(1000 * (time.monotonic() - began))
         if took > _WORTH_NOTING:
             await self._database.fetch("duty_took", name=name, ms=took)
+        if self._events.active:
+            self._events.emit(UpkeepDone(name, changed, took / 1000))
         if changed:
             logger.info("%s: %d", name, changed)
         return changed

@@ -6,11 +6,12 @@ import asyncio
 import json
 import logging
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from rowlock.flow.beat import EVERY
 from rowlock.model.state import State
+from rowlock.telemetry import Events, JobRescued
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -34,6 +35,7 @@ class Round:
     database: Database
     settings: Settings
     waker: Waker
+    events: Events = field(default_factory=Events)
 
 
 async def rescue(at: Round, news: News) -> int:
@@ -63,12 +65,20 @@ def _moved(at: Round, rows: Iterable[Record]) -> int:
     rows = list(rows)
     for row in rows:
         logger.warning("↻ rescued %s %d: its worker was lost; now %s", row["kind"], row["id"], row["state"])
+        if at.events.active:
+            at.events.emit(JobRescued(row["id"], row["kind"], row["state"]))
     at.waker.wake(
         ((row["kind"], row["priority"], row["share"]), row["run_after"]) for row in rows if row["state"] == State.QUEUED
     )
     if any(row["promoted"] for row in rows):
         at.waker.look()
+    if rows:
+        _wake_hooks(at, rows[0])
     return len(rows)
+
+
+def _wake_hooks(at: Round, row: Record) -> None:
+    at.waker.wake(((kind, 0, 0), row["hooks_at"]) for kind in row["hook_kinds"] or ())
 
 
 async def expire(at: Round, _news: News) -> int:
@@ -82,6 +92,9 @@ async def expire(at: Round, _news: News) -> int:
         for _ in range(_MOST_BATCHES):
             (row,) = await at.database.fetch(name, state=state, error=error, channel=channel)
             total += len(row["ids"])
+            if row["ids"]:
+                logger.warning("⊘ %s %d jobs: %s", name.replace("_", " "), len(row["ids"]), row["ids"])
+                _wake_hooks(at, row)
             if row["promoted"]:
                 at.waker.look()
             if len(row["ids"]) < _STALE_BATCH:

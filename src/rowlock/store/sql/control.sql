@@ -8,7 +8,7 @@ ended AS (
   SET state = :state::text, finished_at = now(), errors = coalesce(:error::jsonb, j.errors), fence = j.fence + 1, seq = j.seq + 1,
       claimed_by = NULL, gate_place = 0
   FROM ending e WHERE j.id = e.id
-  RETURNING j.id, e.fence, e.attempt, e.state, e.claimed_by, e.claimed_at,
+  RETURNING j.id, j.kind, j.tenant, e.fence, e.attempt, e.state, e.claimed_by, e.claimed_at,
             CASE WHEN e.gate_place > 0 THEN j.gate_key END AS gate_key, CASE WHEN e.state = 'running' THEN j.lane END AS lane),
 logged AS (
   INSERT INTO {schema}.job_attempts (job_id, fence, attempt, worker_id, worker_name, started_at, outcome, error)

@@ -124,18 +124,21 @@ CROSS JOIN LATERAL (
     ORDER BY j.run_after, j.id LIMIT m.cap + 1) AS x) AS later
 ORDER BY p.kind, p.priority DESC, p.share
 
--- name: state_counts
--- One row more than the cap is looked for. Each order is that of the partial index which holds just these rows, so that no
--- plan reads the history to find them. Parked jobs sort first under their gate's key: the head of a key tells if it has any.
--- Queued ones are counted pair by pair: in one go, a planner that believes them few would sort the whole backlog.
-WITH RECURSIVE gate AS (
+-- fragment: gate_heads
+-- The head of every gate with live jobs; parked ones sort first under their gate's key, so it tells if there are any.
+gate AS (
   (SELECT j.gate_key, j.gate_place FROM {schema}.jobs j WHERE j.gate_key IS NOT NULL AND j.finished_at IS NULL
     ORDER BY j.gate_key, j.gate_place, j.priority DESC, j.run_after, j.id LIMIT 1)
   UNION ALL
   SELECT n.gate_key, n.gate_place FROM gate CROSS JOIN LATERAL (
     SELECT j.gate_key, j.gate_place FROM {schema}.jobs j WHERE j.gate_key > gate.gate_key AND j.finished_at IS NULL
     ORDER BY j.gate_key, j.gate_place, j.priority DESC, j.run_after, j.id LIMIT 1) AS n),
-seen AS MATERIALIZED (SELECT gate.gate_key, gate.gate_place FROM gate LIMIT 2000),
+seen AS MATERIALIZED (SELECT gate.gate_key, gate.gate_place FROM gate LIMIT 2000)
+
+-- name: state_counts
+-- One row more than the cap is looked for. Each order is that of the partial index which holds just these rows, so that no
+-- plan reads the history to find them. Queued ones are counted pair by pair: in one go, a planner that believes them few would sort the whole backlog.
+WITH RECURSIVE {gate_heads},
 {queued_heads}
 SELECT 'pending' AS state, count(*) AS n, false AS more FROM (
   SELECT 1 FROM {schema}.jobs j WHERE j.state = 'pending' ORDER BY j.id LIMIT :cap::integer + 1) AS x

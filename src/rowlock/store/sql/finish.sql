@@ -45,7 +45,7 @@ moved AS (
     WHERE me.id = l.id) AS was
   WHERE j.id = l.id AND j.fence = l.fence AND j.finished_at IS NULL
   RETURNING j.id, l.fence, was.attempt, was.claimed_by, was.claimed_at, l.outcome, l.error, j.gate_key, j.lane, j.state,
-            j.kind, j.priority, j.share, j.run_after),
+            j.kind, j.priority, j.share, j.run_after, j.tenant),
 logged AS (
   INSERT INTO {schema}.job_attempts (job_id, fence, attempt, worker_id, worker_name, started_at, outcome, error)
   SELECT m.id, m.fence, m.attempt, m.claimed_by, w.name, m.claimed_at, m.outcome, m.error
@@ -56,6 +56,21 @@ logged AS (
 -- Someone awaits one of these jobs: one message for all of them. Usually job_waiters is empty and this costs one page.
 (SELECT pg_notify(:channel::text, json_build_object('done', json_agg(DISTINCT w.job_id))::text)
  FROM {schema}.job_waiters w WHERE w.job_id = ANY (array_agg(m.id)) HAVING count(*) > 0)
+
+-- fragment: hooked
+-- Needs a CTE `hooking (id, fence, attempt, state, error, tenant, hook, hook_attempts)` of rows this very statement has moved on:
+-- a hook is a job, inserted with the outcome it follows. A stale claim moves no row and so has no hook; a kill after the commit
+-- loses none.
+hooked AS (
+  INSERT INTO {schema}.jobs (kind, max_attempts, tenant, args)
+  SELECT h.hook, h.hook_attempts, h.tenant,
+         jsonb_build_object('job', h.id, 'fence', h.fence, 'attempt', h.attempt, 'state', h.state, 'error', h.error)
+  FROM hooking h
+  RETURNING kind, run_after)
+
+-- fragment: hooks_told
+-- Their pairs are (kind, 0, 0).
+(SELECT array_agg(DISTINCT h.kind) FROM hooked h) AS hook_kinds, (SELECT min(h.run_after) FROM hooked h) AS hooks_at
 
 -- name: complete
 -- The guard never names `state`: with it the planner may pick the small jobs_running index and read 60 times the buffers.
@@ -69,6 +84,23 @@ WITH m AS (
   RETURNING j.id, j.gate_key, j.lane)
 SELECT coalesce(array_agg(m.id), '{}') AS ids, {left_places} AS promoted, {told} AS told FROM m
 
+-- name: complete_hooked
+-- `complete` for batches with kinds that have hooks; the others do not pay for the CTEs.
+WITH m AS (
+  UPDATE {schema}.jobs j
+  SET state = d.state, finished_at = now(), result = d.result, errors = d.error, fence = j.fence + 1, seq = j.seq + 1,
+      gate_place = 0
+  FROM unnest(:ids::bigint[], :fences::integer[], :states::text[], :results::jsonb[], :errors::jsonb[], :hooks::text[],
+              :hook_attempts::smallint[])
+       AS d(id, fence, state, result, error, hook, hook_attempts)
+  WHERE j.id = d.id AND j.fence = d.fence AND j.finished_at IS NULL
+  RETURNING j.id, j.gate_key, j.lane, d.fence, j.attempt, j.state, j.tenant, d.error, d.hook, d.hook_attempts),
+hooking AS (
+  SELECT m.id, m.fence, m.attempt, m.state, CASE WHEN m.state = 'failed' THEN m.error END AS error, m.tenant, m.hook, m.hook_attempts
+  FROM m WHERE m.hook IS NOT NULL),
+{hooked}
+SELECT coalesce(array_agg(m.id), '{}') AS ids, {left_places} AS promoted, {told} AS told, {hooks_told} FROM m
+
 -- name: give_back
 -- Retry, snooze, interrupt, death of a child: the owner's own way back to the queue, or (held) to a person.
 WITH leaving AS (
@@ -79,6 +111,22 @@ WITH leaving AS (
 {requeue}
 SELECT coalesce(array_agg(m.id), '{}') AS ids, {left_places} AS promoted, {told} AS told,
        min(m.run_after) FILTER (WHERE m.state = 'queued') AS again_at FROM moved m
+
+-- name: give_back_hooked
+-- A job that a cancel or a twin ended instead of another attempt has none.
+WITH leaving AS (
+  SELECT d.id, d.fence, d.state, d.delay, d.refund, d.death AS loss, d.death, d.outcome, d.error, false AS revoked
+  FROM unnest(:ids::bigint[], :fences::integer[], :states::text[], :delays::float8[], :refunds::integer[], :deaths::integer[],
+              :outcomes::text[], :errors::jsonb[])
+       AS d(id, fence, state, delay, refund, death, outcome, error)),
+{requeue},
+hooking AS (
+  SELECT m.id, m.fence, m.attempt, m.state, m.error, m.tenant, d.hook, d.hook_attempts
+  FROM moved m JOIN unnest(:ids::bigint[], :hooks::text[], :hook_attempts::smallint[]) AS d(id, hook, hook_attempts) ON d.id = m.id
+  WHERE d.hook IS NOT NULL AND m.state = 'queued'),
+{hooked}
+SELECT coalesce(array_agg(m.id), '{}') AS ids, {left_places} AS promoted, {told} AS told,
+       min(m.run_after) FILTER (WHERE m.state = 'queued') AS again_at, {hooks_told} FROM moved m
 
 -- name: settled
 -- What became of writes that hit no row. Every transition adds exactly one and every revocation clears claimed_by, so

@@ -64,11 +64,14 @@ SELECT pg_notify(:channel::text, :payload::text)
 
 -- name: register_kinds
 -- What upkeep must know of a kind; written only when it changed or was not seen for an hour.
-INSERT INTO {schema}.kinds AS k (name, on_worker_lost, isolates)
-SELECT d.name, d.on_worker_lost, d.isolates
-FROM unnest(:names::text[], :on_worker_lost::text[], :isolates::boolean[]) AS d(name, on_worker_lost, isolates) ORDER BY 1
-ON CONFLICT (name) DO UPDATE SET on_worker_lost = excluded.on_worker_lost, isolates = excluded.isolates, seen_at = now()
-WHERE (k.on_worker_lost, k.isolates) <> (excluded.on_worker_lost, excluded.isolates) OR k.seen_at < now() - interval '1 hour'
+INSERT INTO {schema}.kinds AS k (name, on_worker_lost, isolates, hooks)
+SELECT d.name, d.on_worker_lost, d.isolates, d.hooks
+FROM unnest(:names::text[], :on_worker_lost::text[], :isolates::boolean[], :hooks::jsonb[]) AS d(name, on_worker_lost, isolates, hooks)
+ORDER BY 1
+ON CONFLICT (name) DO UPDATE
+SET on_worker_lost = excluded.on_worker_lost, isolates = excluded.isolates, hooks = excluded.hooks, seen_at = now()
+WHERE (k.on_worker_lost, k.isolates, k.hooks) IS DISTINCT FROM (excluded.on_worker_lost, excluded.isolates, excluded.hooks)
+   OR k.seen_at < now() - interval '1 hour'
 
 -- name: set_retention
 -- A changed rule judges everything again from the beginning.

@@ -54,6 +54,23 @@ LEFT JOIN {schema}.kinds k ON k.name = j.kind
 CROSS JOIN LATERAL (SELECT coalesce(k.on_worker_lost, 'retry') AS policy,
                            :max_losses::integer * CASE WHEN k.isolates THEN 5 ELSE 1 END AS budget) AS p
 
+-- fragment: exhausted
+-- The hook of jobs that upkeep ends, for the columns {id, fence, attempt, state, error, tenant, kind} of a CTE `concluded`.
+hooking AS (
+  SELECT o.id, o.fence, o.attempt, o.state, o.error, o.tenant, o.kind || '/on_exhausted' AS hook,
+         (k.hooks ->> 'on_exhausted')::smallint AS hook_attempts
+  FROM concluded o JOIN {schema}.kinds k ON k.name = o.kind WHERE k.hooks ->> 'on_exhausted' IS NOT NULL),
+{hooked}
+
+-- fragment: moved_concluded
+concluded AS (SELECT m.id, m.fence, m.attempt, m.state, m.error, m.tenant, m.kind FROM moved m WHERE m.state = 'failed')
+
+-- fragment: ended_concluded
+concluded AS (
+  SELECT e.id, e.fence, e.attempt, :state::text AS state, coalesce(:error::jsonb, jsonb_build_object('reason', :state::text)) AS error,
+         e.tenant, e.kind
+  FROM ended e)
+
 -- name: rescue
 -- Silence of the worker, not age since the claim, makes a job lost. `watched` is how long this process has seen the database
 -- without a break: after an outage nobody is judged before a full stale timeout has passed, nor after a server restart.
@@ -65,8 +82,10 @@ WITH leaving AS (
     AND coalesce(l.stale_after, interval '60 s') <= :watched::interval
     AND pg_postmaster_start_time() < clock_timestamp() - coalesce(l.stale_after, interval '60 s')
   ORDER BY j.id LIMIT 500 FOR NO KEY UPDATE OF j SKIP LOCKED),
-{requeue}
-SELECT m.id, m.fence, m.state, m.kind, m.priority, m.share, m.run_after, places.promoted
+{requeue},
+{moved_concluded},
+{exhausted}
+SELECT m.id, m.fence, m.state, m.kind, m.priority, m.share, m.run_after, places.promoted, {hooks_told}
 FROM moved m CROSS JOIN (SELECT {left_places} AS promoted FROM moved m) AS places
 
 -- name: any_orphan
@@ -79,8 +98,10 @@ WITH leaving AS (
   {lost_claims}
   WHERE j.state = 'running' AND w.id IS NULL
   ORDER BY j.id LIMIT 500 FOR NO KEY UPDATE OF j SKIP LOCKED),
-{requeue}
-SELECT m.id, m.fence, m.state, m.kind, m.priority, m.share, m.run_after, places.promoted
+{requeue},
+{moved_concluded},
+{exhausted}
+SELECT m.id, m.fence, m.state, m.kind, m.priority, m.share, m.run_after, places.promoted, {hooks_told}
 FROM moved m CROSS JOIN (SELECT {left_places} AS promoted FROM moved m) AS places
 
 -- name: expire
@@ -93,8 +114,10 @@ ending AS (
   SELECT {ending_columns} FROM {schema}.jobs j
   WHERE j.id IN (SELECT due.id FROM due) AND j.state IN ('pending', 'blocked', 'queued') AND j.expires_at < now()
   ORDER BY j.id FOR UPDATE SKIP LOCKED),
-{end_jobs}
-SELECT coalesce(array_agg(m.id), '{}') AS ids, {left_places} AS promoted, {told} AS told FROM ended m
+{end_jobs},
+{ended_concluded},
+{exhausted}
+SELECT coalesce(array_agg(m.id), '{}') AS ids, {left_places} AS promoted, {told} AS told, {hooks_told} FROM ended m
 
 -- name: too_old
 -- max_age ends a job in any live state, a running one included; its worker hears that the claim is lost.
@@ -106,8 +129,10 @@ ending AS (
   SELECT {ending_columns} FROM {schema}.jobs j
   WHERE j.id IN (SELECT due.id FROM due) AND j.finished_at IS NULL AND j.too_old_at < now()
   ORDER BY j.id FOR UPDATE SKIP LOCKED),
-{end_jobs}
-SELECT coalesce(array_agg(m.id), '{}') AS ids, {left_places} AS promoted, {told} AS told,
+{end_jobs},
+{ended_concluded},
+{exhausted}
+SELECT coalesce(array_agg(m.id), '{}') AS ids, {left_places} AS promoted, {told} AS told, {hooks_told},
        (SELECT pg_notify(:channel::text, json_build_object('lost', json_agg(x.id))::text)
         FROM ended x WHERE x.state = 'running' HAVING count(*) > 0) AS stopped
 FROM ended m

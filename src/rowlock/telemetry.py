@@ -1,0 +1,304 @@
+"""Telemetry: what happens, told to whoever listens, and the job that a log record belongs to.
+
+The vocabulary is the Event classes below; docs/reference/events.md lists them. Nothing is made for nobody: whoever has
+something to tell asks `active` first.
+"""
+
+from __future__ import annotations
+
+import inspect
+import logging
+from collections.abc import Callable, Mapping, MutableMapping
+from contextvars import ContextVar
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeAlias, TypeVar
+
+from typing_extensions import override
+
+from rowlock.errors import ConfigurationError
+from rowlock.model import ids
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from datetime import timedelta
+
+    from rowlock.model.lane import Lane
+    from rowlock.store.rows import Row
+
+logger = logging.getLogger("rowlock.telemetry")
+E = TypeVar("E", bound="Event")
+Listener: TypeAlias = Callable[[E], object]
+
+
+# --- events ----------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """Something that happened. name: its word in logs, metrics and the documentation."""
+
+    name: ClassVar[str]
+
+
+@dataclass(frozen=True, slots=True)
+class JobEvent(Event):
+    """Something that happened to one job."""
+
+    job_id: int
+    kind: str
+
+    @property
+    def public_id(self) -> str:
+        """The id to show to people."""
+        return ids.encode(self.job_id)
+
+
+@dataclass(frozen=True, slots=True)
+class AttemptEvent(JobEvent):
+    """Something that happened to one attempt, in this process."""
+
+    lane: str
+    attempt: int
+    fence: int
+
+
+@dataclass(frozen=True, slots=True)
+class JobEnqueued(JobEvent):
+    """A job was written; inside a caller's transaction it may still be rolled back."""
+
+    name: ClassVar[str] = "job.enqueued"
+    what: str
+
+
+@dataclass(frozen=True, slots=True)
+class JobClaimed(AttemptEvent):
+    """This worker has the job now."""
+
+    name: ClassVar[str] = "job.claimed"
+    waited: timedelta
+
+
+@dataclass(frozen=True, slots=True)
+class JobStarted(AttemptEvent):
+    """Its handler is about to be called."""
+
+    name: ClassVar[str] = "job.started"
+
+
+@dataclass(frozen=True, slots=True)
+class JobFinished(AttemptEvent):
+    """The job is final and the database has acknowledged it."""
+
+    name: ClassVar[str] = "job.finished"
+    state: str
+    seconds: float
+    error: Mapping[str, Any] | None
+
+
+@dataclass(frozen=True, slots=True)
+class JobRetried(AttemptEvent):
+    """The attempt failed and another follows after the delay; acknowledged."""
+
+    name: ClassVar[str] = "job.retried"
+    seconds: float
+    delay: timedelta
+    error: Mapping[str, Any] | None
+
+
+@dataclass(frozen=True, slots=True)
+class JobSnoozed(AttemptEvent):
+    """The handler asked to run again after the delay; acknowledged."""
+
+    name: ClassVar[str] = "job.snoozed"
+    seconds: float
+    delay: timedelta
+
+
+@dataclass(frozen=True, slots=True)
+class JobInterrupted(AttemptEvent):
+    """The worker had to stop first: the job went back to the queue; acknowledged."""
+
+    name: ClassVar[str] = "job.interrupted"
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class JobDied(AttemptEvent):
+    """The job's own child process died; the job runs again or waits for a person; acknowledged."""
+
+    name: ClassVar[str] = "job.died"
+    seconds: float
+    error: Mapping[str, Any] | None
+
+
+@dataclass(frozen=True, slots=True)
+class JobLost(AttemptEvent):
+    """The claim was gone when the attempt ended: nothing it wrote was accepted."""
+
+    name: ClassVar[str] = "job.lost"
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class JobRescued(JobEvent):
+    """Upkeep took the job from a lost worker."""
+
+    name: ClassVar[str] = "job.rescued"
+    state: str
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerStarted(Event):
+    """A worker has registered and begins to claim."""
+
+    name: ClassVar[str] = "worker.started"
+    worker_id: int
+    worker: str
+    lanes: Sequence[str]
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerDraining(Event):
+    """A worker claims nothing more and waits for what runs."""
+
+    name: ClassVar[str] = "worker.draining"
+    worker_id: int
+    worker: str
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerStopped(Event):
+    """A worker has ended."""
+
+    name: ClassVar[str] = "worker.stopped"
+    worker_id: int
+    worker: str
+
+
+@dataclass(frozen=True, slots=True)
+class LaneChanged(Event):
+    """A worker follows what a lane's row says now; None: the row is gone."""
+
+    name: ClassVar[str] = "lane.changed"
+    lane: str
+    now: Lane | None
+
+
+@dataclass(frozen=True, slots=True)
+class UpkeepDone(Event):
+    """This process did a round of a duty."""
+
+    name: ClassVar[str] = "upkeep.done"
+    duty: str
+    changed: int
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class LoopBlocked(Event):
+    """The worker's event loop does not come round; told in the beat's thread, while it still is blocked."""
+
+    name: ClassVar[str] = "loop.blocked"
+    seconds: float
+    place: str
+
+
+EVENTS: Final[tuple[type[Event], ...]] = (
+    JobEnqueued,
+    JobClaimed,
+    JobStarted,
+    JobFinished,
+    JobRetried,
+    JobSnoozed,
+    JobInterrupted,
+    JobDied,
+    JobLost,
+    JobRescued,
+    WorkerStarted,
+    WorkerDraining,
+    WorkerStopped,
+    LaneChanged,
+    UpkeepDone,
+    LoopBlocked,
+)
+
+
+class Events:
+    """Who listens to what. `active` is False until somebody does."""
+
+    __slots__ = ("_listeners", "active")
+
+    def __init__(self) -> None:
+        self.active = False
+        self._listeners: list[tuple[tuple[type[Event], ...], Callable[[Any], object]]] = []
+
+    def listen(self, callback: Callable[[Any], object], *events: type[Event]) -> None:
+        """Call back at these events and their subclasses, in the thread where they happen."""
+        if inspect.iscoroutinefunction(callback):
+            message = (
+                "A listener is called where the event happens and cannot be awaited: write a plain function, "
+                "which may start a task."
+            )
+            raise ConfigurationError(message)
+        for event in events:
+            if not (isinstance(event, type) and issubclass(event, Event)):
+                message = f"Expected event classes such as JobFinished; got {event!r}."
+                raise ConfigurationError(message)
+        self._listeners.append((events, callback))
+        self.active = True
+
+    def emit(self, event: Event) -> None:
+        """Tell everyone; what a listener raises is logged and goes no further."""
+        for events, callback in self._listeners:
+            if isinstance(event, events):
+                try:
+                    callback(event)
+                except Exception:
+                    logger.exception("a listener failed at %s", event.name)
+
+
+# --- logging ---------------------------------------------------------------------------------------------------------
+
+CURRENT: Final[ContextVar[Row | None]] = ContextVar("rowlock_job", default=None)
+"""The claimed row of the job whose handler is running here."""
+
+
+def about(row: Row) -> dict[str, object]:
+    """What a log record tells of a job."""
+    return {
+        "job_id": row["id"],
+        "public_id": ids.encode(row["id"]),
+        "kind": row["kind"],
+        "lane": row["lane"],
+        "attempt": row["attempt"],
+        "fence": row["fence"],
+    }
+
+
+class JobLogFilter(logging.Filter):
+    """Gives every record that is logged inside a handler, by whatever library, the job it belongs to.
+
+    Add it to logging handlers (not loggers): handler.addFilter(JobLogFilter()). It never drops a record.
+    """
+
+    @override
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Add job_id, public_id, kind, lane, attempt and fence where the record has none of its own."""
+        row = CURRENT.get()
+        if row is not None:
+            for key, value in about(row).items():
+                record.__dict__.setdefault(key, value)
+        return True
+
+
+class JobLog(logging.LoggerAdapter[logging.Logger]):
+    """ctx.log: a logger whose records carry the job, also without the filter."""
+
+    def __init__(self, target: logging.Logger, row: Row) -> None:
+        super().__init__(target, about(row))
+
+    @override
+    def process(self, msg: Any, kwargs: MutableMapping[str, Any]) -> tuple[Any, MutableMapping[str, Any]]:
+        """Add the job to what the caller passes as extra."""
+        kwargs["extra"] = {**(self.extra or {}), **(kwargs.get("extra") or {})}
+        return msg, kwargs

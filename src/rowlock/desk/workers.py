@@ -97,6 +97,7 @@ def view_of(row: Record) -> WorkerView:
         slots=json.loads(row["slots"]) if row["slots"] else None,
         stuck=row["stuck"] or 0,
         told=row["told"],
+        supervisor=row["supervisor"],
     )
 
 

@@ -43,7 +43,7 @@ class WorkerView:
     """A worker as its row tells. silent: no beat for 15 seconds; lanes None: every lane, empty: none.
 
     slots: its own numbers where it has any; stuck: slots held by handlers that were told to stop and do not; told:
-    what a person ordered it to do.
+    what a person ordered it to do; supervisor: the process id of its supervisor.
     """
 
     id: int
@@ -61,6 +61,7 @@ class WorkerView:
     slots: Mapping[str, int] | None = None
     stuck: int = 0
     told: str | None = None
+    supervisor: int | None = None
 
     def serves(self, lane: str) -> bool:
         """Whether it takes jobs of this lane; lanes None: of every lane."""

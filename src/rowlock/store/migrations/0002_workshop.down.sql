@@ -1,3 +1,4 @@
+ALTER TABLE {schema}.workers DROP COLUMN supervisor;
 ALTER TABLE {schema}.kinds DROP COLUMN hooks;
 ALTER TABLE {schema}.workers DROP COLUMN slots;
 ALTER TABLE {schema}.workers DROP COLUMN told;

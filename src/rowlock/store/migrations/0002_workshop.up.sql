@@ -15,3 +15,6 @@ ALTER TABLE {schema}.workers ADD COLUMN slots jsonb;
 
 -- Hooks of a kind by event, with the attempts each may take: where upkeep itself ends a job it inserts them too.
 ALTER TABLE {schema}.kinds ADD COLUMN hooks jsonb;
+
+-- The supervisor of a worker started by `rowlock worker --processes`: its process id on the worker's host.
+ALTER TABLE {schema}.workers ADD COLUMN supervisor integer;

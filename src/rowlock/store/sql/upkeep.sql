@@ -88,6 +88,40 @@ WITH leaving AS (
 SELECT m.id, m.fence, m.state, m.kind, m.priority, m.share, m.run_after, places.promoted, {hooks_told}
 FROM moved m CROSS JOIN (SELECT {left_places} AS promoted FROM moved m) AS places
 
+-- name: rescue_dead
+-- The operating system has told their supervisor that these workers are dead: nobody need wait for their silence.
+WITH leaving AS (
+  {lost_claims}
+  WHERE j.state = 'running' AND j.claimed_by = ANY (:workers::bigint[])
+  ORDER BY j.id LIMIT 500 FOR NO KEY UPDATE OF j SKIP LOCKED),
+{requeue},
+{moved_concluded},
+{exhausted}
+SELECT m.id, m.fence, m.state, m.kind, m.priority, m.share, m.run_after, places.promoted, {hooks_told}
+FROM moved m CROSS JOIN (SELECT {left_places} AS promoted FROM moved m) AS places
+
+-- name: unblock
+-- A handler holds the loop of this worker, whose process is replaced for it. The culprits are lost claims, and suspects from
+-- now on. Everything else the worker owns, known to it or not, leaves as from an orderly shutdown: refunded, without a loss.
+-- A process that cannot run its loop must not claim either, so the row ends with its claims.
+WITH leaving AS (
+  SELECT x.id, x.fence, CASE WHEN b.id IS NULL THEN 'queued' ELSE x.state END AS state,
+         CASE WHEN b.id IS NULL THEN 0 ELSE x.delay END AS delay, x.refund, CASE WHEN b.id IS NULL THEN 0 ELSE x.loss END AS loss,
+         x.death, CASE WHEN b.id IS NULL THEN 'interrupted' ELSE x.outcome END AS outcome,
+         CASE WHEN b.id IS NULL THEN jsonb_build_object('reason', 'another job blocked the event loop')
+              WHEN x.error ->> 'reason' = 'quarantined' THEN x.error || jsonb_build_object('blocked', :place::text)
+              ELSE x.error || jsonb_build_object('reason', 'blocked the event loop', 'blocked', :place::text) END AS error,
+         x.revoked
+  FROM ({lost_claims}
+        WHERE j.state = 'running' AND j.claimed_by = :worker::bigint
+        ORDER BY j.id FOR NO KEY UPDATE OF j) AS x
+  LEFT JOIN unnest(:ids::bigint[], :fences::integer[]) AS b(id, fence) ON b.id = x.id AND b.fence = x.fence),
+{requeue},
+{moved_concluded},
+{exhausted},
+gone AS (UPDATE {schema}.workers w SET state = 'gone', hungry = false WHERE w.id = :worker::bigint)
+SELECT coalesce(array_agg(m.id), '{}') AS ids, {left_places} AS promoted FROM moved m
+
 -- name: any_orphan
 SELECT j.id FROM {schema}.jobs j
 WHERE j.state = 'running' AND NOT EXISTS (SELECT 1 FROM {schema}.workers w WHERE w.id = j.claimed_by) LIMIT 1

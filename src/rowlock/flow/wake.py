@@ -64,6 +64,14 @@ class Waker:
             self._lows[pair] = min(low, self._lows.get(pair, low))
         self._begin()
 
+    def note(self, pair: Pair, low: datetime) -> None:
+        """Note one new job."""
+        known = self._lows.get(pair)
+        if known is None or low < known:
+            self._lows[pair] = low
+        if self._task is None or self._task.done():
+            self._begin()
+
     def look(self) -> None:
         """Ask workers to look everywhere: jobs became claimable without being enqueued."""
         self._anywhere = True

@@ -54,7 +54,11 @@ class Pool:
         """A connection that give_back() must follow."""
         await self._places.acquire()
         try:
-            return await self._take()
+            while self._idle:
+                connection = self._idle.pop()
+                if not connection.is_closed():
+                    return connection
+            return await self._connect()
         except BaseException:
             self._places.release()
             raise
@@ -67,12 +71,11 @@ class Pool:
             self._idle.append(connection)
         self._places.release()
 
-    async def _take(self) -> asyncpg.Connection[asyncpg.Record]:
-        while self._idle:
-            connection = self._idle.pop()
-            if not connection.is_closed():
-                return connection
-        return await self._connect()
+    def spoil(self, connection: asyncpg.Connection[asyncpg.Record], error: BaseException) -> None:
+        """Close a connection whose last call failed in a way that may go on."""
+        if isinstance(error, (OSError, asyncpg.InterfaceError, asyncpg.InternalClientError, asyncio.CancelledError)):
+            # A dying connection does not know yet that it is closed; a cancelled statement may still be running.
+            connection.terminate()
 
     async def close(self) -> None:
         """Close what is idle now, and what is lent when it comes back."""
@@ -101,7 +104,6 @@ class Loan:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if isinstance(error, (OSError, asyncpg.InterfaceError, asyncpg.InternalClientError, asyncio.CancelledError)):
-            # A dying connection does not know yet that it is closed; a cancelled statement may still be running.
-            self._connection.terminate()
+        if error is not None:
+            self._pool.spoil(self._connection, error)
         self._pool.give_back(self._connection)

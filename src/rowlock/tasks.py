@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 P = ParamSpec("P")
 R = TypeVar("R")
 R_co = TypeVar("R_co", covariant=True)
+_OPTIONS: Final = tuple(option.name for option in fields(Options))
 _NOTHING: Final = enqueue.Written((), ())
 
 
@@ -101,12 +102,9 @@ class Enqueued(Generic[R_co]):
 class Bound(Generic[P, R]):
     """A task with options: enqueues, and nothing else."""
 
-    def __init__(
-        self, handler: Handler, producer: Producer, desk: Waits, options: Options, connection: object | None
-    ) -> None:
-        self._handler, self._producer, self._desk = handler, producer, desk
+    def __init__(self, origin: Origin, producer: Producer, options: Options, connection: object | None) -> None:
+        self._origin, self._producer, self._handler = origin, producer, origin.handler
         self._options, self._connection = options, connection
-        self._origin = Origin(handler, desk, producer.bridge)
         self._ready: Prepared | None = None
 
     async def enqueue(self, *args: P.args, **kwargs: P.kwargs) -> Enqueued[R]:
@@ -199,7 +197,7 @@ class Declared(Bound[P, R]):
     """A kind in the hands of its users."""
 
     def __init__(self, handler: Handler, producer: Producer, desk: Waits, add_hook: AddHook) -> None:
-        super().__init__(handler, producer, desk, Options(), None)
+        super().__init__(Origin(handler, desk, producer.bridge), producer, Options(), None)
         self.on_success = On("on_success", add_hook)
         """Decorates a function that runs after the job completed, with errors or without."""
         self.on_failure = On("on_failure", add_hook)
@@ -255,8 +253,8 @@ class Declared(Bound[P, R]):
             message = "connection and session were both given. Pass the one whose transaction the job is to join."
             raise InvalidOption(message)
         given = locals()
-        options = Options(**{field.name: given[field.name] for field in fields(Options)})
-        return Bound(self._handler, self._producer, self._desk, options, connection if session is None else session)
+        options = Options(**{name: given[name] for name in _OPTIONS})
+        return Bound(self._origin, self._producer, options, connection if session is None else session)
 
 
 class Task(Declared[P, R]):

@@ -52,6 +52,7 @@ class Codec:
     _arguments: _Shape
     _stored: _Shape  # the same, or one that leaves out what it does not know
     _result: _Shape
+    _at_once: bool  # calls by name alone need no more than to be validated and written
 
     @classmethod
     def of(
@@ -78,10 +79,19 @@ class Codec:
             arguments,
             stored,
             _result_shape(shape.returns),
+            arguments.traits.flat and says.version == 1 and not shape.positional_only,
         )
 
     def encode(self, args: tuple[object, ...] = (), kwargs: Mapping[str, object] | None = None) -> str:
         """Bind like a call (without the context), validate, and write JSON keyed by parameter name."""
+        if self._at_once and not args:
+            try:
+                data = to_json(self._arguments.validate(kwargs or {}))
+            except ValueError:
+                pass  # the long way says what is wrong
+            else:
+                if len(data) <= self.limit and wire.is_storable(data, len(data)):
+                    return data.decode()
         return self._encode(self.call(args, kwargs))
 
     def call(self, args: tuple[object, ...] = (), kwargs: Mapping[str, object] | None = None) -> dict[str, object]:
@@ -122,9 +132,7 @@ class Codec:
         for start in range(0, len(items), _CHUNK):
             try:
                 # to_json writes NaN and its like as constants unless told otherwise, so that they are seen below.
-                part = list(
-                    map(to_json, map(self._arguments.adapter.validator.validate_python, items[start : start + _CHUNK]))
-                )
+                part = list(map(to_json, map(self._arguments.validate, items[start : start + _CHUNK])))
             except ValueError:
                 return None
             longest = max(map(len, part))
@@ -218,7 +226,7 @@ class Codec:
 
     def _encode(self, named: dict[str, object]) -> str:
         try:
-            validated = self._arguments.adapter.validator.validate_python(named)
+            validated = self._arguments.validate(named)
         except ValidationError as error:
             message = f"{self.kind}: {self._explained(error)}"
             raise InvalidArguments(message) from None
@@ -309,6 +317,7 @@ class _Shape:
     adapter: TypeAdapter[Any]
     traits: wire.Traits
     strict_fields: bool  # python-mode dump refuses values that left their type since they were validated
+    validate: Callable[[object], Any]
     read: Callable[[str], object]
 
     def dump(self, value: object, tagger: wire.Tagger) -> bytes:
@@ -343,7 +352,13 @@ def _shape(adapter: TypeAdapter[Any], *, strict_fields: bool) -> _Shape:
         return validate_json(text, by_alias=False, by_name=True)
 
     # Stored under field names, whatever the aliases: validation and serialisation aliases need not agree.
-    return _Shape(adapter, found, strict_fields, read_by_name if found.aliased else validate_json)
+    return _Shape(
+        adapter,
+        found,
+        strict_fields,
+        adapter.validator.validate_python,
+        read_by_name if found.aliased else validate_json,
+    )
 
 
 def _arguments_shape(shape: Signature, kind: str, *, unknown: UnknownArgs = "refuse") -> _Shape:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from operator import itemgetter
 from typing import TYPE_CHECKING, Final, NamedTuple, cast
 
 from rowlock.errors import EnqueueError, UniqueConflict
@@ -26,6 +27,7 @@ BATCH: Final = 1000
 """Rows per statement of a bulk enqueue."""
 PLAIN: Final = ("kind", "priority", "share", "approval", "max_attempts", "tenant", "submitted_by", "meta")
 """The parameters of enqueue_plain in their order, after args."""
+_plain_values: Final = itemgetter(*PLAIN)
 
 
 class Receipt(NamedTuple):
@@ -111,24 +113,23 @@ def prepare(handler: Handler, options: Options, named: Mapping[str, object]) -> 
 def prepared(job: NewJob, gate: Gate | None = None) -> Prepared:
     """Work out once what every enqueue of such a job needs."""
     values = parameters(job)
-    plain = tuple(values[name] for name in PLAIN) if is_plain(job) else None
+    plain = _plain_values(values) if is_plain(job) else None
     return Prepared(job, gate, (job.kind, job.priority, job.share), values, plain)
 
 
 def is_plain(job: NewJob) -> bool:
     """Whether the table's defaults and COPY can carry it: no key to look up, no time to compute, nothing beside it."""
-    extras = (
-        job.run_at,
-        job.run_in,
-        job.expires_in,
-        job.max_age,
-        job.unique_key,
-        job.idempotency_key,
-        job.gate_key,
-        job.tags,
-        job.refs,
+    return (
+        job.run_at is None
+        and job.run_in is None
+        and job.expires_in is None
+        and job.max_age is None
+        and job.unique_key is None
+        and job.idempotency_key is None
+        and job.gate_key is None
+        and job.tags is None
+        and job.refs is None
     )
-    return all(extra is None for extra in extras)
 
 
 def state_of(job: NewJob) -> State:

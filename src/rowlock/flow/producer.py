@@ -61,6 +61,7 @@ class Producer:
         self._open, self.bridge = database, bridge
         self.middleware, self.events = middleware, events or Events()
         self._wakers: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, Waker] = weakref.WeakKeyDictionary()
+        self._last: tuple[asyncio.AbstractEventLoop, Waker] | None = None
         self._registered: set[Pair] = set()
         self._gates: set[str] = set()
         self._flushed_at_exit = False
@@ -68,7 +69,8 @@ class Producer:
 
     def forget(self) -> None:
         """Another database from now on: nothing is registered there yet."""
-        self._wakers, self._registered, self._gates = weakref.WeakKeyDictionary(), set(), set()
+        self._wakers, self._last = weakref.WeakKeyDictionary(), None
+        self._registered, self._gates = set(), set()
 
     async def enqueue(self, ready: Prepared, text: str, connection: object | None) -> Receipt:
         """Insert one job; it is visible and woken when this call returns, or at the caller's commit."""
@@ -227,13 +229,16 @@ class Producer:
             self.watcher.committed(_created(*_written(receipts)))
 
     def _waker(self) -> Waker:
-        loop = asyncio.get_running_loop()
+        loop, last = asyncio.get_running_loop(), self._last
+        if last is not None and last[0] is loop:
+            return last[1]
         waker = self._wakers.get(loop)
         if waker is None:
             for ended in [known for known in self._wakers if known.is_closed()]:
                 del self._wakers[ended]
             waker = self._wakers[loop] = Waker(self._open())
             waker.insist()
+        self._last = loop, waker
         return waker
 
     def _is_new(self, ready: Prepared) -> bool:

@@ -102,6 +102,7 @@ class Database:
         self.schema = schema
         self.channel = f"{schema}_events"
         self._pools: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, Pool] = weakref.WeakKeyDictionary()
+        self._last: tuple[asyncio.AbstractEventLoop, Pool] | None = None
         self._pid = os.getpid()
 
     async def connect(
@@ -145,9 +146,9 @@ class Database:
 
     async def answer(self, statement: Statement, /, *values: object) -> list[Record]:
         """fetch() with the values in their order: for what is run thousands of times a second."""
-        with self.translated():
-            pool = self._pool()
-            connection = await pool.take()
+        pool = self._pool()
+        try:
+            connection = pool.take_idle() or await pool.take()
             try:
                 return await connection.fetch(statement.dollar, *values)
             except BaseException as error:
@@ -155,6 +156,10 @@ class Database:
                 raise
             finally:
                 pool.give_back(connection)
+        except Exception as error:
+            if (told := self.told(error)) is error:
+                raise
+            raise told from error
 
     @contextlib.asynccontextmanager
     async def snapshot(self) -> AsyncIterator[Snapshot]:
@@ -181,13 +186,16 @@ class Database:
     def _pool(self) -> Pool:
         if self._pid != os.getpid():
             # A forked child must not speak on its parent's sockets; its own loops make their own pools.
-            self._pools, self._pid = weakref.WeakKeyDictionary(), os.getpid()
-        loop = asyncio.get_running_loop()
+            self._pools, self._last, self._pid = weakref.WeakKeyDictionary(), None, os.getpid()
+        loop, last = asyncio.get_running_loop(), self._last
+        if last is not None and last[0] is loop:
+            return last[1]
         pool = self._pools.get(loop)
         if pool is None:
             for ended in [known for known in self._pools if known.is_closed()]:
                 del self._pools[ended]  # a pool refers to its loop, so the entry would never go by itself
             pool = self._pools[loop] = Pool(lambda: self.connect("client"), _POOL_SIZE)
+        self._last = loop, pool
         return pool
 
     @property
@@ -197,6 +205,7 @@ class Database:
 
     async def close(self) -> None:
         """Close this loop's pool."""
+        self._last = None
         pool = self._pools.pop(asyncio.get_running_loop(), None)
         if pool is not None:
             await pool.close()

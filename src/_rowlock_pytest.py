@@ -73,8 +73,12 @@ def rowlock_databases(rowlock_prepare: Callable[[str], object] | None) -> Iterat
 @pytest.fixture
 def rowlock(rowlock_app: Rowlock, rowlock_databases: Databases) -> Iterator[Kit]:
     """The application on a fresh database of this test's own, and what to do with it."""
-    from rowlock.testing import Kit  # noqa: PLC0415 - see above
+    from rowlock.errors import RowlockError  # noqa: PLC0415 - see above
+    from rowlock.testing import Kit  # noqa: PLC0415
 
-    kit = Kit(rowlock_app, rowlock_databases)
+    try:
+        kit = Kit(rowlock_app, rowlock_databases)
+    except RowlockError as error:
+        pytest.fail(str(error), pytrace=False)
     yield kit
     kit.close()

@@ -14,6 +14,7 @@ RowlockError
 ├── EmbeddedError             the embedded PostgreSQL cannot start or be reached
 ├── EnqueueError              a job was refused; nothing was written
 │   ├── InvalidArguments      the arguments do not fit the handler's signature
+│   │   └── UnreadableArguments   stored ones do not fit the code of this worker; their job waits for another
 │   ├── InvalidOption         an option such as priority or run_at has an impossible value
 │   ├── ArgumentsTooLarge     the encoded arguments exceed the limit
 │   └── UniqueConflict        unique_key is taken and the policy is "reject"
@@ -91,6 +92,14 @@ class EnqueueError(RowlockError):
 
 class InvalidArguments(EnqueueError):
     """The arguments do not fit the handler's signature."""
+
+
+class UnreadableArguments(InvalidArguments):
+    """Stored arguments do not fit the code of this worker. cause: one text per problem, without values."""
+
+    def __init__(self, message: str, cause: str) -> None:
+        self.cause = cause
+        super().__init__(message)
 
 
 class InvalidOption(EnqueueError):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, Protocol, TypeVar, cast
 
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from rowlock.flow.handler import Handler
     from rowlock.flow.hooks import AddHook
     from rowlock.flow.producer import Producer
+    from rowlock.flow.upgrade import U
     from rowlock.model.job import Job
     from rowlock.model.kind import Gate, OnConflict, Scope
     from rowlock.model.options import Span
@@ -104,6 +106,10 @@ class Bound(Generic[P, R]):
             prepared = self._prepared(passed.options, args, kwargs)
             receipt = await self._producer.enqueue(prepared, self._connection)
             return self._handles(passed, [receipt])[0]
+
+    def args(self, *args: P.args, **kwargs: P.kwargs) -> Mapping[str, object]:
+        """The arguments of one call by name, for enqueue_many(): so that a type checker sees them."""
+        return self._handler.codec.call(args, kwargs)
 
     def enqueue_sync(self, *args: P.args, **kwargs: P.kwargs) -> Enqueued[R]:
         """enqueue() for blocking code."""
@@ -189,6 +195,10 @@ class Declared(Bound[P, R]):
     def kind(self) -> str:
         """The kind's name."""
         return self._handler.name
+
+    def upgrade(self, *, from_version: int) -> Callable[[U], U]:
+        """Declare how arguments of one version become those of the next: a plain dict in, a plain dict out."""
+        return functools.partial(self._handler.codec.upgrades.add, from_version)
 
     @override
     def __repr__(self) -> str:

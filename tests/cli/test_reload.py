@@ -93,7 +93,7 @@ async def test_a_mistake_is_one_line_and_the_watch_goes_on(cli: Cli) -> None:
         await said(process.stderr, "the worker ended with exit code 2: waiting for a change")
         edit(cli, "1 / 0\n")
         cli.folder.joinpath("tasks.py").write_text(source + MORE)
-        await said(process.stderr, "kinds explode, greet, hold, login, pay, wave")
+        await said(process.stderr, "kinds count, explode, greet, hold, login, pay, wave")
 
 
 async def test_running_jobs_go_back_to_the_queue_without_losing_an_attempt(cli: Cli, app: Rowlock) -> None:
@@ -196,14 +196,14 @@ async def test_a_reload_folder_that_is_none_is_refused(cli: Cli) -> None:
 async def test_dev_creates_the_schema_and_says_what_runs_where(cli: Cli, empty_database_url: str) -> None:
     async with session(cli, "dev", "--app", "tasks:app", ROWLOCK_DATABASE_URL=empty_database_url) as process:
         text = "".join(await said(process.stderr, "Ctrl-C"))
-        assert "app       tasks:app, 5 kinds\n" in text
+        assert "app       tasks:app, 6 kinds\n" in text
         assert "schema    rowlock, version " in text
-        assert "lane      default  10 slots  explode, hold, login, pay\n" in text
+        assert "lane      default  10 slots  count, explode, hold, login, pay\n" in text
         assert "          front    10 slots  greet\n" in text
         assert f"files below {cli.folder}" in text
         edit(cli, MORE)
         lines = await said(process.stderr, "is up after")
-        assert lines[-1].endswith("6 kinds, new wave\n")
+        assert lines[-1].endswith("7 kinds, new wave\n")
         assert "lane" not in "".join(lines)
         process.send_signal(signal.SIGINT)
         assert (await ended(process))[0] == 0

@@ -87,8 +87,8 @@ async def test_the_worker_says_where_it_works_and_logs_each_transition(cli: Cli,
     process.send_signal(signal.SIGINT)
     assert (await ended(process))[0] == 0
     text = "".join(lines)
-    assert "schema rowlock, kinds explode, greet, hold, login, pay" in text
-    assert "lane default (1 slots): explode, hold, login, pay" in text
+    assert "schema rowlock, kinds count, explode, greet, hold, login, pay" in text
+    assert "lane default (1 slots): count, explode, hold, login, pay" in text
     assert "lane front (2 slots): greet" in text
     assert "→ start   greet" in text
     assert (await app.jobs.get(public_id)).state == State.COMPLETED

@@ -167,3 +167,17 @@ async def test_enqueue_middleware_may_refuse_but_not_hide_a_failure(app: Rowlock
 
 async def in_thread(call: Callable[[], Any]) -> Any:  # noqa: ANN401 - the call's own
     return await asyncio.to_thread(call)
+
+
+def test_a_module_imported_again_replaces_its_own() -> None:
+    app = Rowlock("postgresql://nowhere/x")
+    source = "async def around(ctx, call):\n    return await call()\ndef stamp(new): ...\ndef life():\n    yield\n"
+    for _ in range(2):
+        module: dict[str, Any] = {}
+        exec(compile(source, "module.py", "exec"), module)  # noqa: S102 - a module that is imported twice
+        app.middleware(module["around"])
+        app.enqueue_middleware(module["stamp"])
+        app.worker_lifespan(module["life"])
+    assert app._middleware == [module["around"]]
+    assert app._enqueue_middleware == [module["stamp"]]
+    assert app._scopes.lifespans == [module["life"]]

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     import psycopg
 
 pytest_plugins = ["pytester"]
-pytestmark = pytest.mark.timeout(180)  # processes of their own, on a machine that others use too
+pytestmark = pytest.mark.timeout(300)  # processes of their own, on a machine that others use too
 
 TASKS = """
 from rowlock import Context, Retry, Rowlock, SyncContext
@@ -109,7 +109,7 @@ class Project:
     def pytest(self, *options: str) -> subprocess.CompletedProcess[str]:
         command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", *options]
         return subprocess.run(
-            command, cwd=self.folder, env=self.environment, capture_output=True, text=True, check=False, timeout=170
+            command, cwd=self.folder, env=self.environment, capture_output=True, text=True, check=False, timeout=280
         )
 
 

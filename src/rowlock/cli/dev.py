@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from rowlock.cli import reload
+from rowlock.cli import complete, reload
 from rowlock.cli.call import Call, register_sync
 from rowlock.cli.show import aligned, clean
 from rowlock.cli.worker import set_up_logging
@@ -28,10 +28,22 @@ def add_to(root: typer.Typer) -> None:
 def dev(
     call: Call,
     lanes: Annotated[
-        str | None, typer.Option(metavar="A,B | A=2,B=1", help="Only these lanes, with slots of their own if given.")
+        str | None,
+        typer.Option(
+            metavar="A,B | A=2,B=1",
+            help="Only these lanes, with slots of their own if given.",
+            autocompletion=complete.lanes,
+        ),
     ] = None,
     name: Annotated[str | None, typer.Option(help="The worker's name; default: host and process id.")] = None,
-    log_level: Annotated[str, typer.Option(metavar="LEVEL", help="Least level that is logged.")] = "info",
+    log_level: Annotated[
+        str,
+        typer.Option(
+            metavar="LEVEL",
+            help="Least level that is logged.",
+            autocompletion=complete.one_of("debug", "info", "warning", "error"),
+        ),
+    ] = "info",
     reload_dir: Annotated[
         list[Path] | None,
         typer.Option(metavar="FOLDER", help="Watched for changes; may be repeated; default: the current folder."),

@@ -35,7 +35,9 @@ class Watcher:
 
     def follow(self) -> None:
         """Leave the orders to the watcher: Ctrl-C reaches both, and the second signal means something else."""
-        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        for number in (signal.SIGINT, signal.SIGHUP):
+            # Not SIG_IGN, which every program that a job starts would inherit.
+            signal.signal(number, lambda *_: None)
         # Blocked since before this program began, so that no Ctrl-C hit an import.
         signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
         threading.Thread(target=self._end_with_it, name="rowlock-follow", daemon=True).start()

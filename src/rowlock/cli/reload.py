@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import logging
 import os
@@ -15,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from rowlock.cli.changes import SUFFIXES, Changes
 from rowlock.cli.follow import LAST, PATIENCE, SIGNALS
+from rowlock.errors import EmbeddedError
 from rowlock.store import embedded
 
 if TYPE_CHECKING:
@@ -31,6 +33,8 @@ if TYPE_CHECKING:
 logger = logging.getLogger("rowlock.cli")
 _OWN: Final = frozenset({"reload", "reload_dir", "follow"})
 _FEW: Final = 3
+_LONGEST: Final = 2**24
+"""Bytes of a line of news at most: it names every kind."""
 
 
 def command(call: Call, given: dict[str, Any], *extra: str) -> list[str]:
@@ -41,7 +45,8 @@ def command(call: Call, given: dict[str, Any], *extra: str) -> list[str]:
     for name, value in options.items():
         if name in _OWN or value is None or value is False:
             continue
-        words += [f"--{name.replace('_', '-')}"] + ([] if value is True else [str(value)])
+        option = f"--{name.replace('_', '-')}"
+        words.append(option if value is True else f"{option}={value}")
     return words
 
 
@@ -70,7 +75,7 @@ class Reloader:
     async def run(self) -> None:
         """Until a signal tells to stop; no child is left behind."""
         loop = asyncio.get_running_loop()
-        for number in SIGNALS:
+        for number in (*SIGNALS, signal.SIGHUP):  # the last one when the terminal is closed
             loop.add_signal_handler(number, self._hear)
         listening = asyncio.create_task(self._changes.run())
         # The listeners register at their first step: a change while the child reads its source must not be missed.
@@ -124,11 +129,11 @@ class Reloader:
         """Drain briefly, then have running jobs returned to the queue, then kill."""
         if ended.done():
             return
-        child.terminate()
+        _terminate(child)
         # A second Ctrl-C of the person in front of it shortens the drain.
         await _first(ended, self._hurry.wait(), timeout=PATIENCE)
         if not ended.done():
-            child.terminate()
+            _terminate(child)
             await asyncio.wait({ended}, timeout=LAST)
         if not ended.done():
             logger.error("process %d does not end: it is killed, its jobs are rescued later", child.pid)
@@ -136,14 +141,18 @@ class Reloader:
             await ended
 
     async def _listen(self, line: socket.socket, began: float) -> None:
-        reader, _ = await asyncio.open_connection(sock=line.dup())
-        async for text in reader:
-            news: News = json.loads(text)
-            if news.get("data_dir") and self._held is None:
-                # Between two children nobody uses the embedded server: without us it would stop and start each time.
-                self._held = await asyncio.to_thread(embedded.start, Path(news["data_dir"]))
-            if news.get("worker") and self._welcome is not None:
-                self._welcome(news, time.monotonic() - began)
+        reader, writer = await asyncio.open_connection(sock=line, limit=_LONGEST)
+        try:
+            async for text in reader:
+                news: News = json.loads(text)
+                if news.get("data_dir") and self._held is None:
+                    # Between two children nobody uses the embedded server: it would stop and start each time.
+                    with contextlib.suppress(EmbeddedError):
+                        self._held = await asyncio.to_thread(embedded.start, Path(news["data_dir"]))
+                if news.get("worker") and self._welcome is not None:
+                    self._welcome(news, time.monotonic() - began)
+        finally:
+            writer.close()
 
     def _on_changes(self, files: list[str]) -> None:
         self._files.update(files)
@@ -162,6 +171,11 @@ async def _first(*waited: asyncio.Task[Any] | Coroutine[Any, Any, Any], timeout:
         for one, task in zip(waited, tasks, strict=True):
             if one is not task:
                 task.cancel()
+
+
+def _terminate(child: Process) -> None:
+    with contextlib.suppress(ProcessLookupError):
+        child.terminate()
 
 
 def _how(code: int | None) -> str:

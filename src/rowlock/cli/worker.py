@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 from typing_extensions import override
 
+from rowlock.cli import complete
 from rowlock.cli.call import Call, register_sync
 from rowlock.cli.development import described, quiet, upgraded
 from rowlock.cli.exits import Exit, exit_of
@@ -49,7 +50,12 @@ def worker(
     call: Call,
     *,
     lanes: Annotated[
-        str | None, typer.Option(metavar="A,B | A=2,B=1", help="Only these lanes, with slots of their own if given.")
+        str | None,
+        typer.Option(
+            metavar="A,B | A=2,B=1",
+            help="Only these lanes, with slots of their own if given.",
+            autocompletion=complete.lanes,
+        ),
     ] = None,
     name: Annotated[str | None, typer.Option(help="Shown to operators; default: host and process id.")] = None,
     log_level: Annotated[str, typer.Option(metavar="|".join(_LEVELS), help="Least level that is logged.")] = "info",

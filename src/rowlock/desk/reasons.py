@@ -136,10 +136,19 @@ def approval(facts: Facts) -> Reason | None:
     return Reason("held" if held else "approval", text, {"since": since})
 
 
+def unreadable(facts: Facts) -> Reason | None:
+    """No worker that looked at it could read its arguments: it waits for other code."""
+    job, errors = facts.job, facts.job.errors or {}
+    if job.state is not State.QUEUED or errors.get("reason") != "unreadable":
+        return None
+    text = f"Workers that looked at it cannot read its arguments; it waits for one that can. {errors.get('message')}"
+    return Reason("unreadable", text, {"run_after": job.run_after, "error": errors})
+
+
 def not_due(facts: Facts) -> Reason | None:
     """It is not due yet: scheduled, snoozed, or waiting before another attempt."""
     job, row = facts.job, facts.row
-    if job.state is State.RUNNING or job.run_after <= facts.now:
+    if job.state is State.RUNNING or job.run_after <= facts.now or unreadable(facts) is not None:
         return None
     why = {
         "failed": f"Attempt {job.attempt} of {job.max_attempts} failed ({blame(job.errors) or 'no error recorded'})",
@@ -374,6 +383,7 @@ FINAL: Final[Sequence[Callable[[Facts], Reason | None]]] = (ended,)
 RUNNING: Final[Sequence[Callable[[Facts], Reason | None]]] = (worker_silent, cancel_requested, running, expiring)
 WAITING: Final[Sequence[Callable[[Facts], Reason | None]]] = (
     approval,
+    unreadable,
     not_due,
     parked,
     schema,

@@ -16,7 +16,7 @@ from rowlock.flow.tell import Teller
 from rowlock.flow.threads import Threads
 from rowlock.flow.verdict import Verdict
 from rowlock.model.job import Claim
-from rowlock.model.outcome import Interrupted, Lost
+from rowlock.model.outcome import Interrupted, Lost, Unreadable
 from rowlock.telemetry import Events
 
 if TYPE_CHECKING:
@@ -222,6 +222,8 @@ class Crew:
         write = write_of(outcome)
         event = self._teller.ended(attempt, write, self._loop.time() - attempt.since)
         self._hand_over(claim, write, attempt.row["lane"], attempt.handler.kind.hooks, event)
+        if isinstance(outcome, Unreadable):
+            self._teller.puzzled(attempt, outcome)
         if not self._attempts:
             self._empty.set()
 

@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from rowlock.errors import ConfigurationError
+from rowlock.flow.handler import enter
 from rowlock.flow.hooks import HookSurround, hook_of
 from rowlock.flow.inject import NOTHING, named, understood, worker_needs
 from rowlock.flow.middleware import (
@@ -64,18 +65,14 @@ class Extensions:
         if inspect.iscoroutinefunction(function):
             message = f"{named(function)}: a lifespan yields once, between start and end; this one only returns."
             raise ConfigurationError(message)
-        again = [known for known in self._scopes.lifespans if named(known) == named(function)]
-        for known in again:
-            if known.__module__ == function.__module__:
-                self._scopes.lifespans.remove(known)  # its module was imported again
-        self._scopes.lifespans.append(function)
+        _append(self._scopes.lifespans, function)
         self._surround_all()
         return function
 
     def middleware(self, function: M, /) -> M:
         """Decorate `async def f(ctx, call)`: runs around every job, the first outermost; `await call()` goes on."""
         checked_middleware(function)
-        self._middleware.append(function)
+        _append(self._middleware, function)
         self._surround_all()
         return function
 
@@ -85,7 +82,7 @@ class Extensions:
         Of a generator the rest runs after its yield, when they are. Once per call, also of enqueue_many().
         """
         checked_enqueue_middleware(function)
-        self._enqueue_middleware.append(function)
+        _append(self._enqueue_middleware, function)
         return function
 
     @contextlib.contextmanager
@@ -138,7 +135,7 @@ class Extensions:
         for event in HOOK_EVENTS:  # of a module that was imported before
             self.handlers.pop(hook_kind(handler.name, event), None)
         self._plans[handler.name] = plan
-        self.handlers[handler.name] = handler
+        enter(self.handlers, handler)
         self._surround(handler.name)
         return self.handlers[handler.name]
 
@@ -157,19 +154,41 @@ class Extensions:
             message = f"{kind} has a function for {event} already. Call the second one from the first."
             raise ConfigurationError(message)
         hook, own, plan = hook_of(handler.kind, event, function, retry, span(timeout, "timeout"))
-        self.handlers[kind] = replace(handler, kind=replace(handler.kind, hooks={**handler.kind.hooks, event: hook}))
+        self._put(replace(handler, kind=replace(handler.kind, hooks={**handler.kind.hooks, event: hook})))
         self._plans[hook.kind], self._loads[hook.kind] = plan, load
-        self.handlers[hook.kind] = own
+        self._put(own)
         self._surround(hook.kind)
 
     def _surround_all(self) -> None:
-        for name in self.handlers:
+        for name in {handler.name for handler in self.handlers.values()}:
             self._surround(name)
 
     def _surround(self, name: str) -> None:
         handler, plan = self.handlers[name], self._plans[name]
         if name in self._loads:
             around = HookSurround(self._scopes, self._middleware, plan, self._loads[name], is_async=handler.is_async)
-            self.handlers[name] = replace(handler, around=around)
+            self._put(replace(handler, around=around))
         else:
-            self.handlers[name] = surrounded(handler, self._scopes, self._middleware, plan)
+            self._put(surrounded(handler, self._scopes, self._middleware, plan))
+
+    def _put(self, handler: Handler) -> None:
+        """Replace a handler under all its names."""
+        self.handlers.update(dict.fromkeys((handler.name, *handler.kind.aliases), handler))
+
+
+def _append(known: list[Any], function: Function) -> None:
+    """Add a function, in place of itself if its module was imported again (reload, or run as __main__)."""
+    place = _place_of(function)
+    again = [n for n, item in enumerate(known) if place is not None and _place_of(item) == place]
+    if again:
+        known[again[0]] = function
+    else:
+        known.append(function)
+
+
+def _place_of(function: Function) -> tuple[str, int] | None:
+    """Where a module's own function is written; None: another function made it, perhaps not for the last time."""
+    code = getattr(function, "__code__", None)
+    if code is None or "<locals>" in code.co_qualname:
+        return None
+    return code.co_filename, code.co_firstlineno

@@ -24,6 +24,7 @@ from rowlock.model.outcome import (
     Outcome,
     Retried,
     Snoozed,
+    Unreadable,
 )
 from rowlock.model.state import SUCCESS, State
 from rowlock.store.database import OUTAGE, TRANSIENT, UNSTORABLE
@@ -67,7 +68,7 @@ class Returned:
     state: str = State.QUEUED
 
 
-def write_of(outcome: Outcome) -> Ended | Returned | None:  # noqa: PLR0911 - one return per outcome
+def write_of(outcome: Outcome) -> Ended | Returned | None:  # noqa: C901, PLR0911 - one return per outcome
     """What an outcome writes; None: the claim is lost, nothing may be written."""
     match outcome:
         case Completed(result):
@@ -84,6 +85,8 @@ def write_of(outcome: Outcome) -> Ended | Returned | None:  # noqa: PLR0911 - on
             return Returned("snoozed", delay, 1)
         case Interrupted(reason):
             return Returned("interrupted", _NOW, 1, json.dumps({"reason": reason}))
+        case Unreadable(delay, error):
+            return Returned("unreadable", delay, 1, json.dumps(error))
         case Died(delay, error, held):
             state = State.PENDING if held else State.QUEUED
             return Returned("died", delay, 1, json.dumps(error), death=1, state=state)
@@ -120,7 +123,10 @@ def _hook_event(write: Ended | Returned) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Flushed:
-    """What one flush did. promoted: places handed to parked jobs; again_at: when the first job given back is due."""
+    """What one flush did. promoted: places handed to parked jobs; again_at: when the first job given back is due.
+
+    elsewhere: how soon a job is due that this worker cannot read and others may.
+    """
 
     accepted: Sequence[Finished] = ()
     lost: Sequence[Finished] = ()
@@ -128,6 +134,7 @@ class Flushed:
     again_at: datetime | None = None
     hooks: Sequence[tuple[Pair, datetime]] = ()
     """Where the hooks are that were inserted: workers have to look for them."""
+    elsewhere: timedelta | None = None
 
     def and_also(self, other: Flushed) -> Flushed:
         """Both flushes as one."""
@@ -138,6 +145,7 @@ class Flushed:
             self.promoted + other.promoted,
             min(moments, default=None),
             [*self.hooks, *other.hooks],
+            self.elsewhere or other.elsewhere,
         )
 
 
@@ -242,6 +250,10 @@ class Finisher:
             sum(row["promoted"] or 0 for row in rows),
             again_at,
             [((kind, 0, 0), row["hooks_at"]) for row in rows for kind in row.get("hook_kinds") or ()],
+            min(
+                (f.write.delay for f in batch if isinstance(f.write, Returned) and f.write.outcome == "unreadable"),
+                default=None,
+            ),
         )
 
     async def _end(self, batch: list[Finished]) -> Record:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from rowlock.errors import DatabaseUnreachable, SchemaBehind, SchemaMissing
+from rowlock.flow.handler import kinds_of
 from rowlock.model.lane import DEFAULT_LANE
 from rowlock.store import lanes, migrate
 from rowlock.store.database import TRANSIENT
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from rowlock.flow.handler import Handler
-    from rowlock.flow.pipe import Origin
+    from rowlock.flow.origin import Origin
     from rowlock.model.lane import Lane
     from rowlock.settings import Settings
     from rowlock.store.link import Link
@@ -94,7 +95,7 @@ class Registration:
             await migrate.require(connection, self._link.database.schema)
         await lanes.prepare(
             self._link,
-            [handler.kind for handler in self._handlers.values()],
+            kinds_of(self._handlers),
             settings.lanes or (DEFAULT_LANE,),
             isolates=lambda kind: self._isolates(self._handlers[kind]),
         )

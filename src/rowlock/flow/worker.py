@@ -333,6 +333,8 @@ class Worker:
             for pair, low in flushed.hooks:
                 self._cursors.lower(pair, low)
             self._waker.wake(flushed.hooks)
+        if flushed.elsewhere is not None:
+            self._waker.look_in(flushed.elsewhere.total_seconds())
         if flushed.promoted:
             # Parked jobs became queued here; workers with free slots elsewhere may be asleep.
             self._waker.look()

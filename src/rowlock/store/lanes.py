@@ -69,13 +69,18 @@ async def add(link: Link | Database, lane: Lane) -> Lane | None:
 async def prepare(
     link: Link, kinds: Sequence[Kind], lanes: Iterable[Lane], isolates: Callable[[str], bool] = lambda _: False
 ) -> None:
-    """At worker start: the lanes that code and environment name, where absent; what upkeep must know of the kinds."""
+    """At worker start: the lanes that code and environment name, where absent; what upkeep must know of the kinds.
+
+    kinds: each under all its names, the one of today first.
+    """
     # A kind is in at most one lane, and the lane that has it already keeps it: only a person moves it.
     taken = {kind for lane in await read(link) for kind in lane.kinds}
     for lane in lanes:
         made = await add(link, replace(lane, kinds=tuple(kind for kind in lane.kinds if kind not in taken)))
         taken.update(made.kinds if made is not None else ())
     for kind in kinds:
+        if kind.aliases:
+            await link.fetch("lane_follow", kind=kind.name, others=list(kind.aliases))
         if kind.lane is not None:
             await add(link, Lane(kind.lane))
             await link.fetch("lane_hint", name=kind.lane, kind=kind.name)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
-from rowlock.model import redact
+from rowlock.model import redact, stored
 from rowlock.model.job import Act, Attempt, Job, Progress
 from rowlock.model.state import State
 
@@ -27,6 +27,7 @@ def json_of(text: str | None) -> Any:  # noqa: ANN401 - JSON is any
 
 def job_of(row: Row) -> Job:
     """A Job from the columns of job_view."""
+    args = json.loads(row["args"])
     return Job(
         id=row["id"],
         kind=row["kind"],
@@ -53,7 +54,8 @@ def job_of(row: Row) -> Job:
         tags=tuple(row["tags"] or ()),
         refs=json_of(row["refs"]) or {},
         meta=json_of(row["meta"]) or {},
-        args=json_of(row["args"]),
+        args=stored.shown(args),
+        args_version=stored.version_of(args),
         result=json_of(row["result"]),
         errors=json_of(row["errors"]),
         progress=progress_of(row),

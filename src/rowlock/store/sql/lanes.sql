@@ -3,6 +3,10 @@
 -- fragment: lane_columns
 l.name, l.kinds, l.slots, l.max_total, l.ordering, l.poll_every, l.stale_after, l.enabled, l.version, l.updated_at
 
+-- fragment: unnamed
+-- The lane's own row is judged again after waiting for another worker that does the same at this moment.
+NOT (:kind::text = ANY (l.kinds)) AND NOT EXISTS (SELECT 1 FROM {schema}.lanes o WHERE :kind::text = ANY (o.kinds))
+
 -- name: lanes
 SELECT {lane_columns} FROM {schema}.lanes l ORDER BY l.name
 
@@ -16,7 +20,13 @@ RETURNING {lane_columns}
 -- name: lane_hint
 -- The decorator's lane= fills the lane once: only a kind that no lane names yet is added, so an operator's move is never undone.
 UPDATE {schema}.lanes l SET kinds = l.kinds || :kind::text, version = l.version + 1, updated_at = now()
-WHERE l.name = :name::text AND NOT EXISTS (SELECT 1 FROM {schema}.lanes o WHERE :kind::text = ANY (o.kinds))
+WHERE l.name = :name::text AND {unnamed}
+RETURNING {lane_columns}
+
+-- name: lane_follow
+-- A renamed kind belongs where its other names do, unless a lane names it itself: operators named the one they knew.
+UPDATE {schema}.lanes l SET kinds = l.kinds || :kind::text, version = l.version + 1, updated_at = now()
+WHERE l.name = (SELECT o.name FROM {schema}.lanes o WHERE o.kinds && :others::text[] ORDER BY o.name LIMIT 1) AND {unnamed}
 RETURNING {lane_columns}
 
 -- name: lane_set

@@ -29,6 +29,7 @@ check: $(STAMP) ## lint, format check, types, import direction
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy src tests
 	$(BIN)/lint-imports --no-logo
+	$(BIN)/python tools/sync_twins.py --check
 
 test: $(STAMP) ## run the tests on all cores (options: make test ARGS="-k claim")
 	$(BIN)/pytest -n auto $(ARGS)

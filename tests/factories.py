@@ -59,7 +59,8 @@ class Store:
     # --- making things -----------------------------------------------------------------------------------------------
 
     async def worker(self, name: str = "w") -> int:
-        row = await self.one("register_worker", name=name, host="h", pid=1, version="0", lanes=None, kinds=["k"])
+        about = {"name": name, "host": "h", "pid": 1, "version": "0", "lanes": None, "kinds": ["k"]}
+        row = await self.one("register_worker", **about, slots=None, supervisor=None)
         return int(row["id"])
 
     async def silence(self, worker: int, seconds: float = 3600) -> None:

@@ -6,7 +6,7 @@ import psycopg
 import pytest
 from pydantic import BaseModel
 
-from rowlock import Context, JobFailed, JobNotFound, Rowlock, Settings, WaitTimeout
+from rowlock import Context, InvalidArguments, JobFailed, JobNotFound, Rowlock, Settings, WaitTimeout
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -124,3 +124,15 @@ async def test_a_switched_off_worker_still_enqueues(database_url: str) -> None:
         async with app.worker() as worker:
             assert worker is None
             assert (await (await work.enqueue()).job()).state == "queued"
+
+
+def test_args_name_the_arguments_of_a_call_for_a_bulk() -> None:
+    app = Rowlock("postgresql://nowhere/x")
+
+    @app.job
+    async def report(ctx: Context, org_id: int, full: bool = False) -> None: ...
+
+    assert report.args(7) == {"org_id": 7}
+    assert report.args(org_id=7, full=True) == {"org_id": 7, "full": True}
+    with pytest.raises(InvalidArguments, match="twice"):
+        report.args(7, org_id=8)  # type: ignore[misc]

@@ -33,6 +33,7 @@ AT_CURSORS, AT_GATES = "tests/store/test_cursors.py::test_", "tests/races/test_g
 AT_ONCE, OF_GATES = "tests/races/test_two_at_once.py::test_", "tests/store/test_gates.py::test_"
 OF_DUTIES, OF_RETENTION = "tests/upkeep/test_duties.py::test_", "tests/upkeep/test_retention.py::test_"
 OF_PLANS = "tests/store/test_plans.py::test_"
+OF_SUPERVISION, SUPERVISED = "tests/flow/test_supervise.py::test_", "tests/torture/test_supervised.py::test_"
 
 
 @dataclass(frozen=True, slots=True)
@@ -236,6 +237,41 @@ MUTATIONS: Final = (
         "AND NOT EXISTS (SELECT 1 FROM {schema}.retention s\n",
         "AND NOT EXISTS (SELECT 1 FROM {schema}.retention s JOIN {schema}.jobs ON false\n",
         (f"{OF_RETENTION}the_most_specific_rule_decides",),
+    ),
+    Mutation(
+        "every job of a blocked loop is blamed",
+        "flow/worker.py",
+        "suspects = self._crew.on_loop() if claim is None else [claim]",
+        "suspects = self._crew.on_loop() if claim or True else [claim]",
+        (f"{OF_SUPERVISION}a_blocked_worker_blames_one_gives_back_the_rest_and_lets_its_heir_take_over",),
+    ),
+    Mutation(
+        "neighbours of a blocked loop are judged like the culprit",
+        UPKEEP,
+        "SELECT x.id, x.fence, CASE WHEN b.id IS NULL THEN 'queued' ELSE x.state END AS state,",
+        "SELECT x.id, x.fence, x.state,",
+        (f"{OF_SUPERVISION}unblock_gives_neighbours_back_whatever_their_kinds_policy",),
+    ),
+    Mutation(
+        "the dead wait for their silence",
+        "flow/supervise/supervisor.py",
+        "            self._dead[hand.worker] = _RESCUES\n",
+        "            pass\n",
+        (f"{SUPERVISED}a_killed_process_is_replaced_and_its_jobs_rescued_at_once",),
+    ),
+    Mutation(
+        "a supervisor vouches for a stopped process",
+        "flow/supervise/supervisor.py",
+        "if hand.running and hand.worker and not hand.stopped]",
+        "if hand.running and hand.worker]",
+        (f"{SUPERVISED}a_stopped_process_is_neither_vouched_for_nor_killed",),
+    ),
+    Mutation(
+        "a process may outlive its killed supervisor",
+        "flow/supervise/line.py",
+        "            ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)\n",
+        "            pass\n",
+        (f"{SUPERVISED}no_process_outlives_a_killed_supervisor",),
     ),
 )
 

@@ -10,6 +10,7 @@ from rowlock.errors import (
     DatabaseError,
     DatabaseUnreachable,
     EmbeddedError,
+    EndlessDrain,
     EnqueueError,
     InvalidArguments,
     InvalidId,
@@ -27,13 +28,17 @@ from rowlock.errors import (
     UniqueConflict,
     UnknownKind,
     UnknownLane,
+    UnreadableArguments,
     WaitTimeout,
+    WorkerNotFound,
     WrongState,
 )
 from rowlock.flow.blocking import SyncContext
 from rowlock.flow.context import Context
 from rowlock.flow.depends import Depends
 from rowlock.flow.middleware import Enqueuing
+from rowlock.model.count import Count
+from rowlock.model.explanation import Explanation, Reason
 from rowlock.model.failure import Failure
 from rowlock.model.job import Claim, Job, Progress
 from rowlock.model.kind import Gate
@@ -52,13 +57,16 @@ __all__ = [
     "ClaimLost",
     "ConfigurationError",
     "Context",
+    "Count",
     "DatabaseError",
     "DatabaseUnreachable",
     "Depends",
     "EmbeddedError",
+    "EndlessDrain",
     "EnqueueError",
     "Enqueued",
     "Enqueuing",
+    "Explanation",
     "Failure",
     "Gate",
     "InvalidArguments",
@@ -73,6 +81,7 @@ __all__ = [
     "MissingExtra",
     "Partial",
     "Progress",
+    "Reason",
     "Retry",
     "Rowlock",
     "RowlockError",
@@ -90,6 +99,8 @@ __all__ = [
     "UniqueConflict",
     "UnknownKind",
     "UnknownLane",
+    "UnreadableArguments",
     "WaitTimeout",
+    "WorkerNotFound",
     "WrongState",
 ]

@@ -15,10 +15,13 @@ from collections.abc import Mapping
 from dataclasses import replace
 from importlib import metadata
 from pathlib import Path
-from typing import TYPE_CHECKING, Concatenate, Final, ParamSpec, Protocol, Self, TypeVar, cast, overload
+from typing import TYPE_CHECKING, Any, Concatenate, Final, ParamSpec, Protocol, Self, TypeVar, cast, overload
 
 from rowlock.desk.jobs import Jobs
-from rowlock.desk.lanes import Lanes, Workers
+from rowlock.desk.lanes import Lanes, first_lanes
+from rowlock.desk.stats import Stats
+from rowlock.desk.sync import SyncDesk
+from rowlock.desk.workers import Workers
 from rowlock.errors import ConfigurationError, WrongState
 from rowlock.flow.args import Codec
 from rowlock.flow.blocking import SyncContext
@@ -50,22 +53,31 @@ from rowlock.upkeep.caretaker import Caretaker
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 
+    from rowlock.flow.producer import Watcher
+    from rowlock.flow.supervise.successor import Successor
     from rowlock.model.hook import HookEvent
     from rowlock.model.job import Job
-    from rowlock.model.kind import Executor, Gate, OnWorkerLost
+    from rowlock.model.kind import Executor, Gate, OnWorkerLost, UnknownArgs
     from rowlock.model.options import Span
     from rowlock.model.size import Size
 
 logger = logging.getLogger("rowlock")
 P = ParamSpec("P")
 R = TypeVar("R")
+_AS_THEY_ARE: Final = frozenset({"lane", "priority", "approval", "gate", "refs", "version", "unknown_args", "aliases"})
 _AT_EXIT: Final = 5.0
 """Seconds running jobs have to end when the program ends without stopping its worker."""
+
+
+class Nobody:
+    """For type checkers: a parameter that takes even this takes anything, and must not be mistaken for the context."""
 
 
 class Decorator(Protocol):
     """What app.job() returns: the context, if the function asks for it first, is not an argument of the job."""
 
+    @overload
+    def __call__(self, function: Callable[Concatenate[Nobody, ...], Any], /) -> SyncTask[..., Any]: ...
     @overload
     def __call__(self, function: Callable[Concatenate[Context, P], Awaitable[R]], /) -> Task[P, R]: ...  # type: ignore[overload-overlap]  # the exact ones come first
     @overload
@@ -105,9 +117,13 @@ class Rowlock(Extensions):
         self.jobs = Jobs(self.database, self._producer.wake)
         self.lanes = Lanes(self.database)
         self.workers = Workers(self.database)
+        self.stats = Stats(self.database)
+        self.sync = SyncDesk(self._bridge, self.jobs, self.lanes, self.workers, self.stats)
 
     # --- declaring jobs ----------------------------------------------------------------------------------------------
 
+    @overload
+    def job(self, function: Callable[Concatenate[Nobody, ...], Any], /) -> SyncTask[..., Any]: ...
     @overload
     def job(self, function: Callable[Concatenate[Context, P], Awaitable[R]], /) -> Task[P, R]: ...  # type: ignore[overload-overlap]  # the exact ones come first
     @overload
@@ -135,6 +151,9 @@ class Rowlock(Extensions):
         gate: Gate | Callable[..., Gate | str] | str | None = None,
         refs: Callable[..., Mapping[str, object]] | None = None,
         retention: Span | Mapping[str, Span] | None = None,
+        version: int = 1,
+        unknown_args: UnknownArgs = "refuse",
+        aliases: Sequence[str] = (),
     ) -> Decorator: ...
     def job(self, kind: str | Callable[..., object] | None = None, /, **says: object) -> object:
         """Declare a kind of job: @app.job, @app.job("name") or @app.job(lane=…, retry=…).
@@ -150,15 +169,9 @@ class Rowlock(Extensions):
     ) -> Declared[..., object]:
         is_async = inspect.iscoroutinefunction(function)
         definition = _kind(checked_name(name or function.__name__), says, is_async=is_async)
-        if definition.name in self.handlers and not _same(self.handlers[definition.name].function, function):
-            message = (
-                f"The kind {definition.name!r} is declared twice. Give one of the functions another name: "
-                '@app.job("…").'
-            )
-            raise ConfigurationError(message)
         limits = {"limit": self.settings.args_limit, "result_limit": self.settings.result_limit}
         context_type = Context if is_async else SyncContext
-        codec = Codec.of(function, context_types=(context_type,), kind=definition.name, **limits)
+        codec = Codec.of(function, context_types=(context_type,), kind=definition, **limits)
         given = frozenset({"Context", "SyncContext", "Job"})
         plan = planned(codec.signature.injected, definition.name, is_async=is_async, given=given)
         called = inside(function) if plan and not is_async else function
@@ -182,8 +195,10 @@ class Rowlock(Extensions):
 
     def task(self, kind: str) -> Declared[..., object]:
         """The task of a kind; UnknownKind says which ones there are."""
-        find({name: self.handlers[name] for name in self.tasks}, kind)
-        return self.tasks[kind]
+        name = find({name: known for name, known in self.handlers.items() if known.name in self.tasks}, kind).name
+        if name != kind:
+            logger.warning("the kind %s is called %s now, and its jobs are stored under that name", kind, name)
+        return self.tasks[name]
 
     # --- the database ------------------------------------------------------------------------------------------------
 
@@ -208,6 +223,32 @@ class Rowlock(Extensions):
     async def upgrade(self) -> list[int]:
         """Bring the schema to the version this code needs; returns the steps applied."""
         return await migrate.upgrade(self.database().url, self.settings.schema)
+
+    def repoint(self, settings: Settings) -> Callable[[], None]:
+        """Use other settings, and the database they name, until what is returned is called: for tests.
+
+        What was open before stays open and is used again afterwards.
+        """
+        before = self._point_at(settings, None, None)
+
+        def back() -> None:
+            self._point_at(*before)
+
+        return back
+
+    def _point_at(
+        self, settings: Settings, database: Database | None, server: embedded.Embedded | None
+    ) -> tuple[Settings, Database | None, embedded.Embedded | None]:
+        with self._lock:
+            before = self.settings, self._database, self._embedded
+            self.settings, self._database, self._embedded = settings, database, server
+        self._producer.forget()
+        return before
+
+    def watch(self, watcher: Watcher | None) -> Watcher | None:
+        """Have a watcher told of every job right after it was enqueued; returns the one before. For tests."""
+        before, self._producer.watcher = self._producer.watcher, watcher
+        return before
 
     async def close(self) -> None:
         """Close this loop's connections and leave the embedded server, which stops with its last user."""
@@ -265,23 +306,46 @@ class Rowlock(Extensions):
         return WorkerThread(self, lanes, name)
 
     def make_worker(
-        self, lanes: Sequence[str] | Mapping[str, int] | None = None, *, name: str | None = None, claims: bool = True
+        self,
+        lanes: Sequence[str] | Mapping[str, int] | None = None,
+        *,
+        name: str | None = None,
+        claims: bool = True,
+        handlers: Mapping[str, Handler] | None = None,
+        successor: Successor | None = None,
+        supervisor: int | None = None,
     ) -> Worker:
-        """A worker that is not started yet; needs a running event loop."""
+        """A worker that is not started yet; needs a running event loop. claims=False: runs only what run_by_id names.
+
+        handlers: a test's, instead of the declared ones. Then no child is started and, without claims, nothing beats.
+        """
         slots = dict(lanes) if isinstance(lanes, Mapping) else None
         chosen = None if lanes is None else list(lanes)
-        self._check_executors()
-        options = WorkerOptions(name, chosen, slots, metadata.version("rowlock"), claims, origin_of(self))
+        tested = handlers is not None
+        if not tested:
+            self._check_executors()
+        origin = None if tested else origin_of(self)
+        options = WorkerOptions(
+            name,
+            chosen,
+            slots,
+            metadata.version("rowlock"),
+            claims,
+            origin,
+            alone=tested and not claims,
+            supervisor=supervisor,
+        )
         database = self.database()
         caretaker = Caretaker(database, self.settings, Waker(database), self._events) if claims else None
         return Worker(
             database,
-            self.handlers,
-            self.settings,
+            self.handlers if handlers is None else handlers,
+            replace(self.settings, lanes=first_lanes(self.settings.lanes, self.lanes.defined)),
             options,
             upkeep=caretaker,
             scope=self.worker_scope,
             events=self._events,
+            successor=successor,
         )
 
     def _check_executors(self) -> None:
@@ -372,7 +436,7 @@ def _kind(name: str, says: dict[str, object], *, is_async: bool) -> Kind:
     if lost not in ("retry", "fail", "hold"):
         message = f'{name}: on_worker_lost must be "retry", "fail" or "hold"; got {lost!r}.'
         raise ConfigurationError(message)
-    unknown = says.keys() - {"lane", "priority", "approval", "gate", "refs", "retry", "on_worker_lost", "memory"}
+    unknown = says.keys() - {*_AS_THEY_ARE, "retry", "on_worker_lost", "memory"}
     if unknown:
         message = f"{name}: app.job() takes no {', '.join(sorted(unknown))}."
         raise ConfigurationError(message)
@@ -424,12 +488,6 @@ def origin_of(app: Rowlock) -> Origin | None:
             if value is app and (found := module_of(name)) is not None:
                 return Origin(found, attribute)
     return None
-
-
-def _same(first: Callable[..., object], second: Callable[..., object]) -> bool:
-    """Whether a module was imported again (reload, or run as __main__): then the newer function takes over."""
-    first, second = inspect.unwrap(first), inspect.unwrap(second)
-    return first.__qualname__ == second.__qualname__ and first.__code__.co_filename == second.__code__.co_filename
 
 
 def _in_thread(work: Callable[[], object]) -> None:

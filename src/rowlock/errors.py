@@ -14,14 +14,17 @@ RowlockError
 ├── EmbeddedError             the embedded PostgreSQL cannot start or be reached
 ├── EnqueueError              a job was refused; nothing was written
 │   ├── InvalidArguments      the arguments do not fit the handler's signature
+│   │   └── UnreadableArguments   stored ones do not fit the code of this worker; their job waits for another
 │   ├── InvalidOption         an option such as priority or run_at has an impossible value
 │   ├── ArgumentsTooLarge     the encoded arguments exceed the limit
 │   └── UniqueConflict        unique_key is taken and the policy is "reject"
 ├── InvalidId                 a text that is no job id (also a ValueError)
 ├── InvalidResult             a handler's return value cannot be stored, or a stored one cannot be read
 ├── JobNotFound               no such job (or retention removed it)
+├── WorkerNotFound            nobody of that id or name works
 ├── WrongState                the verb does not apply in the job's state
 ├── WaitTimeout               job.wait() gave up; the job goes on
+├── EndlessDrain              a test's drain() ran its limit of jobs and more were due
 ├── JobFailed                 job.wait() found the job failed, cancelled or expired
 └── ClaimLost                 this attempt no longer owns its job; nothing it writes is accepted
 
@@ -91,6 +94,14 @@ class InvalidArguments(EnqueueError):
     """The arguments do not fit the handler's signature."""
 
 
+class UnreadableArguments(InvalidArguments):
+    """Stored arguments do not fit the code of this worker. cause: one text per problem, without values."""
+
+    def __init__(self, message: str, cause: str) -> None:
+        self.cause = cause
+        super().__init__(message)
+
+
 class InvalidOption(EnqueueError):
     """An option has an impossible value."""
 
@@ -119,12 +130,20 @@ class JobNotFound(RowlockError):
     """No such job, or retention removed it."""
 
 
+class WorkerNotFound(RowlockError):
+    """No worker of that id or name is there."""
+
+
 class WrongState(RowlockError):
     """The verb does not apply in the job's state."""
 
 
 class WaitTimeout(RowlockError):
     """job.wait() gave up waiting; the job goes on."""
+
+
+class EndlessDrain(RowlockError):
+    """A test's drain() ran as many jobs as it may, and more were due."""
 
 
 class JobFailed(RowlockError):

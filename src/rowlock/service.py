@@ -31,7 +31,13 @@ class Bridge:
             coroutine.close()
             message = "A blocking call was made from Rowlock's own loop; await the asynchronous method there."
             raise RowlockError(message)
-        return asyncio.run_coroutine_threadsafe(coroutine, loop).result()
+        future = asyncio.run_coroutine_threadsafe(coroutine, loop)
+        try:
+            return future.result()
+        except BaseException:
+            # Ctrl-C during a blocking wait: what nobody waits for any more must not go on in the thread.
+            future.cancel()
+            raise
 
     def call_soon(self, coroutine: Coroutine[object, object, object]) -> None:
         """Run a coroutine on the bridge's loop without waiting for it."""
@@ -52,6 +58,11 @@ class Bridge:
     def started(self) -> bool:
         """Whether this process has used it."""
         return self._loop is not None and self._pid == os.getpid()
+
+    @property
+    def is_here(self) -> bool:
+        """Whether this is the bridge's own thread, which must not wait for itself."""
+        return self.started and threading.current_thread() is self._thread
 
     def close(self) -> None:
         """Stop the loop, if it was started."""

@@ -46,6 +46,16 @@ class Settings:
     """How long a handler that was told to stop may take; then its job goes on without it, a child is killed."""
     lag_limit: timedelta = timedelta(seconds=1)
     """A blocked event loop is reported after this long."""
+    blocked_limit: timedelta | None = timedelta(seconds=60)
+    """A worker process whose event loop is blocked for this long is replaced, if it may be. None: never."""
+    processes: int = 0
+    """Worker processes that `rowlock worker` starts under a supervisor; 0: it is the worker itself."""
+    max_jobs: int | None = None
+    """Jobs after which a worker process is replaced."""
+    max_memory: int | None = None
+    """Resident bytes above which a worker process is replaced."""
+    max_stuck: int | None = 5
+    """Slots held by handlers that were told to stop and do not, at which a worker process is replaced."""
     max_losses: int = 3
     child_jobs: int = 100
     """Jobs a child process runs before a new one takes its place."""
@@ -80,6 +90,19 @@ def _bytes(text: str) -> int:
         message = "expected a positive number of bytes"
         raise ValueError(message)
     return size
+
+
+def _count(text: str) -> int:
+    number = int(text)
+    if number < 0:
+        message = "expected a number, 0 or more"
+        raise ValueError(message)
+    return number
+
+
+def _limit_of(parse: Callable[[str], object]) -> Callable[[str], object]:
+    """`parse`, with off (or 0) for no limit."""
+    return lambda text: None if text.lower() in _OFF else parse(text)
 
 
 def lanes_from_text(text: str) -> tuple[Lane, ...]:
@@ -156,4 +179,9 @@ _VARIABLES: dict[str, tuple[str, Callable[[str], object]]] = {
     "ROWLOCK_CHILD_JOBS": ("child_jobs", _bytes),
     "ROWLOCK_CHILD_MEMORY": ("child_memory", lambda text: size(text, "ROWLOCK_CHILD_MEMORY")),
     "ROWLOCK_LAG_LIMIT": ("lag_limit", lambda text: duration(text, name="ROWLOCK_LAG_LIMIT")),
+    "ROWLOCK_BLOCKED_LIMIT": ("blocked_limit", _limit_of(lambda text: duration(text, name="ROWLOCK_BLOCKED_LIMIT"))),
+    "ROWLOCK_PROCESSES": ("processes", _count),
+    "ROWLOCK_MAX_JOBS": ("max_jobs", _limit_of(_count)),
+    "ROWLOCK_MAX_MEMORY": ("max_memory", _limit_of(lambda text: size(text, "ROWLOCK_MAX_MEMORY"))),
+    "ROWLOCK_MAX_STUCK": ("max_stuck", _limit_of(_count)),
 }

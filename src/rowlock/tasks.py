@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, Protocol, TypeVar, cast
 
@@ -25,9 +26,11 @@ if TYPE_CHECKING:
     from rowlock.flow.handler import Handler
     from rowlock.flow.hooks import AddHook
     from rowlock.flow.producer import Producer
+    from rowlock.flow.upgrade import U
     from rowlock.model.job import Job
     from rowlock.model.kind import Gate, OnConflict, Scope
     from rowlock.model.options import Span
+    from rowlock.service import Bridge
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -55,6 +58,7 @@ class Enqueued(Generic[R_co]):
     what: str
     _handler: Handler = field(repr=False)
     _desk: Waits = field(repr=False)
+    _bridge: Bridge = field(repr=False)
 
     @property
     def public_id(self) -> str:
@@ -71,9 +75,17 @@ class Enqueued(Generic[R_co]):
             raise JobFailed(message)
         return cast("R_co", self._handler.codec.decode_result(await self._desk.result(self.id)))
 
+    def wait_sync(self, timeout: float | None = None) -> R_co:
+        """wait() for blocking code."""
+        return self._bridge.run(self.wait(timeout))
+
     async def job(self) -> Job:
         """Read the job as it stands now."""
         return await self._desk.get(self.id)
+
+    def job_sync(self) -> Job:
+        """job() for blocking code."""
+        return self._bridge.run(self.job())
 
 
 class Bound(Generic[P, R]):
@@ -94,6 +106,10 @@ class Bound(Generic[P, R]):
             prepared = self._prepared(passed.options, args, kwargs)
             receipt = await self._producer.enqueue(prepared, self._connection)
             return self._handles(passed, [receipt])[0]
+
+    def args(self, *args: P.args, **kwargs: P.kwargs) -> Mapping[str, object]:
+        """The arguments of one call by name, for enqueue_many(): so that a type checker sees them."""
+        return self._handler.codec.call(args, kwargs)
 
     def enqueue_sync(self, *args: P.args, **kwargs: P.kwargs) -> Enqueued[R]:
         """enqueue() for blocking code."""
@@ -127,7 +143,7 @@ class Bound(Generic[P, R]):
     def _handle(self, receipt: Receipt) -> Enqueued[R]:
         if self._producer.events.active:
             self._producer.events.emit(JobEnqueued(receipt.id, self._handler.name, receipt.what))
-        return Enqueued(receipt.id, receipt.what, self._handler, self._desk)
+        return Enqueued(receipt.id, receipt.what, self._handler, self._desk, self._producer.bridge)
 
     def _prepared(self, options: Options, args: tuple[object, ...], kwargs: Mapping[str, object]) -> Prepared:
         codec = self._handler.codec
@@ -179,6 +195,10 @@ class Declared(Bound[P, R]):
     def kind(self) -> str:
         """The kind's name."""
         return self._handler.name
+
+    def upgrade(self, *, from_version: int) -> Callable[[U], U]:
+        """Declare how arguments of one version become those of the next: a plain dict in, a plain dict out."""
+        return functools.partial(self._handler.codec.upgrades.add, from_version)
 
     @override
     def __repr__(self) -> str:

@@ -115,6 +115,15 @@ class JobSnoozed(AttemptEvent):
 
 
 @dataclass(frozen=True, slots=True)
+class JobUnreadable(AttemptEvent):
+    """The arguments do not fit this worker's code: the job waits for one that can read them; acknowledged."""
+
+    name: ClassVar[str] = "job.unreadable"
+    seconds: float
+    error: Mapping[str, Any] | None
+
+
+@dataclass(frozen=True, slots=True)
 class JobInterrupted(AttemptEvent):
     """The worker had to stop first: the job went back to the queue; acknowledged."""
 

@@ -7,6 +7,7 @@ import json
 import os
 import sys
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -15,8 +16,8 @@ from rowlock import Rowlock
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
-    from pathlib import Path
 
+HERE = Path(__file__).parent
 TASKS = """
 from __future__ import annotations
 
@@ -25,7 +26,7 @@ from pathlib import Path
 
 from pydantic import SecretStr
 
-from rowlock import Retry, Rowlock
+from rowlock import Context, Retry, Rowlock
 
 app = Rowlock()
 number = 3
@@ -49,6 +50,16 @@ async def hold(started: Path, release: Path) -> str:
     return "released"
 
 
+@app.job("count")
+async def count(ctx: Context, step: Path, total: int = 3) -> int:
+    async with ctx.phase("load", total=total) as phase:
+        for number in range(1, total + 1):
+            while not Path(f"{step}{number}").exists():
+                await asyncio.sleep(0.01)
+            await phase.advance(message=f"row {number}")
+    return total
+
+
 @app.job("login")
 async def login(user: str, password: SecretStr) -> None: ...
 
@@ -56,6 +67,13 @@ async def login(user: str, password: SecretStr) -> None: ...
 @app.job("pay", approval=True)
 async def pay(amount: int) -> None: ...
 """
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """A command is a process of its own: ten of them in one test take their time on a busy machine."""
+    for item in items:
+        if item.path.parent == HERE and item.get_closest_marker("timeout") is None:
+            item.add_marker(pytest.mark.timeout(240))
 
 
 @dataclass(frozen=True)
@@ -78,7 +96,9 @@ class Cli:
         self.environment = {key: value for key, value in os.environ.items() if not key.startswith("ROWLOCK_")}
         self.environment |= {"ROWLOCK_DATABASE_URL": database_url, "PYTHONUNBUFFERED": "1"}
 
-    async def start(self, *arguments: str, **environment: str) -> asyncio.subprocess.Process:
+    async def start(
+        self, *arguments: str, stdin: int = asyncio.subprocess.DEVNULL, **environment: str
+    ) -> asyncio.subprocess.Process:
         return await asyncio.create_subprocess_exec(
             sys.executable,
             "-m",
@@ -86,14 +106,16 @@ class Cli:
             *arguments,
             cwd=self.folder,
             env=self.environment | environment,
-            stdin=asyncio.subprocess.DEVNULL,
+            stdin=stdin,
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.PIPE,
         )
 
-    async def __call__(self, *arguments: str, **environment: str) -> Answer:
-        process = await self.start(*arguments, **environment)
-        out, err = await process.communicate()
+    async def __call__(self, *arguments: str, fed: str | None = None, **environment: str) -> Answer:
+        """fed: what standard input holds."""
+        stdin = asyncio.subprocess.DEVNULL if fed is None else asyncio.subprocess.PIPE
+        process = await self.start(*arguments, stdin=stdin, **environment)
+        out, err = await process.communicate(None if fed is None else fed.encode())
         answer = Answer(process.returncode or 0, out.decode(), err.decode())
         assert "Traceback" not in answer.err, answer.err
         return answer

@@ -1,13 +1,15 @@
 from __future__ import annotations
 
+import asyncio
+import os
+import sys
 from typing import TYPE_CHECKING
 
+from rowlock import Rowlock
 from rowlock.model import ids
 
 if TYPE_CHECKING:
     from tests.cli.conftest import Cli
-
-    from rowlock import Rowlock
 
 
 async def test_ls_shows_public_ids_in_aligned_columns_without_an_application(cli: Cli) -> None:
@@ -32,6 +34,22 @@ async def test_ls_filters_and_pages(cli: Cli) -> None:
     assert f"--before {bob}" in page.err
     older = (await cli("jobs", "ls", "--kind", "greet", "--before", bob, "--json")).json
     assert [job["id"] for job in older] == [ada]
+
+
+async def test_ls_finds_by_tenant_reference_and_tag(cli: Cli, database_url: str) -> None:
+    other = Rowlock(database_url)
+
+    @other.job
+    async def greet() -> None: ...
+
+    wanted = await greet.options(tenant="acme", refs={"project": 7}, tags=["urgent"]).enqueue()
+    await greet.options(tenant="acme", refs={"project": 8}).enqueue()
+    await other.close()
+    for options in (["--ref", "project=7"], ["--tag", "urgent"], ["--tenant", "acme", "--ref", "project=7"]):
+        assert [job["id"] for job in (await cli("jobs", "ls", *options, "--json")).json] == [wanted.public_id]
+    answer = await cli("jobs", "ls", "--ref", "project")
+    assert answer.code == 2
+    assert "--ref takes NAME=VALUE" in answer.err
 
 
 async def test_an_empty_list_says_so_and_is_an_empty_json_list(cli: Cli) -> None:
@@ -108,3 +126,38 @@ async def test_a_mistyped_id_is_a_usage_error(cli: Cli) -> None:
     answer = await cli("jobs", "show", "363M-KAPQ-NW11-0Q")
     assert answer.code == 2
     assert "check symbol" in answer.err
+
+
+async def test_orders_take_ids_from_a_pipe(cli: Cli) -> None:
+    ids_ = [await cli.enqueue("pay", amount=n) for n in (1, 2, 3)]
+    table = (await cli("jobs", "ls", "--limit", "2")).out
+    approved = (await cli("jobs", "approve", "-", "--json", fed=table)).json
+    assert [(job["id"], job["state"]) for job in approved] == [(ids_[2], "queued"), (ids_[1], "queued")]
+    listed = (await cli("jobs", "ls", "--state", "pending", "--json")).out
+    (rejected,) = (await cli("jobs", "reject", "-", "--json", fed=listed)).json
+    assert rejected["id"] == ids_[0]
+    none = await cli("jobs", "retry", "-", fed="No jobs.\n")
+    assert (none.code, none.out, none.err) == (0, "", "")
+
+
+async def test_a_bad_list_from_a_pipe_is_refused_before_anything_happens(cli: Cli) -> None:
+    answer = await cli("jobs", "cancel", "-", fed='[{"kind": "greet"}]')
+    assert (answer.code, answer.out) == (2, "")
+    assert "Standard input is no list of jobs" in answer.err
+
+
+async def test_a_reader_who_leaves_is_no_error(cli: Cli) -> None:
+    for _ in range(3):
+        await cli.enqueue("greet", name="Ada")
+    reader, writer = os.pipe()
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "rowlock", "jobs", "ls", "--json"),
+        cwd=cli.folder,
+        env=cli.environment,
+        stdout=writer,
+        stderr=asyncio.subprocess.PIPE,
+    )
+    os.close(reader)
+    os.close(writer)
+    _, err = await process.communicate()
+    assert (process.returncode, err.decode()) == (141, "")

@@ -5,8 +5,9 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from rowlock.cli.given import ids_in
 from rowlock.cli.jobs import error_text, progress_text
-from rowlock.cli.show import Screen, aligned, clean, compact, distance, job_record, job_rows, moment, span
+from rowlock.cli.show import Screen, aligned, clean, compact, distance, fitted, job_record, job_rows, moment, span
 from rowlock.model import ids
 from rowlock.model.job import Job, Progress
 from rowlock.model.state import State
@@ -90,3 +91,18 @@ def test_progress_and_errors_fit_one_line() -> None:
 def test_empty_fields_are_left_out_and_long_ones_indented(capsys: pytest.CaptureFixture[str]) -> None:
     Screen(as_json=False).fields({"id": "7", "lane": "", "errors": "one\ntwo"}, {})
     assert capsys.readouterr().out == "id      7\nerrors  one\n        two\n"
+
+
+def test_a_narrow_terminal_gets_distances_then_fewer_columns() -> None:
+    columns, rows = ("id", "priority", "created"), [["7", "0", "2027-01-31 14:03:22 (3 min ago)"]]
+    assert fitted(columns, rows, ("priority",), 80) == (columns, rows)
+    assert fitted(columns, rows, ("priority",), 25) == (columns, [["7", "0", "3 min ago"]])
+    assert fitted(columns, rows, ("priority",), 15) == (["id", "created"], [["7", "3 min ago"]])
+    assert fitted(columns, rows, (), 15) == (columns, [["7", "0", "3 min ago"]])
+
+
+def test_ids_are_found_in_what_the_command_line_prints() -> None:
+    assert ids_in("ID    KIND\n7ABC  greet\n\n8DEF  greet\n") == ["7ABC", "8DEF"]
+    assert ids_in('[{"id": "7ABC"}, {"id": "8DEF"}]') == ["7ABC", "8DEF"]
+    assert ids_in('{"id": "7ABC", "state": "queued"}\n{"id": "7ABC", "state": "running"}\n') == ["7ABC", "7ABC"]
+    assert ids_in("No jobs.\n") == ids_in("") == ids_in("[]") == []

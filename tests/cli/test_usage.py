@@ -1,10 +1,15 @@
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
+import typer
+
+from rowlock.cli.root import build
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from tests.cli.conftest import Cli
 
 NOWHERE = "postgresql://ada:horse@127.0.0.1:1/none"
@@ -54,7 +59,19 @@ async def test_help_documents_the_exit_codes(cli: Cli) -> None:
     answer = await cli("--help", COLUMNS="200")
     assert answer.code == 0
     assert "Exit codes" in answer.out
-    for name in ("demo", "worker", "enqueue", "run-job", "jobs", "lanes", "workers", "schema"):
+    for name in (
+        "demo",
+        "dev",
+        "doctor",
+        "stats",
+        "worker",
+        "enqueue",
+        "run-job",
+        "jobs",
+        "lanes",
+        "workers",
+        "schema",
+    ):
         assert f" {name} " in answer.out
 
 
@@ -62,7 +79,24 @@ async def test_unknown_commands_and_options_are_usage_errors(cli: Cli) -> None:
     unknown = await cli("jbos")
     assert unknown.code == 2
     assert "Did you mean 'jobs'?" in unknown.err
-    assert (await cli("jobs", "ls", "--colour")).code == 2
+    option = await cli("jobs", "ls", "--stat", "queued", COLUMNS="120")
+    assert option.code == 2
+    assert "--state" in option.err
+
+
+def test_every_command_can_print_json() -> None:
+    names = {"jobs watch", "workers drain", "schema sql", "doctor", "dev", "worker"}
+    found = dict(leaves(typer.main.get_command(build())))
+    assert names <= found.keys()
+    assert [name for name, options in found.items() if "--json" not in options] == []
+
+
+def leaves(command: Any, path: str = "") -> Iterator[tuple[str, set[str]]]:  # noqa: ANN401 - typer's own click
+    if hasattr(command, "commands"):
+        for name, child in command.commands.items():
+            yield from leaves(child, f"{path} {name}".strip())
+    else:
+        yield path, {option for parameter in command.params for option in parameter.opts}
 
 
 async def test_options_override_what_the_application_says(cli: Cli) -> None:

@@ -87,8 +87,8 @@ async def test_the_worker_says_where_it_works_and_logs_each_transition(cli: Cli,
     process.send_signal(signal.SIGINT)
     assert (await ended(process))[0] == 0
     text = "".join(lines)
-    assert "schema rowlock, kinds explode, greet, hold, login, pay" in text
-    assert "lane default (1 slots): explode, hold, login, pay" in text
+    assert "schema rowlock, kinds count, explode, greet, hold, login, pay" in text
+    assert "lane default (1 slots): count, explode, hold, login, pay" in text
     assert "lane front (2 slots): greet" in text
     assert "→ start   greet" in text
     assert (await app.jobs.get(public_id)).state == State.COMPLETED
@@ -124,6 +124,14 @@ async def test_a_waiting_worker_obeys_signals(cli: Cli) -> None:
     code, _, err = await ended(process)
     assert code == 0
     assert "Traceback" not in err
+
+
+async def test_sigterm_during_a_slow_import_is_an_ordinary_end(cli: Cli) -> None:
+    cli.folder.joinpath("slow.py").write_text("import time\nopen('importing', 'w').close()\ntime.sleep(600)\n")
+    process = await cli.start("worker", "--app", "slow:app")
+    await eventually(lambda: exists(cli.folder / "importing"), within=40)
+    process.send_signal(signal.SIGTERM)
+    assert await ended(process) == (0, "", "")
 
 
 @pytest.mark.parametrize(

@@ -98,6 +98,25 @@ async def test_unique_jobs(database_url: str, raw: asyncpg.Connection[asyncpg.Re
         await page.close()
 
 
+async def test_changing_jobs(database_url: str) -> None:
+    page = Page("changing_jobs.md", database_url)
+    await page.run()
+    try:
+        assert page.printed == page.promised
+        assert len(page.printed) == 7
+    finally:
+        await page.close()
+
+
+async def test_executors(database_url: str) -> None:
+    page = Page("executors.md", database_url)
+    await page.run()
+    try:
+        assert page.printed == page.promised == ["19", "3"]
+    finally:
+        await page.close()
+
+
 async def test_dependencies(database_url: str) -> None:
     page = Page("dependencies.md", database_url)
     await page.run()
@@ -114,5 +133,14 @@ async def test_hooks(database_url: str) -> None:
     try:
         assert page.printed == page.promised
         assert len(page.promised) == 2
+    finally:
+        await page.close()
+
+
+async def test_typing(database_url: str) -> None:
+    page = Page("typing.md", database_url)
+    await page.run()
+    try:
+        assert page.printed == page.promised == ["3"]
     finally:
         await page.close()

@@ -10,7 +10,7 @@ from typing import Any, Generic, TypeVar
 import pytest
 from pydantic import BaseModel, SecretStr
 
-from rowlock.errors import ArgumentsTooLarge, EnqueueError, InvalidArguments, InvalidResult
+from rowlock.errors import ArgumentsTooLarge, EnqueueError, InvalidArguments, InvalidResult, UnreadableArguments
 from rowlock.flow.args import Codec
 from rowlock.model.outcome import Partial, Snooze  # noqa: TC001 - the codec reads the annotations
 
@@ -212,7 +212,10 @@ def test_stored_arguments_are_read_with_their_types() -> None:
     assert codec(plot).decode('{"points":[{"x":1,"y":2.5}]}') == {"points": [Point(1, 2.5)]}
 
 
-ADVICE = " When a signature changes, give new parameters a default and keep the old ones until their jobs are done."
+ADVICE = (
+    ' Old and new code meet like this: give new parameters a default, drop old ones with unknown_args="ignore", '
+    "change others with a version and an upgrade."
+)
 
 
 @pytest.mark.parametrize(
@@ -233,7 +236,7 @@ ADVICE = " When a signature changes, give new parameters a default and keep the 
     ],
 )
 def test_stored_arguments_that_no_longer_fit_say_why(text: str, why: str) -> None:
-    message = refused(lambda: codec(build).decode(text))
+    message = refused(lambda: codec(build).decode(text), UnreadableArguments)
     assert message == f"report: the stored arguments do not fit report(org_id: int, full: bool = False): {why}{ADVICE}"
 
 

@@ -112,21 +112,6 @@ async def test_a_result_that_is_no_json_fails_with_a_reason(app: Rowlock) -> Non
     assert "cannot be stored as JSON" in str(job.errors["message"])
 
 
-async def test_undecodable_arguments_fail_at_once(app: Rowlock, sql: asyncpg.Connection[asyncpg.Record]) -> None:
-    @app.job
-    async def add(first: int) -> int:
-        return first
-
-    handle = await add.enqueue(1)
-    await sql.execute("""UPDATE jobs SET args = '{"first": "many"}' WHERE id = $1""", handle.id)
-    async with app.worker():
-        job = await ended(app, handle)
-    assert (job.state, job.attempt) == (State.FAILED, 1)
-    assert job.errors is not None
-    assert job.errors["reason"] == "undecodable"
-    assert "first" in str(job.errors["message"])
-
-
 async def test_a_handler_that_enqueues_wrongly_failed_itself(app: Rowlock) -> None:
     @app.job(retry=Retry(attempts=2, minimum="0s", jitter="0s"))
     async def parent() -> None:

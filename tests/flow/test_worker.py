@@ -49,7 +49,7 @@ async def test_a_claim_whose_answer_was_lost_is_given_back_and_run(
             handle.id,
             worker.id,
         )
-        worker._doubts = 2
+        worker._rounds.doubts = 2
         await app.lanes.resume("default")
         assert await handle.wait(timeout=15) == "done"
     history = await app.jobs.history(handle.id)

@@ -84,7 +84,7 @@ class Explained:
         return {node["Index Name"] for node in self.nodes() if "Index Name" in node and node["Actual Loops"]}
 
 
-async def explain(store: Store, name: str, **values: object) -> Explained:
+async def explain(store: Store, name: str, /, **values: object) -> Explained:
     """Run it for real, through the plan a worker would have after many runs, and undo it."""
     statement = store.database.statements[name]
     async with undone(store):

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from rowlock import Rowlock
 
 ROOT = Path(__file__).parents[2]
+PATIENT = "default:kinds=*,slots=10,stale=60s"
 
 
 @dataclass
@@ -73,6 +74,42 @@ class Scene:
             assert popen.stdout is not None
             assert popen.stdout.readline() == "ready\n", process.said
         return process
+
+    def command(self, *arguments: str, app: str = "tests.torture.stage:app", **environment: str) -> Process:
+        """`rowlock worker` on the command line; lanes wait a minute before they call a worker lost."""
+        log = self.folder / f"worker-{len(self.processes)}.log"
+        given = {key: value for key, value in os.environ.items() if not key.startswith("ROWLOCK_")}
+        given |= {"ROWLOCK_DATABASE_URL": self.url, "ROWLOCK_LANES": PATIENT, "ROWLOCK_SHUTDOWN_AFTER": "5s"}
+        words = [sys.executable, "-m", "rowlock", "worker", "--app", app, *arguments]
+        with log.open("w") as output:
+            popen = subprocess.Popen(
+                words,
+                env=given | environment,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=output,
+                text=True,
+                cwd=ROOT,
+            )
+        self.processes.append(Process(popen, log))
+        return self.processes[-1]
+
+    async def workers(self, n: int, within: float = 40) -> list[asyncpg.Record]:
+        """Wait until exactly n workers are up."""
+
+        async def look() -> list[asyncpg.Record]:
+            rows = await self.fetch("SELECT * FROM workers WHERE state = 'up' ORDER BY name")
+            return rows if len(rows) == n else []
+
+        return await eventually(look, within=within)
+
+    async def said(self, process: Process, text: str, within: float = 40) -> str:
+        """Wait until the process has said it; returns all it said."""
+
+        async def look() -> str:
+            return process.said if text in process.said else ""
+
+        return await eventually(look, within=within)
 
     async def fetch(self, sql: str, *values: object) -> list[asyncpg.Record]:
         connection = await asyncpg.connect(self.url, timeout=5, server_settings={"search_path": "rowlock,public"})

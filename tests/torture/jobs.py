@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import ctypes
 import os
+import time
 from datetime import timedelta
 
 import asyncpg
@@ -49,11 +51,12 @@ class Ledger:
                     return
 
 
-def make(url: str, *, shutdown_after: float = 10) -> Rowlock:
+def make(url: str, *, shutdown_after: float = 10, settings: Settings | None = None) -> Rowlock:
     """The application under torture."""
-    settings = Settings(shutdown_after=timedelta(seconds=shutdown_after), lanes=lanes_from_text(LANES))
-    app = Rowlock(url, settings=settings)
+    given = settings or Settings(shutdown_after=timedelta(seconds=shutdown_after), lanes=lanes_from_text(LANES))
+    app = Rowlock(url, settings=given)
     ledger = Ledger(url)
+    hoarded: list[bytes] = []
 
     @app.job(retry=Retry(attempts=5, minimum="0s", jitter="0s"))
     async def work(ctx: rowlock.Context, seconds: float = 0.0) -> str:
@@ -70,6 +73,28 @@ def make(url: str, *, shutdown_after: float = 10) -> Rowlock:
     async def poison(ctx: rowlock.Context) -> None:
         await ledger.note(ctx, "start")
         os._exit(9)
+
+    @app.job
+    async def spin(ctx: rowlock.Context, seconds: float = 120.0) -> None:
+        """Hold the loop, but not the interpreter."""
+        await ledger.note(ctx, "start")
+        time.sleep(seconds)  # noqa: ASYNC251 - the fault under test
+
+    @app.job
+    async def seize(ctx: rowlock.Context) -> None:
+        """Hold the interpreter itself: no other thread runs any more."""
+        await ledger.note(ctx, "start")
+        ctypes.PyDLL(None).usleep(120_000_000)
+
+    @app.job
+    def deaf(seconds: float = 60.0) -> None:
+        """A blocking handler that nothing can stop."""
+        time.sleep(seconds)
+
+    @app.job
+    async def hoard(ctx: rowlock.Context, megabytes: int) -> None:
+        hoarded.append(b"x" * (megabytes * 1_000_000))
+        await ledger.note(ctx, "end")
 
     @app.job(gate=rowlock.Gate("narrow", limit=2))
     async def gated(ctx: rowlock.Context, seconds: float = 0.0) -> None:

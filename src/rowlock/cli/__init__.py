@@ -10,7 +10,8 @@ def main() -> None:
     try:
         from rowlock.cli.root import build
 
-        build()()
+        # One name, however it was started: in usage lines, and for the shell's completion.
+        build()(prog_name="rowlock")
     except KeyboardInterrupt:
         # Before or after a command runs; inside, the command itself ends this way.
         sys.exit(130)

@@ -6,6 +6,8 @@ import asyncio
 import contextlib
 import getpass
 import inspect
+import os
+import sys
 from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any, Concatenate, Final, ParamSpec, cast, get_type_hints
 
@@ -150,13 +152,19 @@ def register_sync(
 
 @contextlib.contextmanager
 def reported() -> Iterator[None]:
-    """Turn Rowlock's errors into one message and the documented exit code."""
+    """Turn Rowlock's errors, a reader who left and Ctrl-C into the documented exit codes, with one message at most."""
     try:
         yield
+        sys.stdout.flush()
     except RowlockError as error:
         complain(str(error))
         raise typer.Exit(exit_of(error)) from error
-    except KeyboardInterrupt:
+    except BrokenPipeError:
+        # `| head` has read enough. What is still buffered must not complain again when Python ends.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        raise typer.Exit(Exit.PIPE) from None
+    except (KeyboardInterrupt, asyncio.CancelledError):
+        # A command that draws takes SIGTERM as the cancelling of its task, to leave the terminal as it was.
         raise typer.Exit(Exit.INTERRUPTED) from None
 
 

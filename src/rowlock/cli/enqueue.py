@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
+from rowlock.cli import complete
 from rowlock.cli.call import Call, command
 from rowlock.cli.exits import Exit
 from rowlock.cli.jobs import JobId, error_text
@@ -27,7 +28,7 @@ def add_to(root: typer.Typer) -> None:
 
 async def enqueue(
     call: Call,
-    kind: Annotated[str, typer.Argument(metavar="KIND", help="The kind's name.")],
+    kind: Annotated[str, typer.Argument(metavar="KIND", help="The kind's name.", autocompletion=complete.kinds)],
     *,
     args: Annotated[
         str,
@@ -44,7 +45,12 @@ async def enqueue(
     ] = None,
     unique_key: Annotated[str | None, typer.Option(help="One live job of this kind per key.")] = None,
     on_conflict: Annotated[
-        str, typer.Option(metavar="reject|keep|replace|debounce", help="When the unique key is taken.")
+        str,
+        typer.Option(
+            metavar="reject|keep|replace|debounce",
+            help="When the unique key is taken.",
+            autocompletion=complete.one_of("reject", "keep", "replace", "debounce"),
+        ),
     ] = "reject",
     idempotency_key: Annotated[str | None, typer.Option(help="One job per key in 30 days: safe to repeat.")] = None,
     tenant: Annotated[str | None, typer.Option(help="Whose job it is.")] = None,
@@ -62,7 +68,7 @@ async def enqueue(
         tenant=tenant,
     )
     receipt = await bound.enqueue(*positional, **named)
-    record = {"id": receipt.public_id, "number": receipt.id, "kind": kind, "what": receipt.what}
+    record = {"id": receipt.public_id, "number": receipt.id, "kind": task.kind, "what": receipt.what}
     call.screen.said(f"{receipt.public_id} {receipt.what}", record)
 
 

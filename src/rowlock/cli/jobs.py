@@ -6,10 +6,13 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
+from rowlock.cli import complete
 from rowlock.cli.call import Call, command, person
 from rowlock.cli.exits import Exit, exit_of
-from rowlock.cli.show import JOB_COLUMNS, aligned, compact, complain, job_record, job_rows, moment, span
-from rowlock.errors import JobNotFound, WrongState
+from rowlock.cli.given import expanded
+from rowlock.cli.show import JOB_COLUMNS, JOB_SPARE, aligned, compact, complain, job_record, job_rows, moment, span
+from rowlock.errors import InvalidOption, JobNotFound, WrongState
+from rowlock.model import ids
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -19,7 +22,9 @@ if TYPE_CHECKING:
 
 group = typer.Typer(no_args_is_help=True, help="Look at jobs and give them orders.")
 JobId = Annotated[str, typer.Argument(metavar="ID", help="A public id, or the plain number.")]
-JobIds = Annotated[list[str], typer.Argument(metavar="ID…", help="Public ids or plain numbers.")]
+JobIds = Annotated[
+    list[str], typer.Argument(metavar="ID…", help="Public ids or plain numbers; - reads them from standard input.")
+]
 By = Annotated[str | None, typer.Option(help="Who orders it, for the job's history; default: your user name.")]
 Note = Annotated[str | None, typer.Option(help="Why, for the job's history.")]
 _MOST: Final = 10_000
@@ -29,15 +34,31 @@ _MOST: Final = 10_000
 async def ls(
     call: Call,
     *,
-    state: Annotated[list[str] | None, typer.Option(help="Only this state; may be repeated.")] = None,
-    kind: Annotated[str | None, typer.Option(help="Only this kind.")] = None,
-    lane: Annotated[str | None, typer.Option(help="Only this lane.")] = None,
+    state: Annotated[
+        list[str] | None, typer.Option(help="Only this state; may be repeated.", autocompletion=complete.states)
+    ] = None,
+    kind: Annotated[str | None, typer.Option(help="Only this kind.", autocompletion=complete.kinds)] = None,
+    lane: Annotated[str | None, typer.Option(help="Only this lane.", autocompletion=complete.lanes)] = None,
+    tenant: Annotated[str | None, typer.Option(help="Only this tenant's.")] = None,
+    tag: Annotated[str | None, typer.Option(help="Only with this tag.")] = None,
+    ref: Annotated[
+        list[str] | None, typer.Option(metavar="NAME=VALUE", help="Only with this reference; may be repeated.")
+    ] = None,
     before: Annotated[str | None, typer.Option(metavar="ID", help="Older than this job: the next page.")] = None,
     limit: Annotated[int, typer.Option(min=1, max=_MOST, help="Jobs at most.")] = 50,
 ) -> None:
     """List jobs, newest first."""
-    found = await call.app.jobs.list(states=state or None, kind=kind, lane=lane, before=before, limit=limit)
-    call.screen.table(JOB_COLUMNS, job_rows(found), [job_record(job) for job in found], "No jobs.")
+    found = await call.app.jobs.list(
+        states=state or None,
+        kind=kind,
+        lane=lane,
+        tenant=tenant,
+        tag=tag,
+        refs=_references(ref or []),
+        before=before,
+        limit=limit,
+    )
+    call.screen.table(JOB_COLUMNS, job_rows(found), [job_record(job) for job in found], "No jobs.", JOB_SPARE)
     if len(found) == limit and not call.screen.as_json:
         complain(f"there may be more: --before {found[-1].public_id}")
 
@@ -50,6 +71,39 @@ async def show(call: Call, job_id: JobId) -> None:
     record["attempts"] = [_values(attempt) for attempt in history.attempts]
     record["acts"] = [_values(act) for act in history.acts]
     call.screen.fields(_fields(history), record)
+
+
+@command(group, "explain")
+async def explain(call: Call, job_id: JobId) -> None:
+    """Say why a job is not running: every reason that holds, the most decisive first."""
+    found = await call.app.jobs.explain(job_id)
+    record = {
+        "id": found.job.public_id,
+        "number": found.job.id,
+        "kind": found.job.kind,
+        "state": found.job.state,
+        "verdict": found.verdict,
+        "reasons": [_values(reason) for reason in found.reasons],
+    }
+    call.screen.said(str(found), record)
+
+
+@command(group, "watch")
+async def watch(
+    call: Call,
+    job_ids: Annotated[
+        list[str] | None, typer.Argument(metavar="[ID…]", help="Public ids or plain numbers; - reads them from a pipe.")
+    ] = None,
+) -> None:
+    """Follow jobs until all are final; without ids, everything that runs. Ctrl-C leaves the jobs alone.
+
+    Exit code 1 unless every given job succeeded.
+    """
+    from rowlock.cli.watch import follow
+
+    given = expanded(job_ids or [])
+    if given or not job_ids:
+        await follow(call, given)
 
 
 @command(group, "cancel")
@@ -82,6 +136,12 @@ async def reject(call: Call, job_ids: JobIds, by: By = None, note: Note = None) 
     await _order(call, job_ids, lambda job_id: call.app.jobs.reject(job_id, by=by or person(), note=note))
 
 
+@command(group, "rm")
+async def remove(call: Call, job_ids: JobIds) -> None:
+    """Remove finished jobs with their history, before their retention does; shows them as they were."""
+    await _order(call, job_ids, call.app.jobs.delete)
+
+
 @command(group, "priority")
 async def priority(
     call: Call,
@@ -97,16 +157,27 @@ async def priority(
 async def _order(call: Call, job_ids: list[str], give: Callable[[str], Awaitable[Job]]) -> None:
     """Give the order to each job; one that cannot take it does not keep the others from it."""
     changed, worst = [], Exit.OK
-    for job_id in job_ids:
+    given = expanded(job_ids)
+    for job_id in given:
+        ids.parse(job_id)  # a mistyped one is told before the first order is given
+    for job_id in given:
         try:
             changed.append(await give(job_id))
         except (JobNotFound, WrongState) as error:
             complain(str(error))
             worst = exit_of(error)
     if changed or call.screen.as_json:
-        call.screen.table(JOB_COLUMNS, job_rows(changed), [job_record(job) for job in changed], "")
+        call.screen.table(JOB_COLUMNS, job_rows(changed), [job_record(job) for job in changed], "", JOB_SPARE)
     if worst:
         raise typer.Exit(worst)
+
+
+def _references(given: list[str]) -> dict[str, str]:
+    pairs = [text.partition("=") for text in given]
+    for name, equals, value in pairs:
+        if not (name and equals):
+            raise InvalidOption(f"--ref takes NAME=VALUE, such as project=7; got {name + equals + value!r}.")
+    return {name: value for name, _, value in pairs}
 
 
 def _values(value: object) -> dict[str, Any]:
@@ -143,7 +214,7 @@ def _fields(history: History) -> dict[str, str]:
         "tags": ", ".join(job.tags),
         "refs": compact(job.refs) if job.refs else "",
         "meta": compact(job.meta) if job.meta else "",
-        "args": compact(job.args),
+        "args": compact(job.args) + (f" (version {job.args_version})" if job.args_version != 1 else ""),
         "progress": progress_text(job.progress),
         "result": "" if job.result is None else compact(job.result),
         "errors": error_text(job.errors, full=True),

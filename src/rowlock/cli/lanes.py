@@ -1,4 +1,4 @@
-"""rowlock lanes and rowlock workers: tune lanes and see who works, while everything runs."""
+"""rowlock lanes: tune lanes while everything runs."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, cast
 
 import typer
 
+from rowlock.cli import complete
 from rowlock.cli.call import Call, command
-from rowlock.cli.show import moment, span
+from rowlock.cli.show import span
 from rowlock.errors import InvalidOption
 from rowlock.model.lane import Lane
 
@@ -18,9 +19,9 @@ if TYPE_CHECKING:
     from rowlock.model.lane import Ordering
 
 group = typer.Typer(no_args_is_help=True, help="Tune lanes while workers run; edits apply within two seconds.")
-workers = typer.Typer(no_args_is_help=True, help="See the workers.")
-Name = Annotated[str, typer.Argument(metavar="LANE", help="The lane's name.")]
+Name = Annotated[str, typer.Argument(metavar="LANE", help="The lane's name.", autocompletion=complete.lanes)]
 _COLUMNS: Final = ("lane", "kinds", "slots", "running", "max total", "order", "poll", "stale", "state", "version")
+_SPARE: Final = ("version", "order", "poll", "stale", "max total")
 
 
 @command(group, "ls")
@@ -37,7 +38,14 @@ async def change(
     kinds: Annotated[str | None, typer.Option(metavar="A,B", help="Kinds it serves; * takes the rest.")] = None,
     slots: Annotated[int | None, typer.Option(help="Jobs at once, per worker process.")] = None,
     max_total: Annotated[int | None, typer.Option(help="Jobs at once over all workers; -1: no cap.")] = None,
-    order: Annotated[str | None, typer.Option(metavar="fast|strict", help="How exactly priority is kept.")] = None,
+    order: Annotated[
+        str | None,
+        typer.Option(
+            metavar="fast|strict",
+            help="How exactly priority is kept.",
+            autocompletion=complete.one_of("fast", "strict"),
+        ),
+    ] = None,
     poll: Annotated[str | None, typer.Option(metavar="DURATION", help="Between polls when idle, such as 5s.")] = None,
     stale: Annotated[str | None, typer.Option(metavar="DURATION", help="Silence after which jobs are lost.")] = None,
     version: Annotated[int | None, typer.Option(help="Only if the lane still has this version.")] = None,
@@ -92,31 +100,8 @@ async def _show(call: Call, lanes: Sequence[Lane], empty: str) -> None:
         ]
         for lane in lanes
     ]
-    call.screen.table(_COLUMNS, rows, [_record(lane, running) for lane in lanes], empty)
+    call.screen.table(_COLUMNS, rows, [_record(lane, running) for lane in lanes], empty, _SPARE)
 
 
 def _record(lane: Lane, running: dict[str, int]) -> dict[str, Any]:
     return {**asdict(lane), "running": running.get(lane.name, 0)}
-
-
-@command(workers, "ls")
-async def ls_workers(call: Call) -> None:
-    """List the workers that have not said good-bye."""
-    found = await call.app.workers.list()
-    rows = [
-        [
-            str(worker.id),
-            worker.name,
-            worker.host,
-            str(worker.pid),
-            worker.version,
-            "all" if worker.lanes is None else ", ".join(worker.lanes),
-            str(worker.running),
-            "silent" if worker.silent else worker.state,
-            moment(worker.started_at),
-            moment(worker.seen_at),
-        ]
-        for worker in found
-    ]
-    columns = ("id", "name", "host", "pid", "version", "lanes", "running", "state", "started", "seen")
-    call.screen.table(columns, rows, [asdict(worker) for worker in found], "No workers.")

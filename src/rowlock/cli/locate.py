@@ -61,10 +61,12 @@ def _import_failed(name: str, error: BaseException) -> str:
     frames = [frame for frame in traceback.extract_tb(error.__traceback__) if "importlib" not in frame.filename]
     frames = [frame for frame in frames if frame.filename != __file__]
     file, line = (frames[-1].filename, frames[-1].lineno) if frames else (None, None)
+    says = str(error)
     if isinstance(error, SyntaxError):
-        file, line = error.filename, error.lineno
+        # Its text names the file without its folder, and the line once more.
+        file, line, says = error.filename, error.lineno, error.msg
     where = f" ({file}, line {line})" if file else ""
-    return f"Importing {name!r} failed: {type(error).__name__}: {error}{where}"
+    return f"Importing {name!r} failed: {type(error).__name__}: {says}{where}"
 
 
 def _neighbours(name: str) -> list[str]:

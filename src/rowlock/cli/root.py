@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from rowlock.cli import demo, enqueue, jobs, lanes, schema, worker
+from rowlock.cli import demo, dev, doctor, enqueue, jobs, lanes, schema, stats, worker, workers
 from rowlock.cli.exits import EPILOG
 
 
@@ -24,11 +24,14 @@ def build() -> typer.Typer:
     )
     root.callback()(_root)
     demo.add_to(root)
+    dev.add_to(root)
     worker.add_to(root)
     enqueue.add_to(root)
+    stats.add_to(root)
+    doctor.add_to(root)
     root.add_typer(jobs.group, name="jobs")
     root.add_typer(lanes.group, name="lanes")
-    root.add_typer(lanes.workers, name="workers")
+    root.add_typer(workers.group, name="workers")
     root.add_typer(schema.group, name="schema")
     return root
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import re
 import sys
 from dataclasses import asdict
 from datetime import UTC, datetime, timedelta
@@ -28,6 +30,8 @@ STYLES: Final = {
 }
 _UNITS: Final = ((86_400, "day"), (3_600, "h"), (60, "min"), (1, "s"))
 _GAP: Final = "  "
+_CLOCK: Final = re.compile(r"(?:\d{4}-\d\d-\d\d )?\d\d:\d\d:\d\d \(([^)]*)\)")
+"""What moment() writes; its distance alone is shorter."""
 
 
 class Screen:
@@ -36,14 +40,24 @@ class Screen:
     def __init__(self, *, as_json: bool) -> None:
         self.as_json = as_json
 
-    def table(self, columns: Sequence[str], rows: Sequence[Sequence[str]], records: object, empty: str) -> None:
-        """Show rows, or `records` as JSON, or the sentence `empty` when there are none."""
+    def table(
+        self,
+        columns: Sequence[str],
+        rows: Sequence[Sequence[str]],
+        records: object,
+        empty: str,
+        spare: Sequence[str] = (),
+    ) -> None:
+        """Show rows, or `records` as JSON, or the sentence `empty` when there are none.
+
+        spare: columns that a terminal too narrow for all of them leaves out, the first one first.
+        """
         if self.as_json:
             self.json(records)
         elif not rows:
             self.line(empty)
         elif sys.stdout.isatty():
-            _rich_table(columns, rows)
+            _rich_table(columns, [[clean(cell) for cell in row] for row in rows], spare)
         else:
             for text in aligned([[column.upper() for column in columns], *rows]):
                 self.line(text)
@@ -74,7 +88,8 @@ class Screen:
 
 def complain(text: str) -> None:
     """One message on standard error."""
-    sys.stdout.flush()
+    with contextlib.suppress(BrokenPipeError):
+        sys.stdout.flush()
     sys.stderr.write(f"rowlock: {clean(text)}\n")
 
 
@@ -91,18 +106,40 @@ def clean(text: str) -> str:
     return "".join(c if c.isprintable() or c in "\n\t" else c.encode("unicode_escape").decode() for c in text)
 
 
-def _rich_table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    from rich import box
+def _rich_table(columns: Sequence[str], rows: Sequence[Sequence[str]], spare: Sequence[str]) -> None:
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    console = Console(highlight=False)
+    columns, rows = fitted(columns, rows, spare, console.width)
+    table = Table(box=None, pad_edge=False, padding=(0, len(_GAP), 0, 0), header_style="bold")
     for column in columns:
-        table.add_column(column, overflow="fold", no_wrap=column == "id")
+        table.add_column(column, overflow="fold", no_wrap=column in ("id", "job", "state"))
     for row in rows:
-        table.add_row(*(Text(clean(cell), style=STYLES.get(cell, "")) for cell in row))
-    Console().print(table)
+        table.add_row(*(Text(cell, style=STYLES.get(cell, "")) for cell in row))
+    console.print(table)
+
+
+def fitted(
+    columns: Sequence[str], rows: Sequence[Sequence[str]], spare: Sequence[str], width: int
+) -> tuple[Sequence[str], Sequence[Sequence[str]]]:
+    """What a terminal of that width can show: times as distances, then fewer columns; the rest is folded."""
+    if _width(columns, rows) <= width:
+        return columns, rows
+    rows = [[_CLOCK.sub(r"\1", cell) for cell in row] for row in rows]
+    for name in spare:
+        if _width(columns, rows) <= width:
+            break
+        at = columns.index(name)
+        columns = [*columns[:at], *columns[at + 1 :]]
+        rows = [[*row[:at], *row[at + 1 :]] for row in rows]
+    return columns, rows
+
+
+def _width(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> int:
+    widths = (max(len(row[n]) for row in [columns, *rows]) for n in range(len(columns)))
+    return sum(widths) + len(_GAP) * (len(columns) - 1)
 
 
 def moment(at: datetime | None, now: datetime | None = None) -> str:
@@ -162,6 +199,7 @@ def job_rows(jobs: Sequence[Job]) -> list[list[str]]:
 
 
 JOB_COLUMNS: Final = ("id", "kind", "state", "priority", "attempt", "lane", "created", "last")
+JOB_SPARE: Final = ("priority", "created", "lane", "attempt")
 
 
 def _last(job: Job) -> str:

@@ -3,32 +3,40 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import logging
 import signal
 import sys
+from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 from typing_extensions import override
 
+from rowlock.cli import complete
 from rowlock.cli.call import Call, register_sync
-from rowlock.cli.exits import Exit
+from rowlock.cli.development import described, quiet, upgraded
+from rowlock.cli.exits import Exit, exit_of
+from rowlock.cli.follow import followed
+from rowlock.cli.orders import Orders
 from rowlock.cli.show import clean
-from rowlock.errors import InvalidOption
+from rowlock.errors import InvalidOption, RowlockError
 from rowlock.model.lane import kinds_by_lane
+from rowlock.model.size import size
 from rowlock.store.database import shown
 from rowlock.telemetry import JobLogFilter
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from rowlock.app import Rowlock
+    from rowlock.flow.supervise.line import Supervised
     from rowlock.flow.worker import Worker
 
 logger = logging.getLogger("rowlock.cli")
 _LEVELS: Final = ("debug", "info", "warning", "error")
-_STOPPING: Final = (signal.SIGTERM, signal.SIGINT)
 _ABOUT: Final = ("job_id", "public_id", "kind", "lane", "attempt", "fence")
 """What the engine tells with a log record."""
 
@@ -40,11 +48,31 @@ def add_to(root: typer.Typer) -> None:
 
 def worker(
     call: Call,
+    *,
     lanes: Annotated[
-        str | None, typer.Option(metavar="A,B | A=2,B=1", help="Only these lanes, with slots of their own if given.")
+        str | None,
+        typer.Option(
+            metavar="A,B | A=2,B=1",
+            help="Only these lanes, with slots of their own if given.",
+            autocompletion=complete.lanes,
+        ),
     ] = None,
     name: Annotated[str | None, typer.Option(help="Shown to operators; default: host and process id.")] = None,
     log_level: Annotated[str, typer.Option(metavar="|".join(_LEVELS), help="Least level that is logged.")] = "info",
+    processes: Annotated[
+        int | None, typer.Option(min=0, help="Worker processes under a supervisor; 0: this process is the worker.")
+    ] = None,
+    max_jobs: Annotated[int | None, typer.Option(min=0, help="Start the process anew after so many jobs.")] = None,
+    max_memory: Annotated[
+        str | None, typer.Option(metavar="SIZE", help="Start it anew above so much memory, such as 512MB.")
+    ] = None,
+    reload: Annotated[bool, typer.Option("--reload", help="Start again whenever a source file changes.")] = False,
+    reload_dir: Annotated[
+        list[Path] | None,
+        typer.Option(metavar="FOLDER", help="Watched with --reload; may be repeated; default: the current folder."),
+    ] = None,
+    follow: Annotated[int | None, typer.Option(hidden=True)] = None,
+    dev: Annotated[bool, typer.Option("--dev", hidden=True)] = False,
 ) -> None:
     """Claim and run jobs. SIGTERM or SIGINT drains; a second one returns unfinished jobs at once.
 
@@ -55,77 +83,98 @@ def worker(
 def _run(call: Call, given: dict[str, Any]) -> None:
     # As process 1 of a container nothing ends us unless we ask for it: before the event loop listens, too.
     signal.signal(signal.SIGTERM, _leave)
+    from rowlock.cli import processes
+
+    watcher = followed(given["follow"])
+    line = processes.line()
     call.require_app()
     chosen = _lanes(given["lanes"])
-    app = call.app
-    _set_up_logging(given["log_level"], as_json=call.screen.as_json)
-    with asyncio.Runner(loop_factory=_loop_factory()) as runner:
-        runner.run(_serve(app, chosen, given["name"]))
+    if given["reload"]:
+        from rowlock.cli import reload
+
+        set_up_logging(given["log_level"], as_json=call.screen.as_json)
+        reload.watch(reload.command(call, given), given["reload_dir"])
+        return
+    with _refusals(line):
+        app = call.app
+        _configure(app, given)
+        set_up_logging(given["log_level"], as_json=call.screen.as_json, number=line.number if line else None)
+        if line is None and app.settings.processes:
+            processes.supervise(call, app, given)
+            return
+        orders = Orders(watcher, line)
+        with asyncio.Runner(loop_factory=_loop_factory()) as runner:
+            runner.run(_serve(app, chosen, processes.name_of(given["name"], line), orders, dev=given["dev"]))
+
+
+def _configure(app: Rowlock, given: dict[str, Any]) -> None:
+    """What the command line says wins over the environment and the code."""
+    memory = given["max_memory"]
+    says = {
+        "processes": given["processes"],
+        "max_jobs": given["max_jobs"],
+        "max_memory": None if memory is None else size(memory, "--max-memory"),
+    }
+    app.settings = replace(app.settings, **{key: value for key, value in says.items() if value is not None})
+
+
+@contextlib.contextmanager
+def _refusals(line: Supervised | None) -> Iterator[None]:
+    """A supervised process that cannot start tells its supervisor why, which tells the person, once."""
+    try:
+        yield
+    except RowlockError as error:
+        if line is None:
+            raise
+        line.tell(refused=str(error), code=exit_of(error))
+        raise typer.Exit(exit_of(error)) from error
 
 
 def _leave(*_: object) -> None:
-    raise typer.Exit(Exit.OK)
+    # Not typer.Exit: while the application is imported, an ordinary exception would pass for one of its own.
+    raise SystemExit(Exit.OK)
 
 
-async def _serve(app: Rowlock, lanes: list[str] | dict[str, int] | None, name: str | None) -> None:
+async def _serve(
+    app: Rowlock, lanes: list[str] | dict[str, int] | None, name: str | None, orders: Orders, *, dev: bool
+) -> None:
+    watcher = orders.watcher
     try:
-        worker = app.make_worker(lanes, name=name)
-        orders = Orders(worker)
-        orders.listen()
-        logger.info(
+        with quiet("rowlock", logging.ERROR, dev=dev):
+            worker = app.make_worker(lanes, name=name, successor=orders.successor, supervisor=orders.supervisor)
+        orders.listen(worker)
+        if watcher is not None:
+            watcher.tell({"data_dir": None if app.settings.database_url else app.settings.data_dir})
+        if dev and not await orders.unless_told(upgraded(worker)):
+            return
+        # In a development session the watcher tells these things, once.
+        level = logging.DEBUG if dev else logging.INFO
+        logger.log(
+            level,
             "worker %s: database %s, schema %s, kinds %s",
             worker.name,
             shown(worker.database.url),
             worker.database.schema,
             ", ".join(sorted(app.handlers)) or "(none)",
         )
-        if await orders.unless_told(worker.start()):
-            _say_lanes(worker, app)
-            await orders.told.wait()
+        with quiet("rowlock.worker", logging.WARNING, dev=dev):
+            started = await orders.unless_told(worker.start())
+        if started:
+            _say_lanes(worker, app, level)
+            if watcher is not None:
+                watcher.tell(await described(worker, app))
+            await orders.until_told()
             await worker.stop()
     finally:
         await app.close()
+    orders.carry_on()
 
 
-class Orders:
-    """What the operating system tells the worker: the first signal drains, a second one hurries."""
-
-    def __init__(self, worker: Worker) -> None:
-        self.told = asyncio.Event()
-        self._worker = worker
-
-    def listen(self) -> None:
-        """Hear signals from now on."""
-        loop = asyncio.get_running_loop()
-        for number in _STOPPING:
-            loop.add_signal_handler(number, self._hear, number)
-
-    async def unless_told(self, starting: Any) -> bool:  # noqa: ANN401 - a coroutine
-        """Await the start, which may wait for a database for hours; False: a signal came first."""
-        start, told = asyncio.ensure_future(starting), asyncio.ensure_future(self.told.wait())
-        await asyncio.wait({start, told}, return_when=asyncio.FIRST_COMPLETED)
-        told.cancel()
-        if not start.done():
-            start.cancel()
-            await asyncio.gather(start, return_exceptions=True)
-            return False
-        await start
-        return True
-
-    def _hear(self, number: signal.Signals) -> None:
-        if self.told.is_set():
-            logger.warning("%s again: unfinished jobs are returned now", number.name)
-            self._worker.hurry()
-        else:
-            logger.info("%s: draining; send it again to return unfinished jobs at once", number.name)
-            self.told.set()
-
-
-def _say_lanes(worker: Worker, app: Rowlock) -> None:
+def _say_lanes(worker: Worker, app: Rowlock, level: int) -> None:
     served = kinds_by_lane(worker.lanes.values(), app.handlers)
     for lane in sorted(worker.lanes.values(), key=lambda lane: lane.name):
         state = f"{lane.slots} slots" if lane.enabled else "drained"
-        logger.info("lane %s (%s): %s", lane.name, state, ", ".join(served[lane.name]) or "no kind of this app")
+        logger.log(level, "lane %s (%s): %s", lane.name, state, ", ".join(served[lane.name]) or "no kind of this app")
 
 
 def _lanes(text: str | None) -> list[str] | dict[str, int] | None:
@@ -149,7 +198,14 @@ def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
 
 
 class Lines(logging.Formatter):
-    """`14:03:22 → start …`; the level is named from warnings on, and the job where the message does not."""
+    """`14:03:22 → start …`; the level is named from warnings on, and the job where the message does not.
+
+    number: of a process under a supervisor; its lines begin with it.
+    """
+
+    def __init__(self, number: int | None = None) -> None:
+        super().__init__()
+        self._from = "" if number is None else f"[{number}] "
 
     @override
     def format(self, record: logging.LogRecord) -> str:
@@ -159,12 +215,16 @@ class Lines(logging.Formatter):
         # The engine's own lines name their job.
         own = record.name.startswith("rowlock.") and record.name != "rowlock.handler"
         job = "" if own or not hasattr(record, "job_id") else f"  [{getattr(record, 'kind', '')} {record.job_id}]"
-        text = f"{self.formatTime(record, '%H:%M:%S')} {level}{message}{job}"
+        text = f"{self.formatTime(record, '%H:%M:%S')} {self._from}{level}{message}{job}"
         return clean(f"{text}\n{self.formatException(record.exc_info)}" if record.exc_info else text)
 
 
 class JsonLines(logging.Formatter):
-    """One object per record, with the job it is about."""
+    """One object per record, with the job it is about and the number of the process."""
+
+    def __init__(self, number: int | None = None) -> None:
+        super().__init__()
+        self._from = {} if number is None else {"process": number}
 
     @override
     def format(self, record: logging.LogRecord) -> str:
@@ -174,6 +234,7 @@ class JsonLines(logging.Formatter):
             "at": self.formatTime(record, "%Y-%m-%dT%H:%M:%S%z"),
             "level": record.levelname.lower(),
             "logger": record.name,
+            **self._from,
             "message": record.getMessage(),
             **about,
         }
@@ -182,14 +243,15 @@ class JsonLines(logging.Formatter):
         return json.dumps(entry, default=str, ensure_ascii=False)
 
 
-def _set_up_logging(level: str, *, as_json: bool) -> None:
+def set_up_logging(level: str, *, as_json: bool, number: int | None = None) -> None:
+    """Lines on standard error, or objects on standard output. number: of a process under a supervisor."""
     if level.lower() not in _LEVELS:
         raise InvalidOption(f"--log-level takes {', '.join(_LEVELS)}; got {level!r}.")
     logging.getLogger("rowlock").setLevel(level.upper())
     # An application that set up logging when it was imported keeps its own.
     if as_json or not logging.getLogger().handlers:
         handler = logging.StreamHandler(sys.stdout if as_json else sys.stderr)
-        handler.setFormatter(JsonLines() if as_json else Lines())
+        handler.setFormatter(JsonLines(number) if as_json else Lines(number))
         logging.basicConfig(handlers=[handler], level=level.upper() if level.lower() != "debug" else "INFO", force=True)
     for each in logging.getLogger().handlers:
         each.addFilter(JobLogFilter())

@@ -4,29 +4,37 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 import time
 import uuid
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, cast
 
+from rowlock.desk import explain, facts
+from rowlock.desk.bulk import Bulk, in_batches
 from rowlock.desk.waiting import Ears
 from rowlock.errors import InvalidOption, JobNotFound, WaitTimeout, WrongState
 from rowlock.model import ids
 from rowlock.model.options import checked_priority
 from rowlock.model.state import State
-from rowlock.store import rows
+from rowlock.store import migrate, rows
 from rowlock.store.database import TRANSIENT
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
     from datetime import datetime
 
+    from rowlock.model.explanation import Explanation
     from rowlock.model.job import Act, Attempt, Job
     from rowlock.store.database import Database, Record
 
 _TRIES: Final = 5
 _LARGEST_ID: Final = 2**63 - 1
+_FEW: Final = 5000
+"""Jobs in a state, up to which a list picks from all of them."""
+INDEXED: Final = frozenset({State.PENDING, State.BLOCKED, State.QUEUED, State.RUNNING, State.FAILED})
+"""States with an index of their own."""
 _SCAN: Final = 1_000_000
 """Rows a filtered list looks back over at most."""
 _POLL: Final = 1.0
@@ -78,31 +86,54 @@ class Jobs:
         acts = await self._open().fetch("acts_of", id=job.id)
         return History(job, [rows.attempt_of(row) for row in attempts], [rows.act_of(row) for row in acts])
 
+    async def explain(self, job_id: int | str) -> Explanation:
+        """Why the job is not running: every reason that holds, the most decisive first. print() it."""
+        async with self._open().snapshot() as reads:
+            found = await facts.read(reads, ids.parse(job_id), migrate.newest())
+        if found is None:
+            raise _not_found(job_id)
+        return explain.explain(found)
+
     async def list(
         self,
         *,
         states: Sequence[State | str] | None = None,
         kind: str | None = None,
         lane: str | None = None,
+        tenant: str | None = None,
+        refs: Mapping[str, object] | None = None,
+        tag: str | None = None,
         before: int | str | None = None,
         limit: int = 50,
     ) -> list[Job]:
-        """Newest first; before: the last id of the page above."""
-        wanted = None if states is None else [_state(state) for state in states]
-        found = await self._open().fetch(
-            "jobs_list",
-            states=wanted,
-            kind=kind,
-            lane=lane,
-            n=limit,
-            before=_LARGEST_ID if before is None else ids.parse(before),
-            scan=_LARGEST_ID
-            if wanted is None and kind is None and lane is None
-            else _LARGEST_ID
-            if before is None
-            else _SCAN,
-        )
+        """Newest first; before: the last id of the page above. refs and tag are found by index, the rest filters."""
+        carried = [(name, _ref(value)) for name, value in (refs or {}).items()] + ([("tag", tag)] if tag else [])
+        filters: dict[str, object] = {
+            "states": None if states is None else [_state(state) for state in states],
+            "kind": kind,
+            "lane": lane,
+            "tenant": tenant,
+        }
+        page = {"n": limit, "before": _LARGEST_ID if before is None else ids.parse(before)}
+        found: Sequence[Record]
+        if carried:
+            names, values = (list(column) for column in zip(*carried, strict=True))
+            found = await self._open().fetch(
+                "jobs_list_referenced", name=names[0], value=values[0], names=names, values=values, **filters, **page
+            )
+        else:
+            found = await self._walk(filters, page)
         return [rows.job_of(row) for row in found]
+
+    async def _walk(self, filters: Mapping[str, object], page: Mapping[str, int]) -> Sequence[Record]:
+        """By id, unless the states asked for hold so few jobs that an index names them all."""
+        database, states = self._open(), filters["states"]
+        if states is not None and INDEXED.issuperset(cast("Sequence[str]", states)):
+            (few,) = await database.fetch("few_jobs", states=states, kind=filters["kind"], cap=_FEW)
+            if few["complete"]:
+                return await database.fetch("jobs_list_of", ids=few["ids"], **filters, **page)
+        everywhere = page["before"] == _LARGEST_ID or all(value is None for value in filters.values())
+        return await database.fetch("jobs_list", scan=_LARGEST_ID if everywhere else _SCAN, **filters, **page)
 
     async def cancel(self, job_id: int | str, *, by: str | None = None, note: str | None = None) -> Job:
         """End a waiting job at once; ask a running one to stop at its next await."""
@@ -130,6 +161,34 @@ class Jobs:
             if job.is_final:
                 raise _wrong_state("cancel", job, "only a job that waits or runs can be cancelled")
         raise _wrong_state("cancel", job, "it changed state too often; try again")
+
+    async def cancel_many(
+        self, job_ids: Iterable[int | str], *, by: str | None = None, note: str | None = None
+    ) -> Bulk:
+        """Cancel several jobs; one that cannot be cancelled does not keep the others from it."""
+        return await in_batches(job_ids, lambda batch: self._cancel_batch(batch, by, note))
+
+    async def _cancel_batch(self, numbers: Sequence[int], by: str | None, note: str | None) -> Bulk:
+        database, changed = self._open(), set[int]()
+        for _ in range(_TRIES):
+            (done,) = await database.fetch(
+                "cancel_waiting",
+                ids=numbers,
+                state=State.CANCELLED,
+                error=None,
+                channel=database.channel,
+                **_who("cancel", by, note),
+            )
+            await self._hand_on(done)
+            (asked,) = await database.fetch(
+                "cancel_running", ids=numbers, channel=database.channel, **_who("cancel", by, note)
+            )
+            changed |= {*done["ids"], *asked["ids"]}
+            jobs = await self.many(numbers)
+            changed |= {job.id for job in jobs if job.state is State.RUNNING and job.cancel_requested}
+            if all(job.is_final or job.id in changed for job in jobs):
+                break
+        return Bulk.of(numbers, jobs, changed, lambda job: f"it is {job.state} already")
 
     async def stop(self, job_id: int | str, *, by: str | None = None, note: str | None = None) -> Job:
         """End the job now, whatever its handler does; a late result is refused."""
@@ -191,10 +250,45 @@ class Jobs:
                 "retry", job, "only a finished job can be retried; a waiting or running one already will be run"
             )
         if moved[0]["blocked_by"] is not None:
-            raise _wrong_state(
-                "retry", job, f"its unique key is held by the live job {ids.encode(moved[0]['blocked_by'])}"
-            )
+            raise _wrong_state("retry", job, _taken(moved[0]["blocked_by"]))
         self._announce([row for row in moved if row["state"] == State.QUEUED])
+        return job
+
+    async def retry_many(self, job_ids: Iterable[int | str], *, by: str | None = None, note: str | None = None) -> Bulk:
+        """Run several finished jobs again; one that cannot be does not keep the others from it."""
+        return await in_batches(job_ids, lambda batch: self._retry_batch(batch, by, note))
+
+    async def _retry_batch(self, numbers: Sequence[int], by: str | None, note: str | None) -> Bulk:
+        try:
+            moved = await self._open().fetch("retry", ids=numbers, **_who("retry", by, note))
+        except TRANSIENT:
+            # Two of them share a unique key, or a twin came at this moment: one by one, each finds out for itself.
+            return await self._retry_singly(numbers, by, note)
+        self._announce([row for row in moved if row["state"] == State.QUEUED])
+        twins = {row["id"]: row["blocked_by"] for row in moved if row["blocked_by"] is not None}
+        changed = {row["id"] for row in moved} - twins.keys()
+        return Bulk.of(
+            numbers,
+            await self.many(numbers),
+            changed,
+            lambda job: _taken(twins[job.id]) if job.id in twins else f"it is {job.state}, not finished",
+        )
+
+    async def _retry_singly(self, numbers: Sequence[int], by: str | None, note: str | None) -> Bulk:
+        changed, refused = [], {}
+        for number in numbers:
+            try:
+                changed.append(await self.retry(number, by=by, note=note))
+            except (JobNotFound, WrongState) as error:
+                refused[number] = str(error)
+        return Bulk(changed, refused)
+
+    async def delete(self, job_id: int | str) -> Job:
+        """Remove a finished job with its history, before its retention does; returns it as it was."""
+        job = await self.get(job_id)
+        if not await self._open().fetch("delete_job", id=job.id):
+            job = await self.get(job_id)
+            raise _wrong_state("delete", job, "only a finished job can be deleted; cancel it first")
         return job
 
     async def reprioritise(
@@ -253,6 +347,15 @@ class Jobs:
 
 def _who(verb: str, by: str | None, note: str | None) -> dict[str, object]:
     return {"verb": verb, "by_whom": by, "note": note}
+
+
+def _taken(twin: int) -> str:
+    return f"its unique key is held by the live job {ids.encode(twin)}"
+
+
+def _ref(value: object) -> str:
+    """A reference as job_refs has it: the text of its JSON."""
+    return value if isinstance(value, str) else json.dumps(value)
 
 
 def _state(state: State | str) -> str:

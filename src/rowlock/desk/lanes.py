@@ -1,43 +1,27 @@
-"""The lanes desk: tune lanes and see workers while everything runs; edits apply within two seconds."""
+"""The lanes desk: declare lanes in code, tune them while everything runs; edits apply within two seconds."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
-from rowlock.errors import InvalidOption, WrongState
+from rowlock.errors import ConfigurationError, InvalidOption, WrongState
+from rowlock.model.duration import duration, humanise
+from rowlock.model.lane import Lane
 from rowlock.model.options import span
 from rowlock.store import lanes as lane_rows
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
-    from datetime import datetime
 
-    from rowlock.model.lane import Lane, Ordering
+    from rowlock.model.lane import Ordering
     from rowlock.model.options import Span
     from rowlock.store.database import Database
 
 NO_CAP: Final = -1
 """Removes max_total."""
 _MOST_SLOTS: Final = 100_000
-
-
-@dataclass(frozen=True, slots=True)
-class WorkerView:
-    """A worker as its row tells. silent: no beat for 15 seconds."""
-
-    id: int
-    name: str
-    host: str
-    pid: int
-    version: str
-    lanes: Sequence[str] | None
-    kinds: Sequence[str]
-    started_at: datetime
-    seen_at: datetime
-    state: str
-    silent: bool
-    running: int
+_LONGEST_NAME: Final = 100
 
 
 class Lanes:
@@ -45,10 +29,34 @@ class Lanes:
 
     def __init__(self, database: Callable[[], Database]) -> None:
         self._open = database
+        self._defined: dict[str, Lane] = {}
 
-    async def list(self) -> list[Lane]:
-        """Every lane, by name."""
-        return await lane_rows.read(self._open())
+    def define(
+        self,
+        name: str,
+        *,
+        kinds: Sequence[str] = (),
+        slots: int = 10,
+        max_total: int | None = None,
+        order: Ordering = "fast",
+        poll: Span = "5s",
+        stale: Span = "60s",
+    ) -> Lane:
+        """Declare a lane in code, at import time: a starting worker creates it if it is absent.
+
+        Afterwards its row decides and operators edit it live. slots: jobs at once per worker process; max_total: over
+        all workers; poll: between looks of an idle worker; stale: silence after which a worker's jobs are lost.
+        """
+        lane = _lane(name, kinds, slots=slots, max_total=max_total, order=order, poll=poll, stale=stale)
+        if self._defined.setdefault(name, lane) != lane:
+            message = f"The lane {name!r} is defined twice, and differently. Define it in one place."
+            raise ConfigurationError(message)
+        return lane
+
+    @property
+    def defined(self) -> Sequence[Lane]:
+        """The lanes declared in code."""
+        return tuple(self._defined.values())
 
     async def get(self, name: str) -> Lane:
         """One lane; UnknownLane when it is not there."""
@@ -61,8 +69,23 @@ class Lanes:
         """How many jobs of each lane run now."""
         return {row["lane"]: row["running"] for row in await self._open().fetch("lane_running")}
 
-    async def create(self, lane: Lane) -> Lane:
-        """Create the lane if it is absent; afterwards its row decides. Returns the lane as it stands."""
+    async def create(
+        self,
+        lane: Lane | str,
+        *,
+        kinds: Sequence[str] = (),
+        slots: int = 10,
+        max_total: int | None = None,
+        order: Ordering = "fast",
+        poll: Span = "5s",
+        stale: Span = "60s",
+    ) -> Lane:
+        """Create the lane if it is absent; afterwards its row decides. Returns the lane as it stands.
+
+        lane: a name with the keywords of define(), or a Lane, whose own values count.
+        """
+        if isinstance(lane, str):
+            lane = _lane(lane, kinds, slots=slots, max_total=max_total, order=order, poll=poll, stale=stale)
         check(slots=lane.slots, max_total=lane.max_total, ordering=lane.ordering)
         made = await lane_rows.add(self._open(), lane)
         if made is not None and lane.kinds:
@@ -111,6 +134,19 @@ class Lanes:
         await self._announce()
         return lane_rows.lane_of(found[0])
 
+    async def delete(self, name: str) -> Lane:
+        """Remove a lane in which nothing runs; its kinds fall to the lane of '*'. Returns it as it was.
+
+        A worker that starts with code which defines the lane, or names it in a decorator, creates it again.
+        """
+        gone = await self._open().fetch("lane_delete", name=name)
+        if not gone:
+            await self.get(name)
+            message = f"Lane {name!r} has running jobs. Drain it, wait until they have ended, and delete it then."
+            raise WrongState(message)
+        await self._announce()
+        return lane_rows.lane_of(gone[0])
+
     async def drain(self, name: str) -> Lane:
         """Start nothing more in this lane; what runs goes on."""
         return await self.set(name, enabled=False)
@@ -119,36 +155,48 @@ class Lanes:
         """Start jobs of this lane again."""
         return await self.set(name, enabled=True)
 
+    async def list(self) -> list[Lane]:
+        """Every lane, by name."""
+        return await lane_rows.read(self._open())
+
     async def _announce(self) -> None:
         database = self._open()
         await database.fetch("notify", channel=database.channel, payload='{"lanes":1}')
 
 
-class Workers:
-    """app.workers."""
+def first_lanes(environment: Sequence[Lane], defined: Sequence[Lane]) -> tuple[Lane, ...]:
+    """What a starting worker creates where it is absent: the environment's word counts before the code's."""
+    named = {lane.name for lane in environment}
+    return (*environment, *(lane for lane in defined if lane.name not in named))
 
-    def __init__(self, database: Callable[[], Database]) -> None:
-        self._open = database
 
-    async def list(self) -> list[WorkerView]:
-        """Workers that have not said good-bye."""
-        return [
-            WorkerView(
-                id=row["id"],
-                name=row["name"],
-                host=row["host"],
-                pid=row["pid"],
-                version=row["version"],
-                lanes=row["lanes"],
-                kinds=row["kinds"],
-                started_at=row["started_at"],
-                seen_at=row["seen_at"],
-                state=row["state"],
-                silent=row["silent"],
-                running=row["running"],
-            )
-            for row in await self._open().fetch("workers")
-        ]
+def _lane(
+    name: str, kinds: Sequence[str], *, slots: int, max_total: int | None, order: Ordering, poll: Span, stale: Span
+) -> Lane:
+    if isinstance(kinds, str):
+        message = f"kinds is a sequence of names; got the text {kinds!r}. Write [{kinds!r}]."
+        raise InvalidOption(message)
+    if not 1 <= len(name) <= _LONGEST_NAME:
+        message = f"A lane's name has 1 to {_LONGEST_NAME} characters; got {name!r}."
+        raise InvalidOption(message)
+    check(slots=slots, max_total=max_total, ordering=order)
+    return Lane(
+        name,
+        kinds=tuple(kinds),
+        slots=slots,
+        max_total=None if max_total == NO_CAP else max_total,
+        ordering=order,
+        poll_every=_at_least(poll, "poll", timedelta(milliseconds=10)),
+        stale_after=_at_least(stale, "stale", timedelta(seconds=1)),
+    )
+
+
+def _at_least(value: Span, name: str, least: timedelta) -> timedelta:
+    given = duration(value, name)
+    if given < least:
+        message = f"{name} must be {humanise(least)} or more; got {value!r}."
+        raise InvalidOption(message)
+    return given
 
 
 def check(*, slots: int | None, max_total: int | None, ordering: str | None) -> None:

@@ -26,9 +26,9 @@ class Ears:
     async def hearing(self, job_id: int) -> AsyncIterator[asyncio.Event]:
         """An event that is set whenever the job may have ended."""
         loop = asyncio.get_running_loop()
-        room = self._rooms.get(loop)
-        if room is None:
-            room = self._rooms[loop] = _Room(self._open())
+        room, database = self._rooms.get(loop), self._open()
+        if room is None or room.database is not database:
+            room = self._rooms[loop] = _Room(database)
         told = asyncio.Event()
         room.enter(job_id, told)
         try:
@@ -41,14 +41,14 @@ class _Room:
     """Those who wait on one event loop."""
 
     def __init__(self, database: Database) -> None:
-        self._database = database
+        self.database = database
         self._waiting: dict[int, set[asyncio.Event]] = {}
         self._listener: Listener | None = None
 
     def enter(self, job_id: int, told: asyncio.Event) -> None:
         self._waiting.setdefault(job_id, set()).add(told)
         if self._listener is None:
-            self._listener = Listener(self._database, self._heard, self._everyone)
+            self._listener = Listener(self.database, self._heard, self._everyone)
             self._listener.start()
 
     async def leave(self, job_id: int, told: asyncio.Event) -> None:

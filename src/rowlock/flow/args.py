@@ -19,10 +19,19 @@ from pydantic import ConfigDict, TypeAdapter, ValidationError
 from pydantic.errors import PydanticSchemaGenerationError, PydanticUndefinedAnnotation, PydanticUserError
 from pydantic_core import ErrorDetails, to_json
 
-from rowlock.errors import ArgumentsTooLarge, ConfigurationError, InvalidArguments, InvalidResult
+from rowlock.errors import (
+    ArgumentsTooLarge,
+    ConfigurationError,
+    InvalidArguments,
+    InvalidResult,
+    UnreadableArguments,
+)
 from rowlock.flow import signature, wire
 from rowlock.flow.signature import EMPTY, Signature
+from rowlock.flow.upgrade import Upgrades
+from rowlock.model.kind import Kind, UnknownArgs
 from rowlock.model.outcome import Cancel, Partial, Snooze
+from rowlock.model.stored import VERSION, version_of
 
 _UNUSABLE: Final = (PydanticSchemaGenerationError, PydanticUndefinedAnnotation, PydanticUserError)
 _OUTCOMES: Final = (Partial, Snooze, Cancel)
@@ -38,7 +47,9 @@ class Codec:
     limit: int  # bytes of encoded arguments
     result_limit: int  # bytes of an encoded result
     signature: Signature
+    upgrades: Upgrades
     _arguments: _Shape
+    _stored: _Shape  # the same, or one that leaves out what it does not know
     _result: _Shape
 
     @classmethod
@@ -47,21 +58,37 @@ class Codec:
         function: Callable[..., object],
         *,
         context_types: tuple[type, ...],
-        kind: str,
+        kind: Kind | str,
         limit: int,
         result_limit: int | None = None,
     ) -> Codec:
         """Build the codec of a handler; ConfigurationError when its signature cannot be stored."""
-        shape = signature.read(function, context_types, kind)
-        arguments, result = _arguments_shape(shape, kind), _result_shape(shape.returns)
-        return cls(kind, limit, limit if result_limit is None else result_limit, shape, arguments, result)
+        says = Kind(kind) if isinstance(kind, str) else kind
+        shape = signature.read(function, context_types, says.name)
+        arguments = stored = _arguments_shape(shape, says.name)
+        if says.unknown_args == "ignore":
+            stored = _arguments_shape(shape, says.name, unknown="ignore")
+        return cls(
+            says.name,
+            limit,
+            limit if result_limit is None else result_limit,
+            shape,
+            Upgrades(says.name, says.version),
+            arguments,
+            stored,
+            _result_shape(shape.returns),
+        )
 
     def encode(self, args: tuple[object, ...] = (), kwargs: Mapping[str, object] | None = None) -> str:
         """Bind like a call (without the context), validate, and write JSON keyed by parameter name."""
+        return self._encode(self.call(args, kwargs))
+
+    def call(self, args: tuple[object, ...] = (), kwargs: Mapping[str, object] | None = None) -> dict[str, object]:
+        """The arguments of a call by name, without the defaults."""
         named = dict(kwargs) if kwargs else {}
         if args or self.signature.positional_only:
             self._bind_positional(args, named)
-        return self._encode(named)
+        return named
 
     def named(self, args: tuple[object, ...], kwargs: Mapping[str, object]) -> dict[str, object]:
         """The arguments of a call by name, as given or by default: for keys, gates and references made of them."""
@@ -83,16 +110,30 @@ class Codec:
         return texts
 
     def decode(self, text: str) -> dict[str, object]:
-        """Read stored arguments; InvalidArguments when they do not fit the handler of today."""
+        """Read stored arguments; UnreadableArguments when they do not fit the handler of today."""
         try:
-            return cast("dict[str, object]", self._arguments.load(text))
+            if self.upgrades.version == 1 and VERSION not in text:
+                return cast("dict[str, object]", self._stored.load(text))
+            return cast("dict[str, object]", self._stored.take(*self._of_today(text)))
         except ValueError as error:
-            why = self._explained(error)
+            why, cause = self._explained(error), _cause(error)
         message = (
-            f"{self.kind}: the stored arguments do not fit {self.kind}{self.signature.text}: {why} "
-            "When a signature changes, give new parameters a default and keep the old ones until their jobs are done."
+            f"{self.kind}: the stored arguments do not fit {self._call}: {why} Old and new code meet like this: give "
+            'new parameters a default, drop old ones with unknown_args="ignore", change others with a version and '
+            "an upgrade."
         )
-        raise InvalidArguments(message)
+        raise UnreadableArguments(message, cause)
+
+    def _of_today(self, text: str) -> tuple[object, bool]:
+        """Stored arguments without tags, brought to today's version; the flag is that of wire.untag."""
+        value, python_only = wire.untag(text)
+        arguments = cast("dict[str, object]", value)
+        stored = version_of(arguments)
+        arguments.pop(VERSION, None)
+        if stored == self.upgrades.version:
+            return arguments, python_only
+        upgraded = self.upgrades.apply(arguments, stored)
+        return upgraded, wire.holds_bytes(upgraded)
 
     def bind(self, decoded: dict[str, object], context: object) -> tuple[tuple[object, ...], dict[str, object]]:
         """Turn decoded arguments into those of the call, context included; `decoded` is used up."""
@@ -169,6 +210,8 @@ class Codec:
         text = data.decode()
         if tagger.secrets or tagger.others:
             self._prove(text, tagger)
+        if self.upgrades.version > 1:
+            return f'{{"{VERSION}":{self.upgrades.version}{"," if validated else ""}{text[1:]}'
         return text
 
     def _prove(self, text: str, tagger: wire.Tagger) -> None:
@@ -252,7 +295,9 @@ class _Shape:
     def load(self, text: str) -> object:
         if wire.TAG not in text:
             return self.read(text)
-        value, python_only = wire.untag(text)
+        return self.take(*wire.untag(text))
+
+    def take(self, value: object, python_only: bool) -> object:  # noqa: FBT001 - what untag answers
         if not python_only:
             return self.read(to_json(value).decode())
         if self.traits.aliased:
@@ -274,7 +319,7 @@ def _shape(adapter: TypeAdapter[Any], *, strict_fields: bool) -> _Shape:
     return _Shape(adapter, found, strict_fields, read_by_name if found.aliased else validate_json)
 
 
-def _arguments_shape(shape: Signature, kind: str) -> _Shape:
+def _arguments_shape(shape: Signature, kind: str, *, unknown: UnknownArgs = "refuse") -> _Shape:
     fields: dict[str, object] = {}
     for name, parameter in shape.arguments.items():
         try:
@@ -292,7 +337,7 @@ def _arguments_shape(shape: Signature, kind: str) -> _Shape:
         fields[name] = wrapper[parameter.annotation]
     make = cast("Callable[[str, dict[str, object]], Any]", typing_extensions.TypedDict)
     arguments = make("Arguments", fields)
-    arguments.__pydantic_config__ = ConfigDict(extra="forbid")
+    arguments.__pydantic_config__ = ConfigDict(extra="forbid" if unknown == "refuse" else "ignore")
     return _shape(TypeAdapter(arguments), strict_fields=True)
 
 
@@ -312,6 +357,14 @@ def _result_type(annotation: object) -> Any:  # noqa: ANN401 - any type
     if not [member for member in stored if member not in (EMPTY, None, type(None))]:
         return Any
     return Union[tuple(stored)] if union else annotation  # noqa: UP007 - of members known at run time only
+
+
+def _cause(error: ValueError) -> str:
+    """What is wrong with stored arguments, without their values: the same for all jobs that share the problem."""
+    if not isinstance(error, ValidationError):
+        return type(error).__name__
+    found = {(item["type"], str(item["loc"][0]) if item["loc"] else "") for item in error.errors(include_input=False)}
+    return ", ".join(f"{name}: {sort.replace('_', ' ')}" for sort, name in sorted(found)[:10])
 
 
 def _path(location: tuple[int | str, ...]) -> str:

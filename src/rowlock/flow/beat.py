@@ -9,22 +9,24 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-import sys
 import threading
-import traceback
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
 from rowlock.errors import DatabaseUnreachable
+from rowlock.flow import wake
+from rowlock.flow.supervise.blocked import Stack
 from rowlock.store.link import Link
 from rowlock.telemetry import Events, LoopBlocked
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Awaitable, Callable, Sequence
     from datetime import datetime
 
+    from rowlock.flow.supervise.successor import Successor
     from rowlock.model.job import Claim
+    from rowlock.settings import Settings
     from rowlock.store.database import Database
 
 logger = logging.getLogger("rowlock.beat")
@@ -37,6 +39,10 @@ _PATIENCE: Final = 3.0
 """Seconds for the thread to end."""
 _ASLEEP: Final = timedelta(seconds=3 * EVERY)
 _OLD_FRIENDS: Final = timedelta(days=365)
+_SIGN_EVERY: Final = 4
+"""Ticks."""
+_LAST_WORDS: Final = 5.0
+"""Seconds in which the claims of a blocked worker must be given back; then its process is replaced all the same."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,8 +73,18 @@ class News:
     """How long this process has seen the database without a break."""
     disowned: bool = False
     """Forgotten claims were looked for."""
+    drain: bool = False
+    """A person asked this worker to leave."""
     slept: bool = False
     """The beat before was long ago: this process, its machine or the server stood still."""
+
+
+@dataclass(frozen=True, slots=True)
+class Holders:
+    """Who holds the loop. suspects: their claims; write_over: writes the outcomes that wait over another connection."""
+
+    suspects: Sequence[Claim]
+    write_over: Callable[[Link], Awaitable[None]]
 
 
 class Beat:
@@ -81,17 +97,21 @@ class Beat:
         *,
         vitals: Callable[[], Vitals],
         tell: Callable[[News], None],
-        lag_limit: float,
+        holders: Callable[[], Holders],
+        settings: Settings,
+        successor: Successor | None = None,
         events: Events | None = None,
     ) -> None:
         self._database, self._worker_id = database, worker_id
-        self._vitals, self._tell = vitals, tell
-        self._watch = Watchdog(lag_limit, events or Events())
+        self._vitals, self._tell, self._holders, self._successor = vitals, tell, holders, successor
+        self._max_losses = settings.max_losses
+        self._watch = Watchdog(settings, self._replace, successor, events or Events())
         self._thread: threading.Thread | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._poked: asyncio.Event | None = None
         self._stop = threading.Event()
         self._ready = threading.Event()
+        self._replacing = False
         self._last: datetime | None = None
         """The database's clock at the last beat."""
 
@@ -128,7 +148,7 @@ class Beat:
         count = 0
         try:
             # A worker whose loop is gone has ended without saying so: it must fall silent, or nobody rescues its jobs.
-            while not self._stop.is_set() and not self._watch.bereft:
+            while not self._stop.is_set() and not self._watch.bereft and not self._replacing:
                 try:
                     watched = _OLD_FRIENDS if since is None else timedelta(seconds=self._loop.time() - since)
                     news = await self._beat(link, watched, disown=count % _DISOWN_EVERY == 0)
@@ -147,6 +167,8 @@ class Beat:
                     await asyncio.wait_for(self._poked.wait(), EVERY)
                 self._poked.clear()
         finally:
+            if self._replacing:
+                await asyncio.wait([watching])
             watching.cancel()
             await link.close()
 
@@ -179,18 +201,58 @@ class Beat:
             due=row["due"],
             watched=watched,
             disowned=disowned,
+            drain=row["told"] == "drain",
             slept=before is not None and row["now"] - before > _ASLEEP,
         )
 
+    async def _replace(self, stack: Stack) -> None:
+        """Blame the culprit, give everything else back, and have this process replaced."""
+        self._replacing = True  # a beat would say that the worker is up again
+        holders = self._holders()
+        blamed = ", ".join(str(claim.job_id) for claim in holders.suspects) or "none of its jobs"
+        logger.error("the event loop stays blocked by job %s in %s: the worker is replaced", blamed, stack.place)
+        # Not the beat's own connection, which may be in the middle of something.
+        link = Link(self._database, "beat")
+        try:
+            async with asyncio.timeout(_LAST_WORDS):
+                await holders.write_over(link)
+                (row,) = await link.fetch(
+                    "unblock",
+                    worker=self._worker_id,
+                    ids=[claim.job_id for claim in holders.suspects],
+                    fences=[claim.fence for claim in holders.suspects],
+                    place=stack.place,
+                    max_losses=self._max_losses,
+                )
+                await link.fetch("wake", channel=self._database.channel, payload=wake.payload({}))
+            logger.warning("gave back %d claims: %s", len(row["ids"]), row["ids"])
+        except Exception:
+            logger.exception("the claims of this worker are not given back; they are rescued later")
+        await link.close()
+        if self._successor is not None:
+            self._successor.take_over()
+
 
 class Watchdog:
-    """Notices when an event loop does not come round, and says which function holds it."""
+    """Notices when an event loop does not come round, says which function holds it, and acts when that lasts."""
 
-    def __init__(self, limit: float, events: Events) -> None:
-        self._limit, self._events = limit, events
+    def __init__(
+        self,
+        settings: Settings,
+        act: Callable[[Stack], Awaitable[None]],
+        successor: Successor | None,
+        events: Events,
+    ) -> None:
+        """act: called once a process that has a successor was blocked for too long."""
+        self._settings, self._act, self._successor, self._events = settings, act, successor, events
+        self._lag = settings.lag_limit.total_seconds()
+        self._tick = min(_TICK, self._lag)
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread_id = 0
         self._answered = threading.Event()
+        self._ticks = 0
+        self._debugged = False
+        """A person stands in a debugger: that is no fault."""
 
     def watch(self, loop: asyncio.AbstractEventLoop) -> None:
         """Watch the loop that runs in the calling thread."""
@@ -212,23 +274,39 @@ class Watchdog:
             waited = 0.0
             complained = False
             while not self._answered.is_set() and not stop.is_set():
-                await asyncio.sleep(min(_TICK, self._limit))
-                waited += min(_TICK, self._limit)
-                if waited >= self._limit and not complained and not self._answered.is_set():
+                # Counted, not measured: a process that was stopped meanwhile did not block its loop.
+                waited += await self._pause(waited)
+                if waited >= self._lag and not complained and not self._answered.is_set():
                     complained = True
                     logger.warning("%s", self._complaint(waited))
+                await self._act_if_due(waited)
             if complained:
                 logger.warning("the event loop is back after about %.1f s", waited)
-            await asyncio.sleep(_TICK)
+            await self._pause(0.0)
+
+    async def _pause(self, waited: float) -> float:
+        self._ticks += 1
+        if self._successor is not None and self._ticks % _SIGN_EVERY == 0:
+            self._successor.sign(0.0 if self._debugged else waited)
+        await asyncio.sleep(self._tick)
+        return self._tick
+
+    async def _act_if_due(self, waited: float) -> None:
+        limit = self._settings.blocked_limit
+        if limit and self._successor is not None and self._successor.leaving:
+            limit = min(limit, self._settings.shutdown_after)
+        if not limit or self._successor is None or waited < limit.total_seconds() or self._answered.is_set():
+            return
+        stack = Stack(self._thread_id)
+        self._debugged = stack.debugged
+        if not self._debugged:
+            await self._act(stack)
 
     def _complaint(self, waited: float) -> str:
-        frame = sys._current_frames().get(self._thread_id)  # noqa: SLF001 - the documented way to see another thread's stack
-        where = traceback.extract_stack(frame)[-1] if frame is not None else None
-        place = f"{where.name} ({where.filename}:{where.lineno})" if where else "an unknown place"
+        stack = Stack(self._thread_id)
         if self._events.active:
-            self._events.emit(LoopBlocked(waited, place))
-        stack = "".join(traceback.format_stack(frame)[-4:]) if frame is not None else ""
+            self._events.emit(LoopBlocked(waited, stack.place))
         return (
-            f"the event loop has been blocked for {waited:.1f} s in {place}; other jobs of this process wait. "
-            f"Await instead of blocking, or move the work off the loop.\n{stack}"
+            f"the event loop has been blocked for {waited:.1f} s in {stack.place}; other jobs of this process wait. "
+            f"Await instead of blocking, or move the work off the loop.\n{stack.lines}"
         )

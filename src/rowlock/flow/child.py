@@ -98,7 +98,8 @@ class Child:
 
     def serve(self) -> None:
         """Work until the pipe is closed."""
-        signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the worker's; it tells us what to do
+        # Ctrl-C is the worker's, which tells us. Not SIG_IGN, which every program a handler starts would inherit.
+        signal.signal(signal.SIGINT, lambda *_: None)
         signal.signal(_INTERRUPT, self._on_interrupt)
         threading.Thread(target=self._talk, name="rowlock-pipe", daemon=True).start()
         while (work := self._work.get()) is not None:

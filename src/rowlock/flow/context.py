@@ -6,13 +6,13 @@ import contextlib
 import json
 import logging
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Final, Protocol, cast
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from pydantic_core import to_json
 
 from rowlock.errors import ClaimLost, InvalidOption
 from rowlock.flow.progress import Report
-from rowlock.model import redact
+from rowlock.model import stored
 from rowlock.model.job import Claim, Job
 from rowlock.model.state import State
 from rowlock.store.caller import AsyncCaller, join
@@ -232,6 +232,7 @@ class Phase:
 
 def claimed_job(row: Row) -> Job:
     """A Job from the columns a claim returns."""
+    args = json.loads(row["args"])
     return Job(
         id=row["id"],
         kind=row["kind"],
@@ -251,5 +252,6 @@ def claimed_job(row: Row) -> Job:
         tags=tuple(row["tags"] or ()),
         refs=json.loads(row["refs"] or "{}"),
         meta=json.loads(row["meta"] or "{}"),
-        args=cast("dict[str, object]", redact.redact(json.loads(row["args"]))),
+        args=stored.shown(args),
+        args_version=stored.version_of(args),
     )

@@ -16,7 +16,7 @@ from rowlock.flow.tell import Teller
 from rowlock.flow.threads import Threads
 from rowlock.flow.verdict import Verdict
 from rowlock.model.job import Claim
-from rowlock.model.outcome import Interrupted, Lost
+from rowlock.model.outcome import Interrupted, Lost, Unreadable
 from rowlock.telemetry import Events
 
 if TYPE_CHECKING:
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from rowlock.model.outcome import Outcome
     from rowlock.store.database import Record
     from rowlock.store.link import Link
+    from rowlock.store.rows import Row
     from rowlock.telemetry import AttemptEvent
 
 logger = logging.getLogger("rowlock.job")
@@ -97,7 +98,7 @@ class Crew:
         else:
             attempt.task = self._loop.create_task(coroutine)
 
-    def _place(self, handler: Handler, row: Record) -> Place:
+    def _place(self, handler: Handler, row: Row) -> Place:
         if row["losses"] and self._children.isolates(handler):
             return self._children.run_alone
         match handler.kind.executor:
@@ -139,6 +140,15 @@ class Crew:
     def known(self) -> list[int]:
         """Every job this process has anything to do with; called from the beat's thread."""
         return [*(claim.job_id for claim in list(self._attempts)), *list(self._unflushed)]
+
+    def on_loop(self) -> list[Claim]:
+        """Claims whose handlers run on the loop; called from the beat's thread."""
+        attempts = list(self._attempts.items())
+        return [claim for claim, attempt in attempts if self._place(attempt.handler, attempt.row) is on_loop]
+
+    async def write_over(self, link: Link) -> None:
+        """Write the outcomes that wait, over another connection; called from the beat's thread."""
+        await self._finisher.write_over(link)
 
     async def ended(self) -> None:
         """Wait until no attempt runs."""
@@ -212,6 +222,8 @@ class Crew:
         write = write_of(outcome)
         event = self._teller.ended(attempt, write, self._loop.time() - attempt.since)
         self._hand_over(claim, write, attempt.row["lane"], attempt.handler.kind.hooks, event)
+        if isinstance(outcome, Unreadable):
+            self._teller.puzzled(attempt, outcome)
         if not self._attempts:
             self._empty.set()
 

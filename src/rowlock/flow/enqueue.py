@@ -68,12 +68,13 @@ def prepare(handler: Handler, options: Options, args: str, named: Mapping[str, o
             max_attempts=kind.retry.attempts if options.max_attempts is None else options.max_attempts,
             tenant=options.tenant,
             submitted_by=options.submitted_by,
-            unique_key=_unique(kind.name, options, named),
+            unique_key=_unique(kind.scope, options, named),
             unique_scope=None if options.unique_key is None else _scope(options),
             on_conflict=options.on_conflict,
             max_wait=span(options.max_wait, "max_wait"),
             idempotency_key=options.idempotency_key,
             keep_key=span(options.keep_key, "keep_key"),
+            scope=kind.scope,
             gate_key=gate.key if gate else None,
             tags=tuple(options.tags) if options.tags else None,
             refs=refs_json(refs),
@@ -156,6 +157,7 @@ def parameters(job: NewJob) -> dict[str, object]:
         "max_wait": job.max_wait,
         "idempotency_key": job.idempotency_key,
         "keep_key": job.keep_key,
+        "scope": job.scope or job.kind,
         "gate_key": job.gate_key,
         "tags": list(job.tags) if job.tags else None,
         "refs": job.refs,
@@ -195,11 +197,11 @@ def _receipt(row: Sequence[object]) -> Receipt:
     )
 
 
-def _unique(kind: str, options: Options, named: Mapping[str, object]) -> str | None:
+def _unique(scope: str, options: Options, named: Mapping[str, object]) -> str | None:
     if options.unique_key is None:
         return None
     key = options.unique_key if isinstance(options.unique_key, str) else options.unique_key(**named)
-    return f"{'*' if options.unique_across_kinds else kind}:{checked_key(key, 'unique_key')}"
+    return f"{'*' if options.unique_across_kinds else scope}:{checked_key(key, 'unique_key')}"
 
 
 def _scope(options: Options) -> str:

@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from rowlock.errors import ConfigurationError
+from rowlock.flow.handler import enter
 from rowlock.flow.hooks import HookSurround, hook_of
 from rowlock.flow.inject import NOTHING, named, understood, worker_needs
 from rowlock.flow.middleware import (
@@ -134,7 +135,7 @@ class Extensions:
         for event in HOOK_EVENTS:  # of a module that was imported before
             self.handlers.pop(hook_kind(handler.name, event), None)
         self._plans[handler.name] = plan
-        self.handlers[handler.name] = handler
+        enter(self.handlers, handler)
         self._surround(handler.name)
         return self.handlers[handler.name]
 
@@ -153,22 +154,26 @@ class Extensions:
             message = f"{kind} has a function for {event} already. Call the second one from the first."
             raise ConfigurationError(message)
         hook, own, plan = hook_of(handler.kind, event, function, retry, span(timeout, "timeout"))
-        self.handlers[kind] = replace(handler, kind=replace(handler.kind, hooks={**handler.kind.hooks, event: hook}))
+        self._put(replace(handler, kind=replace(handler.kind, hooks={**handler.kind.hooks, event: hook})))
         self._plans[hook.kind], self._loads[hook.kind] = plan, load
-        self.handlers[hook.kind] = own
+        self._put(own)
         self._surround(hook.kind)
 
     def _surround_all(self) -> None:
-        for name in self.handlers:
+        for name in {handler.name for handler in self.handlers.values()}:
             self._surround(name)
 
     def _surround(self, name: str) -> None:
         handler, plan = self.handlers[name], self._plans[name]
         if name in self._loads:
             around = HookSurround(self._scopes, self._middleware, plan, self._loads[name], is_async=handler.is_async)
-            self.handlers[name] = replace(handler, around=around)
+            self._put(replace(handler, around=around))
         else:
-            self.handlers[name] = surrounded(handler, self._scopes, self._middleware, plan)
+            self._put(surrounded(handler, self._scopes, self._middleware, plan))
+
+    def _put(self, handler: Handler) -> None:
+        """Replace a handler under all its names."""
+        self.handlers.update(dict.fromkeys((handler.name, *handler.kind.aliases), handler))
 
 
 def _append(known: list[Any], function: Function) -> None:

@@ -24,6 +24,7 @@ from rowlock.model.outcome import (
     Outcome,
     Retried,
     Snoozed,
+    Unreadable,
 )
 from rowlock.model.state import SUCCESS, State
 from rowlock.store.database import OUTAGE, TRANSIENT, UNSTORABLE
@@ -67,7 +68,7 @@ class Returned:
     state: str = State.QUEUED
 
 
-def write_of(outcome: Outcome) -> Ended | Returned | None:  # noqa: PLR0911 - one return per outcome
+def write_of(outcome: Outcome) -> Ended | Returned | None:  # noqa: C901, PLR0911 - one return per outcome
     """What an outcome writes; None: the claim is lost, nothing may be written."""
     match outcome:
         case Completed(result):
@@ -84,6 +85,8 @@ def write_of(outcome: Outcome) -> Ended | Returned | None:  # noqa: PLR0911 - on
             return Returned("snoozed", delay, 1)
         case Interrupted(reason):
             return Returned("interrupted", _NOW, 1, json.dumps({"reason": reason}))
+        case Unreadable(delay, error):
+            return Returned("unreadable", delay, 1, json.dumps(error))
         case Died(delay, error, held):
             state = State.PENDING if held else State.QUEUED
             return Returned("died", delay, 1, json.dumps(error), death=1, state=state)
@@ -120,7 +123,10 @@ def _hook_event(write: Ended | Returned) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Flushed:
-    """What one flush did. promoted: places handed to parked jobs; again_at: when the first job given back is due."""
+    """What one flush did. promoted: places handed to parked jobs; again_at: when the first job given back is due.
+
+    elsewhere: how soon a job is due that this worker cannot read and others may.
+    """
 
     accepted: Sequence[Finished] = ()
     lost: Sequence[Finished] = ()
@@ -128,6 +134,7 @@ class Flushed:
     again_at: datetime | None = None
     hooks: Sequence[tuple[Pair, datetime]] = ()
     """Where the hooks are that were inserted: workers have to look for them."""
+    elsewhere: timedelta | None = None
 
     def and_also(self, other: Flushed) -> Flushed:
         """Both flushes as one."""
@@ -138,6 +145,7 @@ class Flushed:
             self.promoted + other.promoted,
             min(moments, default=None),
             [*self.hooks, *other.hooks],
+            self.elsewhere or other.elsewhere,
         )
 
 
@@ -147,6 +155,7 @@ class Finisher:
     def __init__(self, link: Link, worker_id: int, flushed: Callable[[Flushed], None]) -> None:
         self._link, self._worker_id, self._flushed = link, worker_id, flushed
         self._waiting: list[Finished] = []
+        self._flushing: list[Finished] = []
         self._news = asyncio.Event()
         self._idle = asyncio.Event()
         self._idle.set()
@@ -167,6 +176,15 @@ class Finisher:
         """Wait until everything handed over is acknowledged."""
         await self._idle.wait()
 
+    async def write_over(self, link: Link) -> None:
+        """Write what waits over another connection; called in the beat's thread while this loop is blocked.
+
+        What was written before is refused by its fence, which is as good.
+        """
+        batch = sorted([*self._flushing, *self._waiting], key=lambda finished: finished.claim.job_id)
+        if batch:
+            await Finisher(link, self._worker_id, lambda _: None)._flush(batch, again=False)  # noqa: SLF001 - its own class
+
     async def stop(self) -> None:
         """Stop writing. Call after drained(), or give up on what is left: its jobs are rescued later."""
         if self._task is not None:
@@ -177,8 +195,9 @@ class Finisher:
         while True:
             await self._news.wait()
             while self._waiting:
-                batch, self._waiting = self._waiting[:LARGEST], self._waiting[LARGEST:]
-                self._flushed(await self._flush_until_acknowledged(batch))
+                self._flushing, self._waiting = self._waiting[:LARGEST], self._waiting[LARGEST:]
+                self._flushed(await self._flush_until_acknowledged(self._flushing))
+                self._flushing = []
             self._news.clear()
             self._idle.set()
 
@@ -231,6 +250,10 @@ class Finisher:
             sum(row["promoted"] or 0 for row in rows),
             again_at,
             [((kind, 0, 0), row["hooks_at"]) for row in rows for kind in row.get("hook_kinds") or ()],
+            min(
+                (f.write.delay for f in batch if isinstance(f.write, Returned) and f.write.outcome == "unreadable"),
+                default=None,
+            ),
         )
 
     async def _end(self, batch: list[Finished]) -> Record:

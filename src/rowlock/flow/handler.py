@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import difflib
 import inspect
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Protocol
 
-from rowlock.errors import UnknownKind
+from rowlock.errors import ConfigurationError, UnknownKind
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
@@ -48,6 +48,36 @@ class Handler:
     def name(self) -> str:
         """The kind's name."""
         return self.kind.name
+
+
+def enter(handlers: dict[str, Handler], handler: Handler) -> None:
+    """Add a handler under its kind's name and the names it had before; a name has one handler."""
+    kind = handler.kind
+    for name in (kind.name, *kind.aliases):
+        other = handlers.get(name)
+        if other is not None and not (other.name == kind.name and _same(other.function, handler.function)):
+            here = f"an alias of {kind.name!r}" if name != kind.name else "the name of a kind"
+            there = f"an alias of {other.name!r}" if name != other.name else "the name of another"
+            message = (
+                f"The kind {name!r} is declared twice: as {here} and as {there}. Give one of the functions another "
+                'name, @app.job("…"), or take the alias away.'
+            )
+            raise ConfigurationError(message)
+    for name in [name for name, other in handlers.items() if other.name == kind.name]:
+        del handlers[name]
+    handlers.update(dict.fromkeys((kind.name, *kind.aliases), handler))
+
+
+def kinds_of(handlers: Mapping[str, Handler]) -> list[Kind]:
+    """What each name stands for, the names of today first. An old name is a kind like its new one, lane included."""
+    today = {handler.name: handler.kind for handler in handlers.values()}
+    return [*today.values(), *(replace(k, name=name, aliases=(k.name,)) for k in today.values() for name in k.aliases)]
+
+
+def _same(first: Callable[..., object], second: Callable[..., object]) -> bool:
+    """Whether a module was imported again (reload, or run as __main__): then the newer function takes over."""
+    first, second = inspect.unwrap(first), inspect.unwrap(second)
+    return first.__qualname__ == second.__qualname__ and first.__code__.co_filename == second.__code__.co_filename
 
 
 def find(handlers: Mapping[str, Handler], name: str) -> Handler:

@@ -7,7 +7,7 @@ import atexit
 import contextlib
 import logging
 import weakref
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, Final, Protocol, TypeVar
 
 from rowlock.errors import InvalidOption, RowlockError
 from rowlock.flow import enqueue, wake
@@ -36,6 +36,19 @@ _REMEMBERED: Final = 100_000
 """Gate keys; beyond it they are registered again and again, which is harmless."""
 
 
+class Watcher(Protocol):
+    """Is told of jobs as soon as they are committed: rowlock.testing runs them on the spot."""
+
+    async def enqueued(self, ids: Sequence[int]) -> None:
+        """On the caller's event loop; the enqueue returns after it."""
+
+    def enqueued_sync(self, ids: Sequence[int]) -> None:
+        """In a blocking caller's thread; the enqueue returns after it."""
+
+    def committed(self, ids: Sequence[int]) -> None:
+        """Right after a commit of the caller's that could be observed, in whatever thread or loop that was."""
+
+
 class Producer:
     """Every way to enqueue. Pairs and gates are registered once per process, never in the caller's transaction."""
 
@@ -46,15 +59,25 @@ class Producer:
         middleware: Sequence[EnqueueMiddleware] = (),
         events: Events | None = None,
     ) -> None:
-        self._open, self._bridge = database, bridge
+        self._open, self.bridge = database, bridge
         self.middleware, self.events = middleware, events or Events()
         self._wakers: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, Waker] = weakref.WeakKeyDictionary()
         self._registered: set[Pair] = set()
         self._gates: set[str] = set()
         self._flushed_at_exit = False
+        self.watcher: Watcher | None = None
+
+    def forget(self) -> None:
+        """Another database from now on: nothing is registered there yet."""
+        self._wakers, self._registered, self._gates = weakref.WeakKeyDictionary(), set(), set()
 
     async def enqueue(self, prepared: Prepared, connection: object | None) -> Receipt:
         """Insert one job; it is visible and woken when this call returns, or at the caller's commit."""
+        receipt = await self._enqueue(prepared, connection)
+        await self._watched([receipt], connection)
+        return receipt
+
+    async def _enqueue(self, prepared: Prepared, connection: object | None) -> Receipt:
         await self._register([prepared])
         plan = enqueue.insert(prepared.job)
         if connection is None:
@@ -68,8 +91,15 @@ class Producer:
 
     async def enqueue_many(self, prepared: Sequence[Prepared], connection: object | None) -> list[Receipt]:
         """Insert many jobs of one kind, all or none; receipts in input order."""
-        if not prepared:
-            return []
+        receipts = await self._enqueue_many(prepared, connection) if prepared else []
+        await self._watched(receipts, connection)
+        return receipts
+
+    async def _watched(self, receipts: Sequence[Receipt], connection: object | None) -> None:
+        if self.watcher is not None and connection is None and receipts:
+            await self.watcher.enqueued(_created(receipts))
+
+    async def _enqueue_many(self, prepared: Sequence[Prepared], connection: object | None) -> list[Receipt]:
         await self._register(prepared)
         jobs = [item.job for item in prepared]
         if connection is not None:
@@ -91,7 +121,10 @@ class Producer:
     def enqueue_sync(self, prepared: Sequence[Prepared], connection: object | None, *, many: bool) -> list[Receipt]:
         """The blocking twin: over the bridge, or directly on the caller's blocking connection."""
         if connection is None:
-            return self._bridge.run(self._through_bridge(prepared, many=many))
+            receipts = self.bridge.run(self._through_bridge(prepared, many=many))
+            if self.watcher is not None:
+                self.watcher.enqueued_sync(_created(receipts))
+            return receipts
         caller = join(connection)
         if not isinstance(caller, SyncCaller):
             message = (
@@ -99,7 +132,7 @@ class Producer:
                 "await …enqueue()"
             )
             raise InvalidOption(message)
-        self._bridge.run(self._register(prepared))
+        self.bridge.run(self._register(prepared))
         jobs = [item.job for item in prepared]
         statements = self._open().statements
         receipts = (
@@ -112,7 +145,7 @@ class Producer:
 
     async def _through_bridge(self, prepared: Sequence[Prepared], *, many: bool) -> list[Receipt]:
         self._before_exit()
-        return await self.enqueue_many(prepared, None) if many else [await self.enqueue(prepared[0], None)]
+        return await self._enqueue_many(prepared, None) if many else [await self._enqueue(prepared[0], None)]
 
     def _before_exit(self) -> None:
         """A short-lived program may end right after its last enqueue or commit: the wake-up must be out by then."""
@@ -122,7 +155,7 @@ class Producer:
 
     def _flush_at_exit(self) -> None:
         with contextlib.suppress(Exception):
-            self._bridge.run(asyncio.wait_for(self.flush(), timeout=1))
+            self.bridge.run(asyncio.wait_for(self.flush(), timeout=1))
 
     def wake(self, pairs: Iterable[tuple[Pair, datetime]]) -> None:
         """Tell workers of claimable jobs; from any thread."""
@@ -133,14 +166,16 @@ class Producer:
             self._waker().wake(noted)
         except RuntimeError:
             self._before_exit()
-            self._bridge.call_soon(self._wake_soon(noted))
+            self.bridge.call_soon(self._wake_soon(noted))
 
     async def _wake_soon(self, noted: list[tuple[Pair, datetime]]) -> None:
         self._waker().wake(noted)
 
     async def flush(self) -> None:
-        """Wait until wake-ups of this loop are sent."""
-        await self._waker().flush()
+        """Wait until wake-ups of this loop are sent; opens no database for it."""
+        waker = self._wakers.get(asyncio.get_running_loop())
+        if waker is not None:
+            await waker.flush()
 
     async def _on_own(self, plan: Generator[Ask, list[Sequence[object]], T]) -> T:
         database = self._open()
@@ -158,8 +193,13 @@ class Producer:
     ) -> Generator[Ask, list[Sequence[object]], None]:
         """Wake after the caller's commit where it can be observed, else let the database notify at it."""
         lows = _lows(jobs, receipts)
-        if lows and not caller.on_commit(lambda: self.wake(lows.items())):
+        if lows and not caller.on_commit(lambda: self._committed(lows, receipts)):
             yield "wake_inside", {"channel": self._open().channel, "payload": wake.payload(lows)}
+
+    def _committed(self, lows: Mapping[Pair, datetime], receipts: Sequence[Receipt]) -> None:
+        self.wake(lows.items())
+        if self.watcher is not None:
+            self.watcher.committed(_created(receipts))
 
     def _wake_now(self, jobs: Sequence[NewJob], receipts: Sequence[Receipt]) -> None:
         self.wake(_lows(jobs, receipts).items())
@@ -211,6 +251,10 @@ class _Own:
     def on_commit(self, callback: Callable[[], None]) -> bool:
         callback()
         return True
+
+
+def _created(receipts: Sequence[Receipt]) -> list[int]:
+    return [receipt.id for receipt in receipts if receipt.what != "kept"]
 
 
 def _lows(jobs: Sequence[NewJob], receipts: Sequence[Receipt]) -> dict[Pair, datetime]:

@@ -7,10 +7,11 @@ import json
 import logging
 import os
 import socket
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from rowlock.errors import DatabaseUnreachable, SchemaBehind, SchemaMissing
+from rowlock.flow.handler import kinds_of
 from rowlock.model.lane import DEFAULT_LANE
 from rowlock.store import lanes, migrate
 from rowlock.store.database import TRANSIENT
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 
     from rowlock.flow.handler import Handler
     from rowlock.flow.pipe import Origin
+    from rowlock.model.lane import Lane
     from rowlock.settings import Settings
     from rowlock.store.link import Link
 
@@ -54,6 +56,23 @@ class WorkerOptions:
     """False: runs only what run_by_id names."""
     origin: Origin | None = None
     """Where child processes find the application; None: nowhere, so nothing can be run in one."""
+    alone: bool = False
+    """True: for moments at a time in a test; neither listens nor beats, and reads the lanes before every job."""
+    supervisor: int | None = None
+    """The process id of the supervisor, if there is one."""
+
+
+def served(rows: Sequence[Lane], options: WorkerOptions, *, first: bool) -> dict[str, Lane]:
+    """The lanes of these that a worker serves, with its own slots. first: one that is missing is a mistake."""
+    by_name = {lane.name: lane for lane in rows}
+    wanted = sorted(by_name) if options.lanes is None else list(options.lanes)
+    missing = [name for name in wanted if name not in by_name]
+    if missing and first:
+        raise lanes.unknown_lane(missing[0], by_name)
+    own = options.slots or {}
+    return {
+        name: replace(by_name[name], slots=own.get(name, by_name[name].slots)) for name in wanted if name in by_name
+    }
 
 
 class Registration:
@@ -76,7 +95,7 @@ class Registration:
             await migrate.require(connection, self._link.database.schema)
         await lanes.prepare(
             self._link,
-            [handler.kind for handler in self._handlers.values()],
+            kinds_of(self._handlers),
             settings.lanes or (DEFAULT_LANE,),
             isolates=lambda kind: self._isolates(self._handlers[kind]),
         )
@@ -103,6 +122,14 @@ class Registration:
             "host": socket.gethostname(),
             "pid": os.getpid(),
             "version": self._options.version,
-            "lanes": None if self._options.lanes is None else list(self._options.lanes),
+            "lanes": self._lanes(),
             "kinds": sorted(self._handlers),
+            "slots": None if self._options.slots is None else json.dumps(dict(self._options.slots)),
+            "supervisor": self._options.supervisor,
         }
+
+    def _lanes(self) -> list[str] | None:
+        """What the row says it takes jobs from; one that runs only what it is given takes from none."""
+        if not self._options.claims:
+            return []
+        return None if self._options.lanes is None else list(self._options.lanes)

@@ -6,8 +6,8 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING, Literal, Protocol, assert_never
 
-from rowlock.errors import ClaimLost, InvalidArguments, Stopped
-from rowlock.model.outcome import Cancelled, Failed, Interrupted, Lost, Outcome
+from rowlock.errors import ClaimLost, Stopped, UnreadableArguments
+from rowlock.model.outcome import Cancelled, Interrupted, Lost, Outcome
 from rowlock.telemetry import CURRENT
 
 if TYPE_CHECKING:
@@ -140,8 +140,8 @@ async def in_process(attempt: Attempt, call: Call, context: object) -> Outcome:
     CURRENT.set(attempt.row)
     try:
         args, kwargs = codec.bind(codec.decode(attempt.row["args"]), context)
-    except InvalidArguments as error:
-        return Failed({"reason": "undecodable", **attempt.verdict.described(error)})
+    except UnreadableArguments as error:
+        return attempt.verdict.unreadable(error)
     except Exception as error:  # noqa: BLE001 - a validator of the application
         return attempt.raised(error)
     try:

@@ -19,12 +19,14 @@ from rowlock.telemetry import (
     JobRetried,
     JobSnoozed,
     JobStarted,
+    JobUnreadable,
     about,
 )
 
 if TYPE_CHECKING:
     from rowlock.flow.finish import Finished, Flushed
     from rowlock.flow.run import Attempt
+    from rowlock.model.outcome import Unreadable
     from rowlock.store.rows import Row
 
 logger = logging.getLogger("rowlock.job")
@@ -34,7 +36,15 @@ _SIGNS: Final = {
     "cancelled": "⊘ ended  ",
     "failed": "! failed ",
 }
-_AGAIN: Final = {"failed": "↻ retry  ", "snoozed": "↻ snooze ", "interrupted": "↻ back   ", "died": "! died   "}
+_AGAIN: Final = {
+    "failed": "↻ retry  ",
+    "snoozed": "↻ snooze ",
+    "interrupted": "↻ back   ",
+    "unreadable": "? unread ",
+    "died": "! died   ",
+}
+_REMEMBERED: Final = 1000
+"""Problems that are not told again."""
 
 
 class Teller:
@@ -42,6 +52,8 @@ class Teller:
 
     def __init__(self, events: Events) -> None:
         self._events = events
+        self._unreadable: set[tuple[str, object]] = set()
+        """Kinds and why their arguments could not be read, as far as it was told."""
 
     def started(self, row: Row) -> None:
         """A job was claimed and its handler is about to be called."""
@@ -74,6 +86,20 @@ class Teller:
             patience,
             extra=about(row),
         )
+
+    def puzzled(self, attempt: Attempt, outcome: Unreadable) -> None:
+        """Arguments cannot be read: told once per kind and cause, as a deploy may leave thousands of such jobs."""
+        row, problem = attempt.row, (attempt.handler.name, outcome.error["cause"])
+        if problem not in self._unreadable and len(self._unreadable) < _REMEMBERED:
+            self._unreadable.add(problem)
+            logger.warning(
+                "? unread  %s %s  this worker's code cannot read its arguments; it and others like it wait for one "
+                "that can. %s",
+                row["kind"],
+                row["id"],
+                outcome.error["message"],
+                extra=about(row),
+            )
 
     def ended(self, attempt: Attempt, write: Ended | Returned | None, seconds: float) -> AttemptEvent | None:
         """An attempt ended. Returns what listeners are to hear once its write is acknowledged."""
@@ -126,7 +152,7 @@ def _why(error: str | None) -> str:
     return f": {told['type']}: {told['message']}".partition("\n")[0]
 
 
-def _event(row: Row, write: Ended | Returned | None, seconds: float) -> AttemptEvent:
+def _event(row: Row, write: Ended | Returned | None, seconds: float) -> AttemptEvent:  # noqa: PLR0911 - one per outcome
     where = _where(row)
     if write is None:
         return JobLost(*where, seconds)
@@ -138,6 +164,8 @@ def _event(row: Row, write: Ended | Returned | None, seconds: float) -> AttemptE
             return JobRetried(*where, seconds, write.delay, error)
         case "snoozed":
             return JobSnoozed(*where, seconds, write.delay)
+        case "unreadable":
+            return JobUnreadable(*where, seconds, error)
         case "died":
             return JobDied(*where, seconds, error)
         case _:

@@ -23,17 +23,25 @@ from rowlock.model.outcome import (
     Retried,
     Snooze,
     Snoozed,
+    Unreadable,
 )
 
 if TYPE_CHECKING:
     from random import Random
 
+    from rowlock.errors import UnreadableArguments
     from rowlock.flow.handler import Handler
     from rowlock.store.rows import Row
 
 logger = logging.getLogger("rowlock.run")
 MAX_REFUNDS: Final = 10_000
 """Snoozes and interrupts after which a job counts as failed."""
+_NEXT_READER: Final = 1.0
+"""Seconds after which the next worker looks at a job this one cannot read."""
+_READ_AGAIN: Final = (5.0, 300.0)
+"""Seconds until a worker looks at it once more: doubled from the first to the second."""
+_READERS: Final = 32
+"""Workers remembered with a job they could not read."""
 _LONGEST_PAUSE: Final = 300
 """Seconds between two attempts of a job that kills its process."""
 _ERROR_CHARACTERS: Final = 16_000
@@ -81,6 +89,23 @@ class Verdict:
             return Failed({"reason": "attempts exhausted" if most > 1 else "failed", **about})
         delay = self._next_delay(error)
         return Failed({"reason": "not retried", **about}) if delay is None else Retried(delay, about)
+
+    def unreadable(self, error: UnreadableArguments) -> Unreadable:
+        """The arguments do not fit the code of this worker: another one may be able to read them, now or later."""
+        before = json.loads(self._row["unread"] or "{}")
+        me, readers = self._row["claimed_by"], before.get("workers", [])
+        times = before.get("times", 0) + 1
+        if me in readers:
+            seconds = min(_READ_AGAIN[1], _READ_AGAIN[0] * 2 ** min(times - len(readers) - 1, 10))
+            # Spread out: a whole backlog may have become unreadable at one moment.
+            delay = timedelta(seconds=seconds * self._random.uniform(0.8, 1))
+        else:
+            delay, readers = timedelta(seconds=_NEXT_READER), [*readers, me][-_READERS:]
+        about = self.described(error)
+        if error.__cause__ is None:
+            del about["traceback"]  # of the decoder: the message says it all
+        tries = {"times": times, "workers": readers}
+        return Unreadable(delay, {"reason": "unreadable", "cause": error.cause, "unreadable": tries, **about})
 
     def died(self, how: str, max_deaths: int) -> Outcome:
         """The process the job had for itself died under it: the kind's policy decides, as after a lost worker."""

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("rowlock.wake")
 WINDOW: Final = 0.02
+_SOON: Final = 30.0
 _LONGEST: Final = 7500
 """Bytes; PostgreSQL refuses payloads of 8000."""
 
@@ -50,6 +51,7 @@ class Waker:
         self._task: asyncio.Task[None] | None = None
         self._anywhere = False
         self._quiet_until = 0.0
+        self._later: asyncio.TimerHandle | None = None
         self._leaving: AsyncGenerator[None, None] | None = None
 
     def insist(self) -> None:
@@ -66,6 +68,11 @@ class Waker:
         """Ask workers to look everywhere: jobs became claimable without being enqueued."""
         self._anywhere = True
         self._begin()
+
+    def look_in(self, seconds: float) -> None:
+        """Ask it that much later. One such wish at a time, and none for long: polling finds the rest."""
+        if seconds < _SOON and (self._later is None or self._later.when() < asyncio.get_running_loop().time()):
+            self._later = asyncio.get_running_loop().call_later(seconds + WINDOW, self.look)
 
     def _begin(self) -> None:
         if self._task is None or self._task.done():
@@ -90,6 +97,8 @@ class Waker:
                 raise
 
     async def flush(self) -> None:
-        """Wait until what was noted is sent."""
+        """Wait until what was noted is sent; what was to be asked later is not asked any more."""
+        if self._later is not None:
+            self._later.cancel()
         if self._task is not None:
             await asyncio.gather(self._task, return_exceptions=True)

@@ -124,6 +124,15 @@ def untag(text: str) -> tuple[object, bool]:
     return _untagged(from_json(text), found), bool(found)
 
 
+def holds_bytes(value: object) -> bool:
+    """Whether a plain value holds bytes, which JSON cannot carry."""
+    if isinstance(value, Mapping):
+        return any(map(holds_bytes, value.values()))
+    if isinstance(value, list | tuple):
+        return any(map(holds_bytes, value))
+    return isinstance(value, bytes)
+
+
 def traits(schema: object) -> Traits:
     """Look through a core schema; anything unknown counts as not simple."""
     sorts: set[str] = set()

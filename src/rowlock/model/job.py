@@ -43,6 +43,8 @@ class NewJob:
     max_wait: timedelta | None = None
     idempotency_key: str | None = None
     keep_key: timedelta | None = None
+    scope: str | None = None
+    """The name under which its keys are unique: the kind's, or its first one when it was renamed."""
     gate_key: str | None = None
     tags: tuple[str, ...] | None = None
     refs: str | None = None
@@ -118,6 +120,7 @@ class Job:
     refs: Mapping[str, object] = field(default_factory=dict)
     meta: Mapping[str, object] = field(default_factory=dict)
     args: Mapping[str, object] = field(default_factory=dict)
+    args_version: int = 1
     result: object = None
     errors: Mapping[str, object] | None = None
     progress: Progress | None = None

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 OnWorkerLost = Literal["retry", "fail", "hold"]
 Executor = Literal["loop", "thread", "process"]
 """Where a handler runs: coroutines on the loop, functions in a thread, either in a child process when asked."""
+UnknownArgs = Literal["refuse", "ignore"]
+"""What a worker does with stored arguments its code does not know: keep the job for one that does, or drop them."""
 Scope = Literal["live", "waiting"]
 OnConflict = Literal["reject", "keep", "replace", "debounce"]
 # A colon separates kind and key in a unique key, so a kind has none.
@@ -63,6 +65,31 @@ class Kind:
     """State (or '*') to how long a finished job stays."""
     hooks: Mapping[str, Hook] = field(default_factory=dict)
     """By event: on_success, on_failure, on_exhausted."""
+    version: int = 1
+    """Of its arguments; stored with each job when it is above 1."""
+    unknown_args: UnknownArgs = "refuse"
+    aliases: tuple[str, ...] = ()
+    """Names it had before, the oldest first."""
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.version, int) or self.version < 1:
+            message = f"{self.name}: version counts the shapes of the arguments from 1 on; got {self.version!r}."
+            raise ConfigurationError(message)
+        if self.unknown_args not in ("refuse", "ignore"):
+            message = f'{self.name}: unknown_args must be "refuse" or "ignore"; got {self.unknown_args!r}.'
+            raise ConfigurationError(message)
+        if isinstance(self.aliases, str):
+            message = f"{self.name}: aliases is a sequence of names; write aliases=({self.aliases!r},)."
+            raise ConfigurationError(message)
+        object.__setattr__(self, "aliases", tuple(map(checked_name, self.aliases)))
+        if self.name in self.aliases or len(set(self.aliases)) < len(self.aliases):
+            message = f"{self.name}: aliases are the names it had before, each once; got {', '.join(self.aliases)}."
+            raise ConfigurationError(message)
+
+    @property
+    def scope(self) -> str:
+        """The name its keys are unique under: its first one, so that code before and after a rename share it."""
+        return self.aliases[0] if self.aliases else self.name
 
 
 def checked_name(name: str) -> str:

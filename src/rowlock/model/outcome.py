@@ -89,6 +89,14 @@ class Interrupted:
 
 
 @dataclass(frozen=True, slots=True)
+class Unreadable:
+    """This worker's code cannot read the arguments; the job waits for one that can, the attempt is refunded."""
+
+    delay: timedelta
+    error: Mapping[str, object]
+
+
+@dataclass(frozen=True, slots=True)
 class Died:
     """The child process the job had for itself died under it. held: a person decides whether it runs again."""
 
@@ -102,4 +110,6 @@ class Lost:
     """The claim is gone: nothing is written."""
 
 
-Outcome = Completed | CompletedWithErrors | Retried | Failed | Snoozed | Cancelled | Interrupted | Died | Lost
+Outcome = (
+    Completed | CompletedWithErrors | Retried | Failed | Snoozed | Cancelled | Interrupted | Unreadable | Died | Lost
+)

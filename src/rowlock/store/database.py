@@ -11,7 +11,8 @@ from urllib.parse import urlsplit, urlunsplit
 
 import asyncpg
 
-from rowlock.errors import ConfigurationError, DatabaseUnreachable, SchemaMissing
+from rowlock.errors import ConfigurationError, DatabaseUnreachable, SchemaBehind, SchemaMissing
+from rowlock.store import arrays
 from rowlock.store.pool import Pool
 from rowlock.store.queries import Statements
 
@@ -112,7 +113,7 @@ class Database:
             {} if through_pooler else {"application_name": f"rowlock:{role}", **_LIMITS, **(GUARDS if guarded else {})}
         )
         try:
-            return await asyncpg.connect(
+            connection = await asyncpg.connect(
                 self.direct_url if direct else self.url,
                 timeout=_CONNECT_SECONDS,
                 command_timeout=None if patient else _CALL_SECONDS,
@@ -121,6 +122,8 @@ class Database:
             )
         except (*OUTAGE, asyncpg.InvalidAuthorizationSpecificationError, asyncpg.InvalidCatalogNameError) as error:
             raise unreachable(self.url, error) from error
+        arrays.teach(connection)
+        return connection
 
     @contextlib.asynccontextmanager
     async def connection(self) -> AsyncIterator[Connection[Record]]:
@@ -133,8 +136,15 @@ class Database:
     async def fetch(self, name: str, /, **values: object) -> list[Record]:
         """Run one named statement on a pooled connection."""
         statement = self.statements[name]
-        async with self.connection() as connection:
-            return await connection.fetch(statement.dollar, *statement.bind(values))
+        with self.translated():
+            async with self._pool().lend() as connection:
+                return await connection.fetch(statement.dollar, *statement.bind(values))
+
+    @contextlib.asynccontextmanager
+    async def snapshot(self) -> AsyncIterator[Snapshot]:
+        """Several reads of one moment, so that their answers fit together."""
+        async with self.connection() as connection, connection.transaction(isolation="repeatable_read", readonly=True):
+            yield Snapshot(self.statements, connection)
 
     @contextlib.contextmanager
     def translated(self) -> Iterator[None]:
@@ -143,6 +153,11 @@ class Database:
             yield
         except (asyncpg.UndefinedTableError, asyncpg.InvalidSchemaNameError, asyncpg.UndefinedFunctionError) as error:
             raise schema_missing(self.schema) from error
+        except asyncpg.UndefinedColumnError as error:
+            message = (
+                f"The schema {self.schema!r} is older than this code: {error}. Upgrade it with: rowlock schema upgrade"
+            )
+            raise SchemaBehind(message) from error
         except DatabaseUnreachable:
             raise
         except OUTAGE as error:
@@ -160,11 +175,28 @@ class Database:
             pool = self._pools[loop] = Pool(lambda: self.connect("client"), _POOL_SIZE)
         return pool
 
+    @property
+    def loops(self) -> list[asyncio.AbstractEventLoop]:
+        """The event loops that have a pool here and are not closed."""
+        return [loop for loop in self._pools if not loop.is_closed()]
+
     async def close(self) -> None:
         """Close this loop's pool."""
         pool = self._pools.pop(asyncio.get_running_loop(), None)
         if pool is not None:
             await pool.close()
+
+
+class Snapshot:
+    """Named statements on one connection, inside one read-only transaction."""
+
+    def __init__(self, statements: Statements, connection: Connection[Record]) -> None:
+        self._statements, self._connection = statements, connection
+
+    async def fetch(self, name: str, /, **values: object) -> list[Record]:
+        """Run one named statement."""
+        statement = self._statements[name]
+        return await self._connection.fetch(statement.dollar, *statement.bind(values))
 
 
 def unreachable(url: str, error: BaseException) -> DatabaseUnreachable:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import json
+from dataclasses import replace
 from typing import TYPE_CHECKING, cast
 
 from rowlock.errors import UnknownLane
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
 
     from rowlock.model.kind import Kind
     from rowlock.model.lane import Ordering
-    from rowlock.store.database import Database, Record
+    from rowlock.store.database import Database, Record, Snapshot
     from rowlock.store.link import Link
 
 
@@ -43,7 +44,7 @@ def lane_of(row: Record) -> Lane:
     )
 
 
-async def read(link: Link | Database) -> list[Lane]:
+async def read(link: Link | Database | Snapshot) -> list[Lane]:
     """Every lane, by name."""
     return [lane_of(row) for row in await link.fetch("lanes")]
 
@@ -68,10 +69,18 @@ async def add(link: Link | Database, lane: Lane) -> Lane | None:
 async def prepare(
     link: Link, kinds: Sequence[Kind], lanes: Iterable[Lane], isolates: Callable[[str], bool] = lambda _: False
 ) -> None:
-    """At worker start: the lanes that code and environment name, where absent; what upkeep must know of the kinds."""
+    """At worker start: the lanes that code and environment name, where absent; what upkeep must know of the kinds.
+
+    kinds: each under all its names, the one of today first.
+    """
+    # A kind is in at most one lane, and the lane that has it already keeps it: only a person moves it.
+    taken = {kind for lane in await read(link) for kind in lane.kinds}
     for lane in lanes:
-        await add(link, lane)
+        made = await add(link, replace(lane, kinds=tuple(kind for kind in lane.kinds if kind not in taken)))
+        taken.update(made.kinds if made is not None else ())
     for kind in kinds:
+        if kind.aliases:
+            await link.fetch("lane_follow", kind=kind.name, others=list(kind.aliases))
         if kind.lane is not None:
             await add(link, Lane(kind.lane))
             await link.fetch("lane_hint", name=kind.lane, kind=kind.name)

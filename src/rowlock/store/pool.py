@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 import asyncpg
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
+    from collections.abc import AsyncGenerator, Awaitable, Callable
+    from types import TracebackType
 
 
 def before_loop_ends(work: Callable[[], Awaitable[None]]) -> AsyncGenerator[None, None]:
@@ -45,22 +46,26 @@ class Pool:
         self._closed = False
         self._leaving = before_loop_ends(self._close)
 
-    @contextlib.asynccontextmanager
-    async def lend(self) -> AsyncIterator[asyncpg.Connection[asyncpg.Record]]:
+    def lend(self) -> Loan:
         """Lend a connection; a broken one is thrown away, one left in a transaction too."""
-        async with self._places:
-            connection = await self._take()
-            try:
-                yield connection
-            except (OSError, asyncpg.InterfaceError, asyncpg.InternalClientError, asyncio.CancelledError):
-                # A dying connection does not know yet that it is closed; a cancelled statement may still be running.
-                connection.terminate()
-                raise
-            finally:
-                if connection.is_closed() or connection.is_in_transaction() or self._closed:
-                    connection.terminate()
-                else:
-                    self._idle.append(connection)
+        return Loan(self)
+
+    async def take(self) -> asyncpg.Connection[asyncpg.Record]:
+        """A connection that give_back() must follow."""
+        await self._places.acquire()
+        try:
+            return await self._take()
+        except BaseException:
+            self._places.release()
+            raise
+
+    def give_back(self, connection: asyncpg.Connection[asyncpg.Record]) -> None:
+        """Keep it for the next caller if it is fit for one."""
+        if connection.is_closed() or connection.is_in_transaction() or self._closed:
+            connection.terminate()
+        else:
+            self._idle.append(connection)
+        self._places.release()
 
     async def _take(self) -> asyncpg.Connection[asyncpg.Record]:
         while self._idle:
@@ -78,3 +83,25 @@ class Pool:
         while self._idle:
             with contextlib.suppress(Exception):
                 await self._idle.pop().close(timeout=2)
+
+
+class Loan:
+    """A connection for the time of a block.
+
+    Not a generator: a loop that ends warns of generators that are begun then, and the last wake-up is sent then.
+    """
+
+    def __init__(self, pool: Pool) -> None:
+        self._pool = pool
+
+    async def __aenter__(self) -> asyncpg.Connection[asyncpg.Record]:
+        self._connection = await self._pool.take()
+        return self._connection
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if isinstance(error, (OSError, asyncpg.InterfaceError, asyncpg.InternalClientError, asyncio.CancelledError)):
+            # A dying connection does not know yet that it is closed; a cancelled statement may still be running.
+            self._connection.terminate()
+        self._pool.give_back(self._connection)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
-from rowlock.model import redact
+from rowlock.model import redact, stored
 from rowlock.model.job import Act, Attempt, Job, Progress
 from rowlock.model.state import State
 
@@ -20,12 +20,14 @@ class Row(Protocol):
         """The value of a column."""
 
 
-def _json(text: str | None) -> Any:  # noqa: ANN401 - JSON is any
+def json_of(text: str | None) -> Any:  # noqa: ANN401 - JSON is any
+    """Decoded JSON with its secrets redacted."""
     return None if text is None else redact.redact(json.loads(text))
 
 
-def job_of(row: Record) -> Job:
+def job_of(row: Row) -> Job:
     """A Job from the columns of job_view."""
+    args = json.loads(row["args"])
     return Job(
         id=row["id"],
         kind=row["kind"],
@@ -50,16 +52,18 @@ def job_of(row: Record) -> Job:
         unique_key=row["unique_key"],
         gate_key=row["gate_key"],
         tags=tuple(row["tags"] or ()),
-        refs=_json(row["refs"]) or {},
-        meta=_json(row["meta"]) or {},
-        args=_json(row["args"]),
-        result=_json(row["result"]),
-        errors=_json(row["errors"]),
-        progress=_progress(row),
+        refs=json_of(row["refs"]) or {},
+        meta=json_of(row["meta"]) or {},
+        args=stored.shown(args),
+        args_version=stored.version_of(args),
+        result=json_of(row["result"]),
+        errors=json_of(row["errors"]),
+        progress=progress_of(row),
     )
 
 
-def _progress(row: Record) -> Progress | None:
+def progress_of(row: Row) -> Progress | None:
+    """A Progress from its columns; None: nothing was reported."""
     if row["reported_at"] is None:
         return None
     counters = cast("dict[str, Any]", json.loads(row["progress"] or "{}"))
@@ -81,7 +85,7 @@ def attempt_of(row: Record) -> Attempt:
         started_at=row["started_at"],
         ended_at=row["ended_at"],
         outcome=row["outcome"],
-        error=_json(row["error"]),
+        error=json_of(row["error"]),
     )
 
 

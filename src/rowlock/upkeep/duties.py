@@ -14,7 +14,7 @@ from rowlock.model.state import State
 from rowlock.telemetry import Events, JobRescued
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from rowlock.flow.beat import News
     from rowlock.flow.wake import Waker
@@ -41,6 +41,12 @@ class Round:
 async def rescue(at: Round, news: News) -> int:
     """Claims of silent workers go back to the queue, fail or wait for a person, as their kind says."""
     return await _in_batches(at, "rescue", watched=news.watched)
+
+
+async def rescue_dead(at: Round, workers: Sequence[int]) -> int:
+    """The same for workers whose supervisor saw them die, at once; they are shown as gone."""
+    await at.database.fetch("workers_gone", workers=list(workers))
+    return await _in_batches(at, "rescue_dead", workers=list(workers))
 
 
 async def orphans(at: Round, _news: News) -> int:

@@ -1,4 +1,6 @@
+ALTER TABLE {schema}.workers DROP COLUMN supervisor;
 ALTER TABLE {schema}.kinds DROP COLUMN hooks;
+ALTER TABLE {schema}.workers DROP COLUMN slots;
 ALTER TABLE {schema}.workers DROP COLUMN told;
 ALTER TABLE {schema}.workers DROP COLUMN stuck;
 ALTER TABLE {schema}.kinds DROP COLUMN isolates;

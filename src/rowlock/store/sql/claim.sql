@@ -2,7 +2,14 @@
 
 -- fragment: claimed_columns
 j.id, j.fence, j.kind, j.args, j.attempt, j.max_attempts, j.priority, j.share, j.run_after, j.lane, j.gate_place,
-j.losses, j.deaths, j.refunds, j.created_at, j.claimed_at, j.tenant, j.submitted_by, j.gate_key, j.tags, j.refs, j.meta
+j.losses, j.deaths, j.refunds, j.errors -> 'unreadable' AS unread, j.created_at, j.claimed_at, j.claimed_by, j.tenant,
+j.submitted_by, j.gate_key, j.tags, j.refs, j.meta
+
+-- fragment: for_me
+-- Workers whose code could not read a job leave it to the others for a moment; else the one that gave it back, and knows when
+-- it is due, would get it again each time. Shorter than the cursors' lag: what is passed over here stays in sight.
+(j.errors IS NULL OR j.run_after < statement_timestamp() - interval '3 s'
+ OR (j.errors #> '{unreadable,workers}' @> to_jsonb(:worker::bigint)) IS NOT TRUE)
 
 -- fragment: take
 -- The one place where a job becomes running. gate_place: 2, its place was handed to it while parked; 1, a newcomer that
@@ -63,7 +70,7 @@ pick AS MATERIALIZED (
       FROM (SELECT h.id FROM heads h WHERE h.id IS NOT NULL ORDER BY h.run_after, h.id) AS m
       CROSS JOIN LATERAL (
         SELECT 1 FROM {schema}.jobs j
-        WHERE j.id = m.id AND j.state = 'queued' AND j.run_after <= statement_timestamp()
+        WHERE j.id = m.id AND j.state = 'queued' AND j.run_after <= statement_timestamp() AND {for_me}
         FOR NO KEY UPDATE SKIP LOCKED) AS locked
       UNION ALL
       SELECT r.id
@@ -75,7 +82,7 @@ pick AS MATERIALIZED (
       CROSS JOIN LATERAL (
         SELECT j.id FROM {schema}.jobs j
         WHERE j.state = 'queued' AND j.kind = full_pair.kind AND j.priority = level.priority AND j.share = full_pair.share
-          AND (j.run_after, j.id) > (full_pair.lo, full_pair.last_id) AND j.run_after <= statement_timestamp()
+          AND (j.run_after, j.id) > (full_pair.lo, full_pair.last_id) AND j.run_after <= statement_timestamp() AND {for_me}
         ORDER BY j.run_after, j.id
         LIMIT l.free
         FOR NO KEY UPDATE SKIP LOCKED) AS r) AS k

@@ -101,7 +101,7 @@ SELECT id, state, run_after, what FROM new
 -- Idempotency: the key row decides, has its own retention and outlives the job row.
 WITH claimed AS (
   INSERT INTO {schema}.job_keys AS k (kind, key, job_id, expires_at)
-  VALUES (:kind::text, :idempotency_key::text, nextval(pg_get_serial_sequence('{schema}.jobs', 'id')),
+  VALUES (:scope::text, :idempotency_key::text, nextval(pg_get_serial_sequence('{schema}.jobs', 'id')),
           clock_timestamp() + :keep_key::interval)
   ON CONFLICT (kind, key) DO UPDATE
      SET job_id = excluded.job_id, created_at = excluded.created_at, expires_at = excluded.expires_at
@@ -115,7 +115,7 @@ SELECT id, state, run_after, what FROM new
 UNION ALL
 SELECT k.job_id, coalesce(j.state, 'pruned'), j.run_after, 'kept'
 FROM {schema}.job_keys k LEFT JOIN {schema}.jobs j ON j.id = k.job_id
-WHERE k.kind = :kind::text AND k.key = :idempotency_key::text AND NOT EXISTS (SELECT 1 FROM claimed)
+WHERE k.kind = :scope::text AND k.key = :idempotency_key::text AND NOT EXISTS (SELECT 1 FROM claimed)
 
 -- name: enqueue_many
 -- Bulk with a per-row outcome in input order; what = NULL: run again for that row. Key order: two bulks cannot deadlock.

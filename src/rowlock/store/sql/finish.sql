@@ -17,6 +17,7 @@
 --   commits at this very moment raises a unique violation: the statement is run again, then it is visible)
 --   several of one key may run, and may come back in one statement: the newest goes back, the others end as superseded
 --   a revocation clears claimed_by, the owner's own write keeps it: `settled` tells them apart
+--   a job that no worker can read comes by again and again: one attempt row per cause, and no bound on how often
 moved AS (
   UPDATE {schema}.jobs j
   SET state = CASE WHEN {not_again} THEN 'cancelled' ELSE l.state END,
@@ -26,12 +27,12 @@ moved AS (
       run_after = CASE WHEN l.state = 'queued' THEN clock_timestamp() + make_interval(secs => l.delay) ELSE j.run_after END,
       approval = CASE WHEN l.state = 'pending' THEN 1 ELSE j.approval END,
       attempt = j.attempt - l.refund, losses = j.losses + l.loss, deaths = j.deaths + l.death,
-      refunds = least(32000, j.refunds + l.refund * (1 - l.loss)),
+      refunds = least(32000, j.refunds + l.refund * (1 - l.loss) * (l.outcome <> 'unreadable')::integer),
       fence = j.fence + 1, seq = j.seq + 1, gate_place = 0,
       claimed_by = CASE WHEN l.revoked THEN NULL ELSE j.claimed_by END
   FROM leaving l
   CROSS JOIN LATERAL (
-    SELECT me.claimed_by, me.claimed_at, me.attempt, twin.id AS twin
+    SELECT me.claimed_by, me.claimed_at, me.attempt, me.errors ->> 'cause' AS cause, twin.id AS twin
     FROM {schema}.jobs me
     LEFT JOIN LATERAL (
       (SELECT t.id FROM {schema}.jobs t
@@ -44,12 +45,13 @@ moved AS (
       LIMIT 1) AS twin ON true
     WHERE me.id = l.id) AS was
   WHERE j.id = l.id AND j.fence = l.fence AND j.finished_at IS NULL
-  RETURNING j.id, l.fence, was.attempt, was.claimed_by, was.claimed_at, l.outcome, l.error, j.gate_key, j.lane, j.state,
-            j.kind, j.priority, j.share, j.run_after, j.tenant),
+  RETURNING j.id, l.fence, was.attempt, was.claimed_by, was.claimed_at, was.cause, l.outcome, l.error, j.gate_key, j.lane,
+            j.state, j.kind, j.priority, j.share, j.run_after, j.tenant),
 logged AS (
   INSERT INTO {schema}.job_attempts (job_id, fence, attempt, worker_id, worker_name, started_at, outcome, error)
   SELECT m.id, m.fence, m.attempt, m.claimed_by, w.name, m.claimed_at, m.outcome, m.error
   FROM moved m LEFT JOIN {schema}.workers w ON w.id = m.claimed_by
+  WHERE m.outcome <> 'unreadable' OR m.error ->> 'cause' IS DISTINCT FROM m.cause
   ON CONFLICT DO NOTHING)
 
 -- fragment: told
@@ -102,7 +104,7 @@ hooking AS (
 SELECT coalesce(array_agg(m.id), '{}') AS ids, {left_places} AS promoted, {told} AS told, {hooks_told} FROM m
 
 -- name: give_back
--- Retry, snooze, interrupt, death of a child: the owner's own way back to the queue, or (held) to a person.
+-- Retry, snooze, interrupt, unreadable arguments, death of a child: the owner's own way back to the queue, or (held) to a person.
 WITH leaving AS (
   SELECT d.id, d.fence, d.state, d.delay, d.refund, d.death AS loss, d.death, d.outcome, d.error, false AS revoked
   FROM unnest(:ids::bigint[], :fences::integer[], :states::text[], :delays::float8[], :refunds::integer[], :deaths::integer[],

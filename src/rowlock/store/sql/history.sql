@@ -21,7 +21,72 @@ WHERE j.id < :before::bigint AND j.id > :before::bigint - :scan::bigint
   AND (:states::text[] IS NULL OR j.state = ANY (:states::text[]))
   AND (:kind::text IS NULL OR j.kind = :kind::text)
   AND (:lane::text IS NULL OR j.lane = :lane::text)
+  AND (:tenant::text IS NULL OR j.tenant = :tenant::text)
 ORDER BY j.id DESC LIMIT :n::integer
+
+-- name: few_jobs
+-- The ids of all jobs in these states, through the partial indexes, if they are few: a list of dead letters or approvals must
+-- not walk a history of millions. One state with more than the cap: they are no needles then, and the walk by id finds them.
+WITH RECURSIVE {gate_heads},
+{queued_heads}
+SELECT p.ids, cardinality(p.ids) <= :cap::integer
+         AND NOT ('blocked' = ANY (:states::text[]) AND (SELECT count(*) FROM seen) >= 2000) AS complete FROM (SELECT ARRAY(
+  (SELECT j.id FROM {schema}.jobs j WHERE j.state = 'pending' AND 'pending' = ANY (:states::text[])
+    ORDER BY j.id LIMIT :cap::integer + 1)
+  UNION ALL
+  (SELECT parked.id FROM seen s CROSS JOIN LATERAL (
+      SELECT j.id FROM {schema}.jobs j WHERE j.gate_key = s.gate_key AND j.gate_place = -1 AND j.finished_at IS NULL
+      ORDER BY j.priority DESC, j.run_after, j.id LIMIT :cap::integer + 1) AS parked
+    WHERE s.gate_place = -1 AND 'blocked' = ANY (:states::text[]) LIMIT :cap::integer + 1)
+  UNION ALL
+  (SELECT q.id FROM h CROSS JOIN LATERAL (
+      SELECT j.id FROM {schema}.jobs j
+      WHERE j.state = 'queued' AND j.kind = h.kind AND j.priority = h.priority AND j.share = h.share
+      ORDER BY j.run_after, j.id LIMIT :cap::integer + 1) AS q
+    WHERE 'queued' = ANY (:states::text[]) AND (:kind::text IS NULL OR h.kind = :kind::text) LIMIT :cap::integer + 1)
+  UNION ALL
+  (SELECT j.id FROM {schema}.jobs j WHERE j.state = 'running' AND 'running' = ANY (:states::text[])
+    ORDER BY j.claimed_by, j.id LIMIT :cap::integer + 1)
+  UNION ALL
+  (SELECT j.id FROM {schema}.jobs j WHERE j.state = 'failed' AND 'failed' = ANY (:states::text[])
+    ORDER BY j.finished_at DESC LIMIT :cap::integer + 1)) AS ids) AS p
+
+-- name: jobs_list_of
+-- The newest of these, filtered. The state is looked at again: the ids were read a moment before.
+SELECT {job_view} FROM {job_sources}
+WHERE j.id = ANY (:ids::bigint[]) AND j.id < :before::bigint
+  AND (:states::text[] IS NULL OR j.state = ANY (:states::text[]))
+  AND (:kind::text IS NULL OR j.kind = :kind::text)
+  AND (:lane::text IS NULL OR j.lane = :lane::text)
+  AND (:tenant::text IS NULL OR j.tenant = :tenant::text)
+ORDER BY j.id DESC LIMIT :n::integer
+
+-- name: jobs_list_referenced
+-- Jobs that carry every one of these references and tags, newest first. The first one is walked through the key of job_refs,
+-- the others are looked up; the job's own columns filter on the way.
+SELECT {job_view}
+FROM (SELECT r.job_id FROM {schema}.job_refs r
+      WHERE r.name = :name::text AND r.value = :value::text AND r.job_id < :before::bigint
+        AND NOT EXISTS (
+          SELECT 1 FROM unnest(:names::text[], :values::text[]) AS o(name, value)
+          WHERE NOT EXISTS (SELECT 1 FROM {schema}.job_refs x
+                             WHERE x.name = o.name AND x.value = o.value AND x.job_id = r.job_id))
+      ORDER BY r.job_id DESC) AS found
+JOIN {schema}.jobs j ON j.id = found.job_id
+LEFT JOIN {schema}.workers w ON w.id = j.claimed_by
+LEFT JOIN {schema}.job_progress p ON p.job_id = j.id
+WHERE (:states::text[] IS NULL OR j.state = ANY (:states::text[]))
+  AND (:kind::text IS NULL OR j.kind = :kind::text)
+  AND (:lane::text IS NULL OR j.lane = :lane::text)
+  AND (:tenant::text IS NULL OR j.tenant = :tenant::text)
+ORDER BY j.id DESC LIMIT :n::integer
+
+-- name: delete_job
+-- A final job with everything beside it; its idempotency key keeps its own retention.
+WITH gone AS (
+  DELETE FROM {schema}.jobs j WHERE j.id = :id::bigint AND j.finished_at IS NOT NULL RETURNING j.id, j.refs, j.tags),
+{gone_beside}
+SELECT gone.id FROM gone
 
 -- name: attempts_of
 SELECT a.fence, a.attempt, a.worker_name, a.started_at, a.ended_at, a.outcome, a.error

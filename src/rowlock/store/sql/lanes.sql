@@ -3,6 +3,10 @@
 -- fragment: lane_columns
 l.name, l.kinds, l.slots, l.max_total, l.ordering, l.poll_every, l.stale_after, l.enabled, l.version, l.updated_at
 
+-- fragment: unnamed
+-- The lane's own row is judged again after waiting for another worker that does the same at this moment.
+NOT (:kind::text = ANY (l.kinds)) AND NOT EXISTS (SELECT 1 FROM {schema}.lanes o WHERE :kind::text = ANY (o.kinds))
+
 -- name: lanes
 SELECT {lane_columns} FROM {schema}.lanes l ORDER BY l.name
 
@@ -16,7 +20,13 @@ RETURNING {lane_columns}
 -- name: lane_hint
 -- The decorator's lane= fills the lane once: only a kind that no lane names yet is added, so an operator's move is never undone.
 UPDATE {schema}.lanes l SET kinds = l.kinds || :kind::text, version = l.version + 1, updated_at = now()
-WHERE l.name = :name::text AND NOT EXISTS (SELECT 1 FROM {schema}.lanes o WHERE :kind::text = ANY (o.kinds))
+WHERE l.name = :name::text AND {unnamed}
+RETURNING {lane_columns}
+
+-- name: lane_follow
+-- A renamed kind belongs where its other names do, unless a lane names it itself: operators named the one they knew.
+UPDATE {schema}.lanes l SET kinds = l.kinds || :kind::text, version = l.version + 1, updated_at = now()
+WHERE l.name = (SELECT o.name FROM {schema}.lanes o WHERE o.kinds && :others::text[] ORDER BY o.name LIMIT 1) AND {unnamed}
 RETURNING {lane_columns}
 
 -- name: lane_set
@@ -46,6 +56,15 @@ SELECT c.key, c.max_total, (SELECT count(*) FROM {schema}.jobs j WHERE j.state =
 FROM capped c WHERE c.max_total IS NOT NULL
 ON CONFLICT (key) DO UPDATE SET max_running = excluded.max_running
 
+-- name: lane_delete
+-- Not while jobs run in it: their stale timeout is the lane's.
+WITH gone AS (
+  DELETE FROM {schema}.lanes l
+  WHERE l.name = :name::text AND NOT EXISTS (SELECT 1 FROM {schema}.jobs j WHERE j.state = 'running' AND j.lane = l.name)
+  RETURNING {lane_columns}),
+cap AS (DELETE FROM {schema}.gates g USING gone WHERE g.key = 'lane:' || gone.name)
+SELECT * FROM gone
+
 -- name: lane_running
 -- How many of each lane run now; through jobs_running, which holds running jobs only.
 SELECT j.lane, count(*) AS running FROM {schema}.jobs j WHERE j.state = 'running' GROUP BY j.lane
@@ -72,8 +91,9 @@ ON CONFLICT (kind, state) DO UPDATE SET keep = excluded.keep, pruned_to = '-infi
 
 -- name: register_worker
 -- A new id at every start: host and name are labels, never an identity.
-INSERT INTO {schema}.workers (name, host, pid, version, lanes, kinds)
-VALUES (:name::text, :host::text, :pid::integer, :version::text, :lanes::text[], :kinds::text[])
+INSERT INTO {schema}.workers (name, host, pid, version, lanes, kinds, slots, supervisor)
+VALUES (:name::text, :host::text, :pid::integer, :version::text, :lanes::text[], :kinds::text[], :slots::text::jsonb,
+        :supervisor::integer)
 RETURNING id, clock_timestamp() AS now,
   (SELECT json_build_object('host', w.host, 'pid', w.pid, 'since', w.started_at)::text FROM {schema}.workers w
     WHERE w.name = :name::text AND w.state <> 'gone' AND w.seen_at > clock_timestamp() - interval '15 s' LIMIT 1) AS namesake
@@ -104,17 +124,33 @@ SELECT EXISTS (SELECT 1 FROM me) AS known, (SELECT me.told FROM me) AS told, clo
                                            AND j.finished_at IS NULL)
              ELSE true END) AS due
 
+-- name: vouch
+-- The supervisor's word for its processes: a handler that holds the interpreter's lock silences a worker that lives.
+UPDATE {schema}.workers w SET seen_at = clock_timestamp() WHERE w.id = ANY (:workers::bigint[]) AND w.state <> 'gone'
+
+-- name: workers_gone
+UPDATE {schema}.workers w SET state = 'gone', hungry = false WHERE w.id = ANY (:workers::bigint[]) AND w.state <> 'gone'
+
 -- name: worker_gone
 UPDATE {schema}.workers w SET state = 'gone', hungry = false, seen_at = clock_timestamp() WHERE w.id = :worker::bigint
 
+-- name: worker_drain
+-- The worker hears it with its next beat, drains and leaves; a name may be shared by several.
+UPDATE {schema}.workers w SET told = 'drain'
+WHERE (w.id = :id::bigint OR w.name = :name::text) AND w.state <> 'gone' RETURNING w.id
+
 -- name: workers
+-- to_jsonb: the desk also explains jobs on a schema that is behind and has no such columns yet.
 SELECT w.id, w.name, w.host, w.pid, w.version, w.lanes, w.kinds, w.started_at, w.seen_at, w.hungry,
-       w.state, w.stuck, w.told, w.seen_at < clock_timestamp() - interval '15 s' AS silent,
+       w.state, w.seen_at < clock_timestamp() - interval '15 s' AS silent, (to_jsonb(w) ->> 'stuck')::integer AS stuck,
+       to_jsonb(w) ->> 'told' AS told, to_jsonb(w) ->> 'slots' AS slots,
+       (to_jsonb(w) ->> 'supervisor')::integer AS supervisor,
        (SELECT count(*) FROM {schema}.jobs j WHERE j.claimed_by = w.id AND j.state = 'running') AS running
 FROM {schema}.workers w WHERE w.state <> 'gone' ORDER BY w.id
 
 -- name: revive_worker
 -- Somebody deleted the row of a worker that lives: it comes back under its own id, so its claims still have an owner.
-INSERT INTO {schema}.workers (id, name, host, pid, version, lanes, kinds) OVERRIDING SYSTEM VALUE
-VALUES (:worker::bigint, :name::text, :host::text, :pid::integer, :version::text, :lanes::text[], :kinds::text[])
+INSERT INTO {schema}.workers (id, name, host, pid, version, lanes, kinds, slots, supervisor) OVERRIDING SYSTEM VALUE
+VALUES (:worker::bigint, :name::text, :host::text, :pid::integer, :version::text, :lanes::text[], :kinds::text[],
+        :slots::text::jsonb, :supervisor::integer)
 ON CONFLICT (id) DO NOTHING

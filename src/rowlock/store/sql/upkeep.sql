@@ -15,23 +15,7 @@ UPDATE {schema}.duties d SET last_ms = :ms::integer WHERE d.name = :name::text A
 -- The head of every live pair by a loose scan of the claim index, published as low_water; also finds pairs nobody registered.
 -- The only unbounded read there is, once per cluster and round. A pair without queued jobs is cleared, and forgotten after a day.
 -- The epoch moves with what is published: a worker that saw the election's would read the pairs too early, and once only.
-WITH RECURSIVE h AS (
-  (SELECT j.kind, j.priority, j.share, j.run_after FROM {schema}.jobs j WHERE j.state = 'queued'
-    ORDER BY j.kind, j.priority DESC, j.share, j.run_after, j.id LIMIT 1)
-  UNION ALL
-  SELECT n.kind, n.priority, n.share, n.run_after FROM h CROSS JOIN LATERAL (   -- next share, else priority, else kind
-    (SELECT j.kind, j.priority, j.share, j.run_after FROM {schema}.jobs j
-      WHERE j.state = 'queued' AND j.kind = h.kind AND j.priority = h.priority AND j.share > h.share
-      ORDER BY j.share, j.run_after, j.id LIMIT 1)
-    UNION ALL
-    (SELECT j.kind, j.priority, j.share, j.run_after FROM {schema}.jobs j
-      WHERE j.state = 'queued' AND j.kind = h.kind AND j.priority < h.priority
-      ORDER BY j.priority DESC, j.share, j.run_after, j.id LIMIT 1)
-    UNION ALL
-    (SELECT j.kind, j.priority, j.share, j.run_after FROM {schema}.jobs j
-      WHERE j.state = 'queued' AND j.kind > h.kind
-      ORDER BY j.kind, j.priority DESC, j.share, j.run_after, j.id LIMIT 1)
-    LIMIT 1) AS n),
+WITH RECURSIVE {queued_heads},
 published AS (
   INSERT INTO {schema}.pairs AS p (kind, priority, share, low_water)
   SELECT h.kind, h.priority, h.share, h.run_after FROM h ORDER BY 1, 2, 3
@@ -104,6 +88,40 @@ WITH leaving AS (
 SELECT m.id, m.fence, m.state, m.kind, m.priority, m.share, m.run_after, places.promoted, {hooks_told}
 FROM moved m CROSS JOIN (SELECT {left_places} AS promoted FROM moved m) AS places
 
+-- name: rescue_dead
+-- The operating system has told their supervisor that these workers are dead: nobody need wait for their silence.
+WITH leaving AS (
+  {lost_claims}
+  WHERE j.state = 'running' AND j.claimed_by = ANY (:workers::bigint[])
+  ORDER BY j.id LIMIT 500 FOR NO KEY UPDATE OF j SKIP LOCKED),
+{requeue},
+{moved_concluded},
+{exhausted}
+SELECT m.id, m.fence, m.state, m.kind, m.priority, m.share, m.run_after, places.promoted, {hooks_told}
+FROM moved m CROSS JOIN (SELECT {left_places} AS promoted FROM moved m) AS places
+
+-- name: unblock
+-- A handler holds the loop of this worker, whose process is replaced for it. The culprits are lost claims, and suspects from
+-- now on. Everything else the worker owns, known to it or not, leaves as from an orderly shutdown: refunded, without a loss.
+-- A process that cannot run its loop must not claim either, so the row ends with its claims.
+WITH leaving AS (
+  SELECT x.id, x.fence, CASE WHEN b.id IS NULL THEN 'queued' ELSE x.state END AS state,
+         CASE WHEN b.id IS NULL THEN 0 ELSE x.delay END AS delay, x.refund, CASE WHEN b.id IS NULL THEN 0 ELSE x.loss END AS loss,
+         x.death, CASE WHEN b.id IS NULL THEN 'interrupted' ELSE x.outcome END AS outcome,
+         CASE WHEN b.id IS NULL THEN jsonb_build_object('reason', 'another job blocked the event loop')
+              WHEN x.error ->> 'reason' = 'quarantined' THEN x.error || jsonb_build_object('blocked', :place::text)
+              ELSE x.error || jsonb_build_object('reason', 'blocked the event loop', 'blocked', :place::text) END AS error,
+         x.revoked
+  FROM ({lost_claims}
+        WHERE j.state = 'running' AND j.claimed_by = :worker::bigint
+        ORDER BY j.id FOR NO KEY UPDATE OF j) AS x
+  LEFT JOIN unnest(:ids::bigint[], :fences::integer[]) AS b(id, fence) ON b.id = x.id AND b.fence = x.fence),
+{requeue},
+{moved_concluded},
+{exhausted},
+gone AS (UPDATE {schema}.workers w SET state = 'gone', hungry = false WHERE w.id = :worker::bigint)
+SELECT coalesce(array_agg(m.id), '{}') AS ids, {left_places} AS promoted FROM moved m
+
 -- name: any_orphan
 SELECT j.id FROM {schema}.jobs j
 WHERE j.state = 'running' AND NOT EXISTS (SELECT 1 FROM {schema}.workers w WHERE w.id = j.claimed_by) LIMIT 1
@@ -166,6 +184,15 @@ SELECT {schema}.gates_repair() AS changed
 -- name: retention_rules
 SELECT r.kind, r.state FROM {schema}.retention r ORDER BY r.kind, r.state
 
+-- fragment: gone_beside
+-- What stands beside the deleted rows of a CTE `gone (id, refs, tags)`.
+r AS (DELETE FROM {schema}.job_refs r USING gone g CROSS JOIN LATERAL (
+        SELECT e.key AS name, e.value FROM jsonb_each_text(g.refs) AS e UNION ALL SELECT 'tag', t FROM unnest(g.tags) AS t) AS e
+       WHERE r.name = e.name AND r.value = e.value AND r.job_id = g.id),
+a AS (DELETE FROM {schema}.job_attempts a USING gone g WHERE a.job_id = g.id),
+p AS (DELETE FROM {schema}.job_progress p USING gone g WHERE p.job_id = g.id),
+c AS (DELETE FROM {schema}.job_acts c USING gone g WHERE c.job_id = g.id)
+
 -- name: prune
 -- One rule, one bounded batch, from where the last round stopped. A more specific rule keeps its rows out of a wider one.
 -- FOR UPDATE SKIP LOCKED: a row someone is retrying at this moment is passed over, and it will not be final any more.
@@ -183,12 +210,7 @@ old AS (
                            > ((r.kind <> '*')::integer * 2 + (r.state <> '*')::integer))
     ORDER BY x.finished_at LIMIT :batch::integer FOR UPDATE OF x SKIP LOCKED) AS j),
 gone AS (DELETE FROM {schema}.jobs j USING old WHERE j.id = old.id RETURNING j.id, j.refs, j.tags),
-r AS (DELETE FROM {schema}.job_refs r USING gone g CROSS JOIN LATERAL (
-        SELECT e.key AS name, e.value FROM jsonb_each_text(g.refs) AS e UNION ALL SELECT 'tag', t FROM unnest(g.tags) AS t) AS e
-       WHERE r.name = e.name AND r.value = e.value AND r.job_id = g.id),
-a AS (DELETE FROM {schema}.job_attempts a USING gone g WHERE a.job_id = g.id),
-p AS (DELETE FROM {schema}.job_progress p USING gone g WHERE p.job_id = g.id),
-c AS (DELETE FROM {schema}.job_acts c USING gone g WHERE c.job_id = g.id),
+{gone_beside},
 marked AS (
   UPDATE {schema}.retention t
   SET pruned_to = CASE WHEN (SELECT count(*) FROM old) < :batch::integer THEN rule.until - interval '10 minutes' ELSE (SELECT max(finished_at) FROM old) END

@@ -1,0 +1,106 @@
+"""rowlock dev: a database, a worker and hot reload with one command."""
+
+from __future__ import annotations
+
+import logging
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from rowlock.cli import complete, reload
+from rowlock.cli.call import Call, register_sync
+from rowlock.cli.show import aligned, clean
+from rowlock.cli.worker import set_up_logging
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+logger = logging.getLogger("rowlock.cli")
+
+
+def add_to(root: typer.Typer) -> None:
+    """Register the command."""
+    register_sync(root, "dev", dev, _run)
+
+
+def dev(
+    call: Call,
+    lanes: Annotated[
+        str | None,
+        typer.Option(
+            metavar="A,B | A=2,B=1",
+            help="Only these lanes, with slots of their own if given.",
+            autocompletion=complete.lanes,
+        ),
+    ] = None,
+    name: Annotated[str | None, typer.Option(help="The worker's name; default: host and process id.")] = None,
+    log_level: Annotated[
+        str,
+        typer.Option(
+            metavar="LEVEL",
+            help="Least level that is logged.",
+            autocompletion=complete.one_of("debug", "info", "warning", "error"),
+        ),
+    ] = "info",
+    reload_dir: Annotated[
+        list[Path] | None,
+        typer.Option(metavar="FOLDER", help="Watched for changes; may be repeated; default: the current folder."),
+    ] = None,
+) -> None:
+    """Develop: the database (an embedded one without a URL), its schema, and a worker that follows your changes.
+
+    Changed source files restart the worker; running jobs go back to the queue without losing an attempt.
+    """
+
+
+def _run(call: Call, given: dict[str, Any]) -> None:
+    call.require_app()
+    set_up_logging(given["log_level"], as_json=call.screen.as_json)
+    session = Session(call, given["reload_dir"])
+    logger.info("starting %s", call.app_path)
+    reload.watch(reload.command(call, given, "--dev"), given["reload_dir"], session.welcome)
+
+
+class Session:
+    """Tells once what runs where; afterwards only what is new."""
+
+    def __init__(self, call: Call, folders: Sequence[Path] | None) -> None:
+        self._call, self._folders = call, folders
+        self._kinds: list[str] | None = None
+
+    def welcome(self, news: dict[str, Any], seconds: float) -> None:
+        """The worker is up."""
+        kinds: list[str] = news["kinds"]
+        before, self._kinds = self._kinds, kinds
+        if before is None and not self._call.screen.as_json:
+            sys.stderr.write(clean(_block(news, str(self._call.app_path), self._folders)))
+            return
+        fresh = [f"new {kind}" for kind in kinds if kind not in (before or kinds)]
+        gone = [f"without {kind}" for kind in before or () if kind not in kinds]
+        logger.info("%s is up after %.1f s: %s", news["worker"], seconds, ", ".join([_count(kinds), *fresh, *gone]))
+
+
+def _block(news: dict[str, Any], app: str, folders: Sequence[Path] | None) -> str:
+    server = f"PostgreSQL {news['postgresql']}"
+    where = news["database"] or f"embedded, in {news['data_dir']}"
+    lanes = [[lane["lane"], _slots(lane), ", ".join(lane["kinds"]) or "no kind of this app"] for lane in news["lanes"]]
+    rows = [
+        ("app", f"{app}, {_count(news['kinds'])}"),
+        ("database", f"{server}, {where}"),
+        ("schema", f"{news['schema']}, version {news['version']}"),
+        ("worker", f"{news['worker']}"),
+        *(("lane" if n == 0 else "", text) for n, text in enumerate(aligned(lanes) if lanes else [])),
+        ("reload", reload.watched(folders)),
+        ("stop", "Ctrl-C"),
+    ]
+    return "\n" + "".join(f"  {title:<10}{text}\n" for title, text in rows) + "\n"
+
+
+def _slots(lane: dict[str, Any]) -> str:
+    return f"{lane['slots']} slots" if lane["enabled"] else "drained"
+
+
+def _count(kinds: Sequence[str]) -> str:
+    return f"{len(kinds)} kind{'s' * (len(kinds) != 1)}"

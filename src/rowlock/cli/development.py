@@ -1,0 +1,78 @@
+"""What a worker of a development session does for its watcher: bring the schema up to date, and say what runs where."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from rowlock.errors import DatabaseUnreachable
+from rowlock.model.lane import kinds_by_lane
+from rowlock.store import migrate
+from rowlock.store.database import shown
+from rowlock.store.embedded import home
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from rowlock.app import Rowlock
+    from rowlock.flow.worker import Worker
+
+logger = logging.getLogger("rowlock.cli")
+_AGAIN: Final = 1.0
+"""Seconds between two tries to reach the database."""
+
+
+@contextlib.contextmanager
+def quiet(name: str, level: int, *, dev: bool) -> Iterator[None]:
+    """Keep a logger to `level`: what its lines would say stands in the watcher's start-up block."""
+    spoken = logging.getLogger(name)
+    before = spoken.level
+    if dev:
+        spoken.setLevel(level)
+    try:
+        yield
+    finally:
+        spoken.setLevel(before)
+
+
+async def upgraded(worker: Worker) -> None:
+    """Bring the schema to the newest version; waits while the database is away, and says so."""
+    database = worker.database
+    said = False
+    while True:
+        try:
+            steps = await migrate.upgrade(database.url, database.schema)
+        except DatabaseUnreachable as error:
+            if not said:
+                logger.warning("waits: %s", error)
+            said = True
+            await asyncio.sleep(_AGAIN)
+        else:
+            if steps:
+                logger.info("schema %s: applied %s", database.schema, ", ".join(map(str, steps)))
+            return
+
+
+async def described(worker: Worker, app: Rowlock) -> dict[str, Any]:
+    """What runs where, for the watcher's start-up block."""
+    database = worker.database
+    async with database.connection() as connection:
+        server = connection.get_server_version()
+    served = kinds_by_lane(worker.lanes.values(), app.handlers)
+    lanes = [
+        {"lane": lane.name, "slots": lane.slots, "enabled": lane.enabled, "kinds": list(served[lane.name])}
+        for lane in sorted(worker.lanes.values(), key=lambda lane: lane.name)
+    ]
+    return {
+        "worker": worker.name,
+        "kinds": sorted(app.handlers),
+        "postgresql": server.major,
+        "database": None if app.settings.database_url is None else shown(database.url),
+        "data_dir": None if app.settings.database_url else str(home.find(Path(app.settings.data_dir)).path),
+        "schema": database.schema,
+        "version": migrate.newest(),
+        "lanes": lanes,
+    }

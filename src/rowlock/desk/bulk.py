@@ -1,0 +1,47 @@
+"""Bulk: one order for many jobs, in batches that lock few rows at a time."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from rowlock.model import ids
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
+
+    from rowlock.model.job import Job
+
+_BATCH: Final = 500
+
+
+@dataclass(frozen=True, slots=True)
+class Bulk:
+    """What became of an order for many jobs. refused: job id to the reason why that one was left as it is."""
+
+    changed: Sequence[Job]
+    refused: Mapping[int, str]
+
+    @classmethod
+    def of(
+        cls, numbers: Sequence[int], jobs: Sequence[Job], changed: Collection[int], why: Callable[[Job], str]
+    ) -> Bulk:
+        """Of one batch: those asked for, those there are now, and those that took the order."""
+        there = {job.id for job in jobs}
+        refused = {job.id: why(job) for job in jobs if job.id not in changed}
+        return cls(
+            [job for job in jobs if job.id in changed],
+            refused | {number: f"there is no job {ids.encode(number)}" for number in numbers if number not in there},
+        )
+
+
+async def in_batches(job_ids: Iterable[int | str], order: Callable[[Sequence[int]], Awaitable[Bulk]]) -> Bulk:
+    """Give the order to each batch, in id order as every writer locks them; an id given twice counts once."""
+    numbers = sorted({ids.parse(job_id) for job_id in job_ids})
+    changed: list[Job] = []
+    refused: dict[int, str] = {}
+    for start in range(0, len(numbers), _BATCH):
+        done = await order(numbers[start : start + _BATCH])
+        changed += done.changed
+        refused |= done.refused
+    return Bulk(changed, refused)

@@ -1,0 +1,170 @@
+"""The doctor: examines the database, its settings, the lanes and the workers; changes nothing."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any, Final
+
+from rowlock.desk import symptoms
+from rowlock.desk.stats import Stats
+from rowlock.desk.workers import Workers
+from rowlock.errors import DatabaseError, DatabaseUnreachable
+from rowlock.model.finding import fail, ok, warn
+from rowlock.store import migrate, probe
+from rowlock.store.database import shown
+from rowlock.store.queries import quoted
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Sequence
+
+    from rowlock.model.finding import Finding
+    from rowlock.model.load import Status
+    from rowlock.settings import Settings
+    from rowlock.store.database import Database
+
+_PATIENCE: Final = 10.0
+"""Seconds for one check."""
+_CAP: Final = 1_000
+"""Rows a check looks at."""
+_OLD: Final = timedelta(minutes=15)
+_NO_DIRECT: Final = warn(
+    "listen",
+    "the server at ROWLOCK_DIRECT_URL cannot be reached: workers notice new jobs only when they poll",
+    "Correct ROWLOCK_DIRECT_URL, or set ROWLOCK_LISTEN=off.",
+)
+
+
+class Doctor:
+    """Examines one database. kinds: those of the application, if it is known."""
+
+    def __init__(self, database: Database, settings: Settings, kinds: Sequence[str] | None = None) -> None:
+        self._database, self._settings, self._kinds = database, settings, kinds
+
+    async def examine(self) -> list[Finding]:
+        """Every check, in the order in which one depends on the other; what cannot be reached ends it."""
+        findings = await self._guarded("database", self._reach)
+        if any(finding.verdict == "fail" for finding in findings):
+            return findings
+        for check, look in (("pooler", self._pooler), ("server", self._server), ("listen", self._listen)):
+            findings += await self._guarded(check, look)
+        schema = await self._guarded("schema", self._schema)
+        findings += schema
+        if any(finding.verdict == "fail" for finding in schema):
+            return findings
+        for check, look in (("vacuum", self._vacuum), ("lanes", self._work), ("jobs", self._jobs)):
+            findings += await self._guarded(check, look)
+        return findings
+
+    async def _guarded(self, check: str, look: Callable[[], Awaitable[list[Finding]]]) -> list[Finding]:
+        """A check that fails itself is a finding too, and keeps none of the others from being made."""
+        try:
+            async with asyncio.timeout(_PATIENCE):
+                return await look()
+        except TimeoutError:
+            return [warn(check, f"gave no answer within {_PATIENCE:g} s", "See what the server is busy with.")]
+        except DatabaseUnreachable as error:
+            return [_unreachable(check, str(error))]
+        except Exception as error:  # noqa: BLE001 - whatever the server says, the other checks are worth their lines
+            return [warn(check, f"could not be checked: {error}", "Ask the owner of the database for the permission.")]
+
+    async def _rows(self, name: str, **values: object) -> list[dict[str, Any]]:
+        return [dict(row) for row in await self._database.fetch(name, **values)]
+
+    async def _reach(self) -> list[Finding]:
+        began = time.monotonic()
+        connection = await self._database.connect("doctor")
+        try:
+            connected = time.monotonic() - began
+            version = connection.get_server_version()
+        finally:
+            connection.terminate()
+        return [
+            ok("database", f"PostgreSQL {version.major} at {shown(self._database.url)}, connected in {_ms(connected)}")
+        ]
+
+    async def _pooler(self) -> list[Finding]:
+        return [symptoms.pooler(await probe.between(self._database), self._settings)]
+
+    async def _server(self) -> list[Finding]:
+        began, before = datetime.now(UTC), time.monotonic()
+        (row,) = await self._rows("doctor_server")
+        took = time.monotonic() - before
+        workers = await self._live_workers()
+        apart = row["now"] - (began + timedelta(seconds=took / 2))
+        return [
+            symptoms.version(row),
+            symptoms.clock(apart, timedelta(seconds=took)),
+            *symptoms.durability(row),
+            symptoms.connections(row, workers),
+        ]
+
+    async def _live_workers(self) -> int:
+        try:
+            workers = await Workers(lambda: self._database).list()
+        except DatabaseError:
+            return 0  # no tables yet: the schema's own check says so
+        return sum(not worker.silent for worker in workers)
+
+    async def _listen(self) -> list[Finding]:
+        if not self._settings.listen:
+            return [ok("listen", "off (ROWLOCK_LISTEN): workers poll")]
+        try:
+            seconds = await probe.round_trip(self._database)
+        except DatabaseUnreachable:
+            if self._settings.direct_url is None:
+                raise
+            return [_NO_DIRECT]
+        if seconds is None:
+            return [
+                warn(
+                    "listen",
+                    "a message sent with NOTIFY did not come back: workers notice new jobs only when they poll",
+                    "Behind a pooler set ROWLOCK_DIRECT_URL to the server itself, or ROWLOCK_LISTEN=off.",
+                )
+            ]
+        return [ok("listen", f"a message comes back in {_ms(seconds)}")]
+
+    async def _schema(self) -> list[Finding]:
+        found = await migrate.status(self._database.url, self._database.schema)
+        return [symptoms.schema(found, self._database.schema)]
+
+    async def _vacuum(self) -> list[Finding]:
+        tables = await self._rows("doctor_tables", schema=quoted(self._database.schema))
+        (server,) = await self._rows("doctor_server")
+        return [
+            symptoms.vacuum(server, tables),
+            symptoms.transactions(await self._rows("doctor_transactions", older=_OLD)),
+            symptoms.slots(await self._rows("doctor_slots")),
+        ]
+
+    async def _work(self) -> list[Finding]:
+        status: Status = await Workers(lambda: self._database).status()
+        backlog = await Stats(lambda: self._database).backlog()
+        upkeep = await self._rows("doctor_upkeep")
+        return [
+            *symptoms.workers(status),
+            *symptoms.lanes(status),
+            *symptoms.kinds(status, backlog, self._kinds),
+            symptoms.upkeep(upkeep, status),
+        ]
+
+    async def _jobs(self) -> list[Finding]:
+        pending = await self._rows("doctor_pending", cap=_CAP)
+        return [
+            symptoms.oldest(await self._rows("doctor_oldest")),
+            symptoms.pending([row for row in pending if row["asked"]], _CAP),
+            symptoms.held([row for row in pending if not row["asked"]], _CAP),
+            symptoms.quarantined(await self._rows("doctor_quarantined", cap=_CAP)),
+        ]
+
+
+def _unreachable(check: str, says: str) -> Finding:
+    if "startup parameter" in says:
+        return fail(check, says, "A pooler is in front of the server: set ROWLOCK_POOLED=on and ROWLOCK_DIRECT_URL.")
+    return fail(check, says, "Start the server, or correct ROWLOCK_DATABASE_URL.")
+
+
+def _ms(seconds: float) -> str:
+    return f"{seconds * 1000:.1f} ms"

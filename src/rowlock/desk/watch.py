@@ -1,0 +1,228 @@
+"""Following jobs as they go: states, phases, counters, their pace and how long they may still take."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import uuid
+from collections import deque
+from dataclasses import dataclass, field, replace
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any, Final, cast
+
+from rowlock.errors import DatabaseUnreachable, JobNotFound
+from rowlock.model import ids, redact
+from rowlock.model.job import Progress
+from rowlock.model.state import State
+from rowlock.store.notify import Listener
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Mapping, Sequence
+    from datetime import datetime
+
+    from rowlock.store.database import Database, Record
+
+EVERY: Final = 1.0
+"""Seconds between two looks; an end is heard of at once where LISTEN works."""
+_MOST: Final = 500
+"""Running jobs looked at when none was named."""
+_WINDOW: Final = timedelta(seconds=30)
+"""The pace is that of the last half minute."""
+_OVERDUE: Final = timedelta(seconds=10)
+_RENEW: Final = timedelta(minutes=5)
+_PATIENCE: Final = 60
+"""Looks in vain, one a second, until a database that went away counts as gone."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sighting:
+    """A job as it was seen. rate: counted units per second; eta: what is left at that rate; None: unknown."""
+
+    id: int
+    kind: str
+    state: State
+    attempt: int
+    max_attempts: int
+    fence: int
+    seq: int
+    lane: str | None
+    worker: str | None
+    cancel_requested: bool
+    run_after: datetime
+    claimed_at: datetime | None
+    finished_at: datetime | None
+    seen_at: datetime
+    error: Mapping[str, object]
+    progress: Progress | None = None
+    rate: float | None = None
+    eta: timedelta | None = None
+
+    @property
+    def public_id(self) -> str:
+        """The id to show to people."""
+        return ids.encode(self.id)
+
+    @property
+    def is_final(self) -> bool:
+        """Whether only a person's retry leads on from here."""
+        return self.state.is_final
+
+
+@dataclass(slots=True)
+class Pace:
+    """How fast one phase of one attempt counts, by the database's clock."""
+
+    key: tuple[int, str | None]
+    marks: deque[tuple[datetime, float]] = field(default_factory=deque)
+
+    def mark(self, at: datetime, done: float) -> None:
+        """Remember a report; a counter that went back starts anew."""
+        if self.marks and self.marks[-1][1] > done:
+            self.marks.clear()
+        if not self.marks or self.marks[-1][0] < at:
+            self.marks.append((at, done))
+        while len(self.marks) > 2 and self.marks[1][0] < at - _WINDOW:  # noqa: PLR2004 - two marks make a pace
+            self.marks.popleft()
+
+    def rate(self, now: datetime) -> float | None:
+        """Units per second; None until two reports came, and once the next one is long overdue."""
+        (first, before), (last, done) = self.marks[0], self.marks[-1]
+        usual = (last - first) / max(1, len(self.marks) - 1)
+        if last <= first or now - last > max(_OVERDUE, 3 * usual):
+            return None
+        return (done - before) / (last - first).total_seconds()
+
+
+class Watch:
+    """Looks at the given jobs, or at everything that runs, and says what it sees."""
+
+    def __init__(self, database: Database, job_ids: Sequence[int | str] = (), *, listen: bool = True) -> None:
+        self._database, self._listen = database, listen
+        self._ids = list(dict.fromkeys(ids.parse(job_id) for job_id in job_ids))
+        self._wanted = frozenset(self._ids)
+        self._seen: dict[int, Sighting] = {}
+        self._paces: dict[int, Pace] = {}
+        self._told = asyncio.Event()
+        self._looked = False
+        self.away = False
+        """The database did not answer the last look."""
+
+    @property
+    def asked(self) -> int:
+        """How many jobs were named, each counted once."""
+        return len(self._ids)
+
+    async def looks(self) -> AsyncIterator[list[Sighting]]:
+        """Every look, once a second; the last one has every given job in its final state.
+
+        A job that was removed meanwhile is left out. DatabaseUnreachable after a minute without an answer.
+        """
+        async with self._listening():
+            in_vain = 0
+            while True:
+                self._told.clear()
+                try:
+                    sightings = await self._look()
+                except DatabaseUnreachable:
+                    in_vain += 1
+                    if in_vain > _PATIENCE or not self._looked:
+                        raise
+                    self.away = True
+                    yield list(self._seen.values())
+                else:
+                    in_vain, self.away = 0, False
+                    yield sightings
+                    if self._ids and all(one.is_final for one in sightings):
+                        return
+                with contextlib.suppress(TimeoutError):
+                    await asyncio.wait_for(self._told.wait(), EVERY)
+
+    async def _look(self) -> list[Sighting]:
+        if self._ids:
+            rows = await self._database.fetch("sightings", ids=self._ids)
+            missing = set(self._ids) - {row["id"] for row in rows}
+            if missing and not self._looked:
+                raise JobNotFound(f"There is no job {', '.join(ids.encode(one) for one in sorted(missing))}.")
+        else:
+            # Those that ended are looked at once more, to tell how, and then let go.
+            running = [one.id for one in self._seen.values() if not one.is_final]
+            rows = await self._database.fetch("sightings_running", n=_MOST, seen=running)
+        found = [self._paced(_sighting(row)) for row in rows]
+        self._seen, self._looked = {one.id: one for one in found}, True
+        return found
+
+    def _paced(self, one: Sighting) -> Sighting:
+        progress = one.progress
+        if one.state is not State.RUNNING or progress is None or progress.reported_at is None:
+            return one
+        key = one.fence, progress.phase
+        pace = self._paces.get(one.id)
+        if pace is None or pace.key != key:
+            pace = self._paces[one.id] = Pace(key)
+        pace.mark(progress.reported_at, progress.done)
+        rate = pace.rate(one.seen_at)
+        if not rate or rate < 0:
+            return one
+        left = None if progress.total is None else max(0.0, progress.total - progress.done) / rate
+        return replace(one, rate=rate, eta=None if left is None else timedelta(seconds=left))
+
+    @contextlib.asynccontextmanager
+    async def _listening(self) -> AsyncIterator[None]:
+        """Have the end of the given jobs announced; where LISTEN does not work the looks suffice."""
+        if not (self._ids and self._listen):
+            yield
+            return
+        waiter = uuid.uuid4()
+        listener = Listener(self._database, self._heard, self._told.set)
+        listener.start()
+        waiting = asyncio.create_task(self._keep_waiting(waiter))
+        try:
+            yield
+        finally:
+            waiting.cancel()
+            await asyncio.gather(waiting, listener.stop(), return_exceptions=True)
+            with contextlib.suppress(DatabaseUnreachable):
+                await self._database.fetch("forget_jobs", ids=self._ids, waiter=waiter)
+
+    async def _keep_waiting(self, waiter: uuid.UUID) -> None:
+        # Renewed instead of written for a day: whoever is killed leaves no waiter behind for long.
+        while True:
+            with contextlib.suppress(DatabaseUnreachable):
+                await self._database.fetch("await_jobs", ids=self._ids, waiter=waiter, seconds=2 * _RENEW)
+                self._told.set()
+            await asyncio.sleep(_RENEW.total_seconds())
+
+    def _heard(self, message: dict[str, object]) -> None:
+        done = message.get("done")
+        if isinstance(done, list) and not self._wanted.isdisjoint(done):
+            self._told.set()
+
+
+def _sighting(row: Record) -> Sighting:
+    counters = cast("dict[str, Any]", json.loads(row["progress"] or "{}"))
+    progress = Progress(
+        phase=row["phase"],
+        done=counters.get("done", 0),
+        total=counters.get("total"),
+        message=counters.get("message"),
+        reported_at=row["reported_at"],
+    )
+    return Sighting(
+        id=row["id"],
+        kind=row["kind"],
+        state=State(row["state"]),
+        attempt=row["attempt"],
+        max_attempts=row["max_attempts"],
+        fence=row["fence"],
+        seq=row["seq"],
+        lane=row["lane"],
+        worker=row["worker"],
+        cancel_requested=row["cancel_requested"],
+        run_after=row["run_after"],
+        claimed_at=row["claimed_at"],
+        finished_at=row["finished_at"],
+        seen_at=row["now"],
+        error=cast("dict[str, object]", redact.redact(json.loads(row["error"]))),
+        progress=None if row["reported_at"] is None else progress,
+    )

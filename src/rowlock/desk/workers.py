@@ -1,0 +1,113 @@
+"""The workers desk: who works, on what, since when; and how to let one go."""
+
+from __future__ import annotations
+
+import difflib
+import json
+from typing import TYPE_CHECKING, Final
+
+from rowlock.desk import load
+from rowlock.errors import WorkerNotFound
+from rowlock.model.load import SlotUse, Status, WorkerStatus, WorkerView
+from rowlock.store import lanes as lane_rows
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from rowlock.model.load import Running
+    from rowlock.store.database import Database, Record, Snapshot
+
+_MOST: Final = 20_000
+"""Running jobs shown at most."""
+
+
+class Workers:
+    """app.workers."""
+
+    def __init__(self, database: Callable[[], Database]) -> None:
+        self._open = database
+
+    async def status(self) -> Status:
+        """Lanes with their slot use and queue depth, workers with the jobs in their slots, and since when."""
+        async with self._open().snapshot() as reads:
+            lanes = await lane_rows.read(reads)
+            workers = await views(reads)
+            backlog, now = await load.backlog(reads, lanes)
+            use = await load.slot_use(reads)
+            running = await load.running(reads, n=_MOST)
+        return Status(
+            at=now,
+            lanes=load.lane_loads(lanes, workers, backlog, use),
+            workers=[
+                WorkerStatus(
+                    worker,
+                    [
+                        SlotUse(lane.name, use.get((worker.id, lane.name), 0), worker.slots_in(lane))
+                        for lane in lanes
+                        if worker.serves(lane.name)
+                    ],
+                    _of(worker, running),
+                )
+                for worker in workers
+            ],
+            unserved=[item for item in backlog if item.lane is None],
+        )
+
+    async def drain(self, worker: int | str) -> Sequence[WorkerView]:
+        """Let a worker end its jobs, claim no more and leave; within two seconds it has heard of it.
+
+        worker: its id, or its name, which several may share. WorkerNotFound when nobody of that name works.
+        """
+        database = self._open()
+        number = worker if isinstance(worker, int) else int(worker) if worker.isascii() and worker.isdigit() else None
+        asked = await database.fetch("worker_drain", id=number, name=str(worker))
+        everyone = await self.list()
+        if not asked:
+            raise _not_found(worker, everyone)
+        # Any message that is no wake-up makes workers beat at once, and the beat brings the order.
+        await database.fetch("notify", channel=database.channel, payload='{"drain":1}')
+        ids = {row["id"] for row in asked}
+        return [view for view in everyone if view.id in ids]
+
+    async def list(self) -> list[WorkerView]:
+        """Workers that have not said good-bye."""
+        return await views(self._open())
+
+
+async def views(reads: Snapshot | Database) -> list[WorkerView]:
+    """Every worker that has not said good-bye, by id."""
+    return [view_of(row) for row in await reads.fetch("workers")]
+
+
+def view_of(row: Record) -> WorkerView:
+    """A WorkerView from its row."""
+    return WorkerView(
+        id=row["id"],
+        name=row["name"],
+        host=row["host"],
+        pid=row["pid"],
+        version=row["version"],
+        lanes=row["lanes"],
+        kinds=row["kinds"],
+        started_at=row["started_at"],
+        seen_at=row["seen_at"],
+        state=row["state"],
+        silent=row["silent"],
+        running=row["running"],
+        slots=json.loads(row["slots"]) if row["slots"] else None,
+        stuck=row["stuck"] or 0,
+        told=row["told"],
+        supervisor=row["supervisor"],
+    )
+
+
+def _of(worker: WorkerView, running: Sequence[Running]) -> list[Running]:
+    return [job for job in running if job.worker_id == worker.id]
+
+
+def _not_found(worker: int | str, everyone: Sequence[WorkerView]) -> WorkerNotFound:
+    names = sorted({view.name for view in everyone})
+    known = f"there are {', '.join(names)}" if names else "there are none"
+    near = difflib.get_close_matches(str(worker), names, n=1)
+    hint = f" Did you mean {near[0]!r}?" if near else ""
+    return WorkerNotFound(f"No worker has the id or name {worker!r}; {known}.{hint}")

@@ -1,0 +1,114 @@
+"""Rounds: claim, run, sleep until there is reason to look again."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from typing import TYPE_CHECKING, Final
+
+from rowlock.errors import DatabaseUnreachable
+from rowlock.flow.register import BACKOFF
+from rowlock.store.database import TRANSIENT
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from random import Random
+
+    from rowlock.flow.claim import Claimer
+    from rowlock.flow.crew import Crew
+    from rowlock.flow.supervise.wear import Wear
+    from rowlock.model.lane import Lane
+    from rowlock.store.database import Record
+
+logger = logging.getLogger("rowlock.worker")
+_IDLE_FROM: Final = 0.05
+_POLL_ONLY: Final = 1.0
+"""Seconds between polls at most when nothing can wake the worker."""
+
+
+class Rounds:
+    """The claiming half of a worker. `look` is set by whoever knows of a reason to claim."""
+
+    def __init__(
+        self,
+        claimer: Claimer,
+        crew: Crew,
+        wear: Wear,
+        *,
+        name: str,
+        lanes: Callable[[], Mapping[str, Lane]],
+        wakeable: Callable[[], bool],
+        look: asyncio.Event,
+        random: Random,
+    ) -> None:
+        """lanes: those served now; wakeable: whether a message would come for every job."""
+        self._claimer, self._crew, self._wear = claimer, crew, wear
+        self._name, self._lanes, self._wakeable, self._random = name, lanes, wakeable, random
+        self._look = look
+        self._loop = asyncio.get_running_loop()
+        self.draining = False
+        """Claims nothing more."""
+        self.doubts = 0
+        """Rounds of disowning still to come because the answer to a claim was lost."""
+
+    async def run(self) -> None:
+        """Claim until draining."""
+        idle = _IDLE_FROM
+        while not self.draining:
+            self._look.clear()
+            try:
+                rows = await self._claim_and_run()
+            except (DatabaseUnreachable, *TRANSIENT) as error:
+                logger.warning("worker %s cannot claim: %s", self._name, error)
+                await self._pause(BACKOFF[2] * (0.5 + self._random.random()))
+                continue
+            except Exception:
+                # Whatever it was, a worker that stopped claiming in silence would be worse.
+                logger.exception("worker %s cannot claim", self._name)
+                await self._pause(BACKOFF[-1])
+                continue
+            if self._claimer.more:
+                # There is more: the next claim is under way while the jobs of this one have their first turn.
+                idle = _IDLE_FROM
+                if all(self._crew.free(name, lane.slots) <= 0 for name, lane in self._lanes().items()):
+                    await self._look.wait()
+                continue
+            idle = _IDLE_FROM if rows else min(idle * 2, self._poll_seconds())
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._look.wait(), idle)
+
+    async def _claim_and_run(self) -> list[Record]:
+        free = {name: self._crew.free(name, lane.slots) for name, lane in self._lanes().items() if lane.enabled}
+        wanted = {name: n for name, n in free.items() if n > 0}
+        if not wanted:
+            self._claimer.more = False
+            return []
+        try:
+            rows = await self._claimer.claim(wanted)
+            for row in rows:
+                if self.draining:
+                    self._crew.give_back(row)
+                else:
+                    self._crew.run(row)
+            self._wear.count(len(rows))
+        except BaseException:
+            self.doubts = 2
+            raise
+        finally:
+            self._claimer.in_flight = False
+        return rows
+
+    async def _pause(self, seconds: float) -> None:
+        """Sleep, unless the worker is to stop."""
+        until = self._loop.time() + seconds
+        while not self.draining and (left := until - self._loop.time()) > 0:
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._look.wait(), left)
+            self._look.clear()
+
+    def _poll_seconds(self) -> float:
+        """How long to sleep at most: the shortest lane's interval, or a second while late commits may come."""
+        lanes = self._lanes().values()
+        shortest = min((lane.poll_every.total_seconds() for lane in lanes if lane.enabled), default=5.0)
+        return shortest if self._wakeable() else min(shortest, _POLL_ONLY)

@@ -1,0 +1,207 @@
+"""Supervisor: starts worker processes, beats for them, starts dead ones again and has their claims rescued at once."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import signal
+import time
+from typing import TYPE_CHECKING, Final
+
+from rowlock.errors import DatabaseError
+from rowlock.flow.beat import EVERY
+from rowlock.flow.supervise.hand import Hand
+from rowlock.flow.supervise.successor import RECYCLED
+from rowlock.store.database import TRANSIENT
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Sequence
+
+    from rowlock.settings import Settings
+    from rowlock.store.database import Database
+
+logger = logging.getLogger("rowlock.supervisor")
+_TICK: Final = 0.25
+_SPARE: Final = 20.0
+"""Seconds beyond the drain in which a process must have ended."""
+_GRACE: Final = 10.0
+"""Seconds for a process whose loop is blocked to give back its claims and end by itself."""
+_RESCUES: Final = 3
+"""Rounds: a claim may commit on the server after the process that sent it is dead."""
+
+
+class Supervisor:
+    """Runs in the main thread of a process of its own, which does nothing else: it never holds up a beat."""
+
+    def __init__(
+        self,
+        database: Database,
+        command: Sequence[str],
+        settings: Settings,
+        *,
+        rescue: Callable[[Sequence[int]], Awaitable[object]],
+    ) -> None:
+        """command: starts one worker. rescue: what becomes of the claims of these dead workers."""
+        self._database, self._settings, self._rescue = database, settings, rescue
+        self._hands = [Hand(number, command) for number in range(1, settings.processes + 1)]
+        self._stopping = False
+        self._stirred = asyncio.Event()
+        self._poked = asyncio.Event()
+        self._dead: dict[int, int] = {}
+        """Dead workers and the rounds of rescue they still get."""
+        self._round_at = time.monotonic()
+
+    async def run(self) -> tuple[str, int] | None:
+        """Until every process has ended for good; returns why none can start, in their words, and their exit code."""
+        self._loop = asyncio.get_running_loop()
+        beating = asyncio.create_task(self._beat())
+        try:
+            while any(hand.running or hand.start_at is not None for hand in self._hands):
+                self._round()
+                if refusal := self._refusal():
+                    return refusal
+                with contextlib.suppress(TimeoutError):
+                    await asyncio.wait_for(self._stirred.wait(), _TICK)
+                self._stirred.clear()
+        finally:
+            beating.cancel()
+            await asyncio.gather(beating, return_exceptions=True)
+            for hand in self._hands:
+                hand.signal(signal.SIGKILL)
+        with contextlib.suppress(DatabaseError, TimeoutError, *TRANSIENT):
+            await asyncio.wait_for(self._rescue_dead(), EVERY)
+        return None
+
+    def stop(self) -> None:
+        """Drain every process; a second time: hurry."""
+        hurry, self._stopping = self._stopping, True
+        limit = 0.0 if hurry else self._settings.shutdown_after.total_seconds()
+        for hand in self._hands:
+            hand.start_at = None
+            if hand.running:
+                # Its own second signal may come from elsewhere (a terminal, systemd): only we know that it is one.
+                hand.order("hurry") if hurry else hand.signal(signal.SIGTERM)
+                hand.end_within(limit + _SPARE)
+        self._stirred.set()
+
+    # --- the processes -----------------------------------------------------------------------------------------------
+
+    def _round(self) -> None:
+        now = time.monotonic()
+        # After a pause of our own (stopped, suspended) nobody is judged by what we did not see.
+        paused, self._round_at = now - self._round_at > _GRACE, now
+        for hand in self._hands:
+            if hand.running:
+                code = hand.ended()
+                if code is not None:
+                    self._on_end(hand, code)
+                elif not hand.overdue():
+                    self._judge(hand, paused=paused)
+            if not hand.running and hand.start_at is not None and hand.start_at <= now:
+                hand.start()
+                self._loop.add_reader(hand.line, self._on_line, hand)
+                logger.info("process %d started (pid %d)", hand.number, hand.pid)
+        if not self._stopping:
+            self._replace_one()
+
+    def _on_line(self, hand: Hand) -> None:
+        known = hand.worker
+        if not hand.hear():
+            # Its end is closed: most likely it is dead, which poll() will see at once.
+            self._loop.remove_reader(hand.line)
+            self._stirred.set()
+        if hand.asks or hand.worker != known:
+            self._stirred.set()
+
+    def _judge(self, hand: Hand, *, paused: bool) -> None:
+        hand.look()
+        limit = self._settings.blocked_limit
+        if not limit or hand.worker is None:
+            return
+        if paused:
+            hand.signed = time.monotonic()
+        silent = time.monotonic() - hand.signed
+        if silent > limit.total_seconds() or hand.blocked > limit.total_seconds() + _GRACE:
+            logger.error(
+                "process %d (pid %d) has given no sign of life for %.0f s: it is killed and its jobs are rescued. "
+                "A handler holds the interpreter; where, the process says itself:",
+                hand.number,
+                hand.pid,
+                max(silent, hand.blocked),
+            )
+            hand.blocked, hand.signed = 0.0, time.monotonic()
+            hand.abort()
+
+    def _on_end(self, hand: Hand, code: int) -> None:
+        with contextlib.suppress(ValueError, OSError):
+            self._loop.remove_reader(hand.line)
+        if hand.worker is not None:
+            self._dead[hand.worker] = _RESCUES
+            self._poked.set()
+        told = self._stopping or hand.over == "drain"
+        if told:
+            logger.info("process %d ended %s", hand.number, _how(code))
+            return
+        if code == RECYCLED and hand.replacing:
+            hand.plan(failed=False)
+            return
+        delay = hand.plan(failed=True)
+        why = hand.over or (hand.refusal[0] if hand.refusal else _how(code))
+        again = f", {hand.failures} times in a row soon after its start" if hand.failures > 1 else ""
+        then = f"the next one starts in {delay:g} s" if delay else "another is started"
+        logger.error("process %d ended%s: %s (%s)", hand.number, again, why, then)
+
+    def _refusal(self) -> tuple[str, int] | None:
+        """Looping would not help when no process can start, each for a reason it could tell."""
+        refusals = [hand.refusal for hand in self._hands if hand.refusal is not None]
+        return refusals[0] if len(refusals) == len(self._hands) and not self._stopping else None
+
+    def _replace_one(self) -> None:
+        """Let one worn process go, when all others are at work: never all of them at the same moment."""
+        if any(hand.start_at is not None or (hand.running and hand.replacing) for hand in self._hands):
+            return
+        if any(hand.running and hand.worker is None for hand in self._hands):
+            return
+        for hand in self._hands:
+            if hand.running and hand.asks:
+                hand.replacing = True
+                logger.info("process %d is replaced: %s", hand.number, hand.asks)
+                hand.order("recycle")
+                hand.end_within(self._settings.shutdown_after.total_seconds() + _SPARE)
+                return
+
+    # --- the database ------------------------------------------------------------------------------------------------
+
+    async def _beat(self) -> None:
+        """One statement for all that live, and the rescue of those that do not."""
+        while True:
+            try:
+                living = [hand.worker for hand in self._hands if hand.running and hand.worker and not hand.stopped]
+                if living:
+                    await self._database.fetch("vouch", workers=living)
+                await self._rescue_dead()
+            except (DatabaseError, TimeoutError, *TRANSIENT) as error:
+                logger.warning("no beat for the processes: %s", error)
+            except Exception:
+                logger.exception("a beat for the processes failed")
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._poked.wait(), EVERY)
+            self._poked.clear()
+
+    async def _rescue_dead(self) -> None:
+        dead = list(self._dead)
+        if not dead:
+            return
+        await self._rescue(dead)
+        for worker in dead:
+            self._dead[worker] -= 1
+            if not self._dead[worker]:
+                del self._dead[worker]
+
+
+def _how(code: int) -> str:
+    if code < 0:
+        with contextlib.suppress(ValueError):
+            return f"killed by {signal.Signals(-code).name}"
+    return f"with exit code {code}"

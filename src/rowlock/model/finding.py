@@ -1,0 +1,33 @@
+"""Finding: what an examination saw, whether it is well, and what to do when it is not."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+Verdict: TypeAlias = Literal["ok", "warn", "fail"]
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One line of an examination. do: the next step, empty when there is none."""
+
+    check: str
+    verdict: Verdict
+    says: str
+    do: str = ""
+
+
+def ok(check: str, says: str) -> Finding:
+    """Nothing to do."""
+    return Finding(check, "ok", says)
+
+
+def warn(check: str, says: str, do: str) -> Finding:
+    """It works, but not as well or not for as long as it could."""
+    return Finding(check, "warn", says, do)
+
+
+def fail(check: str, says: str, do: str) -> Finding:
+    """Jobs do not run, or not reliably, until this is changed."""
+    return Finding(check, "fail", says, do)

@@ -1,0 +1,172 @@
+"""What there is to do and who does it: workers, lanes, backlog and rates, as the statistics desk tells them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from rowlock.model import ids
+from rowlock.model.count import Count
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from datetime import datetime, timedelta
+
+    from rowlock.model.job import Progress
+    from rowlock.model.lane import Lane
+
+
+@dataclass(frozen=True, slots=True)
+class Running:
+    """A job in a slot. worker_silent: no beat for 15 seconds, or the worker's row is gone."""
+
+    id: int
+    kind: str
+    attempt: int
+    lane: str | None
+    worker_id: int | None
+    worker: str | None
+    worker_silent: bool
+    since: datetime
+    running_for: timedelta
+    cancel_requested: bool = False
+    progress: Progress | None = None
+
+    @property
+    def public_id(self) -> str:
+        """The id to show to people."""
+        return ids.encode(self.id)
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerView:
+    """A worker as its row tells. silent: no beat for 15 seconds; lanes None: every lane, empty: none.
+
+    slots: its own numbers where it has any; stuck: slots held by handlers that were told to stop and do not; told:
+    what a person ordered it to do; supervisor: the process id of its supervisor.
+    """
+
+    id: int
+    name: str
+    host: str
+    pid: int
+    version: str
+    lanes: Sequence[str] | None
+    kinds: Sequence[str]
+    started_at: datetime
+    seen_at: datetime
+    state: str
+    silent: bool
+    running: int
+    slots: Mapping[str, int] | None = None
+    stuck: int = 0
+    told: str | None = None
+    supervisor: int | None = None
+
+    def serves(self, lane: str) -> bool:
+        """Whether it takes jobs of this lane; lanes None: of every lane."""
+        return self.lanes is None or lane in self.lanes
+
+    def slots_in(self, lane: Lane) -> int:
+        """How many jobs of this lane it runs at once."""
+        return (self.slots or {}).get(lane.name, lane.slots) if self.serves(lane.name) else 0
+
+    @property
+    def works(self) -> bool:
+        """Whether it beats and has not been told to leave."""
+        return self.state == "up" and not self.silent and self.told is None
+
+
+@dataclass(frozen=True, slots=True)
+class LaneLoad:
+    """A lane with its use. slots: of all its workers that beat; oldest_wait: None when nothing is due."""
+
+    lane: Lane
+    running: int
+    slots: int
+    workers: int
+    due: Count
+    scheduled: Count
+    oldest_wait: timedelta | None
+
+
+@dataclass(frozen=True, slots=True)
+class SlotUse:
+    """The slots of one worker in one lane."""
+
+    lane: str
+    used: int
+    slots: int
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerStatus:
+    """A worker with its slots and what is in them, the longest running first."""
+
+    worker: WorkerView
+    slots: Sequence[SlotUse]
+    jobs: Sequence[Running]
+
+
+@dataclass(frozen=True, slots=True)
+class Status:
+    """Lanes, slot use, which jobs are in which slots since when, and queue depth. unserved: kinds of no lane."""
+
+    at: datetime
+    lanes: Sequence[LaneLoad]
+    workers: Sequence[WorkerStatus]
+    unserved: Sequence[Backlog] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Backlog:
+    """Queued jobs of one kind. lane None: no lane serves it; scheduled: not due yet; oldest_wait: of those due."""
+
+    kind: str
+    lane: str | None
+    due: Count = field(default_factory=Count)
+    scheduled: Count = field(default_factory=Count)
+    oldest_wait: timedelta | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Overview:
+    """Jobs by state, lanes and workers. states: live jobs and kept failures; ended: ends within `window`, by state."""
+
+    at: datetime
+    states: Mapping[str, Count]
+    ended: Mapping[str, Count]
+    window: timedelta
+    lanes: Sequence[LaneLoad]
+    workers: Sequence[WorkerView]
+
+
+@dataclass(frozen=True, slots=True)
+class Failures:
+    """How jobs of one kind ended within a window. Attempts that were retried do not count, only ends."""
+
+    kind: str
+    ended: Count
+    failed: Count
+    last_failed_at: datetime | None = None
+    last_failed_id: int | None = None
+    last_error: Mapping[str, object] | None = None
+
+    @property
+    def rate(self) -> float:
+        """Between 0 and 1."""
+        return self.failed.value / self.ended.value if self.ended.value else 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Throughput:
+    """Ends within `window`; where counting was capped, `window` is the part of it that was counted."""
+
+    ended: Count
+    window: timedelta
+
+    @property
+    def per_second(self) -> float:
+        """Jobs a second."""
+        seconds = self.window.total_seconds()
+        return self.ended.value / seconds if seconds > 0 else 0.0

@@ -1,0 +1,189 @@
+-- desk: why a job is not running, and how much there is to do. Every read is bounded by a limit and served by an index:
+-- a count stops one row beyond its cap, and nothing here walks the backlog or the history.
+
+-- name: explain_job
+-- to_jsonb: what later migrations add to a row may be missing while the schema is behind, and that is one of the answers.
+SELECT {job_view}, j.gate_place, clock_timestamp() AS now, w.seen_at AS worker_seen_at, w.state AS worker_state,
+       (SELECT max(m.version) FROM {schema}.migrations m) AS schema_version,
+       last.outcome AS last_outcome, last.ended_at AS last_ended_at, last.error AS last_error,
+       act.verb AS act_verb, act.by_whom AS act_by, act.note AS act_note, act.at AS act_at,
+       g.max_running, g.held, g.fifo, k.on_worker_lost
+FROM {job_sources}
+LEFT JOIN LATERAL (
+  SELECT a.outcome, a.ended_at, a.error FROM {schema}.job_attempts a
+  WHERE a.job_id = j.id ORDER BY a.fence DESC LIMIT 1) AS last ON true
+LEFT JOIN LATERAL (
+  SELECT c.verb, c.by_whom, c.note, c.at FROM {schema}.job_acts c WHERE c.job_id = j.id ORDER BY c.id DESC LIMIT 1) AS act ON true
+LEFT JOIN {schema}.gates g ON g.key = j.gate_key
+LEFT JOIN {schema}.kinds k ON k.name = j.kind
+WHERE j.id = :id::bigint
+
+-- name: clock
+SELECT clock_timestamp() AS now
+
+-- name: gate_holders
+-- Who has the places of a gate: those that run, and those a place was handed to.
+SELECT h.id, h.kind, h.state, h.claimed_at, w.name AS worker
+FROM (SELECT j.id, j.kind, j.state, j.claimed_at, j.claimed_by FROM {schema}.jobs j
+      WHERE j.gate_key = :key::text AND j.gate_place > 0 AND j.finished_at IS NULL
+      ORDER BY j.gate_key, j.gate_place, j.priority DESC, j.run_after, j.id LIMIT 100) AS h
+LEFT JOIN {schema}.workers w ON w.id = h.claimed_by AND h.state = 'running'
+ORDER BY h.claimed_at NULLS LAST, h.id LIMIT :n::integer
+
+-- name: gate_ahead
+-- Parked jobs that get a place before this one; two ranges, as one over (priority DESC, run_after) would read them all.
+SELECT count(*) AS n FROM (
+  (SELECT 1 FROM {schema}.jobs j
+    WHERE j.gate_key = :key::text AND j.gate_place = -1 AND j.finished_at IS NULL AND j.priority > :priority::smallint
+    ORDER BY j.priority DESC, j.run_after, j.id LIMIT :cap::integer)
+  UNION ALL
+  (SELECT 1 FROM {schema}.jobs j
+    WHERE j.gate_key = :key::text AND j.gate_place = -1 AND j.finished_at IS NULL AND j.priority = :priority::smallint
+      AND (j.run_after, j.id) < (:run_after::timestamptz, :id::bigint)
+    ORDER BY j.run_after, j.id LIMIT :cap::integer)
+  LIMIT :cap::integer) AS ahead
+
+-- name: jobs_ahead
+-- Due jobs the lane takes before this one: of a higher priority, or as high and older. low_water is where a pair begins, but
+-- for commits that came late; a head in the future says nothing of what was enqueued since.
+SELECT count(*) FILTER (WHERE ahead.higher) AS higher, count(*) FILTER (WHERE NOT ahead.higher) AS older
+FROM (
+  SELECT p.priority > :priority::smallint AS higher
+  FROM (SELECT * FROM {schema}.pairs x
+        WHERE x.kind = ANY (:kinds::text[]) AND x.priority >= :priority::smallint
+        ORDER BY x.kind, x.priority, x.share LIMIT 2000) AS p
+  CROSS JOIN LATERAL (
+    SELECT CASE WHEN p.low_water <= :now::timestamptz THEN p.low_water - interval '5 s' ELSE '-infinity' END AS low,
+           CASE WHEN p.priority > :priority::smallint THEN :now::timestamptz ELSE :run_after::timestamptz END AS high,
+           CASE WHEN p.priority > :priority::smallint THEN 9223372036854775807 ELSE :id::bigint END AS last) AS b
+  CROSS JOIN LATERAL (
+    SELECT 1 FROM {schema}.jobs j
+    WHERE j.state = 'queued' AND j.kind = p.kind AND j.priority = p.priority AND j.share = p.share
+      AND j.run_after >= b.low AND (j.run_after, j.id) < (b.high, b.last)
+    ORDER BY j.run_after, j.id LIMIT :cap::integer) AS q
+  LIMIT :cap::integer) AS ahead
+
+-- fragment: running_rows
+-- Running jobs are as many as there are slots; the limit is for the day somebody gives a lane a hundred thousand.
+SELECT r.id, r.fence, r.kind, r.attempt, r.lane, r.claimed_by, r.claimed_at, r.cancel_requested
+FROM {schema}.jobs r WHERE r.state = 'running' ORDER BY r.claimed_by, r.id LIMIT 20000
+
+-- name: running_now
+-- The longest running first. Progress of an earlier attempt is not this one's.
+SELECT j.id, j.kind, j.attempt, j.lane, j.claimed_by, j.claimed_at, j.cancel_requested, w.name AS worker,
+       clock_timestamp() - j.claimed_at AS running_for,
+       coalesce(w.seen_at < clock_timestamp() - interval '15 s', true) AS worker_silent, p.phase, p.progress, p.reported_at
+FROM (SELECT * FROM ({running_rows}) AS r
+      WHERE (:lane::text IS NULL OR r.lane = :lane::text)
+        AND (:longer_than::interval IS NULL OR r.claimed_at < clock_timestamp() - :longer_than::interval)
+      ORDER BY r.claimed_at, r.id LIMIT :n::integer) AS j
+LEFT JOIN {schema}.workers w ON w.id = j.claimed_by
+LEFT JOIN {schema}.job_progress p ON p.job_id = j.id AND p.fence = j.fence
+ORDER BY j.claimed_at, j.id
+
+-- name: slot_use
+SELECT r.claimed_by, r.lane, count(*) AS used FROM ({running_rows}) AS r GROUP BY r.claimed_by, r.lane
+
+-- fragment: queued_heads
+-- The head of every pair by a loose scan of the claim index: next share, else priority, else kind.
+h AS (
+  (SELECT j.kind, j.priority, j.share, j.run_after FROM {schema}.jobs j WHERE j.state = 'queued'
+    ORDER BY j.kind, j.priority DESC, j.share, j.run_after, j.id LIMIT 1)
+  UNION ALL
+  SELECT n.kind, n.priority, n.share, n.run_after FROM h CROSS JOIN LATERAL (
+    (SELECT j.kind, j.priority, j.share, j.run_after FROM {schema}.jobs j
+      WHERE j.state = 'queued' AND j.kind = h.kind AND j.priority = h.priority AND j.share > h.share
+      ORDER BY j.share, j.run_after, j.id LIMIT 1)
+    UNION ALL
+    (SELECT j.kind, j.priority, j.share, j.run_after FROM {schema}.jobs j
+      WHERE j.state = 'queued' AND j.kind = h.kind AND j.priority < h.priority
+      ORDER BY j.priority DESC, j.share, j.run_after, j.id LIMIT 1)
+    UNION ALL
+    (SELECT j.kind, j.priority, j.share, j.run_after FROM {schema}.jobs j
+      WHERE j.state = 'queued' AND j.kind > h.kind
+      ORDER BY j.kind, j.priority DESC, j.share, j.run_after, j.id LIMIT 1)
+    LIMIT 1) AS n)
+
+-- name: backlog
+-- Per pair, what is due and what is not. The caps of all pairs together stay below a fixed sum, however many pairs there are.
+WITH RECURSIVE {queued_heads},
+pair AS MATERIALIZED (SELECT h.kind, h.priority, h.share, h.run_after AS head FROM h LIMIT 2000),
+most AS MATERIALIZED (SELECT least(:cap::integer, greatest(100, 200000 / greatest(1, count(*))))::integer AS cap FROM pair),
+clock AS MATERIALIZED (SELECT clock_timestamp() AS now)
+SELECT p.kind, p.head, c.now, m.cap, due.n AS due, later.n AS scheduled
+FROM pair p CROSS JOIN most m CROSS JOIN clock c
+CROSS JOIN LATERAL (
+  SELECT count(*) AS n FROM (
+    SELECT 1 FROM {schema}.jobs j
+    WHERE j.state = 'queued' AND j.kind = p.kind AND j.priority = p.priority AND j.share = p.share AND j.run_after <= c.now
+    ORDER BY j.run_after, j.id LIMIT m.cap + 1) AS x) AS due
+CROSS JOIN LATERAL (
+  SELECT count(*) AS n FROM (
+    SELECT 1 FROM {schema}.jobs j
+    WHERE j.state = 'queued' AND j.kind = p.kind AND j.priority = p.priority AND j.share = p.share AND j.run_after > c.now
+    ORDER BY j.run_after, j.id LIMIT m.cap + 1) AS x) AS later
+ORDER BY p.kind, p.priority DESC, p.share
+
+-- fragment: gate_heads
+-- The head of every gate with live jobs; parked ones sort first under their gate's key, so it tells if there are any.
+gate AS (
+  (SELECT j.gate_key, j.gate_place FROM {schema}.jobs j WHERE j.gate_key IS NOT NULL AND j.finished_at IS NULL
+    ORDER BY j.gate_key, j.gate_place, j.priority DESC, j.run_after, j.id LIMIT 1)
+  UNION ALL
+  SELECT n.gate_key, n.gate_place FROM gate CROSS JOIN LATERAL (
+    SELECT j.gate_key, j.gate_place FROM {schema}.jobs j WHERE j.gate_key > gate.gate_key AND j.finished_at IS NULL
+    ORDER BY j.gate_key, j.gate_place, j.priority DESC, j.run_after, j.id LIMIT 1) AS n),
+seen AS MATERIALIZED (SELECT gate.gate_key, gate.gate_place FROM gate LIMIT 2000)
+
+-- name: state_counts
+-- One row more than the cap is looked for. Each order is that of the partial index which holds just these rows, so that no
+-- plan reads the history to find them. Queued ones are counted pair by pair: in one go, a planner that believes them few would sort the whole backlog.
+WITH RECURSIVE {gate_heads},
+{queued_heads}
+SELECT 'pending' AS state, count(*) AS n, false AS more FROM (
+  SELECT 1 FROM {schema}.jobs j WHERE j.state = 'pending' ORDER BY j.id LIMIT :cap::integer + 1) AS x
+UNION ALL
+SELECT 'blocked', count(*), (SELECT count(*) FROM seen) >= 2000 FROM (
+  SELECT 1 FROM seen s CROSS JOIN LATERAL (
+    SELECT 1 FROM {schema}.jobs j WHERE j.gate_key = s.gate_key AND j.gate_place = -1 AND j.finished_at IS NULL
+    ORDER BY j.priority DESC, j.run_after, j.id LIMIT :cap::integer + 1) AS parked
+  WHERE s.gate_place = -1 LIMIT :cap::integer + 1) AS x
+UNION ALL
+SELECT 'queued', count(*), false FROM (
+  SELECT 1 FROM h CROSS JOIN LATERAL (
+    SELECT 1 FROM {schema}.jobs j
+    WHERE j.state = 'queued' AND j.kind = h.kind AND j.priority = h.priority AND j.share = h.share
+    ORDER BY j.run_after, j.id LIMIT :cap::integer + 1) AS q
+  LIMIT :cap::integer + 1) AS x
+UNION ALL
+SELECT 'running', count(*), false FROM (
+  SELECT 1 FROM {schema}.jobs j WHERE j.state = 'running' ORDER BY j.claimed_by, j.id LIMIT :cap::integer + 1) AS x
+UNION ALL
+SELECT 'failed', count(*), false FROM (
+  SELECT 1 FROM {schema}.jobs j WHERE j.state = 'failed' ORDER BY j.finished_at DESC LIMIT :cap::integer + 1) AS x
+
+-- fragment: ended_rows
+-- The newest ends within the window, one more than the cap.
+SELECT j.id, j.kind, j.state, j.finished_at FROM {schema}.jobs j
+WHERE j.finished_at > clock_timestamp() - :since::interval
+ORDER BY j.finished_at DESC LIMIT :cap::integer + 1
+
+-- name: ended_counts
+SELECT e.state, count(*) AS n FROM ({ended_rows}) AS e GROUP BY e.state
+
+-- name: failures
+-- By kind, the most failures first; what failed last is read for each kind that has any.
+WITH ended AS MATERIALIZED ({ended_rows}),
+by_kind AS (
+  SELECT e.kind, count(*) AS ended, count(*) FILTER (WHERE e.state = 'failed') AS failed,
+         (array_agg(e.id ORDER BY e.finished_at DESC, e.id DESC) FILTER (WHERE e.state = 'failed'))[1] AS last_id
+  FROM ended e GROUP BY e.kind)
+SELECT b.kind, b.ended, b.failed, b.last_id, j.finished_at AS last_at, j.errors AS last_error, (SELECT count(*) FROM ended) AS read
+FROM by_kind b LEFT JOIN {schema}.jobs j ON j.id = b.last_id
+ORDER BY b.failed DESC, b.ended DESC, b.kind
+
+-- name: throughput
+SELECT count(*) AS n, clock_timestamp() - min(x.finished_at) AS span FROM (
+  SELECT j.finished_at FROM {schema}.jobs j
+  WHERE j.finished_at > clock_timestamp() - :since::interval
+  ORDER BY j.finished_at DESC LIMIT :cap::integer + 1) AS x

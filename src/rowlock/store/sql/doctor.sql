@@ -1,0 +1,73 @@
+-- doctor: what an examination reads. Every statement looks at a bounded number of rows.
+
+-- name: doctor_server
+SELECT current_setting('server_version') AS version, current_setting('server_version_num')::integer AS number,
+       pg_is_in_recovery() AS standby, clock_timestamp() AS now,
+       current_setting('autovacuum') AS autovacuum, current_setting('track_counts') AS track_counts,
+       current_setting('fsync') AS fsync, current_setting('full_page_writes') AS full_page_writes,
+       current_setting('synchronous_commit') AS synchronous_commit,
+       current_setting('max_connections')::integer AS max_connections,
+       current_setting('superuser_reserved_connections')::integer
+         + coalesce(current_setting('reserved_connections', true), '0')::integer AS reserved,
+       (SELECT count(*) FROM pg_stat_activity a WHERE a.backend_type = 'client backend') AS connected,
+       (SELECT count(*) FROM pg_stat_activity a
+         WHERE a.backend_type = 'client backend' AND a.application_name LIKE 'rowlock:%') AS ours
+
+-- name: doctor_transactions
+-- Whoever keeps a snapshot keeps vacuum from removing what died since.
+SELECT x.what, x.who, x.state, clock_timestamp() - x.since AS age
+FROM (
+  (SELECT 'process ' || a.pid AS what, coalesce(nullif(a.application_name, ''), a.usename, '') AS who,
+          coalesce(a.state, '') AS state, a.xact_start AS since
+   FROM pg_stat_activity a
+   WHERE a.datname = current_database() AND a.pid <> pg_backend_pid() AND a.xact_start < clock_timestamp() - :older::interval)
+  UNION ALL
+  (SELECT 'prepared transaction ' || p.gid, p.owner::text, 'prepared', p.prepared FROM pg_prepared_xacts p
+   WHERE p.database = current_database() AND p.prepared < clock_timestamp() - :older::interval)) AS x
+ORDER BY x.since LIMIT 5
+
+-- name: doctor_slots
+-- A slot that nobody reads from keeps write-ahead log, and with an xmin dead rows too.
+SELECT s.slot_name AS name, coalesce(s.wal_status, '') AS wal_status,
+       s.xmin IS NOT NULL OR s.catalog_xmin IS NOT NULL AS holds_rows,
+       pg_wal_lsn_diff(CASE WHEN pg_is_in_recovery() THEN pg_last_wal_replay_lsn() ELSE pg_current_wal_lsn() END,
+                       s.restart_lsn)::bigint AS bytes
+FROM pg_replication_slots s WHERE NOT s.active ORDER BY s.slot_name LIMIT 5
+
+-- name: doctor_tables
+SELECT c.relname AS name, coalesce('autovacuum_enabled=false' = ANY (c.reloptions), false) AS unvacuumed,
+       coalesce(t.n_live_tup, 0) AS live, coalesce(t.n_dead_tup, 0) AS dead, t.last_autovacuum
+FROM pg_class c LEFT JOIN pg_stat_user_tables t ON t.relid = c.oid
+WHERE c.relnamespace = to_regnamespace(:schema::text) AND c.relkind = 'r' ORDER BY c.relname LIMIT 100
+
+-- name: doctor_oldest
+-- The job that has been due for longest, through the heads of the pairs.
+WITH RECURSIVE {queued_heads},
+first AS MATERIALIZED (
+  SELECT * FROM (SELECT h.kind, h.priority, h.share, h.run_after FROM h LIMIT 2000) AS heads
+  WHERE heads.run_after <= clock_timestamp() ORDER BY heads.run_after LIMIT 1)
+SELECT q.id, f.kind, clock_timestamp() - f.run_after AS age
+FROM first f CROSS JOIN LATERAL (
+  SELECT j.id FROM {schema}.jobs j
+  WHERE j.state = 'queued' AND j.kind = f.kind AND j.priority = f.priority AND j.share = f.share AND j.run_after = f.run_after
+  ORDER BY j.id LIMIT 1) AS q
+
+-- name: doctor_pending
+-- approval 1: awaits its approval; any other pending job is held, because its worker died under it.
+SELECT p.approval = 1 AS asked, count(*) AS n, min(p.id) AS id, clock_timestamp() - min(p.created_at) AS age
+FROM (SELECT j.id, j.approval, j.created_at FROM {schema}.jobs j WHERE j.state = 'pending' ORDER BY j.id LIMIT :cap::integer) AS p
+GROUP BY 1
+
+-- name: doctor_quarantined
+-- Of the newest failures.
+SELECT count(*) AS n, max(f.id) AS id, clock_timestamp() - max(f.finished_at) AS age
+FROM (SELECT j.id, j.finished_at, j.errors FROM {schema}.jobs j WHERE j.state = 'failed'
+      ORDER BY j.finished_at DESC LIMIT :cap::integer) AS f
+WHERE f.errors ->> 'reason' = 'quarantined'
+
+-- name: doctor_upkeep
+SELECT d.name, clock_timestamp() - d.last_run_at AS age FROM {schema}.duties d
+WHERE d.name = 'sweep' AND isfinite(d.last_run_at)
+
+-- name: serving
+SELECT pg_backend_pid() AS pid

@@ -1,0 +1,101 @@
+-- testing: databases for a moment, and time that passes at once. Used by rowlock.testing alone.
+
+-- name: join_run
+-- Shared by every process of a test run and held until its connection ends, by a crash too: whoever gets it exclusively
+-- knows that the run is over.
+SELECT pg_advisory_lock_shared(:run::bigint)
+
+-- name: leave_run
+SELECT pg_advisory_unlock_shared(:run::bigint)
+
+-- name: run_is_over
+SELECT pg_try_advisory_lock(:run::bigint) AS over
+
+-- name: forget_run
+SELECT pg_advisory_unlock(:run::bigint)
+
+-- name: try_build
+-- One process of the run builds the template. Asked again and again instead of waited for: lock_timeout counts while waiting.
+SELECT pg_try_advisory_lock(hashtext(:name::text), 1) AS mine
+
+-- name: built
+SELECT pg_advisory_unlock(hashtext(:name::text), 1)
+
+-- name: scratch_databases
+SELECT d.datname::text AS name FROM pg_database d WHERE d.datname ~ '^rowlock_test_[0-9a-f]{16}_' ORDER BY 1
+
+-- name: create_text
+-- Names cannot be parameters of these statements: the server quotes them, and its answer is run.
+SELECT format('CREATE DATABASE %I TEMPLATE %I STRATEGY %s', :name::text, :template::text, :strategy::text) AS text
+
+-- name: drop_text
+SELECT format('DROP DATABASE IF EXISTS %I WITH (FORCE)', :name::text) AS text
+
+-- name: rename_text
+SELECT format('ALTER DATABASE %I RENAME TO %I', :name::text, :to::text) AS text
+
+-- name: close_text
+SELECT format('ALTER DATABASE %I ALLOW_CONNECTIONS %s', :name::text, CASE WHEN :open::boolean THEN 'true' ELSE 'false' END) AS text
+
+-- name: hang_up
+SELECT count(pg_terminate_backend(a.pid)) AS ended FROM pg_stat_activity a
+WHERE a.datname = :name::text AND a.pid <> pg_backend_pid()
+
+-- name: shift_text
+-- Every stored moment of the schema, from the catalogue: tables that come later are covered. Partitions move with their table.
+SELECT coalesce(string_agg(t.text, ';' || chr(10)), '') AS text
+FROM (
+  SELECT format('UPDATE %I.%I SET %s', n.nspname, c.relname,
+                string_agg(format('%1$I = %1$I - %2$L::interval', a.attname, :span::interval), ', ' ORDER BY a.attnum)) AS text
+  FROM pg_class c
+  JOIN pg_namespace n ON n.oid = c.relnamespace
+  JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped AND a.attgenerated = ''
+  WHERE n.nspname = :schema::text AND c.relkind IN ('r', 'p') AND NOT c.relispartition
+    AND a.atttypid = 'timestamptz'::regtype
+  GROUP BY n.nspname, c.relname) AS t
+
+-- name: still_alive
+-- Workers that live have beaten all the while; those that were lost have not.
+UPDATE {schema}.workers w SET seen_at = clock_timestamp()
+WHERE w.state <> 'gone' AND NOT (w.id = ANY (:lost::bigint[]))
+  AND w.seen_at > clock_timestamp() - interval '15 s' - :span::interval
+
+-- name: every_duty_due
+UPDATE {schema}.duties d SET last_run_at = '-infinity', last_ms = 0
+
+-- name: rescue_travelled
+-- rescue without its two doubts, how long this process and the server have been up: both count in time that was travelled.
+WITH leaving AS (
+  {lost_claims}
+  WHERE j.state = 'running' AND w.seen_at < clock_timestamp() - coalesce(l.stale_after, interval '60 s')
+  ORDER BY j.id LIMIT 500 FOR NO KEY UPDATE OF j SKIP LOCKED),
+{requeue}
+SELECT m.id, m.state, places.promoted
+FROM moved m CROSS JOIN (SELECT {left_places} AS promoted FROM moved m) AS places
+
+-- name: heads
+SELECT p.kind, p.priority, p.share, p.low_water FROM {schema}.pairs p WHERE p.low_water IS NOT NULL
+
+-- name: any_running
+SELECT EXISTS (SELECT 1 FROM {schema}.jobs j WHERE j.state = 'running') AS found
+
+-- name: next_due
+-- In the order of a strict lane: priority, then queue position. wait: until the first job of all is due, negative when it is.
+SELECT j.id, j.run_after <= clock_timestamp() AS due, j.run_after - clock_timestamp() AS wait
+FROM {schema}.jobs j
+WHERE j.state = 'queued' AND j.kind = ANY (:kinds::text[]) AND NOT (j.id = ANY (:without::bigint[]))
+ORDER BY j.run_after > clock_timestamp(), CASE WHEN j.run_after <= clock_timestamp() THEN -j.priority END, j.run_after, j.id
+LIMIT 1
+
+-- name: jobs_enqueued
+SELECT {job_view} FROM {job_sources} WHERE :kind::text IS NULL OR j.kind = :kind::text ORDER BY j.id
+
+-- name: lose_worker
+-- The claim passes to a worker that has just beaten and never will again, as after kill -9 of the process that ran the job.
+WITH ghost AS (
+  INSERT INTO {schema}.workers (name, host, pid, version, hungry)
+  SELECT 'lost-' || :id::bigint, 'nowhere', 0, '0', false
+  WHERE EXISTS (SELECT 1 FROM {schema}.jobs j WHERE j.id = :id::bigint AND j.state = 'running')
+  RETURNING id)
+UPDATE {schema}.jobs j SET claimed_by = ghost.id FROM ghost
+WHERE j.id = :id::bigint AND j.state = 'running' RETURNING ghost.id AS worker

@@ -1,0 +1,35 @@
+-- watch: following jobs as they go, once a second for all of them together.
+
+-- fragment: sighting
+-- Narrow on purpose: arguments and results may be a megabyte each. Progress of an earlier attempt is none of this one's;
+-- the end of an attempt raises the fence once more.
+j.id, j.kind, j.state, j.attempt, j.max_attempts, j.fence, j.seq, j.lane, w.name AS worker, j.cancel_requested,
+j.run_after, j.claimed_at, j.finished_at, clock_timestamp() AS now,
+p.reported_at, p.phase, p.progress,
+jsonb_strip_nulls(jsonb_build_object('reason', j.errors -> 'reason', 'type', j.errors -> 'type',
+                                     'message', j.errors -> 'message'))::text AS error
+
+-- fragment: sighting_sources
+{schema}.jobs j
+LEFT JOIN {schema}.workers w ON w.id = j.claimed_by
+LEFT JOIN {schema}.job_progress p ON p.job_id = j.id AND p.fence >= j.fence - (j.finished_at IS NOT NULL)::integer
+
+-- name: sightings
+SELECT {sighting} FROM {sighting_sources} WHERE j.id = ANY (:ids::bigint[]) ORDER BY j.id
+
+-- name: sightings_running
+-- What runs now, at most `n`, and how those that were seen before went on. MATERIALIZED: a few ids first, then their rows.
+WITH wanted AS MATERIALIZED (
+  (SELECT r.id FROM {schema}.jobs r WHERE r.state = 'running' ORDER BY r.claimed_by, r.id LIMIT :n::integer)
+  UNION
+  SELECT s.id FROM unnest(:seen::bigint[]) AS s(id))
+SELECT {sighting} FROM {sighting_sources} WHERE j.id IN (SELECT wanted.id FROM wanted) ORDER BY j.id
+
+-- name: await_jobs
+-- As await_job, for all of them at once.
+INSERT INTO {schema}.job_waiters AS w (job_id, waiter, until)
+SELECT d.id, :waiter::uuid, clock_timestamp() + :seconds::interval FROM unnest(:ids::bigint[]) AS d(id) ORDER BY d.id
+ON CONFLICT (job_id, waiter) DO UPDATE SET until = excluded.until
+
+-- name: forget_jobs
+DELETE FROM {schema}.job_waiters w WHERE w.waiter = :waiter::uuid AND w.job_id = ANY (:ids::bigint[])

@@ -1,0 +1,84 @@
+"""Clock: time that passes at once. Only the database's clock decides, so every stored moment moves back instead."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Final
+
+from rowlock.errors import InvalidOption
+from rowlock.flow.beat import News
+from rowlock.flow.wake import Waker
+from rowlock.model.duration import humanise
+from rowlock.store import scratch
+from rowlock.store.database import TRANSIENT
+from rowlock.upkeep.caretaker import Caretaker
+from rowlock.upkeep.duties import DUTIES
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from rowlock.app import Rowlock
+
+_FOREVER: Final = timedelta(days=36_500)
+_LAST: Final = timedelta(seconds=30)
+"""A long journey stops this long before its end: upkeep works all the time, and what it did has aged by then."""
+_NOTHING: Final = timedelta(0)
+_TRIES: Final = 5
+
+
+class Clock:
+    """The time of one test's database."""
+
+    def __init__(self, app: Rowlock) -> None:
+        self._app = app
+        self.travelled = _NOTHING
+        """All journeys together."""
+
+    @property
+    def now(self) -> datetime:
+        """What a clock would show that had travelled along."""
+        return datetime.now(UTC) + self.travelled
+
+    async def travel(self, span: timedelta, ghosts: Sequence[int]) -> None:
+        """Let span pass; ghosts: workers that do not live on meanwhile."""
+        if span < _NOTHING:
+            message = f"Time only goes forward here; {humanise(-span)} into the past were asked for."
+            raise InvalidOption(message)
+        database = self._app.database()
+        rest = span
+        if (await database.fetch("any_running"))[0]["found"]:
+            rest = min(span / 2, _LAST)
+            await self._pass(span - rest, ghosts)
+        await self._pass(rest, ghosts)
+
+    async def _pass(self, span: timedelta, ghosts: Sequence[int]) -> None:
+        database = self._app.database()
+        for left in range(_TRIES, 0, -1):
+            try:
+                await scratch.shift(database, span, ghosts)
+                break
+            except TRANSIENT:
+                # A worker of the test's own may be writing to the same rows.
+                if left == 1:
+                    raise
+        self.travelled += span
+        await self._upkeep()
+
+    async def _upkeep(self) -> None:
+        """Every duty once, whoever would have done it, and news for the workers that live in this test."""
+        database = self._app.database()
+        waker = Waker(database)
+        caretaker = Caretaker(database, self._app.settings, waker)
+        news = News(self.now, True, 0, 0, (), (), tuple(DUTIES), _FOREVER)  # noqa: FBT003 - a row's columns in order
+        while await database.fetch("rescue_travelled", max_losses=self._app.settings.max_losses):
+            pass
+        for duty in DUTIES:
+            await caretaker.run(duty, news)
+        heads = await database.fetch("heads")
+        waker.wake(((row["kind"], row["priority"], row["share"]), row["low_water"]) for row in heads)
+        await waker.flush()
+
+    async def until_next(self) -> timedelta | None:
+        """How long until the next job is due; nothing, when one is; None: no job of a known kind waits in the queue."""
+        found = await self._app.database().fetch("next_due", kinds=list(self._app.handlers), without=[])
+        return max(_NOTHING, found[0]["wait"]) if found else None

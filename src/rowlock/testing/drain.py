@@ -1,0 +1,160 @@
+"""Drain: run what is due, here and now, through the engine's own claim, run and finish."""
+
+from __future__ import annotations
+
+import asyncio
+import weakref
+from collections import Counter
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from rowlock.errors import ClaimLost, EndlessDrain, JobFailed, WrongState
+from rowlock.model.state import State
+from rowlock.store import rows
+from rowlock.store.pool import before_loop_ends
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, Iterable, Sequence
+
+    from rowlock.app import Rowlock
+    from rowlock.flow.worker import Worker
+    from rowlock.model.job import Job
+    from rowlock.testing.faults import Faults
+
+LIMIT: Final = 1000
+"""Runs after which drain() gives up."""
+_LOOK_EVERY: Final = 0.01
+"""Seconds between two looks for jobs that running ones have enqueued, when there is room for them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Drained:
+    """What was run: one Job per run, in order of their ends, each as it stood after that run."""
+
+    runs: Sequence[Job] = ()
+
+    @property
+    def states(self) -> Counter[str]:
+        """Runs by the state they led to; queued: the job is to run again later."""
+        return Counter(str(job.state) for job in self.runs)
+
+    @property
+    def kinds(self) -> Counter[str]:
+        """Runs by kind."""
+        return Counter(job.kind for job in self.runs)
+
+    def __len__(self) -> int:
+        return len(self.runs)
+
+    def __bool__(self) -> bool:
+        return bool(self.runs)
+
+
+class Drainer:
+    """Runs jobs of one application for a test. One quiet worker per event loop is kept for the next drain."""
+
+    def __init__(self, app: Rowlock, faults: Faults) -> None:
+        self._app, self._faults = app, faults
+        self._workers: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Task[Worker]]
+        self._workers = weakref.WeakKeyDictionary()
+        self._leaving: list[AsyncGenerator[None, None]] = []
+
+    async def drain(
+        self, *, limit: int = LIMIT, at_once: int = 1, raise_errors: bool = False, before: Sequence[Job] = ()
+    ) -> Drained:
+        """Run until nothing is due. before: runs that count towards the limit and the answer."""
+        runs, refused, running = list(before), set[int](), dict[asyncio.Task["Job | None"], int]()
+        try:
+            while True:
+                while len(running) < at_once and (job_id := await self._due(refused.union(running.values()))):
+                    self._check(runs, limit)
+                    running[asyncio.ensure_future(self._run(job_id, raise_errors=raise_errors))] = job_id
+                if not running:
+                    return Drained(tuple(runs))
+                timeout = None if len(running) == at_once else _LOOK_EVERY
+                ended, _ = await asyncio.wait(running, timeout=timeout, return_when=asyncio.FIRST_COMPLETED)
+                for task in ended:
+                    job_id = running.pop(task)
+                    if (job := task.result()) is None:
+                        refused.add(job_id)
+                    else:
+                        # Whatever stood in the others' way, a gate or a cap, may be gone with it.
+                        refused.clear()
+                        runs.append(job)
+        finally:
+            await _given_up(running)
+
+    async def run(self, ids: Iterable[int], *, raise_errors: bool) -> None:
+        """Run these jobs now, one after the other; those that are not due stay."""
+        for job_id in ids:
+            await self._run(job_id, raise_errors=raise_errors)
+
+    async def _due(self, without: Iterable[int]) -> int | None:
+        found = await self._app.database().fetch("next_due", kinds=list(self._app.handlers), without=list(without))
+        return int(found[0]["id"]) if found and found[0]["due"] else None
+
+    async def _run(self, job_id: int, *, raise_errors: bool) -> Job | None:
+        """Run one job; None: it cannot be claimed now."""
+        worker = await self._worker()
+        self._faults.raised.pop(job_id, None)
+        try:
+            if not await worker.run_by_id(job_id):
+                return None
+        except WrongState:
+            return None  # its lane is drained
+        database = self._app.database()
+        if raise_errors:
+            await self._raise(job_id)
+        (row,) = await database.fetch("jobs_by_id", ids=[job_id])
+        return rows.job_of(row)
+
+    async def _raise(self, job_id: int) -> None:
+        error = self._faults.raised.pop(job_id, None)
+        if isinstance(error, Exception) and not isinstance(error, ClaimLost):
+            raise error
+        job = await self._app.jobs.get(job_id)
+        if job.errors is not None and job.state in (State.FAILED, State.QUEUED):
+            told = job.errors.get("message") or job.errors.get("reason")
+            message = f"Job {job.public_id} ({job.kind}) is {job.state} after its run: {told}"
+            raise JobFailed(message)
+
+    def _check(self, runs: Sequence[Job], limit: int) -> None:
+        if len(runs) >= limit:
+            often = ", ".join(f"{kind} {n}" for kind, n in Drained(runs).kinds.most_common(3))
+            raise EndlessDrain(
+                f"drain() ran {limit:,} jobs and more are due (most often: {often}). Does a handler enqueue itself? "
+                "Pass limit=… if that many are meant."
+            )
+
+    async def _worker(self) -> Worker:
+        loop = asyncio.get_running_loop()
+        starting = self._workers.get(loop)
+        if starting is None or (starting.done() and (starting.cancelled() or starting.exception() is not None)):
+            starting = self._workers[loop] = loop.create_task(self._start())
+        return await asyncio.shield(starting)
+
+    async def _start(self) -> Worker:
+        worker = self._app.make_worker(name="test", claims=False, handlers=self._faults)
+        await worker.start()
+        # A test's loop may end before the kit does.
+        self._leaving.append(before_loop_ends(worker.stop))
+        return worker
+
+    @property
+    def loops(self) -> list[asyncio.AbstractEventLoop]:
+        """Event loops that have a worker here and are not closed."""
+        return [loop for loop in self._workers if not loop.is_closed()]
+
+    async def close(self) -> None:
+        """Stop this loop's worker."""
+        starting = self._workers.pop(asyncio.get_running_loop(), None)
+        if starting is not None and starting.done() and not starting.cancelled() and starting.exception() is None:
+            await starting.result().stop(after=0)
+
+
+async def _given_up(running: Iterable[asyncio.Task[Job | None]]) -> None:
+    """Let jobs that run at an error's side end: what is half done would confuse the test's end."""
+    left = list(running)
+    for task in left:
+        task.cancel()
+    await asyncio.gather(*left, return_exceptions=True)

@@ -1,0 +1,221 @@
+"""stub_context: a context to call a handler with, alone: no job, no worker, no database."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import logging
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from pydantic_core import to_json
+from typing_extensions import override
+
+from rowlock.errors import ClaimLost
+from rowlock.flow.blocking import SyncContext
+from rowlock.flow.context import Context
+from rowlock.model.job import Job, Progress
+from rowlock.model.state import State
+from rowlock.store.queries import Statements
+from rowlock.telemetry import JobLog
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+
+    from rowlock.flow.progress import Report
+    from rowlock.model.job import Claim
+
+T = TypeVar("T")
+
+
+class Record:
+    """What a handler said to its stub context, in order."""
+
+    def __init__(self, checkpoint: str | None, patience: int | None) -> None:
+        self.reports: list[Progress] = []
+        """Everything reported, phases and counters as they stood then."""
+        self.checkpoints: list[Any] = []
+        """Everything saved with save_checkpoint()."""
+        self.logs: list[str] = []
+        """Everything logged through ctx.log, formatted."""
+        self.guarded: list[object] = []
+        """Sessions given to guarded()."""
+        self.stored = checkpoint
+        self.patience = patience
+        self.statements = Statements("rowlock")
+
+    @property
+    def phases(self) -> list[str]:
+        """The phases in order, each once."""
+        return list(dict.fromkeys(report.phase for report in self.reports if report.phase is not None))
+
+    @property
+    def progress(self) -> Progress | None:
+        """The last report."""
+        return self.reports[-1] if self.reports else None
+
+    def note(self, report: Report) -> None:
+        """The engine's side: there is news."""
+        now = datetime.now(UTC)
+        self.reports.append(Progress(report.phase, report.done, report.total, report.message, now))
+        if self.patience is not None:
+            self.patience -= 1
+
+    async def save(self, report: Report) -> None:
+        """The engine's side: store the checkpoint."""
+        self.stored = report.checkpoint
+        if report.checkpoint is not None:
+            self.checkpoints.append(json.loads(report.checkpoint))
+
+    async def load(self, _claim: Claim) -> str | None:
+        """The engine's side: what was stored."""
+        return self.stored
+
+    async def flush(self) -> None:
+        """The engine's side: nothing to write."""
+
+
+class StubContext(Context):
+    """A Context that records. cancel() and lose() do what a worker would, at the handler's next word to it."""
+
+    def __init__(self, job: Job, record: Record) -> None:
+        row = {"id": job.id, "fence": job.fence, "kind": job.kind, "lane": job.lane, "attempt": job.attempt}
+        super().__init__(row, record, asyncio.Event())
+        self._job = job
+        self.record = record
+        self._log = JobLog(_logger(record.logs), row)
+
+    @property
+    def checkpoint(self) -> object:
+        """What a later attempt would resume from."""
+        return None if self.record.stored is None else json.loads(self.record.stored)
+
+    def cancel(self) -> None:
+        """Tell the handler to stop: asyncio.CancelledError (Stopped in a blocking one) at its next report."""
+        self.tell(lost=False)
+
+    def lose(self) -> None:
+        """Take the claim away: ClaimLost at the next report."""
+        self.tell(lost=True)
+
+    @contextlib.asynccontextmanager
+    @override
+    async def guarded(self, session: object) -> AsyncIterator[None]:
+        """Holds while the claim was not taken away; the session is only noted."""
+        with self.guarded_sync(session):
+            yield
+
+    @contextlib.contextmanager
+    @override
+    def guarded_sync(self, session: object) -> Iterator[None]:
+        if self._lost:
+            message = f"Job {self.claim.job_id} is not this attempt's any more. Roll back."
+            raise ClaimLost(message)
+        self.record.guarded.append(session)
+        yield
+
+    @property
+    @override
+    def cancelled(self) -> bool:
+        """Whether it was cancelled, or its cancel_after has come."""
+        patience = self.record.patience
+        return super().cancelled or (patience is not None and patience <= 0)
+
+    @override
+    def _reported(self) -> Report:
+        if self.cancelled and not self._lost:
+            raise asyncio.CancelledError
+        return super()._reported()
+
+
+class StubSyncContext(SyncContext):
+    """A SyncContext that records; everything happens in the calling thread."""
+
+    __slots__ = ("_stub",)
+
+    def __init__(self, stub: StubContext) -> None:
+        self._context = self._stub = stub
+
+    @property
+    def record(self) -> Record:
+        """What the handler said."""
+        return self._stub.record
+
+    @property
+    def checkpoint(self) -> object:
+        """What a later attempt would resume from."""
+        return self._stub.checkpoint
+
+    def cancel(self) -> None:
+        """Tell the handler to stop: Stopped at its next word to the context."""
+        self._stub.cancel()
+
+    def lose(self) -> None:
+        """Take the claim away: ClaimLost at its next word to the context."""
+        self._stub.lose()
+
+    @override
+    def _say(self, what: Callable[..., None], *args: object) -> None:
+        self.check()
+        what(*args)
+
+    @override
+    def _wait(self, coroutine: Coroutine[object, object, T]) -> T:
+        # Nothing of a stub ever waits, so its coroutines end with their first step.
+        try:
+            coroutine.send(None)
+        except StopIteration as end:
+            value: T = end.value
+            return value
+        coroutine.close()
+        message = "a stub context waited for something"
+        raise AssertionError(message)
+
+
+def stub_context(
+    *,
+    checkpoint: object = None,
+    cancel_after: int | None = None,
+    job: Job | None = None,
+    **fields: Any,  # noqa: ANN401 - typed by Job
+) -> StubContext:
+    """A context to call a handler alone: ``await build_report(stub_context(), 7)``.
+
+    checkpoint: what load_checkpoint() finds. cancel_after: reports after which the handler is told to stop; 0: at once.
+    fields: of the job it claims to run, such as attempt=3 or tenant="acme".
+    """
+    stored = None if checkpoint is None else to_json(checkpoint).decode()
+    return StubContext(replace(job or _job(), **fields), Record(stored, cancel_after))
+
+
+def stub_sync_context(
+    *,
+    checkpoint: object = None,
+    cancel_after: int | None = None,
+    job: Job | None = None,
+    **fields: Any,  # noqa: ANN401 - typed by Job
+) -> StubSyncContext:
+    """stub_context() for a blocking handler."""
+    return StubSyncContext(stub_context(checkpoint=checkpoint, cancel_after=cancel_after, job=job, **fields))
+
+
+def _job() -> Job:
+    now = datetime.now(UTC)
+    return Job(
+        id=1, kind="stub", state=State.RUNNING, priority=0, attempt=1, max_attempts=5, created_at=now, run_after=now,
+        claimed_at=now, fence=1,
+    )  # fmt: skip
+
+
+def _logger(lines: list[str]) -> logging.Logger:
+    class Lines(logging.Handler):
+        @override
+        def emit(self, record: logging.LogRecord) -> None:
+            lines.append(record.getMessage())
+
+    logger = logging.Logger("rowlock.handler", logging.DEBUG)  # noqa: LOG001 - one of its own, so that tests do not mix
+    logger.parent = logging.getLogger("rowlock.handler")
+    logger.addHandler(Lines())
+    return logger

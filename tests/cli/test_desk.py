@@ -1,0 +1,79 @@
+"""explain, rm, stats, workers drain and status: the newer half of the desk on the command line."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from tests.cli.test_worker import ended, holding, said
+
+from rowlock.model.state import State
+
+if TYPE_CHECKING:
+    from tests.cli.conftest import Cli
+
+    from rowlock import Rowlock
+
+pytestmark = pytest.mark.timeout(120)
+
+
+async def test_explain_says_why_in_words_and_codes(cli: Cli) -> None:
+    public_id = await cli.enqueue("pay", amount=1)
+    answer = await cli("jobs", "explain", public_id)
+    assert (answer.code, answer.err) == (0, "")
+    assert answer.out.startswith(f"Job {public_id} (pay) is pending. ")
+    record = (await cli("jobs", "explain", public_id, "--json")).json
+    assert (record["id"], record["state"]) == (public_id, "pending")
+    assert record["reasons"][0]["text"] in record["verdict"]
+    assert record["reasons"][0]["code"]
+    unknown = await cli("jobs", "explain", "7777")
+    assert unknown.code == 1
+    assert "There is no job 7777" in unknown.err
+
+
+async def test_rm_removes_final_jobs_and_refuses_the_others(cli: Cli, app: Rowlock) -> None:
+    done, waiting = await cli.enqueue("greet", name="Ada"), await cli.enqueue("greet", name="Bob")
+    await cli("run-job", done, "--app", "tasks:app")
+    answer = await cli("jobs", "rm", done, waiting)
+    assert answer.code == 1
+    assert done in answer.out
+    assert f"Cannot delete job {waiting}" in answer.err
+    assert [job.public_id for job in await app.jobs.list()] == [waiting]
+
+
+async def test_a_mistyped_id_is_told_before_the_first_order_is_given(cli: Cli, app: Rowlock) -> None:
+    public_id = await cli.enqueue("greet", name="Ada")
+    answer = await cli("jobs", "cancel", public_id, "not-an-id")
+    assert (answer.code, answer.out) == (2, "")
+    assert (await app.jobs.get(public_id)).state == State.QUEUED
+
+
+async def test_stats_shows_states_lanes_backlog_and_failures(cli: Cli) -> None:
+    await cli.enqueue("greet", name="Ada")
+    await cli("run-job", await cli.enqueue("explode"), "--app", "tasks:app")
+    answer = await cli("stats")
+    assert (answer.code, answer.err) == (0, "")
+    lines = [line.split() for line in answer.out.splitlines()]
+    assert ["STATE", "NOW", "ENDED", "IN", "1H"] in lines
+    assert ["queued", "1"] in lines
+    assert any(line[:5] == ["explode", "1", "1", "100.0%", "failed:"] for line in lines)
+    record = (await cli("stats", "--window", "15m", "--json")).json
+    assert (record["window"], record["states"]["queued"]["value"], record["ended"]["failed"]["value"]) == (900, 1, 1)
+    assert [(item["kind"], item["due"]["value"]) for item in record["backlog"]] == [("greet", 1)]
+    assert [(item["kind"], item["rate"]) for item in record["failures"]] == [("explode", 1.0)]
+    assert (await cli("stats", "--window", "soon")).code == 2
+
+
+async def test_a_drained_worker_ends_its_jobs_and_leaves(cli: Cli, app: Rowlock) -> None:
+    process, public_id, release = await holding(cli, app)
+    table = await cli("workers", "status")
+    assert any(line.split()[0] == "tester" and public_id in line for line in table.out.splitlines())
+    (worker,) = (await cli("workers", "drain", "tester", "--json")).json
+    assert (worker["name"], worker["told"]) == ("tester", "drain")
+    release.touch()
+    await said(process.stderr, "← done")
+    assert (await ended(process))[0] == 0
+    assert (await app.jobs.get(public_id)).state == State.COMPLETED
+    unknown = await cli("workers", "drain", "tester")
+    assert unknown.code == 1
+    assert "No worker has the id or name 'tester'" in unknown.err

@@ -1,0 +1,133 @@
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from rowlock.desk import symptoms
+from rowlock.model import ids
+from rowlock.model.count import Count
+from rowlock.model.lane import Lane
+from rowlock.model.load import Backlog, LaneLoad, Status, WorkerStatus, WorkerView
+from rowlock.settings import Settings
+from rowlock.store.migrate import Status as Schema
+from rowlock.store.probe import Between
+
+if TYPE_CHECKING:
+    from rowlock.model.finding import Finding
+
+NOON = datetime(2027, 1, 31, 12, tzinfo=UTC)
+NONE, SESSIONS, SWAPS = Between(False, False), Between(True, False), Between(True, True)
+SERVER: dict[str, Any] = {
+    "version": "18.4",
+    "number": 180004,
+    "standby": False,
+    "autovacuum": "on",
+    "track_counts": "on",
+    "fsync": "on",
+    "full_page_writes": "on",
+    "synchronous_commit": "on",
+    "max_connections": 100,
+    "reserved": 3,
+    "connected": 10,
+    "ours": 8,
+}
+TABLE = {"name": "jobs", "unvacuumed": False, "live": 10, "dead": 0, "last_autovacuum": None}
+OLD = {"what": "process 7", "who": "psql", "state": "idle", "age": timedelta(hours=2)}
+SLOT = {"name": "old", "bytes": 5_000_000_000, "holds_rows": True}
+SWEEP = {"name": "sweep", "age": timedelta(hours=1)}
+
+
+def worker(**values: Any) -> WorkerStatus:  # noqa: ANN401 - fields of many types
+    given: dict[str, Any] = {"id": 1, "name": "w1", "host": "h", "pid": 1, "version": "0.1.0", "lanes": None}
+    given |= {"kinds": ["greet"], "started_at": NOON, "seen_at": NOON, "state": "up", "silent": False, "running": 0}
+    return WorkerStatus(WorkerView(**given | values), [], [])
+
+
+def lane(*, enabled: bool = True, **values: Any) -> LaneLoad:  # noqa: ANN401 - as above
+    given: dict[str, Any] = {"running": 0, "slots": 10, "workers": 1, "due": Count(), "scheduled": Count()}
+    return LaneLoad(Lane("front", enabled=enabled), **given | {"oldest_wait": None} | values)
+
+
+def status(*workers: WorkerStatus, lanes: tuple[LaneLoad, ...] = (), unserved: tuple[Backlog, ...] = ()) -> Status:
+    return Status(NOON, lanes, workers, unserved)
+
+
+@pytest.mark.parametrize(
+    ("finding", "verdict", "text"),
+    [
+        (symptoms.pooler(NONE, Settings()), "ok", "none"),
+        (symptoms.pooler(SESSIONS, Settings()), "ok", "session mode"),
+        (symptoms.pooler(SWAPS, Settings()), "fail", "ROWLOCK_POOLED=on"),
+        (symptoms.pooler(SWAPS, Settings(pooled=True)), "warn", "ROWLOCK_DIRECT_URL"),
+        (symptoms.pooler(SWAPS, Settings(pooled=True, direct_url="x")), "ok", "transaction mode"),
+        (symptoms.pooler(NONE, Settings(pooled=True)), "warn", "there is no pooler"),
+        (symptoms.version(SERVER), "ok", "18.4"),
+        (symptoms.version(SERVER | {"version": "14.2", "number": 140002}), "fail", "needs 15 or newer"),
+        (symptoms.version(SERVER | {"standby": True}), "fail", "the URL of the primary"),
+        (symptoms.clock(timedelta(seconds=-90), timedelta()), "warn", "1m30s behind this machine"),
+        (symptoms.clock(timedelta(seconds=1), timedelta()), "ok", "within 1000 ms"),
+        (symptoms.connections(SERVER, 2), "ok", "10 of 97, 8 of them Rowlock's; 2 workers may use 8"),
+        (symptoms.connections(SERVER, 25), "warn", "max_connections"),
+        (symptoms.vacuum(SERVER, [TABLE]), "ok", "0 dead rows"),
+        (symptoms.vacuum(SERVER | {"autovacuum": "off"}, []), "fail", "autovacuum is off"),
+        (symptoms.vacuum(SERVER, [TABLE | {"unvacuumed": True}]), "fail", "off for jobs"),
+        (symptoms.vacuum(SERVER, [TABLE | {"dead": 2_000_000}]), "warn", "2,000,000 dead rows"),
+        (symptoms.schema(Schema(0, 2, ()), "rowlock"), "fail", "rowlock schema upgrade"),
+        (symptoms.schema(Schema(1, 2, ()), "rowlock"), "fail", "rowlock schema upgrade"),
+        (symptoms.schema(Schema(3, 2, ()), "rowlock"), "warn", "newer rowlock"),
+        (symptoms.schema(Schema(4, 2, ()), "rowlock"), "fail", "newer rowlock"),
+        (symptoms.schema(Schema(2, 2, ()), "rowlock"), "ok", "version 2"),
+        (symptoms.transactions([]), "ok", "none"),
+        (symptoms.transactions([OLD]), "warn", "process 7 (psql, idle) for 2h"),
+        (symptoms.slots([]), "ok", "no replication slot"),
+        (symptoms.slots([SLOT]), "warn", "old (4.7 GB of log, dead rows)"),
+        (symptoms.oldest([]), "ok", "no job"),
+        (symptoms.oldest([{"id": 7, "kind": "greet", "age": timedelta(minutes=9)}]), "warn", ids.encode(7)),
+        (symptoms.oldest([{"id": 7, "kind": "greet", "age": timedelta(seconds=9)}]), "ok", "for 9s"),
+        (symptoms.pending([{"id": 7, "n": 1000, "age": timedelta(days=2)}], 1000), "warn", "1,000+ jobs await it"),
+        (symptoms.held([{"id": 7, "n": 2}], 1000), "warn", "2 jobs are held"),
+        (symptoms.quarantined([{"id": 7, "n": 2, "age": timedelta(hours=1)}]), "warn", "2 jobs ended their worker"),
+        (symptoms.quarantined([{"id": None, "n": 0, "age": None}]), "ok", "no recent failure"),
+        (symptoms.upkeep([SWEEP], status(worker())), "warn", "sweep was 1h ago"),
+        (symptoms.upkeep([SWEEP], status()), "ok", "rests"),
+    ],
+)
+def test_what_is_read_is_judged(finding: Finding, verdict: str, text: str) -> None:
+    assert finding.verdict == verdict
+    assert text in f"{finding.says} {finding.do}"
+    assert bool(finding.do) == (verdict != "ok")
+
+
+@pytest.mark.parametrize(
+    ("findings", "text"),
+    [
+        (symptoms.workers(status()), "none"),
+        (symptoms.workers(status(lanes=(lane(due=Count(3)),))), "none, and jobs are waiting"),
+        (symptoms.workers(status(worker(), worker(silent=True, name="w2", running=4))), "15 s: w2 (4 jobs)"),
+        (symptoms.workers(status(worker(stuck=2))), "w1 (2 slots)"),
+        (symptoms.workers(status(worker(), worker(version="0.2.0"))), "0.1.0, 0.2.0"),
+        (symptoms.lanes(status(worker(), lanes=(lane(enabled=False, due=Count(3)),))), "lanes resume front"),
+        (symptoms.lanes(status(worker(), lanes=(lane(workers=0),))), "no live worker serves front"),
+        (
+            symptoms.kinds(status(worker(), unserved=(Backlog("pay", None, due=Count(2)),)), [], None),
+            "no lane serves pay, and 2 jobs wait",
+        ),
+        (symptoms.kinds(status(worker()), [Backlog("old.name", "front")], None), "no live worker knows old.name"),
+        (symptoms.kinds(status(worker()), [], ["greet", "wave"]), "no live worker knows wave of this application"),
+        (symptoms.durability(SERVER | {"fsync": "off"}), "fsync off"),
+        (symptoms.durability(SERVER | {"synchronous_commit": "off"}), "may forget"),
+    ],
+)
+def test_every_ill_is_named_with_what_to_do(findings: list[Finding], text: str) -> None:
+    (finding,) = findings
+    assert finding.verdict == "warn"
+    assert finding.do
+    assert text in f"{finding.says} {finding.do}"
+
+
+def test_all_well_is_one_line_each() -> None:
+    well = status(worker(), lanes=(lane(),))
+    found = [*symptoms.workers(well), *symptoms.lanes(well), *symptoms.kinds(well, [], ["greet"])]
+    assert [finding.verdict for finding in found] == ["ok", "ok", "ok"]

@@ -1,0 +1,43 @@
+"""The pages about the desk: executed, and complete."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from tests.docs.test_howto import Page
+
+from rowlock import Rowlock
+from rowlock.desk import reasons
+
+DOCS = Path(__file__).parents[2] / "docs"
+CODES = re.compile(r'(?:Reason|_gate)\((?:facts, )?"(\w+)"(?: if \w+ else "(\w+)")?')
+
+
+@pytest.mark.parametrize("name", ["../reference/desk.md", "../operate/explain.md"])
+async def test_the_page_does_what_it_says(database_url: str, name: str) -> None:
+    page = Page(name, database_url)
+    await page.run()
+    try:
+        assert page.printed == page.promised
+        assert page.printed
+    finally:
+        await page.close()
+
+
+@pytest.mark.parametrize("name", ["jobs", "lanes", "workers", "stats"])
+def test_every_method_is_documented(name: str) -> None:
+    text = (DOCS / "reference" / "desk.md").read_text(encoding="utf-8")
+    section = text.partition(f"## app.{name}\n")[2].partition("\n## ")[0]
+    desk = getattr(Rowlock("postgresql://localhost/none"), name)
+    public = {key for key in vars(type(desk)) if not key.startswith("_")} - {"defined", "result"}
+    assert public == {key for key in public if f"`{key}(" in section}
+
+
+def test_every_code_is_documented_and_no_other() -> None:
+    source = Path(reasons.__file__).read_text(encoding="utf-8")
+    codes = {code for found in CODES.findall(source) for code in found if code} | {"retrying", "scheduled", "snoozed"}
+    page = (DOCS / "operate" / "explain.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| (`.*?) \|", page, re.MULTILINE)
+    assert codes == {code for row in rows for code in re.findall(r"`(\w+)`", row)}

@@ -1,0 +1,122 @@
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+import asyncpg
+import pytest
+from sqlalchemy import create_engine
+from sqlalchemy.ext.asyncio import AsyncSession, create_async_engine
+from sqlalchemy.orm import Session
+from tests.contrib.neighbours import dialect
+
+if TYPE_CHECKING:
+    from tests.testing.shop import Shop
+
+    from rowlock.testing import Kit
+
+
+async def test_a_job_has_run_when_enqueue_returns(kit: Kit, shop: Shop) -> None:
+    with kit.inline():
+        job = await shop.report.enqueue(org_id=1)
+        assert shop.said == ["report 1 1"]
+        assert (await job.job()).result == "report of 1"
+        kit.assert_enqueued(shop.report, org_id=1)
+    await shop.report.enqueue(org_id=2)
+    assert shop.said == ["report 1 1"]
+
+
+def test_in_blocking_code_too(kit: Kit, shop: Shop) -> None:
+    with kit.inline():
+        shop.mail.enqueue_sync("ada")
+        shop.report.enqueue_many_sync([{"org_id": 1}, {"org_id": 2}])
+    assert shop.said == ["mail ada", "report 1 1", "report 2 1"]
+
+
+async def test_blocking_code_inside_an_event_loop(kit: Kit, shop: Shop) -> None:
+    with kit.inline():
+        shop.report.enqueue_sync(org_id=1)
+    assert shop.said == ["report 1 1"]
+
+
+async def test_jobs_enqueued_by_jobs_run_inside_of_them(kit: Kit, shop: Shop) -> None:
+    @shop.app.job
+    async def outer() -> None:
+        shop.said.append("outer begins")
+        await shop.report.enqueue(org_id=1)
+        shop.said.append("outer ends")
+
+    with kit.inline():
+        await outer.enqueue()
+    assert shop.said == ["outer begins", "report 1 1", "outer ends"]
+
+
+def test_blocking_jobs_enqueued_by_blocking_jobs(kit: Kit, shop: Shop) -> None:
+    @shop.app.job
+    def outermost() -> None:
+        middle.enqueue_sync()
+        shop.said.append("outermost")
+
+    @shop.app.job
+    async def middle() -> None:
+        inner.enqueue_sync()  # blocks the loop it runs on, as careless code does
+        shop.said.append("middle")
+
+    @shop.app.job
+    def inner() -> None:
+        shop.mail.enqueue_sync("ada")
+        shop.said.append("inner")
+
+    with kit.inline():
+        outermost.enqueue_sync()
+    assert shop.said == ["mail ada", "inner", "middle", "outermost"]
+
+
+async def test_what_is_not_due_waits(kit: Kit, shop: Shop) -> None:
+    with kit.inline():
+        await shop.report.options(run_in="1h").enqueue(org_id=1)
+        await shop.report.options(approval=True).enqueue(org_id=2)
+    assert shop.said == []
+
+
+async def test_a_failure_is_an_outcome_or_raised(kit: Kit, shop: Shop) -> None:
+    with kit.inline():
+        job = await shop.broken.enqueue(n=1)
+    assert (await job.job()).state == "failed"
+    with kit.inline(raise_errors=True), pytest.raises(LookupError, match="no 2"):
+        await shop.broken.enqueue(n=2)
+
+
+def test_a_blocking_session_runs_it_in_its_commit(kit: Kit, shop: Shop) -> None:
+    engine = create_engine(dialect(kit.database_url, "psycopg"))
+    with kit.inline(), Session(engine) as session:
+        shop.report.options(session=session).enqueue_sync(org_id=1)
+        assert shop.said == []
+        session.commit()
+        assert shop.said == ["report 1 1"]
+        shop.report.options(session=session).enqueue_sync(org_id=2)
+        session.rollback()
+    assert shop.said == ["report 1 1"]
+    engine.dispose()
+
+
+async def test_an_async_session_runs_it_right_after_its_commit(kit: Kit, shop: Shop) -> None:
+    engine = create_async_engine(dialect(kit.database_url, "asyncpg"))
+    with kit.inline():
+        async with AsyncSession(engine) as session:
+            await shop.report.options(session=session).enqueue(org_id=1)
+            await session.commit()
+        assert not await kit.drain()  # waits for what the commit set off
+    assert shop.said == ["report 1 1"]
+    await engine.dispose()
+
+
+async def test_a_commit_nobody_sees_leaves_it_to_drain(kit: Kit, shop: Shop) -> None:
+    raw = await asyncpg.connect(kit.database_url)
+    with kit.inline():
+        async with raw.transaction():
+            await shop.report.options(connection=raw).enqueue(org_id=1)
+        await asyncio.sleep(0)
+        assert shop.said == []
+        assert (await kit.drain()).states == {"completed": 1}
+    await raw.close()

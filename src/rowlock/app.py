@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-import atexit
 import contextlib
 import functools
 import inspect
 import logging
 import os
-import sys
 import threading
 from collections.abc import Mapping
 from dataclasses import replace
 from importlib import metadata
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Concatenate, Final, ParamSpec, Protocol, Self, TypeVar, cast, overload
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Protocol, Self, TypeVar, overload
 
 from rowlock.desk.jobs import Jobs
 from rowlock.desk.lanes import Lanes, first_lanes
@@ -26,21 +24,19 @@ from rowlock.errors import ConfigurationError, WrongState
 from rowlock.flow.args import Codec
 from rowlock.flow.blocking import SyncContext
 from rowlock.flow.context import Context
+from rowlock.flow.declare import kind_of
 from rowlock.flow.extend import Extensions
 from rowlock.flow.handler import Handler, find
+from rowlock.flow.hosted import WorkerThread
 from rowlock.flow.inject import planned
 from rowlock.flow.middleware import inside
-from rowlock.flow.pipe import Origin
-from rowlock.flow.processes import NO_ORIGIN, importable, module_of
+from rowlock.flow.origin import NO_ORIGIN, importable, origin_of
 from rowlock.flow.producer import Producer
 from rowlock.flow.register import WorkerOptions
 from rowlock.flow.wake import Waker
 from rowlock.flow.worker import Worker
 from rowlock.model import ids
-from rowlock.model.kind import Kind, checked_name
-from rowlock.model.options import checked_priority, span
-from rowlock.model.retry import Retry
-from rowlock.model.size import size
+from rowlock.model.kind import checked_name
 from rowlock.model.state import State
 from rowlock.service import Bridge
 from rowlock.settings import Settings
@@ -53,20 +49,19 @@ from rowlock.upkeep.caretaker import Caretaker
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 
+    from rowlock.flow.origin import Origin
     from rowlock.flow.producer import Watcher
     from rowlock.flow.supervise.successor import Successor
     from rowlock.model.hook import HookEvent
     from rowlock.model.job import Job
     from rowlock.model.kind import Executor, Gate, OnWorkerLost, UnknownArgs
     from rowlock.model.options import Span
+    from rowlock.model.retry import Retry
     from rowlock.model.size import Size
 
 logger = logging.getLogger("rowlock")
 P = ParamSpec("P")
 R = TypeVar("R")
-_AS_THEY_ARE: Final = frozenset({"lane", "priority", "approval", "gate", "refs", "version", "unknown_args", "aliases"})
-_AT_EXIT: Final = 5.0
-"""Seconds running jobs have to end when the program ends without stopping its worker."""
 
 
 class Nobody:
@@ -168,7 +163,7 @@ class Rowlock(Extensions):
         self, function: Callable[..., object], name: str | None, says: dict[str, object]
     ) -> Declared[..., object]:
         is_async = inspect.iscoroutinefunction(function)
-        definition = _kind(checked_name(name or function.__name__), says, is_async=is_async)
+        definition = kind_of(checked_name(name or function.__name__), says, is_async=is_async)
         limits = {"limit": self.settings.args_limit, "result_limit": self.settings.result_limit}
         context_type = Context if is_async else SyncContext
         codec = Codec.of(function, context_types=(context_type,), kind=definition, **limits)
@@ -303,7 +298,7 @@ class Rowlock(Extensions):
         self, lanes: Sequence[str] | Mapping[str, int] | None = None, *, name: str | None = None
     ) -> WorkerThread:
         """A worker in a thread of this process, for blocking applications; stop it with .stop()."""
-        return WorkerThread(self, lanes, name)
+        return WorkerThread(lambda: self.make_worker(lanes, name=name), enabled=self.settings.worker)
 
     def make_worker(
         self,
@@ -324,7 +319,7 @@ class Rowlock(Extensions):
         tested = handlers is not None
         if not tested:
             self._check_executors()
-        origin = None if tested else origin_of(self)
+        origin = None if tested else self._origin()
         options = WorkerOptions(
             name,
             chosen,
@@ -348,11 +343,14 @@ class Rowlock(Extensions):
             successor=successor,
         )
 
+    def _origin(self) -> Origin | None:
+        return origin_of(self, self.handlers.values())
+
     def _check_executors(self) -> None:
         """Say before the first job what an executor cannot do for a kind."""
         kinds = [handler.kind for handler in self.handlers.values()]
         asking = [kind.name for kind in kinds if kind.executor == "process"]
-        if asking and origin_of(self) is None:
+        if asking and self._origin() is None:
             message = f"{asking[0]} has executor='process'. {NO_ORIGIN}"
             raise ConfigurationError(message)
         for kind in kinds:
@@ -380,114 +378,6 @@ class Rowlock(Extensions):
             message = f"Job {after.public_id} was not run: it is {after.state}; {why}."
             raise WrongState(message)
         return after
-
-
-class WorkerThread:
-    """A worker with an event loop of its own in a daemon thread."""
-
-    def __init__(self, app: Rowlock, lanes: Sequence[str] | Mapping[str, int] | None, name: str | None) -> None:
-        self._app, self._lanes, self._name = app, lanes, name
-        self._loop: asyncio.AbstractEventLoop | None = None
-        self._worker: Worker | None = None
-        self._ready = threading.Event()
-        self._failure: BaseException | None = None
-        self._thread = threading.Thread(target=self._main, name="rowlock-worker", daemon=True)
-        if app.settings.worker:
-            self._thread.start()
-            self._ready.wait()
-            if self._failure is not None:
-                raise self._failure
-            # A program that ends without stop() still returns its jobs, instead of leaving them to the stale timeout.
-            atexit.register(self.stop, _AT_EXIT)
-        else:
-            logger.info("ROWLOCK_WORKER is off: no worker in this process")
-
-    def _main(self) -> None:
-        try:
-            asyncio.run(self._work())
-        except BaseException as error:
-            # Told to whoever started the thread.
-            self._failure = error
-            if self._ready.is_set():
-                logger.critical("the worker thread ended: %r", error, exc_info=error)
-            self._ready.set()
-
-    async def _work(self) -> None:
-        self._loop = asyncio.get_running_loop()
-        self._worker = self._app.make_worker(self._lanes, name=self._name)
-        await self._worker.start()
-        self._ready.set()
-        await self._worker.stopped.wait()
-        await self._app.database().close()
-
-    def stop(self, after: float | None = None) -> None:
-        """Drain and stop; safe to call twice."""
-        if self._loop is not None and self._worker is not None and self._thread.is_alive():
-            asyncio.run_coroutine_threadsafe(self._worker.stop(after=after), self._loop)
-            self._thread.join()
-        atexit.unregister(self.stop)
-
-
-def _kind(name: str, says: dict[str, object], *, is_async: bool) -> Kind:
-    executor = _executor(name, says.pop("executor", None), is_async=is_async)
-    retention = says.pop("retention", None)
-    spans = {key: span(says.pop(key, None), key) for key in ("timeout", "expires_in", "max_age")}  # type: ignore[arg-type]  # checked by span
-    lost = says.setdefault("on_worker_lost", "retry")
-    if lost not in ("retry", "fail", "hold"):
-        message = f'{name}: on_worker_lost must be "retry", "fail" or "hold"; got {lost!r}.'
-        raise ConfigurationError(message)
-    unknown = says.keys() - {*_AS_THEY_ARE, "retry", "on_worker_lost", "memory"}
-    if unknown:
-        message = f"{name}: app.job() takes no {', '.join(sorted(unknown))}."
-        raise ConfigurationError(message)
-    checked_priority(says.get("priority", 0))  # type: ignore[arg-type]  # checked here
-    says["retry"] = says.get("retry") or Retry()
-    says["memory"] = _memory(name, says.get("memory"), executor)
-    return Kind(name, executor=executor, retention=_retention(retention), **spans, **says)  # type: ignore[arg-type]  # typed by the overloads of job()
-
-
-def _memory(name: str, asked: object, executor: Executor) -> int | None:
-    if asked is None:
-        return None
-    if executor != "process":
-        message = f'{name}: memory= needs executor="process": only a process of its own can be limited.'
-        raise ConfigurationError(message)
-    return size(cast("Size", asked), "memory")
-
-
-def _executor(name: str, asked: object, *, is_async: bool) -> Executor:
-    if asked is None:
-        return "loop" if is_async else "thread"
-    fitting = ("loop", "process") if is_async else ("thread", "process")
-    if asked not in fitting:
-        what = "an async def function" if is_async else "a plain function"
-        message = f"{name}: the executor of {what} is {' or '.join(map(repr, fitting))}; got {asked!r}."
-        raise ConfigurationError(message)
-    return cast("Executor", asked)
-
-
-def _retention(value: object) -> Mapping[str, object] | None:
-    if value is None:
-        return None
-    rules = value if isinstance(value, dict) else {"*": value}
-    for state in rules:
-        if state != "*" and not (state in set(State) and State(state).is_final):
-            message = (
-                f"retention is a duration, or a mapping of final states (or '*') to durations; got the state {state!r}."
-            )
-            raise ConfigurationError(message)
-    return {str(state): span(cast("Span", keep), "retention") for state, keep in rules.items()}
-
-
-def origin_of(app: Rowlock) -> Origin | None:
-    """The module and name under which the application is found in another process; None: it has none."""
-    declaring = [handler.function.__module__ for handler in app.handlers.values()]
-    # A script that merely imports the application would be run again by a child: it comes last.
-    for name in (*dict.fromkeys(declaring), *(name for name in sys.modules if name != "__main__"), "__main__"):
-        for attribute, value in list(getattr(sys.modules.get(name), "__dict__", {}).items()):
-            if value is app and (found := module_of(name)) is not None:
-                return Origin(found, attribute)
-    return None
 
 
 def _in_thread(work: Callable[[], object]) -> None:

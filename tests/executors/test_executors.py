@@ -14,7 +14,7 @@ from tests.executors import jobs
 from tests.waiting import eventually
 
 from rowlock import State
-from rowlock.flow.pipe import Origin
+from rowlock.flow.origin import Origin
 
 if TYPE_CHECKING:
     from rowlock import Job, Rowlock

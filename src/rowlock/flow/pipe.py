@@ -15,18 +15,11 @@ if TYPE_CHECKING:
     import asyncio
     from collections.abc import Mapping, Sequence
 
+    from rowlock.flow.origin import Origin
     from rowlock.flow.run import Reason
     from rowlock.model.outcome import Outcome
 
 _LENGTH: Final = struct.Struct("!I")
-
-
-@dataclass(frozen=True, slots=True)
-class Origin:
-    """Where a child process finds the application: a module, and the name it has there."""
-
-    module: str
-    attribute: str
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,11 +14,11 @@ import signal
 import socket
 import sys
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from rowlock.errors import ClaimLost, RowlockError
 from rowlock.flow.memory import resident
+from rowlock.flow.origin import NO_ORIGIN, importable, module_of
 from rowlock.flow.pipe import (
     Answer,
     Asked,
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from asyncio.subprocess import Process
 
     from rowlock.flow.handler import Handler
-    from rowlock.flow.pipe import Origin
+    from rowlock.flow.origin import Origin
     from rowlock.flow.run import Attempt
     from rowlock.model.outcome import Outcome
 
@@ -130,29 +130,6 @@ class Children:
             if child.alive:
                 child.kill()
         await asyncio.gather(*(child.ended() for child in self._all), return_exceptions=True)
-
-
-NO_ORIGIN: Final = (
-    "A child process must find the application by import: give the Rowlock(...) a name at the top level of a module, "
-    "and run the worker from that module's folder."
-)
-
-
-def importable(handler: Handler) -> bool:
-    """Whether another process finds the function by its module and name."""
-    return "<" not in handler.function.__qualname__ and module_of(handler.function.__module__) is not None
-
-
-def module_of(name: str) -> str | None:
-    """The name under which another process imports a module; a script's is its file's. None: it has none."""
-    if name != "__main__":
-        return name
-    main = sys.modules["__main__"]
-    spec = getattr(main, "__spec__", None)
-    if spec is not None:
-        return str(spec.name).removesuffix(".__main__")
-    file = getattr(main, "__file__", None)
-    return Path(file).stem if file else None
 
 
 def _levels() -> dict[str, int]:

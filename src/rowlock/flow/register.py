@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from rowlock.flow.handler import Handler
-    from rowlock.flow.pipe import Origin
+    from rowlock.flow.origin import Origin
     from rowlock.model.lane import Lane
     from rowlock.settings import Settings
     from rowlock.store.link import Link

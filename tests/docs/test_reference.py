@@ -17,7 +17,8 @@ def options(command: object, path: str = "") -> dict[str, set[str]]:
     """Commands by their full name, with their long options."""
     inner = getattr(command, "commands", None)
     if inner is None:
-        names = {name for item in command.params for name in item.opts if name.startswith("--")}  # type: ignore[attr-defined]
+        shown = [item for item in command.params if not getattr(item, "hidden", False)]  # type: ignore[attr-defined]
+        names = {name for item in shown for name in item.opts if name.startswith("--")}
         return {path.strip(): names - {"--help"}}
     return {key: value for name, sub in inner.items() for key, value in options(sub, f"{path} {name}").items()}
 

@@ -104,7 +104,9 @@ async def test_workers_of_the_application_stay_off(shop: Shop, databases: Databa
         assert await kit.drain()
 
 
-def test_a_loop_that_ends_before_the_kit_takes_its_worker_along(shop: Shop, databases: Databases) -> None:
+def test_a_loop_that_ends_before_the_kit_takes_its_worker_along(
+    shop: Shop, databases: Databases, caplog: pytest.LogCaptureFixture
+) -> None:
     async def enqueue_and_drain(kit: Kit) -> int:
         await shop.mail.enqueue("ada")
         return len(await kit.drain())
@@ -112,6 +114,7 @@ def test_a_loop_that_ends_before_the_kit_takes_its_worker_along(shop: Shop, data
     with Kit(shop.app, databases) as kit:
         assert [asyncio.run(enqueue_and_drain(kit)) for _ in range(2)] == [1, 1]
         assert kit.drop_connections() <= 2  # observers; both loops closed theirs
+    assert [record.getMessage() for record in caplog.records if record.levelname in ("WARNING", "ERROR")] == []
 
 
 def test_another_schema_name(server_url: str, databases: Databases) -> None:

@@ -83,10 +83,10 @@ async def test_every_stored_moment_moves_and_nothing_else(kit: Kit, shop: Shop) 
 
 
 async def test_expiry_and_retention_happen(kit: Kit, shop: Shop) -> None:
-    expiring = await shop.report.options(run_in="1s", expires_in="2s").enqueue(org_id=1)
+    expiring = await shop.report.options(run_in="1h", expires_in="2h").enqueue(org_id=1)
     done = await shop.mail.enqueue("ada")
     await kit.drain()
-    await kit.travel("4s")
+    await kit.travel("4h")
     assert (await expiring.job()).state == "expired"
     await kit.travel("8 days")
     for job in (expiring, done):

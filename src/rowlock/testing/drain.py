@@ -11,10 +11,9 @@ from typing import TYPE_CHECKING, Final
 from rowlock.errors import ClaimLost, EndlessDrain, JobFailed, WrongState
 from rowlock.model.state import State
 from rowlock.store import rows
-from rowlock.store.pool import before_loop_ends
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Iterable, Sequence
+    from collections.abc import Iterable, Sequence
 
     from rowlock.app import Rowlock
     from rowlock.flow.worker import Worker
@@ -57,7 +56,8 @@ class Drainer:
         self._app, self._faults = app, faults
         self._workers: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Task[Worker]]
         self._workers = weakref.WeakKeyDictionary()
-        self._leaving: list[AsyncGenerator[None, None]] = []
+        self._keepers: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Task[None]]
+        self._keepers = weakref.WeakKeyDictionary()
 
     async def drain(
         self, *, limit: int = LIMIT, at_once: int = 1, raise_errors: bool = False, before: Sequence[Job] = ()
@@ -136,8 +136,8 @@ class Drainer:
     async def _start(self) -> Worker:
         worker = self._app.make_worker(name="test", claims=False, handlers=self._faults)
         await worker.start()
-        # A test's loop may end before the kit does.
-        self._leaving.append(before_loop_ends(worker.stop))
+        loop = asyncio.get_running_loop()
+        self._keepers[loop] = loop.create_task(_keep(worker), name="rowlock-test")
         return worker
 
     @property
@@ -147,9 +147,20 @@ class Drainer:
 
     async def close(self) -> None:
         """Stop this loop's worker."""
-        starting = self._workers.pop(asyncio.get_running_loop(), None)
-        if starting is not None and starting.done() and not starting.cancelled() and starting.exception() is None:
-            await starting.result().stop(after=0)
+        loop = asyncio.get_running_loop()
+        self._workers.pop(loop, None)
+        keeper = self._keepers.pop(loop, None)
+        if keeper is not None:
+            keeper.cancel()
+            await asyncio.gather(keeper, return_exceptions=True)
+
+
+async def _keep(worker: Worker) -> None:
+    """Stop the worker when this is cancelled: by the drainer, or by a loop that ends, which cancels its tasks first."""
+    try:
+        await worker.stopped.wait()
+    finally:
+        await worker.stop(after=0)
 
 
 async def _given_up(running: Iterable[asyncio.Task[Job | None]]) -> None:

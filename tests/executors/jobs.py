@@ -207,6 +207,11 @@ def talks(ctx: SyncContext, steps: int) -> dict[str, object]:
     return {"before": before, "pid": os.getpid(), "attempt": ctx.job.attempt}
 
 
+@app.job("enqueues", executor="process")
+def enqueues(n: int) -> int:
+    return neighbour.enqueue_sync(n).id
+
+
 @app.job("fails", executor="process", retry=Retry(attempts=2, minimum="10ms", jitter="0s"))
 def fails(what: str) -> None:
     raise LookupError(f"no {what}")

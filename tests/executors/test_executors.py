@@ -262,3 +262,10 @@ async def test_threads_of_a_lane_are_reused(app: Rowlock) -> None:
             await ended(app, job_id)
             await asyncio.sleep(0)
         assert len(worker._crew._threads._idle["default"]) == 1
+
+
+async def test_a_child_enqueues_into_the_database_of_its_worker(app: Rowlock) -> None:
+    async with app.worker():
+        handle = await jobs.enqueues.enqueue(n=9)
+        job = await app.jobs.wait(await handle.wait(timeout=20), timeout=20)
+    assert (job.kind, job.result) == ("neighbour", 9)

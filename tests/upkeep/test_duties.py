@@ -91,7 +91,7 @@ async def test_a_lost_job_is_queued_again_without_burning_an_attempt(desk: Desk)
 
 @pytest.mark.parametrize(("policy", "state"), [("retry", "queued"), ("fail", "failed"), ("hold", "pending")])
 async def test_the_kind_decides_what_a_loss_means(desk: Desk, policy: str, state: str) -> None:
-    await desk.store.fetch("register_kinds", names=["k"], on_worker_lost=[policy], isolates=[False])
+    await desk.store.fetch("register_kinds", names=["k"], on_worker_lost=[policy], isolates=[False], hooks=[None])
     (claim,) = await lost(desk.store)
     await desk.run("rescue")
     assert await desk.store.states(claim.job_id) == [state]

@@ -120,7 +120,7 @@ class Child:
         hello = await receive(reader)
         assert isinstance(hello, Hello)  # noqa: S101 - the protocol's first word
         _forward_logs(hello.levels, self._say_from_anywhere(asyncio.get_running_loop()))
-        self._statements = _Lazy(hello.schema)
+        self._statements = _Lazy(hello.settings.schema)
         sys.path[:] = hello.path
         try:
             self._app = await self._in_main(lambda: _found(hello))
@@ -298,10 +298,11 @@ def _forward_logs(levels: Mapping[str, int], say: Callable[[Message], None]) -> 
     logging.getLogger().addHandler(_Forward(say))
 
 
-def _found(hello: Hello) -> object:
-    app: object = importlib.import_module(hello.origin.module)
+def _found(hello: Hello) -> Any:  # noqa: ANN401 - the application, which this room does not know
+    app: Any = importlib.import_module(hello.origin.module)
     for part in hello.origin.attribute.split("."):
         app = getattr(app, part)
+    app.settings = hello.settings
     return app
 
 

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from rowlock.flow.origin import Origin
     from rowlock.flow.run import Reason
     from rowlock.model.outcome import Outcome
+    from rowlock.settings import Settings
 
 _LENGTH: Final = struct.Struct("!I")
 
@@ -28,7 +29,8 @@ class Hello:
 
     origin: Origin
     path: Sequence[str]
-    schema: str
+    settings: Settings
+    """The worker's: a command line or a test may have changed what the code says."""
     levels: Mapping[str, int]
     """Log levels of the worker: the root logger's ('') and Rowlock's own."""
 

@@ -13,7 +13,7 @@ import os
 import signal
 import socket
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from rowlock.errors import ClaimLost, RowlockError
@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from rowlock.flow.origin import Origin
     from rowlock.flow.run import Attempt
     from rowlock.model.outcome import Outcome
+    from rowlock.settings import Settings
 
 logger = logging.getLogger("rowlock.process")
 _WATCH_EVERY: Final = 0.1
@@ -68,8 +69,8 @@ class Terms:
 class Children:
     """The child processes of one worker."""
 
-    def __init__(self, origin: Origin | None, schema: str, terms: Terms) -> None:
-        self._origin, self._schema, self._terms = origin, schema, terms
+    def __init__(self, origin: Origin | None, settings: Settings, terms: Terms) -> None:
+        self._origin, self._settings, self._terms = origin, replace(settings, worker=False), terms
         self._idle: list[_Child] = []
         self._all: set[_Child] = set()
         self._room_for_suspects = asyncio.Semaphore(terms.suspects)
@@ -114,7 +115,7 @@ class Children:
         child = _Child()
         self._all.add(child)
         try:
-            await child.start(Hello(self._origin, list(sys.path), self._schema, _levels()))
+            await child.start(Hello(self._origin, list(sys.path), self._settings, _levels()))
         except BaseException as error:
             child.kill()
             if isinstance(error, RowlockError):

@@ -97,7 +97,7 @@ class Worker:
         self._loop = asyncio.get_running_loop()
         self._clock, self._steps = Clock(self._loop.time), Steps(self._on_failed_step)
         self._claims, self._finishes = Link(self.database, "claim"), Link(self.database, "finish")
-        self._children = Children(self.options.origin, self.database.schema, _terms(self.settings))
+        self._children = Children(self.options.origin, self.settings, _terms(self.settings))
         self._registration = Registration(
             self._claims, self._handlers, self.name, self.options, self._children.isolates
         )

@@ -57,9 +57,9 @@ CROSS JOIN LATERAL (SELECT coalesce(k.on_worker_lost, 'retry') AS policy,
 -- fragment: exhausted
 -- The hook of jobs that upkeep ends, for the columns {id, fence, attempt, state, error, tenant, kind} of a CTE `concluded`.
 hooking AS (
-  SELECT o.id, o.fence, o.attempt, o.state, o.error, o.tenant, o.kind || '/on_exhausted' AS hook,
-         (k.hooks ->> 'on_exhausted')::smallint AS hook_attempts
-  FROM concluded o JOIN {schema}.kinds k ON k.name = o.kind WHERE k.hooks ->> 'on_exhausted' IS NOT NULL),
+  SELECT o.id, o.fence, o.attempt, o.state, o.error, o.tenant, k.hooks -> 'on_exhausted' ->> 'kind' AS hook,
+         (k.hooks -> 'on_exhausted' ->> 'attempts')::smallint AS hook_attempts
+  FROM concluded o JOIN {schema}.kinds k ON k.name = o.kind WHERE k.hooks -> 'on_exhausted' IS NOT NULL),
 {hooked}
 
 -- fragment: moved_concluded

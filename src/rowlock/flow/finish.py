@@ -279,7 +279,7 @@ class Finisher:
         )
 
     async def _write(self, name: str, batch: list[Finished], **columns: list[Any]) -> Record:
-        hooks = [f.hook for f in batch]
+        hooks = [f.hook for f in batch] if any(f.hooks for f in batch) else ()
         if any(hooks):
             name += "_hooked"
             columns["hooks"] = [hook and hook.kind for hook in hooks]

@@ -8,17 +8,17 @@ import sys
 from collections import Counter
 from typing import TYPE_CHECKING, Final
 
-from rowlock.flow.finish import Finished, Finisher, Flushed, Returned, write_of
+from rowlock.flow.finish import PLAIN, Finished, Finisher, Flushed, Returned, write_of
 from rowlock.flow.progress import Reporter
 from rowlock.flow.run import Attempt, Surroundings, on_loop
 from rowlock.flow.tell import Teller
 from rowlock.flow.threads import Threads
 from rowlock.model.job import Claim
-from rowlock.model.outcome import Interrupted, Lost, Unreadable
+from rowlock.model.outcome import NO_RESULT, Interrupted, Lost, Unreadable
 from rowlock.telemetry import Events
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
     from random import Random
 
     from rowlock.flow.finish import Ended
@@ -80,21 +80,24 @@ class Crew:
         """Slots of a lane that neither run a job nor wait for its flush."""
         return slots - self._in_use[lane]
 
-    def run(self, row: Record) -> None:
-        """Start one claimed job."""
-        handler = self._handlers[row["kind"]]
-        attempt = Attempt(row, handler, self._around, self._loop.time())
-        if not self._attempts:
-            self._empty.clear()
-        self._attempts[attempt.claim] = attempt
-        self._in_use[row["lane"]] += 1
-        self._teller.started(row)
-        coroutine = attempt.run(self._place(handler, row), self._on_outcome)
-        if _EAGER:
-            # A handler that does not suspend never becomes a scheduled task.
-            attempt.task = asyncio.Task(coroutine, loop=self._loop, eager_start=True)  # type: ignore[call-arg]  # 3.12+
-        else:
-            attempt.task = self._loop.create_task(coroutine)
+    def run(self, rows: Iterable[Record]) -> None:
+        """Start claimed jobs."""
+        now, speaks = self._loop.time(), self._teller.speaks
+        for row in rows:
+            handler = self._handlers[row["kind"]]
+            attempt = Attempt(row, handler, self._around, now)
+            if not self._attempts:
+                self._empty.clear()
+            self._attempts[attempt.claim] = attempt
+            self._in_use[row["lane"]] += 1
+            if speaks:
+                self._teller.started(row)
+            coroutine = attempt.run(self._place(handler, row), self._on_outcome)
+            if _EAGER:
+                # A handler that does not suspend never becomes a scheduled task.
+                attempt.task = asyncio.Task(coroutine, loop=self._loop, eager_start=True)  # type: ignore[call-arg]  # 3.12+
+            else:
+                attempt.task = self._loop.create_task(coroutine)
 
     def _place(self, handler: Handler, row: Row) -> Place:
         if row["losses"] and self._children.isolates(handler):
@@ -217,8 +220,8 @@ class Crew:
         attempt.over = True
         claim = attempt.claim
         del self._attempts[claim]
-        write = write_of(outcome)
-        event = self._teller.ended(attempt, write, self._loop.time() - attempt.since)
+        write = PLAIN if outcome is NO_RESULT else write_of(outcome)
+        event = self._teller.ended(attempt, write, self._loop.time() - attempt.since) if self._teller.speaks else None
         self._hand_over(claim, write, attempt.row["lane"], attempt.handler.kind.hooks, event)
         if isinstance(outcome, Unreadable):
             self._teller.puzzled(attempt, outcome)

@@ -293,7 +293,7 @@ def attempt(mutation: Mutation) -> str:
         shutil.copytree(ROOT / "src", source)
         mutation.apply(source / "rowlock")
         code, said = run(mutation.tests, source, "-x")
-    failed = [line for line in said.splitlines() if line.startswith(("FAILED", "ERROR"))]
+    failed = [line for line in said.splitlines() if line.startswith(("FAILED ", "ERROR tests"))]
     if code == RED and failed:
         return failed[0].partition(" ")[2].partition(" - ")[0].rpartition("::")[2]
     if code == 0:

@@ -86,6 +86,16 @@ WITH m AS (
   RETURNING j.id, j.gate_key, j.lane)
 SELECT coalesce(array_agg(m.id), '{}') AS ids, {left_places} AS promoted, {told} AS told FROM m
 
+-- name: complete_plain
+-- `complete` for a batch of jobs that all returned nothing: two arrays instead of five, for client and server alike.
+WITH m AS (
+  UPDATE {schema}.jobs j
+  SET state = 'completed', finished_at = now(), result = NULL, errors = NULL, fence = j.fence + 1, seq = j.seq + 1, gate_place = 0
+  FROM unnest(:ids::bigint[], :fences::integer[]) AS d(id, fence)
+  WHERE j.id = d.id AND j.fence = d.fence AND j.finished_at IS NULL
+  RETURNING j.id, j.gate_key, j.lane)
+SELECT coalesce(array_agg(m.id), '{}') AS ids, {left_places} AS promoted, {told} AS told FROM m
+
 -- name: complete_hooked
 -- `complete` for batches with kinds that have hooks; the others do not pay for the CTEs.
 WITH m AS (

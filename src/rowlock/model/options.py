@@ -73,7 +73,7 @@ class Options:
                 raise InvalidOption(message)
         for name in ("run_in", "expires_in", "max_age", "max_wait"):
             span(getattr(self, name), name)
-        if self.keep_key is not _KEEP_KEY:
+        if self.keep_key != _KEEP_KEY:
             span(self.keep_key, "keep_key")
 
     def _check_keys(self) -> None:

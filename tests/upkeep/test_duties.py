@@ -114,7 +114,7 @@ async def test_a_job_that_loses_three_workers_is_quarantined(desk: Desk) -> None
 
 
 async def test_losses_of_a_kind_that_can_be_isolated_do_not_quarantine_it(desk: Desk) -> None:
-    """It runs alone in a child after its first loss, where its own death would count: other losses are not its fault."""
+    """It runs alone in a child after its first loss: only a death there is its own fault."""
     await desk.store.fetch("register_kinds", names=["k"], on_worker_lost=["retry"], isolates=[True], hooks=[None])
     job = await desk.store.enqueue()
     for losses, state in ((2, "queued"), (13, "queued"), (14, "failed")):

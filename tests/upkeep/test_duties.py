@@ -113,6 +113,19 @@ async def test_a_job_that_loses_three_workers_is_quarantined(desk: Desk) -> None
     assert "quarantined" in row["errors"]
 
 
+async def test_losses_of_a_kind_that_can_be_isolated_do_not_quarantine_it(desk: Desk) -> None:
+    """It runs alone in a child after its first loss: only a death there is its own fault."""
+    await desk.store.fetch("register_kinds", names=["k"], on_worker_lost=["retry"], isolates=[True], hooks=[None])
+    job = await desk.store.enqueue()
+    for losses, state in ((2, "queued"), (13, "queued"), (14, "failed")):
+        await desk.store.execute("UPDATE {s}.jobs SET run_after = clock_timestamp(), losses = $1", losses)
+        worker = await desk.store.worker()
+        assert await desk.store.claim(worker, job)
+        await desk.store.silence(worker)
+        await desk.run("rescue")
+        assert await desk.store.states(job) == [state]
+
+
 async def test_each_loss_puts_the_job_further_back(desk: Desk) -> None:
     """The delay is random below 2 ** losses seconds, at most five minutes."""
     for losses, most in ((0, 1), (4, 16), (20, 300)):

@@ -4,14 +4,14 @@ import json
 import re
 from collections.abc import Callable  # noqa: TC003 - handlers' annotations are read at run time
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from decimal import Decimal
 from typing import Any, Generic, TypeVar
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pydantic import BaseModel, SecretStr
+from pydantic import BaseModel, Field, SecretStr
 
 from rowlock.errors import ArgumentsTooLarge, EnqueueError, InvalidArguments, InvalidResult, UnreadableArguments
 from rowlock.flow.args import Codec
@@ -404,3 +404,13 @@ def test_versions_are_written_with_many_as_with_one() -> None:
     codec = Codec.of(ship, context_types=(), kind=Kind("ship", version=3), limit=200)
     assert codec.encode_many([{"number": 1}, {}]) == ['{"$version":3,"number":1}', '{"$version":3}']
     assert [codec.encode((), {"number": 1}), codec.encode()] == ['{"$version":3,"number":1}', '{"$version":3}']
+
+
+def test_a_result_that_is_not_what_its_annotation_says_is_written_under_its_field_names() -> None:
+    class Renamed(BaseModel):
+        inner: int = Field(alias="Inner")
+        made: timedelta = timedelta(seconds=2)
+
+    async def work() -> int: ...
+
+    assert codec(work).encode_result(Renamed(Inner=3)) == '{"inner":3,"made":"PT2S"}'

@@ -109,7 +109,7 @@ class Producer:
     async def _enqueue_many(self, batch: Batch) -> Written:
         database, first = self._open(), batch.jobs[0]
         async with database.connection() as own:
-            if first.plain is not None and len(batch.jobs) == 1:
+            if first.plain is not None and all(item.plain is not None for item in batch.jobs):
                 shared = dict(zip(PLAIN, first.plain, strict=True)) | {"state": str(enqueue.state_of(first.job))}
                 numbers, now = await copy_jobs(own, database.statements, shared, batch.texts)
                 self.wake([] if first.job.approval else [(first.pair, now)])

@@ -411,6 +411,7 @@ def test_a_result_that_is_not_what_its_annotation_says_is_written_under_its_fiel
         inner: int = Field(alias="Inner")
         made: timedelta = timedelta(seconds=2)
 
-    async def work() -> int: ...
+    async def work() -> int:
+        return 3
 
     assert codec(work).encode_result(Renamed(Inner=3)) == '{"inner":3,"made":"PT2S"}'

@@ -350,6 +350,11 @@ class Small(BaseModel):
     number: int
 
 
+class Open(typing_extensions.TypedDict):
+    __pydantic_config__ = ConfigDict(extra="allow")  # type: ignore[misc]  # pydantic's way to configure a TypedDict
+    kept: int
+
+
 class Partly(typing_extensions.TypedDict):
     kept: int
     dropped: Annotated[int, Field(exclude=True)]
@@ -365,6 +370,7 @@ _SECRET = wire.Traits(simple=False, flat=False, aliased=False, secret=True)
         (int, wire.Traits(simple=True, flat=True, aliased=False, secret=False)),
         (dict[str, list[Colour | None]], wire.Traits(simple=True, flat=True, aliased=False, secret=False)),
         (Small, wire.Traits(simple=True, flat=False, aliased=False, secret=False)),
+        (Open, wire.Traits(simple=True, flat=False, aliased=False, secret=False)),
         (Partly, wire.Traits(simple=True, flat=False, aliased=False, secret=False)),
         (datetime, _OTHER),
         (Any, _OTHER),

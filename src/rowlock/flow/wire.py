@@ -52,7 +52,7 @@ class Traits:
     """What a pydantic core schema tells about the values to come."""
 
     simple: bool
-    flat: bool  # simple, and python mode leaves its values as they are: no models, no dataclasses, nothing left out
+    flat: bool  # simple, and python mode leaves its values as they are: no models, nothing left out or let in
     aliased: bool
     secret: bool  # over-approximated by name: when in doubt, error messages keep values to themselves
 
@@ -152,7 +152,7 @@ def traits(schema: object) -> Traits:
         if isinstance(node, Mapping):
             sorts.add(_sort(node))
             aliased = aliased or "validation_alias" in node
-            partial = partial or not _OMITTING.isdisjoint(node)
+            partial = partial or not _OMITTING.isdisjoint(node) or _lets_anything_in(node)
         else:
             secret = secret or "secret" in str(getattr(node, "__qualname__", "")).lower()
     simple = sorts <= _SIMPLE
@@ -202,6 +202,12 @@ def _sort(node: Mapping[object, object]) -> str:
         scalar = isinstance(members, list) and all(isinstance(member.value, str | int) for member in members)
         return sort if scalar else "enum of others"
     return sort
+
+
+def _lets_anything_in(node: Mapping[object, object]) -> bool:
+    config = node.get("config")
+    says = config.get("extra_fields_behavior") if isinstance(config, Mapping) else None
+    return "allow" in (node.get("extra_behavior"), says)
 
 
 def _untagged(value: object, found: list[bytes]) -> object:

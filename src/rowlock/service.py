@@ -67,8 +67,8 @@ class Bridge:
             message = "A blocking call was made from Rowlock's own loop; await the asynchronous method there."
             raise RowlockError(message)
         visit = _Visit(coroutine)
-        loop.call_soon_threadsafe(visit.begin)
         try:
+            loop.call_soon_threadsafe(visit.begin)
             return visit.wait()
         except BaseException:
             # Ctrl-C during a blocking wait: what nobody waits for any more must not go on in the thread.

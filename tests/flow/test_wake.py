@@ -19,13 +19,14 @@ class Sent:
 
     channel = "c"
 
-    def __init__(self) -> None:
+    def __init__(self, *, hungry: bool = True) -> None:
         self.payloads: list[object] = []
+        self.hungry = hungry
 
     async def fetch(self, name: str, /, **values: Any) -> list[Any]:  # noqa: ANN401 - a statement's
         assert name == "wake"
         self.payloads.append(values["payload"])
-        return []
+        return [None] if self.hungry else []
 
 
 async def settle() -> None:
@@ -52,6 +53,21 @@ async def test_the_first_few_wake_ups_go_out_at_once_and_the_rest_wait_together(
         assert len(sent.payloads) == _SAVED + 1
     await waker.flush()
     assert len(sent.payloads) == _SAVED + 2
+
+
+async def test_while_nobody_is_hungry_there_is_one_question_per_window(monkeypatch: pytest.MonkeyPatch) -> None:
+    sent = Sent(hungry=False)
+    waker = Waker(cast("Database", sent))
+    low, loop = datetime.now(UTC), asyncio.get_running_loop()
+    now = loop.time()
+    with monkeypatch.context() as patched:
+        patched.setattr(loop, "time", lambda: now)
+        for _ in range(20):
+            waker.note(PAIR, low)
+            await settle()
+        assert len(sent.payloads) == 1
+    await waker.flush()
+    assert len(sent.payloads) == 2
 
 
 async def test_a_wake_up_tells_the_lowest_moment_of_each_pair() -> None:

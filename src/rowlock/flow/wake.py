@@ -98,7 +98,9 @@ class Waker:
             anywhere, self._anywhere = self._anywhere, False
             self._due = max(self._due, loop.time()) + WINDOW
             try:
-                await self._database.fetch("wake", channel=self._database.channel, payload=payload(lows))
+                if not await self._database.fetch("wake", channel=self._database.channel, payload=payload(lows)):
+                    # Nobody is hungry: nothing is gained by asking again before a whole window has passed.
+                    self._due = loop.time() + (_SAVED + 1) * WINDOW
             except RowlockError as error:
                 # The job is committed; workers find it by polling.
                 logger.debug("wake-up not sent: %s", error)

@@ -163,7 +163,8 @@ async def test_a_job_that_eats_memory_fails_and_nobody_else(app: Rowlock, kind: 
         assert job.state is State.FAILED
         assert job.errors is not None
         assert job.errors["type"] == "MemoryError"
-        assert str(job.errors["message"]).endswith(message)
+        told = str(job.errors["message"])
+        assert (told.endswith(message), bool(told)) == (True, bool(message))
         assert job.losses == 0
         assert await near.wait(timeout=10) == 1
 

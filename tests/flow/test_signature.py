@@ -139,7 +139,7 @@ def test_a_handler_with_the_other_context_is_told_which_one_it_gets() -> None:
     def blocking(ctx: rowlock.Context, n: int) -> None: ...
     async def waiting(n: int, ctx: rowlock.SyncContext) -> None: ...
 
-    expected = {
+    expected: dict[Callable[..., object], str] = {
         blocking: "report: ctx is annotated with Context, but a blocking handler is given a SyncContext. "
         "Write ctx: SyncContext.",
         waiting: "report: ctx is annotated with SyncContext, but an async def handler is given a Context. "

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import statistics
+import sys
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Self
 
@@ -82,6 +83,23 @@ class Results:
         """Read what save() wrote."""
         raw: dict[str, Any] = json.loads(path.read_text())
         return cls(raw["machine"], raw["subjects"], [Reading(**reading) for reading in raw["readings"]])
+
+
+_TOLD: Final = ("rate", "commit_p50", "commit_p99", "call_p50", "statements", "rss_mb", "claim_blocks")
+
+
+def tell(reading: Reading) -> Reading:
+    """Say what was read, as progress, and return it."""
+    shown = " ".join(f"{key}={reading.values[key]:.4g}" for key in _TOLD if key in reading.values)
+    about = reading.problem or f"{shown} noise={reading.noise:.2f}"
+    say(f"{reading.round + 1} {reading.scene:<8} {reading.subject:<14} {about}")
+    return reading
+
+
+def say(text: str) -> None:
+    """Progress goes to standard error; the report alone to standard output."""
+    sys.stderr.write(text + "\n")
+    sys.stderr.flush()
 
 
 def spread(numbers: Sequence[float]) -> Spread | None:

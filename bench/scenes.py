@@ -106,8 +106,11 @@ def fill(play: Play, jobs: int) -> None:
     play.call("enqueue", "--jobs", str(jobs), *(["--many"] if play.subject.bulk else ["--together", "10"]))
 
 
-def emptied(play: Play, jobs: int, workers: int, longest: float) -> dict[str, float]:
-    """Start workers on a full queue and time them until it is empty, or until `longest` seconds have passed."""
+def emptied(play: Play, jobs: int, workers: int, longest: float, *, endless: bool = False) -> dict[str, float]:
+    """Start workers on a full queue and time them until it is empty, or until `longest` seconds have passed.
+
+    endless: there is more in the queue than `jobs`, so the start of the last of them is the end.
+    """
     stage = play.stage
     before = Gauges.read(stage.server, play.tag)
     play.work(workers)
@@ -123,7 +126,7 @@ def emptied(play: Play, jobs: int, workers: int, longest: float) -> dict[str, fl
     values["client_us"] = (machine.trees_time(play.pids) - client) / seen * 1e6
     values["server_us"] = (stage.server.processor_time() - server) / seen * 1e6
     values["cores"] = (values["client_us"] + values["server_us"]) * seen / 1e6 / max(time.time() - began, 1e-6)
-    end = time.time() if cut else _durable_end(play, count)
+    end = time.time() if cut or endless else _durable_end(play, count)
     values["rate"] = count.hits / max(end - first.first, 1e-6)
     # A short backlog may be gone before the first look: then there is nothing to divide processor time by.
     if seen < jobs / 4:
@@ -165,7 +168,7 @@ def _paced(stage: Stage, subject: Subject, size: Size, jobs: int, how: tuple[str
         raise Failed("has no worker that waits")
     with stage.play(subject, slots=subject.latency_slots) as play:
         probe.expect(stage.folder, play.tag, jobs)
-        play.work()
+        play.awaken()
         time.sleep(size.warm)
         stage.quiet()
         noise = machine.Noise(stage.own_time)
@@ -195,10 +198,7 @@ def idle(stage: Stage, subject: Subject, size: Size) -> dict[str, float]:
     if not subject.picks_up:
         raise Failed("has no worker that waits")
     with stage.play(subject, slots=subject.latency_slots) as play:
-        play.work()
-        time.sleep(size.warm)
-        probe.expect(stage.folder, play.tag, 3)
-        play.call("pace", "--jobs", "3", "--warm", "0")
+        play.awaken()
         time.sleep(size.warm)
         noise = machine.Noise(stage.own_time)
         before, cpu, began = Gauges.read(stage.server, play.tag), machine.trees_time(play.pids), time.monotonic()

@@ -17,6 +17,7 @@ import psycopg
 
 from bench.machine import processor_time
 from rowlock.store import embedded
+from rowlock.store.embedded import home as homes
 from rowlock.store.embedded import keeper
 
 if TYPE_CHECKING:
@@ -76,7 +77,9 @@ def postgres(choice: str = "auto", name: str = "postgres") -> Iterator[Server]:
     binaries = programs(choice)
     counts = binaries is not None and _counts(binaries)
     DATA.mkdir(mode=0o700, exist_ok=True)
+    _clear()
     folder = DATA / f"{name}-{os.getpid()}"
+    folder.mkdir(mode=0o700)
     held = embedded.start(folder, binaries=binaries, settings=SETTINGS | (STATEMENTS if counts else {}))
     try:
         with psycopg.connect(held.url, autocommit=True) as connection:
@@ -91,6 +94,14 @@ def postgres(choice: str = "auto", name: str = "postgres") -> Iterator[Server]:
         os.close(keeper.lock(held.directory / "keeper.lock", fcntl.LOCK_EX))  # waits for the server's end
         shutil.rmtree(held.directory, ignore_errors=True)
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def _clear() -> None:
+    """Remove what a run left behind that was killed."""
+    for folder in DATA.glob("*-*"):
+        if not Path("/proc", folder.name.rpartition("-")[2]).exists():
+            shutil.rmtree(homes.find(folder).path, ignore_errors=True)
+            shutil.rmtree(folder, ignore_errors=True)
 
 
 @contextlib.contextmanager

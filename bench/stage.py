@@ -9,7 +9,7 @@ import os
 import signal
 import subprocess
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -27,7 +27,7 @@ _GRACE: Final = 10.0
 """Seconds a worker has to end by itself."""
 _PATIENCE: Final = 300.0
 """Seconds for one call of a driver."""
-_START: Final = 40.0
+_START: Final = 60.0
 """Seconds until the first job must have started."""
 
 
@@ -48,6 +48,7 @@ class Stage:
     """Seconds to wait for a quiet machine before each measurement."""
     _numbers: Iterator[int] = field(default_factory=itertools.count)
     _processes: list[subprocess.Popen[bytes]] = field(default_factory=list)
+    _templates: dict[tuple[str, int], str] = field(default_factory=dict)
 
     def own_time(self) -> float:
         """Core-seconds of our servers, workers and ourselves."""
@@ -62,21 +63,42 @@ class Stage:
         machine.wait_until_quiet(self.own_time, self.patience)
 
     @contextlib.contextmanager
-    def play(self, subject: Subject, *, slots: int | None = None, **extra: object) -> Iterator[Play]:
-        """A fresh database with the subject's tables; dropped afterwards. extra: becomes BENCH_… for the driver."""
-        tag = f"{subject.module}{next(self._numbers)}"
-        with self.server.connect() as connection:
-            connection.execute(f"CREATE DATABASE {tag}")
-        play = Play(self, subject, tag, slots or subject.slots, {f"BENCH_{k.upper()}": str(v) for k, v in extra.items()})
+    def play(
+        self, subject: Subject, *, slots: int | None = None, like: Play | None = None, **extra: object
+    ) -> Iterator[Play]:
+        """A fresh database with the subject's tables; dropped afterwards.
+
+        like: a copy of that play's database instead; extra: becomes BENCH_… for the driver.
+        """
+        play = Play(self, subject, self._tag(subject), slots or subject.slots, {f"BENCH_{k.upper()}": str(v) for k, v in extra.items()})
+        self._create(play.tag, like.tag if like is not None else self._installed(play))
         try:
-            play.call("install")
             yield play
         finally:
             play.stop()
             with self.server.connect() as connection:
-                connection.execute(f"DROP DATABASE IF EXISTS {tag} WITH (FORCE)")
-            for path in self.folder.glob(f"{tag}.*"):
-                path.unlink()
+                connection.execute(f"DROP DATABASE IF EXISTS {play.tag} WITH (FORCE)")
+            play.forget()
+
+    def _tag(self, subject: Subject) -> str:
+        return f"{subject.module}{next(self._numbers)}"
+
+    def _create(self, tag: str, template: str) -> None:
+        with self.server.connect() as connection:
+            connection.execute(f"CREATE DATABASE {tag} TEMPLATE {template}")
+
+    def _installed(self, play: Play) -> str:
+        """A database with the subject's tables, made once: some take half a minute to install."""
+        key = play.subject.name, play.slots
+        if play.subject.store != "PostgreSQL":
+            play.call("install")
+            return "template1"
+        if key not in self._templates:
+            first = replace(play, tag=self._tag(play.subject))
+            self._create(first.tag, "template1")
+            first.call("install")
+            self._templates[key] = first.tag
+        return self._templates[key]
 
     def start(self, command: list[str], environment: dict[str, str], log: Path) -> subprocess.Popen[bytes]:
         """Start a process that counts as ours."""
@@ -164,6 +186,11 @@ class Play:
         """Handlers started so far."""
         return probe.read(self.stage.folder, self.tag)
 
+    def forget(self) -> None:
+        """Count from zero again."""
+        for path in self.stage.folder.glob(f"{self.tag}.*"):
+            path.unlink()
+
     def wait_for_first(self) -> probe.Count:
         """Until the first handler has started."""
         deadline = time.monotonic() + _START
@@ -173,6 +200,19 @@ class Play:
                 raise Failed(f"no job started in {_START:.0f} s: {_last_words(self.log.read_text())}")
             time.sleep(0.005)
         return count
+
+    def awaken(self, workers: int = 1) -> None:
+        """Start workers and wait until they run what is enqueued; some hear only of what comes after their start."""
+        self.work(workers)
+        deadline = time.monotonic() + _START
+        while not self.count().hits:
+            self.check_alive()
+            if time.monotonic() > deadline:
+                raise Failed(f"no job started in {_START:.0f} s: {_last_words(self.log.read_text())}")
+            self.call("enqueue", "--jobs", "1", "--together", "1")
+            until = time.monotonic() + 1
+            while not self.count().hits and time.monotonic() < until:
+                time.sleep(0.02)
 
     def check_alive(self) -> None:
         """Refuse to go on without workers."""

@@ -56,7 +56,9 @@ def main() -> None:
     ):
         if not redis[0]:
             run.without_redis(results)
-        results.machine |= run.about_server(server, redis[0]) | {"command": f"make bench ARGS={' '.join(sys.argv[1:])!r}"}
+        results.machine |= run.about_server(server, redis[0]) | {
+            "command": f"make bench ARGS={' '.join(sys.argv[1:])!r}"
+        }
         stage = Stage(server, Path(folder), found, redis, 0.0 if asked.quick else asked.patience)
         size = scenes.QUICK if asked.quick else scenes.FULL
         run.rounds(stage, results, subjects, [n for n in names if n in scenes.SCENES], size, asked.repeat)

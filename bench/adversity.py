@@ -1,7 +1,7 @@
 """Rowlock under what grows in production: history, backlog, schedules, a pinned xmin, many lanes, large arguments.
 
-Every condition keeps its database over the rounds and is drained in turn with the plain one, so that all of them see the
-same machine. Rows are made by SQL from one job that was enqueued properly.
+Every condition keeps its database over the rounds and is drained in turn with the plain one, so that all of them see
+the same machine. Rows are made by SQL from one job that was enqueued properly.
 """
 
 from __future__ import annotations
@@ -50,7 +50,8 @@ class Condition:
     like: str | None = None
     """A condition whose rows are copied instead of made again."""
     jobs: int = 50_000
-    extra: dict[str, object] = field(default_factory=dict)
+    extra: dict[str, int] = field(default_factory=dict)
+    """For the driver: kinds, lanes, payload."""
 
 
 CONDITIONS: Final = (
@@ -94,7 +95,7 @@ def _prepared(stage: Stage, condition: Condition, plays: dict[str, Play], scale:
     finished = condition.finished
     if condition.like and like is None:
         finished = next(c.finished for c in CONDITIONS if c.name == condition.like)
-    with stage.play(roster.ROWLOCK, like=like, **condition.extra) as play, contextlib.ExitStack() as held:
+    with stage.play(roster.ROWLOCK, like=like, extra=condition.extra) as play, contextlib.ExitStack() as held:
         if condition.pinned:
             held.callback(_pin(play).close)
         scenes.fill(play, 1)

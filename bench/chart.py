@@ -75,9 +75,11 @@ def _bar(name: str, spread: Spread, y: int, end: float, whisker: tuple[float, fl
     colour = _OWN if name == "rowlock" else _LOOP if name in _LOOPS else _PEER
     weight = ' font-weight="bold"' if name == "rowlock" else ""
     middle = y + _BAR / 2
+    style = f'font-size="12" fill="{_TEXT}"{weight}'
+    line = f'y1="{middle}" y2="{middle}" stroke="{_TEXT}" stroke-width="2"'
     return [
-        f'<text x="{_LEFT - 8}" y="{y + 11}" font-size="12" text-anchor="end" fill="{_TEXT}"{weight}>{escape(name)}</text>',
+        f'<text x="{_LEFT - 8}" y="{y + 11}" text-anchor="end" {style}>{escape(name)}</text>',
         f'<rect x="{_LEFT}" y="{y}" width="{max(end - _LEFT, 1):.1f}" height="{_BAR}" fill="{colour}" rx="2"/>',
-        f'<line x1="{whisker[0]:.1f}" y1="{middle}" x2="{whisker[1]:.1f}" y2="{middle}" stroke="{_TEXT}" stroke-width="2"/>',
-        f'<text x="{max(end, whisker[1]) + 6:.1f}" y="{y + 11}" font-size="12" fill="{_TEXT}"{weight}>{spread.median:,.0f}</text>',
+        f'<line x1="{whisker[0]:.1f}" x2="{whisker[1]:.1f}" {line}/>',
+        f'<text x="{max(end, whisker[1]) + 6:.1f}" y="{y + 11}" {style}>{spread.median:,.0f}</text>',
     ]

@@ -19,7 +19,8 @@ _PATIENCE: Final = 600
 """Seconds for one installation."""
 _VERSIONS: Final = """
 import importlib.metadata as m, json, sys
-print(json.dumps({"python": sys.version.split()[0]} | {d.metadata["Name"].lower(): d.version for d in m.distributions()}))
+found = {d.metadata["Name"].lower(): d.version for d in m.distributions()}
+print(json.dumps(found | {"python": sys.version.split()[0]}))
 """
 
 
@@ -68,7 +69,9 @@ def _interpreter(version: str | None, pythons: dict[str, str]) -> str:
         path = shutil.which(candidate)
         if path is not None and _run([path, "-c", "pass"]).returncode == 0:
             return path
-    raise CannotInstall(f"needs Python {version}, and {candidates[0]} cannot be started; name one with --python{version}")
+    raise CannotInstall(
+        f"needs Python {version}, and {candidates[0]} cannot be started; name one with --python{version}"
+    )
 
 
 def _install(folder: Path, base: str, requirements: tuple[str, ...]) -> None:

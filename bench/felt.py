@@ -21,7 +21,7 @@ REQUESTS: Final = (5, 100, 1000)
 
 @dataclass(frozen=True, slots=True)
 class Size:
-    """How much. quiet: seconds without a job; quiet_workers: each of them gives one sample; requests: jobs per length."""
+    """How much. requests: jobs per length; quiet: seconds without a job; quiet_workers: each of them is one sample."""
 
     requests: int = 100
     quiet: float = 60.0

@@ -80,7 +80,10 @@ def cost(results: Results) -> str:
     def row(name: str) -> Row:
         return [name, *(cell(results.spread(*_at(column, name)), extremes=False) for column in columns)]
 
-    return table(head, [row(name) for name in _present(results)]) + "\n\nPer drained job, unless the column says otherwise."
+    return (
+        table(head, [row(name) for name in _present(results)])
+        + "\n\nPer drained job, unless the column says otherwise."
+    )
 
 
 def _at(column: tuple[str, str], name: str) -> tuple[str, str, str]:
@@ -140,14 +143,18 @@ def failures(results: Results) -> str:
 
 def targets(results: Results) -> str:
     """What was promised, and what came."""
-    rows = [[t.what, t.wanted, t.found, {True: "met", False: "**missed**", None: NOTHING}[t.met]] for t in judged(results)]
+    rows = [
+        [t.what, t.wanted, t.found, {True: "met", False: "**missed**", None: NOTHING}[t.met]] for t in judged(results)
+    ]
     return table(["target", "wanted", "measured", ""], rows)
 
 
 def conditions(results: Results) -> str:
     """The machine, and how noisy it was."""
     noises = sorted(reading.noise for reading in results.readings if reading.problem is None)
-    middle = f"{noises[len(noises) // 2]:.2f} cores in the median reading, {noises[-1]:.2f} at worst" if noises else NOTHING
+    middle = (
+        f"{noises[len(noises) // 2]:.2f} cores in the median reading, {noises[-1]:.2f} at worst" if noises else NOTHING
+    )
     rows = [[key, value] for key, value in {**results.machine, "noise": f"others used {middle}"}.items()]
     return table(["", ""], rows)
 

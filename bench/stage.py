@@ -64,13 +64,24 @@ class Stage:
 
     @contextlib.contextmanager
     def play(
-        self, subject: Subject, *, slots: int | None = None, like: Play | None = None, **extra: object
+        self,
+        subject: Subject,
+        *,
+        slots: int | None = None,
+        like: Play | None = None,
+        extra: Mapping[str, int] | None = None,
     ) -> Iterator[Play]:
         """A fresh database with the subject's tables; dropped afterwards.
 
         like: a copy of that play's database instead; extra: becomes BENCH_… for the driver.
         """
-        play = Play(self, subject, self._tag(subject), slots or subject.slots, {f"BENCH_{k.upper()}": str(v) for k, v in extra.items()})
+        play = Play(
+            self,
+            subject,
+            self._tag(subject),
+            slots or subject.slots,
+            {f"BENCH_{k.upper()}": str(v) for k, v in (extra or {}).items()},
+        )
         self._create(play.tag, like.tag if like is not None else self._installed(play))
         try:
             yield play
@@ -138,14 +149,18 @@ class Play:
     def environment(self) -> dict[str, str]:
         """What the driver is told."""
         kept = {key: value for key, value in os.environ.items() if not key.startswith(("ROWLOCK_", "BENCH_", "PG"))}
-        return kept | self.extra | {
-            "BENCH_URL": self.stage.server.at(self.tag),
-            "BENCH_REDIS": str(self.stage.redis[0]),
-            "BENCH_SLOTS": str(self.slots),
-            "BENCH_RUN": str(self.stage.folder),
-            "BENCH_TAG": self.tag,
-            "PYTHONPATH": str(ROOT),
-        }
+        return (
+            kept
+            | self.extra
+            | {
+                "BENCH_URL": self.stage.server.at(self.tag),
+                "BENCH_REDIS": str(self.stage.redis[0]),
+                "BENCH_SLOTS": str(self.slots),
+                "BENCH_RUN": str(self.stage.folder),
+                "BENCH_TAG": self.tag,
+                "PYTHONPATH": str(ROOT),
+            }
+        )
 
     def call(self, verb: str, *arguments: str, module: str = "bench.driver") -> dict[str, Any]:
         """Have the driver do one thing and answer."""

@@ -28,9 +28,7 @@ _EXEMPT: Final = ("20 kB arguments",)
 
 def judged(results: Results) -> list[Target]:
     """Every target."""
-    found = [
-        _ratio(results, "drain", peer, f"no-op drain against {peer}", least) for peer, least in _DRAINS.items()
-    ]
+    found = [_ratio(results, "drain", peer, f"no-op drain against {peer}", least) for peer, least in _DRAINS.items()]
     found += [_fastest(results, "enqueue", "enqueue one by one"), _fastest(results, "bulk", "bulk enqueue")]
     found += [
         _at_most(results, "pickup", "commit_p50", "idle pick-up from commit, p50 ms", 1.5),
@@ -49,7 +47,9 @@ def _ratio(results: Results, scene: str, other: str, what: str, least: float) ->
     ratio = results.ratio(scene, "rowlock", other)
     if ratio is None:
         return Target(what, f"≥ {least:g}×", "not measured", None)
-    return Target(what, f"≥ {least:g}×", f"{ratio.median:.2f}× [{ratio.low:.2f}–{ratio.high:.2f}]", ratio.median >= least)
+    return Target(
+        what, f"≥ {least:g}×", f"{ratio.median:.2f}× [{ratio.low:.2f}–{ratio.high:.2f}]", ratio.median >= least
+    )
 
 
 def _fastest(results: Results, scene: str, what: str) -> Target:

@@ -45,7 +45,7 @@ async def _noop(number: int, payload: str = "") -> None:  # noqa: ARG001 - the p
     probe.hit(number)
 
 
-TASKS: Final[list[Task[[int, str], None]]] = [app.job(f"noop{kind}")(_noop) for kind in range(KINDS)]
+TASKS: Final[list[Task[..., None]]] = [app.job(f"noop{kind}")(_noop) for kind in range(KINDS)]
 quick: Final = app.job(QUICK)(_noop)
 
 

@@ -61,7 +61,7 @@ def main() -> None:
         }
         stage = Stage(server, Path(folder), found, redis, 0.0 if asked.quick else asked.patience)
         size = scenes.QUICK if asked.quick else scenes.FULL
-        run.rounds(stage, results, subjects, [n for n in names if n in scenes.SCENES], size, asked.repeat)
+        run.rounds(stage, results, subjects, [n for n in names if n in scenes.SCENES], size=size, repeat=asked.repeat)
         if "adversity" in names:
             conditions = [c.strip() for c in asked.conditions.split(";")] if asked.conditions else None
             scale = asked.scale or (_TINY if asked.quick else 1.0)

@@ -3,9 +3,9 @@
     python -m bench.guard             compare with bench/baseline.json; exit code 1 when a ratio dropped by a quarter
     python -m bench.guard --record    write the baseline instead
 
-Only ratios are compared: a slow or busy machine slows both. A ratio counts as dropped when both the median of the rounds
-and the ratio of the best rounds are a quarter below the baseline, and once more in a second run with as many rounds:
-neighbours on the machine spoil one of them easily, all four hardly ever.
+Only ratios are compared: a slow or busy machine slows both. A ratio counts as dropped when both the median of the
+rounds and the ratio of the best rounds are a quarter below the baseline, and once more in a second run with as many
+rounds: neighbours on the machine spoil one of them easily, all four hardly ever.
 """
 
 from __future__ import annotations
@@ -97,13 +97,12 @@ def judge(stage: Stage, baseline: Mapping[str, float], seconds: float) -> int:
         slow = [line for line in verdicts(again, baseline) if line.split(":")[0] in {s.split(":")[0] for s in slow}]
         found = again
     for scene, ratio in found.items():
-        say(
-            f"{scene}: {ratio.median:.2f} of the minimal loop (best rounds {ratio.best:.2f}; baseline {baseline[scene]:.2f})"
-        )
+        about = f"best rounds {ratio.best:.2f}, baseline {baseline[scene]:.2f}"
+        say(f"{scene}: {ratio.median:.2f} of the minimal loop ({about})")
     if slow:
         said = (
-            "Twice in a row. Find what became slower with `make bench ARGS='--peers own'`; if the price is wanted, record "
-            "a new baseline on a quiet machine with `make bench-guard ARGS=--record` and say why in the commit."
+            "Twice in a row. Find what became slower with `make bench ARGS='--peers own'`; if the price is wanted, "
+            "record a new baseline on a quiet machine with `make bench-guard ARGS=--record` and say why in the commit."
         )
         say("\n".join([*slow, said]))
     return 1 if slow else 0

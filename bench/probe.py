@@ -79,7 +79,11 @@ class Count:
 
 def read(folder: Path, tag: str) -> Count:
     """What the handlers of a measurement have counted so far."""
-    found = [_COUNTER.unpack(data) for path in folder.glob(f"{tag}.{_COUNT}.*") if len(data := path.read_bytes()) == 24]
+    found = [
+        _COUNTER.unpack(data)
+        for path in folder.glob(f"{tag}.{_COUNT}.*")
+        if len(data := path.read_bytes()) == _COUNTER.size
+    ]
     found = [(hits, first, last) for hits, first, last in found if hits]
     if not found:
         return Count()

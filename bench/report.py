@@ -23,7 +23,7 @@ def number(value: float) -> str:
 
 
 def cell(spread: Spread | None, *, extremes: bool = True) -> str:
-    """`median [low–high]`."""
+    """The median, and the extremes in brackets."""
     if spread is None:
         return NOTHING
     if spread.count == 1 or not extremes:

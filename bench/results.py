@@ -61,7 +61,7 @@ class Results:
         return spread(numbers)
 
     def ratio(self, scene: str, subject: str, other: str, value: str = "rate") -> Spread | None:
-        """subject over other, round by round where both have the round, so that a drifting machine cancels out."""
+        """One subject over another, round by round where both have the round, a drifting machine cancels out."""
         ours = {r.round: r.values[value] for r in self.of(scene, subject) if value in r.values}
         theirs = {r.round: r.values[value] for r in self.of(scene, other) if value in r.values}
         both = [ours[n] / theirs[n] for n in sorted(ours.keys() & theirs.keys()) if theirs[n]]

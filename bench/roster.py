@@ -48,8 +48,8 @@ ROWLOCK: Final = Subject(
     latency_slots=100,
     backlog=50_000,
     unfinished="SELECT 1 FROM rowlock.jobs WHERE finished_at IS NULL AND run_after <= clock_timestamp() LIMIT 1",
-    settings="`rowlock worker`, one lane with 500 slots (100 for latency), uvloop, everything else as it comes: fencing, "
-    "attempts, history, beats and upkeep on",
+    settings="`rowlock worker`, one lane with 500 slots (100 for latency), uvloop, everything else as it comes: "
+    "fencing, attempts, history, beats and upkeep on",
 )
 MINIMAL: Final = Subject(
     "minimal",
@@ -107,7 +107,7 @@ SUBJECTS: Final = (
         slots=500,
         latency_slots=100,
         unfinished="SELECT 1 FROM chancy_jobs WHERE state IN ('pending', 'running', 'retrying') LIMIT 1",
-        settings="async executor, concurrency 500 (100 for latency), eager polling, poll 1 s, flush 1 s, default plugins",
+        settings="async executor, concurrency 500 (100 for latency), eager polling, poll and flush 1 s",
         lacks="ends are written once a second: what a crash takes with it is run again",
     ),
     Subject(
@@ -166,7 +166,7 @@ SUBJECTS: Final = (
         slots=100,
         bulk=False,
         drains=False,
-        settings="max-async-tasks 100, one worker process, no result backend; the taskiq release its broker imports with",
+        settings="max-async-tasks 100, one worker process, no result backend; the taskiq its broker imports with",
         lacks="no claim: what is enqueued while no worker listens stays, two workers run it twice; no history",
     ),
     Subject(

@@ -44,7 +44,7 @@ def without_redis(results: Results) -> None:
 
 
 def rounds(
-    stage: Stage, results: Results, subjects: Sequence[Subject], names: Sequence[str], size: Size, repeat: int
+    stage: Stage, results: Results, subjects: Sequence[Subject], names: Sequence[str], *, size: Size, repeat: int
 ) -> None:
     """Measure everything `repeat` times; each round begins with another subject."""
     present = [subject for subject in subjects if "problem" not in results.subjects[subject.name]]

@@ -48,7 +48,9 @@ STEADY_RATE: Final = 500.0
 class Scene(Protocol):
     """A measurement of one subject; returns values by name, `noise` among them."""
 
-    def __call__(self, stage: Stage, subject: Subject, size: Size) -> dict[str, float]: ...
+    def __call__(self, stage: Stage, subject: Subject, size: Size) -> dict[str, float]:
+        """Measure once; Failed says why not."""
+        ...
 
 
 def enqueue_one(stage: Stage, subject: Subject, size: Size) -> dict[str, float]:

@@ -1,4 +1,4 @@
-"""The servers of one run: a PostgreSQL that syncs every commit, and a Redis where one is installed. Both end with it."""
+"""The servers of one run: a PostgreSQL that syncs every commit, a Redis where one is installed. Both end with it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The stage of a run: servers, environments, databases, driver processes, and what belongs to us of the machine's time."""
+"""The stage of a run: servers, environments, databases, driver processes, and our part of the machine's time."""
 
 from __future__ import annotations
 

@@ -81,7 +81,9 @@ def _flat(results: Results) -> list[Target]:
         here = results.spread(scene, "rowlock", "rate")
         share = None if here is None else here.median / plain.median
         said = "not measured" if share is None else f"{share:.0%}"
-        found.append(Target(f"{name}, of the plain rate", f"≥ {_FLAT:.0%}", said, share and share >= _FLAT))
+        found.append(
+            Target(f"{name}, of the plain rate", f"≥ {_FLAT:.0%}", said, None if share is None else share >= _FLAT)
+        )
     before = results.spread("adversity: plain", "rowlock", "claim_blocks")
     worst = results.spread("adversity: 10 M finished, 1 M backlog, xmin pinned", "rowlock", "claim_blocks")
     more = worst.median / before.median if before and worst else None

@@ -1,4 +1,4 @@
-"""Not a peer: what PostgreSQL and the driver can do at all. Batches are claimed and finished; nothing runs in between."""
+"""Not a peer: what PostgreSQL and the driver can do at all. Batches are claimed and finished; nothing is run."""
 
 from __future__ import annotations
 

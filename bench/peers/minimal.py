@@ -1,8 +1,8 @@
 """Not a peer: a short hand-written asyncpg worker with a job's whole life, as the practical ceiling of a design.
 
-Fenced claim, one asyncio task per job, JSON arguments, fenced completion, LISTEN with a poll behind it. Whatever finished
-during the previous flush is sent by the next, on a connection of its own, so claims and completions overlap. No retries,
-heartbeats, cancellation, events, logs, lanes or rescue.
+Fenced claim, one asyncio task per job, JSON arguments, fenced completion, LISTEN with a poll behind it. Whatever
+finished during the previous flush is sent by the next, on a connection of its own, so claims and completions overlap.
+No retries, heartbeats, cancellation, events, logs, lanes or rescue.
 """
 
 from __future__ import annotations
@@ -110,7 +110,7 @@ class Loop:
             for row in rows:
                 self._start(*row)
             await (asyncio.sleep(0) if len(rows) == free else self._look_again(stop))
-        while self._running or self._finished:
+        while self._running or self._finished:  # noqa: ASYNC110 - at the end, unmeasured
             await asyncio.sleep(0.01)
         flusher.cancel()
 

@@ -11,17 +11,22 @@ import argparse
 import asyncio
 import json
 import os
+import statistics
 import sys
 import time
 from pathlib import Path
+from typing import Final
 
 from sqlalchemy.ext.asyncio import AsyncSession, create_async_engine
 
 from bench import driver, probe
+from bench.peers import minimal
 from bench.peers import rowlock as itself
 
-_GAP = 0.02
+_GAP: Final = 0.02
 """Seconds between two requests."""
+_BLOCK: Final = 25
+"""Jobs of one system before it is the other's turn."""
 
 
 async def request(asked: argparse.Namespace) -> dict[str, float]:
@@ -55,21 +60,44 @@ async def quick(asked: argparse.Namespace) -> dict[str, float]:
     return await _kept(called, returned)
 
 
+async def alternate(asked: argparse.Namespace) -> dict[str, float]:
+    """Enqueue one by one, blocks of Rowlock's and of the minimal loop's in turn: both meet the same neighbours."""
+    drivers = {"rowlock": itself.make(), "minimal": minimal.make()}
+    drivers["minimal"].url = os.environ["BENCH_OTHER"]
+    spent: dict[str, list[float]] = {name: [] for name in drivers}
+    for driver in drivers.values():
+        await driver.open()
+        for _ in range(_BLOCK):
+            await driver.enqueue(probe.UNNUMBERED)
+    for _ in range(max(1, asked.jobs // _BLOCK)):
+        for name, driver in drivers.items():
+            began = time.perf_counter()
+            for _ in range(_BLOCK):
+                await driver.enqueue(probe.UNNUMBERED)
+            spent[name].append(time.perf_counter() - began)
+    for driver in drivers.values():
+        await driver.close()
+    return {name: _BLOCK / statistics.median(blocks) for name, blocks in spent.items()}
+
+
 async def _kept(called: list[float], returned: list[float]) -> dict[str, float]:
     await itself.app.close()
     probe.write_calls(Path(os.environ["BENCH_RUN"]), os.environ["BENCH_TAG"], called, returned)
     return {}
 
 
+VERBS: Final = {"request": request, "quick": quick, "alternate": alternate}
+
+
 def main() -> None:
     """Do what the arguments say."""
     parser = argparse.ArgumentParser(prog="python -m bench.asking", description=__doc__)
-    parser.add_argument("verb", choices=["request", "quick"])
+    parser.add_argument("verb", choices=VERBS)
     parser.add_argument("--jobs", type=int, default=50)
     parser.add_argument("--warm", type=int, default=3)
     parser.add_argument("--milliseconds", type=float, default=5.0)
     asked = parser.parse_args()
-    sys.stdout.write(json.dumps(driver.run({"request": request, "quick": quick}[asked.verb](asked))) + "\n")
+    sys.stdout.write(json.dumps(driver.run(VERBS[asked.verb](asked))) + "\n")
 
 
 if __name__ == "__main__":

@@ -35,8 +35,25 @@ DROP: Final = 0.75
 _LEAST: Final = 3
 """Rounds, whatever the time."""
 _MOST: Final = 9
-SIZE: Final = replace(scenes.QUICK, singles=300, backlog=0.2, longest=20.0)
-SCENES: Final = ("drain", "enqueue")
+_SIZE: Final = replace(scenes.QUICK, backlog=0.3, longest=20.0, gauged=False)
+_SINGLES: Final = 1000
+
+
+def drains(stage: Stage, number: int) -> dict[str, float]:
+    """Rates of both, one after the other; who comes first changes from round to round."""
+    order = [roster.ROWLOCK, roster.MINIMAL][:: 1 if number % 2 else -1]
+    return {subject.name: scenes.drain_one(stage, subject, _SIZE)["rate"] for subject in order}
+
+
+def enqueues(stage: Stage, _number: int) -> dict[str, float]:
+    """Rates of both, block by block in one process."""
+    with stage.play(roster.MINIMAL) as other:
+        extra = {"other": stage.server.at(other.tag)}
+        with stage.play(roster.ROWLOCK, extra=extra) as play:
+            return play.call("alternate", "--jobs", str(_SINGLES), module="bench.asking")
+
+
+SCENES: Final = {"drain": drains, "enqueue": enqueues}
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,9 +85,7 @@ def measure(stage: Stage, seconds: float) -> dict[str, Ratio]:
         if number >= _LEAST and began + longest > deadline:
             break
         for scene in SCENES:
-            # Who comes first changes from round to round.
-            order = [roster.ROWLOCK, roster.MINIMAL][:: 1 if number % 2 else -1]
-            rates = {subject.name: scenes.SCENES[scene](stage, subject, SIZE)["rate"] for subject in order}
+            rates = SCENES[scene](stage, number)
             pairs[scene].append((rates["rowlock"], rates["minimal"]))
             say(f"round {number + 1}, {scene}: {rates['rowlock']:,.0f} against {rates['minimal']:,.0f} jobs/s")
         longest = max(longest, time.monotonic() - began)

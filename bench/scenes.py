@@ -12,6 +12,8 @@ from bench.results import percentile
 from bench.stage import Failed
 
 if TYPE_CHECKING:
+    from psycopg import Connection
+
     from bench.roster import Subject
     from bench.stage import Play, Stage
 
@@ -38,6 +40,8 @@ class Size:
     idle: float = 30.0
     warm: float = 3.0
     """Seconds for a worker to come to rest."""
+    gauged: bool = True
+    """Whether a drain also reads what PostgreSQL counted, which takes a second to arrive."""
 
 
 FULL: Final = Size()
@@ -100,7 +104,7 @@ def drain(stage: Stage, subject: Subject, size: Size, *, workers: int) -> dict[s
         fill(play, jobs)
         play.settle()
         stage.quiet()
-        return emptied(play, jobs, workers, size.longest)
+        return emptied(play, jobs, workers, size.longest, gauged=size.gauged)
 
 
 def fill(play: Play, jobs: int) -> None:
@@ -108,49 +112,55 @@ def fill(play: Play, jobs: int) -> None:
     play.call("enqueue", "--jobs", str(jobs), *(["--many"] if play.subject.bulk else ["--together", "10"]))
 
 
-def emptied(play: Play, jobs: int, workers: int, longest: float, *, endless: bool = False) -> dict[str, float]:
+def emptied(
+    play: Play, jobs: int, workers: int, longest: float, *, endless: bool = False, gauged: bool = True
+) -> dict[str, float]:
     """Start workers on a full queue and time them until it is empty, or until `longest` seconds have passed.
 
     endless: there is more in the queue than `jobs`, so the start of the last of them is the end.
     """
-    stage = play.stage
-    before = Gauges.read(stage.server, play.tag)
-    play.work(workers)
-    first = play.wait_for_first()
+    server = play.stage.server
+    before = Gauges.read(server, play.tag)
+    with server.connect(play.tag) as watching:
+        play.work(workers)
+        values = _timed(play, jobs, longest, None if endless else watching)
+    play.stop()
+    if gauged and play.subject.store == "PostgreSQL":
+        time.sleep(_STATISTICS)
+        done, after = max(1, play.count().hits), Gauges.read(server, play.tag).since(before)
+        values |= {"wal": after.wal / done, "dead": after.dead / done, "statements": after.statements / done}
+        values["blocks"] = after.blocks / done
+    return values
+
+
+def _timed(play: Play, jobs: int, longest: float, watching: Connection[Any] | None) -> dict[str, float]:
+    """watching: a connection to see the last durable end; None: the last start will do."""
+    stage, first = play.stage, play.wait_for_first()
     noise = machine.Noise(stage.own_time)
     began, client, server = time.time(), machine.trees_time(play.pids), stage.server.processor_time()
     while (count := play.count()).hits < jobs and time.time() - first.first < longest:
         play.check_alive()
         time.sleep(_LOOK)
     cut = count.hits < jobs
-    values = {"noise": noise.read(), "cut": float(cut)}
-    seen = max(1, count.hits - first.hits)
-    values["client_us"] = (machine.trees_time(play.pids) - client) / seen * 1e6
-    values["server_us"] = (stage.server.processor_time() - server) / seen * 1e6
-    values["cores"] = (values["client_us"] + values["server_us"]) * seen / 1e6 / max(time.time() - began, 1e-6)
-    end = time.time() if cut or endless else _durable_end(play, count)
-    values["rate"] = count.hits / max(end - first.first, 1e-6)
+    end = time.time() if cut or watching is None else _durable_end(play, count, watching)
+    values = {"noise": noise.read(), "cut": float(cut), "rate": count.hits / max(end - first.first, 1e-6)}
+    seen = count.hits - first.hits
     # A short backlog may be gone before the first look: then there is nothing to divide processor time by.
-    if seen < jobs / 4:
-        del values["client_us"], values["server_us"], values["cores"]
-    play.stop()
-    time.sleep(_STATISTICS)
-    done = max(1, play.count().hits)
-    after = Gauges.read(stage.server, play.tag).since(before)
-    if play.subject.store == "PostgreSQL":
-        values |= {"wal": after.wal / done, "dead": after.dead / done, "statements": after.statements / done}
-        values["blocks"] = after.blocks / done
+    if seen > jobs / 4:
+        spent = machine.trees_time(play.pids) - client, stage.server.processor_time() - server
+        values |= {"client_us": spent[0] / seen * 1e6, "server_us": spent[1] / seen * 1e6}
+        values["cores"] = sum(spent) / max(time.time() - began, 1e-6)
     return values
 
 
-def _durable_end(play: Play, count: probe.Count) -> float:
+def _durable_end(play: Play, count: probe.Count, watching: Connection[Any]) -> float:
     if play.subject.unfinished is None:
         return count.last
     deadline = time.monotonic() + _DURABLE
-    while play.has_unfinished():
+    while watching.execute(play.subject.unfinished).fetchone() is not None:
         if time.monotonic() > deadline:
             raise Failed(f"jobs are unfinished {_DURABLE:.0f} s after the last one started")
-        time.sleep(_LOOK)
+        time.sleep(_LOOK / 2)
     return time.time()
 
 

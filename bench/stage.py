@@ -69,7 +69,7 @@ class Stage:
         *,
         slots: int | None = None,
         like: Play | None = None,
-        extra: Mapping[str, int] | None = None,
+        extra: Mapping[str, object] | None = None,
     ) -> Iterator[Play]:
         """A fresh database with the subject's tables; dropped afterwards.
 
@@ -233,14 +233,6 @@ class Play:
         """Refuse to go on without workers."""
         if all(worker.poll() is not None for worker in self.workers):
             raise Failed(f"the workers ended: {_last_words(self.log.read_text())}")
-
-    def has_unfinished(self) -> bool:
-        """Whether a job is not durably finished."""
-        query = self.subject.unfinished
-        if query is None:
-            return False
-        with self.stage.server.connect(self.tag) as connection:
-            return connection.execute(query).fetchone() is not None
 
     def settle(self) -> None:
         """Fresh statistics and a checkpoint, so that neither falls into the measurement."""

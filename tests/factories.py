@@ -120,7 +120,7 @@ class Store:
     async def complete(self, *claims: Claim, state: str = "completed") -> list[int]:
         n = len(claims)
         row = await self.one(
-            "complete",
+            "complete_plain" if state == "completed" else "complete",
             channel=self.database.channel,
             ids=[claim.job_id for claim in claims],
             fences=[claim.fence for claim in claims],

@@ -33,6 +33,7 @@ AT_CURSORS, AT_GATES = "tests/store/test_cursors.py::test_", "tests/races/test_g
 AT_ONCE, OF_GATES = "tests/races/test_two_at_once.py::test_", "tests/store/test_gates.py::test_"
 OF_DUTIES, OF_RETENTION = "tests/upkeep/test_duties.py::test_", "tests/upkeep/test_retention.py::test_"
 OF_PLANS = "tests/store/test_plans.py::test_"
+EXECUTORS = "tests/executors/test_executors.py::test_"
 OF_SUPERVISION, SUPERVISED = "tests/flow/test_supervise.py::test_", "tests/torture/test_supervised.py::test_"
 
 
@@ -60,17 +61,59 @@ class Mutation:
 
 MUTATIONS: Final = (
     Mutation(
+        "suspects run among the others",
+        "flow/crew.py",
+        'if row["losses"] and self._children.isolates(handler):',
+        "if False:",
+        (f"{EXECUTORS}a_suspect_runs_alone_in_a_child_and_innocents_complete",),
+    ),
+    Mutation(
+        "a job that kills its process is never quarantined",
+        "flow/verdict.py",
+        "if deaths >= max_deaths:",
+        "if deaths > 100:",
+        (f"{EXECUTORS}a_job_that_kills_its_process_is_quarantined_alone",),
+    ),
+    Mutation(
+        "a stuck handler gives its slot away",
+        "flow/crew.py",
+        'self._in_use[attempt.row["lane"]] += 1\n        self._stuck',
+        "self._stuck",
+        (f"{EXECUTORS}a_cancel[thread.spins]",),
+    ),
+    Mutation(
+        "a child that does not stop is not killed",
+        "flow/processes.py",
+        "                    self.kill()\n                    kill_at = None\n",
+        "                    kill_at = None\n",
+        (f"{EXECUTORS}a_cancel[process.deaf]",),
+    ),
+    Mutation(
+        "memory is not watched",
+        "flow/processes.py",
+        "if kind.memory else None",
+        "if False else None",
+        (f"{EXECUTORS}a_job_that_eats_memory_fails_and_nobody_else[hog.slow]",),
+    ),
+    Mutation(
+        "a shared loss counts at once",
+        UPKEEP,
+        "CASE WHEN k.isolates THEN 5 ELSE 1 END",
+        "1",
+        (f"{OF_DUTIES}losses_of_a_kind_that_can_be_isolated_do_not_quarantine_it",),
+    ),
+    Mutation(
         "complete without the fence",
         FINISH,
-        "  WHERE j.id = d.id AND j.fence = d.fence AND j.finished_at IS NULL",
-        "  WHERE j.id = d.id AND j.finished_at IS NULL",
+        "j.id = d.id AND j.fence = d.fence AND j.finished_at IS NULL\n\n",
+        "j.id = d.id AND j.finished_at IS NULL\n\n",
         (STALE,),
     ),
     Mutation(
         "complete names the state (wrong index)",
         FINISH,
-        "  WHERE j.id = d.id AND j.fence = d.fence AND j.finished_at IS NULL",
-        "  WHERE j.id = d.id AND j.fence = d.fence AND j.state = 'running'",
+        "j.id = d.id AND j.fence = d.fence AND j.finished_at IS NULL\n\n",
+        "j.id = d.id AND j.fence = d.fence AND j.state = 'running'\n\n",
         (f"{OF_PLANS}a_completion_of_ten_goes_by_the_primary_key",),
     ),
     Mutation(
@@ -293,7 +336,7 @@ def attempt(mutation: Mutation) -> str:
         shutil.copytree(ROOT / "src", source)
         mutation.apply(source / "rowlock")
         code, said = run(mutation.tests, source, "-x")
-    failed = [line for line in said.splitlines() if line.startswith(("FAILED", "ERROR"))]
+    failed = [line for line in said.splitlines() if line.startswith(("FAILED ", "ERROR tests"))]
     if code == RED and failed:
         return failed[0].partition(" ")[2].partition(" - ")[0].rpartition("::")[2]
     if code == 0:

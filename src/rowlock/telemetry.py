@@ -219,6 +219,7 @@ EVENTS: Final[tuple[type[Event], ...]] = (
     JobFinished,
     JobRetried,
     JobSnoozed,
+    JobUnreadable,
     JobInterrupted,
     JobDied,
     JobLost,

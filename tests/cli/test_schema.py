@@ -85,7 +85,7 @@ async def test_verify_names_differences(cli: Cli) -> None:
     ("change", "advice"),
     [
         ("DROP SCHEMA rowlock CASCADE", "rowlock schema upgrade"),
-        ("UPDATE rowlock.migrations SET version = 0", "rowlock schema upgrade"),
+        ("DELETE FROM rowlock.migrations WHERE version > 1", "rowlock schema upgrade"),
         ("INSERT INTO rowlock.migrations VALUES (9000, 'future')", "newer rowlock"),
     ],
 )

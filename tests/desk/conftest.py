@@ -44,6 +44,7 @@ class Desk:
             lanes=lanes,
             kinds=list(kinds),
             slots=None if slots is None else json.dumps(slots),
+            supervisor=None,
         )
         return int(row["id"])
 

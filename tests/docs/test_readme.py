@@ -84,8 +84,9 @@ def test_lanes_and_orders_run(project: Project) -> None:
 
 
 def test_no_block_is_left_out_and_the_readme_stays_short() -> None:
-    assert [block.splitlines()[0] for block in BLOCKS] == ["# tasks.py", "# submit.py", "# billing.py", "# operate.py"]
-    assert len(TEXT.splitlines()) < 150
+    files = ["tasks.py", "submit.py", "billing.py", "heavy.py", "test_reports.py", "operate.py"]
+    assert [block.splitlines()[0] for block in BLOCKS] == [f"# {file}" for file in files]
+    assert len(TEXT.splitlines()) < 200
 
 
 @pytest.mark.parametrize("page", ["README.md", *(str(path.relative_to(ROOT)) for path in ROOT.glob("docs/**/*.md"))])
@@ -93,3 +94,21 @@ def test_links_lead_somewhere(page: str) -> None:
     file = ROOT / page
     links = re.findall(r"\]\((?!https?://|#)([^)#]+)", file.read_text())
     assert [link for link in links if not (file.parent / link).exists()] == []
+
+
+def test_heavy_work_runs_in_a_process(project: Project) -> None:
+    use = """
+import asyncio, heavy
+async def main():
+    async with heavy.app, heavy.app.worker():
+        print(await (await heavy.project.enqueue(7)).wait(timeout=40))
+asyncio.run(main())
+"""
+    assert project.run("-c", use).strip() == "7"
+
+
+@pytest.mark.timeout(120)
+def test_the_test_runs(project: Project, server_url: str) -> None:
+    project.environment["ROWLOCK_TEST_DATABASE_URL"] = server_url
+    options = ["-o", "rowlock_app=tasks:app", "-o", "asyncio_mode=auto", "-p", "no:cacheprovider", "-q"]
+    assert "1 passed" in project.run("-m", "pytest", *options, "test_reports.py")

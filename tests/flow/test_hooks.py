@@ -272,6 +272,32 @@ async def test_what_upkeep_ends_is_told_too(app: Rowlock, sql: asyncpg.Connectio
     assert await sql.fetchval("SELECT count(*) FROM jobs WHERE kind LIKE 'unhooked/%'") == 0
 
 
+async def test_jobs_under_an_old_name_have_the_hooks_of_the_new_one(
+    app: Rowlock, sql: asyncpg.Connection[asyncpg.Record]
+) -> None:
+    told: list[int] = []
+
+    @app.job("new", aliases=["old"])
+    async def work() -> None: ...
+
+    @work.on_success
+    async def done(job: Job) -> None:
+        told.append(job.id)
+
+    @work.on_exhausted
+    async def exhausted(job: Job) -> None:
+        told.append(job.id)
+
+    async with app.worker():
+        pass  # registers the kinds
+    async with opened(app.database().url) as store:
+        late, fine = await store.enqueue("old", max_age=timedelta(0)), await store.enqueue("old")
+        assert await store.too_old() == [late]
+    async with app.worker():
+        await eventually(lambda: hooks_done(sql, 2))
+    assert sorted(told) == [late, fine]
+
+
 async def test_a_hook_whose_job_is_gone_is_told_what_was_recorded(
     app: Rowlock, sql: asyncpg.Connection[asyncpg.Record]
 ) -> None:

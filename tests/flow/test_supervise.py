@@ -19,13 +19,15 @@ from rowlock.errors import ConfigurationError
 from rowlock.flow.supervise import line
 from rowlock.flow.supervise.blocked import Stack, culprit
 from rowlock.flow.supervise.hand import Hand
+from rowlock.flow.supervise.supervisor import Supervisor
 from rowlock.flow.supervise.wear import Wear
 from rowlock.model.job import Claim
 from rowlock.settings import Settings
+from rowlock.store.database import Database
 from rowlock.telemetry import CURRENT
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable
+    from collections.abc import AsyncIterator, Callable, Sequence
 
     import asyncpg
 
@@ -345,11 +347,30 @@ async def test_a_place_hears_its_process_to_the_end_and_plans_the_next_start() -
             return hand.ended()
 
         assert await eventually(ended) == 3
+        hand.line.close()
         assert (hand.worker, hand.blocked, hand.over, hand.running) == (7, 1.5, "enough", False)
         assert (hand.plan(failed=True), hand.failures) == (delay, failures)
     assert (hand.plan(failed=False), hand.failures) == (0.0, 0)
     hand.began -= 3600
     assert (hand.plan(failed=True), hand.failures) == (0.0, 1)  # it had lived long: no crash loop
+
+
+async def test_a_process_the_system_has_no_room_for_is_tried_again(
+    database_url: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def rescue(workers: Sequence[int]) -> None:
+        raise AssertionError(workers)
+
+    supervisor = Supervisor(Database(database_url), ["/nowhere"], Settings(processes=2), rescue=rescue)
+    running = asyncio.create_task(supervisor.run())
+
+    async def said() -> bool:
+        return "process 2 cannot be started" in caplog.text
+
+    await eventually(said)
+    assert not running.done()
+    supervisor.stop()
+    assert await asyncio.wait_for(running, 10) is None
 
 
 def test_a_supervisor_that_does_not_read_holds_up_nobody() -> None:

@@ -148,11 +148,12 @@ async def test_a_claim_of_ten_reads_the_claim_index_only(loaded: str, guarded: b
 
 
 @GUARDED
-async def test_a_completion_of_ten_goes_by_the_primary_key(loaded: str, guarded: bool) -> None:
+@pytest.mark.parametrize("name", ["complete", "complete_plain"])
+async def test_a_completion_of_ten_goes_by_the_primary_key(loaded: str, guarded: bool, name: str) -> None:
     async with opened(loaded, guarded=guarded) as store, undone(store):
         statement = store.database.statements["claim"]
         rows = await store.connection.fetch(statement.dollar, *statement.bind(await claim_values(store, 1, None)))
-        found = await explain(store, "complete", **await complete_values(store, rows))
+        found = await explain(store, name, **await complete_values(store, rows))
         assert found.whole_scans == []
         assert "jobs_pkey" in found.indexes
         assert "jobs_running" not in found.indexes

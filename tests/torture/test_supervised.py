@@ -81,7 +81,9 @@ async def test_jobs_that_end_or_block_their_process_hurt_only_themselves(scene: 
     assert history.job.errors is not None
     assert (history.job.state, history.job.errors["reason"]) == (State.FAILED, "quarantined")
     # In the shared process it was lost once; then it had a process to itself and died in that.
-    assert [attempt.outcome for attempt in history.attempts][:2] == ["lost", "died"]
+    # (The blocked neighbour may have had it given back in between, which counts for nothing.)
+    outcomes = [attempt.outcome for attempt in history.attempts if attempt.outcome != "interrupted"]
+    assert outcomes[:2] == ["lost", "died"]
     blocked = await scene.app.jobs.get(spin)
     assert blocked.state is State.FAILED
     assert await scene.value("SELECT max(deaths) FROM jobs WHERE kind = 'innocent'") == 0

@@ -30,9 +30,9 @@ if TYPE_CHECKING:
     from rowlock.store.database import Database
 
 logger = logging.getLogger("rowlock.beat")
-EVERY: Final = 1.8
+EVERY: Final = 1.9
 """Seconds. What no message brought sooner (lane edits, drain, cancel) arrives with the beat: within two seconds."""
-_DISOWN_EVERY: Final = 10
+_DISOWN_EVERY: Final = 30
 """Beats."""
 _TICK: Final = 0.25
 _PATIENCE: Final = 3.0

@@ -27,7 +27,6 @@ from typing import TYPE_CHECKING, Any, Final
 from typing_extensions import override
 
 from rowlock.errors import ConfigurationError, Stopped
-from rowlock.flow.context import Context
 from rowlock.flow.pipe import (
     Answer,
     Asked,
@@ -43,9 +42,8 @@ from rowlock.flow.pipe import (
     packed,
     receive,
 )
-from rowlock.flow.run import Attempt, on_loop
+from rowlock.flow.run import Attempt, Surroundings, on_loop
 from rowlock.flow.threads import blocking, work_of
-from rowlock.flow.verdict import Verdict
 from rowlock.store.queries import Statements
 from rowlock.telemetry import JobLogFilter
 
@@ -163,9 +161,8 @@ class Child:
             self._say(Broken(f"{type(error).__name__}: {error}"))
             return
         self._line = _PipeLine(self._say, self._statements)
-        context = Context(order.row, self._line, asyncio.Event())
-        verdict = Verdict(order.row, handler, Random())  # noqa: S311 - jitter, not secrets
-        attempt = Attempt(order.row, handler, context, verdict, loop.time(), overdue=self._interrupt)
+        around = Surroundings(self._line, asyncio.Event(), Random(), self._interrupt)  # noqa: S311 - jitter, not secrets
+        attempt = Attempt(order.row, handler, around, loop.time())
         self._attempt = attempt
         if self._early is not None:
             attempt.stop(self._early)

@@ -218,8 +218,12 @@ class Claimer:
             self._cursors.probed(answer.probes[name], drained=taken[name] < n)
             if taken[name] < n and answer.began is not None:
                 self._cursors.exhausted(answer.probes[name], answer.began)
+        furthest: dict[Pair, datetime] = {}
         for row in answer.rows:
-            self._cursors.advance((row["kind"], row["priority"], row["share"]), row["run_after"])
+            pair = (row["kind"], row["priority"], row["share"])
+            furthest[pair] = max(row["run_after"], furthest.get(pair, BEGINNING))
+        for pair, run_after in furthest.items():
+            self._cursors.advance(pair, run_after)
         return [row for row in answer.rows if not row["parked"]]
 
     def _half(self, lane: str) -> int:

@@ -68,8 +68,8 @@ class Context:
         "state",
     )
 
-    def __init__(self, row: Row, line: Line, stopping: asyncio.Event) -> None:
-        self.claim = Claim(row["id"], row["fence"])
+    def __init__(self, row: Row, claim: Claim, line: Line, stopping: asyncio.Event) -> None:
+        self.claim = claim
         self.deadline: float | None = None
         """Loop time at which the timeout strikes; None: there is none."""
         self.state: Mapping[str, Any] = NO_STATE

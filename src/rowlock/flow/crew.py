@@ -8,19 +8,17 @@ import sys
 from collections import Counter
 from typing import TYPE_CHECKING, Final
 
-from rowlock.flow.context import Context
-from rowlock.flow.finish import Finished, Finisher, Flushed, Returned, write_of
+from rowlock.flow.finish import PLAIN, Finished, Finisher, Flushed, Returned, write_of
 from rowlock.flow.progress import Reporter
-from rowlock.flow.run import Attempt, on_loop
+from rowlock.flow.run import Attempt, Surroundings, on_loop
 from rowlock.flow.tell import Teller
 from rowlock.flow.threads import Threads
-from rowlock.flow.verdict import Verdict
 from rowlock.model.job import Claim
-from rowlock.model.outcome import Interrupted, Lost, Unreadable
+from rowlock.model.outcome import NO_RESULT, Interrupted, Lost, Unreadable
 from rowlock.telemetry import Events
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
     from random import Random
 
     from rowlock.flow.finish import Ended
@@ -56,7 +54,7 @@ class Crew:
         events: Events | None = None,
     ) -> None:
         """patience: seconds a handler that was told to stop may take before its job goes on without it."""
-        self._handlers, self._random, self._room, self._patience = handlers, random, room, patience
+        self._handlers, self._room, self._patience = handlers, room, patience
         self._children, self._teller = children, Teller(events or Events())
         self._loop = asyncio.get_running_loop()
         self._finisher = Finisher(link, worker_id, self._on_flushed)
@@ -65,11 +63,12 @@ class Crew:
         self._attempts: dict[Claim, Attempt] = {}
         self._stuck: set[Attempt] = set()
         self._threads = Threads()
-        self._unflushed: Counter[int] = Counter()
+        self._unflushed: set[Claim] = set()
         self._in_use: Counter[str] = Counter()
         self.returned = 0
         """Jobs given back to the queue, due at once."""
         self._stopping = asyncio.Event()
+        self._around = Surroundings(self._reporter, self._stopping, random, self._told_to_stop)
         self._empty = asyncio.Event()
         self._empty.set()
 
@@ -81,22 +80,24 @@ class Crew:
         """Slots of a lane that neither run a job nor wait for its flush."""
         return slots - self._in_use[lane]
 
-    def run(self, row: Record) -> None:
-        """Start one claimed job."""
-        handler = self._handlers[row["kind"]]
-        context = Context(row, self._reporter, self._stopping)
-        verdict = Verdict(row, handler, self._random)
-        attempt = Attempt(row, handler, context, verdict, self._loop.time(), overdue=self._told_to_stop)
-        self._attempts[attempt.context.claim] = attempt
-        self._in_use[row["lane"]] += 1
-        self._empty.clear()
-        self._teller.started(row)
-        coroutine = attempt.run(self._place(handler, row), self._on_outcome)
-        if _EAGER:
-            # A handler that does not suspend never becomes a scheduled task.
-            attempt.task = asyncio.Task(coroutine, loop=self._loop, eager_start=True)  # type: ignore[call-arg]  # 3.12+
-        else:
-            attempt.task = self._loop.create_task(coroutine)
+    def run(self, rows: Iterable[Record]) -> None:
+        """Start claimed jobs."""
+        now, speaks = self._loop.time(), self._teller.speaks
+        for row in rows:
+            handler = self._handlers[row["kind"]]
+            attempt = Attempt(row, handler, self._around, now)
+            if not self._attempts:
+                self._empty.clear()
+            self._attempts[attempt.claim] = attempt
+            self._in_use[row["lane"]] += 1
+            if speaks:
+                self._teller.started(row)
+            coroutine = attempt.run(self._place(handler, row), self._on_outcome)
+            if _EAGER:
+                # A handler that does not suspend never becomes a scheduled task.
+                attempt.task = asyncio.Task(coroutine, loop=self._loop, eager_start=True)  # type: ignore[call-arg]  # 3.12+
+            else:
+                attempt.task = self._loop.create_task(coroutine)
 
     def _place(self, handler: Handler, row: Row) -> Place:
         if row["losses"] and self._children.isolates(handler):
@@ -139,7 +140,7 @@ class Crew:
 
     def known(self) -> list[int]:
         """Every job this process has anything to do with; called from the beat's thread."""
-        return [*(claim.job_id for claim in list(self._attempts)), *list(self._unflushed)]
+        return [*(claim.job_id for claim in list(self._attempts)), *(claim.job_id for claim in list(self._unflushed))]
 
     def on_loop(self) -> list[Claim]:
         """Claims whose handlers run on the loop; called from the beat's thread."""
@@ -159,7 +160,7 @@ class Crew:
         attempt = self._attempts.get(claim)
         if attempt is not None and attempt.task is not None:
             await asyncio.wait([attempt.task])
-        if claim.job_id in self._unflushed:
+        if claim in self._unflushed:
             await self._finisher.drained()
 
     async def send_home(self, patience: float) -> list[int]:
@@ -217,10 +218,10 @@ class Crew:
         if attempt.over:
             return
         attempt.over = True
-        claim = attempt.context.claim
+        claim = attempt.claim
         del self._attempts[claim]
-        write = write_of(outcome)
-        event = self._teller.ended(attempt, write, self._loop.time() - attempt.since)
+        write = PLAIN if outcome is NO_RESULT else write_of(outcome)
+        event = self._teller.ended(attempt, write, self._loop.time() - attempt.since) if self._teller.speaks else None
         self._hand_over(claim, write, attempt.row["lane"], attempt.handler.kind.hooks, event)
         if isinstance(outcome, Unreadable):
             self._teller.puzzled(attempt, outcome)
@@ -240,21 +241,15 @@ class Crew:
             self._teller.heard(event)
             self._room(Flushed())
         else:
-            self._unflushed[claim.job_id] += 1
+            self._unflushed.add(claim)
             self._finisher.finish(Finished(claim, write, lane, hooks, event))
 
     def _on_flushed(self, flushed: Flushed) -> None:
         for finished in (*flushed.accepted, *flushed.lost):
-            self._left(finished)
+            self._in_use[finished.lane] -= 1
+            self._unflushed.discard(finished.claim)
         self.returned += sum(
             isinstance(finished.write, Returned) and not finished.write.delay for finished in flushed.accepted
         )
         self._teller.flushed(flushed)
         self._room(flushed)
-
-    def _left(self, finished: Finished) -> None:
-        job_id = finished.claim.job_id
-        self._in_use[finished.lane] -= 1
-        self._unflushed[job_id] -= 1
-        if not self._unflushed[job_id]:
-            del self._unflushed[job_id]

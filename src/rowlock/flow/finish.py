@@ -9,9 +9,10 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, Final, assert_never
+from operator import itemgetter
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, assert_never
 
 from rowlock.model.outcome import (
     Cancelled,
@@ -56,6 +57,12 @@ class Ended:
     error: str | None = None
 
 
+_CLAIM: Final = itemgetter(0)
+"""Of a Finished: sorts by job, as job ids come first in a claim."""
+PLAIN: Final = Ended(State.COMPLETED)
+"""Completed without a result: most jobs."""
+
+
 @dataclass(frozen=True, slots=True)
 class Returned:
     """The last write of an attempt: back to the queue. refund: 1 gives the attempt back; death: 1 counts as one."""
@@ -71,6 +78,8 @@ class Returned:
 def write_of(outcome: Outcome) -> Ended | Returned | None:  # noqa: C901, PLR0911 - one return per outcome
     """What an outcome writes; None: the claim is lost, nothing may be written."""
     match outcome:
+        case Completed(None):
+            return PLAIN
         case Completed(result):
             return Ended(State.COMPLETED, result)
         case CompletedWithErrors(result, errors):
@@ -96,9 +105,8 @@ def write_of(outcome: Outcome) -> Ended | Returned | None:  # noqa: C901, PLR091
             assert_never(outcome)
 
 
-@dataclass(frozen=True, slots=True)
-class Finished:
-    """One attempt's last write, waiting for its acknowledgement."""
+class Finished(NamedTuple):
+    """One attempt's last write, waiting for its acknowledgement. A tuple: there is one for every job."""
 
     claim: Claim
     write: Ended | Returned
@@ -181,7 +189,7 @@ class Finisher:
 
         What was written before is refused by its fence, which is as good.
         """
-        batch = sorted([*self._flushing, *self._waiting], key=lambda finished: finished.claim.job_id)
+        batch = sorted([*self._flushing, *self._waiting], key=_CLAIM)
         if batch:
             await Finisher(link, self._worker_id, lambda _: None)._flush(batch, again=False)  # noqa: SLF001 - its own class
 
@@ -203,7 +211,7 @@ class Finisher:
 
     async def _flush_until_acknowledged(self, batch: list[Finished], *, again: bool = False) -> Flushed:
         # All writers wait for job rows in id order.
-        batch.sort(key=lambda finished: finished.claim.job_id)
+        batch.sort(key=_CLAIM)
         for failures in range(2**31):
             try:
                 return await self._flush(batch, again=again)
@@ -230,7 +238,7 @@ class Finisher:
         bad = batch[0]
         logger.error("the outcome of job %d cannot be stored: %s", bad.claim.job_id, error)
         text = json.dumps({"reason": "outcome cannot be stored", "message": str(error)[:2000]})
-        return await self._flush_until_acknowledged([replace(bad, write=Ended(State.FAILED, error=text))])
+        return await self._flush_until_acknowledged([bad._replace(write=Ended(State.FAILED, error=text))])
 
     async def _flush(self, batch: list[Finished], *, again: bool) -> Flushed:
         ended = [f for f in batch if isinstance(f.write, Ended)]
@@ -257,6 +265,8 @@ class Finisher:
         )
 
     async def _end(self, batch: list[Finished]) -> Record:
+        if all(f.write is PLAIN and not f.hooks for f in batch):
+            return await self._write("complete_plain", batch)
         return await self._write(
             "complete",
             batch,
@@ -279,7 +289,7 @@ class Finisher:
         )
 
     async def _write(self, name: str, batch: list[Finished], **columns: list[Any]) -> Record:
-        hooks = [f.hook for f in batch]
+        hooks = [f.hook for f in batch] if any(f.hooks for f in batch) else ()
         if any(hooks):
             name += "_hooked"
             columns["hooks"] = [hook and hook.kind for hook in hooks]

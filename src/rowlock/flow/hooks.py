@@ -13,7 +13,7 @@ from typing_extensions import override
 from rowlock.errors import JobNotFound
 from rowlock.flow.args import Codec
 from rowlock.flow.handler import Handler
-from rowlock.flow.inject import given_or_needed
+from rowlock.flow.inject import asks_for, given_or_needed
 from rowlock.flow.middleware import Surround, inside
 from rowlock.model.failure import Failure
 from rowlock.model.hook import Hook, hook_kind, hooked_kind
@@ -80,6 +80,8 @@ class HookSurround(Surround):
     ) -> None:
         super().__init__(scopes, middleware, plan, is_async=is_async)
         self._load = load
+        # Reading it costs a statement.
+        self._asks_for_job = asks_for(plan, "Job")
 
     @override
     async def _innermost(
@@ -87,7 +89,8 @@ class HookSurround(Surround):
     ) -> object:
         told: dict[str, Any] = dict(kwargs)
         given = self._given(context)
-        given["Job"] = await self._job(context, told)
+        if self._asks_for_job or self._scopes.overrides:
+            given["Job"] = await self._job(context, told)
         given["Failure"] = Failure.of(told.get("error"), told["attempt"])
         await self._filled(given, (), {}, call)
         return None

@@ -98,6 +98,13 @@ def worker_needs(plan: Plan) -> Iterator[Need]:
                 yield from worker_needs(need.provider.needs)
 
 
+def asks_for(plan: Plan, given: str) -> bool:
+    """Whether a plan, or a provider that it reaches, asks for something given."""
+    return any(
+        need == given if isinstance(need, str) else asks_for(need.provider.needs, given) for need in plan.values()
+    )
+
+
 class _Reader:
     """Reads providers on behalf of one owner."""
 

@@ -86,11 +86,11 @@ class Rounds:
             return []
         try:
             rows = await self._claimer.claim(wanted)
-            for row in rows:
-                if self.draining:
+            if self.draining:
+                for row in rows:
                     self._crew.give_back(row)
-                else:
-                    self._crew.run(row)
+            else:
+                self._crew.run(rows)
             self._wear.count(len(rows))
         except BaseException:
             self.doubts = 2

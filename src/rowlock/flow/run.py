@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from typing import TYPE_CHECKING, Literal, Protocol, assert_never
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal, Protocol, assert_never, cast
 
 from rowlock.errors import ClaimLost, Stopped, UnreadableArguments
-from rowlock.model.outcome import Cancelled, Interrupted, Lost, Outcome
+from rowlock.flow.context import Context
+from rowlock.flow.verdict import Verdict
+from rowlock.model.job import Claim
+from rowlock.model.outcome import NO_RESULT, Cancelled, Interrupted, Lost, Outcome
 from rowlock.telemetry import CURRENT
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Awaitable, Callable, Mapping
+    from random import Random
 
-    from rowlock.flow.context import Context
+    from rowlock.flow.context import Line
     from rowlock.flow.handler import Call, Handler
-    from rowlock.flow.verdict import Verdict
     from rowlock.store.rows import Row
 
 logger = logging.getLogger("rowlock.run")
@@ -29,30 +33,58 @@ class Place(Protocol):
         """Run the attempt to its end."""
 
 
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What all attempts of a process share. overdue: told when a handler is asked to stop; decides how long it may."""
+
+    line: Line
+    stopping: asyncio.Event
+    random: Random
+    overdue: Callable[[Attempt], None]
+
+
 class Attempt:
     """A claimed job being run by this process."""
 
-    __slots__ = ("_begun", "_overdue", "context", "handler", "over", "reason", "row", "since", "task", "verdict")
+    __slots__ = (
+        "_around",
+        "_begun",
+        "_context",
+        "_verdict",
+        "claim",
+        "handler",
+        "over",
+        "reason",
+        "row",
+        "since",
+        "task",
+    )
 
-    def __init__(
-        self,
-        row: Row,
-        handler: Handler,
-        context: Context,
-        verdict: Verdict,
-        since: float,
-        *,
-        overdue: Callable[[Attempt], None],
-    ) -> None:
-        """overdue: told when the handler is asked to stop; it decides how long that may take."""
-        self.row, self.handler, self.context, self.verdict, self.since = row, handler, context, verdict, since
-        self._overdue = overdue
+    def __init__(self, row: Row, handler: Handler, around: Surroundings, since: float) -> None:
+        self.row, self.handler, self._around, self.since = row, handler, around, since
+        self.claim = Claim(row["id"], row["fence"])
         self.task: asyncio.Task[None] | None = None
         self.reason: Reason | None = None
         """Why the handler was told to stop."""
         self.over = False
         """Its outcome was handed over, by the handler's end or over its head."""
         self._begun = False
+        self._context: Context | None = None
+        self._verdict: Verdict | None = None
+
+    @property
+    def context(self) -> Context:
+        """Made at first use: most handlers neither ask for it nor are told anything."""
+        if self._context is None:
+            self._context = Context(self.row, self.claim, self._around.line, self._around.stopping)
+        return self._context
+
+    @property
+    def verdict(self) -> Verdict:
+        """Made at first use: a handler that returns nothing needs none."""
+        if self._verdict is None:
+            self._verdict = Verdict(self.row, self.handler, self._around.random)
+        return self._verdict
 
     def stop(self, reason: Reason) -> None:
         """Cancel the handler at its next await. The first reason counts, but a lost claim ends all others.
@@ -66,7 +98,7 @@ class Attempt:
         # A task cancelled before its first step never enters run(), and its outcome would be nobody's.
         if self.task is not None and self._begun and (not told or reason == "shutdown"):
             self.task.cancel()
-            self._overdue(self)
+            self._around.overdue(self)
 
     async def run(self, place: Place, done: Callable[[Attempt, Outcome], None]) -> None:
         """Run the handler to its end, whatever that is, and hand over the outcome."""
@@ -81,10 +113,11 @@ class Attempt:
             # KeyboardInterrupt ends the process; the job goes back first.
             done(self, Interrupted(f"{type(error).__name__} in the handler"))
             raise
-        try:
-            await self.context.settle()
-        except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001 - progress is never worth an outcome
-            logger.debug("the last progress of job %s was not written: %r", self.row["id"], error)
+        if self._context is not None:
+            try:
+                await self._context.settle()
+            except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001 - progress is never worth an outcome
+                logger.debug("the last progress of job %s was not written: %r", self.row["id"], error)
         done(self, outcome)
 
     def stopped(self, error: BaseException | None = None) -> Outcome:
@@ -125,31 +158,30 @@ class Attempt:
 
 async def on_loop(attempt: Attempt) -> Outcome:
     """Run a coroutine function on the worker's own loop."""
-    function = attempt.handler.function
-
-    async def call(args: tuple[object, ...], kwargs: Mapping[str, object]) -> object:
-        return await function(*args, **kwargs)  # type: ignore[misc]  # a coroutine function: see Handler.is_async
-
-    return await in_process(attempt, call, attempt.context)
+    function = cast("Callable[..., Awaitable[object]]", attempt.handler.function)
+    return await in_process(attempt, lambda args, kwargs: function(*args, **kwargs), lambda: attempt.context)
 
 
-async def in_process(attempt: Attempt, call: Call, context: object) -> Outcome:
-    """Decode, call, judge. context: what a handler that asks for it is given."""
-    codec = attempt.handler.codec
+async def in_process(attempt: Attempt, call: Call, context: Callable[[], object]) -> Outcome:
+    """Decode, call, judge. context: makes what a handler that asks for it is given."""
+    handler = attempt.handler
+    codec = handler.codec
     # The attempt's own task: whatever is logged in it, in the threads it hands on to, or by tasks it starts.
     CURRENT.set(attempt.row)
     try:
-        args, kwargs = codec.bind(codec.decode(attempt.row["args"]), context)
+        asked = context() if codec.signature.context is not None else None
+        args, kwargs = codec.bind(codec.decode(attempt.row["args"]), asked)
+        plain = handler.around is None and handler.kind.timeout is None
     except UnreadableArguments as error:
         return attempt.verdict.unreadable(error)
     except Exception as error:  # noqa: BLE001 - a validator of the application
         return attempt.raised(error)
     try:
-        value = await _within_timeout(attempt, call, args, kwargs)
+        value = await (call(args, kwargs) if plain else _within_timeout(attempt, call, args, kwargs))
     except (Exception, SystemExit, Stopped) as error:  # noqa: BLE001 - whatever a handler raises is its outcome
         # sys.exit() in a handler ends the attempt, not the worker that its neighbours run in.
         return attempt.raised(error)
-    return attempt.verdict.returned(value)
+    return NO_RESULT if value is None else attempt.verdict.returned(value)
 
 
 async def _within_timeout(

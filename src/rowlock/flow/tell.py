@@ -55,6 +55,11 @@ class Teller:
         self._unreadable: set[tuple[str, object]] = set()
         """Kinds and why their arguments could not be read, as far as it was told."""
 
+    @property
+    def speaks(self) -> bool:
+        """Whether anybody would hear of ordinary steps."""
+        return self._events.active or logger.isEnabledFor(logging.INFO)
+
     def started(self, row: Row) -> None:
         """A job was claimed and its handler is about to be called."""
         if self._events.active:

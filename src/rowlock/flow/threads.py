@@ -47,7 +47,7 @@ async def blocking(
                 await asyncio.wait([ended])
         return ended.result()
 
-    return await in_process(attempt, call, SyncContext(attempt.context, loop))
+    return await in_process(attempt, call, lambda: SyncContext(attempt.context, loop))
 
 
 def work_of(function: Callable[[], object], ended: asyncio.Future[object]) -> Work:

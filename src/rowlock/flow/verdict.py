@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 from rowlock.errors import InvalidResult
 from rowlock.model import redact
 from rowlock.model.outcome import (
+    NO_RESULT,
     Cancel,
     Cancelled,
     Completed,
@@ -59,7 +60,7 @@ class Verdict:
     def returned(self, value: object) -> Outcome:
         """The handler returned this."""
         if value is None:
-            return Completed(None)
+            return NO_RESULT
         try:
             return self._concluded(value)
         except InvalidResult as error:

@@ -229,8 +229,7 @@ class Worker:
             raise WrongState(message)
         try:
             claimed = await self._claimer.claim_one(job_id, lane)
-            for row in claimed:
-                self._crew.run(row)
+            self._crew.run(claimed)
         finally:
             self._claimer.in_flight = False
         for row in claimed:

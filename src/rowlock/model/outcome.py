@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from rowlock.model.duration import duration
 
@@ -42,6 +42,10 @@ class Completed:
     """The handler returned; result is encoded JSON, None for no result."""
 
     result: str | None
+
+
+NO_RESULT: Final = Completed(None)
+"""What most handlers end with; made once."""
 
 
 @dataclass(frozen=True, slots=True)

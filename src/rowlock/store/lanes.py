@@ -108,4 +108,5 @@ async def prepare(
 
 
 def _hooks(kind: Kind) -> str | None:
-    return json.dumps({event: hook.attempts for event, hook in kind.hooks.items()}) if kind.hooks else None
+    # With the hook's own kind: an alias of a kind has the hooks of the kind.
+    return json.dumps({event: hook._asdict() for event, hook in kind.hooks.items()}) if kind.hooks else None

@@ -16,7 +16,7 @@ from typing_extensions import override
 from rowlock.errors import ClaimLost
 from rowlock.flow.blocking import SyncContext
 from rowlock.flow.context import Context
-from rowlock.model.job import Job, Progress
+from rowlock.model.job import Claim, Job, Progress
 from rowlock.model.state import State
 from rowlock.store.queries import Statements
 from rowlock.telemetry import JobLog
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 
     from rowlock.flow.progress import Report
-    from rowlock.model.job import Claim
 
 T = TypeVar("T")
 
@@ -82,7 +81,7 @@ class StubContext(Context):
 
     def __init__(self, job: Job, record: Record) -> None:
         row = {"id": job.id, "fence": job.fence, "kind": job.kind, "lane": job.lane, "attempt": job.attempt}
-        super().__init__(row, record, asyncio.Event())
+        super().__init__(row, Claim(job.id, job.fence), record, asyncio.Event())
         self._job = job
         self.record = record
         self._log = JobLog(_logger(record.logs), row)

@@ -51,7 +51,10 @@ class Hand:
         return self._process.pid if self._process is not None else 0
 
     def start(self) -> None:
-        """Start a process. In the main thread: the process dies with the thread that started it."""
+        """Start a process. In the main thread: the process dies with the thread that started it.
+
+        Raises OSError when the system has no room for one.
+        """
         ours, theirs = socket.socketpair()
         ours.settimeout(0)
         # Ctrl-C goes to every process of the terminal; blocked from the start it cannot hit an import.
@@ -62,6 +65,9 @@ class Hand:
                 env={**os.environ, **line.passed(theirs.fileno(), self.number)},
                 pass_fds=[theirs.fileno()],
             )
+        except OSError:
+            ours.close()
+            raise
         finally:
             signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
             theirs.close()
@@ -150,11 +156,10 @@ class Hand:
     # --- its end -----------------------------------------------------------------------------------------------------
 
     def ended(self) -> int | None:
-        """The exit code (negative: the signal) once the process is dead; then this place is free."""
+        """The exit code (negative: the signal) once the process is dead; then this place is free but for its line."""
         code = self._process.poll() if self._process is not None else None
         if code is not None:
             self.hear()
-            self.line.close()
             self._process = None
         return code
 

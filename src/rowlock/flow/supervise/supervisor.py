@@ -27,6 +27,7 @@ _SPARE: Final = 20.0
 """Seconds beyond the drain in which a process must have ended."""
 _GRACE: Final = 10.0
 """Seconds for a process whose loop is blocked to give back its claims and end by itself."""
+_NO_ROOM: Final = 5.0
 _RESCUES: Final = 3
 """Rounds: a claim may commit on the server after the process that sent it is dead."""
 
@@ -99,11 +100,20 @@ class Supervisor:
                 elif not hand.overdue():
                     self._judge(hand, paused=paused)
             if not hand.running and hand.start_at is not None and hand.start_at <= now:
-                hand.start()
-                self._loop.add_reader(hand.line, self._on_line, hand)
-                logger.info("process %d started (pid %d)", hand.number, hand.pid)
+                self._start(hand)
         if not self._stopping:
             self._replace_one()
+
+    def _start(self, hand: Hand) -> None:
+        try:
+            hand.start()
+        except OSError as error:
+            # No memory, or too many processes: the others go on, and there may be room again.
+            hand.start_at = time.monotonic() + _NO_ROOM
+            logger.error("process %d cannot be started: %s (again in %g s)", hand.number, error, _NO_ROOM)  # noqa: TRY400 - the system's answer, no defect
+            return
+        self._loop.add_reader(hand.line, self._on_line, hand)
+        logger.info("process %d started (pid %d)", hand.number, hand.pid)
 
     def _on_line(self, hand: Hand) -> None:
         known = hand.worker
@@ -134,8 +144,9 @@ class Supervisor:
             hand.abort()
 
     def _on_end(self, hand: Hand, code: int) -> None:
-        with contextlib.suppress(ValueError, OSError):
-            self._loop.remove_reader(hand.line)
+        # Before it is closed: the next line may get the same descriptor, and the loop would know it already.
+        self._loop.remove_reader(hand.line)
+        hand.line.close()
         if hand.worker is not None:
             self._dead[hand.worker] = _RESCUES
             self._poked.set()

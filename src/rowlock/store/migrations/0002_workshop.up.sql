@@ -13,7 +13,7 @@ ALTER TABLE {schema}.workers ADD COLUMN told text CHECK (told IN ('drain'));
 -- How many slots a worker has where it does not go by the lane's own number; NULL: the lanes' own. Tells who is full.
 ALTER TABLE {schema}.workers ADD COLUMN slots jsonb;
 
--- Hooks of a kind by event, with the attempts each may take: where upkeep itself ends a job it inserts them too.
+-- Hooks of a kind by event, each with its own kind and the attempts it may take: where upkeep itself ends a job it inserts them too.
 ALTER TABLE {schema}.kinds ADD COLUMN hooks jsonb;
 
 -- The supervisor of a worker started by `rowlock worker --processes`: its process id on the worker's host.

@@ -122,6 +122,15 @@ SELECT EXISTS (SELECT 1 FROM me) AS known, (SELECT me.told FROM me) AS told, clo
                                            AND j.state IN ('pending', 'blocked', 'queued'))
                              OR EXISTS (SELECT 1 FROM {schema}.jobs j WHERE j.too_old_at IS NOT NULL AND j.too_old_at < now()
                                            AND j.finished_at IS NULL)
+             WHEN 'prune' THEN (SELECT j.finished_at FROM {schema}.jobs j WHERE j.finished_at IS NOT NULL
+                                 ORDER BY j.finished_at LIMIT 1) < now() - (SELECT min(r.keep) FROM {schema}.retention r)
+                            OR EXISTS (SELECT 1 FROM {schema}.job_keys k WHERE k.expires_at < now())
+             WHEN 'gates' THEN EXISTS (SELECT 1 FROM {schema}.gates g)
+                            OR EXISTS (SELECT 1 FROM {schema}.lanes l WHERE l.max_total IS NOT NULL)
+             WHEN 'registry' THEN EXISTS (SELECT 1 FROM {schema}.workers w
+                                           WHERE (w.state <> 'gone' AND w.seen_at < now() - interval '60 s')
+                                              OR w.seen_at < now() - interval '1 day')
+                               OR EXISTS (SELECT 1 FROM {schema}.job_waiters x WHERE x.until < now())
              ELSE true END) AS due
 
 -- name: vouch

@@ -1,8 +1,9 @@
 -- upkeep: each statement is one bounded, idempotent round; two winners at once are harmless.
 
 -- name: elect
--- Compare-and-set: no connection state, safe behind a transaction pooler, no leader to lose.
-UPDATE {schema}.duties d SET last_run_at = clock_timestamp(), epoch = d.epoch + 1
+-- Compare-and-set: no connection state, safe behind a transaction pooler, no leader to lose. The sweep's epoch moves with
+-- what it publishes and not here: a worker that saw the election's would read the pairs too early, and for nothing.
+UPDATE {schema}.duties d SET last_run_at = clock_timestamp(), epoch = d.epoch + (d.name <> 'sweep')::integer
 WHERE d.name = :name::text
   AND d.last_run_at < clock_timestamp() - greatest(d.every, make_interval(secs => 20 * d.last_ms / 1000.0))
 RETURNING d.epoch
@@ -14,7 +15,8 @@ UPDATE {schema}.duties d SET last_ms = :ms::integer WHERE d.name = :name::text A
 -- name: sweep
 -- The head of every live pair by a loose scan of the claim index, published as low_water; also finds pairs nobody registered.
 -- The only unbounded read there is, once per cluster and round. A pair without queued jobs is cleared, and forgotten after a day.
--- The epoch moves with what is published: a worker that saw the election's would read the pairs too early, and once only.
+-- The epoch moves with what is published, and as long as anything is queued: a head that was passed over because somebody
+-- held its row is found again. On an empty queue workers are not sent to read what has not changed.
 WITH RECURSIVE {queued_heads},
 published AS (
   INSERT INTO {schema}.pairs AS p (kind, priority, share, low_water)
@@ -31,7 +33,10 @@ forgotten AS (
   WHERE p.low_water IS NULL AND p.last_seen < clock_timestamp() - interval '1 day'
     AND NOT EXISTS (SELECT 1 FROM h WHERE (h.kind, h.priority, h.share) = (p.kind, p.priority, p.share)) RETURNING 1),
 told AS (
-  UPDATE {schema}.duties d SET epoch = d.epoch + 1 WHERE d.name = 'sweep')
+  UPDATE {schema}.duties d SET epoch = d.epoch + 1
+  WHERE d.name = 'sweep'
+    AND (EXISTS (SELECT 1 FROM h) OR EXISTS (SELECT 1 FROM published) OR EXISTS (SELECT 1 FROM cleared)
+         OR EXISTS (SELECT 1 FROM forgotten)))
 SELECT (SELECT count(*) FROM published) + (SELECT count(*) FROM cleared) + (SELECT count(*) FROM forgotten) AS changed
 
 -- fragment: lost_claims
@@ -57,9 +62,9 @@ CROSS JOIN LATERAL (SELECT coalesce(k.on_worker_lost, 'retry') AS policy,
 -- fragment: exhausted
 -- The hook of jobs that upkeep ends, for the columns {id, fence, attempt, state, error, tenant, kind} of a CTE `concluded`.
 hooking AS (
-  SELECT o.id, o.fence, o.attempt, o.state, o.error, o.tenant, o.kind || '/on_exhausted' AS hook,
-         (k.hooks ->> 'on_exhausted')::smallint AS hook_attempts
-  FROM concluded o JOIN {schema}.kinds k ON k.name = o.kind WHERE k.hooks ->> 'on_exhausted' IS NOT NULL),
+  SELECT o.id, o.fence, o.attempt, o.state, o.error, o.tenant, k.hooks -> 'on_exhausted' ->> 'kind' AS hook,
+         (k.hooks -> 'on_exhausted' ->> 'attempts')::smallint AS hook_attempts
+  FROM concluded o JOIN {schema}.kinds k ON k.name = o.kind WHERE k.hooks -> 'on_exhausted' IS NOT NULL),
 {hooked}
 
 -- fragment: moved_concluded

@@ -65,19 +65,22 @@ async def alternate(asked: argparse.Namespace) -> dict[str, float]:
     drivers = {"rowlock": itself.make(), "minimal": minimal.make()}
     drivers["minimal"].url = os.environ["BENCH_OTHER"]
     spent: dict[str, list[float]] = {name: [] for name in drivers}
-    for driver in drivers.values():
-        await driver.open()
+    cpu: dict[str, float] = dict.fromkeys(drivers, 0.0)
+    for system in drivers.values():
+        await system.open()
         for _ in range(_BLOCK):
-            await driver.enqueue(probe.UNNUMBERED)
+            await system.enqueue(probe.UNNUMBERED)
     for _ in range(max(1, asked.jobs // _BLOCK)):
-        for name, driver in drivers.items():
-            began = time.perf_counter()
+        for name, system in drivers.items():
+            began, used = time.perf_counter(), time.process_time()
             for _ in range(_BLOCK):
-                await driver.enqueue(probe.UNNUMBERED)
+                await system.enqueue(probe.UNNUMBERED)
             spent[name].append(time.perf_counter() - began)
-    for driver in drivers.values():
-        await driver.close()
-    return {name: _BLOCK / statistics.median(blocks) for name, blocks in spent.items()}
+            cpu[name] += time.process_time() - used
+    for system in drivers.values():
+        await system.close()
+    rates = {name: _BLOCK / statistics.median(blocks) for name, blocks in spent.items()}
+    return rates | {f"{name}_us": cpu[name] / len(blocks) / _BLOCK * 1e6 for name, blocks in spent.items()}
 
 
 async def _kept(called: list[float], returned: list[float]) -> dict[str, float]:

@@ -3,9 +3,10 @@
     python -m bench.guard             compare with bench/baseline.json; exit code 1 when a ratio dropped by a quarter
     python -m bench.guard --record    write the baseline instead
 
-Only ratios are compared: a slow or busy machine slows both. A ratio counts as dropped when both the median of the
-rounds and the ratio of the best rounds are a quarter below the baseline, and once more in a second run with as many
-rounds: neighbours on the machine spoil one of them easily, all four hardly ever.
+Only ratios are compared, since a slow machine slows both: of the rates, and of the processor time per job. Neighbours
+on the machine spoil rates far more than processor time. So rates are judged by quiet rounds alone, and not at all when
+there are too few of them; processor time is judged by the median of all rounds. Nothing fails before it was measured
+twice.
 """
 
 from __future__ import annotations
@@ -21,113 +22,128 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from bench import environments, roster, scenes
+from bench import environments, machine, roster, scenes
 from bench import server as servers
-from bench.results import say
+from bench.results import QUIET_ENOUGH, say
 from bench.stage import Failed, Stage
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
 BASELINE: Final = Path(__file__).with_name("baseline.json")
 DROP: Final = 0.75
 """A quarter less fails."""
-_LEAST: Final = 3
-"""Rounds, whatever the time."""
+LEAST: Final = 3
+"""Rounds, whatever the time; quiet ones, to judge a rate."""
 _MOST: Final = 9
-_SIZE: Final = replace(scenes.QUICK, backlog=0.3, longest=20.0, gauged=False)
+_SIZE: Final = replace(scenes.QUICK, backlog=0.4, longest=20.0, gauged=False)
 _SINGLES: Final = 1000
 
 
-def drains(stage: Stage, number: int) -> dict[str, float]:
-    """Rates of both, one after the other; who comes first changes from round to round."""
-    order = [roster.ROWLOCK, roster.MINIMAL][:: 1 if number % 2 else -1]
-    return {subject.name: scenes.drain_one(stage, subject, _SIZE)["rate"] for subject in order}
+@dataclass(frozen=True, slots=True)
+class Round:
+    """Both systems once: jobs per second and processor microseconds per job, Rowlock's first. noise: foreign cores."""
 
-
-def enqueues(stage: Stage, _number: int) -> dict[str, float]:
-    """Rates of both, block by block in one process."""
-    with stage.play(roster.MINIMAL) as other:
-        extra = {"other": stage.server.at(other.tag)}
-        with stage.play(roster.ROWLOCK, extra=extra) as play:
-            return play.call("alternate", "--jobs", str(_SINGLES), module="bench.asking")
-
-
-SCENES: Final = {"drain": drains, "enqueue": enqueues}
+    scene: str
+    rates: tuple[float, float]
+    costs: tuple[float, float]
+    noise: float
 
 
 @dataclass(frozen=True, slots=True)
 class Ratio:
-    """Rowlock over the minimal loop: median of the rounds, and best round over best round."""
+    """Rowlock over the minimal loop; 0.5 is half as fast, or twice the processor time. None: too noisy to say."""
 
-    median: float
-    best: float
+    name: str
+    value: float | None
 
-    @classmethod
-    def of(cls, pairs: Sequence[tuple[float, float]]) -> Ratio:
-        """From rates, Rowlock's first."""
-        return cls(
-            statistics.median(ours / theirs for ours, theirs in pairs),
-            max(ours for ours, _ in pairs) / max(theirs for _, theirs in pairs),
-        )
-
-    def dropped(self, baseline: float) -> bool:
-        """Whether both say that a quarter is gone."""
-        return max(self.median, self.best) < baseline * DROP
+    def dropped(self, baseline: Mapping[str, float]) -> bool:
+        """Whether a quarter is gone."""
+        return self.value is not None and self.value < baseline[self.name] * DROP
 
 
-def measure(stage: Stage, seconds: float) -> dict[str, Ratio]:
+def drains(stage: Stage, number: int) -> Round:
+    """A drain each, one after the other; who comes first changes from round to round."""
+    order = [roster.ROWLOCK, roster.MINIMAL][:: 1 if number % 2 else -1]
+    found = {subject.name: scenes.drain_one(stage, subject, _SIZE) for subject in order}
+    ours, theirs = found["rowlock"], found["minimal"]
+    costs = [values["client_us"] + values["server_us"] for values in (ours, theirs)]
+    return Round("drain", (ours["rate"], theirs["rate"]), (costs[0], costs[1]), max(ours["noise"], theirs["noise"]))
+
+
+def enqueues(stage: Stage, _number: int) -> Round:
+    """Block by block in one process, so the processor time is the client's alone."""
+    with stage.play(roster.MINIMAL) as other:
+        extra = {"other": stage.server.at(other.tag)}
+        with stage.play(roster.ROWLOCK, extra=extra) as play:
+            noise = machine.Noise(stage.own_time)
+            found = play.call("alternate", "--jobs", str(_SINGLES), module="bench.asking")
+            rates = found["rowlock"], found["minimal"]
+            return Round("enqueue", rates, (found["rowlock_us"], found["minimal_us"]), noise.read())
+
+
+SCENES: Final[tuple[Callable[[Stage, int], Round], ...]] = (drains, enqueues)
+
+
+def measure(stage: Stage, seconds: float) -> list[Round]:
     """As many rounds as fit into the time."""
-    pairs: dict[str, list[tuple[float, float]]] = {scene: [] for scene in SCENES}
+    found: list[Round] = []
     deadline, longest = time.monotonic() + seconds, 0.0
     for number in range(_MOST):
         began = time.monotonic()
-        if number >= _LEAST and began + longest > deadline:
+        if number >= LEAST and began + longest > deadline:
             break
         for scene in SCENES:
-            rates = SCENES[scene](stage, number)
-            pairs[scene].append((rates["rowlock"], rates["minimal"]))
-            say(f"round {number + 1}, {scene}: {rates['rowlock']:,.0f} against {rates['minimal']:,.0f} jobs/s")
+            one = scene(stage, number)
+            say(
+                f"round {number + 1}, {one.scene}: {one.rates[0]:,.0f} against {one.rates[1]:,.0f} jobs/s, "
+                f"{one.costs[0]:.0f} against {one.costs[1]:.0f} µs per job, {one.noise:.1f} foreign cores"
+            )
+            found.append(one)
         longest = max(longest, time.monotonic() - began)
-    return {scene: Ratio.of(found) for scene, found in pairs.items()}
+    return found
 
 
-def verdicts(found: Mapping[str, Ratio], baseline: Mapping[str, float]) -> list[str]:
-    """A line for every ratio that dropped."""
-    return [
-        f"{scene}: Rowlock now runs at {ratio.median:.2f} of the minimal loop (best rounds: {ratio.best:.2f}); the "
-        f"baseline is {baseline[scene]:.2f}, and below {baseline[scene] * DROP:.2f} is too slow."
-        for scene, ratio in found.items()
-        if ratio.dropped(baseline[scene])
-    ]
+def ratios(rounds: Sequence[Round]) -> list[Ratio]:
+    """Rate and processor time of every scene."""
+    found = []
+    for scene in dict.fromkeys(one.scene for one in rounds):
+        mine = [one for one in rounds if one.scene == scene]
+        quiet = [one for one in mine if one.noise <= QUIET_ENOUGH]
+        rate = statistics.median(one.rates[0] / one.rates[1] for one in quiet) if len(quiet) >= LEAST else None
+        cost = statistics.median(one.costs[1] / one.costs[0] for one in mine)
+        found += [Ratio(f"{scene} rate", rate), Ratio(f"{scene} processor time", cost)]
+    return found
 
 
-def judge(stage: Stage, baseline: Mapping[str, float], seconds: float) -> int:
+def judge(measured: Callable[[], Sequence[Round]], baseline: Mapping[str, float]) -> int:
     """The exit code; measures a second time before it says that something became slow."""
-    found = measure(stage, seconds)
-    slow = verdicts(found, baseline)
+    found = ratios(measured())
+    suspects = {ratio.name for ratio in found if ratio.dropped(baseline)}
+    if suspects:
+        say(f"Too slow at first: {', '.join(sorted(suspects))}. Measured once more, since a busy machine can do this.")
+        found = ratios(measured())
+    slow = [ratio for ratio in found if ratio.dropped(baseline) and ratio.name in suspects]
+    for ratio in found:
+        value = "too noisy to judge" if ratio.value is None else f"{ratio.value:.2f}"
+        limit = f"baseline {baseline[ratio.name]:.2f}, fails below {baseline[ratio.name] * DROP:.2f}"
+        say(f"{'SLOW' if ratio in slow else 'ok':<5}{ratio.name}: {value} of the minimal loop ({limit})")
     if slow:
-        say("\n".join([*slow, "Measured once more, since a busy machine can do this."]))
-        again = measure(stage, seconds)
-        slow = [line for line in verdicts(again, baseline) if line.split(":")[0] in {s.split(":")[0] for s in slow}]
-        found = again
-    for scene, ratio in found.items():
-        about = f"best rounds {ratio.best:.2f}, baseline {baseline[scene]:.2f}"
-        say(f"{scene}: {ratio.median:.2f} of the minimal loop ({about})")
-    if slow:
-        said = (
-            "Twice in a row. Find what became slower with `make bench ARGS='--peers own'`; if the price is wanted, "
-            "record a new baseline on a quiet machine with `make bench-guard ARGS=--record` and say why in the commit."
+        say(
+            "A quarter slower, twice in a row. Find the cause with `make bench ARGS='--peers own'`. If the price is wanted, "
+            "record a new baseline on a quiet machine (`make bench-guard ARGS=--record`) and say why in the commit."
         )
-        say("\n".join([*slow, said]))
     return 1 if slow else 0
 
 
-def record(stage: Stage, seconds: float) -> None:
-    """Write the medians as the new baseline."""
-    found = {scene: round(ratio.median, 3) for scene, ratio in measure(stage, seconds).items()}
-    BASELINE.write_text(json.dumps(found, indent=2) + "\n")
-    say(f"recorded {found}")
+def record(rounds: Sequence[Round]) -> None:
+    """Write the ratios as the new baseline; refuses on a busy machine."""
+    found = ratios(rounds)
+    noisy = [ratio.name for ratio in found if ratio.value is None]
+    if noisy:
+        raise Failed(f"the machine is too busy for a baseline of {', '.join(noisy)}; try again when it is quiet")
+    BASELINE.write_text(json.dumps({r.name: round(r.value, 3) for r in found if r.value is not None}, indent=2) + "\n")
+    say(f"recorded {BASELINE.read_text()}")
 
 
 def main() -> None:
@@ -143,12 +159,13 @@ def main() -> None:
         servers.postgres(asked.server, "guard") as server,
         tempfile.TemporaryDirectory(prefix="rowlock-guard-") as folder,
     ):
-        stage = Stage(server, Path(folder), found, patience=0.0)
+        stage = Stage(server, Path(folder), found, patience=0.0, keeps=True)
         try:
             if asked.record:
-                record(stage, asked.seconds)
-                return
-            code = judge(stage, json.loads(BASELINE.read_text()), asked.seconds)
+                record(measure(stage, asked.seconds))
+                code = 0
+            else:
+                code = judge(lambda: measure(stage, asked.seconds), json.loads(BASELINE.read_text()))
         except Failed as failure:
             say(f"The guard could not measure: {failure}")
             code = 1

@@ -46,6 +46,8 @@ class Stage:
     """Port and process id."""
     patience: float = 10.0
     """Seconds to wait for a quiet machine before each measurement."""
+    keeps: bool = False
+    """Whether databases stay until the server goes: dropping one costs a checkpoint."""
     _numbers: Iterator[int] = field(default_factory=itertools.count)
     _processes: list[subprocess.Popen[bytes]] = field(default_factory=list)
     _templates: dict[tuple[str, int], str] = field(default_factory=dict)
@@ -87,9 +89,10 @@ class Stage:
             yield play
         finally:
             play.stop()
-            with self.server.connect() as connection:
-                connection.execute(f"DROP DATABASE IF EXISTS {play.tag} WITH (FORCE)")
             play.forget()
+            if not self.keeps:
+                with self.server.connect() as connection:
+                    connection.execute(f"DROP DATABASE IF EXISTS {play.tag} WITH (FORCE)")
 
     def _tag(self, subject: Subject) -> str:
         return f"{subject.module}{next(self._numbers)}"

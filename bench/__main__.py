@@ -56,6 +56,8 @@ def main() -> None:
     ):
         if not redis[0]:
             run.without_redis(results)
+        if asked.quick:
+            results.machine["sizes"] = "quick: they show that it works, not how fast it is"
         results.machine |= run.about_server(server, redis[0]) | {
             "command": f"make bench ARGS={' '.join(sys.argv[1:])!r}"
         }

@@ -125,25 +125,33 @@ def judge(measured: Callable[[], Sequence[Round]], baseline: Mapping[str, float]
         found = ratios(measured())
     slow = [ratio for ratio in found if ratio.dropped(baseline) and ratio.name in suspects]
     for ratio in found:
-        value = "too noisy to judge" if ratio.value is None else f"{ratio.value:.2f}"
+        value = "too noisy to judge" if ratio.value is None else f"{ratio.value:.2f} of the minimal loop"
         limit = f"baseline {baseline[ratio.name]:.2f}, fails below {baseline[ratio.name] * DROP:.2f}"
-        say(f"{'SLOW' if ratio in slow else 'ok':<5}{ratio.name}: {value} of the minimal loop ({limit})")
+        say(f"{'SLOW' if ratio in slow else 'ok':<5}{ratio.name}: {value} ({limit})")
     if slow:
         say(
-            "A quarter slower, twice in a row. Find the cause with `make bench ARGS='--peers own'`. If the price is wanted, "
-            "record a new baseline on a quiet machine (`make bench-guard ARGS=--record`) and say why in the commit."
+            "A quarter slower, twice in a row. Find the cause with `make bench ARGS='--peers own'`. If the price is "
+            "wanted, record a new baseline on a quiet machine (`make bench-guard ARGS=--record`) and say why in the "
+            "commit."
         )
     return 1 if slow else 0
 
 
 def record(rounds: Sequence[Round]) -> None:
-    """Write the ratios as the new baseline; refuses on a busy machine."""
-    found = ratios(rounds)
-    noisy = [ratio.name for ratio in found if ratio.value is None]
-    if noisy:
-        raise Failed(f"the machine is too busy for a baseline of {', '.join(noisy)}; try again when it is quiet")
-    BASELINE.write_text(json.dumps({r.name: round(r.value, 3) for r in found if r.value is not None}, indent=2) + "\n")
-    say(f"recorded {BASELINE.read_text()}")
+    """Write the ratios as the new baseline; what was too noisy to judge keeps its old one."""
+    before: dict[str, float] = json.loads(BASELINE.read_text()) if BASELINE.exists() else {}
+    after = dict(before)
+    for ratio in ratios(rounds):
+        if ratio.value is not None:
+            after[ratio.name] = round(ratio.value, 3)
+        elif ratio.name not in before:
+            raise Failed(
+                f"the machine is too busy for a first baseline of the {ratio.name}; try again when it is quiet"
+            )
+        else:
+            say(f"kept: {ratio.name} {before[ratio.name]:.2f}, since the machine is too busy to measure it")
+    BASELINE.write_text(json.dumps(after, indent=2) + "\n")
+    say(f"recorded: {after}")
 
 
 def main() -> None:

@@ -59,7 +59,7 @@ MINIMAL: Final = Subject(
     latency_slots=100,
     backlog=50_000,
     unfinished="SELECT 1 FROM jobs WHERE state IN (0, 1) LIMIT 1",
-    settings="hand-written asyncpg worker, 500 slots (100 for latency), 3 connections, one task per job, fenced batches",
+    settings="hand-written asyncpg worker, 500 slots (100 for latency), one task per job, fenced batches",
     lacks="a loop, not a product: no retries, beats, cancellation, events, lanes, rescue",
 )
 LIMIT: Final = Subject(

@@ -122,6 +122,7 @@ def emptied(
     server = play.stage.server
     before = Gauges.read(server, play.tag)
     with server.connect(play.tag) as watching:
+        watching.execute("SET enable_seqscan = off")
         play.work(workers)
         values = _timed(play, jobs, longest, None if endless else watching)
     play.stop()

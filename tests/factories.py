@@ -72,7 +72,7 @@ class Store:
         )
 
     async def enqueue(self, kind: str = "k", /, *, statement: str = "enqueue", **fields: Any) -> int:  # noqa: ANN401 - NewJob's
-        row = await self.one(statement, **parameters(NewJob(kind=kind, args="{}", **fields)))
+        row = await self.one(statement, args="{}", **parameters(NewJob(kind=kind, **fields)))
         return int(row["id"])
 
     async def gate(self, key: str, limit: int = 1, *, fifo: bool = False) -> None:

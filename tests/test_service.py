@@ -193,3 +193,37 @@ async def test_event_loops_that_ended_leave_no_connections_behind(app: Rowlock, 
     held = await asyncio.to_thread(run_script, program, database_url)
     assert await names(app) == [f"loop {n}" for n in range(5)]
     assert int(held) <= 2
+
+
+async def test_what_an_interrupted_caller_waited_for_does_not_go_on(database_url: str) -> None:
+    body = """
+        import asyncio, signal
+        from rowlock.service import Bridge
+
+        ended = threading.Event()
+
+        async def forever():
+            try:
+                os.kill(os.getpid(), signal.SIGINT)
+                await asyncio.Event().wait()
+            finally:
+                ended.set()
+
+        try:
+            Bridge().run(forever())
+        except KeyboardInterrupt:
+            print(ended.wait(20))
+    """
+    assert await asyncio.to_thread(run_script, body, database_url) == "True\n"
+
+
+async def test_an_error_comes_out_of_the_bridge_as_it_was_raised() -> None:
+    bridge = Bridge()
+
+    async def failing() -> None:
+        message = "as it is"
+        raise LookupError(message)
+
+    with pytest.raises(LookupError, match="as it is"):
+        await asyncio.to_thread(bridge.run, failing())
+    bridge.close()

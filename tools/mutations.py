@@ -93,7 +93,14 @@ MUTATIONS: Final = (
         "flow/processes.py",
         "if kind.memory else None",
         "if False else None",
-        (f"{EXECUTORS}a_job_that_eats_memory_fails_and_nobody_else[hog.slow]",),
+        (f"{EXECUTORS}a_job_that_eats_memory_fails_and_nobody_else[hog.slow-its limit is 190.7 MiB]",),
+    ),
+    Mutation(
+        "memory is not limited",
+        "flow/child.py",
+        "    elif memory is not None:\n",
+        "    elif False:\n",
+        (f"{EXECUTORS}a_job_that_eats_memory_fails_and_nobody_else[hog.fast-]",),
     ),
     Mutation(
         "a shared loss counts at once",

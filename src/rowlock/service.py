@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import threading
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 from rowlock.errors import RowlockError
 
@@ -13,6 +13,41 @@ if TYPE_CHECKING:
     from collections.abc import Coroutine
 
 T = TypeVar("T")
+
+
+class _Visit(Generic[T]):
+    """One coroutine on the bridge's loop, and a thread that waits for it.
+
+    asyncio.run_coroutine_threadsafe() does the same with two futures, their locks and callbacks: as much again as the
+    switch from thread to thread.
+    """
+
+    __slots__ = ("_coroutine", "_done", "_task")
+
+    def __init__(self, coroutine: Coroutine[object, object, T]) -> None:
+        self._coroutine = coroutine
+        self._task: asyncio.Task[T] | None = None
+        self._done = threading.Lock()
+        self._done.acquire()  # until the task has ended
+
+    def begin(self) -> None:
+        self._task = asyncio.get_running_loop().create_task(self._coroutine)
+        self._task.add_done_callback(self._ended)
+
+    def end(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
+
+    def _ended(self, _: asyncio.Task[T]) -> None:
+        self._done.release()
+
+    def wait(self) -> T:
+        self._done.acquire()
+        assert self._task is not None  # noqa: S101 - it has ended
+        try:
+            return self._task.result()
+        finally:
+            self._task = None  # an error refers to this frame, and this frame must not refer to the error
 
 
 class Bridge:
@@ -31,12 +66,13 @@ class Bridge:
             coroutine.close()
             message = "A blocking call was made from Rowlock's own loop; await the asynchronous method there."
             raise RowlockError(message)
-        future = asyncio.run_coroutine_threadsafe(coroutine, loop)
+        visit = _Visit(coroutine)
         try:
-            return future.result()
+            loop.call_soon_threadsafe(visit.begin)
+            return visit.wait()
         except BaseException:
             # Ctrl-C during a blocking wait: what nobody waits for any more must not go on in the thread.
-            future.cancel()
+            loop.call_soon_threadsafe(visit.end)
             raise
 
     def call_soon(self, coroutine: Coroutine[object, object, object]) -> None:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import functools
-from dataclasses import dataclass, field, fields, replace
-from typing import TYPE_CHECKING, Any, Generic, ParamSpec, Protocol, TypeVar, cast
+from dataclasses import dataclass, field, fields
+from itertools import repeat
+from typing import TYPE_CHECKING, Any, Final, Generic, ParamSpec, Protocol, TypeVar, cast
 
 from typing_extensions import override
 
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
     from datetime import datetime
 
-    from rowlock.flow.enqueue import Prepared, Receipt
+    from rowlock.flow.enqueue import Batch, Prepared, Receipt, Written
     from rowlock.flow.handler import Handler
     from rowlock.flow.hooks import AddHook
     from rowlock.flow.producer import Producer
@@ -35,6 +36,8 @@ if TYPE_CHECKING:
 P = ParamSpec("P")
 R = TypeVar("R")
 R_co = TypeVar("R_co", covariant=True)
+_OPTIONS: Final = tuple(option.name for option in fields(Options))
+_NOTHING: Final = enqueue.Written((), ())
 
 
 class Waits(Protocol):
@@ -51,14 +54,21 @@ class Waits(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
+class Origin:
+    """What the handles of one task share; a bulk makes a million of those."""
+
+    handler: Handler
+    desk: Waits
+    bridge: Bridge
+
+
+@dataclass(frozen=True, slots=True)
 class Enqueued(Generic[R_co]):
     """A job that was enqueued. what: created, kept (the key was taken) or replaced."""
 
     id: int
     what: str
-    _handler: Handler = field(repr=False)
-    _desk: Waits = field(repr=False)
-    _bridge: Bridge = field(repr=False)
+    _origin: Origin = field(repr=False)
 
     @property
     def public_id(self) -> str:
@@ -67,45 +77,46 @@ class Enqueued(Generic[R_co]):
 
     async def wait(self, timeout: float | None = None) -> R_co:
         """Wait for the result, in seconds at most; JobFailed unless it completed, WaitTimeout leaves the job alone."""
-        job = await self._desk.wait(self.id, timeout=timeout)
+        desk = self._origin.desk
+        job = await desk.wait(self.id, timeout=timeout)
         if job.state not in SUCCESS:
             about = dict(job.errors or {})
             reason = about.get("message") or about.get("reason") or "no reason was recorded"
             message = f"Job {self.public_id} ({job.kind}) ended {job.state}: {reason}"
             raise JobFailed(message)
-        return cast("R_co", self._handler.codec.decode_result(await self._desk.result(self.id)))
+        return cast("R_co", self._origin.handler.codec.decode_result(await desk.result(self.id)))
 
     def wait_sync(self, timeout: float | None = None) -> R_co:
         """wait() for blocking code."""
-        return self._bridge.run(self.wait(timeout))
+        return self._origin.bridge.run(self.wait(timeout))
 
     async def job(self) -> Job:
         """Read the job as it stands now."""
-        return await self._desk.get(self.id)
+        return await self._origin.desk.get(self.id)
 
     def job_sync(self) -> Job:
         """job() for blocking code."""
-        return self._bridge.run(self.job())
+        return self._origin.bridge.run(self.job())
 
 
 class Bound(Generic[P, R]):
     """A task with options: enqueues, and nothing else."""
 
-    def __init__(
-        self, handler: Handler, producer: Producer, desk: Waits, options: Options, connection: object | None
-    ) -> None:
-        self._handler, self._producer, self._desk = handler, producer, desk
+    def __init__(self, origin: Origin, producer: Producer, options: Options, connection: object | None) -> None:
+        self._origin, self._producer, self._handler = origin, producer, origin.handler
         self._options, self._connection = options, connection
+        self._ready: Prepared | None = None
 
     async def enqueue(self, *args: P.args, **kwargs: P.kwargs) -> Enqueued[R]:
         """Enqueue one job; returns when it is written (in the caller's transaction, if one was given)."""
         if not self._producer.middleware:
-            prepared = self._prepared(self._options, args, kwargs)
-            return self._handle(await self._producer.enqueue(prepared, self._connection))
+            text = self._handler.codec.encode(args, kwargs)
+            ready = self._ready or self._prepared(self._options, args, kwargs)
+            return self._handle(await self._producer.enqueue(ready, text, self._connection))
         with self._passing([self._handler.codec.named(args, kwargs)]) as passed:
-            prepared = self._prepared(passed.options, args, kwargs)
-            receipt = await self._producer.enqueue(prepared, self._connection)
-            return self._handles(passed, [receipt])[0]
+            text = self._handler.codec.encode(args, kwargs)
+            ready = self._prepared(passed.options, args, kwargs)
+            return self._passed(passed, await self._producer.enqueue(ready, text, self._connection))
 
     def args(self, *args: P.args, **kwargs: P.kwargs) -> Mapping[str, object]:
         """The arguments of one call by name, for enqueue_many(): so that a type checker sees them."""
@@ -113,45 +124,60 @@ class Bound(Generic[P, R]):
 
     def enqueue_sync(self, *args: P.args, **kwargs: P.kwargs) -> Enqueued[R]:
         """enqueue() for blocking code."""
+        if not self._producer.middleware:
+            text = self._handler.codec.encode(args, kwargs)
+            ready = self._ready or self._prepared(self._options, args, kwargs)
+            return self._handle(self._producer.enqueue_sync(ready, text, self._connection))
         with self._passing([self._handler.codec.named(args, kwargs)]) as passed:
-            prepared = self._prepared(passed.options, args, kwargs)
-            receipts = self._producer.enqueue_sync([prepared], self._connection, many=False)
-            return self._handles(passed, receipts)[0]
+            text = self._handler.codec.encode(args, kwargs)
+            ready = self._prepared(passed.options, args, kwargs)
+            return self._passed(passed, self._producer.enqueue_sync(ready, text, self._connection))
 
     async def enqueue_many(self, items: Iterable[Mapping[str, object]]) -> list[Enqueued[R]]:
         """Enqueue one job per mapping of arguments, all or none; in the order given."""
         items = list(items)
         with self._passing(items) as passed:
-            prepared = self._many(passed.options, items)
-            return self._handles(passed, await self._producer.enqueue_many(prepared, self._connection))
+            batch = self._batch(passed.options, items)
+            written = await self._producer.enqueue_many(batch, self._connection) if items else _NOTHING
+            return self._handles(passed, written)
 
     def enqueue_many_sync(self, items: Iterable[Mapping[str, object]]) -> list[Enqueued[R]]:
         """enqueue_many() for blocking code."""
         items = list(items)
         with self._passing(items) as passed:
-            prepared = self._many(passed.options, items)
-            receipts = self._producer.enqueue_sync(prepared, self._connection, many=True) if prepared else []
-            return self._handles(passed, receipts)
+            batch = self._batch(passed.options, items)
+            written = self._producer.enqueue_many_sync(batch, self._connection) if items else _NOTHING
+            return self._handles(passed, written)
 
     def _passing(self, calls: Sequence[Mapping[str, object]]) -> AbstractContextManager[Enqueuing]:
         return passing(self._producer.middleware, Enqueuing(self._handler.name, calls, self._options))
 
-    def _handles(self, passed: Enqueuing, receipts: Sequence[Receipt]) -> list[Enqueued[R]]:
-        passed.ids = tuple(receipt.id for receipt in receipts)
-        return [self._handle(receipt) for receipt in receipts]
+    def _passed(self, passed: Enqueuing, receipt: Receipt) -> Enqueued[R]:
+        passed.ids = (receipt.id,)
+        return self._handle(receipt)
 
     def _handle(self, receipt: Receipt) -> Enqueued[R]:
         if self._producer.events.active:
             self._producer.events.emit(JobEnqueued(receipt.id, self._handler.name, receipt.what))
-        return Enqueued(receipt.id, receipt.what, self._handler, self._desk, self._producer.bridge)
+        return Enqueued(receipt.id, receipt.what, self._origin)
+
+    def _handles(self, passed: Enqueuing, written: Written) -> list[Enqueued[R]]:
+        passed.ids = tuple(written.ids)
+        if self._producer.events.active:
+            for number, what in zip(*written, strict=True):
+                self._producer.events.emit(JobEnqueued(number, self._handler.name, what))
+        return list(map(Enqueued, *written, repeat(self._origin)))
 
     def _prepared(self, options: Options, args: tuple[object, ...], kwargs: Mapping[str, object]) -> Prepared:
-        codec = self._handler.codec
-        text = codec.encode(args, kwargs)
-        named = codec.named(args, kwargs) if self._looks_at_args(options) else {}
-        return enqueue.prepare(self._handler, options, text, named)
+        if self._looks_at_args(options):
+            return enqueue.prepare(self._handler, options, self._handler.codec.named(args, kwargs))
+        ready = enqueue.prepare(self._handler, options, {})
+        # What the caller may still change, dicts and lists, is read anew by every call.
+        if options is self._options and not (options.refs or options.tags or options.meta):
+            self._ready = ready
+        return ready
 
-    def _many(self, options: Options, items: Sequence[Mapping[str, object]]) -> list[Prepared]:
+    def _batch(self, options: Options, items: Sequence[Mapping[str, object]]) -> Batch:
         if options.idempotency_key is not None or options.on_conflict not in ("reject", "keep"):
             message = (
                 'enqueue_many() takes unique_key with on_conflict "reject" or "keep", and no idempotency_key. '
@@ -159,16 +185,8 @@ class Bound(Generic[P, R]):
             )
             raise InvalidOption(message)
         texts = self._handler.codec.encode_many(items)
-        if self._looks_at_args(options):
-            named = self._handler.codec.named
-            return [
-                enqueue.prepare(self._handler, options, text, named((), item))
-                for text, item in zip(texts, items, strict=True)
-            ]
-        if not texts:
-            return []
-        first = enqueue.prepare(self._handler, options, texts[0], {})
-        return [enqueue.Prepared(replace(first.job, args=text), first.gate) for text in texts]
+        differ = self._looks_at_args(options)
+        return enqueue.Batch(texts, [self._prepared(options, (), item) for item in (items if differ else ({},))])
 
     def _looks_at_args(self, options: Options) -> bool:
         kind = self._handler.kind
@@ -179,7 +197,7 @@ class Declared(Bound[P, R]):
     """A kind in the hands of its users."""
 
     def __init__(self, handler: Handler, producer: Producer, desk: Waits, add_hook: AddHook) -> None:
-        super().__init__(handler, producer, desk, Options(), None)
+        super().__init__(Origin(handler, desk, producer.bridge), producer, Options(), None)
         self.on_success = On("on_success", add_hook)
         """Decorates a function that runs after the job completed, with errors or without."""
         self.on_failure = On("on_failure", add_hook)
@@ -235,8 +253,8 @@ class Declared(Bound[P, R]):
             message = "connection and session were both given. Pass the one whose transaction the job is to join."
             raise InvalidOption(message)
         given = locals()
-        options = Options(**{field.name: given[field.name] for field in fields(Options)})
-        return Bound(self._handler, self._producer, self._desk, options, connection if session is None else session)
+        options = Options(**{name: given[name] for name in _OPTIONS})
+        return Bound(self._origin, self._producer, options, connection if session is None else session)
 
 
 class Task(Declared[P, R]):

@@ -1,17 +1,21 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable  # noqa: TC003 - handlers' annotations are read at run time
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from decimal import Decimal
 from typing import Any, Generic, TypeVar
 
 import pytest
-from pydantic import BaseModel, SecretStr
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import BaseModel, Field, SecretStr
 
 from rowlock.errors import ArgumentsTooLarge, EnqueueError, InvalidArguments, InvalidResult, UnreadableArguments
 from rowlock.flow.args import Codec
+from rowlock.model.kind import Kind
 from rowlock.model.outcome import Partial, Snooze  # noqa: TC001 - the codec reads the annotations
 
 T = TypeVar("T")
@@ -354,3 +358,60 @@ def test_results_have_a_limit_of_their_own() -> None:
     small = Codec.of(build, context_types=(Context,), kind="report", limit=100, result_limit=10)
     assert small.encode((), {"org_id": 7, "full": True}) == '{"org_id":7,"full":true}'
     assert "the limit is 10" in refused(lambda: small.encode_result("x" * 20), InvalidResult)
+
+
+_VALUES = st.one_of(
+    st.none(), st.integers(-(2**70), 2**70), st.text(), st.floats(), st.booleans(), st.lists(st.integers(), max_size=2)
+)
+
+
+@given(st.lists(st.fixed_dictionaries({}, optional={"number": _VALUES, "text": _VALUES, "more": _VALUES}), max_size=4))
+def test_many_at_once_are_encoded_and_refused_like_one_by_one(items: list[dict[str, Any]]) -> None:
+    async def mix(number: int | None = None, text: str = "", more: float | list[int] | None = None) -> None: ...
+
+    codec = Codec.of(mix, context_types=(), kind="mix", limit=200)
+
+    def one_by_one() -> list[str]:
+        return [codec._encode(dict(item)) for item in items]
+
+    def told(work: Callable[[], list[str]]) -> list[str] | str:
+        try:
+            return work()
+        except (InvalidArguments, ArgumentsTooLarge) as error:
+            return re.sub(r"^Item \d+: ", "", f"{error}") + type(error).__name__
+
+    expected = told(one_by_one)
+    assert told(lambda: codec.encode_many(items)) == expected
+    assert told(lambda: [codec.encode((), item) for item in items]) == expected
+
+
+@pytest.mark.parametrize(
+    ("bad", "named"), [({"number": "x"}, "number"), ({"number": 1, "odd": 2}, "odd"), ({}, "number"), (7, "mapping")]
+)
+def test_a_bad_item_among_thousands_is_named(bad: object, named: str) -> None:
+    async def ship(number: int) -> None: ...
+
+    codec = Codec.of(ship, context_types=(), kind="ship", limit=200)
+    items: list[Any] = [{"number": n} for n in range(25_000)]
+    items[20_001] = bad
+    with pytest.raises(InvalidArguments, match=rf"^Item 20001: ship: .*{named}"):
+        codec.encode_many(items)
+
+
+def test_versions_are_written_with_many_as_with_one() -> None:
+    async def ship(number: int = 0) -> None: ...
+
+    codec = Codec.of(ship, context_types=(), kind=Kind("ship", version=3), limit=200)
+    assert codec.encode_many([{"number": 1}, {}]) == ['{"$version":3,"number":1}', '{"$version":3}']
+    assert [codec.encode((), {"number": 1}), codec.encode()] == ['{"$version":3,"number":1}', '{"$version":3}']
+
+
+def test_a_result_that_is_not_what_its_annotation_says_is_written_under_its_field_names() -> None:
+    class Renamed(BaseModel):
+        inner: int = Field(alias="Inner")
+        made: timedelta = timedelta(seconds=2)
+
+    async def work() -> int:
+        return 3
+
+    assert codec(work).encode_result(Renamed(Inner=3)) == '{"inner":3,"made":"PT2S"}'

@@ -28,6 +28,8 @@ from rowlock import (
     Task,
     UnknownKind,
 )
+from rowlock.flow.enqueue import PLAIN
+from rowlock.store.queries import Statements
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -322,3 +324,42 @@ async def test_missing_tables_are_named_in_a_joined_transaction_too(name: str, e
     async with Rowlock(empty_database_url) as app, neighbour(name, empty_database_url) as caller:
         with pytest.raises(SchemaMissing, match="rowlock schema upgrade"):
             await caller.enqueue(greet(app), "ada")
+
+
+def test_the_values_of_a_plain_job_are_in_the_order_of_its_statement() -> None:
+    assert Statements("rowlock")["enqueue_plain"].parameters == ("args", *PLAIN)
+
+
+async def test_what_a_caller_changes_between_two_calls_counts(app: Rowlock) -> None:
+    @app.job
+    async def note(number: int) -> None: ...
+
+    meta, tags = {"step": 1}, ["first"]
+    bound = note.options(meta=meta, tags=tags)
+    first = await bound.enqueue(number=1)
+    meta["step"] = 2
+    tags[0] = "second"
+    second = await bound.enqueue(number=2)
+    stored = [await app.jobs.get(job.id) for job in (first, second)]
+    assert [(dict(job.meta or {}), list(job.tags or ())) for job in stored] == [
+        ({"step": 1}, ["first"]),
+        ({"step": 2}, ["second"]),
+    ]
+
+
+async def test_a_plain_job_and_one_with_times_have_the_same_row(
+    app: Rowlock, raw: asyncpg.Connection[asyncpg.Record]
+) -> None:
+    @app.job(priority=3)
+    async def note(number: int) -> None: ...
+
+    options: dict[str, Any] = {"tenant": "acme", "submitted_by": "ann", "meta": {"a": 1}, "max_attempts": 2}
+    plain = await note.options(**options).enqueue(number=1)
+    timed = await note.options(**options, run_in="0s").enqueue(number=1)
+    rows = [
+        dict(await raw.fetchrow("SELECT * FROM rowlock.jobs WHERE id = $1", job.id) or {}) for job in (plain, timed)
+    ]
+    differ = {"id", "run_after", "created_at"}
+    kept = [{name: value for name, value in row.items() if name not in differ} for row in rows]
+    assert kept[0] == kept[1]
+    assert all(row["run_after"] for row in rows)

@@ -8,6 +8,7 @@ import psycopg
 import pytest
 
 from rowlock import InvalidArguments, InvalidOption, Rowlock, Task, UniqueConflict
+from rowlock.store import bulk
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -163,3 +164,24 @@ async def test_two_bulks_in_opposite_order_do_not_deadlock(app: Rowlock, databas
         forwards, backwards = await asyncio.gather(bulk(items(800)), bulk(items(800)[::-1]))
     assert forwards == backwards
     assert len(await bound.enqueue_many(items(800))) == len(forwards)
+
+
+async def test_a_bulk_of_several_copies_is_all_or_nothing(
+    app: Rowlock, raw: asyncpg.Connection[asyncpg.Record], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bulk, "CHUNK", 10)
+    jobs = await ship(app).enqueue_many(items(25))
+    found = await stored(raw)
+    assert [found[job.id] for job in jobs] == list(range(25))
+    await raw.execute("ALTER TABLE rowlock.jobs ADD CONSTRAINT odd CHECK ((args->>'number')::integer <> 124) NOT VALID")
+    with pytest.raises(asyncpg.CheckViolationError):
+        await ship(app).enqueue_many([{"number": 100 + n} for n in range(25)])
+    assert len(await stored(raw)) == 25
+
+
+async def test_a_bulk_of_one_copy_is_all_or_nothing(app: Rowlock, raw: asyncpg.Connection[asyncpg.Record]) -> None:
+    await raw.execute("ALTER TABLE rowlock.jobs ADD CONSTRAINT odd CHECK ((args->>'number')::integer <> 9)")
+    with pytest.raises(asyncpg.CheckViolationError):
+        await ship(app).enqueue_many(items(10))
+    assert await stored(raw) == {}
+    assert len(await ship(app).enqueue_many(items(5))) == 5

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Generic, TypeVar
 import pytest
 from pydantic import BaseModel
 
+import rowlock
 from rowlock.errors import ConfigurationError
 from rowlock.flow.args import Codec
 
@@ -132,3 +133,20 @@ def test_other_impossible_handlers_are_refused() -> None:
     message = misdefined(foreign)
     assert message.startswith("report: argument 'a' is annotated with ")
     assert "Use plain types, dataclasses or pydantic models, or have the worker provide it: Annotated[" in message
+
+
+def test_a_handler_with_the_other_context_is_told_which_one_it_gets() -> None:
+    def blocking(ctx: rowlock.Context, n: int) -> None: ...
+    async def waiting(n: int, ctx: rowlock.SyncContext) -> None: ...
+
+    expected = {
+        blocking: "report: ctx is annotated with Context, but a blocking handler is given a SyncContext. "
+        "Write ctx: SyncContext.",
+        waiting: "report: ctx is annotated with SyncContext, but an async def handler is given a Context. "
+        "Write ctx: Context.",
+    }
+    for function, message in expected.items():
+        given = rowlock.SyncContext if function is blocking else rowlock.Context
+        with pytest.raises(ConfigurationError) as caught:
+            Codec.of(function, context_types=(given,), kind="report", limit=1000)
+        assert str(caught.value) == message

@@ -14,7 +14,7 @@ from rowlock.errors import ClaimLost
 from rowlock.model.state import State
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     import asyncpg
 
@@ -277,9 +277,11 @@ async def test_a_job_told_to_stop_before_its_first_step_still_has_an_outcome(app
         crew = worker._crew
         run = crew.run
 
-        def run_and_cancel(row: asyncpg.Record) -> None:
-            run(row)
-            crew.tell(row["id"], "cancel")
+        def run_and_cancel(rows: Iterable[asyncpg.Record]) -> None:
+            claimed = list(rows)
+            run(claimed)
+            for row in claimed:
+                crew.tell(row["id"], "cancel")
 
         crew.run = run_and_cancel  # type: ignore[method-assign]  # between claim and first step
         job = await app.jobs.wait((await work.enqueue()).id, timeout=10)

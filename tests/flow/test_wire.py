@@ -6,10 +6,11 @@ from datetime import UTC, date, datetime, time, timedelta, timezone
 from decimal import Decimal
 from ipaddress import IPv4Address
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 from uuid import UUID
 
 import pytest
+import typing_extensions
 from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import (
@@ -345,24 +346,43 @@ def test_a_changed_model_with_secrets_keeps_its_values_to_itself() -> None:
     )
 
 
+class Small(BaseModel):
+    number: int
+
+
+class Open(typing_extensions.TypedDict):
+    __pydantic_config__ = ConfigDict(extra="allow")  # type: ignore[misc]  # pydantic's way to configure a TypedDict
+    kept: int
+
+
+class Partly(typing_extensions.TypedDict):
+    kept: int
+    dropped: Annotated[int, Field(exclude=True)]
+
+
+_OTHER = wire.Traits(simple=False, flat=False, aliased=False, secret=False)
+_SECRET = wire.Traits(simple=False, flat=False, aliased=False, secret=True)
+
+
 @pytest.mark.parametrize(
-    ("annotation", "simple", "aliased", "secret"),
+    ("annotation", "expected"),
     [
-        (int, True, False, False),
-        (dict[str, list[Colour | None]], True, False, False),
-        (datetime, False, False, False),
-        (Any, False, False, False),
-        (bytes, False, False, False),
-        (Pair, False, False, False),
-        (dict[bytes, int], False, False, False),
-        (Renamed, False, True, False),
-        (Account, False, False, True),
-        (SecretStr, False, False, True),
-        (SecretBytes, False, False, True),
-        (Secret[int], False, False, True),
+        (int, wire.Traits(simple=True, flat=True, aliased=False, secret=False)),
+        (dict[str, list[Colour | None]], wire.Traits(simple=True, flat=True, aliased=False, secret=False)),
+        (Small, wire.Traits(simple=True, flat=False, aliased=False, secret=False)),
+        (Open, wire.Traits(simple=True, flat=False, aliased=False, secret=False)),
+        (Partly, wire.Traits(simple=True, flat=False, aliased=False, secret=False)),
+        (datetime, _OTHER),
+        (Any, _OTHER),
+        (bytes, _OTHER),
+        (Pair, _OTHER),
+        (dict[bytes, int], _OTHER),
+        (Renamed, wire.Traits(simple=False, flat=False, aliased=True, secret=False)),
+        (Account, _SECRET),
+        (SecretStr, _SECRET),
+        (SecretBytes, _SECRET),
+        (Secret[int], _SECRET),
     ],
 )
-def test_the_schema_tells_which_values_need_a_walk(
-    annotation: type[object], simple: bool, aliased: bool, secret: bool
-) -> None:
-    assert wire.traits(TypeAdapter(annotation).core_schema) == wire.Traits(simple, aliased, secret)
+def test_the_schema_tells_which_values_need_a_walk(annotation: type[object], expected: wire.Traits) -> None:
+    assert wire.traits(TypeAdapter(annotation).core_schema) == expected

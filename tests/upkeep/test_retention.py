@@ -100,7 +100,7 @@ async def once(key: str) -> dict[str, object]:
     from rowlock.flow.enqueue import parameters  # noqa: PLC0415 - one test's need
     from rowlock.model.job import NewJob  # noqa: PLC0415
 
-    return parameters(NewJob(kind="k", args="{}", idempotency_key=key, keep_key=timedelta(days=30)))
+    return {"args": "{}", **parameters(NewJob(kind="k", idempotency_key=key, keep_key=timedelta(days=30)))}
 
 
 async def test_keys_have_a_retention_of_their_own(store: Store) -> None:

@@ -25,10 +25,14 @@ class AsyncpgCaller:
         """Whether the caller has begun a transaction."""
         return self._connection.is_in_transaction()
 
+    @property
+    def commits_unseen(self) -> bool:
+        """Inside a transaction the commit cannot be observed."""
+        return self._connection.is_in_transaction()
+
     async def run_async(self, statement: Statement, values: Mapping[str, object]) -> list[Sequence[object]]:
         """Run the statement in the caller's transaction."""
-        rows = await self._connection.fetch(statement.dollar, *statement.bind(values))
-        return [tuple(row) for row in rows]
+        return list(await self._connection.fetch(statement.dollar, *statement.bind(values)))
 
     def on_commit(self, callback: Callable[[], None]) -> bool:
         """Outside a transaction every statement commits by itself; inside, the commit cannot be observed."""

@@ -19,12 +19,17 @@ class _Joined:
     """What both kinds of connection tell without a round trip."""
 
     def __init__(self, connection: psycopg.BaseConnection[Any]) -> None:
-        self._info = connection.info
+        self._info, self._autocommit = connection.info, connection.autocommit
 
     @property
     def in_transaction(self) -> bool:
         """Whether a transaction is open; without autocommit the first statement opens one."""
         return self._info.transaction_status is not TransactionStatus.IDLE
+
+    @property
+    def commits_unseen(self) -> bool:
+        """Whether the statement is, or begins, part of a transaction: its commit cannot be observed."""
+        return not self._autocommit or self.in_transaction
 
     def on_commit(self, callback: Callable[[], None]) -> bool:
         """With autocommit every statement commits by itself; inside a transaction the commit cannot be observed."""

@@ -35,6 +35,11 @@ class _Joined:
         """Whether what was run waits for a commit; SQLAlchemy speaks of a transaction in AUTOCOMMIT mode too."""
         return self._used is not None and self._used.in_transaction() and not _autocommits(self._used)
 
+    @property
+    def commits_unseen(self) -> bool:
+        """Whether that is known before the first statement."""
+        return False
+
     def on_commit(self, callback: Callable[[], None]) -> bool:
         """Only what has committed by itself can be told at once."""
         if self._used is None or not _autocommits(self._used):
@@ -49,6 +54,12 @@ class ConnectionCaller(_Joined):
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
 
+    @property
+    @override
+    def commits_unseen(self) -> bool:
+        """Unless every statement commits by itself."""
+        return not _autocommits(self._connection)
+
     def run(self, statement: Statement, values: Mapping[str, object]) -> list[Sequence[object]]:
         """Run the statement in the caller's transaction."""
         self._used = self._connection
@@ -60,6 +71,13 @@ class AsyncConnectionCaller(_Joined):
 
     def __init__(self, connection: AsyncConnection) -> None:
         self._connection = connection
+
+    @property
+    @override
+    def commits_unseen(self) -> bool:
+        """Unless every statement commits by itself."""
+        used = self._connection.sync_connection
+        return used is not None and not _autocommits(used)
 
     async def run_async(self, statement: Statement, values: Mapping[str, object]) -> list[Sequence[object]]:
         """Run the statement in the caller's transaction."""

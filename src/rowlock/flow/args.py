@@ -9,33 +9,29 @@ from __future__ import annotations
 import difflib
 import inspect
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from types import UnionType
-from typing import Any, Final, Union, cast, get_args, get_origin
+from typing import Final, cast
 
-import typing_extensions
-from pydantic import ConfigDict, TypeAdapter, ValidationError
-from pydantic.errors import PydanticSchemaGenerationError, PydanticUndefinedAnnotation, PydanticUserError
+from pydantic import TypeAdapter, ValidationError
 from pydantic_core import ErrorDetails, to_json
 
 from rowlock.errors import (
     ArgumentsTooLarge,
-    ConfigurationError,
     InvalidArguments,
     InvalidResult,
     UnreadableArguments,
 )
 from rowlock.flow import signature, wire
+from rowlock.flow.shape import Shape, arguments_shape, result_shape, shape_of
 from rowlock.flow.signature import EMPTY, Signature
 from rowlock.flow.upgrade import Upgrades
-from rowlock.model.kind import Kind, UnknownArgs
-from rowlock.model.outcome import Cancel, Partial, Snooze
+from rowlock.model.kind import Kind
 from rowlock.model.stored import VERSION, version_of
 
-_UNUSABLE: Final = (PydanticSchemaGenerationError, PydanticUndefinedAnnotation, PydanticUserError)
-_OUTCOMES: Final = (Partial, Snooze, Cancel)
 _SHOWN_ERRORS: Final = 3
+_CHUNK: Final = 10_000  # arguments encoded at a time
+_ADVICE: Final = "Store the payload elsewhere (a table, a bucket, a file) and pass a reference to it."
 _OPAQUE: Final = frozenset({"value_error", "assertion_error"})  # texts of the user's validators may quote the value
 
 
@@ -48,9 +44,10 @@ class Codec:
     result_limit: int  # bytes of an encoded result
     signature: Signature
     upgrades: Upgrades
-    _arguments: _Shape
-    _stored: _Shape  # the same, or one that leaves out what it does not know
-    _result: _Shape
+    _arguments: Shape
+    _stored: Shape  # the same, or one that leaves out what it does not know
+    _result: Shape
+    _at_once: bool  # calls by name alone need no more than to be validated and written
 
     @classmethod
     def of(
@@ -65,9 +62,9 @@ class Codec:
         """Build the codec of a handler; ConfigurationError when its signature cannot be stored."""
         says = Kind(kind) if isinstance(kind, str) else kind
         shape = signature.read(function, context_types, says.name)
-        arguments = stored = _arguments_shape(shape, says.name)
+        arguments = stored = arguments_shape(shape, says.name)
         if says.unknown_args == "ignore":
-            stored = _arguments_shape(shape, says.name, unknown="ignore")
+            stored = arguments_shape(shape, says.name, unknown="ignore")
         return cls(
             says.name,
             limit,
@@ -76,11 +73,20 @@ class Codec:
             Upgrades(says.name, says.version),
             arguments,
             stored,
-            _result_shape(shape.returns),
+            result_shape(shape.returns),
+            arguments.traits.flat and says.version == 1 and not shape.positional_only,
         )
 
     def encode(self, args: tuple[object, ...] = (), kwargs: Mapping[str, object] | None = None) -> str:
         """Bind like a call (without the context), validate, and write JSON keyed by parameter name."""
+        if self._at_once and not args:
+            try:
+                data = to_json(self._arguments.validate(kwargs or {}))
+            except ValueError:
+                pass  # the long way says what is wrong
+            else:
+                if len(data) <= self.limit and wire.is_storable(data, len(data)):
+                    return data.decode()
         return self._encode(self.call(args, kwargs))
 
     def call(self, args: tuple[object, ...] = (), kwargs: Mapping[str, object] | None = None) -> dict[str, object]:
@@ -97,6 +103,10 @@ class Codec:
 
     def encode_many(self, items: Iterable[Mapping[str, object]]) -> list[str]:
         """Encode one mapping of arguments per job; an error names the index of its item."""
+        items = list(items)
+        texts = self._encode_alike(items)
+        if texts is not None:
+            return texts
         texts = []
         for index, item in enumerate(items):
             try:
@@ -108,6 +118,23 @@ class Codec:
                 message = f"Item {index}: {error}"
                 raise type(error)(message) from None
         return texts
+
+    def _encode_alike(self, items: Sequence[Mapping[str, object]]) -> list[str] | None:
+        """Encode them without running Python code for each; None: one of them needs a closer look, or an error."""
+        if not self._arguments.traits.flat or not set(map(type, items)) <= {dict}:
+            return None
+        texts: list[str] = []
+        for start in range(0, len(items), _CHUNK):
+            try:
+                # to_json writes NaN and its like as constants unless told otherwise, so that they are seen below.
+                part = list(map(to_json, map(self._arguments.validate, items[start : start + _CHUNK])))
+            except ValueError:
+                return None
+            longest = max(map(len, part))
+            if longest > self.limit or not wire.is_storable(b"".join(part), longest):
+                return None
+            texts.extend(map(bytes.decode, part))
+        return texts if self.upgrades.version == 1 else list(map(self._versioned, texts))
 
     def decode(self, text: str) -> dict[str, object]:
         """Read stored arguments; UnreadableArguments when they do not fit the handler of today."""
@@ -194,7 +221,7 @@ class Codec:
 
     def _encode(self, named: dict[str, object]) -> str:
         try:
-            validated = self._arguments.adapter.validator.validate_python(named)
+            validated = self._arguments.validate(named)
         except ValidationError as error:
             message = f"{self.kind}: {self._explained(error)}"
             raise InvalidArguments(message) from None
@@ -210,9 +237,10 @@ class Codec:
         text = data.decode()
         if tagger.secrets or tagger.others:
             self._prove(text, tagger)
-        if self.upgrades.version > 1:
-            return f'{{"{VERSION}":{self.upgrades.version}{"," if validated else ""}{text[1:]}'
-        return text
+        return text if self.upgrades.version == 1 else self._versioned(text)
+
+    def _versioned(self, text: str) -> str:
+        return f'{{"{VERSION}":{self.upgrades.version}{"" if text == "{}" else ","}{text[1:]}'
 
     def _prove(self, text: str, tagger: wire.Tagger) -> None:
         """Read tagged arguments back at once: better refused at enqueue than undecodable in the worker."""
@@ -237,7 +265,7 @@ class Codec:
             return str(error)
         for name, value in validated.items():
             try:
-                shape = _shape(TypeAdapter(self.signature.arguments[name].annotation), strict_fields=True)
+                shape = shape_of(TypeAdapter(self.signature.arguments[name].annotation), strict_fields=True)
                 shape.dump(value, wire.Tagger())
             except (ValueError, TypeError, RecursionError):
                 return f"argument {name!r}, a {type(value).__qualname__}, cannot be stored as JSON: {reason}"
@@ -275,88 +303,6 @@ class Codec:
         came = f"a {type(item['input']).__name__}" if secret else _shown(item["input"])
         reason = "" if secret and item["type"] in _OPAQUE else f" ({item['msg']})"
         return f"argument {path!r} should fit {name}: {expected}, got {came}{reason}."
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class _Shape:
-    """A pydantic adapter with the traits of its schema, and the shortest way to read its JSON."""
-
-    adapter: TypeAdapter[Any]
-    traits: wire.Traits
-    strict_fields: bool  # python-mode dump refuses values that left their type since they were validated
-    read: Callable[[str], object]
-
-    def dump(self, value: object, tagger: wire.Tagger) -> bytes:
-        plain = self.adapter.serializer.to_python(
-            value, by_alias=False, round_trip=True, warnings="error" if self.strict_fields else False
-        )
-        return wire.dump(plain, tagger, simple=self.traits.simple)
-
-    def load(self, text: str) -> object:
-        if wire.TAG not in text:
-            return self.read(text)
-        return self.take(*wire.untag(text))
-
-    def take(self, value: object, python_only: bool) -> object:  # noqa: FBT001 - what untag answers
-        if not python_only:
-            return self.read(to_json(value).decode())
-        if self.traits.aliased:
-            return self.adapter.validator.validate_python(value, by_alias=False, by_name=True)
-        return self.adapter.validator.validate_python(value)
-
-
-_ADVICE: Final = "Store the payload elsewhere (a table, a bucket, a file) and pass a reference to it."
-
-
-def _shape(adapter: TypeAdapter[Any], *, strict_fields: bool) -> _Shape:
-    found = wire.traits(adapter.core_schema)
-    validate_json = adapter.validator.validate_json
-
-    def read_by_name(text: str) -> object:
-        return validate_json(text, by_alias=False, by_name=True)
-
-    # Stored under field names, whatever the aliases: validation and serialisation aliases need not agree.
-    return _Shape(adapter, found, strict_fields, read_by_name if found.aliased else validate_json)
-
-
-def _arguments_shape(shape: Signature, kind: str, *, unknown: UnknownArgs = "refuse") -> _Shape:
-    fields: dict[str, object] = {}
-    for name, parameter in shape.arguments.items():
-        try:
-            wire.traits(TypeAdapter(parameter.annotation).core_schema)  # an undefined name shows only here
-        except _UNUSABLE as error:
-            expected = inspect.formatannotation(parameter.annotation)
-            message = (
-                f"{kind}: argument {name!r} is annotated with {expected}, which pydantic cannot turn into JSON: "
-                f"{str(error).splitlines()[0]} Use plain types, dataclasses or pydantic models, or have the worker "
-                f"provide it: Annotated[{expected}, Depends(…)]."
-            )
-            raise ConfigurationError(message) from None
-        required = parameter.default is EMPTY
-        wrapper: Any = typing_extensions.Required if required else typing_extensions.NotRequired
-        fields[name] = wrapper[parameter.annotation]
-    make = cast("Callable[[str, dict[str, object]], Any]", typing_extensions.TypedDict)
-    arguments = make("Arguments", fields)
-    arguments.__pydantic_config__ = ConfigDict(extra="forbid" if unknown == "refuse" else "ignore")
-    return _shape(TypeAdapter(arguments), strict_fields=True)
-
-
-def _result_shape(annotation: object) -> _Shape:
-    # An annotation that pydantic cannot use is no reason to refuse the handler: most results are plain values.
-    try:
-        return _shape(TypeAdapter(_result_type(annotation)), strict_fields=False)
-    except _UNUSABLE:
-        return _shape(TypeAdapter(Any), strict_fields=False)
-
-
-def _result_type(annotation: object) -> Any:  # noqa: ANN401 - any type
-    """The annotation without Partial, Snooze and Cancel: they say how the attempt ended, not what is stored."""
-    union = get_origin(annotation) in (Union, UnionType)
-    members = get_args(annotation) if union else (annotation,)
-    stored = [member for member in members if member not in _OUTCOMES]
-    if not [member for member in stored if member not in (EMPTY, None, type(None))]:
-        return Any
-    return Union[tuple(stored)] if union else annotation  # noqa: UP007 - of members known at run time only
 
 
 def _cause(error: ValueError) -> str:

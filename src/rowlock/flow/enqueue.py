@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, cast
+from operator import itemgetter
+from typing import TYPE_CHECKING, Final, NamedTuple, cast
 
 from rowlock.errors import EnqueueError, UniqueConflict
 from rowlock.model import ids
@@ -17,16 +18,19 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from rowlock.flow.handler import Handler
+    from rowlock.flow.wake import Pair
     from rowlock.model.options import Options
     from rowlock.store.caller import Ask
 
 _TRIES: Final = 20
 BATCH: Final = 1000
 """Rows per statement of a bulk enqueue."""
+PLAIN: Final = ("kind", "priority", "share", "approval", "max_attempts", "tenant", "submitted_by", "meta")
+"""The parameters of enqueue_plain in their order, after args."""
+_plain_values: Final = itemgetter(*PLAIN)
 
 
-@dataclass(frozen=True, slots=True)
-class Receipt:
+class Receipt(NamedTuple):
     """What became of one enqueue. what: created, kept or replaced; run_after None: the kept job is pruned."""
 
     id: int
@@ -40,53 +44,105 @@ class Receipt:
         return ids.encode(self.id)
 
 
+class Written(NamedTuple):
+    """What became of a bulk, in input order."""
+
+    ids: Sequence[int]
+    whats: Sequence[str]
+
+
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """A job ready to be inserted, and the gate it needs registered."""
+    """All of a job but its arguments: made once for every call with the same options, if nothing looks at those."""
 
     job: NewJob
     gate: Gate | None
+    """To be registered."""
+    pair: Pair
+    values: Mapping[str, object]
+    """Of the enqueue statements, without args."""
+    plain: tuple[object, ...] | None
+    """Of enqueue_plain, after args; None: the job needs more than that."""
 
 
-def prepare(handler: Handler, options: Options, args: str, named: Mapping[str, object]) -> Prepared:
-    """Combine what the kind says, what the call says and the encoded arguments."""
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """Jobs of one kind with the same options. jobs: one for all of them, or one per text when arguments made them."""
+
+    texts: Sequence[str]
+    jobs: Sequence[Prepared]
+
+    def __getitem__(self, index: int) -> NewJob:
+        """The job at that place of the input."""
+        return self.jobs[index if len(self.jobs) > 1 else 0].job
+
+
+def prepare(handler: Handler, options: Options, named: Mapping[str, object]) -> Prepared:
+    """Combine what the kind says, what the call says and what is made of the arguments."""
     kind = handler.kind
     gate = _gate(kind.gate if options.gate is None else options.gate, named)
     refs = dict(kind.refs(**named)) if kind.refs is not None else {}
     refs.update(options.refs or {})
-    return Prepared(
-        NewJob(
-            kind=kind.name,
-            args=args,
-            priority=kind.priority if options.priority is None else options.priority,
-            # A call may demand approval, never waive it.
-            approval=kind.approval or options.approval,
-            run_at=options.run_at,
-            run_in=span(options.run_in, "run_in"),
-            expires_in=kind.expires_in if options.expires_in is None else span(options.expires_in, "expires_in"),
-            max_age=kind.max_age if options.max_age is None else span(options.max_age, "max_age"),
-            max_attempts=kind.retry.attempts if options.max_attempts is None else options.max_attempts,
-            tenant=options.tenant,
-            submitted_by=options.submitted_by,
-            unique_key=_unique(kind.scope, options, named),
-            unique_scope=None if options.unique_key is None else _scope(options),
-            on_conflict=options.on_conflict,
-            max_wait=span(options.max_wait, "max_wait"),
-            idempotency_key=options.idempotency_key,
-            keep_key=span(options.keep_key, "keep_key"),
-            scope=kind.scope,
-            gate_key=gate.key if gate else None,
-            tags=tuple(options.tags) if options.tags else None,
-            refs=refs_json(refs),
-            meta=as_json(options.meta, "meta"),
-        ),
-        gate,
+    job = NewJob(
+        kind=kind.name,
+        priority=kind.priority if options.priority is None else options.priority,
+        # A call may demand approval, never waive it.
+        approval=kind.approval or options.approval,
+        run_at=options.run_at,
+        run_in=span(options.run_in, "run_in"),
+        expires_in=kind.expires_in if options.expires_in is None else span(options.expires_in, "expires_in"),
+        max_age=kind.max_age if options.max_age is None else span(options.max_age, "max_age"),
+        max_attempts=kind.retry.attempts if options.max_attempts is None else options.max_attempts,
+        tenant=options.tenant,
+        submitted_by=options.submitted_by,
+        unique_key=_unique(kind.scope, options, named),
+        unique_scope=None if options.unique_key is None else _scope(options),
+        on_conflict=options.on_conflict,
+        max_wait=span(options.max_wait, "max_wait"),
+        idempotency_key=options.idempotency_key,
+        keep_key=None if options.idempotency_key is None else span(options.keep_key, "keep_key"),
+        scope=kind.scope,
+        gate_key=gate.key if gate else None,
+        tags=tuple(options.tags) if options.tags else None,
+        refs=refs_json(refs) if refs else None,
+        meta=as_json(options.meta, "meta"),
+    )
+    return prepared(job, gate)
+
+
+def prepared(job: NewJob, gate: Gate | None = None) -> Prepared:
+    """Work out once what every enqueue of such a job needs."""
+    values = parameters(job)
+    plain = _plain_values(values) if is_plain(job) else None
+    return Prepared(job, gate, (job.kind, job.priority, job.share), values, plain)
+
+
+def is_plain(job: NewJob) -> bool:
+    """Whether the table's defaults and COPY can carry it: no key to look up, no time to compute, nothing beside it."""
+    return (
+        job.run_at is None
+        and job.run_in is None
+        and job.expires_in is None
+        and job.max_age is None
+        and job.unique_key is None
+        and job.idempotency_key is None
+        and job.gate_key is None
+        and job.tags is None
+        and job.refs is None
     )
 
 
-def insert(job: NewJob) -> Generator[Ask, list[Sequence[object]], Receipt]:
+def state_of(job: NewJob) -> State:
+    """Where a job that meets no other begins."""
+    return State.PENDING if job.approval else State.QUEUED
+
+
+def insert(ready: Prepared, text: str) -> Generator[Ask, list[Sequence[object]], Receipt]:
     """The plan of one enqueue. A statement without an answer lost a race for the key and is run again."""
-    values = parameters(job)
+    job, values = ready.job, {**ready.values, "args": text}
+    if ready.plain is not None:
+        rows = yield "enqueue_plain", values
+        return created(job, rows[0])
     for _ in range(_TRIES):
         rows = yield _statement(job), values
         if rows:
@@ -101,27 +157,38 @@ def insert(job: NewJob) -> Generator[Ask, list[Sequence[object]], Receipt]:
     raise EnqueueError(message)
 
 
-def insert_many(jobs: Sequence[NewJob]) -> Generator[Ask, list[Sequence[object]], list[Receipt]]:
+def insert_inside(ready: Prepared, text: str, channel: str) -> Generator[Ask, list[Sequence[object]], Receipt]:
+    """The plan of a plain enqueue that notifies by itself, at a commit nobody can observe."""
+    rows = yield "enqueue_plain_inside", {**ready.values, "args": text, "channel": channel}
+    return created(ready.job, rows[0])
+
+
+def created(job: NewJob, row: Sequence[object]) -> Receipt:
+    """The receipt of a plain enqueue, which answers with id and run_after alone."""
+    return Receipt(cast("int", row[0]), state_of(job), cast("datetime", row[1]), "created")
+
+
+def insert_many(batch: Batch) -> Generator[Ask, list[Sequence[object]], list[Receipt]]:
     """The plan of a bulk enqueue: jobs that differ only in args, keys, gate and refs; receipts in input order."""
     receipts: dict[int, Receipt] = {}
-    left = list(range(len(jobs)))
+    left = list(range(len(batch.texts)))
     for _ in range(_TRIES):
         again: list[int] = []
         for start in range(0, len(left), BATCH):
             part = left[start : start + BATCH]
-            rows = yield "enqueue_many", many_parameters([jobs[n] for n in part])
+            rows = yield "enqueue_many", many_parameters(batch, part)
             for n, (_, *row) in zip(part, rows, strict=True):
                 if row[3] is None:
                     again.append(n)
                 else:
                     receipts[n] = _receipt(row)
             taken = next((n for n in part if n in receipts and receipts[n].what == "kept"), None)
-            if taken is not None and jobs[taken].on_conflict == "reject":
+            if taken is not None and batch[taken].on_conflict == "reject":
                 yield "withdraw", {"ids": [made.id for made in receipts.values() if made.what == "created"]}
-                raise conflict(jobs[taken], receipts[taken])
+                raise conflict(batch[taken], receipts[taken])
         left = again
         if not left:
-            return [receipts[n] for n in range(len(jobs))]
+            return [receipts[n] for n in range(len(batch.texts))]
     message = f"{len(left)} keys changed hands {_TRIES} times while they were enqueued. Roll back and try again."
     raise EnqueueError(message)
 
@@ -138,10 +205,9 @@ def conflict(job: NewJob, receipt: Receipt) -> UniqueConflict:
 
 
 def parameters(job: NewJob) -> dict[str, object]:
-    """The values of the enqueue statements."""
+    """The values of the enqueue statements, without args."""
     return {
         "kind": job.kind,
-        "args": job.args,
         "priority": job.priority,
         "share": job.share,
         "approval": int(job.approval),
@@ -165,10 +231,12 @@ def parameters(job: NewJob) -> dict[str, object]:
     }
 
 
-def many_parameters(jobs: Sequence[NewJob]) -> dict[str, object]:
+def many_parameters(batch: Batch, part: Sequence[int]) -> dict[str, object]:
     """The values of a bulk: columns for what differs, the first job's for the rest."""
-    return parameters(jobs[0]) | {
-        "many_args": [job.args for job in jobs],
+    jobs = [batch[n] for n in part]
+    return {
+        **batch.jobs[0].values,
+        "many_args": [batch.texts[n] for n in part],
         "many_unique_keys": [job.unique_key for job in jobs],
         "many_gate_keys": [job.gate_key for job in jobs],
         "many_refs": [job.refs for job in jobs],

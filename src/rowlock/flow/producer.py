@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Final, Protocol, TypeVar
 
 from rowlock.errors import InvalidOption, RowlockError
 from rowlock.flow import enqueue, wake
-from rowlock.flow.enqueue import Prepared, Receipt
+from rowlock.flow.enqueue import PLAIN, Batch, Prepared, Receipt, Written
 from rowlock.flow.wake import Waker
 from rowlock.model.state import State
 from rowlock.store.bulk import copy_jobs
-from rowlock.store.caller import AsyncCaller, SyncCaller, drive, drive_async, join
+from rowlock.store.caller import blocks, drive, drive_async, join
 from rowlock.telemetry import Events
 
 if TYPE_CHECKING:
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 
     from rowlock.flow.middleware import EnqueueMiddleware
     from rowlock.flow.wake import Pair
-    from rowlock.model.job import NewJob
     from rowlock.service import Bridge
     from rowlock.store.caller import Ask, Caller
     from rowlock.store.database import Database
@@ -62,6 +61,7 @@ class Producer:
         self._open, self.bridge = database, bridge
         self.middleware, self.events = middleware, events or Events()
         self._wakers: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, Waker] = weakref.WeakKeyDictionary()
+        self._last: tuple[asyncio.AbstractEventLoop, Waker] | None = None
         self._registered: set[Pair] = set()
         self._gates: set[str] = set()
         self._flushed_at_exit = False
@@ -69,83 +69,100 @@ class Producer:
 
     def forget(self) -> None:
         """Another database from now on: nothing is registered there yet."""
-        self._wakers, self._registered, self._gates = weakref.WeakKeyDictionary(), set(), set()
+        self._wakers, self._last = weakref.WeakKeyDictionary(), None
+        self._registered, self._gates = set(), set()
 
-    async def enqueue(self, prepared: Prepared, connection: object | None) -> Receipt:
+    async def enqueue(self, ready: Prepared, text: str, connection: object | None) -> Receipt:
         """Insert one job; it is visible and woken when this call returns, or at the caller's commit."""
-        receipt = await self._enqueue(prepared, connection)
-        await self._watched([receipt], connection)
-        return receipt
-
-    async def _enqueue(self, prepared: Prepared, connection: object | None) -> Receipt:
-        await self._register([prepared])
-        plan = enqueue.insert(prepared.job)
-        if connection is None:
-            receipt = await self._on_own(plan)
-            self._wake_now([prepared.job], [receipt])
-            return receipt
-        caller = join(connection)
-        receipt = await self._joined(plan, caller)
-        await self._joined(self._announce(caller, [prepared.job], [receipt]), caller)
-        return receipt
-
-    async def enqueue_many(self, prepared: Sequence[Prepared], connection: object | None) -> list[Receipt]:
-        """Insert many jobs of one kind, all or none; receipts in input order."""
-        receipts = await self._enqueue_many(prepared, connection) if prepared else []
-        await self._watched(receipts, connection)
-        return receipts
-
-    async def _watched(self, receipts: Sequence[Receipt], connection: object | None) -> None:
-        if self.watcher is not None and connection is None and receipts:
-            await self.watcher.enqueued(_created(receipts))
-
-    async def _enqueue_many(self, prepared: Sequence[Prepared], connection: object | None) -> list[Receipt]:
-        await self._register(prepared)
-        jobs = [item.job for item in prepared]
+        await self._register([ready]) if self._is_new(ready) else None
         if connection is not None:
             caller = join(connection)
-            receipts = await self._joined(enqueue.insert_many(jobs), caller)
-            await self._joined(self._announce(caller, jobs, receipts), caller)
-            return receipts
-        database = self._open()
-        async with database.connection() as own, own.transaction():
-            if all(map(_is_plain, jobs)):
-                numbers, now = await copy_jobs(own, database.statements, jobs)
-                state = State.PENDING if jobs[0].approval else State.QUEUED
-                receipts = [Receipt(number, state, now, "created") for number in numbers]
-            else:
-                receipts = await drive_async(enqueue.insert_many(jobs), database.statements, _Own(own))
-        self._wake_now(jobs, receipts)
-        return receipts
+            return await self._joined(self._joining(caller, ready, text), caller)
+        receipt = await self._enqueue(ready, text)
+        if self.watcher is not None:
+            await self.watcher.enqueued(_created([receipt.id], [receipt.what]))
+        return receipt
 
-    def enqueue_sync(self, prepared: Sequence[Prepared], connection: object | None, *, many: bool) -> list[Receipt]:
+    async def _enqueue(self, ready: Prepared, text: str) -> Receipt:
+        database = self._open()
+        if ready.plain is None:
+            receipt = await self._on_own(enqueue.insert(ready, text))
+            self.wake(_lows([ready], [receipt]).items())
+            return receipt
+        (row,) = await database.answer(database.statements["enqueue_plain"], text, *ready.plain)
+        number, run_after = row
+        if not ready.job.approval:
+            self._waker().note(ready.pair, run_after)
+        return Receipt(number, enqueue.state_of(ready.job), run_after, "created")
+
+    async def enqueue_many(self, batch: Batch, connection: object | None) -> Written:
+        """Insert many jobs of one kind, all or none; in input order."""
+        await self._register(batch.jobs)
+        if connection is not None:
+            caller = join(connection)
+            return await self._joined(self._joining_many(caller, batch), caller)
+        written = await self._enqueue_many(batch)
+        if self.watcher is not None:
+            await self.watcher.enqueued(_created(*written))
+        return written
+
+    async def _enqueue_many(self, batch: Batch) -> Written:
+        database, first = self._open(), batch.jobs[0]
+        async with database.connection() as own:
+            if first.plain is not None and all(item.plain is not None for item in batch.jobs):
+                shared = dict(zip(PLAIN, first.plain, strict=True)) | {"state": str(enqueue.state_of(first.job))}
+                numbers, now = await copy_jobs(own, database.statements, shared, batch.texts)
+                self.wake([] if first.job.approval else [(first.pair, now)])
+                return Written(numbers, ["created"] * len(numbers))
+            async with own.transaction():
+                receipts = await drive_async(enqueue.insert_many(batch), database.statements, _Own(own))
+        self.wake(_lows(batch.jobs, receipts).items())
+        return _written(receipts)
+
+    def enqueue_sync(self, ready: Prepared, text: str, connection: object | None) -> Receipt:
         """The blocking twin: over the bridge, or directly on the caller's blocking connection."""
-        if connection is None:
-            receipts = self.bridge.run(self._through_bridge(prepared, many=many))
-            if self.watcher is not None:
-                self.watcher.enqueued_sync(_created(receipts))
-            return receipts
+        if connection is not None:
+            return self._joined_sync(connection, [ready], lambda caller: self._joining(caller, ready, text))
+        receipt = self.bridge.run(self._through_bridge(ready, text))
+        if self.watcher is not None:
+            self.watcher.enqueued_sync(_created([receipt.id], [receipt.what]))
+        return receipt
+
+    def enqueue_many_sync(self, batch: Batch, connection: object | None) -> Written:
+        """The blocking twin of enqueue_many()."""
+        if connection is not None:
+            return self._joined_sync(connection, batch.jobs, lambda caller: self._joining_many(caller, batch))
+        written = self.bridge.run(self._many_through_bridge(batch))
+        if self.watcher is not None:
+            self.watcher.enqueued_sync(_created(*written))
+        return written
+
+    async def _through_bridge(self, ready: Prepared, text: str) -> Receipt:
+        self._before_exit()
+        await self._register([ready]) if self._is_new(ready) else None
+        return await self._enqueue(ready, text)
+
+    async def _many_through_bridge(self, batch: Batch) -> Written:
+        self._before_exit()
+        await self._register(batch.jobs)
+        return await self._enqueue_many(batch)
+
+    def _joined_sync(
+        self,
+        connection: object,
+        jobs: Sequence[Prepared],
+        plan: Callable[[Caller], Generator[Ask, list[Sequence[object]], T]],
+    ) -> T:
         caller = join(connection)
-        if not isinstance(caller, SyncCaller):
+        if not blocks(caller):
             message = (
                 f"enqueue_sync() cannot wait for {type(connection).__name__}, which is asynchronous. Use: "
                 "await …enqueue()"
             )
             raise InvalidOption(message)
-        self.bridge.run(self._register(prepared))
-        jobs = [item.job for item in prepared]
-        statements = self._open().statements
-        receipts = (
-            drive(enqueue.insert_many(jobs), statements, caller)
-            if many
-            else [drive(enqueue.insert(jobs[0]), statements, caller)]
-        )
-        drive(self._announce(caller, jobs, receipts), statements, caller)
-        return receipts
-
-    async def _through_bridge(self, prepared: Sequence[Prepared], *, many: bool) -> list[Receipt]:
-        self._before_exit()
-        return await self._enqueue_many(prepared, None) if many else [await self._enqueue(prepared[0], None)]
+        if any(map(self._is_new, jobs)):
+            self.bridge.run(self._register(jobs))
+        return drive(plan(caller), self._open().statements, caller)
 
     def _before_exit(self) -> None:
         """A short-lived program may end right after its last enqueue or commit: the wake-up must be out by then."""
@@ -184,12 +201,22 @@ class Producer:
 
     async def _joined(self, plan: Generator[Ask, list[Sequence[object]], T], caller: Caller) -> T:
         statements = self._open().statements
-        if isinstance(caller, AsyncCaller):
-            return await drive_async(plan, statements, caller)
-        return drive(plan, statements, caller)
+        return drive(plan, statements, caller) if blocks(caller) else await drive_async(plan, statements, caller)
+
+    def _joining(self, caller: Caller, ready: Prepared, text: str) -> Generator[Ask, list[Sequence[object]], Receipt]:
+        if ready.plain is not None and caller.commits_unseen:
+            return (yield from enqueue.insert_inside(ready, text, self._open().channel))
+        receipt = yield from enqueue.insert(ready, text)
+        yield from self._announce(caller, [ready], [receipt])
+        return receipt
+
+    def _joining_many(self, caller: Caller, batch: Batch) -> Generator[Ask, list[Sequence[object]], Written]:
+        receipts = yield from enqueue.insert_many(batch)
+        yield from self._announce(caller, batch.jobs, receipts)
+        return _written(receipts)
 
     def _announce(
-        self, caller: Caller, jobs: Sequence[NewJob], receipts: Sequence[Receipt]
+        self, caller: Caller, jobs: Sequence[Prepared], receipts: Sequence[Receipt]
     ) -> Generator[Ask, list[Sequence[object]], None]:
         """Wake after the caller's commit where it can be observed, else let the database notify at it."""
         lows = _lows(jobs, receipts)
@@ -199,25 +226,28 @@ class Producer:
     def _committed(self, lows: Mapping[Pair, datetime], receipts: Sequence[Receipt]) -> None:
         self.wake(lows.items())
         if self.watcher is not None:
-            self.watcher.committed(_created(receipts))
-
-    def _wake_now(self, jobs: Sequence[NewJob], receipts: Sequence[Receipt]) -> None:
-        self.wake(_lows(jobs, receipts).items())
+            self.watcher.committed(_created(*_written(receipts)))
 
     def _waker(self) -> Waker:
-        loop = asyncio.get_running_loop()
+        loop, last = asyncio.get_running_loop(), self._last
+        if last is not None and last[0] is loop:
+            return last[1]
         waker = self._wakers.get(loop)
         if waker is None:
             for ended in [known for known in self._wakers if known.is_closed()]:
                 del self._wakers[ended]
             waker = self._wakers[loop] = Waker(self._open())
             waker.insist()
+        self._last = loop, waker
         return waker
 
-    async def _register(self, prepared: Sequence[Prepared]) -> None:
+    def _is_new(self, ready: Prepared) -> bool:
+        return ready.pair not in self._registered or (ready.gate is not None and ready.gate.key not in self._gates)
+
+    async def _register(self, jobs: Sequence[Prepared]) -> None:
         """Best effort: what is not registered is found by the sweep."""
-        pairs = {(item.job.kind, item.job.priority, item.job.share) for item in prepared} - self._registered
-        gates = {item.gate.key: item.gate for item in prepared if item.gate and item.gate.key not in self._gates}
+        pairs = {item.pair for item in jobs} - self._registered
+        gates = {item.gate.key: item.gate for item in jobs if item.gate and item.gate.key not in self._gates}
         try:
             if pairs:
                 kinds, priorities, shares = (list(column) for column in zip(*sorted(pairs), strict=True))
@@ -239,7 +269,7 @@ class Producer:
 class _Own:
     """The library's own connection as a caller."""
 
-    in_transaction = False
+    in_transaction = commits_unseen = False
 
     def __init__(self, connection: object) -> None:
         self._connection = connection
@@ -253,30 +283,19 @@ class _Own:
         return True
 
 
-def _created(receipts: Sequence[Receipt]) -> list[int]:
-    return [receipt.id for receipt in receipts if receipt.what != "kept"]
+def _written(receipts: Sequence[Receipt]) -> Written:
+    return Written([receipt.id for receipt in receipts], [receipt.what for receipt in receipts])
 
 
-def _lows(jobs: Sequence[NewJob], receipts: Sequence[Receipt]) -> dict[Pair, datetime]:
-    lows: dict[Pair, datetime] = {}
-    for job, receipt in zip(jobs, receipts, strict=True):
-        if receipt.state == State.QUEUED and receipt.run_after is not None and receipt.what != "kept":
-            pair = (job.kind, job.priority, job.share)
-            lows[pair] = min(receipt.run_after, lows.get(pair, receipt.run_after))
-    return lows
+def _created(numbers: Sequence[int], whats: Sequence[str]) -> list[int]:
+    return [number for number, what in zip(numbers, whats, strict=True) if what != "kept"]
 
 
-def _is_plain(job: NewJob) -> bool:
-    """Whether COPY can carry it: no key to look up, no time to compute, nothing beside the row."""
-    extras = (
-        job.run_at,
-        job.run_in,
-        job.expires_in,
-        job.max_age,
-        job.unique_key,
-        job.idempotency_key,
-        job.gate_key,
-        job.tags,
-        job.refs,
-    )
-    return all(extra is None for extra in extras)
+def _lows(jobs: Sequence[Prepared], receipts: Sequence[Receipt]) -> dict[Pair, datetime]:
+    """The lowest run_after that became claimable; the jobs of one call are all of one pair."""
+    claimable = [
+        receipt.run_after
+        for receipt in receipts
+        if receipt.state == State.QUEUED and receipt.run_after is not None and receipt.what != "kept"
+    ]
+    return {jobs[0].pair: min(claimable)} if claimable else {}

@@ -17,6 +17,7 @@ if typing.TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
 EMPTY: Final = inspect.Parameter.empty
+_CONTEXT_MODULES: Final = frozenset({"rowlock.flow.context", "rowlock.flow.blocking"})
 _CONTEXT_NAMES: Final = frozenset({"ctx", "context"})
 
 
@@ -51,9 +52,16 @@ def read(function: Callable[..., object], context_types: tuple[type, ...], kind:
         message = f"{kind}: {' and '.join(contexts)} both ask for the context. Keep one of them."
         raise ConfigurationError(message)
     arguments = {item.name: item for item in parameters if item.name not in contexts and item.name not in injected}
-    for name in arguments:
+    for name, item in arguments.items():
         if name in _CONTEXT_NAMES and name not in hints:
             message = f"{kind}: parameter {name} has no annotation. Write {name}: {context_types[0].__name__}."
+            raise ConfigurationError(message)
+        if getattr(item.annotation, "__module__", None) in _CONTEXT_MODULES:
+            which = "an async def" if inspect.iscoroutinefunction(target) else "a blocking"
+            message = (
+                f"{kind}: {name} is annotated with {item.annotation.__name__}, but {which} handler is given "
+                f"a {context_types[0].__name__}. Write {name}: {context_types[0].__name__}."
+            )
             raise ConfigurationError(message)
     return Signature(
         arguments=arguments,

@@ -1,4 +1,4 @@
-"""Wake: tell hungry workers of new jobs after the commit, at most once per window, off everybody's transaction."""
+"""Wake: tell hungry workers of new jobs after the commit, once per window at most, off everybody's transaction."""
 
 from __future__ import annotations
 
@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("rowlock.wake")
 WINDOW: Final = 0.02
+_SAVED: Final = 9
+"""Messages that may go out early after a pause: without them jobs that come every 20 ms would wait almost as long."""
 _SOON: Final = 30.0
 _LONGEST: Final = 7500
 """Bytes; PostgreSQL refuses payloads of 8000."""
@@ -43,14 +45,14 @@ def heard(message: dict[str, object]) -> dict[Pair, datetime] | None:
 
 
 class Waker:
-    """Collects wake-ups of one event loop and sends at most one message per window; the first goes out at once."""
+    """Collects wake-ups of one event loop and sends one message per window at most; the first few go out at once."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
         self._lows: dict[Pair, datetime] = {}
         self._task: asyncio.Task[None] | None = None
         self._anywhere = False
-        self._quiet_until = 0.0
+        self._due = 0.0
         self._later: asyncio.TimerHandle | None = None
         self._leaving: AsyncGenerator[None, None] | None = None
 
@@ -63,6 +65,14 @@ class Waker:
         for pair, low in pairs:
             self._lows[pair] = min(low, self._lows.get(pair, low))
         self._begin()
+
+    def note(self, pair: Pair, low: datetime) -> None:
+        """Note one new job."""
+        known = self._lows.get(pair)
+        if known is None or low < known:
+            self._lows[pair] = low
+        if self._task is None or self._task.done():
+            self._begin()
 
     def look(self) -> None:
         """Ask workers to look everywhere: jobs became claimable without being enqueued."""
@@ -81,14 +91,16 @@ class Waker:
     async def _send(self) -> None:
         loop = asyncio.get_running_loop()
         while self._lows or self._anywhere:
-            pause = self._quiet_until - loop.time()
+            pause = self._due - _SAVED * WINDOW - loop.time()
             if pause > 0:
                 await asyncio.sleep(pause)
             lows, self._lows = ({} if self._anywhere else self._lows), {}
             anywhere, self._anywhere = self._anywhere, False
-            self._quiet_until = loop.time() + WINDOW
+            self._due = max(self._due, loop.time()) + WINDOW
             try:
-                await self._database.fetch("wake", channel=self._database.channel, payload=payload(lows))
+                if not await self._database.fetch("wake", channel=self._database.channel, payload=payload(lows)):
+                    # Nobody is hungry: nothing is gained by asking again before a whole window has passed.
+                    self._due = loop.time() + (_SAVED + 1) * WINDOW
             except RowlockError as error:
                 # The job is committed; workers find it by polling.
                 logger.debug("wake-up not sent: %s", error)

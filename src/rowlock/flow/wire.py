@@ -32,7 +32,7 @@ _MOST_BITS: Final = 14_000  # Python and pydantic read back ints of up to 4,300 
 _MOST_DIGITS: Final = 4_200
 _KEYS: Final = (str, int, float, UUID, date, time, timedelta, Decimal, Enum, PurePath)
 _SURROGATE: Final = re.compile("[\ud800-\udfff]")
-_SUSPECT: Final = re.compile(rb'NaN|Infinity|\\u0000|"\$')
+_SUSPECTS: Final = (b"NaN", b"Infinity", b"\\u0000", b'"$')
 _PREFIX: Final = re.compile(r"^Error serializing to JSON: (?:\w+: )?")  # pydantic's wrapping of a fallback's error
 _LONG_NUMBER: Final = re.compile(rb"[0-9]{4200}")
 # Schemas made only of these hold no secret, no bytes and no datetime, and need no walk through the value.
@@ -43,6 +43,8 @@ _SIMPLE: Final = frozenset({
     "typed-dict-field", "model", "model-fields", "model-field", "dataclass", "dataclass-args", "dataclass-field",
 })
 # fmt: on
+_MADE: Final = frozenset({"model", "dataclass"})
+_OMITTING: Final = frozenset({"serialization_exclude", "serialization_exclude_if"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +52,7 @@ class Traits:
     """What a pydantic core schema tells about the values to come."""
 
     simple: bool
+    flat: bool  # simple, and python mode leaves its values as they are: no models, nothing left out or let in
     aliased: bool
     secret: bool  # over-approximated by name: when in doubt, error messages keep values to themselves
 
@@ -110,12 +113,20 @@ def dump(value: object, tagger: Tagger, *, simple: bool) -> bytes:
         except ValueError:
             pass  # the walk below says where
         else:
-            if not _SUSPECT.search(data) and (len(data) < _MOST_DIGITS or not _LONG_NUMBER.search(data)):
+            if is_storable(data, len(data)):
                 return data
     try:
         return to_json(tagger.tag(value), inf_nan_mode="constants", fallback=_by_its_own_type)
     except PydanticSerializationError as error:
         raise ValueError(_PREFIX.sub("", str(error))) from None
+
+
+def is_storable(data: bytes, longest: int) -> bool:
+    """Whether JSON of simple values, or many such, surely needs no tag and no refusal; longest: bytes of one."""
+    for suspect in _SUSPECTS:
+        if suspect in data:
+            return False
+    return longest < _MOST_DIGITS or not _LONG_NUMBER.search(data)
 
 
 def untag(text: str) -> tuple[object, bool]:
@@ -136,14 +147,17 @@ def holds_bytes(value: object) -> bool:
 def traits(schema: object) -> Traits:
     """Look through a core schema; anything unknown counts as not simple."""
     sorts: set[str] = set()
-    aliased = secret = False
+    aliased = secret = partial = False
     for node in _nodes(schema):
         if isinstance(node, Mapping):
             sorts.add(_sort(node))
             aliased = aliased or "validation_alias" in node
+            partial = partial or not _OMITTING.isdisjoint(node) or _lets_anything_in(node)
         else:
             secret = secret or "secret" in str(getattr(node, "__qualname__", "")).lower()
-    return Traits(simple=sorts <= _SIMPLE, aliased=aliased, secret=secret)
+    simple = sorts <= _SIMPLE
+    flat = simple and not partial and sorts.isdisjoint(_MADE)
+    return Traits(simple=simple, flat=flat, aliased=aliased, secret=secret)
 
 
 def named(path: str) -> str:
@@ -188,6 +202,12 @@ def _sort(node: Mapping[object, object]) -> str:
         scalar = isinstance(members, list) and all(isinstance(member.value, str | int) for member in members)
         return sort if scalar else "enum of others"
     return sort
+
+
+def _lets_anything_in(node: Mapping[object, object]) -> bool:
+    config = node.get("config")
+    says = config.get("extra_fields_behavior") if isinstance(config, Mapping) else None
+    return "allow" in (node.get("extra_behavior"), says)
 
 
 def _untagged(value: object, found: list[bytes]) -> object:

@@ -23,10 +23,9 @@ class Claim(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class NewJob:
-    """A job about to be enqueued: arguments are encoded and every option is checked."""
+    """A job about to be enqueued, but for its arguments: every option is checked."""
 
     kind: str
-    args: str
     priority: int = 0
     share: int = 0
     approval: bool = False

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 Span = timedelta | str | float
 _PRIORITY: Final = 100
 _KEY_BYTES: Final = 1000
+_KEEP_KEY: Final = "30 days"
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +37,7 @@ class Options:
     on_conflict: OnConflict = "reject"
     max_wait: Span | None = None
     idempotency_key: str | None = None
-    keep_key: Span = "30 days"
+    keep_key: Span = _KEEP_KEY
     gate: Gate | Callable[..., Gate | str] | str | None = None
     tenant: str | None = None
     submitted_by: str | None = None
@@ -70,8 +71,10 @@ class Options:
             if self.run_in is not None:
                 message = "run_at and run_in were both given. Pass one of them."
                 raise InvalidOption(message)
-        for name in ("run_in", "expires_in", "max_age", "max_wait", "keep_key"):
+        for name in ("run_in", "expires_in", "max_age", "max_wait"):
             span(getattr(self, name), name)
+        if self.keep_key != _KEEP_KEY:
+            span(self.keep_key, "keep_key")
 
     def _check_keys(self) -> None:
         if self.on_conflict not in ("reject", "keep", "replace", "debounce"):

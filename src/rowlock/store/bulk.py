@@ -2,47 +2,44 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from rowlock.model.state import State
+from itertools import islice, repeat
+from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Mapping, Sequence
     from datetime import datetime
 
-    from rowlock.model.job import NewJob
     from rowlock.store.database import Connection, Record
     from rowlock.store.queries import Statements
 
-_COLUMNS = ("id", "kind", "priority", "state", "approval", "max_attempts", "tenant", "submitted_by", "meta", "args")
+CHUNK: Final = 50_000
+"""Rows of one COPY: a million in one would meet the time limit of a statement on a slow disk."""
 
 
 async def copy_jobs(
-    connection: Connection[Record], statements: Statements, jobs: Sequence[NewJob]
+    connection: Connection[Record], statements: Statements, shared: Mapping[str, object], texts: Sequence[str]
 ) -> tuple[list[int], datetime]:
-    """Insert jobs that need no key and no timing; returns their ids and a moment not after any of their run_after."""
-    now: datetime = await connection.fetchval(statements["clock"].dollar)
-    ids = [row["id"] for row in await connection.fetch(statements["take_ids"].dollar, len(jobs))]
-    state = State.PENDING if jobs[0].approval else State.QUEUED
-    await connection.copy_records_to_table(
-        "jobs",
-        schema_name=statements.schema,
-        columns=_COLUMNS,
-        # A generator keeps a million rows from being held twice.
-        records=(
-            (
-                number,
-                job.kind,
-                job.priority,
-                str(state),
-                int(job.approval),
-                job.max_attempts,
-                job.tenant,
-                job.submitted_by,
-                job.meta,
-                job.args,
-            )
-            for number, job in zip(ids, jobs, strict=True)
-        ),
-    )
-    return ids, now
+    """Insert jobs that need no key and no timing and share these columns, all or none.
+
+    Returns their ids and a moment not after any of their run_after.
+    """
+    # A sequence knows no transaction, and one COPY is one by itself: most bulks need neither BEGIN nor COMMIT.
+    row = await connection.fetchrow(statements["take_ids"].dollar, len(texts))
+    assert row is not None  # noqa: S101 - it selects without a condition
+    ids: list[int] = row["ids"]
+    columns = {name: value for name, value in shared.items() if value is not None}
+    # zip and repeat make the rows without running Python code for each, and never hold more than one.
+    rows = zip(ids, texts, *map(repeat, columns.values()), strict=False)
+    if len(texts) <= CHUNK:
+        await _copy(connection, statements.schema, columns, rows)
+    else:
+        async with connection.transaction():
+            for _ in range(0, len(texts), CHUNK):
+                await _copy(connection, statements.schema, columns, islice(rows, CHUNK))
+    return ids, row["now"]
+
+
+async def _copy(
+    connection: Connection[Record], schema: str, columns: Mapping[str, object], rows: Iterable[tuple[object, ...]]
+) -> None:
+    await connection.copy_records_to_table("jobs", schema_name=schema, columns=("id", "args", *columns), records=rows)

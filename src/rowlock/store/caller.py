@@ -6,7 +6,6 @@ them becomes a dependency.
 
 from __future__ import annotations
 
-import contextlib
 import importlib
 from typing import TYPE_CHECKING, Final, Protocol, TypeVar, runtime_checkable
 
@@ -16,6 +15,8 @@ from rowlock.store.database import schema_missing
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
     from types import ModuleType
+
+    from typing_extensions import TypeIs
 
     from rowlock.store.queries import Statement, Statements
 
@@ -30,6 +31,10 @@ class Joined(Protocol):
     @property
     def in_transaction(self) -> bool:
         """Whether a transaction is open, so that what was run is not committed yet."""
+
+    @property
+    def commits_unseen(self) -> bool:
+        """Whether it is known, before a statement is run, that on_commit() will answer False after it."""
 
     def on_commit(self, callback: Callable[[], None]) -> bool:
         """Have callback run after the caller's commit; False: the commit cannot be observed, so notify inside."""
@@ -72,11 +77,16 @@ def _adapters(thing: object) -> Iterator[ModuleType]:
             yield importlib.import_module(adapter)
 
 
+def blocks(caller: Caller) -> TypeIs[SyncCaller]:
+    """Whether it is used without awaiting; isinstance() of a protocol would take longer than all else of a join."""
+    return hasattr(caller, "run")
+
+
 def join(connection: object) -> Caller:
     """Wrap a caller's connection or session; InvalidOption for what nobody knows."""
     for adapter in _adapters(connection):
-        joined = adapter.join(connection)
-        if isinstance(joined, (SyncCaller, AsyncCaller)):
+        joined: Caller | None = adapter.join(connection)
+        if joined is not None:
             return joined
     message = (
         "connection= and session= take an asyncpg or psycopg connection, or a SQLAlchemy Session, "
@@ -98,17 +108,11 @@ def url_of(engine: object) -> str:
     raise ConfigurationError(message)
 
 
-@contextlib.contextmanager
-def _translated(statements: Statements) -> Iterator[None]:
+def _told(error: Exception, statements: Statements) -> Exception:
     """Tables that are not there are told like everywhere else; all else is the caller's driver's to tell."""
-    try:
-        yield
-    except Exception as error:
-        told = getattr(error, "orig", error)  # SQLAlchemy wraps the driver's
-        state = getattr(told, "sqlstate", None) or getattr(told, "pgcode", None)
-        if state in _NO_SCHEMA:
-            raise schema_missing(statements.schema) from error
-        raise
+    driver = getattr(error, "orig", error)  # SQLAlchemy wraps the driver's
+    state = getattr(driver, "sqlstate", None) or getattr(driver, "pgcode", None)
+    return schema_missing(statements.schema) if state in _NO_SCHEMA else error
 
 
 async def drive_async(
@@ -118,12 +122,15 @@ async def drive_async(
     try:
         name, values = next(plan)
         while True:
-            with _translated(statements):
-                rows = await caller.run_async(statements[name], values)
-            name, values = plan.send(rows)
+            name, values = plan.send(await caller.run_async(statements[name], values))
     except StopIteration as end:
         result: T = end.value
         return result
+    except Exception as error:
+        told = _told(error, statements)
+        if told is error:
+            raise
+        raise told from error
 
 
 def drive(plan: Generator[Ask, list[Sequence[object]], T], statements: Statements, caller: SyncCaller) -> T:
@@ -131,9 +138,12 @@ def drive(plan: Generator[Ask, list[Sequence[object]], T], statements: Statement
     try:
         name, values = next(plan)
         while True:
-            with _translated(statements):
-                rows = caller.run(statements[name], values)
-            name, values = plan.send(rows)
+            name, values = plan.send(caller.run(statements[name], values))
     except StopIteration as end:
         result: T = end.value
         return result
+    except Exception as error:
+        told = _told(error, statements)
+        if told is error:
+            raise
+        raise told from error

@@ -17,7 +17,9 @@ from rowlock.store.pool import Pool
 from rowlock.store.queries import Statements
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterator
+    from collections.abc import AsyncIterator
+
+    from rowlock.store.queries import Statement
 
 Connection = asyncpg.Connection
 Record = asyncpg.Record
@@ -63,6 +65,7 @@ TRANSIENT: Final = (
     asyncpg.QueryCanceledError,
 )
 
+_NO_SCHEMA: Final = (asyncpg.UndefinedTableError, asyncpg.InvalidSchemaNameError, asyncpg.UndefinedFunctionError)
 UNSTORABLE: Final = (asyncpg.DataError, asyncpg.ProgramLimitExceededError)
 """A value the database cannot store; the statement will never succeed."""
 
@@ -99,6 +102,7 @@ class Database:
         self.schema = schema
         self.channel = f"{schema}_events"
         self._pools: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, Pool] = weakref.WeakKeyDictionary()
+        self._last: tuple[asyncio.AbstractEventLoop, Pool] | None = None
         self._pid = os.getpid()
 
     async def connect(
@@ -140,39 +144,58 @@ class Database:
             async with self._pool().lend() as connection:
                 return await connection.fetch(statement.dollar, *statement.bind(values))
 
+    async def answer(self, statement: Statement, /, *values: object) -> list[Record]:
+        """fetch() with the values in their order: for what is run thousands of times a second."""
+        pool = self._pool()
+        try:
+            connection = pool.take_idle() or await pool.take()
+            try:
+                return await connection.fetch(statement.dollar, *values)
+            except BaseException as error:
+                pool.spoil(connection, error)
+                raise
+            finally:
+                pool.give_back(connection)
+        except Exception as error:
+            if (told := self.told(error)) is error:
+                raise
+            raise told from error
+
     @contextlib.asynccontextmanager
     async def snapshot(self) -> AsyncIterator[Snapshot]:
         """Several reads of one moment, so that their answers fit together."""
         async with self.connection() as connection, connection.transaction(isolation="repeatable_read", readonly=True):
             yield Snapshot(self.statements, connection)
 
-    @contextlib.contextmanager
-    def translated(self) -> Iterator[None]:
+    def translated(self) -> _Translated:
         """Turn what users can foresee into Rowlock's own errors."""
-        try:
-            yield
-        except (asyncpg.UndefinedTableError, asyncpg.InvalidSchemaNameError, asyncpg.UndefinedFunctionError) as error:
-            raise schema_missing(self.schema) from error
-        except asyncpg.UndefinedColumnError as error:
-            message = (
+        return _Translated(self)
+
+    def told(self, error: BaseException) -> BaseException:
+        """What to tell a user of a driver's error; the error itself when there is nothing better."""
+        if isinstance(error, _NO_SCHEMA):
+            return schema_missing(self.schema)
+        if isinstance(error, asyncpg.UndefinedColumnError):
+            return SchemaBehind(
                 f"The schema {self.schema!r} is older than this code: {error}. Upgrade it with: rowlock schema upgrade"
             )
-            raise SchemaBehind(message) from error
-        except DatabaseUnreachable:
-            raise
-        except OUTAGE as error:
-            raise unreachable(self.url, error) from error
+        if isinstance(error, OUTAGE) and not isinstance(error, DatabaseUnreachable):
+            return unreachable(self.url, error)
+        return error
 
     def _pool(self) -> Pool:
         if self._pid != os.getpid():
             # A forked child must not speak on its parent's sockets; its own loops make their own pools.
-            self._pools, self._pid = weakref.WeakKeyDictionary(), os.getpid()
-        loop = asyncio.get_running_loop()
+            self._pools, self._last, self._pid = weakref.WeakKeyDictionary(), None, os.getpid()
+        loop, last = asyncio.get_running_loop(), self._last
+        if last is not None and last[0] is loop:
+            return last[1]
         pool = self._pools.get(loop)
         if pool is None:
             for ended in [known for known in self._pools if known.is_closed()]:
                 del self._pools[ended]  # a pool refers to its loop, so the entry would never go by itself
             pool = self._pools[loop] = Pool(lambda: self.connect("client"), _POOL_SIZE)
+        self._last = loop, pool
         return pool
 
     @property
@@ -182,9 +205,26 @@ class Database:
 
     async def close(self) -> None:
         """Close this loop's pool."""
+        self._last = None
         pool = self._pools.pop(asyncio.get_running_loop(), None)
         if pool is not None:
             await pool.close()
+
+
+class _Translated:
+    """Not a generator: it surrounds every statement, and costs nothing while all goes well."""
+
+    __slots__ = ("_database",)
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, _: object, error: BaseException | None, _trace: object) -> None:
+        if error is not None and (told := self._database.told(error)) is not error:
+            raise told from error
 
 
 class Snapshot:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from collections import deque
 from typing import TYPE_CHECKING
 
 import asyncpg
@@ -41,7 +42,8 @@ class Pool:
 
     def __init__(self, connect: Callable[[], Awaitable[asyncpg.Connection[asyncpg.Record]]], size: int) -> None:
         self._connect = connect
-        self._places = asyncio.Semaphore(size)
+        self._free = size
+        self._waiting: deque[asyncio.Future[None]] = deque()
         self._idle: list[asyncpg.Connection[asyncpg.Record]] = []
         self._closed = False
         self._leaving = before_loop_ends(self._close)
@@ -50,14 +52,48 @@ class Pool:
         """Lend a connection; a broken one is thrown away, one left in a transaction too."""
         return Loan(self)
 
+    def take_idle(self) -> asyncpg.Connection[asyncpg.Record] | None:
+        """A connection that give_back() must follow, if one is idle; None: await take()."""
+        if not self._free or not self._idle or self._idle[-1].is_closed():
+            return None
+        self._free -= 1
+        return self._idle.pop()
+
     async def take(self) -> asyncpg.Connection[asyncpg.Record]:
         """A connection that give_back() must follow."""
-        await self._places.acquire()
+        await self._place()
         try:
-            return await self._take()
+            while self._idle:
+                connection = self._idle.pop()
+                if not connection.is_closed():
+                    return connection
+            return await self._connect()
         except BaseException:
-            self._places.release()
+            self._leave()
             raise
+
+    async def _place(self) -> None:
+        # Not a Semaphore: taking a free place without a coroutine is what most enqueues do.
+        if self._free:
+            self._free -= 1
+            return
+        turn = asyncio.get_running_loop().create_future()
+        self._waiting.append(turn)
+        try:
+            await turn
+        except asyncio.CancelledError:
+            if turn.done() and not turn.cancelled():
+                self._leave()  # the place came together with the cancellation: the next one's turn
+            raise
+
+    def _leave(self) -> None:
+        """Hand the place to who has waited longest: nobody overtakes, as no place is free meanwhile."""
+        while self._waiting:
+            turn = self._waiting.popleft()
+            if not turn.done():
+                turn.set_result(None)
+                return
+        self._free += 1
 
     def give_back(self, connection: asyncpg.Connection[asyncpg.Record]) -> None:
         """Keep it for the next caller if it is fit for one."""
@@ -65,14 +101,13 @@ class Pool:
             connection.terminate()
         else:
             self._idle.append(connection)
-        self._places.release()
+        self._leave()
 
-    async def _take(self) -> asyncpg.Connection[asyncpg.Record]:
-        while self._idle:
-            connection = self._idle.pop()
-            if not connection.is_closed():
-                return connection
-        return await self._connect()
+    def spoil(self, connection: asyncpg.Connection[asyncpg.Record], error: BaseException) -> None:
+        """Close a connection whose last call failed in a way that may go on."""
+        if isinstance(error, (OSError, asyncpg.InterfaceError, asyncpg.InternalClientError, asyncio.CancelledError)):
+            # A dying connection does not know yet that it is closed; a cancelled statement may still be running.
+            connection.terminate()
 
     async def close(self) -> None:
         """Close what is idle now, and what is lent when it comes back."""
@@ -101,7 +136,6 @@ class Loan:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if isinstance(error, (OSError, asyncpg.InterfaceError, asyncpg.InternalClientError, asyncio.CancelledError)):
-            # A dying connection does not know yet that it is closed; a cancelled statement may still be running.
-            self._connection.terminate()
+        if error is not None:
+            self._pool.spoil(self._connection, error)
         self._pool.give_back(self._connection)

@@ -34,6 +34,26 @@ CASE WHEN o.seq = 0 THEN 'created' ELSE 'replaced' END
 -- name: enqueue
 INSERT INTO {schema}.jobs ({job_columns}) {job_values} RETURNING id, state, run_after, 'created' AS what
 
+-- fragment: plain
+-- Nothing but arguments and labels: the table's own defaults say when, and half the parameters need not travel. args comes
+-- first: it is the only value that differs between the jobs of one call.
+INSERT INTO {schema}.jobs (args, kind, priority, share, state, approval, max_attempts, tenant, submitted_by, meta)
+VALUES (:args::text::jsonb, :kind::text, :priority::smallint, :share::smallint,
+        CASE WHEN :approval::smallint = 1 THEN 'pending' ELSE 'queued' END, :approval::smallint, :max_attempts::smallint,
+        :tenant::text, :submitted_by::text, :meta::text::jsonb)
+
+-- name: enqueue_plain
+{plain} RETURNING id, run_after
+
+-- name: enqueue_plain_inside
+-- The same and wake_inside in one round trip, for a transaction whose commit cannot be observed.
+WITH new AS ({plain} RETURNING id, run_after, state)
+SELECT new.id, new.run_after, (
+  SELECT pg_notify(:channel::text, json_build_object('wake', json_build_array(json_build_array(
+           :kind::text, :priority::smallint, :share::smallint, extract(epoch FROM new.run_after))))::text)
+  WHERE new.state = 'queued' AND {worth_waking})::text AS told
+FROM new
+
 -- name: enqueue_referenced
 WITH new AS (INSERT INTO {schema}.jobs ({job_columns}) {job_values} RETURNING id, state, run_after, 'created' AS what),
 {referenced}
@@ -120,7 +140,8 @@ WHERE k.kind = :scope::text AND k.key = :idempotency_key::text AND NOT EXISTS (S
 -- name: enqueue_many
 -- Bulk with a per-row outcome in input order; what = NULL: run again for that row. Key order: two bulks cannot deadlock.
 WITH d AS MATERIALIZED (
-  SELECT u.n, u.args, u.unique_key, u.gate_key, u.refs, nextval(pg_get_serial_sequence('{schema}.jobs', 'id')) AS id
+  SELECT u.n, u.args, u.unique_key, u.gate_key, u.refs,
+         nextval((SELECT pg_get_serial_sequence('{schema}.jobs', 'id')::regclass)) AS id
   FROM unnest(:many_args::text[]::jsonb[], :many_unique_keys::text[], :many_gate_keys::text[], :many_refs::text[]::jsonb[])
        WITH ORDINALITY AS u(args, unique_key, gate_key, refs, n)),
 new AS (
@@ -165,7 +186,10 @@ RETURNING r.job_id
 
 -- name: take_ids
 -- For COPY, which can neither return ids nor resolve conflicts: keyless rows only.
-SELECT nextval(pg_get_serial_sequence('{schema}.jobs', 'id')) AS id FROM generate_series(1, :n::integer)
+-- The sequence is looked up once, not per row; one array costs the client less than as many rows. The clock is read before
+-- any of the rows is written.
+SELECT clock_timestamp() AS now, ARRAY(
+  SELECT nextval((SELECT pg_get_serial_sequence('{schema}.jobs', 'id')::regclass)) FROM generate_series(1, :n::integer)) AS ids
 
 -- name: clock
 SELECT clock_timestamp() AS now
@@ -177,14 +201,17 @@ SELECT d.key, d.max_running, d.fifo FROM unnest(:keys::text[], :limits::integer[
 ORDER BY 1
 ON CONFLICT (key) DO NOTHING
 
+-- fragment: hungry
+EXISTS (SELECT 1 FROM {schema}.workers w WHERE w.hungry AND w.state = 'up' AND w.seen_at > now() - interval '15 s')
+
+-- fragment: worth_waking
+-- Under a frozen snapshot the hungry flags may be old, so there it always notifies.
+(current_setting('transaction_isolation') <> 'read committed' OR {hungry})
+
 -- name: wake
 -- After the commit, on the library's connection: silent while every worker is busy.
-SELECT pg_notify(:channel::text, :payload::text)
-WHERE EXISTS (SELECT 1 FROM {schema}.workers w WHERE w.hungry AND w.state = 'up' AND w.seen_at > now() - interval '15 s')
+SELECT pg_notify(:channel::text, :payload::text) WHERE {hungry}
 
 -- name: wake_inside
--- Inside the user's transaction, when its commit cannot be observed: PostgreSQL delivers it at the commit. Under a frozen
--- snapshot the hungry flags may be old, so there it always notifies.
-SELECT pg_notify(:channel::text, :payload::text)
-WHERE current_setting('transaction_isolation') <> 'read committed'
-   OR EXISTS (SELECT 1 FROM {schema}.workers w WHERE w.hungry AND w.state = 'up' AND w.seen_at > now() - interval '15 s')
+-- Inside the user's transaction, when its commit cannot be observed: PostgreSQL delivers it at the commit.
+SELECT pg_notify(:channel::text, :payload::text) WHERE {worth_waking}

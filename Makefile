@@ -17,17 +17,17 @@ UV_NEEDED := $(if $(filter .uv/bin/uv,$(UV)),.uv/bin/uv)
 COMPILE := pip compile --no-config --quiet --universal --python-version 3.11 --generate-hashes --all-extras --group dev \
 	--no-header --no-annotate --no-emit-index-url --no-emit-find-links pyproject.toml
 
-.PHONY: help install check test mutations demo lock format verify clean
+.PHONY: help install check test mutations bench bench-guard demo lock format verify clean
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 install: $(STAMP) ## create .venv with the locked dependencies and Rowlock itself (editable)
 
 check: $(STAMP) ## lint, format check, types, import direction
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/mypy src tests
+	$(BIN)/mypy src tests bench
 	$(BIN)/lint-imports --no-logo
 	$(BIN)/python tools/sync_twins.py --check
 
@@ -36,6 +36,12 @@ test: $(STAMP) ## run the tests on all cores (options: make test ARGS="-k claim"
 
 mutations: $(STAMP) ## break the engine on purpose and see the tests turn red (some minutes)
 	$(BIN)/python tools/mutations.py $(ARGS)
+
+bench: $(STAMP) ## measure Rowlock beside its peers (some hours; ARGS="--quick --peers own": a minute or two)
+	$(BIN)/python -m bench $(ARGS)
+
+bench-guard: $(STAMP) ## fail when Rowlock became a quarter slower, against a hand-written loop in the same run
+	$(BIN)/python -m bench.guard $(ARGS)
 
 demo: $(STAMP) ## see Rowlock work, on a database of its own
 	$(BIN)/rowlock demo

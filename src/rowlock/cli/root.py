@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from rowlock.cli import demo, dev, doctor, enqueue, jobs, lanes, schema, stats, worker, workers
+from rowlock.cli import bench, demo, dev, doctor, enqueue, jobs, lanes, schema, stats, worker, workers
 from rowlock.cli.exits import EPILOG
 
 
@@ -29,6 +29,7 @@ def build() -> typer.Typer:
     enqueue.add_to(root)
     stats.add_to(root)
     doctor.add_to(root)
+    bench.add_to(root)
     root.add_typer(jobs.group, name="jobs")
     root.add_typer(lanes.group, name="lanes")
     root.add_typer(workers.group, name="workers")

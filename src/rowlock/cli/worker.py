@@ -103,7 +103,7 @@ def _run(call: Call, given: dict[str, Any]) -> None:
             processes.supervise(call, app, given)
             return
         orders = Orders(watcher, line)
-        with asyncio.Runner(loop_factory=_loop_factory()) as runner:
+        with asyncio.Runner(loop_factory=loop_factory()) as runner:
             runner.run(_serve(app, chosen, processes.name_of(given["name"], line), orders, dev=given["dev"]))
 
 
@@ -189,7 +189,8 @@ def _lanes(text: str | None) -> list[str] | dict[str, int] | None:
     return {name.strip(): int(slots) for name, _, slots in pairs}
 
 
-def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
+def loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
+    """The event loop of uvloop where that is installed; None: the usual one."""
     try:
         import uvloop
     except ImportError:

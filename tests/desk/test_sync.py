@@ -7,15 +7,14 @@ import inspect
 import subprocess
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
 from rowlock import JobFailed, JobNotFound, Rowlock, State, WaitTimeout
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine, Iterator
-    from concurrent.futures import Future
+    from collections.abc import Iterator
 
     from rowlock.model.load import Status
 
@@ -91,42 +90,3 @@ def test_errors_come_out_as_they_are(blocking: Rowlock) -> None:
     blocking.sync.jobs.cancel(job.id, by="ada")
     with pytest.raises(JobFailed, match="ended cancelled"):
         job.wait_sync(timeout=5)
-
-
-def test_a_blocking_wait_that_is_interrupted_does_not_go_on_behind(
-    blocking: Rowlock, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    ended = []
-
-    async def endless() -> None:
-        try:
-            await asyncio.Event().wait()
-        finally:
-            ended.append(asyncio.current_task())
-
-    real = asyncio.run_coroutine_threadsafe
-
-    def interrupted(coroutine: Coroutine[Any, Any, None], loop: asyncio.AbstractEventLoop) -> Future[None]:
-        future = real(coroutine, loop)
-
-        def ctrl_c() -> None:
-            real(asyncio.sleep(0), loop).result()  # the task has begun
-            raise KeyboardInterrupt
-
-        future.result = ctrl_c  # type: ignore[method-assign, assignment]  # what the signal does to a waiting thread
-        return future
-
-    bridge = blocking._bridge
-    with monkeypatch.context() as patch:
-        patch.setattr(asyncio, "run_coroutine_threadsafe", interrupted)
-        with pytest.raises(KeyboardInterrupt):
-            bridge.run(endless())
-
-    async def settled() -> bool:
-        for _ in range(100):
-            if ended:
-                return True
-            await asyncio.sleep(0)
-        return False
-
-    assert bridge.run(settled())

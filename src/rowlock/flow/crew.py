@@ -82,17 +82,31 @@ class Crew:
 
     def run(self, rows: Iterable[Record]) -> None:
         """Start claimed jobs."""
-        now, speaks = self._loop.time(), self._teller.speaks
+        self.begin(self.take(rows))
+
+    def take(self, rows: Iterable[Record]) -> list[Attempt]:
+        """Take over claimed jobs and their slots; begin() starts them."""
+        now = self._loop.time()
+        taken = []
         for row in rows:
-            handler = self._handlers[row["kind"]]
-            attempt = Attempt(row, handler, self._around, now)
-            if not self._attempts:
-                self._empty.clear()
+            attempt = Attempt(row, self._handlers[row["kind"]], self._around, now)
             self._attempts[attempt.claim] = attempt
             self._in_use[row["lane"]] += 1
+            taken.append(attempt)
+        if taken:
+            self._empty.clear()
+        return taken
+
+    def begin(self, attempts: Iterable[Attempt]) -> None:
+        """Start what was taken; what was given back over its head meanwhile is left alone."""
+        speaks = self._teller.speaks
+        for attempt in attempts:
+            if attempt.over:
+                continue
+            row = attempt.row
             if speaks:
                 self._teller.started(row)
-            coroutine = attempt.run(self._place(handler, row), self._on_outcome)
+            coroutine = attempt.run(self._place(attempt.handler, row), self._on_outcome)
             if _EAGER:
                 # A handler that does not suspend never becomes a scheduled task.
                 attempt.task = asyncio.Task(coroutine, loop=self._loop, eager_start=True)  # type: ignore[call-arg]  # 3.12+

@@ -90,7 +90,8 @@ class Rounds:
                 for row in rows:
                     self._crew.give_back(row)
             else:
-                self._crew.run(rows)
+                # Begun in the loop's next turn: if there is more, the next claim is under way by then.
+                self._loop.call_soon(self._crew.begin, self._crew.take(rows))
             self._wear.count(len(rows))
         except BaseException:
             self.doubts = 2

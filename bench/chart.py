@@ -22,7 +22,7 @@ _LOOPS: Final = ("minimal", "limit")
 
 
 def drawn(results: Results) -> str:
-    """Drain, enqueue and bulk rates, each on a logarithmic scale."""
+    """Drain, enqueue and bulk rates, each on a scale of its own."""
     panels = [
         ("No-op drain, one worker, jobs/s", "drain"),
         ("Enqueue one by one, jobs/s", "enqueue"),
@@ -42,25 +42,27 @@ def drawn(results: Results) -> str:
 
 def _legend(results: Results) -> str:
     where = f"{results.machine.get('processor', '')}, {results.machine.get('cores', '?')} cores"
-    return f"Median, whiskers lowest to highest; logarithmic. Grey: hand-written loops, not products. {where}."
+    return f"Median, whiskers lowest to highest. Grey: hand-written loops, not products. {where}."
 
 
 def _panel(title: str, bars: Sequence[tuple[str, Spread]], top: int) -> str:
-    least = 10 ** math.floor(math.log10(min(spread.low for _, spread in bars)))
     most = max(spread.high for _, spread in bars)
-    room = _WIDTH - _LEFT - _RIGHT
 
     def at(value: float) -> float:
-        return _LEFT + room * math.log10(max(value, least) / least) / max(math.log10(most / least), 0.1)
+        return _LEFT + (_WIDTH - _LEFT - _RIGHT) * value / most
 
     lines = [f'<text x="0" y="{top + 18}" font-size="14" font-weight="bold" fill="{_TEXT}">{escape(title)}</text>']
-    tick = least
-    while tick <= most:
-        lines.append(_tick(at(tick), tick, top, len(bars)))
-        tick *= 10
+    step = _step(most)
+    lines += [_tick(at(n * step), n * step, top, len(bars)) for n in range(int(most / step) + 1)]
     for n, (name, spread) in enumerate(bars):
         lines += _bar(name, spread, top + _HEAD + n * _LINE, at(spread.median), (at(spread.low), at(spread.high)))
     return "\n".join(lines)
+
+
+def _step(most: float) -> float:
+    """A round number that divides the axis into two to five parts."""
+    size: float = 10 ** math.floor(math.log10(most))
+    return next(size / part for part in (0.5, 1, 2, 5) if most / size * part >= 2)  # noqa: PLR2004 - two parts
 
 
 def _tick(x: float, value: float, top: int, bars: int) -> str:

@@ -318,9 +318,9 @@ MUTATIONS: Final = (
     ),
     Mutation(
         "a process may outlive its killed supervisor",
-        "flow/supervise/line.py",
-        "            ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)\n",
-        "            pass\n",
+        "flow/system.py",
+        "        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)\n",
+        "        pass\n",
         (f"{SUPERVISED}no_process_outlives_a_killed_supervisor",),
     ),
 )

@@ -47,7 +47,7 @@ async def test_a_killed_process_is_replaced_and_its_jobs_rescued_at_once(scene: 
 
     await eventually(rescued)
     assert time.monotonic() - killed < 3  # the lane's stale timeout is a minute
-    await scene.said(supervisor, "killed by SIGKILL (another is started)")
+    await scene.said(supervisor, "by SIGKILL (another is started)")
     await scene.workers(2)
     await scene.quiet()
     history = await scene.app.jobs.history(handle.id)

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 from rowlock.cli.changes import SUFFIXES, Changes
 from rowlock.cli.follow import LAST, PATIENCE, SIGNALS
 from rowlock.errors import EmbeddedError
+from rowlock.flow.system import ending
 from rowlock.store import embedded
 
 if TYPE_CHECKING:
@@ -100,7 +101,7 @@ class Reloader:
         try:
             await _first(ended, listening, self._changed.wait(), self._told.wait())
             if ended.done() and not self._changed.is_set() and not self._told.is_set():
-                logger.error("the worker ended %s: waiting for a change", _how(child.returncode))
+                logger.error("the worker ended %s: waiting for a change", ending(child.returncode))
                 await _first(listening, self._changed.wait(), self._told.wait())
             if self._changed.is_set() and not self._told.is_set():
                 logger.info("%s changed: the worker starts again", _some(self._files))
@@ -176,12 +177,6 @@ async def _first(*waited: asyncio.Task[Any] | Coroutine[Any, Any, Any], timeout:
 def _terminate(child: Process) -> None:
     with contextlib.suppress(ProcessLookupError):
         child.terminate()
-
-
-def _how(code: int | None) -> str:
-    if code is not None and code < 0:
-        return f"by {signal.Signals(-code).name}"
-    return f"with exit code {code}"
 
 
 def _some(files: set[str]) -> str:

@@ -43,6 +43,7 @@ from rowlock.flow.pipe import (
     receive,
 )
 from rowlock.flow.run import Attempt, Surroundings, on_loop
+from rowlock.flow.system import die_with
 from rowlock.flow.threads import blocking, work_of
 from rowlock.store.queries import Statements
 from rowlock.telemetry import JobLogFilter
@@ -61,24 +62,13 @@ _REPORT_EVERY: Final = 0.05
 """Seconds: a handler that reports every microsecond must not flood the pipe."""
 _SLACK: Final = 256 * 1024 * 1024
 """Bytes between the limit the worker watches and the one the system enforces: what can be taken between two looks."""
-_PR_SET_PDEATHSIG: Final = 1
 
 
 def main() -> None:
     """Entry of `python -m rowlock.flow.child FD PARENT`."""
     pipe, parent = (int(argument) for argument in sys.argv[1:3])
-    _die_with(parent)
+    die_with(parent)
     Child(socket.socket(fileno=pipe)).serve()
-
-
-def _die_with(parent: int) -> None:
-    """Have the kernel end this process with its worker, also while C code holds the interpreter."""
-    if sys.platform == "linux":
-        import ctypes  # noqa: PLC0415 - only where it is of use
-
-        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-    if os.getppid() != parent:
-        os._exit(1)
 
 
 class Child:

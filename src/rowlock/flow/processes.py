@@ -17,7 +17,6 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from rowlock.errors import ClaimLost, RowlockError
-from rowlock.flow.memory import resident
 from rowlock.flow.origin import NO_ORIGIN, importable, module_of
 from rowlock.flow.pipe import (
     Answer,
@@ -34,6 +33,7 @@ from rowlock.flow.pipe import (
     packed,
     receive,
 )
+from rowlock.flow.system import ending, resident
 from rowlock.model.outcome import Lost
 from rowlock.model.size import shown
 
@@ -183,7 +183,7 @@ class _Child:
         except TimeoutError:
             raise RowlockError(_cannot_start(hello, f"no answer within {_START_WITHIN:g} s")) from None
         except _GONE_OVER:
-            raise RowlockError(_cannot_start(hello, f"it {_how(await self._dead)}")) from None
+            raise RowlockError(_cannot_start(hello, f"it ended {ending(await self._dead)}")) from None
 
     async def run(self, attempt: Attempt, terms: Terms) -> Outcome:
         """Run one attempt to its end: the child's answer, or what its death means."""
@@ -210,7 +210,7 @@ class _Child:
             return attempt.stopped()
         if watching is not None and watching.done() and not watching.cancelled():
             return attempt.verdict.raised(watching.result())
-        return attempt.verdict.died(f"the child process {_how(code)}", terms.max_deaths)
+        return attempt.verdict.died(f"the child process ended {ending(code)}", terms.max_deaths)
 
     async def _outcome(self, attempt: Attempt, terms: Terms) -> Outcome | None:
         """The child's answer; None: it died, or was killed because it would not stop."""
@@ -340,17 +340,6 @@ class _Child:
     def _say(self, message: Message) -> None:
         with contextlib.suppress(ConnectionError, RuntimeError):  # it is dead: that is noticed where it matters
             self._writer.write(packed(message))
-
-
-def _how(code: int) -> str:
-    """How a process ended, for people."""
-    if code >= 0:
-        return f"ended by itself with exit code {code}"
-    try:
-        name = signal.Signals(-code).name
-    except ValueError:
-        name = f"signal {-code}"
-    return f"was killed by {name}"
 
 
 def _cannot_start(hello: Hello, why: str) -> str:

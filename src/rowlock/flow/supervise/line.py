@@ -9,22 +9,20 @@ The end of the line is the other one's death.
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import json
 import os
 import signal
 import socket
-import sys
 import threading
 from typing import TYPE_CHECKING, Final, NoReturn
 
 from rowlock.flow.supervise.successor import RECYCLED, flush
+from rowlock.flow.system import die_with
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, MutableMapping
 
 VARIABLE: Final = "ROWLOCK_SUPERVISED"
-_PR_SET_PDEATHSIG: Final = 1
 
 
 def passed(descriptor: int, number: int) -> dict[str, str]:
@@ -53,13 +51,9 @@ class Supervised:
 
     def follow(self) -> None:
         """End with the supervisor, whatever ends it; leave Ctrl-C to it."""
-        signal.signal(signal.SIGINT, signal.SIG_IGN)
-        if sys.platform == "linux":
-            # Sure even while a handler holds the interpreter's lock. It answers the end of the thread that started this
-            # process: the supervisor starts processes in its main thread.
-            ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-            if os.getppid() != self.supervisor:
-                os._exit(1)
+        # Not SIG_IGN, which every program that a job starts would inherit.
+        signal.signal(signal.SIGINT, lambda *_: None)
+        die_with(self.supervisor)
         threading.Thread(target=self._listen, name="rowlock-line", daemon=True).start()
 
     def obey(self, orders: Mapping[str, Callable[[], None]]) -> None:

@@ -13,6 +13,7 @@ from rowlock.errors import DatabaseError
 from rowlock.flow.beat import EVERY
 from rowlock.flow.supervise.hand import Hand
 from rowlock.flow.supervise.successor import RECYCLED
+from rowlock.flow.system import ending
 from rowlock.store.database import TRANSIENT
 
 if TYPE_CHECKING:
@@ -152,13 +153,13 @@ class Supervisor:
             self._poked.set()
         told = self._stopping or hand.over == "drain"
         if told:
-            logger.info("process %d ended %s", hand.number, _how(code))
+            logger.info("process %d ended %s", hand.number, ending(code))
             return
         if code == RECYCLED and hand.replacing:
             hand.plan(failed=False)
             return
         delay = hand.plan(failed=True)
-        why = hand.over or (hand.refusal[0] if hand.refusal else _how(code))
+        why = hand.over or (hand.refusal[0] if hand.refusal else ending(code))
         again = f", {hand.failures} times in a row soon after its start" if hand.failures > 1 else ""
         then = f"the next one starts in {delay:g} s" if delay else "another is started"
         logger.error("process %d ended%s: %s (%s)", hand.number, again, why, then)
@@ -209,10 +210,3 @@ class Supervisor:
             self._dead[worker] -= 1
             if not self._dead[worker]:
                 del self._dead[worker]
-
-
-def _how(code: int) -> str:
-    if code < 0:
-        with contextlib.suppress(ValueError):
-            return f"killed by {signal.Signals(-code).name}"
-    return f"with exit code {code}"

@@ -6,7 +6,7 @@ import logging
 import os
 from typing import TYPE_CHECKING
 
-from rowlock.flow.memory import resident
+from rowlock.flow.system import resident
 from rowlock.model.size import shown
 
 if TYPE_CHECKING:

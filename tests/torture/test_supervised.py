@@ -211,5 +211,6 @@ async def test_worn_processes_are_replaced_one_after_the_other(scene: Scene) -> 
     first, second = [n for n, line in enumerate(lines) if "is replaced: it ran" in line][:2]
     assert any("started (pid" in line for line in lines[first:second])
     assert any("/" in line and ": database" in line for line in lines[first:second])
-    assert await scene.value("SELECT count(*) FROM job_attempts") == 0
+    # A claim that was under way when the drain began goes back, refunded; nothing else ends before its time.
+    assert await scene.value("SELECT count(*) FROM job_attempts WHERE outcome <> 'interrupted'") == 0
     assert await scene.value("SELECT max(losses) FROM jobs") == 0

@@ -245,6 +245,27 @@ async def test_a_suspect_runs_alone_in_a_child_and_innocents_complete(app: Rowlo
     assert (job.state, job.losses) == (State.COMPLETED, 2)
 
 
+async def test_a_suspect_that_does_not_stop_is_killed_and_never_stuck(
+    app: Rowlock, caplog: pytest.LogCaptureFixture
+) -> None:
+    task: Any = app.task("loop.deaf")
+    handle = await task.enqueue()
+    database = app.database()
+    async with database.connection() as connection:
+        await connection.execute(f"UPDATE {database.schema}.jobs SET losses = 1")
+    async with app.worker() as worker:
+        assert worker is not None
+
+        async def reported() -> bool:
+            return (await handle.job()).progress is not None
+
+        await eventually(reported)
+        await app.jobs.cancel(handle.id)
+        assert (await ended(app, handle.id)).state is State.CANCELLED
+        assert worker._crew.stuck == 0
+    assert not [message for message in caplog.messages if "stuck" in message]
+
+
 async def test_a_child_that_cannot_import_the_application_says_so(
     app: Rowlock, monkeypatch: pytest.MonkeyPatch
 ) -> None:

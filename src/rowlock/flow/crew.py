@@ -206,9 +206,9 @@ class Crew:
         await self._finisher.stop()
 
     def _told_to_stop(self, attempt: Attempt) -> None:
-        # A child is killed after that time and needs a moment more; its slot is never stuck.
-        patience = self._patience if attempt.handler.kind.executor != "process" else self._patience * 2 + 5
-        self._loop.call_later(patience, self._abandon, attempt)
+        # A child, of a suspect too, is killed after that time and needs a moment more; its slot is never stuck.
+        in_child = self._place(attempt.handler, attempt.row) in (self._children.run, self._children.run_alone)
+        self._loop.call_later(self._patience * 2 + 5 if in_child else self._patience, self._abandon, attempt)
 
     def _abandon(self, attempt: Attempt) -> None:
         """A handler that will not end: its job goes on without it, the fence refuses whatever it still does.

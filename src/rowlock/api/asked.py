@@ -68,7 +68,9 @@ def conditional(answer: BaseModel, etag: str, if_none_match: str | None) -> Resp
 def matched(if_match: str | None, etag: str, current: BaseModel) -> None:
     """Refuse a change that does not say which version it changes, or names another than the current one."""
     if if_match is None:
-        raise Problem("if-match-required", "Send the ETag of what you read as If-Match, so that nobody's change is lost.")
+        raise Problem(
+            "if-match-required", "Send the ETag of what you read as If-Match, so that nobody's change is lost."
+        )
     if not fits(if_match, etag):
         raise outdated(etag, current)
 

@@ -86,7 +86,7 @@ class RowlockAPI:
         )
         asgi.include_router(self.router, prefix=PREFIX)
         asgi.include_router(self._router((health.routes,)))
-        asgi.openapi = lambda: self.openapi()  # type: ignore[method-assign]  # how FastAPI lets it be replaced
+        asgi.openapi = self.openapi  # type: ignore[method-assign]  # how FastAPI lets it be replaced
         # What no route answers: unknown paths and methods, and what breaks before a route is found.
         for error in (HTTPException, Exception):
             asgi.add_exception_handler(error, _outside)
@@ -120,6 +120,9 @@ class RowlockAPI:
         """Leave the database; a later request starts again."""
         self._started = False
         await self.app.close()
+
+    def close_streams(self) -> None:
+        """End every open stream, so that a server that waits for connections can leave."""
 
     async def desk(self, request: Request) -> Desk:
         """The desk of whoever asks; unauthenticated when nobody knows them."""

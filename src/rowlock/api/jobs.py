@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from fastapi import Header, Query, Request
+from fastapi import Header, Request
 from starlette.responses import Response
 
 from rowlock.api.asked import (
@@ -23,14 +23,12 @@ from rowlock.api.shapes import (
     ActAnswer,
     AttemptAnswer,
     AttemptsAnswer,
-    CountAnswer,
-    Answer,
     ExplanationAnswer,
     JobAnswer,
     Submission,
     SubmittedAnswer,
 )
-from rowlock.errors import WaitTimeout, WrongState
+from rowlock.errors import WrongState
 from rowlock.model.access import Permission
 from rowlock.model.state import State
 
@@ -39,7 +37,9 @@ Key = Annotated[
     str | None,
     Header(min_length=1, max_length=255, description="Makes the request safe to repeat for 24 hours."),
 ]
-Prefer = Annotated[str | None, Header(description="`wait=N`: answer when the job has ended, within N (up to 30) seconds.")]
+Prefer = Annotated[
+    str | None, Header(description="`wait=N`: answer when the job has ended, within N (up to 30) seconds.")
+]
 
 
 @routes.post("/jobs", needs=Permission.SUBMIT, status_code=202, response_model=SubmittedAnswer)
@@ -48,6 +48,7 @@ async def submit_job(
     door: Door,
     desk: Asked,
     said: Submission,
+    *,
     idempotency_key: Key = None,
     prefer: Prefer = None,
 ) -> Response:
@@ -80,7 +81,7 @@ async def get_job(desk: Asked, job_id: JobId, if_none_match: IfNoneMatch = None)
 
 @routes.delete("/jobs/{job_id}", needs=Permission.DELETE, response_model=JobAnswer)
 async def delete_job(desk: Asked, job_id: JobId) -> JobAnswer:
-    """Cancel a job that waits, remove one that has ended; 409 for one that runs. Answers with the job as it was left."""
+    """Cancel a job that waits, remove one that has ended; 409 for one that runs. Answers with the job as it was."""
     job = await desk.jobs.get(job_id)
     if job.state is State.RUNNING:
         message = f"Job {job.public_id} is running. Stop it first: POST /admin/workers/jobs/{job.public_id}/cancel"

@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Awaitable
 from typing import TYPE_CHECKING, Annotated
 
-from fastapi import Body, Request
-from starlette.responses import Response
+from fastapi import Body
 
-from rowlock.api.asked import Asked, JobId, job_url
+from rowlock.api.asked import Asked, JobId
 from rowlock.api.problems import Problem
 from rowlock.api.route import Routes
-from rowlock.api.shapes import CancelOrder, JobAnswer, Order, PriorityOrder, SubmittedAnswer
+from rowlock.api.shapes import CancelOrder, JobAnswer, Order, PriorityOrder
 from rowlock.errors import WrongState
 from rowlock.model.access import Permission
 from rowlock.model.state import TRANSITIONS, State, Verb, reachable

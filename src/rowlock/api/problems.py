@@ -76,11 +76,17 @@ CODES: Final = {
 }
 
 
-class Problem(Exception):  # noqa: N818 - the RFC's word
+class Problem(Exception):
     """Raised by a route: becomes the answer. more: members of its own; current: the representation of a 412."""
 
     def __init__(
-        self, code: str, detail: str, *, headers: Mapping[str, str] | None = None, status: int | None = None, **more: Any  # noqa: ANN401 - JSON
+        self,
+        code: str,
+        detail: str,
+        *,
+        headers: Mapping[str, str] | None = None,
+        status: int | None = None,
+        **more: Any,  # noqa: ANN401 - JSON
     ) -> None:
         super().__init__(detail)
         self.code, self.detail, self.more, self.headers = CODES[code], detail, more, dict(headers or {})
@@ -137,11 +143,12 @@ def problem_of(error: BaseException) -> Problem:
     if isinstance(error, RequestValidationError):
         return _validation(error)
     if isinstance(error, HTTPException):
-        return _http(error)
+        # What is raised while a body is read comes wrapped.
+        return error.__cause__ if isinstance(error.__cause__, Problem) else _http(error)
     for rule in _RULES:
         if isinstance(error, rule.classes):
             detail = f"{outage_of(error).capitalize()}. Try again." if rule.code == "unavailable" else str(error)
-            more = {"permission": error.permission} if isinstance(error, errors.Forbidden) else {}
+            more: dict[str, Any] = {"permission": error.permission} if isinstance(error, errors.Forbidden) else {}
             return Problem(rule.code, detail, headers=rule.headers, **more)
     return Problem("internal", "The request could not be answered. The server's log knows more under the request_id.")
 
@@ -206,11 +213,19 @@ def _pointer(location: Sequence[int | str]) -> str:
     return ".".join(map(str, rest)) or str(where)
 
 
-_BY_STATUS: Final = {400: "bad-request", 401: "unauthenticated", 403: "forbidden", 405: "method-not-allowed", 413: "too-large"}
+_BY_STATUS: Final = {
+    400: "bad-request",
+    401: "unauthenticated",
+    403: "forbidden",
+    405: "method-not-allowed",
+    413: "too-large",
+}
 
 
 def _http(error: HTTPException) -> Problem:
-    name = _BY_STATUS.get(error.status_code, "not-found" if error.status_code == HTTPStatus.NOT_FOUND else "bad-request")
+    name = _BY_STATUS.get(
+        error.status_code, "not-found" if error.status_code == HTTPStatus.NOT_FOUND else "bad-request"
+    )
     detail = error.detail if isinstance(error.detail, str) else CODES[name].title
     return Problem(name, detail, headers=error.headers, status=error.status_code)
 

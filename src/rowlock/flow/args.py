@@ -14,7 +14,9 @@ from dataclasses import dataclass
 from typing import Final, cast
 
 from pydantic import TypeAdapter, ValidationError
-from pydantic_core import ErrorDetails, to_json
+from pydantic.json_schema import GenerateJsonSchema
+from pydantic_core import CoreSchema, ErrorDetails, to_json
+from typing_extensions import override
 
 from rowlock.errors import (
     ArgumentsTooLarge,
@@ -100,6 +102,10 @@ class Codec:
         """The arguments of a call by name, as given or by default: for keys, gates and references made of them."""
         defaults = {name: item.default for name, item in self.signature.arguments.items() if item.default is not EMPTY}
         return defaults | dict(zip(self.signature.positional, args, strict=False)) | dict(kwargs)
+
+    def json_schema(self) -> dict[str, object]:
+        """The JSON Schema of the arguments by name, for forms; what no schema can tell is any value."""
+        return self._arguments.adapter.json_schema(schema_generator=_Schema)
 
     def encode_many(self, items: Iterable[Mapping[str, object]]) -> list[str]:
         """Encode one mapping of arguments per job; an error names the index of its item."""
@@ -303,6 +309,14 @@ class Codec:
         came = f"a {type(item['input']).__name__}" if secret else _shown(item["input"])
         reason = "" if secret and item["type"] in _OPAQUE else f" ({item['msg']})"
         return f"argument {path!r} should fit {name}: {expected}, got {came}{reason}."
+
+
+class _Schema(GenerateJsonSchema):
+    """A form with a free field is better than none."""
+
+    @override
+    def handle_invalid_for_json_schema(self, schema: CoreSchema, error_info: str) -> dict[str, object]:
+        return {}
 
 
 def _cause(error: ValueError) -> str:

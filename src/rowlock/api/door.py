@@ -1,0 +1,149 @@
+"""RowlockAPI: the REST door of one application, alone or inside another."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+from fastapi import APIRouter, FastAPI
+from starlette.exceptions import HTTPException
+
+from rowlock.api import document, health, jobs, kinds, lanes, orders, people, problems, stats, workers
+from rowlock.api.local import Loopback
+from rowlock.api.problems import REQUEST_ID, Problem
+from rowlock.api.route import Route, finished, name
+from rowlock.api.submit import Submissions
+from rowlock.errors import WaitTimeout
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Sequence
+
+    from starlette.requests import HTTPConnection, Request
+    from starlette.responses import Response
+
+    from rowlock.app import Rowlock
+    from rowlock.desk.access import Desk
+    from rowlock.model.access import Principal
+    from rowlock.model.job import Job
+
+PREFIX: Final = "/api/v1"
+_ROUTES: Final = (
+    jobs.routes,
+    orders.orders,
+    kinds.routes,
+    lanes.routes,
+    # Fixed words before {worker}: the first route that fits answers.
+    orders.admin,
+    workers.routes,
+    stats.routes,
+    people.routes,
+)
+_BODY: Final = 64 * 1024
+"""Bytes of a body beside the arguments."""
+
+
+class Authenticator(Protocol):
+    """Says who asks."""
+
+    async def authenticate(self, connection: HTTPConnection, /) -> Principal | None:
+        """The principal, or None when this request says nothing of one."""
+
+
+class RowlockAPI:
+    """The REST door. asgi: to serve or mount; router: to include; lifespan: for a host that has one.
+
+    auth: who asks; without it only this machine is served. read_only: every change is refused.
+    """
+
+    def __init__(
+        self,
+        app: Rowlock,
+        *,
+        auth: Authenticator | Sequence[Authenticator] | None = None,
+        read_only: bool = False,
+        read_seconds: float = 5.0,
+    ) -> None:
+        self.app, self.read_only, self.read_seconds = app, read_only, read_seconds
+        self.body_limit = app.settings.args_limit + _BODY
+        chain = (Loopback(),) if auth is None else (auth,) if not isinstance(auth, (list, tuple)) else tuple(auth)
+        self._auth: tuple[Authenticator, ...] = chain
+        self.submissions = Submissions(app)
+        self.router = self._router(_ROUTES)
+        self.asgi = self._build()
+        self._starting = asyncio.Lock()
+        self._started = False
+
+    def _router(self, subjects: Sequence[Any]) -> APIRouter:
+        router = APIRouter(route_class=type("Route", (Route,), {"door": self}))
+        for routes in subjects:
+            routes.into(router)
+        return router
+
+    def _build(self) -> FastAPI:
+        asgi = FastAPI(
+            title="Rowlock", openapi_url=f"{PREFIX}/openapi.json", docs_url=None, redoc_url=None, lifespan=self.lifespan
+        )
+        asgi.include_router(self.router, prefix=PREFIX)
+        asgi.include_router(self._router((health.routes,)))
+        asgi.openapi = lambda: self.openapi()  # type: ignore[method-assign]  # how FastAPI lets it be replaced
+        # What no route answers: unknown paths and methods, and what breaks before a route is found.
+        for error in (HTTPException, Exception):
+            asgi.add_exception_handler(error, _outside)
+        return asgi
+
+    def openapi(self) -> dict[str, Any]:
+        """The OpenAPI document."""
+        return document.describe(self.asgi)
+
+    @contextlib.asynccontextmanager
+    async def lifespan(self, _app: object = None) -> AsyncIterator[None]:
+        """Opens the database before the first request and closes it after the last. A host without one: no matter."""
+        with contextlib.suppress(Exception):
+            await self.start()
+        try:
+            yield
+        finally:
+            await self.close()
+
+    async def start(self) -> None:
+        """Open the database, once; a mounted application never hears of a lifespan, so every request asks for it."""
+        if self._started:
+            return
+        async with self._starting:
+            if not self._started:
+                # The embedded server takes its time to start, in which the loop serves others.
+                await asyncio.to_thread(self.app.database)
+                self._started = True
+
+    async def close(self) -> None:
+        """Leave the database; a later request starts again."""
+        self._started = False
+        await self.app.close()
+
+    async def desk(self, request: Request) -> Desk:
+        """The desk of whoever asks; unauthenticated when nobody knows them."""
+        for each in self._auth:
+            principal = await each.authenticate(request)
+            if principal is not None:
+                address = request.client.host if request.client else None
+                return self.app.desk(
+                    principal, read_only=self.read_only, request_id=request.scope[REQUEST_ID], address=address
+                )
+        raise Problem(
+            "unauthenticated",
+            "Say who you are: Authorization: Bearer <token>.",
+            headers={"WWW-Authenticate": 'Bearer realm="rowlock"'},
+        )
+
+    async def ended(self, job: Job, seconds: int) -> Job:
+        """The job once it has ended, or as it stands after so many seconds."""
+        try:
+            return await self.app.jobs.wait(job.id, timeout=seconds)
+        except WaitTimeout:
+            return await self.app.jobs.get(job.id)
+
+
+async def _outside(request: Request, error: Exception) -> Response:
+    name(request)
+    return finished(request, problems.answer(request, error))

@@ -1,0 +1,106 @@
+"""Jobs over the wire: submit, find, read, remove."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import Header, Query, Request
+from starlette.responses import Response
+
+from rowlock.api.asked import (
+    Asked,
+    Door,
+    IfNoneMatch,
+    JobId,
+    conditional,
+    etag_of,
+    job_url,
+    seconds_to_wait,
+)
+from rowlock.api.problems import Problem
+from rowlock.api.route import Routes
+from rowlock.api.shapes import (
+    ActAnswer,
+    AttemptAnswer,
+    AttemptsAnswer,
+    CountAnswer,
+    Answer,
+    ExplanationAnswer,
+    JobAnswer,
+    Submission,
+    SubmittedAnswer,
+)
+from rowlock.errors import WaitTimeout, WrongState
+from rowlock.model.access import Permission
+from rowlock.model.state import State
+
+routes = Routes("jobs")
+Key = Annotated[
+    str | None,
+    Header(min_length=1, max_length=255, description="Makes the request safe to repeat for 24 hours."),
+]
+Prefer = Annotated[str | None, Header(description="`wait=N`: answer when the job has ended, within N (up to 30) seconds.")]
+
+
+@routes.post("/jobs", needs=Permission.SUBMIT, status_code=202, response_model=SubmittedAnswer)
+async def submit_job(
+    request: Request,
+    door: Door,
+    desk: Asked,
+    said: Submission,
+    idempotency_key: Key = None,
+    prefer: Prefer = None,
+) -> Response:
+    """Enqueue a job and answer at once with its id.
+
+    202: it is enqueued, or ran to its end within `Prefer: wait`; 200: its unique_key led to a job that was there.
+    """
+    done = await door.submissions.submit(desk, said, idempotency_key)
+    job, headers = done.job, {"Location": job_url(request, done.job.public_id)}
+    if done.replayed:
+        headers["Idempotency-Replayed"] = "true"
+    wait = seconds_to_wait(prefer)
+    if wait is not None:
+        headers["Preference-Applied"] = f"wait={wait}"
+        job = await door.ended(job, wait)
+    if not job.is_final:
+        headers["Retry-After"] = "1"
+    kept = done.what in ("kept", "replaced")
+    answer = SubmittedAnswer.of(job, deduplicated=kept)
+    status = 200 if kept or (wait is not None and job.is_final) else 202
+    return Response(answer.model_dump_json(), status, headers, media_type="application/json")
+
+
+@routes.get("/jobs/{job_id}", needs=Permission.READ, response_model=JobAnswer)
+async def get_job(desk: Asked, job_id: JobId, if_none_match: IfNoneMatch = None) -> Response:
+    """One job; 304 while it is as If-None-Match says. A job that retention removed is 404."""
+    answer = JobAnswer.of(await desk.jobs.get(job_id))
+    return conditional(answer, etag_of(answer), if_none_match)
+
+
+@routes.delete("/jobs/{job_id}", needs=Permission.DELETE, response_model=JobAnswer)
+async def delete_job(desk: Asked, job_id: JobId) -> JobAnswer:
+    """Cancel a job that waits, remove one that has ended; 409 for one that runs. Answers with the job as it was left."""
+    job = await desk.jobs.get(job_id)
+    if job.state is State.RUNNING:
+        message = f"Job {job.public_id} is running. Stop it first: POST /admin/workers/jobs/{job.public_id}/cancel"
+        raise Problem("invalid-transition", message, current_state=str(job.state), allowed=["cancel", "stop"])
+    try:
+        return JobAnswer.of(await (desk.jobs.delete(job_id) if job.is_final else desk.jobs.cancel(job_id)))
+    except WrongState as error:
+        raise Problem("conflict", f"{error} It changed meanwhile; read it again.") from error
+
+
+@routes.get("/jobs/{job_id}/attempts", needs=Permission.READ)
+async def list_attempts(desk: Asked, job_id: JobId) -> AttemptsAnswer:
+    """Earlier runs of the job, and what people ordered."""
+    history = await desk.jobs.history(job_id)
+    return AttemptsAnswer(
+        attempts=[AttemptAnswer.of(each) for each in history.attempts], acts=[ActAnswer.of(act) for act in history.acts]
+    )
+
+
+@routes.get("/jobs/{job_id}/explain", needs=Permission.READ)
+async def explain_job(desk: Asked, job_id: JobId) -> ExplanationAnswer:
+    """Why the job is not running: every reason that holds, the most decisive first."""
+    return ExplanationAnswer.of(await desk.jobs.explain(job_id))

@@ -1,0 +1,173 @@
+"""Lanes over the wire: read, create, tune under If-Match, pause and resume."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Annotated, Literal
+
+from fastapi import Path
+from pydantic import Field
+from starlette.responses import Response
+
+from rowlock.api.asked import Asked, IfMatch, IfNoneMatch, conditional, matched, outdated
+from rowlock.api.problems import Problem
+from rowlock.api.route import Routes
+from rowlock.api.shapes import Answer, Body, Text
+from rowlock.desk.lanes import NO_CAP
+from rowlock.errors import WrongState
+from rowlock.model.access import Permission
+from rowlock.model.lane import Lane
+
+routes = Routes("lanes")
+Name = Annotated[str, Path(max_length=100, pattern=r"^[^\x00]+$")]
+LaneName = Annotated[str, Field(min_length=1, max_length=100, pattern=r"^[\w.*-]+$")]
+Kinds = Annotated[list[Text], Field(max_length=1000)]
+Slots = Annotated[int, Field(ge=0, le=100_000)]
+Total = Annotated[int, Field(ge=0, le=2_000_000_000)]
+Poll = Annotated[float, Field(ge=0.01, le=86_400)]
+Stale = Annotated[float, Field(ge=1, le=366 * 86_400)]
+
+
+class LaneAnswer(Answer):
+    """A lane. slots: jobs at once per worker process; max_total: over all workers, null for no cap."""
+
+    name: str
+    kinds: list[str]
+    slots: int
+    max_total: int | None
+    order: str
+    poll_s: float
+    stale_s: float
+    enabled: bool
+    version: int
+    updated_at: datetime | None
+
+    @classmethod
+    def of(cls, lane: Lane) -> LaneAnswer:
+        """From the desk's value."""
+        return cls(
+            name=lane.name,
+            kinds=list(lane.kinds),
+            slots=lane.slots,
+            max_total=lane.max_total,
+            order=lane.ordering,
+            poll_s=lane.poll_every.total_seconds(),
+            stale_s=lane.stale_after.total_seconds(),
+            enabled=lane.enabled,
+            version=lane.version,
+            updated_at=lane.updated_at,
+        )
+
+
+class LanesAnswer(Answer):
+    """Every lane, by name."""
+
+    items: list[LaneAnswer]
+
+
+class NewLane(Body):
+    """A lane to create."""
+
+    name: LaneName
+    kinds: Kinds = Field(default_factory=list)
+    slots: Slots = 10
+    max_total: Total | None = None
+    order: Literal["fast", "strict"] = "fast"
+    poll_s: Poll = 5
+    stale_s: Stale = 60
+
+
+class LaneChange(Body):
+    """What is to change; what is left out stays. max_total null removes the cap."""
+
+    kinds: Kinds | None = None
+    slots: Slots | None = None
+    max_total: Total | None = None
+    order: Literal["fast", "strict"] | None = None
+    poll_s: Poll | None = None
+    stale_s: Stale | None = None
+    enabled: bool | None = None
+
+
+@routes.get("/admin/workers/lanes", needs=Permission.WORKERS_VIEW)
+async def list_lanes(desk: Asked) -> LanesAnswer:
+    """Every lane, by name."""
+    return LanesAnswer(items=[LaneAnswer.of(lane) for lane in await desk.lanes.list()])
+
+
+@routes.get("/admin/workers/lanes/{name}", needs=Permission.WORKERS_VIEW, response_model=LaneAnswer)
+async def get_lane(desk: Asked, name: Name, if_none_match: IfNoneMatch = None) -> Response:
+    """One lane, with the ETag that a change must name."""
+    lane = await desk.lanes.get(name)
+    return conditional(LaneAnswer.of(lane), etag_of(lane), if_none_match)
+
+
+@routes.post("/admin/workers/lanes", needs=Permission.WORKERS_MANAGE, status_code=201, response_model=LaneAnswer)
+async def create_lane(desk: Asked, new: NewLane) -> Response:
+    """Create a lane; 409 when there is one of that name. It takes its kinds from the lanes that had them."""
+    if any(lane.name == new.name for lane in await desk.lanes.list()):
+        raise Problem("conflict", f"There is a lane {new.name!r} already. Change it with PATCH.")
+    lane = await desk.lanes.create(
+        new.name,
+        kinds=new.kinds,
+        slots=new.slots,
+        max_total=new.max_total,
+        order=new.order,
+        poll=new.poll_s,
+        stale=new.stale_s,
+    )
+    return _shown(lane, 201)
+
+
+@routes.patch("/admin/workers/lanes/{name}", needs=Permission.WORKERS_MANAGE, response_model=LaneAnswer)
+async def change_lane(desk: Asked, name: Name, change: LaneChange, if_match: IfMatch = None) -> Response:
+    """Change what is given, if the lane still is as If-Match says; workers follow within two seconds."""
+    desk.guard.demand(Permission.WORKERS_MANAGE, unsafe=True)
+    lane = await desk.lanes.get(name)
+    matched(if_match, etag_of(lane), LaneAnswer.of(lane))
+    uncapped = "max_total" in change.model_fields_set and change.max_total is None
+    try:
+        lane = await desk.lanes.set(
+            name,
+            kinds=change.kinds,
+            slots=change.slots,
+            max_total=NO_CAP if uncapped else change.max_total,
+            order=change.order,
+            poll=change.poll_s,
+            stale=change.stale_s,
+            enabled=change.enabled,
+            version=lane.version,
+        )
+    except WrongState as error:
+        # Between the read above and the write somebody else was quicker.
+        now = await desk.lanes.get(name)
+        raise outdated(etag_of(now), LaneAnswer.of(now)) from error
+    return _shown(lane)
+
+
+@routes.post("/admin/workers/lanes/{name}/pause", needs=Permission.WORKERS_MANAGE, response_model=LaneAnswer)
+async def pause_lane(desk: Asked, name: Name) -> Response:
+    """Start nothing more in this lane; what runs goes on. The same as drain."""
+    return _shown(await desk.lanes.drain(name))
+
+
+@routes.post("/admin/workers/lanes/{name}/drain", needs=Permission.WORKERS_MANAGE, response_model=LaneAnswer)
+async def drain_lane(desk: Asked, name: Name) -> Response:
+    """Start nothing more in this lane; what runs goes on."""
+    return _shown(await desk.lanes.drain(name))
+
+
+@routes.post("/admin/workers/lanes/{name}/resume", needs=Permission.WORKERS_MANAGE, response_model=LaneAnswer)
+async def resume_lane(desk: Asked, name: Name) -> Response:
+    """Start jobs of this lane again."""
+    return _shown(await desk.lanes.resume(name))
+
+
+def etag_of(lane: Lane) -> str:
+    """Every change raises the version."""
+    return f'"{lane.version}"'
+
+
+def _shown(lane: Lane, status: int = 200) -> Response:
+    body = LaneAnswer.of(lane).model_dump_json()
+    return Response(body, status, media_type="application/json", headers={"ETag": etag_of(lane)})

@@ -1,0 +1,223 @@
+"""Problems: every answer that is no success, as RFC 9457 tells it, whatever went wrong and wherever."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass, field
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Any, Final
+
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse
+from starlette.exceptions import HTTPException
+from typing_extensions import override
+
+from rowlock import errors
+from rowlock.store.database import OUTAGE, TRANSIENT
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from starlette.requests import Request
+
+logger = logging.getLogger("rowlock.api")
+MEDIA_TYPE: Final = "application/problem+json"
+REQUEST_ID: Final = "rowlock.request_id"
+"""Where the scope of a request keeps its id."""
+_TYPE: Final = "urn:rowlock:problem:"
+_RETRY: Final = {"Retry-After": "5"}
+
+
+@dataclass(frozen=True, slots=True)
+class Code:
+    """A kind of problem: stable for programs, with the status and the title people read."""
+
+    name: str
+    status: int
+    title: str
+
+
+CODES: Final = {
+    code.name: code
+    for code in (
+        Code("invalid-request", 422, "The request does not fit the schema"),
+        Code("invalid-arguments", 422, "The arguments do not fit the kind"),
+        Code("invalid-option", 422, "An option has an impossible value"),
+        Code("invalid-search", 400, "The search cannot be read"),
+        Code("invalid-cursor", 400, "The cursor does not belong to this list"),
+        Code("invalid-id", 404, "No job can have that id"),
+        Code("bad-request", 400, "The request cannot be read"),
+        Code("unauthenticated", 401, "Who asks is not known"),
+        Code("forbidden", 403, "A permission is missing"),
+        Code("read-only", 403, "Only reading is allowed here"),
+        Code("no-auth-configured", 403, "Without authentication only this machine is served"),
+        Code("cross-site", 403, "A page of another site may not give orders"),
+        Code("job-not-found", 404, "There is no such job"),
+        Code("kind-not-found", 404, "There is no such kind"),
+        Code("lane-not-found", 404, "There is no such lane"),
+        Code("worker-not-found", 404, "There is no such worker"),
+        Code("not-found", 404, "There is nothing here"),
+        Code("method-not-allowed", 405, "The method does not apply here"),
+        Code("invalid-transition", 409, "The job's state does not allow it"),
+        Code("conflict", 409, "The current state does not allow it"),
+        Code("unique-conflict", 409, "A job with this key is there already"),
+        Code("in-flight", 409, "A request with this Idempotency-Key is being answered"),
+        Code("version-mismatch", 412, "It was changed meanwhile"),
+        Code("too-large", 413, "The body is too large"),
+        Code("unsupported-media-type", 415, "The body must be JSON"),
+        Code("key-reused", 422, "The Idempotency-Key was used for another body"),
+        Code("if-match-required", 428, "Say which version you change"),
+        Code("too-many-requests", 429, "Too many tries"),
+        Code("internal", 500, "Something went wrong here"),
+        Code("missing-extra", 501, "An optional package is not installed"),
+        Code("unavailable", 503, "The database cannot serve"),
+        Code("too-slow", 503, "The answer took too long"),
+    )
+}
+
+
+class Problem(Exception):  # noqa: N818 - the RFC's word
+    """Raised by a route: becomes the answer. more: members of its own; current: the representation of a 412."""
+
+    def __init__(
+        self, code: str, detail: str, *, headers: Mapping[str, str] | None = None, status: int | None = None, **more: Any  # noqa: ANN401 - JSON
+    ) -> None:
+        super().__init__(detail)
+        self.code, self.detail, self.more, self.headers = CODES[code], detail, more, dict(headers or {})
+        self.status = self.code.status if status is None else status
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """One part of a request that does not fit. pointer: a JSON pointer into the body, or the parameter's name."""
+
+    pointer: str
+    detail: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Rule:
+    classes: tuple[type[BaseException], ...]
+    code: str
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+
+# The first line that fits. What is not here is nobody's foreseeable mistake and becomes a 500 without details.
+_RULES: Final = (
+    _Rule((errors.ReadOnly,), "read-only"),
+    _Rule((errors.Forbidden,), "forbidden"),
+    _Rule((errors.InvalidId,), "invalid-id"),
+    _Rule((errors.JobNotFound,), "job-not-found"),
+    _Rule((errors.WorkerNotFound,), "worker-not-found"),
+    _Rule((errors.UnknownKind,), "kind-not-found"),
+    _Rule((errors.UnknownLane,), "lane-not-found"),
+    _Rule((errors.InvalidArguments, errors.ArgumentsTooLarge), "invalid-arguments"),
+    _Rule((errors.InvalidOption,), "invalid-option"),
+    _Rule((errors.UniqueConflict,), "unique-conflict"),
+    _Rule((errors.WrongState, errors.EnqueueError), "conflict"),
+    _Rule((errors.MissingExtra,), "missing-extra"),
+    _Rule((errors.DatabaseError, errors.EmbeddedError, *OUTAGE), "unavailable", _RETRY),
+    _Rule(TRANSIENT, "unavailable", _RETRY),
+)
+
+
+_OUTAGES: Final[dict[type[BaseException], str]] = {
+    errors.DatabaseUnreachable: "the database cannot be reached",
+    errors.SchemaMissing: "the schema is missing",
+    errors.SchemaBehind: "the schema is older than this code",
+    errors.SchemaAhead: "the schema is too new for this code",
+    TimeoutError: "the database does not answer in time",
+}
+
+
+def problem_of(error: BaseException) -> Problem:
+    """What to answer to an error; foreseeable ones speak for themselves, others say nothing of the inside."""
+    if isinstance(error, Problem):
+        return error
+    if isinstance(error, RequestValidationError):
+        return _validation(error)
+    if isinstance(error, HTTPException):
+        return _http(error)
+    for rule in _RULES:
+        if isinstance(error, rule.classes):
+            detail = f"{outage_of(error).capitalize()}. Try again." if rule.code == "unavailable" else str(error)
+            more = {"permission": error.permission} if isinstance(error, errors.Forbidden) else {}
+            return Problem(rule.code, detail, headers=rule.headers, **more)
+    return Problem("internal", "The request could not be answered. The server's log knows more under the request_id.")
+
+
+def outage_of(error: BaseException) -> str:
+    """What is wrong with the database, for anybody: the message itself names servers and users."""
+    return next((text for kind, text in _OUTAGES.items() if isinstance(error, kind)), "the database cannot serve")
+
+
+class ProblemResponse(JSONResponse):
+    """An RFC 9457 body."""
+
+    media_type = MEDIA_TYPE
+
+    @override
+    def render(self, content: Any) -> bytes:
+        """Text of strangers may hold lone surrogates, which no encoding takes."""
+        try:
+            return super().render(content)
+        except UnicodeEncodeError:
+            return super().render(_encodable(content))
+
+
+def answer(request: Request, error: BaseException) -> ProblemResponse:
+    """The response to an error; unforeseen ones are logged with their trace."""
+    problem = problem_of(error)
+    request_id = request.scope.get(REQUEST_ID)
+    if problem.code.name == "unavailable":
+        logger.warning("request %s: %s", request_id, error)
+    if problem.code.name == "internal":
+        logger.error("request %s: %s %s", request_id, request.method, request.url.path, exc_info=error)
+    body = {
+        "type": _TYPE + problem.code.name,
+        "title": problem.code.title,
+        "status": problem.status,
+        "detail": problem.detail,
+        "instance": request.url.path,
+        "code": problem.code.name,
+        "request_id": request_id,
+        **problem.more,
+    }
+    return ProblemResponse(body, status_code=problem.status, headers=problem.headers)
+
+
+def _validation(error: RequestValidationError) -> Problem:
+    faults = [Fault(_pointer(item["loc"]), str(item["msg"])) for item in error.errors()]
+    kinds = {item["type"] for item in error.errors()}
+    if "json_invalid" in kinds:
+        return Problem("bad-request", "The body is not valid JSON.", errors=_plain(faults))
+    said = "; ".join(f"{fault.pointer}: {fault.detail}" for fault in faults[:3])
+    return Problem("invalid-request", f"The request does not fit: {said}.", errors=_plain(faults))
+
+
+def _plain(faults: Sequence[Fault]) -> list[dict[str, str]]:
+    return [{"pointer": fault.pointer, "detail": fault.detail} for fault in faults]
+
+
+def _pointer(location: Sequence[int | str]) -> str:
+    where, *rest = location
+    if where == "body":
+        return "#/" + "/".join(str(step).replace("~", "~0").replace("/", "~1") for step in rest)
+    return ".".join(map(str, rest)) or str(where)
+
+
+_BY_STATUS: Final = {400: "bad-request", 401: "unauthenticated", 403: "forbidden", 405: "method-not-allowed", 413: "too-large"}
+
+
+def _http(error: HTTPException) -> Problem:
+    name = _BY_STATUS.get(error.status_code, "not-found" if error.status_code == HTTPStatus.NOT_FOUND else "bad-request")
+    detail = error.detail if isinstance(error.detail, str) else CODES[name].title
+    return Problem(name, detail, headers=error.headers, status=error.status_code)
+
+
+def _encodable(value: object) -> object:
+    if isinstance(value, str):
+        return value.encode("utf-8", "backslashreplace").decode()
+    if isinstance(value, dict):
+        return {_encodable(key): _encodable(item) for key, item in value.items()}
+    return [_encodable(item) for item in value] if isinstance(value, list) else value

@@ -1,0 +1,166 @@
+"""Route: what every answer has in common, also where only the router is included in somebody's application."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import uuid
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, ClassVar, Final
+
+from fastapi.routing import APIRoute
+from starlette.requests import Request
+from typing_extensions import override
+
+from rowlock.api import problems
+from rowlock.api.problems import Problem
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine
+
+    from fastapi import APIRouter
+    from starlette.responses import Response
+    from starlette.types import Message, Receive
+
+    from rowlock.api.door import RowlockAPI
+
+DOOR: Final = "rowlock.door"
+"""Where the scope of a request keeps the RowlockAPI that answers it."""
+SAFE: Final = frozenset({"GET", "HEAD", "OPTIONS"})
+HEADERS: Final = {
+    "Cache-Control": "no-store",
+    "Content-Security-Policy": "default-src 'none'; frame-ancestors 'none'",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Referrer-Policy": "same-origin",
+    "X-Content-Type-Options": "nosniff",
+}
+_ID: Final = re.compile(r"[\w.:/+=-]{1,100}")
+
+
+class Route(APIRoute):
+    """Answers with problems instead of exceptions, caps bodies and the time of reads, and names each request.
+
+    A subclass per RowlockAPI carries it: a router that a host includes has no application of ours around it.
+    """
+
+    door: ClassVar[RowlockAPI]
+
+    @override
+    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+        inner, door = super().get_route_handler(), self.door
+
+        async def handle(request: Request) -> Response:
+            name(request)
+            request.scope[DOOR] = door
+            try:
+                capped = Request(request.scope, _capped(request, door.body_limit))
+                await door.start()
+                # A read that takes this long is cancelled in the database too.
+                limit = door.read_seconds if request.method in SAFE and not self._streams else None
+                async with asyncio.timeout(limit):
+                    response = await inner(capped)
+            except TimeoutError as error:
+                response = problems.answer(request, _late(error, door.read_seconds))
+            except Exception as error:  # noqa: BLE001 - every one becomes a problem; those of ours are logged there
+                response = problems.answer(request, error)
+            return finished(request, response)
+
+        return handle
+
+    @property
+    def _streams(self) -> bool:
+        return bool((self.openapi_extra or {}).get("x-streams"))
+
+
+@dataclass(frozen=True, slots=True)
+class _Entry:
+    method: str
+    path: str
+    endpoint: Callable[..., Any]
+    says: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Routes:
+    """Routes of one subject, written once and put into the router of any number of doors."""
+
+    tag: str
+    entries: list[_Entry] = field(default_factory=list)
+
+    def _add(self, method: str, path: str, needs: str | None, says: dict[str, Any]) -> Callable[..., Any]:
+        extra = {"x-permission": needs, **says.pop("extra", {})}
+
+        def register(endpoint: Callable[..., Any]) -> Callable[..., Any]:
+            self.entries.append(_Entry(method, path, endpoint, {**says, "openapi_extra": extra}))
+            return endpoint
+
+        return register
+
+    def get(self, path: str, *, needs: str | None, **says: Any) -> Callable[..., Any]:  # noqa: ANN401 - APIRouter's
+        """A read. needs: the permission the desk asks for; None: nobody's."""
+        return self._add("GET", path, needs, says)
+
+    def post(self, path: str, *, needs: str | None, **says: Any) -> Callable[..., Any]:  # noqa: ANN401 - APIRouter's
+        """An order, or something new."""
+        return self._add("POST", path, needs, says)
+
+    def patch(self, path: str, *, needs: str | None, **says: Any) -> Callable[..., Any]:  # noqa: ANN401 - APIRouter's
+        """A change."""
+        return self._add("PATCH", path, needs, says)
+
+    def delete(self, path: str, *, needs: str | None, **says: Any) -> Callable[..., Any]:  # noqa: ANN401 - APIRouter's
+        """A removal."""
+        return self._add("DELETE", path, needs, says)
+
+    def into(self, router: APIRouter) -> None:
+        """Add them to a router, whose route class knows its door."""
+        for entry in self.entries:
+            router.add_api_route(
+                entry.path,
+                entry.endpoint,
+                methods=[entry.method],
+                tags=[self.tag],
+                operation_id=entry.endpoint.__name__,
+                **entry.says,
+            )
+
+
+def name(request: Request) -> str:
+    """Give the request its id: the caller's, if it is harmless."""
+    given = request.headers.get("x-request-id", "")
+    chosen = given if _ID.fullmatch(given) else uuid.uuid4().hex
+    request.scope[problems.REQUEST_ID] = chosen
+    return chosen
+
+
+def finished(request: Request, response: Response) -> Response:
+    """Add the headers that every answer has; a route's own word counts."""
+    for key, value in {**HEADERS, "X-Request-Id": request.scope[problems.REQUEST_ID]}.items():
+        response.headers.setdefault(key, value)
+    return response
+
+
+def _late(error: TimeoutError, seconds: float) -> BaseException:
+    # OSError's TimeoutError of a connection is an outage; ours carries no message.
+    if error.args:
+        return error
+    return Problem("too-slow", f"Reading took longer than {seconds:g} s. Ask for less.", headers={"Retry-After": "5"})
+
+
+def _capped(request: Request, limit: int) -> Receive:
+    """Refuse a body above the limit: by what it says of its length, and by what comes."""
+    problem = Problem("too-large", f"A body of at most {limit:,} bytes is expected.", headers={"Connection": "close"})
+    said = request.headers.get("content-length", "")
+    if said.isascii() and said.isdigit() and int(said) > limit:
+        raise problem
+    came = 0
+
+    async def receive() -> Message:
+        nonlocal came
+        message = await request.receive()
+        came += len(message.get("body", b""))
+        if came > limit:
+            raise problem
+        return message
+
+    return receive

@@ -1,0 +1,134 @@
+"""Statistics over the wire. No count is unbounded."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Annotated, Any
+
+from fastapi import Query
+
+from rowlock.api.asked import Asked
+from rowlock.api.route import Routes
+from rowlock.api.shapes import Answer, CountAnswer
+from rowlock.api.workers import BacklogAnswer, LaneLoadAnswer, RunningAnswer, WorkerAnswer
+from rowlock.model import ids
+from rowlock.model.access import Permission
+from rowlock.model.load import Failures, Overview
+
+routes = Routes("stats")
+Window = Annotated[float, Query(gt=0, le=366 * 86_400, description="Seconds to look back.")]
+
+
+class SummaryAnswer(Answer):
+    """Jobs by state, lanes and workers. states: live jobs and kept failures; ended: ends within the window."""
+
+    at: datetime
+    window_s: float
+    states: dict[str, CountAnswer]
+    ended: dict[str, CountAnswer]
+    lanes: list[LaneLoadAnswer]
+    workers: list[WorkerAnswer]
+
+    @classmethod
+    def of(cls, overview: Overview) -> SummaryAnswer:
+        """From the desk's value."""
+        return cls(
+            at=overview.at,
+            window_s=overview.window.total_seconds(),
+            states={state: CountAnswer.of(count) for state, count in overview.states.items()},
+            ended={state: CountAnswer.of(count) for state, count in overview.ended.items()},
+            lanes=[LaneLoadAnswer.loaded(load) for load in overview.lanes],
+            workers=[WorkerAnswer.of(worker) for worker in overview.workers],
+        )
+
+
+class BacklogsAnswer(Answer):
+    """Queued jobs by kind, the longest wait first."""
+
+    items: list[BacklogAnswer]
+
+
+class RunningsAnswer(Answer):
+    """Jobs in slots, the longest running first."""
+
+    items: list[RunningAnswer]
+
+
+class FailuresAnswer(Answer):
+    """How jobs of one kind ended within the window. rate: between 0 and 1."""
+
+    kind: str
+    ended: CountAnswer
+    failed: CountAnswer
+    rate: float
+    last_failed_at: datetime | None
+    last_failed_id: str | None
+    last_error: dict[str, Any] | None
+
+    @classmethod
+    def of(cls, failures: Failures) -> FailuresAnswer:
+        """From the desk's value."""
+        last = failures.last_failed_id
+        return cls(
+            kind=failures.kind,
+            ended=CountAnswer.of(failures.ended),
+            failed=CountAnswer.of(failures.failed),
+            rate=failures.rate,
+            last_failed_at=failures.last_failed_at,
+            last_failed_id=None if last is None else ids.encode(last),
+            last_error=None if failures.last_error is None else dict(failures.last_error),
+        )
+
+
+class KindFailuresAnswer(Answer):
+    """By kind, the most failures first."""
+
+    window_s: float
+    items: list[FailuresAnswer]
+
+
+class ThroughputAnswer(Answer):
+    """Ends within the window; where counting was capped, window_s is the part that was counted."""
+
+    ended: CountAnswer
+    window_s: float
+    per_second: float
+
+
+@routes.get("/stats/summary", needs=Permission.WORKERS_VIEW)
+async def get_summary(desk: Asked, window_s: Window = 3600) -> SummaryAnswer:
+    """Jobs by state, lanes with running, slots and oldest wait, and workers."""
+    return SummaryAnswer.of(await desk.stats.overview(window=window_s))
+
+
+@routes.get("/stats/backlog", needs=Permission.WORKERS_VIEW)
+async def get_backlog(desk: Asked) -> BacklogsAnswer:
+    """Queued jobs by kind, with the lane that serves it: due, scheduled, oldest wait."""
+    return BacklogsAnswer(items=[BacklogAnswer.of(each) for each in await desk.stats.backlog()])
+
+
+@routes.get("/stats/slow", needs=Permission.WORKERS_VIEW)
+async def get_slow(
+    desk: Asked,
+    longer_than_s: Annotated[float, Query(ge=0, le=366 * 86_400)] = 60,
+    limit: Annotated[int, Query(ge=1, le=500)] = 50,
+) -> RunningsAnswer:
+    """Jobs that have been running for longer than this, the longest first."""
+    found = await desk.stats.slow(longer_than_s, limit=limit)
+    return RunningsAnswer(items=[RunningAnswer.of(each) for each in found])
+
+
+@routes.get("/stats/failures", needs=Permission.WORKERS_VIEW)
+async def get_failures(desk: Asked, window_s: Window = 3600) -> KindFailuresAnswer:
+    """How jobs ended within the window, by kind: ended, failed, rate, the last error."""
+    found = await desk.stats.failures(window_s)
+    return KindFailuresAnswer(window_s=window_s, items=[FailuresAnswer.of(each) for each in found])
+
+
+@routes.get("/stats/throughput", needs=Permission.WORKERS_VIEW)
+async def get_throughput(desk: Asked, window_s: Window = 300) -> ThroughputAnswer:
+    """How many jobs ended within the window, and how many that is a second."""
+    found = await desk.stats.throughput(window_s)
+    return ThroughputAnswer(
+        ended=CountAnswer.of(found.ended), window_s=found.window.total_seconds(), per_second=found.per_second
+    )

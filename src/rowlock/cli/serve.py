@@ -1,0 +1,58 @@
+"""rowlock serve: the REST door as a process of its own."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from rowlock.cli import complete
+from rowlock.cli.call import Call, register_sync
+from rowlock.cli.worker import loop_factory, set_up_logging
+
+if TYPE_CHECKING:
+    from rowlock.api.server import Server
+
+logger = logging.getLogger("rowlock.cli")
+
+
+def add_to(root: typer.Typer) -> None:
+    """Register the command."""
+    register_sync(root, "serve", serve, _run)
+
+
+def serve(
+    call: Call,
+    *,
+    host: Annotated[str, typer.Option(help="The address to listen on.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=0, max=65_535, help="0: any free one.")] = 8000,
+    root_path: Annotated[str, typer.Option(metavar="PATH", help="The prefix that a proxy takes away.")] = "",
+    read_only: Annotated[bool, typer.Option("--read-only", help="Refuse every change.")] = False,
+    insecure_no_auth: Annotated[
+        bool, typer.Option("--insecure-no-auth", help="Serve everybody who reaches the port, with every permission.")
+    ] = False,
+    log_level: Annotated[
+        str,
+        typer.Option(
+            metavar="LEVEL",
+            help="Least level that is logged.",
+            autocompletion=complete.one_of("debug", "info", "warning", "error"),
+        ),
+    ] = "info",
+) -> None:
+    """Serve the REST API. SIGTERM or SIGINT ends open requests and leaves.
+
+    Without authentication only this machine is served; a wider --host is refused.
+    """
+
+
+def _run(call: Call, given: dict[str, Any]) -> None:
+    call.require_app()
+    set_up_logging(given.pop("log_level"), as_json=call.screen.as_json)
+    from rowlock.api.server import Server
+
+    server = Server(call.app, **given)
+    with asyncio.Runner(loop_factory=loop_factory()) as runner:
+        runner.run(server.run())

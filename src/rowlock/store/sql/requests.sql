@@ -1,0 +1,19 @@
+-- requests: the Idempotency-Key of the REST door. Kept in job_keys beside the keys of jobs, in two rows: one says that the
+-- key was used, the other for which body, so that the same key with another body is told from a repetition.
+
+-- name: lock_request
+-- Held until the end of the transaction that writes the job. Not waited for: a second request in the meantime is told so.
+SELECT pg_try_advisory_xact_lock(hashtextextended(:key::text, 7001)) AS mine
+
+-- name: find_request
+-- Two lookups by primary key. Run after lock_request: whoever held that lock has committed.
+SELECT k.kind, k.job_id FROM {schema}.job_keys k
+WHERE k.key = :key::text AND k.kind IN (:scope::text, :scope::text || ' ' || :digest::text) AND k.expires_at > now()
+
+-- name: keep_request
+-- In the transaction that writes the job: neither exists without the other. A row that expired is taken over.
+INSERT INTO {schema}.job_keys AS k (kind, key, job_id, expires_at)
+SELECT s.kind, :key::text, :job_id::bigint, clock_timestamp() + :keep_for::interval
+FROM unnest(ARRAY[:scope::text, :scope::text || ' ' || :digest::text]) AS s (kind) ORDER BY s.kind
+ON CONFLICT (kind, key) DO UPDATE
+   SET job_id = excluded.job_id, created_at = clock_timestamp(), expires_at = excluded.expires_at

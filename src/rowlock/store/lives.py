@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from rowlock.model.event import Life, Mark, Report
@@ -55,7 +55,7 @@ def _attempt(one: dict[str, Any]) -> Attempt:
         attempt=one["attempt"],
         worker=one["worker_name"],
         started_at=_moment(one["started_at"]),
-        ended_at=datetime.fromisoformat(one["ended_at"]),
+        ended_at=_at(one["ended_at"]),
         outcome=one["outcome"],
         error=rows.json_of(json.dumps(one["error"])),
     )
@@ -65,7 +65,7 @@ def _mark(one: dict[str, Any]) -> Mark:
     detail = one["detail"]
     return Mark(
         verb=one["verb"],
-        at=datetime.fromisoformat(one["at"]),
+        at=_at(one["at"]),
         by=one["by_whom"],
         note=one["note"],
         fence=detail["fence"],
@@ -77,5 +77,10 @@ def _mark(one: dict[str, Any]) -> Mark:
     )
 
 
+def _at(text: str) -> datetime:
+    # JSON has the moments in the session's time zone, the driver gives all others in UTC.
+    return datetime.fromisoformat(text).astimezone(UTC)
+
+
 def _moment(text: str | None) -> datetime | None:
-    return None if text is None else datetime.fromisoformat(text)
+    return None if text is None else _at(text)

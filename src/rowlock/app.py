@@ -113,6 +113,7 @@ class Rowlock(Extensions):
         self._backing = Backing(self.database, self._producer.wake)
         own = self.desk(SYSTEM)
         self.jobs, self.lanes, self.workers, self.stats = own.jobs, own.lanes, own.workers, own.stats
+        self.streams = own.streams
         self.sync = SyncDesk(self._bridge, self.jobs, self.lanes, self.workers, self.stats)
 
     def desk(
@@ -271,6 +272,7 @@ class Rowlock(Extensions):
 
     async def _leave_loop(self) -> None:
         if self._database is not None:
+            await self._backing.lookouts.leave()
             await self._producer.flush()
             await self._database.close()
 

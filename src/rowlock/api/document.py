@@ -22,6 +22,7 @@ _TAGS: Final = {
     "workers": "Who works on what",
     "lanes": "Shares of workers, tuned while everything runs",
     "stats": "How much there is to do, how fast it is done, and what goes wrong",
+    "streams": "What happens, as it happens",
     "access": "Who may do what, and who did",
     "health": "For probes",
 }

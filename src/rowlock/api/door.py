@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 from fastapi import APIRouter, FastAPI
 from starlette.exceptions import HTTPException
 
-from rowlock.api import document, health, jobs, kinds, lanes, orders, people, problems, stats, workers
+from rowlock.api import document, health, jobs, kinds, lanes, orders, people, problems, stats, streams, workers
 from rowlock.api.local import Loopback
 from rowlock.api.problems import REQUEST_ID, Problem
 from rowlock.api.route import Route, finished, name
+from rowlock.api.sse import LIFE
 from rowlock.api.submit import Submissions
 from rowlock.errors import WaitTimeout
 
@@ -38,6 +39,7 @@ _ROUTES: Final = (
     workers.routes,
     stats.routes,
     people.routes,
+    streams.routes,
 )
 _BODY: Final = 64 * 1024
 """Bytes of a body beside the arguments."""
@@ -69,6 +71,8 @@ class RowlockAPI:
         chain = (Loopback(),) if auth is None else (auth,) if not isinstance(auth, (list, tuple)) else tuple(auth)
         self._auth: tuple[Authenticator, ...] = chain
         self.submissions = Submissions(app)
+        self.stream_seconds: float | None = LIFE
+        """How long a stream lives; None where a server of our own ends them when it leaves."""
         self.router = self._router(_ROUTES)
         self.asgi = self._build()
         self._starting = asyncio.Lock()
@@ -123,6 +127,7 @@ class RowlockAPI:
 
     def close_streams(self) -> None:
         """End every open stream, so that a server that waits for connections can leave."""
+        self.app.streams.close()
 
     async def desk(self, request: Request) -> Desk:
         """The desk of whoever asks; unauthenticated when nobody knows them."""

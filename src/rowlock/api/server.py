@@ -40,6 +40,7 @@ class Server(uvicorn.Server):
                 "Serve 127.0.0.1, or say --insecure-no-auth if something else keeps strangers out."
             )
         self.api = RowlockAPI(app, auth=Loopback(everybody=insecure_no_auth), read_only=read_only)
+        self.api.stream_seconds = None
         self._socket = _bound(host, port)
         super().__init__(
             uvicorn.Config(

@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING
 
 from rowlock.desk.jobs import Jobs
 from rowlock.desk.lanes import Lanes
+from rowlock.desk.lookout import Lookouts
 from rowlock.desk.stats import Stats
+from rowlock.desk.stream import Streams
 from rowlock.desk.waiting import Ears
 from rowlock.desk.workers import Workers
 
@@ -29,9 +31,12 @@ class Backing:
     wake: Callable[[Iterable[tuple[Pair, datetime]]], None]
     ears: Ears = field(init=False)
     """One LISTEN connection per event loop, however many desks there are."""
+    lookouts: Lookouts = field(init=False)
+    """One poll per event loop, however many follow however many jobs."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "ears", Ears(self.database))
+        object.__setattr__(self, "lookouts", Lookouts(self.database, self.ears))
 
 
 class Desk:
@@ -43,6 +48,7 @@ class Desk:
         self.lanes = Lanes(backing.database, guard)
         self.workers = Workers(backing.database, guard)
         self.stats = Stats(backing.database, guard)
+        self.streams = Streams(backing.database, guard, backing.lookouts)
 
     @property
     def principal(self) -> Principal:

@@ -1,5 +1,10 @@
 -- control: what a person orders. Every order leaves a job_acts row in the same statement.
 
+-- fragment: mark
+-- Where in the life of its job an act stands: the row's numbers after it. Streams put acts in order by this, never by the clock.
+-- `stays`: the act was no transition, only seq moved.
+jsonb_build_object('fence', j.fence, 'seq', j.seq)
+
 -- fragment: end_jobs
 -- Needs a CTE `ending (id)` in id order and the parameters state, error; ends jobs in any live state at once and revokes the
 -- claim: the late result of a running one is refused. `ending` has locked the rows, so the old values are read from it.
@@ -9,7 +14,8 @@ ended AS (
       claimed_by = NULL, gate_place = 0
   FROM ending e WHERE j.id = e.id
   RETURNING j.id, j.kind, j.tenant, e.fence, e.attempt, e.state, e.claimed_by, e.claimed_at,
-            CASE WHEN e.gate_place > 0 THEN j.gate_key END AS gate_key, CASE WHEN e.state = 'running' THEN j.lane END AS lane),
+            CASE WHEN e.gate_place > 0 THEN j.gate_key END AS gate_key, CASE WHEN e.state = 'running' THEN j.lane END AS lane,
+            {mark} AS mark),
 logged AS (
   INSERT INTO {schema}.job_attempts (job_id, fence, attempt, worker_id, worker_name, started_at, outcome, error)
   SELECT e.id, e.fence, e.attempt, e.claimed_by, w.name, e.claimed_at, 'stopped', :error::jsonb
@@ -22,8 +28,8 @@ j.id, j.fence, j.attempt, j.state, j.claimed_by, j.claimed_at, j.gate_place
 -- fragment: recorded
 -- Who, when and why, for the rows of a CTE `ended`.
 recorded AS (
-  INSERT INTO {schema}.job_acts (job_id, verb, by_whom, note)
-  SELECT e.id, :verb::text, :by_whom::text, :note::text FROM ended e)
+  INSERT INTO {schema}.job_acts (job_id, verb, by_whom, note, detail)
+  SELECT e.id, :verb::text, :by_whom::text, :note::text, e.mark FROM ended e)
 
 -- name: cancel_waiting
 -- A waiting job ends at once. The lock makes a concurrent claim either see it cancelled or be seen as running below.
@@ -38,7 +44,8 @@ SELECT coalesce(array_agg(m.id), '{}') AS ids, {left_places} AS promoted, {told}
 -- A running one gets the flag (no transition: only seq moves); its worker hears of it at once and with its next beat.
 WITH ended AS (
   UPDATE {schema}.jobs j SET cancel_requested = true, seq = j.seq + 1
-  WHERE j.id = ANY (:ids::bigint[]) AND j.state = 'running' AND NOT j.cancel_requested RETURNING j.id),
+  WHERE j.id = ANY (:ids::bigint[]) AND j.state = 'running' AND NOT j.cancel_requested
+  RETURNING j.id, {mark} || jsonb_build_object('stays', true) AS mark),
 {recorded}
 SELECT coalesce(array_agg(e.id), '{}') AS ids,
        (SELECT pg_notify(:channel::text, json_build_object('cancel', json_agg(x.id))::text) FROM ended x HAVING count(*) > 0) AS told
@@ -61,7 +68,8 @@ FROM ended m
 WITH ended AS (
   UPDATE {schema}.jobs j
   SET state = 'queued', approval = 2, fence = j.fence + 1, seq = j.seq + 1, run_after = greatest(j.run_after, clock_timestamp())
-  WHERE j.id = ANY (:ids::bigint[]) AND j.state = 'pending' RETURNING j.id, j.kind, j.priority, j.share, j.run_after),
+  WHERE j.id = ANY (:ids::bigint[]) AND j.state = 'pending'
+  RETURNING j.id, j.kind, j.priority, j.share, j.run_after, {mark} AS mark),
 {recorded}
 SELECT e.id, e.kind, e.priority, e.share, e.run_after FROM ended e ORDER BY e.id
 
@@ -97,7 +105,8 @@ ended AS (
       claimed_by = NULL, claimed_at = NULL, lane = NULL, expires_at = NULL, too_old_at = NULL,
       run_after = clock_timestamp(), fence = j.fence + 1, seq = j.seq + 1
   FROM old o WHERE j.id = o.id AND o.blocked_by IS NULL
-  RETURNING j.id, j.kind, j.priority, j.share, j.run_after, j.state),
+  RETURNING j.id, j.kind, j.priority, j.share, j.run_after, j.state,
+            {mark} || jsonb_build_object('was', o.state, 'ended_at', o.finished_at) AS mark),
 {recorded}
 SELECT o.id, o.blocked_by, e.kind, e.priority, e.share, e.run_after, e.state
 FROM old o LEFT JOIN ended e ON e.id = o.id ORDER BY o.id
@@ -108,6 +117,7 @@ WITH ended AS (
   UPDATE {schema}.jobs j
   SET priority = :priority::smallint, seq = j.seq + 1, run_after = greatest(j.run_after, clock_timestamp())
   WHERE j.id = ANY (:ids::bigint[]) AND j.state IN ('pending', 'blocked', 'queued')
-  RETURNING j.id, j.kind, j.priority, j.share, j.run_after, j.state),
+  RETURNING j.id, j.kind, j.priority, j.share, j.run_after, j.state,
+            {mark} || jsonb_build_object('stays', true, 'priority', j.priority) AS mark),
 {recorded}
 SELECT e.id, e.kind, e.priority, e.share, e.run_after, e.state FROM ended e ORDER BY e.id

@@ -12,6 +12,7 @@ from rowlock.errors import (
     EmbeddedError,
     EndlessDrain,
     EnqueueError,
+    Forbidden,
     InvalidArguments,
     InvalidId,
     InvalidOption,
@@ -19,6 +20,7 @@ from rowlock.errors import (
     JobFailed,
     JobNotFound,
     MissingExtra,
+    ReadOnly,
     RowlockError,
     SchemaAhead,
     SchemaBehind,
@@ -37,6 +39,7 @@ from rowlock.flow.blocking import SyncContext
 from rowlock.flow.context import Context
 from rowlock.flow.depends import Depends
 from rowlock.flow.middleware import Enqueuing
+from rowlock.model.access import Permission, Principal
 from rowlock.model.count import Count
 from rowlock.model.explanation import Explanation, Reason
 from rowlock.model.failure import Failure
@@ -68,6 +71,7 @@ __all__ = [
     "Enqueuing",
     "Explanation",
     "Failure",
+    "Forbidden",
     "Gate",
     "InvalidArguments",
     "InvalidId",
@@ -80,7 +84,10 @@ __all__ = [
     "Lane",
     "MissingExtra",
     "Partial",
+    "Permission",
+    "Principal",
     "Progress",
+    "ReadOnly",
     "Reason",
     "Retry",
     "Rowlock",

@@ -18,6 +18,8 @@ RowlockError
 │   ├── InvalidOption         an option such as priority or run_at has an impossible value
 │   ├── ArgumentsTooLarge     the encoded arguments exceed the limit
 │   └── UniqueConflict        unique_key is taken and the policy is "reject"
+├── Forbidden                 whoever asks lacks a permission; nothing was done
+│   └── ReadOnly              nothing may be changed here, whoever asks
 ├── InvalidId                 a text that is no job id (also a ValueError)
 ├── InvalidSearch             a search that cannot be read (also a ValueError); knows the position
 ├── InvalidCursor             a page cursor that is damaged or belongs to another search (also a ValueError)
@@ -122,6 +124,18 @@ class UniqueConflict(EnqueueError):
     def __init__(self, message: str, job_id: int) -> None:
         self.job_id = job_id
         super().__init__(message)
+
+
+class Forbidden(RowlockError):
+    """Whoever asks lacks a permission; nothing was done. permission: the one that is missing."""
+
+    def __init__(self, message: str, permission: str) -> None:
+        self.permission = permission
+        super().__init__(message)
+
+
+class ReadOnly(Forbidden):
+    """Nothing may be changed here, whoever asks."""
 
 
 class InvalidId(RowlockError, ValueError):

@@ -143,7 +143,9 @@ class InvalidId(RowlockError, ValueError):
 
 
 class InvalidSearch(RowlockError, ValueError):
-    """A search that cannot be read. position: the character it fails at; suggestion: what may have been meant."""
+    """A search that cannot be read. position: the character of `text` it fails at; suggestion: what may be meant."""
+
+    text: str = ""
 
     def __init__(self, message: str, position: int, suggestion: str | None = None) -> None:
         self.position, self.suggestion = position, suggestion

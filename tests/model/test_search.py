@@ -125,9 +125,12 @@ def test_nothing_but_invalid_search_is_raised(text: str) -> None:
     try:
         query = parse(text)
     except InvalidSearch as error:
-        assert 0 <= error.position <= len(text)
+        wrong = error
     else:
         assert parse(render(query)) == query
+        return
+    assert 0 <= wrong.position <= len(text)
+    assert wrong.text == text
 
 
 PIECES = st.sampled_from(

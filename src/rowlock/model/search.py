@@ -40,12 +40,13 @@ _BARE: Final = re.compile(r"[^\s,\"]+")
 _QUOTED: Final = re.compile(r'"((?:[^"\\]|\\.)*)"(\*?)', re.DOTALL)
 _UNSTORABLE: Final = re.compile("[\x00\ud800-\udfff]")
 _SAFE: Final = re.compile(r"[^\s,\"*\\:<>=\-.][^\s,\"*\\]*")
+_PLAIN: Final = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?|true|false|null")
 _SPAN: Final = re.compile(r"(>=|<=|>|<|=)?(.*?)(?:\.\.(.*))?", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
 class Text:
-    """A text to compare with. prefix: its beginning; literal: in quotes, so that 42 is a text and no number."""
+    """A text to compare with. prefix: its beginning; literal: a 42 in quotes, which is a text and no number."""
 
     text: str
     prefix: bool = False
@@ -99,6 +100,14 @@ def digest(*parts: str) -> str:
 
 def parse(text: str) -> Query:
     """Read a search; InvalidSearch says where it cannot be read."""
+    try:
+        return _parse(text)
+    except InvalidSearch as error:
+        error.text = text
+        raise
+
+
+def _parse(text: str) -> Query:
     if len(text) > _LONGEST:
         raise _wrong(f"A search has at most {_LONGEST} characters; this one has {len(text)}.", _LONGEST)
     if bad := _UNSTORABLE.search(text):
@@ -187,7 +196,7 @@ def _text(raw: str, quoted: re.Match[str] | None, at: int, name: str) -> Text:
         raise _wrong(f"{name} is never empty; {name}:* finds jobs that have one, -{name}:* those that have none.", at)
     if prefix and text and name == "args":
         raise _wrong("Arguments are compared as a whole; a * alone finds jobs that have the argument.", at)
-    return Text(text, prefix, literal=name == "args" and quoted is not None)
+    return Text(text, prefix, literal=name == "args" and quoted is not None and is_plain(text))
 
 
 def _free(raw: str, quoted: re.Match[str] | None, at: int) -> Text:
@@ -260,14 +269,15 @@ def _examples(name: str) -> str:
 
 def _rendered(term: Term) -> str:
     head = "" if term.field == FREE else ".".join([term.field, *term.path]) + ":"
-    return "-" * term.negated + head + ",".join(map(_written, term.values))
+    args = term.field == "args"
+    return "-" * term.negated + head + ",".join(_written(value, args=args) for value in term.values)
 
 
-def _written(value: Value) -> str:
+def _written(value: Value, *, args: bool) -> str:
     if isinstance(value, Text):
         star = "*" * value.prefix
-        bare = not value.literal and (_SAFE.fullmatch(value.text) and ":" not in value.text)
-        if bare or (star and not value.text):
+        safe = _SAFE.fullmatch(value.text) and ":" not in value.text
+        if (not value.literal and (safe or (args and is_plain(value.text)))) or (star and not value.text):
             return value.text + star
         return '"' + value.text.replace("\\", "\\\\").replace('"', '\\"') + '"' + star
     low, high = _point_text(value.low), "" if value.high is None else _point_text(value.high)
@@ -290,6 +300,11 @@ def _spaces(text: str, at: int) -> int:
 
 def _wrong(message: str, position: int, suggestion: str | None = None) -> InvalidSearch:
     return InvalidSearch(message, position, suggestion)
+
+
+def is_plain(text: str) -> bool:
+    """Whether JSON reads this text as a number or a word of its own: without quotes it is compared as both."""
+    return _PLAIN.fullmatch(text) is not None
 
 
 def positives(query: Query, *fields: str) -> Iterable[Term]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final, cast
@@ -10,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from rowlock.errors import InvalidId
 from rowlock.model import ids
 from rowlock.model.moment import Moment
-from rowlock.model.search import FREE, NUMBERS, TIMES, Span, Text
+from rowlock.model.search import FREE, NUMBERS, TIMES, Span, Text, is_plain
 from rowlock.store.queries import Statement, numbered
 
 if TYPE_CHECKING:
@@ -155,7 +156,7 @@ class _Composer:
 
     def _named(self, name: str, texts: Sequence[Text]) -> str:
         likes = [_like(value.text) for value in texts]
-        numbers = [number for value in texts if (number := _number_of(value.text)) is not None]
+        numbers = [number for value in texts if (number := number_of(value.text)) is not None]
         return self._use("search_id" if name == "id" else "search_free", {"ids": numbers, "likes": likes})
 
     def _lanes(self, texts: Sequence[Text]) -> dict[str, object]:
@@ -219,15 +220,10 @@ class _Composer:
 def _documents(path: Sequence[str], value: Text) -> list[dict[str, Any]]:
     """What args must contain: the text, or the number or word it is in JSON; alone or in a list."""
     leaves: list[Any] = [value.text]
-    if not value.literal:
-        try:
-            plain = json.loads(value.text)
-        except (ValueError, RecursionError):
-            pass
-        else:
-            # NaN and Infinity are Python's, not JSON's; what is not finite is no number of an argument.
-            if plain is None or isinstance(plain, bool | int) or (isinstance(plain, float) and abs(plain) < float("inf")):
-                leaves.insert(0, plain)
+    if not value.literal and is_plain(value.text):
+        plain = json.loads(value.text)
+        if not isinstance(plain, float) or math.isfinite(plain):
+            leaves.insert(0, plain)
     return [_nested(path, leaf) for leaf in [*leaves, *([leaf] for leaf in leaves)]]
 
 
@@ -245,7 +241,8 @@ def _matches(value: Text, name: str) -> bool:
     return name.startswith(value.text) if value.prefix else name == value.text
 
 
-def _number_of(text: str) -> int | None:
+def number_of(text: str) -> int | None:
+    """The job id that a text is, if it is one."""
     try:
         return ids.parse(text)
     except InvalidId:

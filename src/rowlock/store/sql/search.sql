@@ -24,6 +24,20 @@ ORDER BY key {direction} LIMIT :scan::integer
 SELECT j.*, f.key FROM ({search_by_ref_keys}) AS f
 CROSS JOIN LATERAL (SELECT x.* FROM {schema}.jobs x WHERE x.id = f.key OFFSET 0) AS j ORDER BY f.key {direction}
 
+-- fragment: search_by_state_keys
+-- One ordered walk of jobs_ended_badly per state, merged. The list repeats the index's own condition, which makes it usable.
+SELECT r.id AS key
+FROM unnest(:ended::text[]) AS v(state) CROSS JOIN LATERAL (
+  SELECT x.id FROM {schema}.jobs x
+  WHERE x.state = v.state AND x.state IN ('completed_with_errors', 'failed', 'cancelled', 'expired')
+    AND x.id > :low::bigint AND x.id < :high::bigint
+  ORDER BY x.id {direction} LIMIT :scan::integer) AS r
+ORDER BY key {direction} LIMIT :scan::integer
+
+-- fragment: search_by_state
+SELECT j.*, f.key FROM ({search_by_state_keys}) AS f
+CROSS JOIN LATERAL (SELECT x.* FROM {schema}.jobs x WHERE x.id = f.key OFFSET 0) AS j ORDER BY f.key {direction}
+
 -- fragment: search_by_list_keys
 SELECT f.key FROM unnest(:few::bigint[]) AS f(key)
 WHERE f.key > :low::bigint AND f.key < :high::bigint ORDER BY f.key {direction} LIMIT :scan::integer
@@ -34,9 +48,6 @@ CROSS JOIN LATERAL (SELECT x.* FROM {schema}.jobs x WHERE x.id = f.key OFFSET 0)
 
 -- fragment: search_ids
 SELECT j.id FROM ({walk}) AS j WHERE {conditions} ORDER BY j.key {direction} LIMIT :n::integer
-
--- fragment: search_count
-SELECT count(*) AS n FROM (SELECT 1 FROM ({walk}) AS j WHERE {conditions} ORDER BY j.key {direction} LIMIT :n::integer) AS c
 
 -- fragment: search_reach
 -- How far a walk came: when it was cut off, the next page begins there.

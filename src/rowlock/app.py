@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Protocol, Self, T
 
 from rowlock.desk.access import Backing, Desk
 from rowlock.desk.guard import Guard
+from rowlock.desk.identity import Identity
 from rowlock.desk.lanes import first_lanes
 from rowlock.desk.sync import SyncDesk
 from rowlock.errors import ConfigurationError, WrongState
@@ -43,7 +44,7 @@ from rowlock.settings import Settings
 from rowlock.store import embedded, migrate
 from rowlock.store.caller import url_of
 from rowlock.store.database import Database
-from rowlock.tasks import Declared, SyncTask, Task
+from rowlock.tasks import Declared, Submitter, SyncTask, Task
 from rowlock.upkeep.caretaker import Caretaker
 
 if TYPE_CHECKING:
@@ -110,10 +111,13 @@ class Rowlock(Extensions):
         self._database: Database | None = None
         self._embedded: embedded.Embedded | None = None
         self._producer = Producer(self.database, self._bridge, self._enqueue_middleware, self._events)
-        self._backing = Backing(self.database, self._producer.wake)
+        submit = Submitter(self.task, self._producer, self.settings.args_limit)
+        self._backing = Backing(self.database, self._producer.wake, submit)
         own = self.desk(SYSTEM)
         self.jobs, self.lanes, self.workers, self.stats = own.jobs, own.lanes, own.workers, own.stats
-        self.sync = SyncDesk(self._bridge, self.jobs, self.lanes, self.workers, self.stats)
+        self.tokens, self.roles, self.audit = own.tokens, own.roles, own.audit
+        self.sync = SyncDesk(self._bridge, own)
+        self.identity = Identity(self.database)
 
     def desk(
         self,

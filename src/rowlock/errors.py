@@ -20,6 +20,10 @@ RowlockError
 │   └── UniqueConflict        unique_key is taken and the policy is "reject"
 ├── Forbidden                 whoever asks lacks a permission; nothing was done
 │   └── ReadOnly              nothing may be changed here, whoever asks
+├── NotAuthenticated          a token, session or signature was shown and does not hold
+│   └── TooManyAttempts       it failed too often from there; later again
+├── RoleNotFound              no role has that name
+├── TokenNotFound             no token has that id
 ├── InvalidId                 a text that is no job id (also a ValueError)
 ├── InvalidSearch             a search that cannot be read (also a ValueError); knows the position
 ├── InvalidCursor             a page cursor that is damaged or belongs to another search (also a ValueError)
@@ -136,6 +140,26 @@ class Forbidden(RowlockError):
 
 class ReadOnly(Forbidden):
     """Nothing may be changed here, whoever asks."""
+
+
+class NotAuthenticated(RowlockError):
+    """A token, session or signature was shown and does not hold."""
+
+
+class TooManyAttempts(NotAuthenticated):
+    """It failed too often from there. retry_after: seconds until the next try is heard."""
+
+    def __init__(self, message: str, retry_after: int) -> None:
+        self.retry_after = retry_after
+        super().__init__(message)
+
+
+class RoleNotFound(RowlockError):
+    """No role has that name."""
+
+
+class TokenNotFound(RowlockError):
+    """No token has that id."""
 
 
 class InvalidId(RowlockError, ValueError):

@@ -17,6 +17,7 @@ from rowlock.desk.guard import TRUSTED, Guard, changes, reads
 from rowlock.desk.orders import Orders
 from rowlock.desk.search import INDEXED, Searcher
 from rowlock.desk.sight import Sight, not_found
+from rowlock.desk.submit import Submissions, Submitted
 from rowlock.desk.waiting import Ears
 from rowlock.errors import InvalidOption, WaitTimeout
 from rowlock.model import ids
@@ -28,11 +29,14 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
     from datetime import datetime
 
+    from typing_extensions import Unpack
+
     from rowlock.desk.orders import Pair
+    from rowlock.desk.submit import Submission, Submit
     from rowlock.model.explanation import Explanation
     from rowlock.model.job import Act, Attempt, Job
     from rowlock.model.page import Page
-    from rowlock.store.database import Database, Record
+    from rowlock.store.database import Connection, Database, Record
 
 _LARGEST_ID: Final = 2**63 - 1
 _FEW: Final = 5000
@@ -60,12 +64,31 @@ class Jobs:
         wake: Callable[[Iterable[tuple[Pair, datetime]]], None],
         guard: Guard = TRUSTED,
         ears: Ears | None = None,
+        submit: Submit | None = None,
     ) -> None:
         self._open, self._guard = database, guard
         self._ears = ears or Ears(database)
         self._sight = Sight(database, guard)
         self._orders = Orders(database, wake, guard, self._sight)
         self._searcher = Searcher(database, guard, self._sight)
+        self._submissions = Submissions(database, submit, guard, self._sight)
+
+    @changes(Permission.SUBMIT)
+    async def submit(
+        self,
+        kind: str,
+        args: Mapping[str, object] | Sequence[object] = (),
+        *,
+        connection: Connection[Record] | None = None,
+        **options: Unpack[Submission],
+    ) -> Submitted:
+        """Enqueue a job by the name of its kind, with decoded JSON; tenant and submitter are those of whoever asks.
+
+        options: as of task.options(). The arguments are checked where the kind's code is imported; where it is not,
+        they are stored as they are, if a worker has told of the kind. connection: one of
+        app.database().connection(), whose transaction it joins.
+        """
+        return await self._submissions.submit(kind, args, options, connection)
 
     @reads(Permission.READ)
     async def get(self, job_id: int | str) -> Job:
@@ -197,9 +220,9 @@ class Jobs:
         return await in_batches(job_ids, lambda batch: self._orders.retry_batch(batch, by, note))
 
     @changes(Permission.DELETE)
-    async def delete(self, job_id: int | str) -> Job:
+    async def delete(self, job_id: int | str, *, by: str | None = None, note: str | None = None) -> Job:
         """Remove a finished job with its history, before its retention does; returns it as it was."""
-        return await self._orders.delete(job_id)
+        return await self._orders.delete(job_id, by, note)
 
     @changes(Permission.EDIT)
     async def reprioritise(

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
+from rowlock.desk import audit
 from rowlock.desk.guard import TRUSTED, Guard, changes, reads
 from rowlock.errors import ConfigurationError, InvalidOption, WrongState
 from rowlock.model.access import Permission
@@ -24,6 +26,7 @@ NO_CAP: Final = -1
 """Removes max_total."""
 _MOST_SLOTS: Final = 100_000
 _LONGEST_NAME: Final = 100
+_STAMPS: Final = ("version", "updated_at")
 
 
 class Lanes:
@@ -49,6 +52,7 @@ class Lanes:
         Afterwards its row decides and operators edit it live. slots: jobs at once per worker process; max_total: over
         all workers; poll: between looks of an idle worker; stale: silence after which a worker's jobs are lost.
         """
+        self._guard.demand(Permission.WORKERS_MANAGE, unsafe=True)
         lane = _lane(name, kinds, slots=slots, max_total=max_total, order=order, poll=poll, stale=stale)
         if self._defined.setdefault(name, lane) != lane:
             message = f"The lane {name!r} is defined twice, and differently. Define it in one place."
@@ -98,6 +102,8 @@ class Lanes:
         made = await lane_rows.add(self._open(), lane)
         if made is not None and lane.kinds:
             await self._open().fetch("lane_drop_kinds", name=lane.name, kinds=list(lane.kinds))
+        if made is not None:
+            await self._record("lane.create", None, made)
         await self._announce()
         return made or await self._find(lane.name)
 
@@ -117,7 +123,7 @@ class Lanes:
     ) -> Lane:
         """Change what is given; version: only if the lane still has it. max_total -1 removes the cap."""
         check(slots=slots, max_total=max_total, ordering=order)
-        database = self._open()
+        database, before = self._open(), await self._find(name)
         found = await database.fetch(
             "lane_set",
             name=name,
@@ -140,8 +146,10 @@ class Lanes:
             await database.fetch("lane_drop_kinds", name=name, kinds=list(kinds))
         if max_total is not None:
             await database.fetch("lane_cap", name=name)
+        lane = lane_rows.lane_of(found[0])
+        await self._record("lane.set", before, lane)
         await self._announce()
-        return lane_rows.lane_of(found[0])
+        return lane
 
     @changes(Permission.WORKERS_MANAGE)
     async def delete(self, name: str) -> Lane:
@@ -154,8 +162,10 @@ class Lanes:
             await self._find(name)
             message = f"Lane {name!r} has running jobs. Drain it, wait until they have ended, and delete it then."
             raise WrongState(message)
+        lane = lane_rows.lane_of(gone[0])
+        await self._record("lane.delete", lane, None)
         await self._announce()
-        return lane_rows.lane_of(gone[0])
+        return lane
 
     @changes(Permission.WORKERS_MANAGE)
     async def drain(self, name: str) -> Lane:
@@ -171,6 +181,19 @@ class Lanes:
     async def list(self) -> list[Lane]:
         """Every lane, by name."""
         return await lane_rows.read(self._open())
+
+    async def _record(self, action: str, before: Lane | None, after: Lane | None) -> None:
+        """What changed, and nothing else of the lane."""
+        was, now = ({} if lane is None else asdict(lane) for lane in (before, after))
+        changed = [key for key in {**was, **now} if was.get(key) != now.get(key) and key not in _STAMPS]
+        await audit.record(
+            self._open(),
+            self._guard,
+            action,
+            f"lane:{(after or before or Lane('')).name}",
+            before={key: was[key] for key in changed} if was else None,
+            after={key: now[key] for key in changed} if now else None,
+        )
 
     async def _announce(self) -> None:
         database = self._open()

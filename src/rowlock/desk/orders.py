@@ -182,10 +182,10 @@ class Orders:
                 refused[number] = str(error)
         return Bulk(changed, refused)
 
-    async def delete(self, job_id: int | str) -> Job:
+    async def delete(self, job_id: int | str, by: str | None, note: str | None) -> Job:
         """Remove a finished job with its history, before its retention does; returns it as it was."""
         job = await self._sight.one(job_id)
-        if not await self._open().fetch("delete_job", id=job.id):
+        if not await self._open().fetch("delete_job", id=job.id, **self._guard.signed("delete", by, note)):
             job = await self._sight.one(job_id)
             raise _wrong_state("delete", job, "only a finished job can be deleted; cancel it first")
         return job

@@ -89,10 +89,12 @@ WHERE (:states::text[] IS NULL OR j.state = ANY (:states::text[]))
 ORDER BY j.id DESC LIMIT :n::integer
 
 -- name: delete_job
--- A final job with everything beside it; its idempotency key keeps its own retention.
+-- A final job with everything beside it; its idempotency key keeps its own retention. The audit keeps what it was.
 WITH gone AS (
   DELETE FROM {schema}.jobs j WHERE j.id = :id::bigint AND j.finished_at IS NOT NULL RETURNING j.id, j.refs, j.tags),
-{gone_beside}
+{gone_beside},
+ended AS (SELECT gone.id, NULL::jsonb AS after FROM gone),
+{audited}
 SELECT gone.id FROM gone
 
 -- name: attempts_of

@@ -25,10 +25,16 @@ RowlockError
 ├── RoleNotFound              no role has that name
 ├── TokenNotFound             no token has that id
 ├── InvalidId                 a text that is no job id (also a ValueError)
+├── InvalidSearch             a search that cannot be read (also a ValueError); knows the position
+├── InvalidCursor             a page cursor that is damaged or belongs to another search (also a ValueError)
+├── BulkRefused               a bulk order without its dry run, for another filter, or for more jobs than expected
+├── OperationNotFound         no such bulk operation
+├── RuleNotFound              no such approval rule
 ├── InvalidResult             a handler's return value cannot be stored, or a stored one cannot be read
 ├── JobNotFound               no such job (or retention removed it)
 ├── WorkerNotFound            nobody of that id or name works
 ├── WrongState                the verb does not apply in the job's state
+│   └── ApprovalRefused       this person's approval does not count for this job
 ├── WaitTimeout               job.wait() gave up; the job goes on
 ├── EndlessDrain              a test's drain() ran its limit of jobs and more were due
 ├── JobFailed                 job.wait() found the job failed, cancelled or expired
@@ -160,6 +166,33 @@ class InvalidId(RowlockError, ValueError):
     """A text that is no job id."""
 
 
+class InvalidSearch(RowlockError, ValueError):
+    """A search that cannot be read. position: the character of `text` it fails at; suggestion: what may be meant."""
+
+    text: str = ""
+
+    def __init__(self, message: str, position: int, suggestion: str | None = None) -> None:
+        self.position, self.suggestion = position, suggestion
+        hint = f" Did you mean {suggestion}?" if suggestion else ""
+        super().__init__(f"{message}{hint}")
+
+
+class InvalidCursor(RowlockError, ValueError):
+    """A page cursor that is damaged or belongs to another search."""
+
+
+class BulkRefused(RowlockError):
+    """A bulk order without its dry run, for another filter, or for more jobs than expected."""
+
+
+class OperationNotFound(RowlockError):
+    """No such bulk operation."""
+
+
+class RuleNotFound(RowlockError):
+    """No such approval rule."""
+
+
 class InvalidResult(RowlockError):
     """A handler's return value cannot be stored, or a stored one does not fit the return annotation."""
 
@@ -174,6 +207,10 @@ class WorkerNotFound(RowlockError):
 
 class WrongState(RowlockError):
     """The verb does not apply in the job's state."""
+
+
+class ApprovalRefused(WrongState):
+    """This person's approval does not count for this job."""
 
 
 class WaitTimeout(RowlockError):

@@ -28,11 +28,15 @@ JobIds = Annotated[
 By = Annotated[str | None, typer.Option(help="Who orders it, for the job's history; default: your user name.")]
 Note = Annotated[str | None, typer.Option(help="Why, for the job's history.")]
 _MOST: Final = 10_000
+_LARGEST_PAGE: Final = 1000
 
 
 @command(group, "ls")
 async def ls(
     call: Call,
+    query: Annotated[
+        str | None, typer.Argument(metavar="[SEARCH]", help="Such as 'state:failed kind:ingest* created:<2h'.")
+    ] = None,
     *,
     state: Annotated[
         list[str] | None, typer.Option(help="Only this state; may be repeated.", autocompletion=complete.states)
@@ -45,9 +49,16 @@ async def ls(
         list[str] | None, typer.Option(metavar="NAME=VALUE", help="Only with this reference; may be repeated.")
     ] = None,
     before: Annotated[str | None, typer.Option(metavar="ID", help="Older than this job: the next page.")] = None,
+    after: Annotated[str | None, typer.Option(metavar="CURSOR", help="The next page of a search.")] = None,
+    oldest: Annotated[bool, typer.Option("--oldest", help="A search's oldest jobs first.")] = False,
     limit: Annotated[int, typer.Option(min=1, max=_MOST, help="Jobs at most.")] = 50,
 ) -> None:
-    """List jobs, newest first."""
+    """List jobs, newest first: those that a search finds, or that the options name."""
+    if query is not None or after is not None or oldest:
+        if any((state, kind, lane, tenant, tag, ref, before)):
+            raise InvalidOption("Write the options as terms of the search, such as state:failed, or leave it out.")
+        await _search(call, query or "", after, limit, oldest=oldest)
+        return
     found = await call.app.jobs.list(
         states=state or None,
         kind=kind,
@@ -152,6 +163,20 @@ async def priority(
 ) -> None:
     """Give a waiting job another priority (put -- before a negative one)."""
     await _order(call, [job_id], lambda one: call.app.jobs.reprioritise(one, value, by=by or person(), note=note))
+
+
+async def _search(call: Call, query: str, after: str | None, limit: int, *, oldest: bool) -> None:
+    page = await call.app.jobs.search(
+        query, after=after, limit=min(limit, _LARGEST_PAGE), sort="oldest" if oldest else "newest"
+    )
+    found = page.items
+    call.screen.table(JOB_COLUMNS, job_rows(found), [job_record(job) for job in found], "No jobs.", JOB_SPARE)
+    if call.screen.as_json and page.next is None:
+        return
+    if page.cut_off:
+        complain(f"the search was cut off before it had looked at every job; go on with: --after {page.next}")
+    elif page.next is not None:
+        complain(f"{page.count} in all; the next page: --after {page.next}")
 
 
 async def _order(call: Call, job_ids: list[str], give: Callable[[str], Awaitable[Job]]) -> None:

@@ -15,6 +15,7 @@ from rowlock.desk import explain, facts
 from rowlock.desk.bulk import Bulk, in_batches
 from rowlock.desk.guard import TRUSTED, Guard, changes, reads
 from rowlock.desk.orders import Orders
+from rowlock.desk.search import INDEXED, Searcher
 from rowlock.desk.sight import Sight, not_found
 from rowlock.desk.submit import Submissions, Submitted
 from rowlock.desk.waiting import Ears
@@ -34,13 +35,12 @@ if TYPE_CHECKING:
     from rowlock.desk.submit import Submission, Submit
     from rowlock.model.explanation import Explanation
     from rowlock.model.job import Act, Attempt, Job
+    from rowlock.model.page import Page
     from rowlock.store.database import Connection, Database, Record
 
 _LARGEST_ID: Final = 2**63 - 1
 _FEW: Final = 5000
 """Jobs in a state, up to which a list picks from all of them."""
-INDEXED: Final = frozenset({State.PENDING, State.BLOCKED, State.QUEUED, State.RUNNING, State.FAILED})
-"""States with an index of their own."""
 _SCAN: Final = 1_000_000
 """Rows a filtered list looks back over at most."""
 _POLL: Final = 1.0
@@ -70,6 +70,7 @@ class Jobs:
         self._ears = ears or Ears(database)
         self._sight = Sight(database, guard)
         self._orders = Orders(database, wake, guard, self._sight)
+        self._searcher = Searcher(database, guard, self._sight)
         self._submissions = Submissions(database, submit, guard, self._sight)
 
     @changes(Permission.SUBMIT)
@@ -161,6 +162,14 @@ class Jobs:
         else:
             found = await self._walk(filters, page)
         return self._sight.jobs(found)
+
+    @reads(Permission.READ)
+    async def search(self, text: str = "", *, limit: int = 50, after: str | None = None, sort: str = "newest") -> Page:
+        """Jobs that fulfil every term, such as "state:failed kind:ingest* created:<2h -tag:test".
+
+        after: a page's next or previous. sort: "newest" or "oldest" first. InvalidSearch says where a search is wrong.
+        """
+        return await self._searcher.page(text, limit=limit, after=after, sort=sort)
 
     async def _walk(self, filters: Mapping[str, object], page: Mapping[str, int]) -> Sequence[Record]:
         """By id, unless the states asked for hold so few jobs that an index names them all."""

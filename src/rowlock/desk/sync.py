@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from rowlock.model.lane import Lane, Ordering
     from rowlock.model.load import Backlog, Failures, Overview, Running, Status, Throughput, WorkerView
     from rowlock.model.options import Span
+    from rowlock.model.page import Page
     from rowlock.model.state import State
     from rowlock.service import Bridge
     from rowlock.store.database import Connection, Record
@@ -75,6 +76,13 @@ class SyncJobs:
     def explain(self, job_id: int | str) -> Explanation:
         """Why the job is not running: every reason that holds, the most decisive first. print() it."""
         return self._bridge.run(self._desk.explain(job_id))
+
+    def search(self, text: str = "", *, limit: int = 50, after: str | None = None, sort: str = "newest") -> Page:
+        """Jobs that fulfil every term, such as "state:failed kind:ingest* created:<2h -tag:test".
+
+        after: a page's next or previous. sort: "newest" or "oldest" first. InvalidSearch says where a search is wrong.
+        """
+        return self._bridge.run(self._desk.search(text, limit=limit, after=after, sort=sort))
 
     def cancel(self, job_id: int | str, *, by: str | None = None, note: str | None = None) -> Job:
         """End a waiting job at once; ask a running one to stop at its next await."""

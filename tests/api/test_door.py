@@ -65,10 +65,10 @@ async def test_a_body_without_a_length_is_capped_too(rest: Rest) -> None:
 async def test_what_nobody_foresaw_says_nothing_of_the_inside(
     rest: Rest, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    def broken(*_: object) -> None:
+    async def broken(*_: object) -> None:
         raise RuntimeError("swordfish")
 
-    monkeypatch.setattr(rest.app, "task", broken)
+    monkeypatch.setattr(rest.api.submissions, "submit", broken)
     async with rest.client() as client:
         answer = await client.post("/jobs", json={"kind": "greet"}, headers={"X-Request-Id": "abc-1"})
     assert (problem(answer)["code"], answer.status_code) == ("internal", 500)

@@ -1,12 +1,12 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from typing import TYPE_CHECKING
 
 import pytest
 
 from rowlock.model import ids
+from rowlock.model.access import ALL, Permission, Principal
 
 if TYPE_CHECKING:
     from tests.api.conftest import Rest
@@ -176,7 +176,54 @@ async def test_an_expired_job_is_shown_and_a_pruned_one_is_not(rest: Rest) -> No
 
 async def test_secrets_need_a_permission(rest: Rest) -> None:
     job = await rest.submit("login", args={"user": "ada", "password": "swordfish"})
-    assert "swordfish" not in json.dumps(job)
+    async with rest.client() as client:
+        assert (await client.get(f"/jobs/{job['id']}")).json()["args"]["password"] == "swordfish"  # noqa: S105 - an example
+    async with rest.knows(Principal("reader", permissions=ALL - {Permission.READ_ARGS})) as client:
+        for answer in (await client.get(f"/jobs/{job['id']}"), await client.get("/jobs")):
+            assert answer.status_code == 200
+            assert "swordfish" not in answer.text
+
+
+async def test_jobs_are_listed_page_by_page_in_both_directions(rest: Rest) -> None:
+    made = [(await rest.submit(tags=["odd"] if n % 2 else ["even"]))["id"] for n in range(7)][::-1]
+    async with rest.client() as client:
+        first = await client.get("/jobs", params={"limit": 3, "q": "kind:greet"})
+        page = first.json()
+        assert [job["id"] for job in page["items"]] == made[:3]
+        assert (page["count"], page["prev_cursor"]) == ({"value": 7, "exact": True}, None)
+        assert first.links["next"]["url"].startswith("/api/v1/jobs?limit=3&q=kind%3Agreet&cursor=")
+        second = await client.get(first.links["next"]["url"].removeprefix("/api/v1"))
+        assert [job["id"] for job in second.json()["items"]] == made[3:6]
+        back = await client.get("/jobs", params={"limit": 3, "q": "kind:greet", "cursor": second.json()["prev_cursor"]})
+        assert [job["id"] for job in back.json()["items"]] == made[:3]
+        odd = await client.get("/jobs", params={"q": "tag:odd", "sort": "oldest"})
+        assert [job["id"] for job in odd.json()["items"]] == made[::-1][1::2]
+
+
+@pytest.mark.parametrize(
+    ("params", "code"),
+    [
+        ({"q": "stat:failed"}, "invalid-search"),
+        ({"cursor": "nonsense"}, "invalid-cursor"),
+        ({"limit": "0"}, "invalid-request"),
+        ({"limit": "201"}, "invalid-request"),
+    ],
+)
+async def test_a_list_that_cannot_be_made_is_a_problem(rest: Rest, params: dict[str, str], code: str) -> None:
+    async with rest.client() as client:
+        answer = await client.get("/jobs", params=params)
+    assert answer.json()["code"] == code
+    if code == "invalid-search":
+        assert (answer.json()["position"], answer.json()["suggestion"]) == (0, "state:failed")
+
+
+async def test_a_cursor_of_another_search_is_refused(rest: Rest) -> None:
+    for _ in range(2):
+        await rest.submit()
+    async with rest.client() as client:
+        cursor = (await client.get("/jobs", params={"limit": 1})).json()["next_cursor"]
+        answer = await client.get("/jobs", params={"limit": 1, "q": "kind:greet", "cursor": cursor})
+    assert (answer.status_code, answer.json()["code"]) == (400, "invalid-cursor")
 
 
 async def test_attempts_and_explanation(rest: Rest) -> None:

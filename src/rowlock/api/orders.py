@@ -11,7 +11,7 @@ from rowlock.api.asked import Asked, JobId
 from rowlock.api.problems import Problem
 from rowlock.api.route import Routes
 from rowlock.api.shapes import CancelOrder, JobAnswer, Order, PriorityOrder
-from rowlock.errors import WrongState
+from rowlock.errors import ApprovalRefused, WrongState
 from rowlock.model.access import Permission
 from rowlock.model.state import TRANSITIONS, State, Verb, reachable
 
@@ -76,6 +76,8 @@ async def _ordered(desk: Asked, verb: Verb, job_id: str, order: Awaitable[Job]) 
     """The job after the order; an order for what is so already changes nothing and is fine."""
     try:
         return JobAnswer.of(await order)
+    except ApprovalRefused:
+        raise
     except WrongState as error:
         job = await desk.jobs.get(job_id)
         if job.state in _targets(verb):

@@ -24,7 +24,9 @@ if TYPE_CHECKING:
 routes = Routes("streams")
 Resume = Annotated[
     str | None,
-    Header(alias="Last-Event-ID", max_length=200, description="The id of the last event that was seen; browsers send it."),
+    Header(
+        alias="Last-Event-ID", max_length=200, description="The id of the last event that was seen; browsers send it."
+    ),
 ]
 ResumeQuery = Annotated[
     str | None,
@@ -33,7 +35,9 @@ ResumeQuery = Annotated[
 STREAM: Final[dict[int | str, dict[str, Any]]] = {
     200: {"description": "Events, as they happen.", "content": {"text/event-stream": {"schema": {"type": "string"}}}},
 }
-_OVER: Final[dict[int | str, dict[str, Any]]] = {204: {"description": "The job has ended and everything was told before."}}
+_OVER: Final[dict[int | str, dict[str, Any]]] = {
+    204: {"description": "The job has ended and everything was told before."}
+}
 
 
 @routes.get(

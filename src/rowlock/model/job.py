@@ -28,7 +28,9 @@ class NewJob:
     kind: str
     priority: int = 0
     share: int = 0
-    approval: bool = False
+    approval: int = 0
+    """0: not needed; else the code of an Approval."""
+    answer_in: timedelta | None = None
     run_at: datetime | None = None
     run_in: timedelta | None = None
     expires_in: timedelta | None = None

@@ -94,6 +94,7 @@ async def expire(at: Round, _news: News) -> int:
     channel = at.database.channel
     for name, state, error in (
         ("expire", State.EXPIRED, None),
+        ("unanswered", State.EXPIRED, json.dumps({"reason": "unanswered"})),
         ("too_old", State.FAILED, json.dumps({"reason": "too old"})),
     ):
         for _ in range(_MOST_BATCHES):

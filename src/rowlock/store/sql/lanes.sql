@@ -123,6 +123,8 @@ SELECT EXISTS (SELECT 1 FROM me) AS known, (SELECT me.told FROM me) AS told, clo
                                            AND EXISTS (SELECT 1 FROM {schema}.jobs j WHERE j.claimed_by = w.id AND j.state = 'running'))
              WHEN 'expire' THEN EXISTS (SELECT 1 FROM {schema}.jobs j WHERE j.expires_at IS NOT NULL AND j.expires_at < now()
                                            AND j.state IN ('pending', 'blocked', 'queued'))
+                             OR EXISTS (SELECT 1 FROM {schema}.jobs j WHERE j.answer_by IS NOT NULL AND j.answer_by < now()
+                                           AND j.state = 'pending')
                              OR EXISTS (SELECT 1 FROM {schema}.jobs j WHERE j.too_old_at IS NOT NULL AND j.too_old_at < now()
                                            AND j.finished_at IS NULL)
              WHEN 'prune' THEN (SELECT j.finished_at FROM {schema}.jobs j WHERE j.finished_at IS NOT NULL
@@ -130,6 +132,7 @@ SELECT EXISTS (SELECT 1 FROM me) AS known, (SELECT me.told FROM me) AS told, clo
                             OR EXISTS (SELECT 1 FROM {schema}.job_keys k WHERE k.expires_at < now())
              WHEN 'gates' THEN EXISTS (SELECT 1 FROM {schema}.gates g)
                             OR EXISTS (SELECT 1 FROM {schema}.lanes l WHERE l.max_total IS NOT NULL)
+             WHEN 'operations' THEN EXISTS (SELECT 1 FROM {schema}.operations o WHERE o.state = 'running' AND o.driven_until < now())
              WHEN 'registry' THEN EXISTS (SELECT 1 FROM {schema}.workers w
                                            WHERE (w.state <> 'gone' AND w.seen_at < now() - interval '60 s')
                                               OR w.seen_at < now() - interval '1 day')

@@ -40,10 +40,11 @@ from rowlock.flow.middleware import Enqueuing
 from rowlock.model.count import Count
 from rowlock.model.explanation import Explanation, Reason
 from rowlock.model.failure import Failure
-from rowlock.model.job import Claim, Job, Progress
+from rowlock.model.job import Claim, Job
 from rowlock.model.kind import Gate
 from rowlock.model.lane import Lane
 from rowlock.model.outcome import Cancel, Partial, Snooze
+from rowlock.model.progress import Item, ItemCounts, ItemState, LogLine, Phase, Progress
 from rowlock.model.retry import Retry
 from rowlock.model.state import State
 from rowlock.settings import Settings
@@ -73,13 +74,18 @@ __all__ = [
     "InvalidId",
     "InvalidOption",
     "InvalidResult",
+    "Item",
+    "ItemCounts",
+    "ItemState",
     "Job",
     "JobFailed",
     "JobLogFilter",
     "JobNotFound",
     "Lane",
+    "LogLine",
     "MissingExtra",
     "Partial",
+    "Phase",
     "Progress",
     "Reason",
     "Retry",

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     import asyncpg
 
     from rowlock import Rowlock
-    from rowlock.model.job import Progress
+    from rowlock.model.progress import Progress
 
 AT_ONCE = Retry(attempts=3, minimum="0s", jitter="0s")
 

@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from rowlock.desk.jobs import History
-    from rowlock.model.job import Job, Progress
+    from rowlock.model.job import Job
+    from rowlock.model.progress import Progress
 
 group = typer.Typer(no_args_is_help=True, help="Look at jobs and give them orders.")
 JobId = Annotated[str, typer.Argument(metavar="ID", help="A public id, or the plain number.")]

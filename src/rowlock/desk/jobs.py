@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final, cast
 
-from rowlock.desk import explain, facts
+from rowlock.desk import explain, facts, told
 from rowlock.desk.bulk import Bulk, in_batches
 from rowlock.desk.waiting import Ears
 from rowlock.errors import InvalidOption, JobNotFound, WaitTimeout, WrongState
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
     from rowlock.model.explanation import Explanation
     from rowlock.model.job import Act, Attempt, Job
+    from rowlock.model.progress import Item, ItemState, LogLine
     from rowlock.store.database import Database, Record
 
 _TRIES: Final = 5
@@ -85,6 +86,24 @@ class Jobs:
         attempts = await self._open().fetch("attempts_of", id=job.id)
         acts = await self._open().fetch("acts_of", id=job.id)
         return History(job, [rows.attempt_of(row) for row in attempts], [rows.act_of(row) for row in acts])
+
+    async def items(
+        self,
+        job_id: int | str,
+        *,
+        states: Sequence[ItemState | str] | None = None,
+        phase: str | None = None,
+        after: str | None = None,
+        limit: int = 100,
+    ) -> list[Item]:
+        """The items of the newest attempt, by phase and name; after: the key of the last one on the page before."""
+        return await told.items(self._open(), (await self.get(job_id)).id, states, phase, after, limit)
+
+    async def logs(
+        self, job_id: int | str, *, after: int = 0, limit: int = 1000, last: bool = False
+    ) -> list[LogLine]:
+        """What the job logged, of all its attempts; after: the n of the last line known. last: the end of the log."""
+        return await told.logs(self._open(), (await self.get(job_id)).id, after, limit, last=last)
 
     async def explain(self, job_id: int | str) -> Explanation:
         """Why the job is not running: every reason that holds, the most decisive first. print() it."""

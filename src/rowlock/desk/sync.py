@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from rowlock.model.lane import Lane, Ordering
     from rowlock.model.load import Backlog, Failures, Overview, Running, Status, Throughput, WorkerView
     from rowlock.model.options import Span
+    from rowlock.model.progress import Item, ItemState, LogLine
     from rowlock.model.state import State
     from rowlock.service import Bridge
 
@@ -45,6 +46,22 @@ class SyncJobs:
     def history(self, job_id: int | str) -> History:
         """The job with its earlier attempts and what people ordered."""
         return self._bridge.run(self._desk.history(job_id))
+
+    def items(
+        self,
+        job_id: int | str,
+        *,
+        states: Sequence[ItemState | str] | None = None,
+        phase: str | None = None,
+        after: str | None = None,
+        limit: int = 100,
+    ) -> list[Item]:
+        """The items of the newest attempt, by phase and name; after: the key of the last one on the page before."""
+        return self._bridge.run(self._desk.items(job_id, states=states, phase=phase, after=after, limit=limit))
+
+    def logs(self, job_id: int | str, *, after: int = 0, limit: int = 1000, last: bool = False) -> list[LogLine]:
+        """What the job logged, of all its attempts; after: the n of the last line known. last: the end of the log."""
+        return self._bridge.run(self._desk.logs(job_id, after=after, limit=limit, last=last))
 
     def explain(self, job_id: int | str) -> Explanation:
         """Why the job is not running: every reason that holds, the most decisive first. print() it."""

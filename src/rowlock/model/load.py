@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from datetime import datetime, timedelta
 
-    from rowlock.model.job import Progress
+    from rowlock.model.progress import Progress
     from rowlock.model.lane import Lane
 
 

@@ -16,7 +16,8 @@ from typing_extensions import override
 from rowlock.errors import ClaimLost
 from rowlock.flow.blocking import SyncContext
 from rowlock.flow.context import Context
-from rowlock.model.job import Claim, Job, Progress
+from rowlock.model.job import Claim, Job
+from rowlock.model.progress import Progress
 from rowlock.model.state import State
 from rowlock.store.queries import Statements
 from rowlock.telemetry import JobLog

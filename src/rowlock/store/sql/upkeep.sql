@@ -196,7 +196,10 @@ r AS (DELETE FROM {schema}.job_refs r USING gone g CROSS JOIN LATERAL (
        WHERE r.name = e.name AND r.value = e.value AND r.job_id = g.id),
 a AS (DELETE FROM {schema}.job_attempts a USING gone g WHERE a.job_id = g.id),
 p AS (DELETE FROM {schema}.job_progress p USING gone g WHERE p.job_id = g.id),
-c AS (DELETE FROM {schema}.job_acts c USING gone g WHERE c.job_id = g.id)
+c AS (DELETE FROM {schema}.job_acts c USING gone g WHERE c.job_id = g.id),
+i AS (DELETE FROM {schema}.job_items i USING gone g WHERE i.job_id = g.id),
+l AS (DELETE FROM {schema}.job_logs l USING gone g WHERE l.job_id = g.id),
+k AS (DELETE FROM {schema}.job_checkpoints k USING gone g WHERE k.job_id = g.id)
 
 -- name: prune
 -- One rule, one bounded batch, from where the last round stopped. A more specific rule keeps its rows out of a wider one.

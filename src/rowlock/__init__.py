@@ -23,6 +23,7 @@ from rowlock.errors import (
     SchemaAhead,
     SchemaBehind,
     SchemaMissing,
+    Skip,
     StartFailed,
     Stopped,
     UniqueConflict,
@@ -33,9 +34,10 @@ from rowlock.errors import (
     WorkerNotFound,
     WrongState,
 )
-from rowlock.flow.blocking import SyncContext
+from rowlock.flow.blocking import SyncContext, SyncItemContext
 from rowlock.flow.context import Context
 from rowlock.flow.depends import Depends
+from rowlock.flow.items import ItemContext, ItemsDone
 from rowlock.flow.middleware import Enqueuing
 from rowlock.model.count import Count
 from rowlock.model.explanation import Explanation, Reason
@@ -44,7 +46,7 @@ from rowlock.model.job import Claim, Job
 from rowlock.model.kind import Gate
 from rowlock.model.lane import Lane
 from rowlock.model.outcome import Cancel, Partial, Snooze
-from rowlock.model.progress import Item, ItemCounts, ItemState, LogLine, Phase, Progress
+from rowlock.model.progress import Item, ItemCounts, ItemRef, ItemState, LogLine, Phase, Progress
 from rowlock.model.retry import Retry
 from rowlock.model.state import State
 from rowlock.settings import Settings
@@ -75,8 +77,11 @@ __all__ = [
     "InvalidOption",
     "InvalidResult",
     "Item",
+    "ItemContext",
     "ItemCounts",
+    "ItemRef",
     "ItemState",
+    "ItemsDone",
     "Job",
     "JobFailed",
     "JobLogFilter",
@@ -95,11 +100,13 @@ __all__ = [
     "SchemaBehind",
     "SchemaMissing",
     "Settings",
+    "Skip",
     "Snooze",
     "StartFailed",
     "State",
     "Stopped",
     "SyncContext",
+    "SyncItemContext",
     "SyncTask",
     "Task",
     "UniqueConflict",

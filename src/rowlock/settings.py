@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Self, cast
 from rowlock.errors import ConfigurationError, InvalidOption
 from rowlock.model.duration import duration
 from rowlock.model.lane import Lane
+from rowlock.model.progress import log_level
 from rowlock.model.size import size
 
 if TYPE_CHECKING:
@@ -61,6 +62,8 @@ class Settings:
     """Jobs a child process runs before a new one takes its place."""
     child_memory: int | None = None
     """Bytes an idle child process may keep; a larger one is replaced."""
+    job_logs: int = 20
+    """The level from which what jobs log is stored with them: INFO; 1000: nothing is."""
 
     @classmethod
     def from_env(cls, environ: Mapping[str, str]) -> Self:
@@ -161,6 +164,7 @@ _LANE_FIELDS: dict[str, tuple[str, Callable[[object], object]]] = {
     "order": ("ordering", _ordering),
     "poll": ("poll_every", _span),
     "stale": ("stale_after", _span),
+    "stall": ("stall_after", _span),
 }
 
 _VARIABLES: dict[str, tuple[str, Callable[[str], object]]] = {
@@ -184,4 +188,5 @@ _VARIABLES: dict[str, tuple[str, Callable[[str], object]]] = {
     "ROWLOCK_MAX_JOBS": ("max_jobs", _limit_of(_count)),
     "ROWLOCK_MAX_MEMORY": ("max_memory", _limit_of(lambda text: size(text, "ROWLOCK_MAX_MEMORY"))),
     "ROWLOCK_MAX_STUCK": ("max_stuck", _limit_of(_count)),
+    "ROWLOCK_JOB_LOGS": ("job_logs", lambda text: log_level(text, "ROWLOCK_JOB_LOGS")),
 }

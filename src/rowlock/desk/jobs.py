@@ -9,7 +9,7 @@ import time
 import uuid
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import TYPE_CHECKING, Final, cast
+from typing import TYPE_CHECKING, Final, Literal, cast
 
 from rowlock.desk import explain, facts, told
 from rowlock.desk.bulk import Bulk, in_batches
@@ -97,11 +97,10 @@ class Jobs:
         limit: int = 100,
     ) -> list[Item]:
         """The items of the newest attempt, by phase and name; after: the key of the last one on the page before."""
-        return await told.items(self._open(), (await self.get(job_id)).id, states, phase, after, limit)
+        number = (await self.get(job_id)).id
+        return await told.items(self._open(), number, states=states, phase=phase, after=after, limit=limit)
 
-    async def logs(
-        self, job_id: int | str, *, after: int = 0, limit: int = 1000, last: bool = False
-    ) -> list[LogLine]:
+    async def logs(self, job_id: int | str, *, after: int = 0, limit: int = 1000, last: bool = False) -> list[LogLine]:
         """What the job logged, of all its attempts; after: the n of the last line known. last: the end of the log."""
         return await told.logs(self._open(), (await self.get(job_id)).id, after, limit, last=last)
 
@@ -253,12 +252,23 @@ class Jobs:
             raise _wrong_state("reject", job, "only a pending job can be rejected")
         return job
 
-    async def retry(self, job_id: int | str, *, by: str | None = None, note: str | None = None) -> Job:
-        """Run a finished job again with a new attempt budget; its history stays."""
+    async def retry(
+        self,
+        job_id: int | str,
+        *,
+        items: Literal["failed"] | None = None,
+        by: str | None = None,
+        note: str | None = None,
+    ) -> Job:
+        """Run a finished job again with a new attempt budget; its history stays. items: only those not done yet."""
         number = ids.parse(job_id)
+        if items is not None:
+            told.check_items(await self.get(number), items)
         for left in range(_TRIES, 0, -1):
             try:
-                moved = await self._open().fetch("retry", ids=[number], **_who("retry", by, note))
+                moved = await self._open().fetch(
+                    "retry", ids=[number], keep_items=items is not None, **_who("retry", by, note)
+                )
                 break
             except TRANSIENT:
                 if left == 1:
@@ -279,7 +289,7 @@ class Jobs:
 
     async def _retry_batch(self, numbers: Sequence[int], by: str | None, note: str | None) -> Bulk:
         try:
-            moved = await self._open().fetch("retry", ids=numbers, **_who("retry", by, note))
+            moved = await self._open().fetch("retry", ids=numbers, keep_items=False, **_who("retry", by, note))
         except TRANSIENT:
             # Two of them share a unique key, or a twin came at this moment: one by one, each finds out for itself.
             return await self._retry_singly(numbers, by, note)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
+    from typing import Literal
 
     from rowlock.desk.bulk import Bulk
     from rowlock.desk.jobs import History, Jobs
@@ -87,9 +88,16 @@ class SyncJobs:
         """End a pending job."""
         return self._bridge.run(self._desk.reject(job_id, by=by, note=note))
 
-    def retry(self, job_id: int | str, *, by: str | None = None, note: str | None = None) -> Job:
-        """Run a finished job again with a new attempt budget; its history stays."""
-        return self._bridge.run(self._desk.retry(job_id, by=by, note=note))
+    def retry(
+        self,
+        job_id: int | str,
+        *,
+        items: Literal["failed"] | None = None,
+        by: str | None = None,
+        note: str | None = None,
+    ) -> Job:
+        """Run a finished job again with a new attempt budget; its history stays. items: only those not done yet."""
+        return self._bridge.run(self._desk.retry(job_id, items=items, by=by, note=note))
 
     def retry_many(self, job_ids: Iterable[int | str], *, by: str | None = None, note: str | None = None) -> Bulk:
         """Run several finished jobs again; one that cannot be does not keep the others from it."""
@@ -143,14 +151,16 @@ class SyncLanes:
         order: Ordering = "fast",
         poll: Span = "5s",
         stale: Span = "60s",
+        stall: Span | None = None,
     ) -> Lane:
         """Declare a lane in code, at import time: a starting worker creates it if it is absent.
 
         Afterwards its row decides and operators edit it live. slots: jobs at once per worker process; max_total: over
-        all workers; poll: between looks of an idle worker; stale: silence after which a worker's jobs are lost.
+        all workers; poll: between looks of an idle worker; stale: silence after which a worker's jobs are lost;
+        stall: time without a report after which a running job is.
         """
         return self._desk.define(
-            name, kinds=kinds, slots=slots, max_total=max_total, order=order, poll=poll, stale=stale
+            name, kinds=kinds, slots=slots, max_total=max_total, order=order, poll=poll, stale=stale, stall=stall
         )
 
     @property
@@ -176,13 +186,16 @@ class SyncLanes:
         order: Ordering = "fast",
         poll: Span = "5s",
         stale: Span = "60s",
+        stall: Span | None = None,
     ) -> Lane:
         """Create the lane if it is absent; afterwards its row decides. Returns the lane as it stands.
 
         lane: a name with the keywords of define(), or a Lane, whose own values count.
         """
         return self._bridge.run(
-            self._desk.create(lane, kinds=kinds, slots=slots, max_total=max_total, order=order, poll=poll, stale=stale)
+            self._desk.create(
+                lane, kinds=kinds, slots=slots, max_total=max_total, order=order, poll=poll, stale=stale, stall=stall
+            )
         )
 
     def set(
@@ -195,10 +208,11 @@ class SyncLanes:
         order: Ordering | None = None,
         poll: Span | None = None,
         stale: Span | None = None,
+        stall: Span | None = None,
         enabled: bool | None = None,
         version: int | None = None,
     ) -> Lane:
-        """Change what is given; version: only if the lane still has it. max_total -1 removes the cap."""
+        """Change what is given; version: only if the lane still has it. max_total -1 and stall 0 remove them."""
         return self._bridge.run(
             self._desk.set(
                 name,
@@ -208,6 +222,7 @@ class SyncLanes:
                 order=order,
                 poll=poll,
                 stale=stale,
+                stall=stall,
                 enabled=enabled,
                 version=version,
             )

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rowlock.errors import InvalidOption
+from rowlock.errors import InvalidOption, WrongState
 from rowlock.model.progress import ItemState
 from rowlock.store import rows
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from rowlock.model.job import Job
     from rowlock.model.progress import Item, LogLine
     from rowlock.store.database import Database
 
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 async def items(
     database: Database,
     job_id: int,
+    *,
     states: Sequence[ItemState | str] | None,
     phase: str | None,
     after: str | None,
@@ -45,6 +47,17 @@ async def logs(database: Database, job_id: int, after: int, limit: int, *, last:
     # One more was read: it is not shown, but tells whether lines are missing before the first one that is.
     ahead = found[limit]["n"] if len(found) > limit else after
     return rows.lines_of(found[:limit][::-1], ahead)
+
+
+def check_items(job: Job, items: str) -> None:
+    """Refuse a retry of items where there are none left."""
+    if items != "failed":
+        message = f'items= takes "failed": those that failed or were not reached; got {items!r}.'
+        raise InvalidOption(message)
+    counts = None if job.progress is None else job.progress.items
+    if counts is None:
+        message = f"Job {job.public_id} has reported no items. Retry all of it."
+        raise WrongState(message)
 
 
 def _state(state: ItemState | str) -> str:

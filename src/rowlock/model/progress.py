@@ -7,12 +7,16 @@ from datetime import timedelta
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
+from rowlock.errors import ConfigurationError
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from datetime import datetime
 
 ATTEMPT_LINES: Final = 1 << 32
 """A line's number is its attempt's fence times this, plus its place within the attempt."""
+LOGS_OFF: Final = 1000
+"""A level that no record reaches."""
 _LONGEST: Final = 10.0 * 365 * 86400
 _LEVELS: Final = {10: "DEBUG", 20: "INFO", 30: "WARNING", 40: "ERROR", 50: "CRITICAL"}
 
@@ -47,6 +51,16 @@ class Item:
 
 
 @dataclass(frozen=True, slots=True)
+class ItemRef:
+    """An item that its job handed to another one: an argument of that job, for its ctx.item(ref)."""
+
+    job_id: int
+    fence: int
+    phase: str
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
 class ItemCounts:
     """How many items are where. total None: the handler did not say how many there will be."""
 
@@ -71,8 +85,6 @@ class Phase:
     ended_at: datetime | None = None
     done: float = 0
     total: float | None = None
-    begun_at: float = 0
-    """Where its counter began: what a resumed phase had done before."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +102,10 @@ class Progress:
     """None: it has reported no items."""
     n: int = 0
     """Counts the reports of this job: orders them."""
+    started_at: datetime | None = None
+    """When the present counter began, with its phase or with the first report."""
+    begun_at: float = 0
+    """Where it began: what a resumed phase had done before."""
 
     @property
     def fraction(self) -> float | None:
@@ -98,11 +114,11 @@ class Progress:
 
     @property
     def rate(self) -> float | None:
-        """Units a second since the present phase began; None while unknown."""
-        if not self.phases or self.phases[-1].started_at is None or self.reported_at is None:
+        """Units a second since the present counter began; None while unknown."""
+        if self.started_at is None or self.reported_at is None:
             return None
-        seconds = (self.reported_at - self.phases[-1].started_at).total_seconds()
-        counted = self.done - self.phases[-1].begun_at
+        seconds = (self.reported_at - self.started_at).total_seconds()
+        counted = self.done - self.begun_at
         return counted / seconds if seconds > 0 and counted > 0 else None
 
     @property
@@ -133,8 +149,20 @@ class LogLine:
 
     @property
     def level_name(self) -> str:
-        """INFO, WARNING …"""
+        """Its usual name: INFO, WARNING."""
         return logging_name(self.level)
+
+
+def log_level(value: object, name: str) -> int:
+    """A log level by name or number; "off" or False is above all of them."""
+    if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < LOGS_OFF:
+        return value
+    text = "off" if value is False else str(value).strip().upper()
+    level = {**{word: number for number, word in _LEVELS.items()}, "OFF": LOGS_OFF}.get(text.upper())
+    if level is None:
+        message = f'{name} is a log level such as "info", or "off"; got {value!r}.'
+        raise ConfigurationError(message)
+    return level
 
 
 def missed_between(before: int, n: int) -> int:

@@ -88,6 +88,8 @@ def progress_of(row: Row) -> Progress | None:
         phases=tuple(_phase_of(phase) for phase in json.loads(row["phases"] or "[]")),
         items=counts if counts.total is not None or counts.ended or counts.in_progress else None,
         n=row["report"],
+        started_at=_moment(counters.get("since")),
+        begun_at=counters.get("from", 0),
     )
 
 
@@ -98,7 +100,6 @@ def _phase_of(values: dict[str, Any]) -> Phase:
         ended_at=_moment(values.get("ended_at")),
         done=values.get("done", 0),
         total=values.get("total"),
-        begun_at=values.get("from", 0),
     )
 
 

@@ -2,7 +2,7 @@
 -- New tables, and columns with a constant default: no rewrite, a lock of a moment. Nothing here is touched by a job that
 -- reports nothing.
 
--- phases: those of this attempt, [{"name", "started_at", "ended_at", "done", "total", "from"}], the present one last.
+-- phases: those of this attempt, [{"name", "started_at", "ended_at", "done", "total"}], the present one last.
 -- Counts of items are kept here, so that reading a job never counts its rows; cursors and saved_at outlive the attempt.
 ALTER TABLE {schema}.job_progress
   ADD COLUMN phases jsonb,

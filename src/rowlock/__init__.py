@@ -12,6 +12,7 @@ from rowlock.errors import (
     EmbeddedError,
     EndlessDrain,
     EnqueueError,
+    Forbidden,
     InvalidArguments,
     InvalidId,
     InvalidOption,
@@ -19,6 +20,7 @@ from rowlock.errors import (
     JobFailed,
     JobNotFound,
     MissingExtra,
+    ReadOnly,
     RowlockError,
     SchemaAhead,
     SchemaBehind,
@@ -39,6 +41,7 @@ from rowlock.flow.context import Context
 from rowlock.flow.depends import Depends
 from rowlock.flow.items import ItemContext, ItemsDone
 from rowlock.flow.middleware import Enqueuing
+from rowlock.model.access import Permission, Principal
 from rowlock.model.count import Count
 from rowlock.model.explanation import Explanation, Reason
 from rowlock.model.failure import Failure
@@ -71,6 +74,7 @@ __all__ = [
     "Enqueuing",
     "Explanation",
     "Failure",
+    "Forbidden",
     "Gate",
     "InvalidArguments",
     "InvalidId",
@@ -90,8 +94,11 @@ __all__ = [
     "LogLine",
     "MissingExtra",
     "Partial",
+    "Permission",
     "Phase",
+    "Principal",
     "Progress",
+    "ReadOnly",
     "Reason",
     "Retry",
     "Rowlock",

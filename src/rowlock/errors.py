@@ -18,6 +18,8 @@ RowlockError
 │   ├── InvalidOption         an option such as priority or run_at has an impossible value
 │   ├── ArgumentsTooLarge     the encoded arguments exceed the limit
 │   └── UniqueConflict        unique_key is taken and the policy is "reject"
+├── Forbidden                 whoever asks lacks a permission; nothing was done
+│   └── ReadOnly              nothing may be changed here, whoever asks
 ├── InvalidId                 a text that is no job id (also a ValueError)
 ├── InvalidResult             a handler's return value cannot be stored, or a stored one cannot be read
 ├── JobNotFound               no such job (or retention removed it)
@@ -117,6 +119,18 @@ class UniqueConflict(EnqueueError):
     def __init__(self, message: str, job_id: int) -> None:
         self.job_id = job_id
         super().__init__(message)
+
+
+class Forbidden(RowlockError):
+    """Whoever asks lacks a permission; nothing was done. permission: the one that is missing."""
+
+    def __init__(self, message: str, permission: str) -> None:
+        self.permission = permission
+        super().__init__(message)
+
+
+class ReadOnly(Forbidden):
+    """Nothing may be changed here, whoever asks."""
 
 
 class InvalidId(RowlockError, ValueError):

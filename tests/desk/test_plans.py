@@ -10,6 +10,8 @@ from tests.conftest import fresh
 from tests.factories import Store, opened
 from tests.store.test_plans import GUARDED, explain
 
+from rowlock.desk.guard import TRUSTED
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -87,7 +89,8 @@ async def values_of(store: Store) -> dict[str, object]:
         "before": 2**62,
         "states": ["pending", "blocked", "queued", "running", "failed"],
         "kind": None,
-        "tenant": None,
+        "of_tenant": None,
+        **TRUSTED.sight,
     }
 
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
+from rowlock.desk.guard import TRUSTED, Guard, changes, reads
 from rowlock.errors import ConfigurationError, InvalidOption, WrongState
+from rowlock.model.access import Permission
 from rowlock.model.duration import duration, humanise
 from rowlock.model.lane import Lane
 from rowlock.model.options import span
@@ -27,8 +29,8 @@ _LONGEST_NAME: Final = 100
 class Lanes:
     """app.lanes."""
 
-    def __init__(self, database: Callable[[], Database]) -> None:
-        self._open = database
+    def __init__(self, database: Callable[[], Database], guard: Guard = TRUSTED) -> None:
+        self._open, self._guard = database, guard
         self._defined: dict[str, Lane] = {}
 
     def define(
@@ -60,17 +62,23 @@ class Lanes:
         """The lanes declared in code."""
         return tuple(self._defined.values())
 
+    @reads(Permission.WORKERS_VIEW)
     async def get(self, name: str) -> Lane:
         """One lane; UnknownLane when it is not there."""
-        found = {lane.name: lane for lane in await self.list()}
+        return await self._find(name)
+
+    async def _find(self, name: str) -> Lane:
+        found = {lane.name: lane for lane in await lane_rows.read(self._open())}
         if name not in found:
             raise lane_rows.unknown_lane(name, found)
         return found[name]
 
+    @reads(Permission.WORKERS_VIEW)
     async def running(self) -> dict[str, int]:
         """How many jobs of each lane run now."""
         return {row["lane"]: row["running"] for row in await self._open().fetch("lane_running")}
 
+    @changes(Permission.WORKERS_MANAGE)
     async def create(
         self,
         lane: Lane | str,
@@ -96,8 +104,9 @@ class Lanes:
         if made is not None and lane.kinds:
             await self._open().fetch("lane_drop_kinds", name=lane.name, kinds=list(lane.kinds))
         await self._announce()
-        return made or await self.get(lane.name)
+        return made or await self._find(lane.name)
 
+    @changes(Permission.WORKERS_MANAGE)
     async def set(
         self,
         name: str,
@@ -129,7 +138,7 @@ class Lanes:
             version=version,
         )
         if not found:
-            lane = await self.get(name)
+            lane = await self._find(name)
             message = (
                 f"Lane {name!r} is at version {lane.version}, not {version}: someone else changed it. Read it again."
             )
@@ -141,6 +150,7 @@ class Lanes:
         await self._announce()
         return lane_rows.lane_of(found[0])
 
+    @changes(Permission.WORKERS_MANAGE)
     async def delete(self, name: str) -> Lane:
         """Remove a lane in which nothing runs; its kinds fall to the lane of '*'. Returns it as it was.
 
@@ -148,20 +158,23 @@ class Lanes:
         """
         gone = await self._open().fetch("lane_delete", name=name)
         if not gone:
-            await self.get(name)
+            await self._find(name)
             message = f"Lane {name!r} has running jobs. Drain it, wait until they have ended, and delete it then."
             raise WrongState(message)
         await self._announce()
         return lane_rows.lane_of(gone[0])
 
+    @changes(Permission.WORKERS_MANAGE)
     async def drain(self, name: str) -> Lane:
         """Start nothing more in this lane; what runs goes on."""
         return await self.set(name, enabled=False)
 
+    @changes(Permission.WORKERS_MANAGE)
     async def resume(self, name: str) -> Lane:
         """Start jobs of this lane again."""
         return await self.set(name, enabled=True)
 
+    @reads(Permission.WORKERS_VIEW)
     async def list(self) -> list[Lane]:
         """Every lane, by name."""
         return await lane_rows.read(self._open())

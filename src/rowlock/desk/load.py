@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     from datetime import datetime, timedelta
 
+    from rowlock.desk.guard import Guard
     from rowlock.model.lane import Lane
     from rowlock.model.load import WorkerView
     from rowlock.store.database import Database, Record, Snapshot
@@ -25,10 +26,15 @@ SlotsUsed = dict[tuple[int | None, str | None], int]
 
 
 async def running(
-    reads: Snapshot | Database, *, lane: str | None = None, longer_than: timedelta | None = None, n: int
+    reads: Snapshot | Database,
+    guard: Guard,
+    *,
+    lane: str | None = None,
+    longer_than: timedelta | None = None,
+    n: int,
 ) -> list[Running]:
-    """Running jobs, the longest running first."""
-    found = await reads.fetch("running_now", lane=lane, longer_than=longer_than, n=n)
+    """Running jobs that the guard's principal may see, the longest running first."""
+    found = await reads.fetch("running_now", lane=lane, longer_than=longer_than, n=n, **guard.sight)
     return [running_of(row) for row in found]
 
 

@@ -6,8 +6,10 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
 from rowlock.desk import load
+from rowlock.desk.guard import TRUSTED, Guard, reads
 from rowlock.desk.workers import views
 from rowlock.errors import InvalidOption
+from rowlock.model.access import Permission
 from rowlock.model.count import Count
 from rowlock.model.duration import duration
 from rowlock.model.load import Failures, Overview, Throughput
@@ -31,18 +33,19 @@ _INDEXED: Final = 100_000
 class Stats:
     """app.stats. A Count that reached its cap is marked so and prints as 10,000+."""
 
-    def __init__(self, database: Callable[[], Database]) -> None:
-        self._open = database
+    def __init__(self, database: Callable[[], Database], guard: Guard = TRUSTED) -> None:
+        self._open, self._guard = database, guard
 
+    @reads(Permission.WORKERS_VIEW)
     async def overview(self, *, window: Span = "1h") -> Overview:
         """Jobs by state, lanes with running, slots and oldest wait, and workers. window: which ends are counted."""
         since = _window(window, "window")
-        async with self._open().snapshot() as reads:
-            states = {State(row["state"]): row for row in await reads.fetch("state_counts", cap=load.CAP)}
-            ended = {row["state"]: row["n"] for row in await reads.fetch("ended_counts", since=since, cap=load.CAP)}
-            lanes, workers = await lane_rows.read(reads), await views(reads)
-            backlog, now = await load.backlog(reads, lanes)
-            use = await load.slot_use(reads)
+        async with self._open().snapshot() as snapshot:
+            states = {State(row["state"]): row for row in await snapshot.fetch("state_counts", cap=load.CAP)}
+            ended = {row["state"]: row["n"] for row in await snapshot.fetch("ended_counts", since=since, cap=load.CAP)}
+            lanes, workers = await lane_rows.read(snapshot), await views(snapshot)
+            backlog, now = await load.backlog(snapshot, lanes)
+            use = await load.slot_use(snapshot)
         capped = sum(ended.values()) > load.CAP
         return Overview(
             at=now,
@@ -56,19 +59,22 @@ class Stats:
             workers=workers,
         )
 
+    @reads(Permission.WORKERS_VIEW)
     async def backlog(self) -> Sequence[Backlog]:
         """Queued jobs by kind, with the lane that serves it: due, scheduled, oldest wait; the longest wait first."""
         database = self._open()
         depth, _ = await load.backlog(database, await lane_rows.read(database))
         return depth
 
+    @reads(Permission.WORKERS_VIEW)
     async def slow(self, longer_than: Span, *, limit: int = 500) -> Sequence[Running]:
         """Jobs that have been running for longer than this, the longest first."""
-        return await load.running(self._open(), longer_than=duration(longer_than, "longer_than"), n=limit)
+        return await load.running(self._open(), self._guard, longer_than=duration(longer_than, "longer_than"), n=limit)
 
+    @reads(Permission.WORKERS_VIEW)
     async def failures(self, since: Span = "1h") -> Sequence[Failures]:
         """How jobs ended within the window, by kind, the most failures first: ended, failed, rate, the last error."""
-        found = await self._open().fetch("failures", since=_window(since, "since"), cap=_ENDS)
+        found = await self._open().fetch("failures", since=_window(since, "since"), cap=_ENDS, **self._guard.sight)
         capped = bool(found) and found[0]["read"] > _ENDS
         return [
             Failures(
@@ -82,6 +88,7 @@ class Stats:
             for row in found
         ]
 
+    @reads(Permission.WORKERS_VIEW)
     async def throughput(self, window: Span = "5m") -> Throughput:
         """How many jobs ended within the window, and how many that is a second."""
         since = _window(window, "window")

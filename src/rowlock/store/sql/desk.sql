@@ -21,7 +21,7 @@ LEFT JOIN LATERAL (
   SELECT c.verb, c.by_whom, c.note, c.at FROM {schema}.job_acts c WHERE c.job_id = j.id ORDER BY c.id DESC LIMIT 1) AS act ON true
 LEFT JOIN {schema}.gates g ON g.key = j.gate_key
 LEFT JOIN {schema}.kinds k ON k.name = j.kind
-WHERE j.id = :id::bigint
+WHERE j.id = :id::bigint AND {visible}
 
 -- name: clock
 SELECT clock_timestamp() AS now
@@ -30,7 +30,7 @@ SELECT clock_timestamp() AS now
 -- Who has the places of a gate: those that run, and those a place was handed to.
 SELECT h.id, h.kind, h.state, h.claimed_at, w.name AS worker
 FROM (SELECT j.id, j.kind, j.state, j.claimed_at, j.claimed_by FROM {schema}.jobs j
-      WHERE j.gate_key = :key::text AND j.gate_place > 0 AND j.finished_at IS NULL
+      WHERE j.gate_key = :key::text AND j.gate_place > 0 AND j.finished_at IS NULL AND {visible}
       ORDER BY j.gate_key, j.gate_place, j.priority DESC, j.run_after, j.id LIMIT 100) AS h
 LEFT JOIN {schema}.workers w ON w.id = h.claimed_by AND h.state = 'running'
 ORDER BY h.claimed_at NULLS LAST, h.id LIMIT :n::integer
@@ -70,7 +70,7 @@ FROM (
 
 -- fragment: running_rows
 -- Running jobs are as many as there are slots; the limit is for the day somebody gives a lane a hundred thousand.
-SELECT r.id, r.fence, r.kind, r.attempt, r.lane, r.claimed_by, r.claimed_at, r.cancel_requested
+SELECT r.id, r.fence, r.kind, r.attempt, r.lane, r.claimed_by, r.claimed_at, r.cancel_requested, r.tenant, r.submitted_by
 FROM {schema}.jobs r WHERE r.state = 'running' ORDER BY r.claimed_by, r.id LIMIT 20000
 
 -- name: running_now
@@ -78,11 +78,11 @@ FROM {schema}.jobs r WHERE r.state = 'running' ORDER BY r.claimed_by, r.id LIMIT
 SELECT j.id, j.kind, j.attempt, j.lane, j.claimed_by, j.claimed_at, j.cancel_requested, w.name AS worker,
        clock_timestamp() - j.claimed_at AS running_for,
        coalesce(w.seen_at < clock_timestamp() - interval '15 s', true) AS worker_silent, p.phase, p.progress, p.reported_at,
-       {progress_counts}
-FROM (SELECT * FROM ({running_rows}) AS r
-      WHERE (:lane::text IS NULL OR r.lane = :lane::text)
-        AND (:longer_than::interval IS NULL OR r.claimed_at < clock_timestamp() - :longer_than::interval)
-      ORDER BY r.claimed_at, r.id LIMIT :n::integer) AS j
+       {progress_anyhow}
+FROM (SELECT * FROM ({running_rows}) AS j
+      WHERE (:lane::text IS NULL OR j.lane = :lane::text)
+        AND (:longer_than::interval IS NULL OR j.claimed_at < clock_timestamp() - :longer_than::interval) AND {visible}
+      ORDER BY j.claimed_at, j.id LIMIT :n::integer) AS j
 LEFT JOIN {schema}.workers w ON w.id = j.claimed_by
 LEFT JOIN {schema}.job_progress p ON p.job_id = j.id AND p.fence = j.fence
 ORDER BY j.claimed_at, j.id
@@ -178,14 +178,14 @@ ORDER BY j.finished_at DESC LIMIT :cap::integer + 1
 SELECT e.state, count(*) AS n FROM ({ended_rows}) AS e GROUP BY e.state
 
 -- name: failures
--- By kind, the most failures first; what failed last is read for each kind that has any.
+-- By kind, the most failures first; what failed last is read for each kind that has any, and named to those who may see it.
 WITH ended AS MATERIALIZED ({ended_rows}),
 by_kind AS (
   SELECT e.kind, count(*) AS ended, count(*) FILTER (WHERE e.state = 'failed') AS failed,
          (array_agg(e.id ORDER BY e.finished_at DESC, e.id DESC) FILTER (WHERE e.state = 'failed'))[1] AS last_id
   FROM ended e GROUP BY e.kind)
-SELECT b.kind, b.ended, b.failed, b.last_id, j.finished_at AS last_at, j.errors AS last_error, (SELECT count(*) FROM ended) AS read
-FROM by_kind b LEFT JOIN {schema}.jobs j ON j.id = b.last_id
+SELECT b.kind, b.ended, b.failed, j.id AS last_id, j.finished_at AS last_at, j.errors AS last_error, (SELECT count(*) FROM ended) AS read
+FROM by_kind b LEFT JOIN {schema}.jobs j ON j.id = b.last_id AND {visible}
 ORDER BY b.failed DESC, b.ended DESC, b.kind
 
 -- name: throughput

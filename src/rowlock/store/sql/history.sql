@@ -21,8 +21,15 @@ p.job_id = j.id AND p.fence >= j.fence - (j.state <> 'running')::integer
 LEFT JOIN {schema}.workers w ON w.id = j.claimed_by
 LEFT JOIN {schema}.job_progress p ON {own_progress}
 
+-- fragment: visible
+-- Which jobs j somebody sees. Parameters: sees_all (they hold jobs:read_all), tenant and subject of the principal; in Python
+-- Guard.sight yields all three. Whoever belongs to a tenant sees its jobs; whoever belongs to none, those of no tenant that they
+-- submitted themselves: the same name may be somebody else's under another tenant.
+(:sees_all::boolean OR j.tenant = :tenant::text
+  OR (:tenant::text IS NULL AND j.tenant IS NULL AND j.submitted_by = :subject::text))
+
 -- name: jobs_by_id
-SELECT {job_view} FROM {job_sources} WHERE j.id = ANY (:ids::bigint[]) ORDER BY j.id
+SELECT {job_view} FROM {job_sources} WHERE j.id = ANY (:ids::bigint[]) AND {visible} ORDER BY j.id
 
 -- name: jobs_list
 -- Newest first by primary key; filters are applied on the way, and `scan` bounds how far back a rare match is looked for.
@@ -31,7 +38,7 @@ WHERE j.id < :before::bigint AND j.id > :before::bigint - :scan::bigint
   AND (:states::text[] IS NULL OR j.state = ANY (:states::text[]))
   AND (:kind::text IS NULL OR j.kind = :kind::text)
   AND (:lane::text IS NULL OR j.lane = :lane::text)
-  AND (:tenant::text IS NULL OR j.tenant = :tenant::text)
+  AND (:of_tenant::text IS NULL OR j.tenant = :of_tenant::text) AND {visible}
 ORDER BY j.id DESC LIMIT :n::integer
 
 -- name: few_jobs
@@ -68,7 +75,7 @@ WHERE j.id = ANY (:ids::bigint[]) AND j.id < :before::bigint
   AND (:states::text[] IS NULL OR j.state = ANY (:states::text[]))
   AND (:kind::text IS NULL OR j.kind = :kind::text)
   AND (:lane::text IS NULL OR j.lane = :lane::text)
-  AND (:tenant::text IS NULL OR j.tenant = :tenant::text)
+  AND (:of_tenant::text IS NULL OR j.tenant = :of_tenant::text) AND {visible}
 ORDER BY j.id DESC LIMIT :n::integer
 
 -- name: jobs_list_referenced
@@ -88,7 +95,7 @@ LEFT JOIN {schema}.job_progress p ON {own_progress}
 WHERE (:states::text[] IS NULL OR j.state = ANY (:states::text[]))
   AND (:kind::text IS NULL OR j.kind = :kind::text)
   AND (:lane::text IS NULL OR j.lane = :lane::text)
-  AND (:tenant::text IS NULL OR j.tenant = :tenant::text)
+  AND (:of_tenant::text IS NULL OR j.tenant = :of_tenant::text) AND {visible}
 ORDER BY j.id DESC LIMIT :n::integer
 
 -- name: delete_job

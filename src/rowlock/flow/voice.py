@@ -186,7 +186,7 @@ class Voice:
         match asked.what:
             case "save":
                 report = self._reported()
-                report.checkpoint = asked.checkpoint or report.checkpoint
+                report.checkpoint, report.spoken = asked.checkpoint or report.checkpoint, True
                 await self.line.save(report)
                 return None
             case "load":
@@ -206,7 +206,7 @@ class Voice:
     def reach(self, name: str, done: int) -> None:
         """So many elements of a loop are done."""
         report = self._reported()
-        report.cursors[name] = done
+        report.cursors[name], report.spoken = done, True
         self.line.note(report)
 
     def adopt(self, news: News) -> None:
@@ -218,7 +218,7 @@ class Voice:
     async def save_encoded(self, checkpoint: str) -> None:
         """Save a checkpoint that is encoded already."""
         report = self._reported()
-        report.checkpoint = checkpoint
+        report.checkpoint, report.spoken = checkpoint, True
         await self.line.save(report)
 
     async def in_transaction(self, session: object, statement: Statement, what: str, **values: object) -> None:

@@ -74,7 +74,12 @@ class Record:
             self.items[name] = Item(name, moved.state, phase, moved.started_at, moved.ended_at, moved.reason, error)
         self.cursor |= news.cursors
         report.checkpoint = news.checkpoint
-        self.reports.append(Progress(news.phase, news.done, news.total, news.message, now, news.phases))
+        told = Progress(news.phase, news.done, news.total, news.message, now, news.phases)
+        if news.phases and news.phases[-1].ended_at is not None and self.reports:
+            # The end of a phase says nothing new of its counter.
+            self.reports[-1] = told
+            return
+        self.reports.append(told)
         if self.patience is not None:
             self.patience -= 1
 

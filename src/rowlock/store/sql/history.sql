@@ -1,6 +1,6 @@
 -- history: reading jobs. Keyset pages, no counts over the whole table.
 
--- fragment: job_columns
+-- fragment: job_row
 j.id, j.kind, j.state, j.priority, j.attempt, j.max_attempts, j.losses, j.fence, j.seq, j.lane, j.tenant, j.submitted_by,
 j.created_at, j.run_after, j.claimed_at, j.finished_at, j.expires_at, j.too_old_at, j.claimed_by, j.cancel_requested,
 j.unique_key, j.gate_key, j.tags, j.refs, j.meta, j.args, j.result, j.errors, j.approval, j.refunds,
@@ -10,7 +10,7 @@ w.name AS worker, p.phase, p.progress, p.reported_at
 p.n AS report, p.phases, p.items_in_progress, p.items_completed, p.items_skipped, p.items_failed
 
 -- fragment: job_view
-{job_columns}, {progress_counts}
+{job_row}, {progress_counts}
 
 -- fragment: own_progress
 -- That of the attempt under way, or of the last one while none is; an earlier attempt's is none of this one's.

@@ -168,6 +168,7 @@ class Rowlock(Extensions):
         version: int = 1,
         unknown_args: UnknownArgs = "refuse",
         aliases: Sequence[str] = (),
+        logs: str | int | None = None,
     ) -> Decorator: ...
     def job(self, kind: str | Callable[..., object] | None = None, /, **says: object) -> object:
         """Declare a kind of job: @app.job, @app.job("name") or @app.job(lane=…, retry=…).

@@ -116,7 +116,9 @@ class Orders:
         if not judged:
             raise _wrong_state("approve", job, "only a pending job can be approved")
         if judged[0]["refused"] is not None:
-            message = f"{self._guard.name_of(by) or 'Nobody'} cannot approve job {job.public_id}: {_refusal(judged[0])}."
+            message = (
+                f"{self._guard.name_of(by) or 'Nobody'} cannot approve job {job.public_id}: {_refusal(judged[0])}."
+            )
             raise ApprovalRefused(message)
         return job
 
@@ -138,9 +140,7 @@ class Orders:
         """Reject what is pending of one batch."""
         seen = await self._sight.among(numbers)
         changed = await self._reject(seen, by, note)
-        return Bulk.of(
-            numbers, await self._sight.many(seen), changed, lambda job: f"it is {job.state}, not pending"
-        )
+        return Bulk.of(numbers, await self._sight.many(seen), changed, lambda job: f"it is {job.state}, not pending")
 
     async def _reject(self, numbers: Sequence[int], by: str | None, note: str | None) -> list[int]:
         database = self._open()
@@ -164,12 +164,14 @@ class Orders:
             raise _wrong_state("reject", job, "only a pending job can be rejected")
         return job
 
-    async def retry(self, job_id: int | str, by: str | None, note: str | None) -> Job:
+    async def retry(self, job_id: int | str, by: str | None, note: str | None, *, keep_items: bool = False) -> Job:
         """Run a finished job again with a new attempt budget; its history stays."""
         number = await self._sight.checked(job_id)
         for left in range(_TRIES, 0, -1):
             try:
-                moved = await self._open().fetch("retry", ids=[number], **self._guard.signed("retry", by, note))
+                moved = await self._open().fetch(
+                    "retry", ids=[number], keep_items=keep_items, **self._guard.signed("retry", by, note)
+                )
                 break
             except TRANSIENT:
                 if left == 1:
@@ -188,7 +190,9 @@ class Orders:
         """Retry what can be retried of one batch."""
         seen = await self._sight.among(numbers)
         try:
-            moved = await self._open().fetch("retry", ids=seen, **self._guard.signed("retry", by, note))
+            moved = await self._open().fetch(
+                "retry", ids=seen, keep_items=False, **self._guard.signed("retry", by, note)
+            )
         except TRANSIENT:
             # Two of them share a unique key, or a twin came at this moment: one by one, each finds out for itself.
             return await self._retry_singly(numbers, by, note)

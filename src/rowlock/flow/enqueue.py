@@ -199,7 +199,9 @@ def insert_many(batch: Batch) -> Generator[Ask, list[Sequence[object]], list[Rec
 
 def _by_rule(job: NewJob, receipts: list[Receipt]) -> Generator[Ask, list[Sequence[object]], list[Receipt]]:
     """Approve what a rule approves in advance; only jobs that need approval are looked at."""
-    asked = [made.id for made in receipts if made.state == State.PENDING and made.what != "kept"] if job.approval else []
+    asked = (
+        [made.id for made in receipts if made.state == State.PENDING and made.what != "kept"] if job.approval else []
+    )
     moved: dict[object, Sequence[object]] = {}
     for start in range(0, len(asked), BATCH):
         rows = yield "auto_approve", {"ids": asked[start : start + BATCH]}

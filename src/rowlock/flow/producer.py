@@ -113,8 +113,9 @@ class Producer:
     async def _enqueue_many(self, batch: Batch) -> Written:
         database, first = self._open(), batch.jobs[0]
         async with database.connection() as own:
-            if not first.job.approval and all(item.plain is not None for item in batch.jobs):
-                shared = dict(zip(PLAIN, first.plain, strict=True)) | {"state": str(enqueue.state_of(first.job))}
+            plain = first.plain if all(item.plain is not None for item in batch.jobs) else None
+            if plain is not None and not first.job.approval:
+                shared = dict(zip(PLAIN, plain, strict=True)) | {"state": str(enqueue.state_of(first.job))}
                 numbers, now = await copy_jobs(own, database.statements, shared, batch.texts)
                 self.wake([(first.pair, now)])
                 return Written(numbers, ["created"] * len(numbers))

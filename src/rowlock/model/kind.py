@@ -71,6 +71,8 @@ class Kind:
     unknown_args: UnknownArgs = "refuse"
     aliases: tuple[str, ...] = ()
     """Names it had before, the oldest first."""
+    logs: int | None = None
+    """The level from which what its jobs log is kept with them; None: the worker's."""
 
     def __post_init__(self) -> None:
         if not isinstance(self.version, int) or self.version < 1:

@@ -168,6 +168,7 @@ SELECT coalesce(array_agg(m.id), '{}') AS ids, {left_places} AS promoted, {told}
 -- A person's retry: new attempt budget; the finished run goes to history under its own fence, so that a late re-flush of it
 -- is still recognised. A job whose unique key is held by a live twin stays as it is (blocked_by names the twin); a twin that
 -- commits at this very moment raises a unique violation and the statement is run again. Never approved: back to pending.
+-- keep_items: items that are done stay done, and only the others are run.
 WITH old AS (
   SELECT j.id, j.fence, j.attempt, j.claimed_by, j.claimed_at, j.finished_at, j.state, j.errors, twin.id AS blocked_by
   FROM {schema}.jobs j
@@ -190,6 +191,9 @@ ended AS (
   FROM old o WHERE j.id = o.id AND o.blocked_by IS NULL
   RETURNING j.id, j.kind, j.priority, j.share, j.run_after, j.state, jsonb_build_object('state', j.state) AS after,
             {mark} || jsonb_build_object('was', o.state, 'ended_at', o.finished_at) AS mark),
+kept AS (
+  UPDATE {schema}.job_progress p SET keep_items = :keep_items::boolean
+  FROM ended e WHERE p.job_id = e.id AND p.keep_items <> :keep_items::boolean),
 {recorded}
 SELECT o.id, o.blocked_by, e.kind, e.priority, e.share, e.run_after, e.state
 FROM old o LEFT JOIN ended e ON e.id = o.id ORDER BY o.id

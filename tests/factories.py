@@ -174,7 +174,9 @@ class Store:
             fences=[claim.fence],
             phases=["p"],
             progress=["{}"],
+            passed=[None],
             checkpoints=[checkpoint],
+            cursors=[None],
         )
         return bool(rows)
 
@@ -201,7 +203,7 @@ class Store:
         return [row["id"] for row in await self.fetch("approve", ids=list(job_ids), **ORDER)]
 
     async def retry(self, *job_ids: int) -> list[Record]:
-        return await self.fetch("retry", ids=list(job_ids), **ORDER)
+        return await self.fetch("retry", ids=list(job_ids), keep_items=False, **ORDER)
 
     async def expire(self) -> list[int]:
         row = await self.one("expire", state="expired", error=None, channel=self.database.channel)

@@ -54,6 +54,7 @@ if TYPE_CHECKING:
     from rowlock.flow.producer import Watcher
     from rowlock.flow.supervise.successor import Successor
     from rowlock.model.access import Principal
+    from rowlock.model.approval import Approval
     from rowlock.model.hook import HookEvent
     from rowlock.model.job import Job
     from rowlock.model.kind import Executor, Gate, OnWorkerLost, UnknownArgs
@@ -161,13 +162,14 @@ class Rowlock(Extensions):
         expires_in: Span | None = None,
         max_age: Span | None = None,
         on_worker_lost: OnWorkerLost = "retry",
-        approval: bool = False,
+        approval: bool | Approval = False,
         gate: Gate | Callable[..., Gate | str] | str | None = None,
         refs: Callable[..., Mapping[str, object]] | None = None,
         retention: Span | Mapping[str, Span] | None = None,
         version: int = 1,
         unknown_args: UnknownArgs = "refuse",
         aliases: Sequence[str] = (),
+        logs: str | int | None = None,
     ) -> Decorator: ...
     def job(self, kind: str | Callable[..., object] | None = None, /, **says: object) -> object:
         """Declare a kind of job: @app.job, @app.job("name") or @app.job(lane=…, retry=…).

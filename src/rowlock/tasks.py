@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from rowlock.flow.hooks import AddHook
     from rowlock.flow.producer import Producer
     from rowlock.flow.upgrade import U
+    from rowlock.model.approval import Approval
     from rowlock.model.job import Job
     from rowlock.model.kind import Gate, OnConflict, Scope
     from rowlock.model.options import Span
@@ -255,7 +256,7 @@ class Declared(Bound[P, R]):
         refs: Mapping[str, object] | None = None,
         tags: Sequence[str] | None = None,
         meta: Mapping[str, object] | None = None,
-        approval: bool = False,
+        approval: bool | Approval = False,
         connection: object | None = None,
         session: object | None = None,
     ) -> Bound[P, R]:

@@ -107,8 +107,8 @@ CASES = {
 async def found(desk: Desk) -> Any:  # noqa: ANN401 - a function
     await desk.store.execute(LOAD)
 
-    async def numbers(text: str, **more: object) -> list[int]:
-        page = await desk.app.jobs.search(text, **more)
+    async def numbers(text: str, sort: str = "newest") -> list[int]:
+        page = await desk.app.jobs.search(text, sort=sort)
         assert (page.count.value, page.count.exact, page.cut_off) == (len(page.items), True, False)
         return [job.id for job in page.items]
 

@@ -9,9 +9,9 @@ import time
 import uuid
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import TYPE_CHECKING, Final, cast
+from typing import TYPE_CHECKING, Final, Literal, cast
 
-from rowlock.desk import explain, facts
+from rowlock.desk import explain, facts, told
 from rowlock.desk.bulk import Bulk, in_batches
 from rowlock.desk.guard import TRUSTED, Guard, changes, reads
 from rowlock.desk.orders import Orders
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from rowlock.model.explanation import Explanation
     from rowlock.model.job import Act, Attempt, Job
     from rowlock.model.page import Page
+    from rowlock.model.progress import Item, ItemState, LogLine
     from rowlock.store.database import Connection, Database, Record
 
 _LARGEST_ID: Final = 2**63 - 1
@@ -114,6 +115,25 @@ class Jobs:
         attempts = await self._open().fetch("attempts_of", id=job.id)
         acts = await self._open().fetch("acts_of", id=job.id)
         return History(job, [rows.attempt_of(row) for row in attempts], [rows.act_of(row) for row in acts])
+
+    @reads(Permission.READ)
+    async def items(
+        self,
+        job_id: int | str,
+        *,
+        states: Sequence[ItemState | str] | None = None,
+        phase: str | None = None,
+        after: str | None = None,
+        limit: int = 100,
+    ) -> list[Item]:
+        """The items of the newest attempt, by phase and name; after: the key of the last one on the page before."""
+        number = (await self.get(job_id)).id
+        return await told.items(self._open(), number, states=states, phase=phase, after=after, limit=limit)
+
+    @reads(Permission.READ)
+    async def logs(self, job_id: int | str, *, after: int = 0, limit: int = 1000, last: bool = False) -> list[LogLine]:
+        """What the job logged, of all its attempts; after: the n of the last line known. last: the end of the log."""
+        return await told.logs(self._open(), (await self.get(job_id)).id, after, limit, last=last)
 
     @reads(Permission.READ)
     async def explain(self, job_id: int | str) -> Explanation:
@@ -210,9 +230,18 @@ class Jobs:
         return await self._orders.reject(job_id, by, note)
 
     @changes(Permission.RETRY)
-    async def retry(self, job_id: int | str, *, by: str | None = None, note: str | None = None) -> Job:
-        """Run a finished job again with a new attempt budget; its history stays."""
-        return await self._orders.retry(job_id, by, note)
+    async def retry(
+        self,
+        job_id: int | str,
+        *,
+        items: Literal["failed"] | None = None,
+        by: str | None = None,
+        note: str | None = None,
+    ) -> Job:
+        """Run a finished job again with a new attempt budget; its history stays. items: only those not done yet."""
+        if items is not None:
+            told.check_items(await self._sight.one(job_id), items)
+        return await self._orders.retry(job_id, by, note, keep_items=items is not None)
 
     @changes(Permission.RETRY)
     async def retry_many(self, job_ids: Iterable[int | str], *, by: str | None = None, note: str | None = None) -> Bulk:

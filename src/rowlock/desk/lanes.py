@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
@@ -46,14 +46,18 @@ class Lanes:
         order: Ordering = "fast",
         poll: Span = "5s",
         stale: Span = "60s",
+        stall: Span | None = None,
+        requires_approval: bool = False,
     ) -> Lane:
         """Declare a lane in code, at import time: a starting worker creates it if it is absent.
 
         Afterwards its row decides and operators edit it live. slots: jobs at once per worker process; max_total: over
-        all workers; poll: between looks of an idle worker; stale: silence after which a worker's jobs are lost.
+        all workers; poll: between looks of an idle worker; stale: silence after which a worker's jobs are lost;
+        stall: time without a report after which a running job is; requires_approval: its jobs wait for a person.
         """
         self._guard.demand(Permission.WORKERS_MANAGE, unsafe=True)
-        lane = _lane(name, kinds, slots=slots, max_total=max_total, order=order, poll=poll, stale=stale)
+        lane = _lane(name, kinds, slots=slots, max_total=max_total, order=order, poll=poll, stale=stale, stall=stall)
+        lane = replace(lane, requires_approval=requires_approval)
         if self._defined.setdefault(name, lane) != lane:
             message = f"The lane {name!r} is defined twice, and differently. Define it in one place."
             raise ConfigurationError(message)
@@ -91,13 +95,16 @@ class Lanes:
         order: Ordering = "fast",
         poll: Span = "5s",
         stale: Span = "60s",
+        stall: Span | None = None,
     ) -> Lane:
         """Create the lane if it is absent; afterwards its row decides. Returns the lane as it stands.
 
         lane: a name with the keywords of define(), or a Lane, whose own values count.
         """
         if isinstance(lane, str):
-            lane = _lane(lane, kinds, slots=slots, max_total=max_total, order=order, poll=poll, stale=stale)
+            lane = _lane(
+                lane, kinds, slots=slots, max_total=max_total, order=order, poll=poll, stale=stale, stall=stall
+            )
         check(slots=lane.slots, max_total=lane.max_total, ordering=lane.ordering)
         made = await lane_rows.add(self._open(), lane)
         if made is not None and lane.kinds:
@@ -118,10 +125,12 @@ class Lanes:
         order: Ordering | None = None,
         poll: Span | None = None,
         stale: Span | None = None,
+        stall: Span | None = None,
+        requires_approval: bool | None = None,
         enabled: bool | None = None,
         version: int | None = None,
     ) -> Lane:
-        """Change what is given; version: only if the lane still has it. max_total -1 removes the cap."""
+        """Change what is given; version: only if the lane still has it. max_total -1 and stall 0 remove them."""
         check(slots=slots, max_total=max_total, ordering=order)
         database, before = self._open(), await self._find(name)
         found = await database.fetch(
@@ -133,6 +142,8 @@ class Lanes:
             ordering=order,
             poll_every=span(poll, "poll"),
             stale_after=span(stale, "stale"),
+            stall_after=None if stall is None else _stall(stall, off=True),
+            requires_approval=requires_approval,
             enabled=enabled,
             version=version,
         )
@@ -207,7 +218,15 @@ def first_lanes(environment: Sequence[Lane], defined: Sequence[Lane]) -> tuple[L
 
 
 def _lane(
-    name: str, kinds: Sequence[str], *, slots: int, max_total: int | None, order: Ordering, poll: Span, stale: Span
+    name: str,
+    kinds: Sequence[str],
+    *,
+    slots: int,
+    max_total: int | None,
+    order: Ordering,
+    poll: Span,
+    stale: Span,
+    stall: Span | None,
 ) -> Lane:
     if isinstance(kinds, str):
         message = f"kinds is a sequence of names; got the text {kinds!r}. Write [{kinds!r}]."
@@ -224,7 +243,15 @@ def _lane(
         ordering=order,
         poll_every=_at_least(poll, "poll", timedelta(milliseconds=10)),
         stale_after=_at_least(stale, "stale", timedelta(seconds=1)),
+        stall_after=None if stall is None else _stall(stall),
     )
+
+
+def _stall(value: Span, *, off: bool = False) -> timedelta:
+    """A limit on silence; off: 0 stands for none. Shorter than a few reports it would call busy jobs lost."""
+    if off and (value == "off" or duration(value, "stall") == timedelta(0)):
+        return timedelta(0)
+    return _at_least(value, "stall", timedelta(seconds=5))
 
 
 def _at_least(value: Span, name: str, least: timedelta) -> timedelta:

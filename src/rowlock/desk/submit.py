@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from rowlock.desk.guard import Guard
     from rowlock.desk.sight import Sight
+    from rowlock.model.approval import Approval
     from rowlock.model.job import Job
     from rowlock.model.kind import Gate, OnConflict, Scope
     from rowlock.model.options import Span
@@ -49,7 +50,7 @@ class Submission(TypedDict, total=False):
     refs: Mapping[str, object] | None
     tags: Sequence[str] | None
     meta: Mapping[str, object] | None
-    approval: bool
+    approval: bool | Approval
 
 
 @dataclass(frozen=True, slots=True)

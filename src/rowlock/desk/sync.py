@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
     from datetime import datetime
+    from typing import Literal
 
     from typing_extensions import Unpack
 
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from rowlock.model.load import Backlog, Failures, Overview, Running, Status, Throughput, WorkerView
     from rowlock.model.options import Span
     from rowlock.model.page import Page
+    from rowlock.model.progress import Item, ItemState, LogLine
     from rowlock.model.state import State
     from rowlock.service import Bridge
     from rowlock.store.database import Connection, Record
@@ -73,6 +75,22 @@ class SyncJobs:
         """The job with its earlier attempts and what people ordered."""
         return self._bridge.run(self._desk.history(job_id))
 
+    def items(
+        self,
+        job_id: int | str,
+        *,
+        states: Sequence[ItemState | str] | None = None,
+        phase: str | None = None,
+        after: str | None = None,
+        limit: int = 100,
+    ) -> list[Item]:
+        """The items of the newest attempt, by phase and name; after: the key of the last one on the page before."""
+        return self._bridge.run(self._desk.items(job_id, states=states, phase=phase, after=after, limit=limit))
+
+    def logs(self, job_id: int | str, *, after: int = 0, limit: int = 1000, last: bool = False) -> list[LogLine]:
+        """What the job logged, of all its attempts; after: the n of the last line known. last: the end of the log."""
+        return self._bridge.run(self._desk.logs(job_id, after=after, limit=limit, last=last))
+
     def explain(self, job_id: int | str) -> Explanation:
         """Why the job is not running: every reason that holds, the most decisive first. print() it."""
         return self._bridge.run(self._desk.explain(job_id))
@@ -104,9 +122,16 @@ class SyncJobs:
         """End a pending job."""
         return self._bridge.run(self._desk.reject(job_id, by=by, note=note))
 
-    def retry(self, job_id: int | str, *, by: str | None = None, note: str | None = None) -> Job:
-        """Run a finished job again with a new attempt budget; its history stays."""
-        return self._bridge.run(self._desk.retry(job_id, by=by, note=note))
+    def retry(
+        self,
+        job_id: int | str,
+        *,
+        items: Literal["failed"] | None = None,
+        by: str | None = None,
+        note: str | None = None,
+    ) -> Job:
+        """Run a finished job again with a new attempt budget; its history stays. items: only those not done yet."""
+        return self._bridge.run(self._desk.retry(job_id, items=items, by=by, note=note))
 
     def retry_many(self, job_ids: Iterable[int | str], *, by: str | None = None, note: str | None = None) -> Bulk:
         """Run several finished jobs again; one that cannot be does not keep the others from it."""
@@ -160,14 +185,25 @@ class SyncLanes:
         order: Ordering = "fast",
         poll: Span = "5s",
         stale: Span = "60s",
+        stall: Span | None = None,
+        requires_approval: bool = False,
     ) -> Lane:
         """Declare a lane in code, at import time: a starting worker creates it if it is absent.
 
         Afterwards its row decides and operators edit it live. slots: jobs at once per worker process; max_total: over
-        all workers; poll: between looks of an idle worker; stale: silence after which a worker's jobs are lost.
+        all workers; poll: between looks of an idle worker; stale: silence after which a worker's jobs are lost;
+        stall: time without a report after which a running job is; requires_approval: its jobs wait for a person.
         """
         return self._desk.define(
-            name, kinds=kinds, slots=slots, max_total=max_total, order=order, poll=poll, stale=stale
+            name,
+            kinds=kinds,
+            slots=slots,
+            max_total=max_total,
+            order=order,
+            poll=poll,
+            stale=stale,
+            stall=stall,
+            requires_approval=requires_approval,
         )
 
     @property
@@ -193,13 +229,16 @@ class SyncLanes:
         order: Ordering = "fast",
         poll: Span = "5s",
         stale: Span = "60s",
+        stall: Span | None = None,
     ) -> Lane:
         """Create the lane if it is absent; afterwards its row decides. Returns the lane as it stands.
 
         lane: a name with the keywords of define(), or a Lane, whose own values count.
         """
         return self._bridge.run(
-            self._desk.create(lane, kinds=kinds, slots=slots, max_total=max_total, order=order, poll=poll, stale=stale)
+            self._desk.create(
+                lane, kinds=kinds, slots=slots, max_total=max_total, order=order, poll=poll, stale=stale, stall=stall
+            )
         )
 
     def set(
@@ -212,10 +251,12 @@ class SyncLanes:
         order: Ordering | None = None,
         poll: Span | None = None,
         stale: Span | None = None,
+        stall: Span | None = None,
+        requires_approval: bool | None = None,
         enabled: bool | None = None,
         version: int | None = None,
     ) -> Lane:
-        """Change what is given; version: only if the lane still has it. max_total -1 removes the cap."""
+        """Change what is given; version: only if the lane still has it. max_total -1 and stall 0 remove them."""
         return self._bridge.run(
             self._desk.set(
                 name,
@@ -225,6 +266,8 @@ class SyncLanes:
                 order=order,
                 poll=poll,
                 stale=stale,
+                stall=stall,
+                requires_approval=requires_approval,
                 enabled=enabled,
                 version=version,
             )

@@ -5,10 +5,11 @@ A space means AND, a comma OR, a leading - NOT. parse() reads it, render() write
 
 from __future__ import annotations
 
+import dataclasses
 import difflib
 import hashlib
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final, TypeAlias
 
@@ -73,7 +74,7 @@ class Term:
     values: tuple[Value, ...]
     negated: bool = False
     path: tuple[str, ...] = ()
-    position: int = field(default=0, compare=False)
+    position: int = dataclasses.field(default=0, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +113,8 @@ def _parse(text: str) -> Query:
         raise _wrong(f"A search has at most {_LONGEST} characters; this one has {len(text)}.", _LONGEST)
     if bad := _UNSTORABLE.search(text):
         raise _wrong("A character here cannot be stored in PostgreSQL, so no job has it.", bad.start())
-    terms, at = [], _spaces(text, 0)
+    terms: list[Term] = []
+    at = _spaces(text, 0)
     while at < len(text):
         if len(terms) == _MOST_TERMS:
             raise _wrong(f"A search has at most {_MOST_TERMS} terms.", at)

@@ -41,6 +41,8 @@ def lane_of(row: Record) -> Lane:
         enabled=row["enabled"],
         version=row["version"],
         updated_at=row["updated_at"],
+        stall_after=row["stall_after"],
+        requires_approval=row["requires_approval"],
     )
 
 
@@ -60,6 +62,8 @@ async def add(link: Link | Database, lane: Lane) -> Lane | None:
         ordering=lane.ordering,
         poll_every=lane.poll_every,
         stale_after=lane.stale_after,
+        stall_after=lane.stall_after,
+        requires_approval=lane.requires_approval,
     )
     if rows and lane.max_total is not None:
         await link.fetch("lane_cap", name=lane.name)

@@ -1,0 +1,126 @@
+"""A process that serves the door of an application, and clients that read streams as a browser does."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+import signal
+import sys
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Self
+
+import httpx
+from tests.waiting import eventually
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+SERVE = """
+import asyncio, sys, uvicorn
+from rowlock import Rowlock
+from rowlock.api import RowlockAPI
+from rowlock.settings import Settings
+
+api = RowlockAPI(Rowlock(sys.argv[1], settings=Settings()))
+api.stream_seconds = None
+
+class Server(uvicorn.Server):
+    def handle_exit(self, sig, frame):
+        api.close_streams()
+        super().handle_exit(sig, frame)
+
+Server(uvicorn.Config(api.asgi, port=int(sys.argv[2]), log_level="warning", timeout_graceful_shutdown=8)).run()
+"""
+
+
+@dataclass(slots=True)
+class Frame:
+    """One event as it came over the wire."""
+
+    event: str = "message"
+    data: dict[str, Any] = field(default_factory=dict)
+    id: str = ""
+
+
+class EventSource:
+    """Reads a stream, comes back with the last id when it breaks, and stops at 204: what browsers do."""
+
+    def __init__(self, client: httpx.AsyncClient, url: str, last_id: str = "", *, pause: float = 0.5) -> None:
+        self._client, self._url, self._pause = client, url, pause
+        self.last_id, self.opened, self.comments, self.retry = last_id, 0, 0, 0
+
+    async def frames(self) -> AsyncIterator[Frame]:
+        while True:
+            with contextlib.suppress(httpx.TransportError):
+                headers = {"Last-Event-ID": self.last_id} if self.last_id else {}
+                async with self._client.stream("GET", self._url, headers=headers) as response:
+                    if response.status_code == httpx.codes.NO_CONTENT:
+                        return
+                    assert response.status_code == httpx.codes.OK, await response.aread()
+                    self.opened += 1
+                    async for frame in self._read(response):
+                        yield frame
+            await asyncio.sleep(self._pause)
+
+    async def _read(self, response: httpx.Response) -> AsyncIterator[Frame]:
+        frame = Frame()
+        async for line in response.aiter_lines():
+            name, _, value = line.partition(": ")
+            match name:
+                case "":
+                    if line:
+                        self.comments += 1
+                    elif frame.data:
+                        self.last_id = frame.id or self.last_id
+                        yield frame
+                    frame = Frame() if not line else frame
+                case "retry":
+                    self.retry = int(value)
+                case "data":
+                    frame.data = json.loads(value)
+                case _:
+                    setattr(frame, name, value)
+
+
+@dataclass(slots=True)
+class Serving:
+    """The API as a process of its own, which can be ended and started again on the same port."""
+
+    url: str
+    port: int
+    process: asyncio.subprocess.Process | None = None
+
+    @property
+    def base(self) -> str:
+        return f"http://127.0.0.1:{self.port}/api/v1"
+
+    async def __aenter__(self) -> Self:
+        await self.start()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.end(signal.SIGKILL)
+
+    async def start(self) -> None:
+        self.process = await asyncio.create_subprocess_exec(sys.executable, "-c", SERVE, self.url, str(self.port))
+        async with httpx.AsyncClient() as client:
+
+            async def answers() -> bool:
+                with contextlib.suppress(httpx.TransportError):
+                    return (await client.get(f"http://127.0.0.1:{self.port}/healthz")).is_success
+                return False
+
+            await eventually(answers)
+
+    async def end(self, how: signal.Signals) -> float:
+        """Seconds until it was gone."""
+        if self.process is None:
+            return 0.0
+        began = asyncio.get_running_loop().time()
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(self.process.pid, how)
+        await self.process.wait()
+        self.process = None
+        return asyncio.get_running_loop().time() - began

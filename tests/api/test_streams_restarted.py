@@ -1,0 +1,83 @@
+"""A thousand jobs over two hundred streams while the API is restarted: every transition once, and in order."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import signal
+import socket
+import ssl
+from typing import TYPE_CHECKING
+
+import httpx
+from tests.api.streaming import EventSource, Serving
+from tests.waiting import eventually
+
+from rowlock import Context, Retry, Rowlock
+from rowlock.settings import Settings
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+JOBS, STREAMS = 1000, 200
+PLAIN = ["job.created", "job.claimed", "job.completed", "end"]
+RETRIED = ["job.created", "job.claimed", "job.retrying", "job.claimed", "job.completed", "end"]
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+async def _enough(ended: list[str], n: int) -> bool:
+    return len(ended) >= n
+
+
+async def test_every_transition_is_seen_once_and_in_order(database_url: str) -> None:
+    app = Rowlock(database_url, settings=Settings())
+
+    @app.job("work", retry=Retry(attempts=3, minimum="0s", jitter="0s"))
+    async def work(ctx: Context, n: int) -> None:
+        await asyncio.sleep(n % 10 / 100)
+        if n % 5 == 0 and ctx.job.attempt == 1:
+            raise ConnectionError
+
+    jobs = await work.enqueue_many([{"n": n} for n in range(JOBS)])
+    seen: dict[str, list[str]] = {job.public_id: [] for job in jobs}
+    ended: list[str] = []
+    opened, began = 0, asyncio.get_running_loop().time()
+
+    async def follow(mine: Iterator[str]) -> None:
+        nonlocal opened
+        # A client for each stream: one pool of 200 connections would look at all of them for every request.
+        async with httpx.AsyncClient(verify=verify, timeout=30) as client:
+            for job_id in mine:
+                source = EventSource(client, f"{serving.base}/jobs/{job_id}/stream", "0")
+                async for frame in source.frames():
+                    seen[job_id].append(frame.event)
+                    if frame.event == "end":
+                        break
+                opened += source.opened
+                ended.append(job_id)
+
+    verify, queue = ssl.create_default_context(), iter(list(seen))
+    async with Serving(database_url, free_port()) as serving, asyncio.timeout(120):
+        following = [asyncio.ensure_future(follow(queue)) for _ in range(STREAMS)]
+        ends = []
+        async with app.worker({"default": 20}):
+            for n, how in enumerate((signal.SIGTERM, signal.SIGKILL, signal.SIGTERM)):
+                await eventually(functools.partial(_enough, ended, 1 + n * JOBS // 4))
+                ends.append((how, await serving.end(how)))
+                await serving.start()
+            await asyncio.gather(*following)
+    wrong = {
+        job.public_id: seen[job.public_id]
+        for n, job in enumerate(jobs)
+        if seen[job.public_id] != (RETRIED if n % 5 == 0 else PLAIN)
+    }
+    assert wrong == {}
+    assert opened > JOBS, "no stream was broken"
+    assert all(seconds < 2 for how, seconds in ends if how is signal.SIGTERM), ends
+    print(f"{asyncio.get_running_loop().time() - began:.1f} s, {opened} streams opened for {JOBS} jobs, {len(ends)} restarts: {[(h.name, round(s, 2)) for h, s in ends]}")
+    await app.close()

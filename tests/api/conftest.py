@@ -17,6 +17,7 @@ from rowlock.model.access import ALL, Permission, Principal
 from rowlock.settings import Settings
 
 if TYPE_CHECKING:
+    from rowlock import ItemContext
     from collections.abc import AsyncIterator, Callable
 
     from starlette.requests import HTTPConnection
@@ -87,6 +88,15 @@ def declare(app: Rowlock) -> Rowlock:
     async def walk(ctx: Context, steps: int) -> None:
         async with ctx.phase("walk", total=steps) as phase:
             await phase.advance(message="one")
+
+    @app.job
+    async def sort_out(ctx: Context, names: list[str]) -> None:
+        async def one(_item: ItemContext, name: str) -> None:
+            ctx.log.info("sorting %s", name)
+            if name == "b":
+                raise ValueError("b is bad")
+
+        await ctx.items(names, one, limit=1)
 
     return app
 

@@ -102,7 +102,7 @@ def test_no_input_breaks_a_route_or_its_description(served: tuple[str, dict[str,
     known |= {"worker": lambda: "w", "token_id": lambda: "none"}
     schema = schemathesis.openapi.from_dict(document)
     for found in schema.get_all_operations():
-        operation = found.ok()
+        operation = found.ok()  # type: ignore[union-attr]  # every operation of ours can be read
         if operation.definition.raw.get("x-streams"):
             continue  # it would not end
 
@@ -115,7 +115,7 @@ def test_no_input_breaks_a_route_or_its_description(served: tuple[str, dict[str,
             phases=[hypothesis.Phase.generate],
         )
         @hypothesis.given(case=operation.as_strategy())
-        def ask(case: schemathesis.Case) -> None:
+        def ask(case: Any) -> None:
             asked.add(case.operation.label)
             case.validate_response(case.call(base_url=url), checks=CHECKS)
             named = {name: known[name]() for name in case.path_parameters}

@@ -234,3 +234,41 @@ async def test_attempts_and_explanation(rest: Rest) -> None:
         await client.post(f"/jobs/{job['id']}/approve", json={"note": "fine"})
         told = (await client.get(f"/jobs/{job['id']}/attempts")).json()
         assert [(act["verb"], act["by"], act["note"]) for act in told["acts"]] == [("approve", "root", "fine")]
+
+
+async def test_items_and_logs_page_by_page(rest: Rest) -> None:
+    job = await rest.submit("sort_out", args={"names": ["a", "b", "c"]})
+    async with rest.client() as client, rest.app.worker():
+        ended = await rest.app.jobs.wait(job["id"], timeout=20)
+        assert ended.state == "completed_with_errors"
+        shown = (await client.get(f"/jobs/{job['id']}")).json()["progress"]
+        assert (shown["items"]["completed"], shown["items"]["failed"]) == (2, 1)
+        first = (await client.get(f"/jobs/{job['id']}/items", params={"limit": 2})).json()
+        assert [(item["name"], item["state"]) for item in first["items"]] == [("a", "completed"), ("b", "failed")]
+        rest_of = await client.get(f"/jobs/{job['id']}/items", params={"limit": 2, "cursor": first["next_cursor"]})
+        assert [item["name"] for item in rest_of.json()["items"]] == ["c"]
+        failed = (await client.get(f"/jobs/{job['id']}/items", params={"state": "failed"})).json()["items"]
+        assert failed[0]["error"]["message"] == "b is bad"
+        lines = (await client.get(f"/jobs/{job['id']}/logs", params={"limit": 1})).json()
+        assert [(line["level"], line["message"]) for line in lines["items"]] == [("INFO", "sorting a")]
+        later = (await client.get(f"/jobs/{job['id']}/logs", params={"cursor": lines["next_cursor"]})).json()
+        assert [line["message"] for line in later["items"]] == ["sorting b", "sorting c"]
+        for cursor in ("\x7f", "AAAA", "eA"):
+            broken = await client.get(f"/jobs/{job['id']}/logs", params={"cursor": cursor})
+            assert (broken.status_code, broken.json()["code"]) == (400, "invalid-cursor")
+
+
+async def test_a_clone_is_a_new_job_with_the_same_arguments(rest: Rest) -> None:
+    job = await rest.submit("login", args={"user": "ada", "password": "x-secret"}, tags=["t"], priority=4)
+    async with rest.client() as client:
+        made = await client.post(f"/jobs/{job['id']}/clone")
+        assert made.status_code == 202, made.text
+        clone = made.json()
+        assert clone["id"] != job["id"]
+        assert [clone[name] for name in ("args", "tags", "priority")] == [
+            job[name] for name in ("args", "tags", "priority")
+        ]
+        assert made.headers["location"] == f"/api/v1/jobs/{clone['id']}"
+    async with rest.knows(Principal("reader", permissions=ALL - {Permission.READ_ARGS})) as client:
+        refused = await client.post(f"/jobs/{job['id']}/clone")
+        assert (refused.status_code, refused.json()["permission"]) == (403, "jobs:read_args")

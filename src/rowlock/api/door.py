@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 from fastapi import APIRouter, FastAPI
 from starlette.exceptions import HTTPException
 
-from rowlock.api import document, health, jobs, kinds, lanes, orders, people, problems, stats, streams, workers
+from rowlock.api import document, health, jobs, kinds, lanes, orders, people, problems, stats, streams, told, workers
 from rowlock.api.local import Loopback
 from rowlock.api.problems import BEARER, REQUEST_ID, Problem
 from rowlock.api.route import Route, finished, name
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 PREFIX: Final = "/api/v1"
 _ROUTES: Final = (
     jobs.routes,
+    told.routes,
     orders.orders,
     kinds.routes,
     lanes.routes,

@@ -38,7 +38,7 @@ class KindAnswer(Answer):
             priority=kind.priority,
             max_attempts=kind.retry.attempts,
             timeout_s=None if kind.timeout is None else kind.timeout.total_seconds(),
-            approval=kind.approval,
+            approval=bool(kind.approval),
             aliases=list(kind.aliases),
             description=description,
         )

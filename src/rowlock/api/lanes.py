@@ -26,10 +26,14 @@ Slots = Annotated[int, Field(ge=0, le=100_000)]
 Total = Annotated[int, Field(ge=0, le=2_000_000_000)]
 Poll = Annotated[float, Field(ge=0.01, le=86_400)]
 Stale = Annotated[float, Field(ge=1, le=366 * 86_400)]
+Stall = Annotated[float, Field(ge=5, le=366 * 86_400)]
 
 
 class LaneAnswer(Answer):
-    """A lane. slots: jobs at once per worker process; max_total: over all workers, null for no cap."""
+    """A lane. slots: jobs at once per worker process; max_total: over all workers, null for no cap.
+
+    stale_s: silence after which a worker's jobs are lost; stall_s: time without a report after which a job is.
+    """
 
     name: str
     kinds: list[str]
@@ -38,6 +42,8 @@ class LaneAnswer(Answer):
     order: str
     poll_s: float
     stale_s: float
+    stall_s: float | None
+    requires_approval: bool
     enabled: bool
     version: int
     updated_at: datetime | None
@@ -53,6 +59,8 @@ class LaneAnswer(Answer):
             order=lane.ordering,
             poll_s=lane.poll_every.total_seconds(),
             stale_s=lane.stale_after.total_seconds(),
+            stall_s=None if lane.stall_after is None else lane.stall_after.total_seconds(),
+            requires_approval=lane.requires_approval,
             enabled=lane.enabled,
             version=lane.version,
             updated_at=lane.updated_at,
@@ -75,10 +83,11 @@ class NewLane(Body):
     order: Literal["fast", "strict"] = "fast"
     poll_s: Poll = 5
     stale_s: Stale = 60
+    stall_s: Stall | None = None
 
 
 class LaneChange(Body):
-    """What is to change; what is left out stays. max_total null removes the cap."""
+    """What is to change; what is left out stays. max_total and stall_s null remove them."""
 
     kinds: Kinds | None = None
     slots: Slots | None = None
@@ -86,6 +95,8 @@ class LaneChange(Body):
     order: Literal["fast", "strict"] | None = None
     poll_s: Poll | None = None
     stale_s: Stale | None = None
+    stall_s: Stall | None = None
+    requires_approval: bool | None = None
     enabled: bool | None = None
 
 
@@ -116,6 +127,7 @@ async def create_lane(desk: Asked, new: NewLane) -> Response:
         order=new.order,
         poll=new.poll_s,
         stale=new.stale_s,
+        stall=new.stall_s,
     )
     return _shown(lane, 201)
 
@@ -126,16 +138,18 @@ async def change_lane(desk: Asked, name: Name, change: LaneChange, if_match: IfM
     desk.guard.demand(Permission.WORKERS_MANAGE, unsafe=True)
     lane = await desk.lanes.get(name)
     matched(if_match, etag_of(lane), LaneAnswer.of(lane))
-    uncapped = "max_total" in change.model_fields_set and change.max_total is None
+    gone = {name for name in change.model_fields_set if getattr(change, name) is None}
     try:
         lane = await desk.lanes.set(
             name,
             kinds=change.kinds,
             slots=change.slots,
-            max_total=NO_CAP if uncapped else change.max_total,
+            max_total=NO_CAP if "max_total" in gone else change.max_total,
             order=change.order,
             poll=change.poll_s,
             stale=change.stale_s,
+            stall=0 if "stall_s" in gone else change.stall_s,
+            requires_approval=change.requires_approval,
             enabled=change.enabled,
             version=lane.version,
         )

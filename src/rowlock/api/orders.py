@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Awaitable
 from typing import TYPE_CHECKING, Annotated
 
-from fastapi import Body
+from fastapi import Body, Request
+from starlette.responses import Response
 
-from rowlock.api.asked import Asked, JobId
+from rowlock.api.asked import Asked, JobId, job_url
 from rowlock.api.problems import Problem
 from rowlock.api.route import Routes
 from rowlock.api.shapes import CancelOrder, JobAnswer, Order, PriorityOrder
 from rowlock.errors import ApprovalRefused, WrongState
 from rowlock.model.access import Permission
+from rowlock.model.redact import MASK
 from rowlock.model.state import TRANSITIONS, State, Verb, reachable
 
 if TYPE_CHECKING:
@@ -47,6 +50,26 @@ async def cancel_job(desk: Asked, job_id: JobId, said: Cancelling) -> JobAnswer:
 async def retry_job(desk: Asked, job_id: JobId, said: Said) -> JobAnswer:
     """Run a finished job again with a new attempt budget."""
     return await _ordered(desk, Verb.RETRY, job_id, desk.jobs.retry(job_id, note=said.note))
+
+
+@orders.post("/jobs/{job_id}/clone", needs=Permission.SUBMIT, status_code=202, response_model=JobAnswer)
+async def clone_job(request: Request, desk: Asked, job_id: JobId) -> Response:
+    """Submit a new job with the kind, arguments and labels of this one. Secret arguments take jobs:read_args."""
+    desk.guard.demand(Permission.SUBMIT, unsafe=True)
+    job = await desk.jobs.get(job_id)
+    if MASK in json.dumps(job.args, ensure_ascii=False):
+        desk.guard.demand(Permission.READ_ARGS)
+    made = await desk.jobs.submit(
+        job.kind,
+        job.args,
+        priority=job.priority,
+        max_attempts=job.max_attempts,
+        tags=job.tags,
+        refs=job.refs,
+        meta=job.meta,
+    )
+    headers = {"Location": job_url(request, made.job.public_id)}
+    return Response(JobAnswer.of(made.job).model_dump_json(), 202, headers, media_type="application/json")
 
 
 @admin.post("/admin/workers/jobs/{job_id}/cancel", needs=Permission.WORKERS_MANAGE)

@@ -13,7 +13,8 @@ from rowlock.model.state import State
 if TYPE_CHECKING:
     from rowlock.model.count import Count
     from rowlock.model.explanation import Explanation
-    from rowlock.model.job import Act, Attempt, Job, Progress
+    from rowlock.model.job import Act, Attempt, Job
+    from rowlock.model.progress import Progress
 
 Text = Annotated[str, StringConstraints(min_length=1, max_length=1000, pattern=r"^[^\x00]*$")]
 """A key or label that PostgreSQL can store."""
@@ -32,15 +33,39 @@ class Body(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
 
+class PhaseAnswer(Answer):
+    """A named part of an attempt. ended_at null: it is under way, or the attempt ended within it."""
+
+    name: str
+    started_at: datetime | None
+    ended_at: datetime | None
+    done: float
+    total: float | None
+
+
+class ItemCountsAnswer(Answer):
+    """How many items are where. total null: the handler did not say how many there will be."""
+
+    in_progress: int
+    completed: int
+    skipped: int
+    failed: int
+    total: int | None
+
+
 class ProgressAnswer(Answer):
-    """What a job reported last. total null: unknown."""
+    """What the attempt reported last. total null: unknown; rate: units a second; eta_s: until the phase's end."""
 
     phase: str | None
     done: float
     total: float | None
     fraction: float | None
+    rate: float | None
+    eta_s: float | None
     message: str | None
     reported_at: datetime | None
+    phases: list[PhaseAnswer]
+    items: ItemCountsAnswer | None
 
     @classmethod
     def of(cls, progress: Progress) -> ProgressAnswer:
@@ -50,8 +75,12 @@ class ProgressAnswer(Answer):
             done=progress.done,
             total=progress.total,
             fraction=progress.fraction,
+            rate=progress.rate,
+            eta_s=None if progress.eta is None else progress.eta.total_seconds(),
             message=progress.message,
             reported_at=progress.reported_at,
+            phases=[PhaseAnswer.model_validate(phase, from_attributes=True) for phase in progress.phases],
+            items=progress.items and ItemCountsAnswer.model_validate(progress.items, from_attributes=True),
         )
 
 

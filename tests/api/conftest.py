@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
+import threading
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 import httpx
 import pytest
+import uvicorn
 from pydantic import SecretStr  # noqa: TC002 - a handler's annotation, read at run time
 from tests.factories import Store, opened
 
@@ -17,10 +20,11 @@ from rowlock.model.access import ALL, Permission, Principal
 from rowlock.settings import Settings
 
 if TYPE_CHECKING:
-    from rowlock import ItemContext
-    from collections.abc import AsyncIterator, Callable
+    from collections.abc import AsyncIterator, Callable, Iterator
 
     from starlette.requests import HTTPConnection
+
+    from rowlock import ItemContext
 
 READER = frozenset({Permission.READ})
 ADMIN = Principal("root", permissions=ALL)
@@ -99,6 +103,22 @@ def declare(app: Rowlock) -> Rowlock:
         await ctx.items(names, one, limit=1)
 
     return app
+
+
+@contextlib.contextmanager
+def running(api: RowlockAPI) -> Iterator[str]:
+    """The door on a port of this machine, in a thread with an event loop of its own; its address."""
+    server = uvicorn.Server(uvicorn.Config(api.asgi, port=0, log_config=None, lifespan="on"))
+    thread = threading.Thread(target=server.run)
+    thread.start()
+    try:
+        while not server.started:
+            thread.join(0.01)
+            assert thread.is_alive()
+        yield f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}"
+    finally:
+        server.should_exit = True
+        thread.join()
 
 
 @pytest.fixture

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-import threading
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,10 +12,9 @@ import httpx
 import hypothesis
 import pytest
 import schemathesis
-import uvicorn
 from schemathesis.checks import not_a_server_error
 from schemathesis.specs.openapi import checks
-from tests.api.conftest import ADMIN, declare
+from tests.api.conftest import ADMIN, declare, running
 
 from rowlock import Rowlock
 from rowlock.api import RowlockAPI
@@ -74,18 +72,8 @@ def served(database_url: str) -> Iterator[tuple[str, dict[str, Any]]]:
     """The door on a port, in a thread with an event loop of its own."""
     app = declare(Rowlock(database_url))
     api = RowlockAPI(app, auth=Root())
-    server = uvicorn.Server(uvicorn.Config(api.asgi, port=0, log_config=None, lifespan="on"))
-    thread = threading.Thread(target=server.run)
-    thread.start()
-    try:
-        while not server.started:
-            thread.join(0.01)
-            assert thread.is_alive()
-        port = server.servers[0].sockets[0].getsockname()[1]
-        yield f"http://127.0.0.1:{port}", api.openapi()
-    finally:
-        server.should_exit = True
-        thread.join()
+    with running(api) as url:
+        yield url, api.openapi()
 
 
 @pytest.mark.timeout(240)
@@ -115,7 +103,7 @@ def test_no_input_breaks_a_route_or_its_description(served: tuple[str, dict[str,
             phases=[hypothesis.Phase.generate],
         )
         @hypothesis.given(case=operation.as_strategy())
-        def ask(case: Any) -> None:
+        def ask(case: schemathesis.Case[Any]) -> None:
             asked.add(case.operation.label)
             case.validate_response(case.call(base_url=url), checks=CHECKS)
             named = {name: known[name]() for name in case.path_parameters}

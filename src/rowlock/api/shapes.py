@@ -70,6 +70,7 @@ class ProgressAnswer(Answer):
     @classmethod
     def of(cls, progress: Progress) -> ProgressAnswer:
         """From the desk's value."""
+        counts = progress.items
         return cls(
             phase=progress.phase,
             done=progress.done,
@@ -80,7 +81,7 @@ class ProgressAnswer(Answer):
             message=progress.message,
             reported_at=progress.reported_at,
             phases=[PhaseAnswer.model_validate(phase, from_attributes=True) for phase in progress.phases],
-            items=progress.items and ItemCountsAnswer.model_validate(progress.items, from_attributes=True),
+            items=None if counts is None else ItemCountsAnswer.model_validate(counts, from_attributes=True),
         )
 
 

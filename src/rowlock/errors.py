@@ -19,7 +19,8 @@ RowlockError
 │   ├── ArgumentsTooLarge     the encoded arguments exceed the limit
 │   └── UniqueConflict        unique_key is taken and the policy is "reject"
 ├── Forbidden                 whoever asks lacks a permission; nothing was done
-│   └── ReadOnly              nothing may be changed here, whoever asks
+│   ├── ReadOnly              nothing may be changed here, whoever asks
+│   └── CrossSite             a page of another site gave the order
 ├── NotAuthenticated          a token, session or signature was shown and does not hold
 │   └── TooManyAttempts       it failed too often from there; later again
 ├── RoleNotFound              no role has that name
@@ -134,13 +135,17 @@ class UniqueConflict(EnqueueError):
 class Forbidden(RowlockError):
     """Whoever asks lacks a permission; nothing was done. permission: the one that is missing."""
 
-    def __init__(self, message: str, permission: str) -> None:
+    def __init__(self, message: str, permission: str = "") -> None:
         self.permission = permission
         super().__init__(message)
 
 
 class ReadOnly(Forbidden):
     """Nothing may be changed here, whoever asks."""
+
+
+class CrossSite(Forbidden):
+    """A page of another site gave the order, in somebody's browser."""
 
 
 class NotAuthenticated(RowlockError):

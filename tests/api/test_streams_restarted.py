@@ -79,5 +79,7 @@ async def test_every_transition_is_seen_once_and_in_order(database_url: str) -> 
     assert wrong == {}
     assert opened > JOBS, "no stream was broken"
     assert all(seconds < 2 for how, seconds in ends if how is signal.SIGTERM), ends
-    print(f"{asyncio.get_running_loop().time() - began:.1f} s, {opened} streams opened for {JOBS} jobs, {len(ends)} restarts: {[(h.name, round(s, 2)) for h, s in ends]}")
+    print(
+        f"{asyncio.get_running_loop().time() - began:.1f} s, {opened} streams opened for {JOBS} jobs, {len(ends)} restarts: {[(h.name, round(s, 2)) for h, s in ends]}"
+    )
     await app.close()

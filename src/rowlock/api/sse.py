@@ -43,6 +43,11 @@ def frame(name: str, data: Mapping[str, object], event_id: object = None) -> byt
     return b"".join((head.encode(), to_json(data), b"\n\n"))
 
 
+def at(event_id: object) -> bytes:
+    """Only a position: nothing is dispatched, but a client that comes back goes on from here. A sign of life, too."""
+    return f"id: {event_id}\n\n".encode()
+
+
 @dataclass(slots=True)
 class Clockwork:
     """When a stream says that it lives, asks whether it may go on, and ends."""

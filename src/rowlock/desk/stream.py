@@ -5,20 +5,30 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from rowlock.desk.guard import reads
 from rowlock.desk.sight import Sight
 from rowlock.model.access import Permission
 from rowlock.model.event import END, SNAPSHOT, Life, Position, StreamEvent
+from rowlock.model.feed import FeedPosition, Topic, Wanted
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
 
     from rowlock.desk.guard import Guard
-    from rowlock.desk.lookout import Lookout, Lookouts
+    from rowlock.desk.feed import Listener
+    from rowlock.desk.lookout import Lookout
+    from rowlock.desk.lookouts import Lookouts
     from rowlock.model.job import Job
     from rowlock.store.database import Database
+
+_NEEDS: Final = {
+    Topic.JOBS: Permission.READ,
+    Topic.LANES: Permission.WORKERS_VIEW,
+    Topic.WORKERS: Permission.WORKERS_VIEW,
+    Topic.STATS: Permission.WORKERS_VIEW,
+}
 
 
 class Streams:
@@ -37,7 +47,18 @@ class Streams:
         """
         position = Position.parse(after) if after else None
         job = await self._sight.one(job_id)
-        return JobStream(self._lookouts.here(), job, position)
+        return JobStream(self._lookouts.here().lookout, job, position)
+
+    async def listen(self, wanted: Wanted | None = None, *, after: str | None = None) -> Listener:
+        """Hear of every change of the jobs in sight, and of lanes, workers and statistics where asked for.
+
+        after: the id of the last frame that was seen; two minutes back at most, else the first frame is a resync.
+        """
+        wanted = wanted or Wanted()
+        for permission in sorted({_NEEDS[topic] for topic in wanted.topics}):
+            self._guard.demand(permission)
+        position = FeedPosition.parse(after) if after else None
+        return self._lookouts.here().feed.enter(self._guard, wanted, position)
 
     def close(self) -> None:
         """End every open stream of this process at once, and those to come: it is about to stop.

@@ -255,9 +255,7 @@ class Life:
         )
 
     @staticmethod
-    def _ended(
-        state: State, at: datetime | None, error: Mapping[str, object], who: Mapping[str, object]
-    ) -> _Happened:
+    def _ended(state: State, at: datetime | None, error: Mapping[str, object], who: Mapping[str, object]) -> _Happened:
         return _Happened(ENDS[state], at, {"state": state, **({"error": error} if error else {}), **who})
 
     # --- what is no transition ---------------------------------------------------------------------------------------

@@ -30,6 +30,7 @@ check: $(STAMP) ## lint, format check, types, import direction
 	$(BIN)/mypy src tests bench
 	$(BIN)/lint-imports --no-logo
 	$(BIN)/python tools/sync_twins.py --check
+	$(BIN)/python tools/openapi.py --check
 
 test: $(STAMP) ## run the tests on all cores (options: make test ARGS="-k claim")
 	$(BIN)/pytest -n auto $(ARGS)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from tests.waiting import eventually
 
+from rowlock.desk.guard import TRUSTED
 from rowlock.flow.enqueue import parameters
 from rowlock.model.job import Claim, NewJob
 from rowlock.store.database import Database
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from rowlock.store.database import Connection, Record
 
 LONG_AGO = "timestamptz '2001-01-01'"
-ORDER = {"verb": "test", "by_whom": None, "note": None}
+ORDER = TRUSTED.signed("test", None, None)
 
 
 class Store:
@@ -74,6 +75,17 @@ class Store:
     async def enqueue(self, kind: str = "k", /, *, statement: str = "enqueue", **fields: Any) -> int:  # noqa: ANN401 - NewJob's
         row = await self.one(statement, args="{}", **parameters(NewJob(kind=kind, **fields)))
         return int(row["id"])
+
+    async def kind(self, name: str, on_worker_lost: str, *, isolates: bool = False) -> None:
+        """What a worker tells of a kind."""
+        await self.fetch(
+            "register_kinds",
+            names=[name],
+            on_worker_lost=[on_worker_lost],
+            isolates=[isolates],
+            hooks=[None],
+            defaults=[None],
+        )
 
     async def gate(self, key: str, limit: int = 1, *, fifo: bool = False) -> None:
         await self.fetch("register_gates", keys=[key], limits=[limit], fifos=[fifo])
@@ -162,7 +174,9 @@ class Store:
             fences=[claim.fence],
             phases=["p"],
             progress=["{}"],
+            passed=[None],
             checkpoints=[checkpoint],
+            cursors=[None],
         )
         return bool(rows)
 
@@ -189,7 +203,7 @@ class Store:
         return [row["id"] for row in await self.fetch("approve", ids=list(job_ids), **ORDER)]
 
     async def retry(self, *job_ids: int) -> list[Record]:
-        return await self.fetch("retry", ids=list(job_ids), **ORDER)
+        return await self.fetch("retry", ids=list(job_ids), keep_items=False, **ORDER)
 
     async def expire(self) -> list[int]:
         row = await self.one("expire", state="expired", error=None, channel=self.database.channel)

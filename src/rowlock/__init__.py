@@ -25,6 +25,7 @@ from rowlock.errors import (
     SchemaAhead,
     SchemaBehind,
     SchemaMissing,
+    Skip,
     StartFailed,
     Stopped,
     UniqueConflict,
@@ -35,18 +36,20 @@ from rowlock.errors import (
     WorkerNotFound,
     WrongState,
 )
-from rowlock.flow.blocking import SyncContext
+from rowlock.flow.blocking import SyncContext, SyncItemContext
 from rowlock.flow.context import Context
 from rowlock.flow.depends import Depends
+from rowlock.flow.items import ItemContext, ItemsDone
 from rowlock.flow.middleware import Enqueuing
 from rowlock.model.access import Permission, Principal
 from rowlock.model.count import Count
 from rowlock.model.explanation import Explanation, Reason
 from rowlock.model.failure import Failure
-from rowlock.model.job import Claim, Job, Progress
+from rowlock.model.job import Claim, Job
 from rowlock.model.kind import Gate
 from rowlock.model.lane import Lane
 from rowlock.model.outcome import Cancel, Partial, Snooze
+from rowlock.model.progress import Item, ItemCounts, ItemRef, ItemState, LogLine, Phase, Progress
 from rowlock.model.retry import Retry
 from rowlock.model.state import State
 from rowlock.settings import Settings
@@ -77,14 +80,22 @@ __all__ = [
     "InvalidId",
     "InvalidOption",
     "InvalidResult",
+    "Item",
+    "ItemContext",
+    "ItemCounts",
+    "ItemRef",
+    "ItemState",
+    "ItemsDone",
     "Job",
     "JobFailed",
     "JobLogFilter",
     "JobNotFound",
     "Lane",
+    "LogLine",
     "MissingExtra",
     "Partial",
     "Permission",
+    "Phase",
     "Principal",
     "Progress",
     "ReadOnly",
@@ -96,11 +107,13 @@ __all__ = [
     "SchemaBehind",
     "SchemaMissing",
     "Settings",
+    "Skip",
     "Snooze",
     "StartFailed",
     "State",
     "Stopped",
     "SyncContext",
+    "SyncItemContext",
     "SyncTask",
     "Task",
     "UniqueConflict",

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Protocol, Self, T
 
 from rowlock.desk.access import Backing, Desk
 from rowlock.desk.guard import Guard
+from rowlock.desk.identity import Identity
 from rowlock.desk.lanes import first_lanes
 from rowlock.desk.sync import SyncDesk
 from rowlock.errors import ConfigurationError, WrongState
@@ -43,7 +44,7 @@ from rowlock.settings import Settings
 from rowlock.store import embedded, migrate
 from rowlock.store.caller import url_of
 from rowlock.store.database import Database
-from rowlock.tasks import Declared, SyncTask, Task
+from rowlock.tasks import Declared, Submitter, SyncTask, Task
 from rowlock.upkeep.caretaker import Caretaker
 
 if TYPE_CHECKING:
@@ -53,6 +54,7 @@ if TYPE_CHECKING:
     from rowlock.flow.producer import Watcher
     from rowlock.flow.supervise.successor import Successor
     from rowlock.model.access import Principal
+    from rowlock.model.approval import Approval
     from rowlock.model.hook import HookEvent
     from rowlock.model.job import Job
     from rowlock.model.kind import Executor, Gate, OnWorkerLost, UnknownArgs
@@ -110,11 +112,14 @@ class Rowlock(Extensions):
         self._database: Database | None = None
         self._embedded: embedded.Embedded | None = None
         self._producer = Producer(self.database, self._bridge, self._enqueue_middleware, self._events)
-        self._backing = Backing(self.database, self._producer.wake)
+        submit = Submitter(self.task, self._producer, self.settings.args_limit)
+        self._backing = Backing(self.database, self._producer.wake, submit)
         own = self.desk(SYSTEM)
         self.jobs, self.lanes, self.workers, self.stats = own.jobs, own.lanes, own.workers, own.stats
+        self.tokens, self.roles, self.audit = own.tokens, own.roles, own.audit
         self.streams = own.streams
-        self.sync = SyncDesk(self._bridge, self.jobs, self.lanes, self.workers, self.stats)
+        self.sync = SyncDesk(self._bridge, own)
+        self.identity = Identity(self.database)
 
     def desk(
         self,
@@ -157,13 +162,14 @@ class Rowlock(Extensions):
         expires_in: Span | None = None,
         max_age: Span | None = None,
         on_worker_lost: OnWorkerLost = "retry",
-        approval: bool = False,
+        approval: bool | Approval = False,
         gate: Gate | Callable[..., Gate | str] | str | None = None,
         refs: Callable[..., Mapping[str, object]] | None = None,
         retention: Span | Mapping[str, Span] | None = None,
         version: int = 1,
         unknown_args: UnknownArgs = "refuse",
         aliases: Sequence[str] = (),
+        logs: str | int | None = None,
     ) -> Decorator: ...
     def job(self, kind: str | Callable[..., object] | None = None, /, **says: object) -> object:
         """Declare a kind of job: @app.job, @app.job("name") or @app.job(lane=…, retry=…).

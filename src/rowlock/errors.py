@@ -20,17 +20,28 @@ RowlockError
 │   └── UniqueConflict        unique_key is taken and the policy is "reject"
 ├── Forbidden                 whoever asks lacks a permission; nothing was done
 │   └── ReadOnly              nothing may be changed here, whoever asks
+├── NotAuthenticated          a token, session or signature was shown and does not hold
+│   └── TooManyAttempts       it failed too often from there; later again
+├── RoleNotFound              no role has that name
+├── TokenNotFound             no token has that id
 ├── InvalidId                 a text that is no job id (also a ValueError)
+├── InvalidSearch             a search that cannot be read (also a ValueError); knows the position
+├── InvalidCursor             a page cursor that is damaged or belongs to another search (also a ValueError)
+├── BulkRefused               a bulk order without its dry run, for another filter, or for more jobs than expected
+├── OperationNotFound         no such bulk operation
+├── RuleNotFound              no such approval rule
 ├── InvalidResult             a handler's return value cannot be stored, or a stored one cannot be read
 ├── JobNotFound               no such job (or retention removed it)
 ├── WorkerNotFound            nobody of that id or name works
 ├── WrongState                the verb does not apply in the job's state
+│   └── ApprovalRefused       this person's approval does not count for this job
 ├── WaitTimeout               job.wait() gave up; the job goes on
 ├── EndlessDrain              a test's drain() ran its limit of jobs and more were due
 ├── JobFailed                 job.wait() found the job failed, cancelled or expired
 └── ClaimLost                 this attempt no longer owns its job; nothing it writes is accepted
 
 Stopped (a BaseException, like asyncio.CancelledError) is raised inside a blocking handler that is told to stop.
+Skip is no error: a handler raises it inside an item that needs nothing done.
 """
 
 from __future__ import annotations
@@ -132,8 +143,55 @@ class ReadOnly(Forbidden):
     """Nothing may be changed here, whoever asks."""
 
 
+class NotAuthenticated(RowlockError):
+    """A token, session or signature was shown and does not hold."""
+
+
+class TooManyAttempts(NotAuthenticated):
+    """It failed too often from there. retry_after: seconds until the next try is heard."""
+
+    def __init__(self, message: str, retry_after: int) -> None:
+        self.retry_after = retry_after
+        super().__init__(message)
+
+
+class RoleNotFound(RowlockError):
+    """No role has that name."""
+
+
+class TokenNotFound(RowlockError):
+    """No token has that id."""
+
+
 class InvalidId(RowlockError, ValueError):
     """A text that is no job id."""
+
+
+class InvalidSearch(RowlockError, ValueError):
+    """A search that cannot be read. position: the character of `text` it fails at; suggestion: what may be meant."""
+
+    text: str = ""
+
+    def __init__(self, message: str, position: int, suggestion: str | None = None) -> None:
+        self.position, self.suggestion = position, suggestion
+        hint = f" Did you mean {suggestion}?" if suggestion else ""
+        super().__init__(f"{message}{hint}")
+
+
+class InvalidCursor(RowlockError, ValueError):
+    """A page cursor that is damaged or belongs to another search."""
+
+
+class BulkRefused(RowlockError):
+    """A bulk order without its dry run, for another filter, or for more jobs than expected."""
+
+
+class OperationNotFound(RowlockError):
+    """No such bulk operation."""
+
+
+class RuleNotFound(RowlockError):
+    """No such approval rule."""
 
 
 class InvalidResult(RowlockError):
@@ -150,6 +208,10 @@ class WorkerNotFound(RowlockError):
 
 class WrongState(RowlockError):
     """The verb does not apply in the job's state."""
+
+
+class ApprovalRefused(WrongState):
+    """This person's approval does not count for this job."""
 
 
 class WaitTimeout(RowlockError):
@@ -173,3 +235,7 @@ class Stopped(BaseException):
 
     A BaseException, so that `except Exception` in a handler does not swallow it.
     """
+
+
+class Skip(Exception):
+    """Raise it inside an item that needs nothing done: it is skipped, with this reason."""

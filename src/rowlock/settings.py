@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Self, cast
 from rowlock.errors import ConfigurationError, InvalidOption
 from rowlock.model.duration import duration
 from rowlock.model.lane import Lane
+from rowlock.model.progress import log_level
 from rowlock.model.size import size
 
 if TYPE_CHECKING:
@@ -61,6 +62,10 @@ class Settings:
     """Jobs a child process runs before a new one takes its place."""
     child_memory: int | None = None
     """Bytes an idle child process may keep; a larger one is replaced."""
+    audit_keep: timedelta | None = timedelta(days=365)
+    """How long the lines of the audit stay. None: for ever."""
+    job_logs: int = 20
+    """The level from which what jobs log is stored with them: INFO; 1000: nothing is."""
 
     @classmethod
     def from_env(cls, environ: Mapping[str, str]) -> Self:
@@ -161,6 +166,7 @@ _LANE_FIELDS: dict[str, tuple[str, Callable[[object], object]]] = {
     "order": ("ordering", _ordering),
     "poll": ("poll_every", _span),
     "stale": ("stale_after", _span),
+    "stall": ("stall_after", _span),
 }
 
 _VARIABLES: dict[str, tuple[str, Callable[[str], object]]] = {
@@ -184,4 +190,6 @@ _VARIABLES: dict[str, tuple[str, Callable[[str], object]]] = {
     "ROWLOCK_MAX_JOBS": ("max_jobs", _limit_of(_count)),
     "ROWLOCK_MAX_MEMORY": ("max_memory", _limit_of(lambda text: size(text, "ROWLOCK_MAX_MEMORY"))),
     "ROWLOCK_MAX_STUCK": ("max_stuck", _limit_of(_count)),
+    "ROWLOCK_AUDIT_KEEP": ("audit_keep", _limit_of(lambda text: duration(text, name="ROWLOCK_AUDIT_KEEP"))),
+    "ROWLOCK_JOB_LOGS": ("job_logs", lambda text: log_level(text, "ROWLOCK_JOB_LOGS")),
 }

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("rowlock.telemetry")
 E = TypeVar("E", bound="Event")
+Keep: TypeAlias = Callable[[int, object, tuple[Any, ...], object], None]
 Listener: TypeAlias = Callable[[E], object]
 
 
@@ -304,8 +305,18 @@ class JobLogFilter(logging.Filter):
 class JobLog(logging.LoggerAdapter[logging.Logger]):
     """ctx.log: a logger whose records carry the job, also without the filter."""
 
-    def __init__(self, target: logging.Logger, row: Row) -> None:
+    def __init__(self, target: logging.Logger, row: Row, keep: Keep | None = None) -> None:
+        """keep: stores what is logged with the job, whether or not logging passes it on."""
         super().__init__(target, about(row))
+        self._keep = keep
+
+    @override
+    def log(self, level: int, msg: object, *args: object, **kwargs: Any) -> None:
+        """Keep it and log it."""
+        if self._keep is not None:
+            self._keep(level, msg, args, kwargs.get("exc_info"))
+        # This frame is not the caller's.
+        super().log(level, msg, *args, **{**kwargs, "stacklevel": kwargs.get("stacklevel", 1) + 1})
 
     @override
     def process(self, msg: Any, kwargs: MutableMapping[str, Any]) -> tuple[Any, MutableMapping[str, Any]]:

@@ -52,6 +52,23 @@ async def test_ls_finds_by_tenant_reference_and_tag(cli: Cli, database_url: str)
     assert "--ref takes NAME=VALUE" in answer.err
 
 
+async def test_ls_takes_a_search_and_points_at_its_mistakes(cli: Cli) -> None:
+    ada, bob = await cli.enqueue("greet", name="Ada"), await cli.enqueue("greet", name="Bob")
+    assert [job["id"] for job in (await cli("jobs", "ls", "kind:gr* args.name:Ada", "--json")).json] == [ada]
+    first = await cli("jobs", "ls", "kind:greet", "--limit", "1")
+    assert bob in first.out
+    assert "2 in all; the next page: --after " in first.err
+    second = await cli("jobs", "ls", "kind:greet", "--limit", "1", "--after", first.err.split()[-1])
+    assert ada in second.out
+    wrong = await cli("jobs", "ls", "kind:greet stat:failed")
+    assert wrong.code == 2
+    said, line, caret = wrong.err.splitlines()
+    assert said.endswith("Did you mean state:failed?")
+    assert line[caret.index("^") :].startswith("stat:")
+    mixed = await cli("jobs", "ls", "kind:greet", "--state", "failed")
+    assert (mixed.code, "as terms of the search" in mixed.err) == (2, True)
+
+
 async def test_an_empty_list_says_so_and_is_an_empty_json_list(cli: Cli) -> None:
     assert (await cli("jobs", "ls")).out == "No jobs.\n"
     assert (await cli("jobs", "ls", "--json")).json == []

@@ -9,7 +9,8 @@ from rowlock.cli.given import ids_in
 from rowlock.cli.jobs import error_text, progress_text
 from rowlock.cli.show import Screen, aligned, clean, compact, distance, fitted, job_record, job_rows, moment, span
 from rowlock.model import ids
-from rowlock.model.job import Job, Progress
+from rowlock.model.job import Job
+from rowlock.model.progress import Progress
 from rowlock.model.state import State
 
 NOON = datetime(2027, 1, 31, 12, tzinfo=UTC)

@@ -17,7 +17,7 @@ from tests.waiting import eventually
 from rowlock import Rowlock
 from rowlock.cli.progress import detail, left_text, moved, pace, rate_text
 from rowlock.desk.watch import Pace, Sighting, Watch
-from rowlock.model.job import Progress
+from rowlock.model.progress import Progress
 from rowlock.model.state import State
 
 if TYPE_CHECKING:

@@ -198,11 +198,11 @@ def hogs_slowly(ctx: SyncContext) -> None:
 
 @app.job("talks", executor="process")
 def talks(ctx: SyncContext, steps: int) -> dict[str, object]:
-    before = ctx.load_checkpoint()
+    before = ctx.checkpoint.load()
     with ctx.phase("talk", total=steps) as phase:
         for step in range(steps):
             phase.advance(message=f"step {step}")
-    ctx.save_checkpoint({"steps": steps})
+    ctx.checkpoint.save({"steps": steps})
     ctx.log.warning("said in the child")
     return {"before": before, "pid": os.getpid(), "attempt": ctx.job.attempt}
 

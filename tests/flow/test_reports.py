@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     import asyncpg
 
     from rowlock import Rowlock
-    from rowlock.model.job import Progress
+    from rowlock.model.progress import Progress
 
 AT_ONCE = Retry(attempts=3, minimum="0s", jitter="0s")
 
@@ -70,16 +70,16 @@ async def test_the_checkpoint_survives_a_retry_and_the_progress_does_not(app: Ro
 
     @app.job(retry=AT_ONCE)
     async def pages(ctx: rowlock.Context) -> int:
-        checkpoint = await ctx.load_checkpoint()
+        checkpoint = await ctx.checkpoint.load()
         found.append(checkpoint)
         first = checkpoint["page"] if isinstance(checkpoint, dict) else 0
         if first == 2:
             await ctx.progress(1, 10, message="second time")
-            await ctx.save_checkpoint({"page": 3})
+            await ctx.checkpoint.save({"page": 3})
             progress.append(await progress_of(app, ctx.job.id))
             return first
         await ctx.progress(7, 10, message="first time")
-        await ctx.save_checkpoint({"page": 2})
+        await ctx.checkpoint.save({"page": 2})
         raise OSError
 
     async with app.worker():
@@ -96,7 +96,7 @@ async def test_what_json_cannot_hold_neither_ends_the_job_nor_its_neighbours(app
 
     @app.job
     async def even(ctx: rowlock.Context) -> str:
-        await ctx.save_checkpoint([1, 2])
+        await ctx.checkpoint.save([1, 2])
         await ctx.progress(2, 2)
         return "fine"
 
@@ -117,12 +117,12 @@ async def test_a_checkpoint_the_database_refuses_is_the_handlers_error_alone(app
     @app.job(retry=Retry(attempts=1))
     async def bad(ctx: rowlock.Context) -> None:
         await both.wait()
-        await ctx.save_checkpoint({"text": "\x00"})
+        await ctx.checkpoint.save({"text": "\x00"})
 
     @app.job(retry=Retry(attempts=1))
     async def good(ctx: rowlock.Context) -> str:
         await both.wait()
-        await ctx.save_checkpoint({"text": "fine"})
+        await ctx.checkpoint.save({"text": "fine"})
         return "saved"
 
     async with app.worker():
@@ -161,7 +161,7 @@ async def test_a_job_that_reports_can_be_ended(app: Rowlock, cancel: str) -> Non
     @app.job
     async def work(ctx: rowlock.Context) -> None:
         for n in range(10_000):
-            await ctx.save_checkpoint(n)
+            await ctx.checkpoint.save(n)
 
     async with app.worker():
         handle = await work.enqueue()

@@ -206,7 +206,7 @@ async def test_a_checkpoint_under_a_lost_claim_raises(app: Rowlock, sql: asyncpg
     async def work(ctx: rowlock.Context) -> None:
         await sql.execute(REVOKE, ctx.job.id, 3600)
         try:
-            await ctx.save_checkpoint({"page": 1})
+            await ctx.checkpoint.save({"page": 1})
         except (ClaimLost, asyncio.CancelledError) as error:
             errors.append(type(error).__name__)
             raise

@@ -13,12 +13,12 @@ if TYPE_CHECKING:
 
 
 async def work(ctx: Context, pages: int) -> str:
-    start = await ctx.load_checkpoint() or 0
+    start = await ctx.checkpoint.load() or 0
     assert isinstance(start, int)
     async with ctx.phase("pages", total=pages) as phase:
         for page in range(start, pages):
             await phase.advance(message=f"page {page}")
-            await ctx.save_checkpoint(page + 1)
+            await ctx.checkpoint.save(page + 1)
     async with ctx.phase("print"):
         ctx.log.info("printing %d", pages)
     await ctx.progress(1, 1)
@@ -26,13 +26,13 @@ async def work(ctx: Context, pages: int) -> str:
 
 
 def blocking(ctx: SyncContext, pages: int) -> int:
-    done = ctx.load_checkpoint() or 0
+    done = ctx.checkpoint.load() or 0
     assert isinstance(done, int)
     with ctx.phase("pages", total=pages) as phase:
         while done < pages:
             phase.advance()
             done += 1
-            ctx.save_checkpoint(done)
+            ctx.checkpoint.save(done)
     return done
 
 
@@ -57,7 +57,7 @@ async def test_what_it_says_is_recorded(caplog: pytest.LogCaptureFixture) -> Non
     ]
     assert record.progress is record.reports[-1]
     assert record.checkpoints == [1, 2]
-    assert ctx.checkpoint == 2
+    assert ctx.record.checkpoint == 2
     assert record.logs == caplog.messages == ["printing 2"]
 
 
@@ -86,7 +86,7 @@ async def test_its_claim_can_be_taken_away() -> None:
     assert ctx.record.guarded == ["session"]
     ctx.lose()
     with pytest.raises(ClaimLost):
-        await ctx.save_checkpoint(1)
+        await ctx.checkpoint.save(1)
     with pytest.raises(ClaimLost):
         async with ctx.guarded("session"):
             pass
@@ -97,7 +97,7 @@ def test_a_blocking_handler_is_called_alone() -> None:
     assert blocking(ctx, 3) == 3
     assert ctx.record.phases == ["pages"]
     assert ctx.record.checkpoints == [2, 3]
-    assert ctx.checkpoint == 3
+    assert ctx.record.checkpoint == 3
     with ctx.guarded("session"):
         assert ctx.record.guarded == ["session"]
 

@@ -6,7 +6,7 @@ import hashlib
 import re
 from typing import TYPE_CHECKING, Annotated, Final, cast
 
-from fastapi import Depends, Header, Path
+from fastapi import Depends, Header, Path, Query
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -43,6 +43,10 @@ def public_id_of(job_id: Annotated[str, Path(description="A public job id.", exa
 Door = Annotated["RowlockAPI", Depends(door_of)]
 Asked = Annotated[Desk, Depends(desk_of)]
 JobId = Annotated[str, Depends(public_id_of)]
+Cursor = Annotated[
+    str | None, Query(max_length=1000, description="The next_cursor or prev_cursor of another page of the same list.")
+]
+Limit = Annotated[int, Query(ge=1, le=200)]
 IfMatch = Annotated[str | None, Header(description="The ETag of the version that is to be changed.")]
 IfNoneMatch = Annotated[str | None, Header(description="An ETag: 304 while nothing has changed.")]
 
@@ -68,7 +72,9 @@ def conditional(answer: BaseModel, etag: str, if_none_match: str | None) -> Resp
 def matched(if_match: str | None, etag: str, current: BaseModel) -> None:
     """Refuse a change that does not say which version it changes, or names another than the current one."""
     if if_match is None:
-        raise Problem("if-match-required", "Send the ETag of what you read as If-Match, so that nobody's change is lost.")
+        raise Problem(
+            "if-match-required", "Send the ETag of what you read as If-Match, so that nobody's change is lost."
+        )
     if not fits(if_match, etag):
         raise outdated(etag, current)
 
@@ -89,3 +95,14 @@ def job_url(request: Request, public_id: str) -> str:
     """The path of a job as this client reaches it: below any prefix, mount and root_path."""
     base = request.url.path.rpartition("/jobs")[0]
     return f"{base}/jobs/{public_id}"
+
+
+def links(request: Request, **cursors: str | None) -> dict[str, str]:
+    """The Link header (RFC 8288) to the pages around this one, as this client reaches them."""
+    url = request.url
+    found = [
+        f'<{url.path}?{url.include_query_params(cursor=cursor).query}>; rel="{rel}"'
+        for rel, cursor in cursors.items()
+        if cursor is not None
+    ]
+    return {"Link": ", ".join(found)} if found else {}

@@ -22,6 +22,7 @@ _TAGS: Final = {
     "workers": "Who works on what",
     "lanes": "Shares of workers, tuned while everything runs",
     "stats": "How much there is to do, how fast it is done, and what goes wrong",
+    "streams": "What happens, as it happens",
     "access": "Who may do what, and who did",
     "health": "For probes",
 }
@@ -49,6 +50,8 @@ _PROBLEM: Final = {
         "permission": {"type": "string"},
         "current": {"type": "object"},
         "job_id": {"type": "string"},
+        "position": {"type": "integer"},
+        "suggestion": {"type": "string"},
     },
 }
 _EVERYWHERE: Final = (400, 413, 422, 500, 503)
@@ -86,7 +89,7 @@ def _complete(path: str, method: str, operation: dict[str, Any]) -> None:
     if not open_to_all:
         operation["security"] = [{"bearer": []}]
         statuses |= {401, 403}
-    if "{" in path:
+    if "{" in path or "requestBody" in operation:
         statuses.add(404)
     if method != "get":
         statuses.add(409)
@@ -99,7 +102,6 @@ def _complete(path: str, method: str, operation: dict[str, Any]) -> None:
         responses.setdefault(str(status), _problem(status))
     if operation["operationId"] == "submit_job":
         responses["200"] = {**responses["202"], "description": "It ended while you waited, or was there already"}
-        responses["404"] = _problem(404)
     operation["responses"] = dict(sorted(responses.items()))
 
 

@@ -11,7 +11,7 @@ from starlette.exceptions import HTTPException
 
 from rowlock.api import document, health, jobs, kinds, lanes, orders, people, problems, stats, streams, workers
 from rowlock.api.local import Loopback
-from rowlock.api.problems import REQUEST_ID, Problem
+from rowlock.api.problems import BEARER, REQUEST_ID, Problem
 from rowlock.api.route import Route, finished, name
 from rowlock.api.sse import LIFE
 from rowlock.api.submit import Submissions
@@ -90,7 +90,7 @@ class RowlockAPI:
         )
         asgi.include_router(self.router, prefix=PREFIX)
         asgi.include_router(self._router((health.routes,)))
-        asgi.openapi = lambda: self.openapi()  # type: ignore[method-assign]  # how FastAPI lets it be replaced
+        asgi.openapi = self.openapi  # type: ignore[method-assign]  # how FastAPI lets it be replaced
         # What no route answers: unknown paths and methods, and what breaks before a route is found.
         for error in (HTTPException, Exception):
             asgi.add_exception_handler(error, _outside)
@@ -141,7 +141,7 @@ class RowlockAPI:
         raise Problem(
             "unauthenticated",
             "Say who you are: Authorization: Bearer <token>.",
-            headers={"WWW-Authenticate": 'Bearer realm="rowlock"'},
+            headers=BEARER,
         )
 
     async def ended(self, job: Job, seconds: int) -> Job:

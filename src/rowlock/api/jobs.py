@@ -2,35 +2,38 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 from fastapi import Header, Query, Request
 from starlette.responses import Response
 
 from rowlock.api.asked import (
     Asked,
+    Cursor,
     Door,
     IfNoneMatch,
     JobId,
+    Limit,
     conditional,
     etag_of,
     job_url,
+    links,
     seconds_to_wait,
 )
 from rowlock.api.problems import Problem
 from rowlock.api.route import Routes
 from rowlock.api.shapes import (
     ActAnswer,
+    Answer,
     AttemptAnswer,
     AttemptsAnswer,
     CountAnswer,
-    Answer,
     ExplanationAnswer,
     JobAnswer,
     Submission,
     SubmittedAnswer,
 )
-from rowlock.errors import WaitTimeout, WrongState
+from rowlock.errors import WrongState
 from rowlock.model.access import Permission
 from rowlock.model.state import State
 
@@ -39,7 +42,14 @@ Key = Annotated[
     str | None,
     Header(min_length=1, max_length=255, description="Makes the request safe to repeat for 24 hours."),
 ]
-Prefer = Annotated[str | None, Header(description="`wait=N`: answer when the job has ended, within N (up to 30) seconds.")]
+Prefer = Annotated[
+    str | None, Header(description="`wait=N`: answer when the job has ended, within N (up to 30) seconds.")
+]
+
+Search = Annotated[
+    str,
+    Query(max_length=2000, examples=["state:failed kind:ingest* created:<2h -tag:test"], description="The search."),
+]
 
 
 @routes.post("/jobs", needs=Permission.SUBMIT, status_code=202, response_model=SubmittedAnswer)
@@ -48,6 +58,7 @@ async def submit_job(
     door: Door,
     desk: Asked,
     said: Submission,
+    *,
     idempotency_key: Key = None,
     prefer: Prefer = None,
 ) -> Response:
@@ -56,7 +67,8 @@ async def submit_job(
     202: it is enqueued, or ran to its end within `Prefer: wait`; 200: its unique_key led to a job that was there.
     """
     done = await door.submissions.submit(desk, said, idempotency_key)
-    job, headers = done.job, {"Location": job_url(request, done.job.public_id)}
+    job = done.submitted.job
+    headers = {"Location": job_url(request, job.public_id)}
     if done.replayed:
         headers["Idempotency-Replayed"] = "true"
     wait = seconds_to_wait(prefer)
@@ -65,10 +77,43 @@ async def submit_job(
         job = await door.ended(job, wait)
     if not job.is_final:
         headers["Retry-After"] = "1"
-    kept = done.what in ("kept", "replaced")
+    kept = done.submitted.what != "created"
     answer = SubmittedAnswer.of(job, deduplicated=kept)
     status = 200 if kept or (wait is not None and job.is_final) else 202
     return Response(answer.model_dump_json(), status, headers, media_type="application/json")
+
+
+class JobsAnswer(Answer):
+    """A page. cut_off: the search looked at as many jobs as it may; next_cursor goes on from there."""
+
+    items: list[JobAnswer]
+    next_cursor: str | None
+    prev_cursor: str | None
+    count: CountAnswer
+    cut_off: bool
+
+
+@routes.get("/jobs", needs=Permission.READ, response_model=JobsAnswer)
+async def list_jobs(
+    request: Request,
+    desk: Asked,
+    q: Search = "",
+    *,
+    sort: Literal["newest", "oldest"] = "newest",
+    limit: Limit = 50,
+    cursor: Cursor = None,
+) -> Response:
+    """Jobs that fulfil every term of the search, page by page."""
+    page = await desk.jobs.search(q, limit=limit, after=cursor, sort=sort)
+    answer = JobsAnswer(
+        items=[JobAnswer.of(job) for job in page.items],
+        next_cursor=page.next,
+        prev_cursor=page.previous,
+        count=CountAnswer.of(page.count),
+        cut_off=page.cut_off,
+    )
+    headers = links(request, next=page.next, prev=page.previous)
+    return Response(answer.model_dump_json(), headers=headers, media_type="application/json")
 
 
 @routes.get("/jobs/{job_id}", needs=Permission.READ, response_model=JobAnswer)
@@ -80,7 +125,7 @@ async def get_job(desk: Asked, job_id: JobId, if_none_match: IfNoneMatch = None)
 
 @routes.delete("/jobs/{job_id}", needs=Permission.DELETE, response_model=JobAnswer)
 async def delete_job(desk: Asked, job_id: JobId) -> JobAnswer:
-    """Cancel a job that waits, remove one that has ended; 409 for one that runs. Answers with the job as it was left."""
+    """Cancel a job that waits, remove one that has ended; 409 for one that runs. Answers with the job as it was."""
     job = await desk.jobs.get(job_id)
     if job.state is State.RUNNING:
         message = f"Job {job.public_id} is running. Stop it first: POST /admin/workers/jobs/{job.public_id}/cancel"

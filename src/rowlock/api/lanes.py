@@ -105,6 +105,7 @@ async def get_lane(desk: Asked, name: Name, if_none_match: IfNoneMatch = None) -
 @routes.post("/admin/workers/lanes", needs=Permission.WORKERS_MANAGE, status_code=201, response_model=LaneAnswer)
 async def create_lane(desk: Asked, new: NewLane) -> Response:
     """Create a lane; 409 when there is one of that name. It takes its kinds from the lanes that had them."""
+    desk.guard.demand(Permission.WORKERS_MANAGE, unsafe=True)
     if any(lane.name == new.name for lane in await desk.lanes.list()):
         raise Problem("conflict", f"There is a lane {new.name!r} already. Change it with PATCH.")
     lane = await desk.lanes.create(

@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Awaitable
 from typing import TYPE_CHECKING, Annotated
 
-from fastapi import Body, Request
-from starlette.responses import Response
+from fastapi import Body
 
-from rowlock.api.asked import Asked, JobId, job_url
+from rowlock.api.asked import Asked, JobId
 from rowlock.api.problems import Problem
 from rowlock.api.route import Routes
-from rowlock.api.shapes import CancelOrder, JobAnswer, Order, PriorityOrder, SubmittedAnswer
-from rowlock.errors import WrongState
+from rowlock.api.shapes import CancelOrder, JobAnswer, Order, PriorityOrder
+from rowlock.errors import ApprovalRefused, WrongState
 from rowlock.model.access import Permission
 from rowlock.model.state import TRANSITIONS, State, Verb, reachable
 
@@ -77,6 +76,8 @@ async def _ordered(desk: Asked, verb: Verb, job_id: str, order: Awaitable[Job]) 
     """The job after the order; an order for what is so already changes nothing and is fine."""
     try:
         return JobAnswer.of(await order)
+    except ApprovalRefused:
+        raise
     except WrongState as error:
         job = await desk.jobs.get(job_id)
         if job.state in _targets(verb):

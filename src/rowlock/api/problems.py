@@ -13,6 +13,7 @@ from starlette.exceptions import HTTPException
 from typing_extensions import override
 
 from rowlock import errors
+from rowlock.model import ids
 from rowlock.store.database import OUTAGE, TRANSIENT
 
 if TYPE_CHECKING:
@@ -26,6 +27,7 @@ REQUEST_ID: Final = "rowlock.request_id"
 """Where the scope of a request keeps its id."""
 _TYPE: Final = "urn:rowlock:problem:"
 _RETRY: Final = {"Retry-After": "5"}
+BEARER: Final = {"WWW-Authenticate": 'Bearer realm="rowlock"'}
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +51,7 @@ CODES: Final = {
         Code("bad-request", 400, "The request cannot be read"),
         Code("unauthenticated", 401, "Who asks is not known"),
         Code("forbidden", 403, "A permission is missing"),
+        Code("approval-refused", 403, "This person's approval does not count"),
         Code("read-only", 403, "Only reading is allowed here"),
         Code("no-auth-configured", 403, "Without authentication only this machine is served"),
         Code("cross-site", 403, "A page of another site may not give orders"),
@@ -56,11 +59,15 @@ CODES: Final = {
         Code("kind-not-found", 404, "There is no such kind"),
         Code("lane-not-found", 404, "There is no such lane"),
         Code("worker-not-found", 404, "There is no such worker"),
+        Code("token-not-found", 404, "There is no such token"),
+        Code("role-not-found", 404, "There is no such role"),
+        Code("operation-not-found", 404, "There is no such operation"),
         Code("not-found", 404, "There is nothing here"),
         Code("method-not-allowed", 405, "The method does not apply here"),
         Code("invalid-transition", 409, "The job's state does not allow it"),
         Code("conflict", 409, "The current state does not allow it"),
         Code("unique-conflict", 409, "A job with this key is there already"),
+        Code("bulk-refused", 409, "The bulk order does not fit its dry run"),
         Code("in-flight", 409, "A request with this Idempotency-Key is being answered"),
         Code("version-mismatch", 412, "It was changed meanwhile"),
         Code("too-large", 413, "The body is too large"),
@@ -76,11 +83,17 @@ CODES: Final = {
 }
 
 
-class Problem(Exception):  # noqa: N818 - the RFC's word
+class Problem(Exception):
     """Raised by a route: becomes the answer. more: members of its own; current: the representation of a 412."""
 
     def __init__(
-        self, code: str, detail: str, *, headers: Mapping[str, str] | None = None, status: int | None = None, **more: Any  # noqa: ANN401 - JSON
+        self,
+        code: str,
+        detail: str,
+        *,
+        headers: Mapping[str, str] | None = None,
+        status: int | None = None,
+        **more: Any,  # noqa: ANN401 - JSON
     ) -> None:
         super().__init__(detail)
         self.code, self.detail, self.more, self.headers = CODES[code], detail, more, dict(headers or {})
@@ -106,6 +119,15 @@ class _Rule:
 _RULES: Final = (
     _Rule((errors.ReadOnly,), "read-only"),
     _Rule((errors.Forbidden,), "forbidden"),
+    _Rule((errors.ApprovalRefused,), "approval-refused"),
+    _Rule((errors.TooManyAttempts,), "too-many-requests"),
+    _Rule((errors.NotAuthenticated,), "unauthenticated", BEARER),
+    _Rule((errors.InvalidSearch,), "invalid-search"),
+    _Rule((errors.InvalidCursor,), "invalid-cursor"),
+    _Rule((errors.BulkRefused,), "bulk-refused"),
+    _Rule((errors.OperationNotFound,), "operation-not-found"),
+    _Rule((errors.TokenNotFound,), "token-not-found"),
+    _Rule((errors.RoleNotFound,), "role-not-found"),
     _Rule((errors.InvalidId,), "invalid-id"),
     _Rule((errors.JobNotFound,), "job-not-found"),
     _Rule((errors.WorkerNotFound,), "worker-not-found"),
@@ -137,13 +159,25 @@ def problem_of(error: BaseException) -> Problem:
     if isinstance(error, RequestValidationError):
         return _validation(error)
     if isinstance(error, HTTPException):
-        return _http(error)
+        # What is raised while a body is read comes wrapped.
+        return error.__cause__ if isinstance(error.__cause__, Problem) else _http(error)
     for rule in _RULES:
         if isinstance(error, rule.classes):
             detail = f"{outage_of(error).capitalize()}. Try again." if rule.code == "unavailable" else str(error)
-            more = {"permission": error.permission} if isinstance(error, errors.Forbidden) else {}
-            return Problem(rule.code, detail, headers=rule.headers, **more)
+            return Problem(rule.code, detail, headers={**rule.headers, **_headers(error)}, **_members(error))
     return Problem("internal", "The request could not be answered. The server's log knows more under the request_id.")
+
+
+def _members(error: BaseException) -> dict[str, Any]:
+    """What an error knows beside its message."""
+    known = {name: getattr(error, name, None) for name in ("permission", "position", "suggestion")}
+    if isinstance(error, errors.UniqueConflict) and error.job_id:
+        known["job_id"] = ids.encode(error.job_id)
+    return {name: value for name, value in known.items() if value is not None}
+
+
+def _headers(error: BaseException) -> dict[str, str]:
+    return {"Retry-After": str(error.retry_after)} if isinstance(error, errors.TooManyAttempts) else {}
 
 
 def outage_of(error: BaseException) -> str:
@@ -206,11 +240,19 @@ def _pointer(location: Sequence[int | str]) -> str:
     return ".".join(map(str, rest)) or str(where)
 
 
-_BY_STATUS: Final = {400: "bad-request", 401: "unauthenticated", 403: "forbidden", 405: "method-not-allowed", 413: "too-large"}
+_BY_STATUS: Final = {
+    400: "bad-request",
+    401: "unauthenticated",
+    403: "forbidden",
+    405: "method-not-allowed",
+    413: "too-large",
+}
 
 
 def _http(error: HTTPException) -> Problem:
-    name = _BY_STATUS.get(error.status_code, "not-found" if error.status_code == HTTPStatus.NOT_FOUND else "bad-request")
+    name = _BY_STATUS.get(
+        error.status_code, "not-found" if error.status_code == HTTPStatus.NOT_FOUND else "bad-request"
+    )
     detail = error.detail if isinstance(error.detail, str) else CODES[name].title
     return Problem(name, detail, headers=error.headers, status=error.status_code)
 

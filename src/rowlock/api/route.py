@@ -121,7 +121,7 @@ class Routes:
                 methods=[entry.method],
                 tags=[self.tag],
                 operation_id=entry.endpoint.__name__,
-                **entry.says,
+                **{"status_code": 200, **entry.says},
             )
 
 

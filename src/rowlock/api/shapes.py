@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints
@@ -165,15 +165,23 @@ class ExplanationAnswer(Answer):
 
     @classmethod
     def of(cls, explanation: Explanation) -> ExplanationAnswer:
-        """From the desk's value; job numbers among the details stay inside."""
+        """From the desk's value."""
         return cls(
             job_id=explanation.job.public_id,
             verdict=explanation.verdict,
             reasons=[
-                ReasonAnswer(code=reason.code, text=reason.text, details=dict(reason.details))
+                ReasonAnswer(
+                    code=reason.code,
+                    text=reason.text,
+                    details={key: _wire(value) for key, value in reason.details.items()},
+                )
                 for reason in explanation.reasons
             ],
         )
+
+
+def _wire(value: object) -> object:
+    return value.total_seconds() if isinstance(value, timedelta) else value
 
 
 class Submission(Body):

@@ -10,126 +10,87 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final
 
 from rowlock.api.problems import Problem
-from rowlock.errors import Forbidden, JobNotFound, UniqueConflict
+from rowlock.desk.submit import Submitted
+from rowlock.errors import JobNotFound
 from rowlock.model.access import Permission
+from rowlock.store.database import Snapshot
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
-
     from rowlock.api.shapes import Submission
     from rowlock.app import Rowlock
     from rowlock.desk.access import Desk
-    from rowlock.model.job import Job
-    from rowlock.store.database import Connection, Record
-    from rowlock.tasks import Enqueued
 
 _SCOPE: Final = "POST /jobs"
 _KEEP: Final = timedelta(hours=24)
 _AT_ONCE: Final = 2
 """Submissions with a key at a time: each holds one of the pool's connections while it may need another."""
 _SECONDS: Final = ("run_in", "expires_in", "max_age", "max_wait")
-_PLAIN: Final = (
-    "priority",
-    "run_at",
-    "max_attempts",
-    "unique_key",
-    "unique_scope",
-    "on_conflict",
-    "gate",
-    "refs",
-    "tags",
-    "meta",
-    "approval",
-)
+_NOT_OPTIONS: Final = {"kind", "args", *(f"{name}_s" for name in _SECONDS)}
 
 
 @dataclass(frozen=True, slots=True)
-class Submitted:
+class Once:
     """What became of a submission. replayed: its key was used before, for the same body."""
 
-    job: Job
-    what: str
+    submitted: Submitted
     replayed: bool = False
 
 
 class Submissions:
-    """Enqueues for whoever asks: tenant and submitter are theirs unless they may act for others."""
+    """Hands submissions to the desk of whoever asks."""
 
     def __init__(self, app: Rowlock) -> None:
         self._app = app
         self._places = asyncio.Semaphore(_AT_ONCE)
 
-    async def submit(self, desk: Desk, said: Submission, key: str | None) -> Submitted:
+    async def submit(self, desk: Desk, said: Submission, key: str | None) -> Once:
         """Enqueue the job, or find the one that this key has made."""
+        options = _options(said)
+        if key is None:
+            return Once(await desk.jobs.submit(said.kind, said.args, **options))
         desk.guard.demand(Permission.SUBMIT, unsafe=True)
-        options = _options(desk, said)
-        try:
-            if key is None:
-                made = await self._enqueue(said, options, None)
-                number, what = made.id, made.what
-            else:
-                async with self._places:
-                    number, what = await self._once(desk, said, options, key)
-        except UniqueConflict as error:
-            job = await self._others(desk, error.job_id)
-            raise Problem("unique-conflict", str(error), job_id=job.public_id) from error
-        if what in ("created", "replayed"):
-            return Submitted(await self._own(number), what, replayed=what == "replayed")
-        return Submitted(await self._others(desk, number), what)
+        async with self._places:
+            return await self._once(desk, said, options, key)
 
-    async def _own(self, number: int) -> Job:
-        """Whoever made a job is told of it, whatever else they may read."""
-        try:
-            return await self._app.jobs.get(number)
-        except JobNotFound as error:
-            raise Problem("job-not-found", "The job of this Idempotency-Key was removed by its retention.") from error
-
-    async def _others(self, desk: Desk, number: int) -> Job:
-        """The job that holds a unique key, unless it is somebody else's: then nothing is told of it."""
-        try:
-            return await desk.jobs.get(number)
-        except (JobNotFound, Forbidden) as error:
-            raise Problem("unique-conflict", "This unique_key is taken. Nothing was enqueued.") from error
-
-    async def _once(self, desk: Desk, said: Submission, options: dict[str, Any], key: str) -> tuple[int, str]:
-        database = self._app.database()
-        who = json.dumps([desk.principal.tenant, desk.principal.subject, key])
+    async def _once(self, desk: Desk, said: Submission, options: dict[str, Any], key: str) -> Once:
+        database, who = self._app.database(), desk.principal
         values = {
             "scope": _SCOPE,
-            "key": hashlib.sha256(who.encode()).hexdigest(),
-            "digest": hashlib.sha256(said.model_dump_json().encode()).hexdigest(),
+            "key": _hash(json.dumps([who.tenant, who.subject, key])),
+            "digest": _hash(said.model_dump_json()),
         }
-
-        async def ask(connection: Connection[Record], name: str, **more: object) -> list[Record]:
-            statement = database.statements[name]
-            return await connection.fetch(statement.dollar, *statement.bind({**values, **more}))
-
         async with database.connection() as connection, connection.transaction():
-            if not (await ask(connection, "lock_request"))[0]["mine"]:
+            inside = Snapshot(database.statements, connection)
+            if not (await inside.fetch("lock_request", **values))[0]["mine"]:
                 raise Problem("in-flight", "A request with this Idempotency-Key is being answered. Ask again later.")
-            used = {row["kind"]: row["job_id"] for row in await ask(connection, "find_request")}
-            if used:
-                if len(used) == 1:
-                    raise Problem("key-reused", "This Idempotency-Key was used for another body. Use a new key.")
-                return used[_SCOPE], "replayed"
-            made = await self._enqueue(said, options, connection)
-            await ask(connection, "keep_request", job_id=made.id, keep_for=_KEEP)
-        return made.id, made.what
+            used = {row["kind"]: row["job_id"] for row in await inside.fetch("find_request", **values)}
+            if not used:
+                made = await desk.jobs.submit(said.kind, said.args, connection=connection, **options)
+                await inside.fetch("keep_request", job_id=made.job.id, keep_for=_KEEP, **values)
+                return Once(made)
+        if len(used) == 1:
+            raise Problem("key-reused", "This Idempotency-Key was used for another body. Use a new key.")
+        return await self._again(used[_SCOPE])
 
-    async def _enqueue(self, said: Submission, options: dict[str, Any], connection: object | None) -> Enqueued[Any]:
-        task = self._app.task(said.kind)
-        named = dict(said.args)
-        by_position = self._app.handlers[task.kind].codec.signature.positional_only
-        positional = [named.pop(each.name) for each in by_position if each.name in named]
-        enqueue: Callable[..., Awaitable[Enqueued[Any]]] = task.options(**options, connection=connection).enqueue
-        return await enqueue(*positional, **named)
+    async def _again(self, number: int) -> Once:
+        """Whoever made a job is told of it, whatever else they may read."""
+        try:
+            job = await self._app.jobs.get(number)
+        except JobNotFound as error:
+            raise Problem("job-not-found", "The job of this Idempotency-Key was removed by its retention.") from error
+        return Once(Submitted(job, "created"), replayed=True)
 
 
-def _options(desk: Desk, said: Submission) -> dict[str, Any]:
-    who = desk.principal
-    tenant = said.tenant if "tenant" in said.model_fields_set else who.tenant
-    submitter = said.submitted_by or who.subject
-    if tenant != who.tenant or submitter != who.subject:
-        desk.guard.demand(Permission.SUBMIT_AS)
+def _options(said: Submission) -> dict[str, Any]:
+    """What was said, as the desk's options."""
+    given = {name: getattr(said, name) for name in said.model_fields_set - _NOT_OPTIONS}
     spans = {name: getattr(said, f"{name}_s") for name in _SECONDS}
-    return {name: getattr(said, name) for name in _PLAIN} | spans | {"tenant": tenant, "submitted_by": submitter}
+    return {
+        "on_conflict": said.on_conflict,
+        **given,
+        **{name: span for name, span in spans.items() if span is not None},
+    }
+
+
+def _hash(text: str) -> str:
+    return hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest()

@@ -16,8 +16,8 @@ import typer
 from rowlock.app import Rowlock
 from rowlock.cli.exits import EPILOG, Exit, exit_of
 from rowlock.cli.locate import locate
-from rowlock.cli.show import Screen, complain
-from rowlock.errors import ConfigurationError, RowlockError
+from rowlock.cli.show import Screen, clean, complain
+from rowlock.errors import ConfigurationError, InvalidSearch, RowlockError
 from rowlock.store import migrate
 
 if TYPE_CHECKING:
@@ -52,6 +52,8 @@ COMMON: Final = {
         bool, typer.Option("--json", help="JSON on standard output, and nothing else there.", rich_help_panel=_PANEL)
     ],
 }
+_AROUND: Final = 60
+"""Characters of a wrong search shown on either side of the mistake."""
 _DEFAULTS: Final = {"app_path": None, "database_url": None, "schema": None, "as_json": False}
 
 
@@ -157,7 +159,7 @@ def reported() -> Iterator[None]:
         yield
         sys.stdout.flush()
     except RowlockError as error:
-        complain(str(error))
+        complain(f"{error}{_pointed(error) if isinstance(error, InvalidSearch) else ''}")
         raise typer.Exit(exit_of(error)) from error
     except BrokenPipeError:
         # `| head` has read enough. What is still buffered must not complain again when Python ends.
@@ -166,6 +168,13 @@ def reported() -> Iterator[None]:
     except (KeyboardInterrupt, asyncio.CancelledError):
         # A command that draws takes SIGTERM as the cancelling of its task, to leave the terminal as it was.
         raise typer.Exit(Exit.INTERRUPTED) from None
+
+
+def _pointed(error: InvalidSearch) -> str:
+    """The search as it was given, and below it a caret where it cannot be read."""
+    line = clean(" ".join(error.text[: error.position + _AROUND].split("\n")))
+    start = max(0, error.position - _AROUND)
+    return f"\n  {line[start:]}\n  {' ' * (error.position - start)}^"
 
 
 def person() -> str | None:

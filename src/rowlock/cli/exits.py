@@ -11,8 +11,10 @@ from rowlock.errors import (
     DatabaseUnreachable,
     EmbeddedError,
     InvalidArguments,
+    InvalidCursor,
     InvalidId,
     InvalidOption,
+    InvalidSearch,
     RowlockError,
     SchemaAhead,
     SchemaBehind,
@@ -42,7 +44,8 @@ class Exit(IntEnum):
 _BY_ERROR: Final[tuple[tuple[tuple[type[RowlockError], ...], Exit], ...]] = (
     ((DatabaseUnreachable, SchemaMissing, SchemaBehind, SchemaAhead, EmbeddedError), Exit.DATABASE),
     ((UnknownKind, UnknownLane), Exit.FAILED),
-    ((ConfigurationError, InvalidArguments, InvalidOption, ArgumentsTooLarge, InvalidId), Exit.USAGE),
+    ((ConfigurationError, InvalidArguments, InvalidOption, ArgumentsTooLarge), Exit.USAGE),
+    ((InvalidId, InvalidSearch, InvalidCursor), Exit.USAGE),
 )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 import typer
 
@@ -10,6 +10,7 @@ from rowlock.cli import complete
 from rowlock.cli.call import Call, command, person
 from rowlock.cli.exits import Exit, exit_of
 from rowlock.cli.given import expanded
+from rowlock.cli.progress import items_text, phase_rows
 from rowlock.cli.show import JOB_COLUMNS, JOB_SPARE, aligned, compact, complain, job_record, job_rows, moment, span
 from rowlock.errors import InvalidOption, JobNotFound, WrongState
 from rowlock.model import ids
@@ -18,7 +19,8 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from rowlock.desk.jobs import History
-    from rowlock.model.job import Job, Progress
+    from rowlock.model.job import Job
+    from rowlock.model.progress import Progress
 
 group = typer.Typer(no_args_is_help=True, help="Look at jobs and give them orders.")
 JobId = Annotated[str, typer.Argument(metavar="ID", help="A public id, or the plain number.")]
@@ -28,11 +30,15 @@ JobIds = Annotated[
 By = Annotated[str | None, typer.Option(help="Who orders it, for the job's history; default: your user name.")]
 Note = Annotated[str | None, typer.Option(help="Why, for the job's history.")]
 _MOST: Final = 10_000
+_LARGEST_PAGE: Final = 1000
 
 
 @command(group, "ls")
 async def ls(
     call: Call,
+    query: Annotated[
+        str | None, typer.Argument(metavar="[SEARCH]", help="Such as 'state:failed kind:ingest* created:<2h'.")
+    ] = None,
     *,
     state: Annotated[
         list[str] | None, typer.Option(help="Only this state; may be repeated.", autocompletion=complete.states)
@@ -45,9 +51,16 @@ async def ls(
         list[str] | None, typer.Option(metavar="NAME=VALUE", help="Only with this reference; may be repeated.")
     ] = None,
     before: Annotated[str | None, typer.Option(metavar="ID", help="Older than this job: the next page.")] = None,
+    after: Annotated[str | None, typer.Option(metavar="CURSOR", help="The next page of a search.")] = None,
+    oldest: Annotated[bool, typer.Option("--oldest", help="A search's oldest jobs first.")] = False,
     limit: Annotated[int, typer.Option(min=1, max=_MOST, help="Jobs at most.")] = 50,
 ) -> None:
-    """List jobs, newest first."""
+    """List jobs, newest first: those that a search finds, or that the options name."""
+    if query is not None or after is not None or oldest:
+        if any((state, kind, lane, tenant, tag, ref, before)):
+            raise InvalidOption("Write the options as terms of the search, such as state:failed, or leave it out.")
+        await _search(call, query or "", after, limit, oldest=oldest)
+        return
     found = await call.app.jobs.list(
         states=state or None,
         kind=kind,
@@ -119,9 +132,19 @@ async def stop(call: Call, job_ids: JobIds, by: By = None, note: Note = None) ->
 
 
 @command(group, "retry")
-async def retry(call: Call, job_ids: JobIds, by: By = None, note: Note = None) -> None:
+async def retry(
+    call: Call,
+    job_ids: JobIds,
+    *,
+    failed_items: Annotated[
+        bool, typer.Option("--failed-items", help="Only the items that failed or were not reached.")
+    ] = False,
+    by: By = None,
+    note: Note = None,
+) -> None:
     """Run finished jobs again with a new attempt budget."""
-    await _order(call, job_ids, lambda job_id: call.app.jobs.retry(job_id, by=by or person(), note=note))
+    items: Literal["failed"] | None = "failed" if failed_items else None
+    await _order(call, job_ids, lambda job_id: call.app.jobs.retry(job_id, items=items, by=by or person(), note=note))
 
 
 @command(group, "approve")
@@ -152,6 +175,20 @@ async def priority(
 ) -> None:
     """Give a waiting job another priority (put -- before a negative one)."""
     await _order(call, [job_id], lambda one: call.app.jobs.reprioritise(one, value, by=by or person(), note=note))
+
+
+async def _search(call: Call, query: str, after: str | None, limit: int, *, oldest: bool) -> None:
+    page = await call.app.jobs.search(
+        query, after=after, limit=min(limit, _LARGEST_PAGE), sort="oldest" if oldest else "newest"
+    )
+    found = page.items
+    call.screen.table(JOB_COLUMNS, job_rows(found), [job_record(job) for job in found], "No jobs.", JOB_SPARE)
+    if call.screen.as_json and page.next is None:
+        return
+    if page.cut_off:
+        complain(f"the search was cut off before it had looked at every job; go on with: --after {page.next}")
+    elif page.next is not None:
+        complain(f"{page.count} in all; the next page: --after {page.next}")
 
 
 async def _order(call: Call, job_ids: list[str], give: Callable[[str], Awaitable[Job]]) -> None:
@@ -216,6 +253,8 @@ def _fields(history: History) -> dict[str, str]:
         "meta": compact(job.meta) if job.meta else "",
         "args": compact(job.args) + (f" (version {job.args_version})" if job.args_version != 1 else ""),
         "progress": progress_text(job.progress),
+        "phases": "\n".join(aligned(phase_rows(job.progress.phases))) if job.progress and job.progress.phases else "",
+        "last progress": moment(job.last_progress_at),
         "result": "" if job.result is None else compact(job.result),
         "errors": error_text(job.errors, full=True),
         "attempts": "\n".join(aligned(attempts)) if attempts else "",
@@ -228,7 +267,8 @@ def progress_text(progress: Progress | None) -> str:
     if progress is None:
         return ""
     counter = f"{progress.done:g}" + (f"/{progress.total:g}" if progress.total is not None else "")
-    return " ".join(part for part in (progress.phase, counter, progress.message) if part)
+    words = " ".join(part for part in (progress.phase, counter, progress.message) if part)
+    return words if progress.items is None else f"{words} ({items_text(progress.items)})"
 
 
 def error_text(error: Any, *, full: bool = False) -> str:  # noqa: ANN401 - a JSON document

@@ -20,8 +20,10 @@ if TYPE_CHECKING:
 
 group = typer.Typer(no_args_is_help=True, help="Tune lanes while workers run; edits apply within two seconds.")
 Name = Annotated[str, typer.Argument(metavar="LANE", help="The lane's name.", autocompletion=complete.lanes)]
-_COLUMNS: Final = ("lane", "kinds", "slots", "running", "max total", "order", "poll", "stale", "state", "version")
-_SPARE: Final = ("version", "order", "poll", "stale", "max total")
+_COLUMNS: Final = (
+    "lane", "kinds", "slots", "running", "max total", "order", "poll", "stale", "stall", "state", "version",
+)  # fmt: skip
+_SPARE: Final = ("version", "order", "poll", "stall", "stale", "max total")
 
 
 @command(group, "ls")
@@ -48,13 +50,21 @@ async def change(
     ] = None,
     poll: Annotated[str | None, typer.Option(metavar="DURATION", help="Between polls when idle, such as 5s.")] = None,
     stale: Annotated[str | None, typer.Option(metavar="DURATION", help="Silence after which jobs are lost.")] = None,
+    stall_after: Annotated[
+        str | None, typer.Option(metavar="DURATION", help="Time without progress after which a job is lost; 0: never.")
+    ] = None,
+    approval: Annotated[
+        bool | None, typer.Option("--approval/--no-approval", help="New jobs wait for a person's approval.")
+    ] = None,
     version: Annotated[int | None, typer.Option(help="Only if the lane still has this version.")] = None,
     create: Annotated[bool, typer.Option("--create", help="Create the lane first if it is absent.")] = False,
 ) -> None:
     """Change what is given of a lane; the rest stays."""
-    given = (kinds, slots, max_total, order, poll, stale)
+    given = (kinds, slots, max_total, order, poll, stale, stall_after, approval)
     if not create and all(value is None for value in given):
-        raise InvalidOption("Nothing to change: add --kinds, --slots, --max-total, --order, --poll or --stale.")
+        raise InvalidOption(
+            "Nothing to change: add --kinds, --slots, --max-total, --order, --poll, --stale, --stall-after or --approval."
+        )
     lanes = call.app.lanes
     if create:
         await lanes.create(Lane(name))
@@ -66,6 +76,8 @@ async def change(
         order=cast("Ordering | None", order),  # checked by the desk
         poll=poll,
         stale=stale,
+        stall=stall_after,
+        requires_approval=approval,
         version=version,
     )
     await _show(call, [changed], "")
@@ -95,7 +107,8 @@ async def _show(call: Call, lanes: Sequence[Lane], empty: str) -> None:
             lane.ordering,
             span(lane.poll_every),
             span(lane.stale_after),
-            "open" if lane.enabled else "drained",
+            span(lane.stall_after),
+            ("open" if lane.enabled else "drained") + ", approval" * lane.requires_approval,
             str(lane.version),
         ]
         for lane in lanes

@@ -5,11 +5,14 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
-from rowlock.cli.show import distance, span
+from rowlock.cli.show import distance, moment, span
 from rowlock.model.state import State
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from rowlock.desk.watch import Sighting
+    from rowlock.model.progress import ItemCounts, Phase
 
 _MINUTE: Final = 60
 _HOUR: Final = 3600
@@ -73,6 +76,30 @@ def left_text(left: timedelta) -> str:
         return f"{round(seconds / _MINUTE)} min"
     hours, rest = divmod(seconds, _HOUR)
     return f"{hours} h {rest // _MINUTE:02d} min"
+
+
+def items_text(items: ItemCounts) -> str:
+    """How many items are where; what there is none of is left out."""
+    total = f" of {items.total}" if items.total is not None else ""
+    parts = [f"{items.completed}{total} items completed"]
+    for count, word in ((items.in_progress, "in progress"), (items.skipped, "skipped"), (items.failed, "failed")):
+        parts += [f"{count} {word}"] if count else []
+    return ", ".join(parts)
+
+
+def phase_rows(phases: Sequence[Phase]) -> list[list[str]]:
+    """Phases as rows: name, counter, when it began, how long it took."""
+    return [
+        [
+            phase.name,
+            f"{phase.done:g}" + (f"/{phase.total:g}" if phase.total is not None else ""),
+            moment(phase.started_at),
+            f"took {span(_rounded(phase.ended_at - phase.started_at))}"
+            if phase.ended_at is not None and phase.started_at is not None
+            else "",
+        ]
+        for phase in phases
+    ]
 
 
 def reason(one: Sighting) -> str:

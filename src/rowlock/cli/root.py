@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from rowlock.cli import bench, demo, dev, doctor, enqueue, jobs, lanes, schema, stats, worker, workers
+from rowlock.cli import bench, demo, dev, doctor, enqueue, jobs, lanes, schema, serve, stats, worker, workers
 from rowlock.cli.exits import EPILOG
 
 
@@ -26,6 +26,7 @@ def build() -> typer.Typer:
     demo.add_to(root)
     dev.add_to(root)
     worker.add_to(root)
+    serve.add_to(root)
     enqueue.add_to(root)
     stats.add_to(root)
     doctor.add_to(root)

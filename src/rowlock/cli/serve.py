@@ -3,19 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import logging
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
 from rowlock.cli import complete
 from rowlock.cli.call import Call, register_sync
 from rowlock.cli.worker import loop_factory, set_up_logging
-
-if TYPE_CHECKING:
-    from rowlock.api.server import Server
-
-logger = logging.getLogger("rowlock.cli")
 
 
 def add_to(root: typer.Typer) -> None:
@@ -55,4 +49,4 @@ def _run(call: Call, given: dict[str, Any]) -> None:
 
     server = Server(call.app, **given)
     with asyncio.Runner(loop_factory=loop_factory()) as runner:
-        runner.run(server.run())
+        runner.run(server.run_until_told())

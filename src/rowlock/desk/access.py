@@ -5,11 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from rowlock.desk.audit import Audit
 from rowlock.desk.jobs import Jobs
 from rowlock.desk.lanes import Lanes
 from rowlock.desk.lookouts import Lookouts
+from rowlock.desk.roles import Roles
 from rowlock.desk.stats import Stats
 from rowlock.desk.stream import Streams
+from rowlock.desk.tokens import Tokens
 from rowlock.desk.waiting import Ears
 from rowlock.desk.workers import Workers
 
@@ -19,6 +22,7 @@ if TYPE_CHECKING:
 
     from rowlock.desk.guard import Guard
     from rowlock.desk.orders import Pair
+    from rowlock.desk.submit import Submit
     from rowlock.model.access import Principal
     from rowlock.store.database import Database
 
@@ -29,6 +33,7 @@ class Backing:
 
     database: Callable[[], Database]
     wake: Callable[[Iterable[tuple[Pair, datetime]]], None]
+    submit: Submit
     ears: Ears = field(init=False)
     """One LISTEN connection per event loop, however many desks there are."""
     lookouts: Lookouts = field(init=False)
@@ -44,11 +49,14 @@ class Desk:
 
     def __init__(self, backing: Backing, guard: Guard) -> None:
         self.guard = guard
-        self.jobs = Jobs(backing.database, backing.wake, guard, backing.ears)
+        self.jobs = Jobs(backing.database, backing.wake, guard, backing.ears, backing.submit)
         self.lanes = Lanes(backing.database, guard)
         self.workers = Workers(backing.database, guard)
         self.stats = Stats(backing.database, guard)
         self.streams = Streams(backing.database, guard, backing.lookouts)
+        self.tokens = Tokens(backing.database, guard)
+        self.roles = Roles(backing.database, guard)
+        self.audit = Audit(backing.database, guard)
 
     @property
     def principal(self) -> Principal:

@@ -9,13 +9,15 @@ import time
 import uuid
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import TYPE_CHECKING, Final, cast
+from typing import TYPE_CHECKING, Final, Literal, cast
 
-from rowlock.desk import explain, facts
+from rowlock.desk import explain, facts, told
 from rowlock.desk.bulk import Bulk, in_batches
 from rowlock.desk.guard import TRUSTED, Guard, changes, reads
 from rowlock.desk.orders import Orders
+from rowlock.desk.search import INDEXED, Searcher
 from rowlock.desk.sight import Sight, not_found
+from rowlock.desk.submit import Submissions, Submitted
 from rowlock.desk.waiting import Ears
 from rowlock.errors import InvalidOption, WaitTimeout
 from rowlock.model import ids
@@ -27,16 +29,19 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
     from datetime import datetime
 
+    from typing_extensions import Unpack
+
     from rowlock.desk.orders import Pair
+    from rowlock.desk.submit import Submission, Submit
     from rowlock.model.explanation import Explanation
     from rowlock.model.job import Act, Attempt, Job
-    from rowlock.store.database import Database, Record
+    from rowlock.model.page import Page
+    from rowlock.model.progress import Item, ItemState, LogLine
+    from rowlock.store.database import Connection, Database, Record
 
 _LARGEST_ID: Final = 2**63 - 1
 _FEW: Final = 5000
 """Jobs in a state, up to which a list picks from all of them."""
-INDEXED: Final = frozenset({State.PENDING, State.BLOCKED, State.QUEUED, State.RUNNING, State.FAILED})
-"""States with an index of their own."""
 _SCAN: Final = 1_000_000
 """Rows a filtered list looks back over at most."""
 _POLL: Final = 1.0
@@ -60,11 +65,31 @@ class Jobs:
         wake: Callable[[Iterable[tuple[Pair, datetime]]], None],
         guard: Guard = TRUSTED,
         ears: Ears | None = None,
+        submit: Submit | None = None,
     ) -> None:
         self._open, self._guard = database, guard
         self._ears = ears or Ears(database)
         self._sight = Sight(database, guard)
         self._orders = Orders(database, wake, guard, self._sight)
+        self._searcher = Searcher(database, guard, self._sight)
+        self._submissions = Submissions(database, submit, guard, self._sight)
+
+    @changes(Permission.SUBMIT)
+    async def submit(
+        self,
+        kind: str,
+        args: Mapping[str, object] | Sequence[object] = (),
+        *,
+        connection: Connection[Record] | None = None,
+        **options: Unpack[Submission],
+    ) -> Submitted:
+        """Enqueue a job by the name of its kind, with decoded JSON; tenant and submitter are those of whoever asks.
+
+        options: as of task.options(). The arguments are checked where the kind's code is imported; where it is not,
+        they are stored as they are, if a worker has told of the kind. connection: one of
+        app.database().connection(), whose transaction it joins.
+        """
+        return await self._submissions.submit(kind, args, options, connection)
 
     @reads(Permission.READ)
     async def get(self, job_id: int | str) -> Job:
@@ -90,6 +115,25 @@ class Jobs:
         attempts = await self._open().fetch("attempts_of", id=job.id)
         acts = await self._open().fetch("acts_of", id=job.id)
         return History(job, [rows.attempt_of(row) for row in attempts], [rows.act_of(row) for row in acts])
+
+    @reads(Permission.READ)
+    async def items(
+        self,
+        job_id: int | str,
+        *,
+        states: Sequence[ItemState | str] | None = None,
+        phase: str | None = None,
+        after: str | None = None,
+        limit: int = 100,
+    ) -> list[Item]:
+        """The items of the newest attempt, by phase and name; after: the key of the last one on the page before."""
+        number = (await self.get(job_id)).id
+        return await told.items(self._open(), number, states=states, phase=phase, after=after, limit=limit)
+
+    @reads(Permission.READ)
+    async def logs(self, job_id: int | str, *, after: int = 0, limit: int = 1000, last: bool = False) -> list[LogLine]:
+        """What the job logged, of all its attempts; after: the n of the last line known. last: the end of the log."""
+        return await told.logs(self._open(), (await self.get(job_id)).id, after, limit, last=last)
 
     @reads(Permission.READ)
     async def explain(self, job_id: int | str) -> Explanation:
@@ -139,6 +183,14 @@ class Jobs:
             found = await self._walk(filters, page)
         return self._sight.jobs(found)
 
+    @reads(Permission.READ)
+    async def search(self, text: str = "", *, limit: int = 50, after: str | None = None, sort: str = "newest") -> Page:
+        """Jobs that fulfil every term, such as "state:failed kind:ingest* created:<2h -tag:test".
+
+        after: a page's next or previous. sort: "newest" or "oldest" first. InvalidSearch says where a search is wrong.
+        """
+        return await self._searcher.page(text, limit=limit, after=after, sort=sort)
+
     async def _walk(self, filters: Mapping[str, object], page: Mapping[str, int]) -> Sequence[Record]:
         """By id, unless the states asked for hold so few jobs that an index names them all."""
         database, states = self._open(), filters["states"]
@@ -178,9 +230,18 @@ class Jobs:
         return await self._orders.reject(job_id, by, note)
 
     @changes(Permission.RETRY)
-    async def retry(self, job_id: int | str, *, by: str | None = None, note: str | None = None) -> Job:
-        """Run a finished job again with a new attempt budget; its history stays."""
-        return await self._orders.retry(job_id, by, note)
+    async def retry(
+        self,
+        job_id: int | str,
+        *,
+        items: Literal["failed"] | None = None,
+        by: str | None = None,
+        note: str | None = None,
+    ) -> Job:
+        """Run a finished job again with a new attempt budget; its history stays. items: only those not done yet."""
+        if items is not None:
+            told.check_items(await self._sight.one(job_id), items)
+        return await self._orders.retry(job_id, by, note, keep_items=items is not None)
 
     @changes(Permission.RETRY)
     async def retry_many(self, job_ids: Iterable[int | str], *, by: str | None = None, note: str | None = None) -> Bulk:
@@ -188,9 +249,9 @@ class Jobs:
         return await in_batches(job_ids, lambda batch: self._orders.retry_batch(batch, by, note))
 
     @changes(Permission.DELETE)
-    async def delete(self, job_id: int | str) -> Job:
+    async def delete(self, job_id: int | str, *, by: str | None = None, note: str | None = None) -> Job:
         """Remove a finished job with its history, before its retention does; returns it as it was."""
-        return await self._orders.delete(job_id)
+        return await self._orders.delete(job_id, by, note)
 
     @changes(Permission.EDIT)
     async def reprioritise(

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict, replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
+from rowlock.desk import audit
 from rowlock.desk.guard import TRUSTED, Guard, changes, reads
 from rowlock.errors import ConfigurationError, InvalidOption, WrongState
 from rowlock.model.access import Permission
@@ -24,6 +26,7 @@ NO_CAP: Final = -1
 """Removes max_total."""
 _MOST_SLOTS: Final = 100_000
 _LONGEST_NAME: Final = 100
+_STAMPS: Final = ("version", "updated_at")
 
 
 class Lanes:
@@ -43,13 +46,18 @@ class Lanes:
         order: Ordering = "fast",
         poll: Span = "5s",
         stale: Span = "60s",
+        stall: Span | None = None,
+        requires_approval: bool = False,
     ) -> Lane:
         """Declare a lane in code, at import time: a starting worker creates it if it is absent.
 
         Afterwards its row decides and operators edit it live. slots: jobs at once per worker process; max_total: over
-        all workers; poll: between looks of an idle worker; stale: silence after which a worker's jobs are lost.
+        all workers; poll: between looks of an idle worker; stale: silence after which a worker's jobs are lost;
+        stall: time without a report after which a running job is; requires_approval: its jobs wait for a person.
         """
-        lane = _lane(name, kinds, slots=slots, max_total=max_total, order=order, poll=poll, stale=stale)
+        self._guard.demand(Permission.WORKERS_MANAGE, unsafe=True)
+        lane = _lane(name, kinds, slots=slots, max_total=max_total, order=order, poll=poll, stale=stale, stall=stall)
+        lane = replace(lane, requires_approval=requires_approval)
         if self._defined.setdefault(name, lane) != lane:
             message = f"The lane {name!r} is defined twice, and differently. Define it in one place."
             raise ConfigurationError(message)
@@ -87,17 +95,22 @@ class Lanes:
         order: Ordering = "fast",
         poll: Span = "5s",
         stale: Span = "60s",
+        stall: Span | None = None,
     ) -> Lane:
         """Create the lane if it is absent; afterwards its row decides. Returns the lane as it stands.
 
         lane: a name with the keywords of define(), or a Lane, whose own values count.
         """
         if isinstance(lane, str):
-            lane = _lane(lane, kinds, slots=slots, max_total=max_total, order=order, poll=poll, stale=stale)
+            lane = _lane(
+                lane, kinds, slots=slots, max_total=max_total, order=order, poll=poll, stale=stale, stall=stall
+            )
         check(slots=lane.slots, max_total=lane.max_total, ordering=lane.ordering)
         made = await lane_rows.add(self._open(), lane)
         if made is not None and lane.kinds:
             await self._open().fetch("lane_drop_kinds", name=lane.name, kinds=list(lane.kinds))
+        if made is not None:
+            await self._record("lane.create", None, made)
         await self._announce()
         return made or await self._find(lane.name)
 
@@ -112,12 +125,14 @@ class Lanes:
         order: Ordering | None = None,
         poll: Span | None = None,
         stale: Span | None = None,
+        stall: Span | None = None,
+        requires_approval: bool | None = None,
         enabled: bool | None = None,
         version: int | None = None,
     ) -> Lane:
-        """Change what is given; version: only if the lane still has it. max_total -1 removes the cap."""
+        """Change what is given; version: only if the lane still has it. max_total -1 and stall 0 remove them."""
         check(slots=slots, max_total=max_total, ordering=order)
-        database = self._open()
+        database, before = self._open(), await self._find(name)
         found = await database.fetch(
             "lane_set",
             name=name,
@@ -127,6 +142,8 @@ class Lanes:
             ordering=order,
             poll_every=span(poll, "poll"),
             stale_after=span(stale, "stale"),
+            stall_after=None if stall is None else _stall(stall, off=True),
+            requires_approval=requires_approval,
             enabled=enabled,
             version=version,
         )
@@ -140,8 +157,10 @@ class Lanes:
             await database.fetch("lane_drop_kinds", name=name, kinds=list(kinds))
         if max_total is not None:
             await database.fetch("lane_cap", name=name)
+        lane = lane_rows.lane_of(found[0])
+        await self._record("lane.set", before, lane)
         await self._announce()
-        return lane_rows.lane_of(found[0])
+        return lane
 
     @changes(Permission.WORKERS_MANAGE)
     async def delete(self, name: str) -> Lane:
@@ -154,8 +173,10 @@ class Lanes:
             await self._find(name)
             message = f"Lane {name!r} has running jobs. Drain it, wait until they have ended, and delete it then."
             raise WrongState(message)
+        lane = lane_rows.lane_of(gone[0])
+        await self._record("lane.delete", lane, None)
         await self._announce()
-        return lane_rows.lane_of(gone[0])
+        return lane
 
     @changes(Permission.WORKERS_MANAGE)
     async def drain(self, name: str) -> Lane:
@@ -172,6 +193,19 @@ class Lanes:
         """Every lane, by name."""
         return await lane_rows.read(self._open())
 
+    async def _record(self, action: str, before: Lane | None, after: Lane | None) -> None:
+        """What changed, and nothing else of the lane."""
+        was, now = ({} if lane is None else asdict(lane) for lane in (before, after))
+        changed = [key for key in {**was, **now} if was.get(key) != now.get(key) and key not in _STAMPS]
+        await audit.record(
+            self._open(),
+            self._guard,
+            action,
+            f"lane:{(after or before or Lane('')).name}",
+            before={key: was[key] for key in changed} if was else None,
+            after={key: now[key] for key in changed} if now else None,
+        )
+
     async def _announce(self) -> None:
         database = self._open()
         await database.fetch("notify", channel=database.channel, payload='{"lanes":1}')
@@ -184,7 +218,15 @@ def first_lanes(environment: Sequence[Lane], defined: Sequence[Lane]) -> tuple[L
 
 
 def _lane(
-    name: str, kinds: Sequence[str], *, slots: int, max_total: int | None, order: Ordering, poll: Span, stale: Span
+    name: str,
+    kinds: Sequence[str],
+    *,
+    slots: int,
+    max_total: int | None,
+    order: Ordering,
+    poll: Span,
+    stale: Span,
+    stall: Span | None,
 ) -> Lane:
     if isinstance(kinds, str):
         message = f"kinds is a sequence of names; got the text {kinds!r}. Write [{kinds!r}]."
@@ -201,7 +243,15 @@ def _lane(
         ordering=order,
         poll_every=_at_least(poll, "poll", timedelta(milliseconds=10)),
         stale_after=_at_least(stale, "stale", timedelta(seconds=1)),
+        stall_after=None if stall is None else _stall(stall),
     )
+
+
+def _stall(value: Span, *, off: bool = False) -> timedelta:
+    """A limit on silence; off: 0 stands for none. Shorter than a few reports it would call busy jobs lost."""
+    if off and (value == "off" or duration(value, "stall") == timedelta(0)):
+        return timedelta(0)
+    return _at_least(value, "stall", timedelta(seconds=5))
 
 
 def _at_least(value: Span, name: str, least: timedelta) -> timedelta:

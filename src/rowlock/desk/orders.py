@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from rowlock.desk.bulk import Bulk
-from rowlock.errors import JobNotFound, WrongState
+from rowlock.errors import ApprovalRefused, JobNotFound, WrongState
 from rowlock.model import ids
 from rowlock.model.options import checked_priority
 from rowlock.model.state import State
@@ -108,39 +108,70 @@ class Orders:
         return job
 
     async def approve(self, job_id: int | str, by: str | None, note: str | None) -> Job:
-        """Let a pending job run."""
+        """Let a pending job run, or add one approval to those it needs."""
         number = await self._sight.checked(job_id)
-        moved = await self._open().fetch("approve", ids=[number], **self._guard.signed("approve", by, note))
-        self._announce(moved)
+        judged = await self._open().fetch("approve", ids=[number], **self._guard.signed("approve", by, note))
+        self._announce([row for row in judged if row["state"] == State.QUEUED])
         job = await self._sight.one(number)
-        if not moved:
+        if not judged:
             raise _wrong_state("approve", job, "only a pending job can be approved")
+        if judged[0]["refused"] is not None:
+            message = (
+                f"{self._guard.name_of(by) or 'Nobody'} cannot approve job {job.public_id}: {_refusal(judged[0])}."
+            )
+            raise ApprovalRefused(message)
         return job
 
-    async def reject(self, job_id: int | str, by: str | None, note: str | None) -> Job:
-        """End a pending job."""
-        number = await self._sight.checked(job_id)
+    async def approve_batch(self, numbers: Sequence[int], by: str | None, note: str | None) -> Bulk:
+        """Approve what can be approved of one batch."""
+        seen = await self._sight.among(numbers)
+        judged = await self._open().fetch("approve", ids=seen, **self._guard.signed("approve", by, note))
+        self._announce([row for row in judged if row["state"] == State.QUEUED])
+        refused = {row["id"]: _refusal(row) for row in judged if row["refused"] is not None}
+        changed = {row["id"] for row in judged} - refused.keys()
+        return Bulk.of(
+            numbers,
+            await self._sight.many(seen),
+            changed,
+            lambda job: refused.get(job.id, f"it is {job.state}, not pending"),
+        )
+
+    async def reject_batch(self, numbers: Sequence[int], by: str | None, note: str | None) -> Bulk:
+        """Reject what is pending of one batch."""
+        seen = await self._sight.among(numbers)
+        changed = await self._reject(seen, by, note)
+        return Bulk.of(numbers, await self._sight.many(seen), changed, lambda job: f"it is {job.state}, not pending")
+
+    async def _reject(self, numbers: Sequence[int], by: str | None, note: str | None) -> list[int]:
         database = self._open()
         (done,) = await database.fetch(
             "reject",
-            ids=[number],
+            ids=list(numbers),
             state=State.CANCELLED,
             error='{"reason": "rejected"}',
             channel=database.channel,
             **self._guard.signed("reject", by, note),
         )
         await self._hand_on(done)
+        return list(done["ids"])
+
+    async def reject(self, job_id: int | str, by: str | None, note: str | None) -> Job:
+        """End a pending job."""
+        number = await self._sight.checked(job_id)
+        ended = await self._reject([number], by, note)
         job = await self._sight.one(number)
-        if not done["ids"]:
+        if not ended:
             raise _wrong_state("reject", job, "only a pending job can be rejected")
         return job
 
-    async def retry(self, job_id: int | str, by: str | None, note: str | None) -> Job:
+    async def retry(self, job_id: int | str, by: str | None, note: str | None, *, keep_items: bool = False) -> Job:
         """Run a finished job again with a new attempt budget; its history stays."""
         number = await self._sight.checked(job_id)
         for left in range(_TRIES, 0, -1):
             try:
-                moved = await self._open().fetch("retry", ids=[number], **self._guard.signed("retry", by, note))
+                moved = await self._open().fetch(
+                    "retry", ids=[number], keep_items=keep_items, **self._guard.signed("retry", by, note)
+                )
                 break
             except TRANSIENT:
                 if left == 1:
@@ -159,7 +190,9 @@ class Orders:
         """Retry what can be retried of one batch."""
         seen = await self._sight.among(numbers)
         try:
-            moved = await self._open().fetch("retry", ids=seen, **self._guard.signed("retry", by, note))
+            moved = await self._open().fetch(
+                "retry", ids=seen, keep_items=False, **self._guard.signed("retry", by, note)
+            )
         except TRANSIENT:
             # Two of them share a unique key, or a twin came at this moment: one by one, each finds out for itself.
             return await self._retry_singly(numbers, by, note)
@@ -182,10 +215,10 @@ class Orders:
                 refused[number] = str(error)
         return Bulk(changed, refused)
 
-    async def delete(self, job_id: int | str) -> Job:
+    async def delete(self, job_id: int | str, by: str | None, note: str | None) -> Job:
         """Remove a finished job with its history, before its retention does; returns it as it was."""
         job = await self._sight.one(job_id)
-        if not await self._open().fetch("delete_job", id=job.id):
+        if not await self._open().fetch("delete_job", id=job.id, **self._guard.signed("delete", by, note)):
             job = await self._sight.one(job_id)
             raise _wrong_state("delete", job, "only a finished job can be deleted; cancel it first")
         return job
@@ -220,6 +253,15 @@ class Orders:
     def _taken(self, twin: int) -> str:
         named = f"the live job {ids.encode(twin)}" if self._guard.sees_all else "another live job"
         return f"its unique key is held by {named}"
+
+
+def _refusal(row: Record) -> str:
+    return {
+        "late": "nobody answered in time, and it expires any moment",
+        "own": f"four eyes are asked for, and {row['submitted_by'] or 'nobody known'} submitted it",
+        "unnamed": "several people must approve it, so each has to give a name",
+        "again": "they have approved it already, and several people must",
+    }[row["refused"]]
 
 
 def _wrong_state(verb: str, job: Job, why: str) -> WrongState:

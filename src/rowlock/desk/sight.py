@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from rowlock.desk.guard import TRUSTED
 from rowlock.errors import JobNotFound
 from rowlock.model import ids
 from rowlock.store import rows
@@ -13,7 +14,7 @@ if TYPE_CHECKING:
 
     from rowlock.desk.guard import Guard
     from rowlock.model.job import Job
-    from rowlock.store.database import Database, Record
+    from rowlock.store.database import Database, Record, Snapshot
 
 
 class Sight:
@@ -33,6 +34,13 @@ class Sight:
         """Several jobs in id order; missing ones are left out."""
         numbers = [ids.parse(job_id) for job_id in job_ids]
         return self.jobs(await self._open().fetch("jobs_by_id", ids=numbers, **self._guard.sight))
+
+    async def made(self, source: Database | Snapshot, number: int) -> Job:
+        """A job that whoever asks has submitted a moment ago: told to them, whatever else they may read."""
+        found = await source.fetch("jobs_by_id", ids=[number], **TRUSTED.sight)
+        if not found:
+            raise not_found(ids.encode(number))
+        return self.jobs(found)[0]
 
     def jobs(self, found: Sequence[Record]) -> list[Job]:
         """Jobs from rows with the columns of job_view, secrets masked unless this principal may read them."""

@@ -9,18 +9,19 @@ import uuid
 from collections import deque
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Final, cast
 
 from rowlock.errors import DatabaseUnreachable, JobNotFound
 from rowlock.model import ids, redact
-from rowlock.model.job import Progress
 from rowlock.model.state import State
+from rowlock.store import rows
 from rowlock.store.notify import Listener
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping, Sequence
     from datetime import datetime
 
+    from rowlock.model.progress import Progress
     from rowlock.store.database import Database, Record
 
 EVERY: Final = 1.0
@@ -140,17 +141,17 @@ class Watch:
 
     async def _look(self) -> list[Sighting]:
         if self._ids:
-            rows = await self._database.fetch("sightings", ids=self._ids)
-            missing = set(self._ids) - {row["id"] for row in rows}
+            found = await self._database.fetch("sightings", ids=self._ids)
+            missing = set(self._ids) - {row["id"] for row in found}
             if missing and not self._looked:
                 raise JobNotFound(f"There is no job {', '.join(ids.encode(one) for one in sorted(missing))}.")
         else:
             # Those that ended are looked at once more, to tell how, and then let go.
             running = [one.id for one in self._seen.values() if not one.is_final]
-            rows = await self._database.fetch("sightings_running", n=_MOST, seen=running)
-        found = [self._paced(_sighting(row)) for row in rows]
-        self._seen, self._looked = {one.id: one for one in found}, True
-        return found
+            found = await self._database.fetch("sightings_running", n=_MOST, seen=running)
+        sightings = [self._paced(_sighting(row)) for row in found]
+        self._seen, self._looked = {one.id: one for one in sightings}, True
+        return sightings
 
     def _paced(self, one: Sighting) -> Sighting:
         progress = one.progress
@@ -200,14 +201,6 @@ class Watch:
 
 
 def _sighting(row: Record) -> Sighting:
-    counters = cast("dict[str, Any]", json.loads(row["progress"] or "{}"))
-    progress = Progress(
-        phase=row["phase"],
-        done=counters.get("done", 0),
-        total=counters.get("total"),
-        message=counters.get("message"),
-        reported_at=row["reported_at"],
-    )
     return Sighting(
         id=row["id"],
         kind=row["kind"],
@@ -224,5 +217,5 @@ def _sighting(row: Record) -> Sighting:
         finished_at=row["finished_at"],
         seen_at=row["now"],
         error=cast("dict[str, object]", redact.redact(json.loads(row["error"]))),
-        progress=None if row["reported_at"] is None else progress,
+        progress=rows.progress_of(row),
     )

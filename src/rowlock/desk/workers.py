@@ -6,7 +6,7 @@ import difflib
 import json
 from typing import TYPE_CHECKING, Final
 
-from rowlock.desk import load
+from rowlock.desk import audit, load
 from rowlock.desk.guard import TRUSTED, Guard, changes, reads
 from rowlock.errors import WorkerNotFound
 from rowlock.model.access import Permission
@@ -63,15 +63,21 @@ class Workers:
         worker: its id, or its name, which several may share. WorkerNotFound when nobody of that name works.
         """
         database = self._open()
+        everyone = await views(database)
         number = worker if isinstance(worker, int) else int(worker) if worker.isascii() and worker.isdigit() else None
         asked = await database.fetch("worker_drain", id=number, name=str(worker))
-        everyone = await views(database)
         if not asked:
             raise _not_found(worker, everyone)
         # Any message that is no wake-up makes workers beat at once, and the beat brings the order.
         await database.fetch("notify", channel=database.channel, payload='{"drain":1}')
         ids = {row["id"] for row in asked}
-        return [view for view in everyone if view.id in ids]
+        for view in everyone:
+            if view.id in ids:
+                before = {"name": view.name, "told": view.told}
+                await audit.record(
+                    database, self._guard, "worker.drain", f"worker:{view.id}", before=before, after={"told": "drain"}
+                )
+        return [view for view in await views(database) if view.id in ids]
 
     @reads(Permission.WORKERS_VIEW)
     async def list(self) -> list[WorkerView]:

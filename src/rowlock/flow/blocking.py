@@ -4,19 +4,31 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from typing import TYPE_CHECKING, Any, TypeVar
+import contextvars
+import threading
+from collections.abc import Sized
+from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor
+from concurrent.futures import wait as wait_for
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
-from rowlock.errors import ClaimLost, Stopped
+from pydantic_core import to_json
+
+from rowlock.errors import ClaimLost, Skip, Stopped
+from rowlock.flow.items import ItemsDone, ItemView, Move, Tally, checked_limit
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Iterator, Mapping
+    from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
     from contextlib import AbstractContextManager
 
     from rowlock.flow.context import Context
     from rowlock.model.job import Claim, Job
+    from rowlock.model.progress import ItemRef
     from rowlock.telemetry import JobLog
 
 T = TypeVar("T")
+R = TypeVar("R")
+_LOOK_EVERY: Final = 0.2
+"""Seconds between two looks, while items run, whether they have to stop."""
 
 
 class SyncContext:
@@ -47,7 +59,7 @@ class SyncContext:
 
     @property
     def log(self) -> JobLog:
-        """A logger whose records carry the job."""
+        """A logger whose records carry the job, and are stored with it whatever logging is set up to do."""
         return self._context.log
 
     @property
@@ -74,23 +86,75 @@ class SyncContext:
         self._say(self._context.note, done, total, message)
 
     @contextlib.contextmanager
-    def phase(self, name: str, total: float | None = None) -> Iterator[SyncPhase]:
-        """Name what the job is doing now; counters start anew."""
-        self._say(self._context.enter, name, total)
-        yield SyncPhase(self)
+    def phase(self, name: str, total: float | None = None, *, done: float = 0) -> Iterator[SyncOpenPhase]:
+        """Name what the job is doing now; its counter starts at `done`. Earlier phases stay visible."""
+        self._say(self._context.enter, name, total, done)
+        yield SyncOpenPhase(self)
+        self._say(self._context.leave, name)
 
     def advance(self, by: float = 1, message: str | None = None) -> None:
         """Count on in the present phase."""
         self._say(self._context.advance, by, message)
 
-    def save_checkpoint(self, value: object) -> None:
-        """Store what a later attempt resumes from; returns once it is committed."""
-        self.check()
-        self._wait(self._context.save_checkpoint(value))
+    @contextlib.contextmanager
+    def item(self, item: str | ItemRef) -> Iterator[None]:
+        """`with ctx.item("a"):` an item in progress, then completed; failed if the block raises.
 
-    def load_checkpoint(self) -> object:
-        """What an earlier attempt saved; None: nothing."""
-        return self._wait(self._context.load_checkpoint())
+        `raise Skip("why")` inside skips it and goes on after the block. An ItemRef is an item of another job.
+        """
+        self.check()
+        move = self._wait(_done(lambda: Move(self._context, item)))
+        self._say(move.begin)
+        try:
+            yield
+        except Skip as skip:
+            self._say(move.end, skip)
+        except Exception as error:
+            self._say(move.end, error)
+            raise
+        else:
+            self._say(move.end, None)
+
+    def items(
+        self,
+        things: Iterable[T],
+        do: Callable[[SyncItemContext, T], R],
+        *,
+        name: Callable[[T], str] = str,
+        limit: int = 8,
+        resume: bool = False,
+    ) -> ItemsDone[R]:
+        """Do all things in `limit` threads, each as a named item, and go on past those that fail.
+
+        If some failed, the job ends as completed_with_errors. resume: leave out what earlier attempts finished.
+        """
+        checked_limit(limit)
+        self._say(self._context.expect, len(things) if isinstance(things, Sized) else None)
+        kept = self._wait(self._context.kept_items(resume=resume))
+        crowd = Crowd(self, things, do, Tally(self._context, name, kept))
+        crowd.work(limit)
+        return self._wait(_done(crowd.tally.done))
+
+    def hand_over(self, name: str) -> ItemRef:
+        """Leave an item to another job: pass the reference as an argument, for `ctx.item(ref)` there."""
+        self.check()
+        return self._wait(self._context.hand_over(name))
+
+    @property
+    def checkpoint(self) -> SyncCheckpoint:
+        """What a later attempt resumes from: `ctx.checkpoint.save(value)`, `ctx.checkpoint.load()`."""
+        return SyncCheckpoint(self)
+
+    def resume(self, name: str, things: Iterable[T]) -> Iterator[T]:
+        """`for thing in ctx.resume("chunk", things):` goes on after the last element an earlier attempt did.
+
+        An element is done when the next one is asked for. The things must come in the same order each time.
+        """
+        done = self._wait(self._context.cursor(name))
+        for n, thing in enumerate(things, 1):
+            if n > done:
+                yield thing
+                self._say(self._context.reach, name, n)
 
     def guarded(self, session: object) -> AbstractContextManager[None]:
         """Commit the caller's own rows only while the claim holds: it is checked and held until their commit."""
@@ -113,7 +177,7 @@ class SyncContext:
         return asyncio.run_coroutine_threadsafe(coroutine, self._loop).result()
 
 
-class SyncPhase:
+class SyncOpenPhase:
     """A named part of the work with its own counter."""
 
     __slots__ = ("_context",)
@@ -124,3 +188,100 @@ class SyncPhase:
     def advance(self, by: float = 1, message: str | None = None) -> None:
         """Count on; raises when the attempt has to stop."""
         self._context.advance(by, message)
+
+
+class SyncCheckpoint:
+    """What a later attempt resumes from: one value of JSON per job; it survives crashes and retries."""
+
+    __slots__ = ("_context",)
+
+    def __init__(self, context: SyncContext) -> None:
+        self._context = context
+
+    def save(self, value: object, *, session: object = None) -> None:
+        """Store it; returns once it is committed.
+
+        session: a session or connection with an open transaction: it is committed with the caller's own rows, or not.
+        """
+        self._context.check()
+        context = self._context._context  # noqa: SLF001 - of this module
+        if session is None:
+            self._context._wait(context.checkpoint.save(value))  # noqa: SLF001 - of this module
+        else:
+            statement, encoded = context.line.statements["save_checkpoint"], to_json(value).decode()
+            context.in_transaction_sync(session, statement, "ctx.checkpoint.save()", checkpoint=encoded)
+
+    def load(self) -> Any:  # noqa: ANN401 - whatever was saved
+        """What this attempt or an earlier one saved last; None: nothing."""
+        return self._context._wait(self._context._context.checkpoint.load())  # noqa: SLF001 - of this module
+
+
+class SyncItemContext(ItemView[SyncContext]):
+    """Passed to what SyncContext.items() calls, in a thread, with the thing itself."""
+
+    __slots__ = ()
+
+    def check(self) -> None:
+        """Raise if the attempt has to stop here."""
+        self._context.check()
+
+    def guarded(self, session: object) -> AbstractContextManager[None]:
+        """Commit the caller's own rows only while the claim holds: it is checked and held until their commit."""
+        return self._context.guarded(session)
+
+
+class Crowd(Generic[T, R]):
+    """The threads of one SyncContext.items(): each takes one thing after the other."""
+
+    def __init__(
+        self,
+        context: SyncContext,
+        things: Iterable[T],
+        do: Callable[[SyncItemContext, T], R],
+        tally: Tally[T, R],
+    ) -> None:
+        self.tally, self._context, self._do, self._source = tally, context, do, iter(things)
+        self._turn, self._over = threading.Lock(), threading.Event()
+
+    def work(self, threads: int) -> None:
+        """Until nothing is left, or the attempt has to stop; what is under way then is waited for."""
+        with ThreadPoolExecutor(threads, thread_name_prefix="rowlock-item") as pool:
+            futures = [pool.submit(contextvars.copy_context().run, self._one_after_the_other) for _ in range(threads)]
+            try:
+                while wait_for(futures, _LOOK_EVERY, FIRST_EXCEPTION).not_done:
+                    if any(future.done() and future.exception() for future in futures):
+                        break
+            finally:
+                # Stopped by a signal inside the wait, or by one of them: the others take nothing more.
+                self._over.set()
+        for future in futures:
+            future.result()
+
+    def _one_after_the_other(self) -> None:
+        context, say = self._context, self._context._say  # noqa: SLF001 - of this module
+        while not self._over.is_set() and (found := self._next()) is not None:
+            name, thing = found
+            move = Move(self.tally.voice, name)
+            say(move.begin)
+            try:
+                self.tally.results[name] = self._do(SyncItemContext(context, name), thing)
+            except ClaimLost:
+                raise
+            except Exception as error:  # noqa: BLE001 - told with the item; the others go on
+                say(self.tally.ended, move, error)
+            else:
+                say(self.tally.ended, move, None)
+
+    def _next(self) -> tuple[str, T] | None:
+        with self._turn:
+            for thing in self._source:
+                name = self.tally.named(thing)
+                if name not in self.tally.kept:
+                    return name, thing
+                self._context.advance()
+        return None
+
+
+async def _done(what: Callable[[], T]) -> T:
+    """On the loop, after everything said before."""
+    return what()

@@ -11,6 +11,7 @@ import asyncio
 import contextlib
 import importlib
 import itertools
+import json
 import logging
 import logging.handlers
 import os
@@ -20,13 +21,15 @@ import signal
 import socket
 import sys
 import threading
+from dataclasses import replace
 from functools import cached_property
 from random import Random
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from typing_extensions import override
 
 from rowlock.errors import ConfigurationError, Stopped
+from rowlock.flow.logs import LogBook
 from rowlock.flow.pipe import (
     Answer,
     Asked,
@@ -52,7 +55,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from rowlock.flow.handler import Handler
-    from rowlock.flow.progress import Report
+    from rowlock.flow.report import Report
     from rowlock.flow.run import Reason
     from rowlock.model.job import Claim
     from rowlock.model.outcome import Outcome
@@ -109,6 +112,8 @@ class Child:
         assert isinstance(hello, Hello)  # noqa: S101 - the protocol's first word
         _forward_logs(hello.levels, self._say_from_anywhere(asyncio.get_running_loop()))
         self._statements = _Lazy(hello.settings.schema)
+        self._book = LogBook(asyncio.get_running_loop(), hello.settings.job_logs, lambda _: self._attempt)
+        self._book.open()
         sys.path[:] = hello.path
         try:
             self._app = await self._in_main(lambda: _found(hello))
@@ -151,7 +156,7 @@ class Child:
             self._say(Broken(f"{type(error).__name__}: {error}"))
             return
         self._line = _PipeLine(self._say, self._statements)
-        around = Surroundings(self._line, asyncio.Event(), Random(), self._interrupt)  # noqa: S311 - jitter, not secrets
+        around = Surroundings(self._line, asyncio.Event(), Random(), self._interrupt, self._book)  # noqa: S311 - jitter, not secrets
         attempt = Attempt(order.row, handler, around, loop.time())
         self._attempt = attempt
         if self._early is not None:
@@ -230,25 +235,42 @@ class _PipeLine:
     def _send(self) -> None:
         report, self._noted = self._noted, None
         if report is not None:
-            report.dirty = False
             self._next = self._loop.time() + _REPORT_EVERY
-            self._say(Reported(report.phase, report.done, report.total, report.message))
+            self._say(Reported(replace(report.take(), checkpoint=None)))
 
     async def save(self, report: Report) -> None:
+        checkpoint = report.checkpoint
         self._noted = report
         self._send()
-        await self._ask(report.checkpoint)
+        await self._ask("save", checkpoint)
 
     async def load(self, _claim: Claim) -> str | None:
-        return await self._ask(None)
+        return await self._ask("load")
+
+    async def cursors(self, _claim: Claim) -> dict[str, int]:
+        found: dict[str, int] = json.loads(await self._ask("cursors") or "{}")
+        return found
+
+    async def keep_items(self, report: Report, phase: str, *, resume: bool) -> list[str]:
+        self._noted = report
+        self._send()
+        kept: list[str] = json.loads(await self._ask("keep_items", phase=phase, resume=resume) or "[]")
+        return kept
 
     async def flush(self) -> None:
         self._send()
 
-    async def _ask(self, checkpoint: str | None) -> str | None:
+    async def _ask(
+        self,
+        what: Literal["save", "load", "cursors", "keep_items"],
+        checkpoint: str | None = None,
+        *,
+        phase: str = "",
+        resume: bool = False,
+    ) -> str | None:
         number = next(self._numbers)
         self._waiting[number] = self._loop.create_future()
-        self._say(Asked(number, checkpoint))
+        self._say(Asked(number, what, checkpoint, phase, resume))
         return await self._waiting[number]
 
     def answer(self, number: int, value: str | None, error: Exception | None) -> None:

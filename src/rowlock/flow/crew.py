@@ -9,12 +9,14 @@ from collections import Counter
 from typing import TYPE_CHECKING, Final
 
 from rowlock.flow.finish import PLAIN, Finished, Finisher, Flushed, Returned, write_of
+from rowlock.flow.logs import LogBook
 from rowlock.flow.progress import Reporter
 from rowlock.flow.run import Attempt, Surroundings, on_loop
 from rowlock.flow.tell import Teller
 from rowlock.flow.threads import Threads
 from rowlock.model.job import Claim
 from rowlock.model.outcome import NO_RESULT, Interrupted, Lost, Unreadable
+from rowlock.model.progress import LOGS_OFF
 from rowlock.telemetry import Events
 
 if TYPE_CHECKING:
@@ -52,6 +54,7 @@ class Crew:
         children: Children,
         room: Callable[[Flushed], None],
         events: Events | None = None,
+        job_logs: int = LOGS_OFF,
     ) -> None:
         """patience: seconds a handler that was told to stop may take before its job goes on without it."""
         self._handlers, self._room, self._patience = handlers, room, patience
@@ -68,12 +71,14 @@ class Crew:
         self.returned = 0
         """Jobs given back to the queue, due at once."""
         self._stopping = asyncio.Event()
-        self._around = Surroundings(self._reporter, self._stopping, random, self._told_to_stop)
+        self._book = LogBook(self._loop, job_logs, lambda row: self._attempts.get(Claim(row["id"], row["fence"])))
+        self._around = Surroundings(self._reporter, self._stopping, random, self._told_to_stop, self._book)
         self._empty = asyncio.Event()
         self._empty.set()
 
     def start(self) -> None:
         """Begin to write outcomes."""
+        self._book.open()
         self._finisher.start()
 
     def free(self, lane: str, slots: int) -> int:
@@ -200,6 +205,7 @@ class Crew:
 
     async def close(self) -> None:
         """Write nothing more."""
+        self._book.close()
         self._threads.close()
         await self._children.close()
         await self._reporter.close()

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final, cast
 from rowlock.errors import ConfigurationError
 from rowlock.model.kind import Kind
 from rowlock.model.options import checked_priority, span
+from rowlock.model.progress import log_level
 from rowlock.model.retry import Retry
 from rowlock.model.size import size
 from rowlock.model.state import State
@@ -30,6 +31,7 @@ def kind_of(name: str, says: dict[str, object], *, is_async: bool) -> Kind:
     if lost not in ("retry", "fail", "hold"):
         message = f'{name}: on_worker_lost must be "retry", "fail" or "hold"; got {lost!r}.'
         raise ConfigurationError(message)
+    logs = says.pop("logs", None)
     unknown = says.keys() - {*_AS_THEY_ARE, "retry", "on_worker_lost", "memory"}
     if unknown:
         message = f"{name}: app.job() takes no {', '.join(sorted(unknown))}."
@@ -37,6 +39,7 @@ def kind_of(name: str, says: dict[str, object], *, is_async: bool) -> Kind:
     checked_priority(says.get("priority", 0))  # type: ignore[arg-type]  # checked here
     says["retry"] = says.get("retry") or Retry()
     says["memory"] = _memory(name, says.get("memory"), executor)
+    says["logs"] = None if logs is None else log_level(logs, f"{name}: logs")
     return Kind(name, executor=executor, retention=_retention(retention), **spans, **says)  # type: ignore[arg-type]  # typed by the overloads of job()
 
 

@@ -6,8 +6,9 @@ from dataclasses import dataclass
 from operator import itemgetter
 from typing import TYPE_CHECKING, Final, NamedTuple, cast
 
-from rowlock.errors import EnqueueError, UniqueConflict
+from rowlock.errors import EnqueueError, InvalidOption, UniqueConflict
 from rowlock.model import ids
+from rowlock.model.approval import demanded
 from rowlock.model.job import NewJob
 from rowlock.model.kind import Gate
 from rowlock.model.options import as_json, checked_key, refs_json, span
@@ -17,8 +18,9 @@ if TYPE_CHECKING:
     from collections.abc import Generator, Mapping, Sequence
     from datetime import datetime
 
-    from rowlock.flow.handler import Handler
     from rowlock.flow.wake import Pair
+    from rowlock.model.approval import Approval
+    from rowlock.model.kind import Kind
     from rowlock.model.options import Options
     from rowlock.store.caller import Ask
 
@@ -77,17 +79,18 @@ class Batch:
         return self.jobs[index if len(self.jobs) > 1 else 0].job
 
 
-def prepare(handler: Handler, options: Options, named: Mapping[str, object]) -> Prepared:
+def prepare(kind: Kind, options: Options, named: Mapping[str, object]) -> Prepared:
     """Combine what the kind says, what the call says and what is made of the arguments."""
-    kind = handler.kind
     gate = _gate(kind.gate if options.gate is None else options.gate, named)
     refs = dict(kind.refs(**named)) if kind.refs is not None else {}
     refs.update(options.refs or {})
+    approval = _approval(kind, options)
     job = NewJob(
         kind=kind.name,
         priority=kind.priority if options.priority is None else options.priority,
         # A call may demand approval, never waive it.
-        approval=kind.approval or options.approval,
+        approval=0 if approval is None else approval.code,
+        answer_in=None if approval is None else approval.answer_in,
         run_at=options.run_at,
         run_in=span(options.run_in, "run_in"),
         expires_in=kind.expires_in if options.expires_in is None else span(options.expires_in, "expires_in"),
@@ -124,6 +127,7 @@ def is_plain(job: NewJob) -> bool:
         and job.run_in is None
         and job.expires_in is None
         and job.max_age is None
+        and job.answer_in is None
         and job.unique_key is None
         and job.idempotency_key is None
         and job.gate_key is None
@@ -142,14 +146,14 @@ def insert(ready: Prepared, text: str) -> Generator[Ask, list[Sequence[object]],
     job, values = ready.job, {**ready.values, "args": text}
     if ready.plain is not None:
         rows = yield "enqueue_plain", values
-        return created(job, rows[0])
+        return (yield from _by_rule(job, [created(job, rows[0])]))[0]
     for _ in range(_TRIES):
         rows = yield _statement(job), values
         if rows:
             receipt = _receipt(rows[0])
             if receipt.what == "kept" and job.unique_key is not None and job.on_conflict == "reject":
                 raise conflict(job, receipt)
-            return receipt
+            return (yield from _by_rule(job, [receipt]))[0]
     message = (
         f"The key of this {job.kind} job changed hands {_TRIES} times while it was enqueued; nothing was written. "
         "Try again outside a REPEATABLE READ or SERIALIZABLE transaction."
@@ -188,9 +192,21 @@ def insert_many(batch: Batch) -> Generator[Ask, list[Sequence[object]], list[Rec
                 raise conflict(batch[taken], receipts[taken])
         left = again
         if not left:
-            return [receipts[n] for n in range(len(batch.texts))]
+            return (yield from _by_rule(batch[0], [receipts[n] for n in range(len(batch.texts))]))
     message = f"{len(left)} keys changed hands {_TRIES} times while they were enqueued. Roll back and try again."
     raise EnqueueError(message)
+
+
+def _by_rule(job: NewJob, receipts: list[Receipt]) -> Generator[Ask, list[Sequence[object]], list[Receipt]]:
+    """Approve what a rule approves in advance; only jobs that need approval are looked at."""
+    asked = (
+        [made.id for made in receipts if made.state == State.PENDING and made.what != "kept"] if job.approval else []
+    )
+    moved: dict[object, Sequence[object]] = {}
+    for start in range(0, len(asked), BATCH):
+        rows = yield "auto_approve", {"ids": asked[start : start + BATCH]}
+        moved |= {row[0]: row for row in rows}
+    return [_receipt((*moved[made.id], made.what)) if made.id in moved else made for made in receipts]
 
 
 def conflict(job: NewJob, receipt: Receipt) -> UniqueConflict:
@@ -211,6 +227,7 @@ def parameters(job: NewJob) -> dict[str, object]:
         "priority": job.priority,
         "share": job.share,
         "approval": int(job.approval),
+        "answer_in": job.answer_in,
         "run_at": job.run_at,
         "run_in": job.run_in,
         "expires_in": job.expires_in,
@@ -263,6 +280,17 @@ def _receipt(row: Sequence[object]) -> Receipt:
         cast("datetime | None", run_after),
         str(what),
     )
+
+
+def _approval(kind: Kind, options: Options) -> Approval | None:
+    approval = demanded(kind.approval, options.approval)
+    if approval is not None and approval.four_eyes and options.submitted_by is None:
+        message = (
+            f"{kind.name} needs the approval of somebody else than its submitter, so it must be known who that is. "
+            "Pass submitted_by."
+        )
+        raise InvalidOption(message)
+    return approval
 
 
 def _unique(scope: str, options: Options, named: Mapping[str, object]) -> str | None:

@@ -9,13 +9,14 @@ import logging
 import pickle
 import struct
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 if TYPE_CHECKING:
     import asyncio
     from collections.abc import Mapping, Sequence
 
     from rowlock.flow.origin import Origin
+    from rowlock.flow.report import News
     from rowlock.flow.run import Reason
     from rowlock.model.outcome import Outcome
     from rowlock.settings import Settings
@@ -74,20 +75,20 @@ class Broken:
 
 @dataclass(frozen=True, slots=True)
 class Reported:
-    """To the worker: the newest progress."""
+    """To the worker: what the attempt reported since the last time."""
 
-    phase: str | None
-    done: float
-    total: float | None
-    message: str | None
+    news: News
 
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """To the worker: save this checkpoint; None: load the saved one. Answered under the same number."""
+    """To the worker: a question, answered in JSON under the same number. Saving is one, too: the answer says it is."""
 
     number: int
-    checkpoint: str | None
+    what: Literal["save", "load", "cursors", "keep_items"]
+    checkpoint: str | None = None
+    phase: str = ""
+    resume: bool = False
 
 
 @dataclass(frozen=True, slots=True)

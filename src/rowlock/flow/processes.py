@@ -246,9 +246,9 @@ class _Child:
 
     def _hear(self, message: Message, attempt: Attempt) -> None:
         match message:
-            case Reported(phase, done, total, text):
+            case Reported(news):
                 with contextlib.suppress(ClaimLost):  # it is told by other ways, too
-                    attempt.context.adopt(phase, done, total, text)
+                    attempt.context.adopt(news)
             case Asked():
                 task = asyncio.ensure_future(self._answer(message, attempt))
                 self._answers.add(task)
@@ -262,10 +262,7 @@ class _Child:
         value: str | None = None
         failure: Exception | None = None
         try:
-            if asked.checkpoint is None:
-                value = await attempt.context.load_encoded()
-            else:
-                await attempt.context.save_encoded(asked.checkpoint)
+            value = await attempt.context.answer(asked)
         except RowlockError as error:
             failure = error
         except Exception as error:  # noqa: BLE001 - the handler hears of it, whatever it was

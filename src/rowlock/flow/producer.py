@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final, Protocol, TypeVar
 from rowlock.errors import InvalidOption, RowlockError
 from rowlock.flow import enqueue, wake
 from rowlock.flow.enqueue import PLAIN, Batch, Prepared, Receipt, Written
+from rowlock.flow.needs import Needs
 from rowlock.flow.wake import Waker
 from rowlock.model.state import State
 from rowlock.store.bulk import copy_jobs
@@ -58,12 +59,13 @@ class Producer:
         middleware: Sequence[EnqueueMiddleware] = (),
         events: Events | None = None,
     ) -> None:
-        self._open, self.bridge = database, bridge
+        self._open, self.database, self.bridge = database, database, bridge
         self.middleware, self.events = middleware, events or Events()
         self._wakers: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, Waker] = weakref.WeakKeyDictionary()
         self._last: tuple[asyncio.AbstractEventLoop, Waker] | None = None
         self._registered: set[Pair] = set()
         self._gates: set[str] = set()
+        self._needs = Needs(database)
         self._flushed_at_exit = False
         self.watcher: Watcher | None = None
 
@@ -71,10 +73,12 @@ class Producer:
         """Another database from now on: nothing is registered there yet."""
         self._wakers, self._last = weakref.WeakKeyDictionary(), None
         self._registered, self._gates = set(), set()
+        self._needs.forget()
 
     async def enqueue(self, ready: Prepared, text: str, connection: object | None) -> Receipt:
         """Insert one job; it is visible and woken when this call returns, or at the caller's commit."""
         await self._register([ready]) if self._is_new(ready) else None
+        ready = self._needs.of(ready)
         if connection is not None:
             caller = join(connection)
             return await self._joined(self._joining(caller, ready, text), caller)
@@ -85,19 +89,19 @@ class Producer:
 
     async def _enqueue(self, ready: Prepared, text: str) -> Receipt:
         database = self._open()
-        if ready.plain is None:
-            receipt = await self._on_own(enqueue.insert(ready, text))
+        if ready.plain is None or ready.job.approval:
+            receipt = await self._on_own(enqueue.insert(ready, text), whole=bool(ready.job.approval))
             self.wake(_lows([ready], [receipt]).items())
             return receipt
         (row,) = await database.answer(database.statements["enqueue_plain"], text, *ready.plain)
         number, run_after = row
-        if not ready.job.approval:
-            self._waker().note(ready.pair, run_after)
+        self._waker().note(ready.pair, run_after)
         return Receipt(number, enqueue.state_of(ready.job), run_after, "created")
 
     async def enqueue_many(self, batch: Batch, connection: object | None) -> Written:
         """Insert many jobs of one kind, all or none; in input order."""
         await self._register(batch.jobs)
+        batch = self._needs.of_all(batch)
         if connection is not None:
             caller = join(connection)
             return await self._joined(self._joining_many(caller, batch), caller)
@@ -109,10 +113,11 @@ class Producer:
     async def _enqueue_many(self, batch: Batch) -> Written:
         database, first = self._open(), batch.jobs[0]
         async with database.connection() as own:
-            if first.plain is not None and all(item.plain is not None for item in batch.jobs):
-                shared = dict(zip(PLAIN, first.plain, strict=True)) | {"state": str(enqueue.state_of(first.job))}
+            plain = first.plain if all(item.plain is not None for item in batch.jobs) else None
+            if plain is not None and not first.job.approval:
+                shared = dict(zip(PLAIN, plain, strict=True)) | {"state": str(enqueue.state_of(first.job))}
                 numbers, now = await copy_jobs(own, database.statements, shared, batch.texts)
-                self.wake([] if first.job.approval else [(first.pair, now)])
+                self.wake([(first.pair, now)])
                 return Written(numbers, ["created"] * len(numbers))
             async with own.transaction():
                 receipts = await drive_async(enqueue.insert_many(batch), database.statements, _Own(own))
@@ -122,7 +127,9 @@ class Producer:
     def enqueue_sync(self, ready: Prepared, text: str, connection: object | None) -> Receipt:
         """The blocking twin: over the bridge, or directly on the caller's blocking connection."""
         if connection is not None:
-            return self._joined_sync(connection, [ready], lambda caller: self._joining(caller, ready, text))
+            return self._joined_sync(
+                connection, [ready], lambda caller: self._joining(caller, self._needs.of(ready), text)
+            )
         receipt = self.bridge.run(self._through_bridge(ready, text))
         if self.watcher is not None:
             self.watcher.enqueued_sync(_created([receipt.id], [receipt.what]))
@@ -131,7 +138,9 @@ class Producer:
     def enqueue_many_sync(self, batch: Batch, connection: object | None) -> Written:
         """The blocking twin of enqueue_many()."""
         if connection is not None:
-            return self._joined_sync(connection, batch.jobs, lambda caller: self._joining_many(caller, batch))
+            return self._joined_sync(
+                connection, batch.jobs, lambda caller: self._joining_many(caller, self._needs.of_all(batch))
+            )
         written = self.bridge.run(self._many_through_bridge(batch))
         if self.watcher is not None:
             self.watcher.enqueued_sync(_created(*written))
@@ -140,12 +149,12 @@ class Producer:
     async def _through_bridge(self, ready: Prepared, text: str) -> Receipt:
         self._before_exit()
         await self._register([ready]) if self._is_new(ready) else None
-        return await self._enqueue(ready, text)
+        return await self._enqueue(self._needs.of(ready), text)
 
     async def _many_through_bridge(self, batch: Batch) -> Written:
         self._before_exit()
         await self._register(batch.jobs)
-        return await self._enqueue_many(batch)
+        return await self._enqueue_many(self._needs.of_all(batch))
 
     def _joined_sync(
         self,
@@ -194,9 +203,10 @@ class Producer:
         if waker is not None:
             await waker.flush()
 
-    async def _on_own(self, plan: Generator[Ask, list[Sequence[object]], T]) -> T:
+    async def _on_own(self, plan: Generator[Ask, list[Sequence[object]], T], *, whole: bool) -> T:
+        """whole: the statements of the plan stand or fall together."""
         database = self._open()
-        async with database.connection() as own:
+        async with database.connection() as own, own.transaction() if whole else contextlib.nullcontext():
             return await drive_async(plan, database.statements, _Own(own))
 
     async def _joined(self, plan: Generator[Ask, list[Sequence[object]], T], caller: Caller) -> T:
@@ -204,7 +214,7 @@ class Producer:
         return drive(plan, statements, caller) if blocks(caller) else await drive_async(plan, statements, caller)
 
     def _joining(self, caller: Caller, ready: Prepared, text: str) -> Generator[Ask, list[Sequence[object]], Receipt]:
-        if ready.plain is not None and caller.commits_unseen:
+        if ready.plain is not None and caller.commits_unseen and not ready.job.approval:
             return (yield from enqueue.insert_inside(ready, text, self._open().channel))
         receipt = yield from enqueue.insert(ready, text)
         yield from self._announce(caller, [ready], [receipt])
@@ -242,10 +252,16 @@ class Producer:
         return waker
 
     def _is_new(self, ready: Prepared) -> bool:
-        return ready.pair not in self._registered or (ready.gate is not None and ready.gate.key not in self._gates)
+        return (
+            self._needs.are_old
+            or ready.pair not in self._registered
+            or (ready.gate is not None and ready.gate.key not in self._gates)
+        )
 
     async def _register(self, jobs: Sequence[Prepared]) -> None:
-        """Best effort: what is not registered is found by the sweep."""
+        """Best effort: what is not registered is found by the sweep. What the lanes ask for is read with it."""
+        if self._needs.are_old:
+            await self._needs.read()
         pairs = {item.pair for item in jobs} - self._registered
         gates = {item.gate.key: item.gate for item in jobs if item.gate and item.gate.key not in self._gates}
         try:

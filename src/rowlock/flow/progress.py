@@ -1,69 +1,63 @@
-"""Progress: what handlers report, coalesced and written under their claims."""
+"""Progress: what handlers report, coalesced and written under their claims.
+
+A flush is one statement for the counters of all jobs with news, and one each for lines and items, if there are any.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import json
 import logging
-import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from rowlock.errors import ClaimLost, DatabaseUnreachable, InvalidResult
+from rowlock.flow.report import LOG_BYTES, LOG_LINES, Report
+from rowlock.model.job import Claim
 from rowlock.model.redact import storable
 from rowlock.store.database import UNSTORABLE
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
-    from rowlock.model.job import Claim
+    from rowlock.flow.report import ItemKey, Moved, News
+    from rowlock.model.progress import LogLine
     from rowlock.store.link import Link
     from rowlock.store.queries import Statements
 
 logger = logging.getLogger("rowlock.progress")
 EVERY: Final = 1.0
 """Seconds between two writes of one job's progress."""
-_MESSAGE_CHARACTERS: Final = 500
+LARGEST: Final = 1000
+"""Rows of one statement: outcomes are written over the same connection and must not wait for long."""
+_TRIMMED: Final = 0.9
+"""What is left of a log's limit when it was cut."""
 
 
-@dataclass(slots=True, eq=False)
-class Report:
-    """The newest news of one job; written is what the database has."""
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """The news of a report on their way, and who waits for them."""
 
-    claim: Claim
-    phase: str | None = None
-    done: float = 0
-    total: float | None = None
-    message: str | None = None
-    checkpoint: str | None = None
-    dirty: bool = False
-    saved: list[asyncio.Future[None]] = field(default_factory=list)
+    report: Report
+    news: News
+    saved: list[asyncio.Future[None]]
 
-    def progress(self) -> str:
-        """The counters as stored."""
-        values: dict[str, object] = {"done": _number(self.done), "total": _number(self.total)}
-        if self.message is not None:
-            values["message"] = storable(self.message[:_MESSAGE_CHARACTERS])
-        return json.dumps(values)
-
-
-Saved = list[tuple[Report, list[asyncio.Future[None]]]]
-"""Reports with those who wait for them."""
-
-
-def _number(value: float | None) -> float | None:
-    # JSON has no NaN and no infinity: one such counter would fail the reports of every job in the batch.
-    return value if value is None or math.isfinite(value) else None
+    @classmethod
+    def of(cls, report: Report) -> Taken:
+        """Take what there is."""
+        saved, report.saved, report.writing = report.saved, [], True
+        return cls(report, report.take(), saved)
 
 
 class Reporter:
-    """Writes the reports of one worker: at most one statement a second, however many jobs and calls."""
+    """Writes the reports of one worker: at most one flush a second, however many jobs and calls."""
 
     def __init__(self, link: Link, lost: Callable[[Claim], None]) -> None:
         self._link, self._lost = link, lost
         self._dirty: dict[Claim, Report] = {}
         self._wanted = asyncio.Event()
         self._urgent = asyncio.Event()
+        self._turn = asyncio.Lock()
         self._task: asyncio.Task[None] | None = None
         self._closed = False
 
@@ -96,73 +90,153 @@ class Reporter:
         rows = await self._link.database.fetch("checkpoint", id=claim.job_id)
         return rows[0]["checkpoint"] if rows else None
 
-    async def flush(self) -> None:
-        """Write everything noted so far."""
-        reports = sorted(self._dirty.values(), key=lambda report: report.claim)
-        self._dirty = {}
-        saved = [(report, report.saved) for report in reports]
-        for report in reports:
-            report.dirty, report.saved = False, []
-        if saved:
-            await self._write(saved)
+    async def cursors(self, claim: Claim) -> dict[str, int]:
+        """How far the loops of earlier attempts came, by name."""
+        rows = await self._link.database.fetch("cursors", id=claim.job_id)
+        found: dict[str, int] = json.loads(rows[0]["cursors"] or "{}") if rows else {}
+        return found
 
-    async def _write(self, saved: Saved) -> None:
-        reports = [report for report, _ in saved]
+    async def keep_items(self, report: Report, phase: str, *, resume: bool) -> list[str]:
+        """The items of the phase that earlier attempts finished and this one need not do; they count as its own."""
+        # The job's progress row must be this attempt's before items are counted in it.
+        await self.save(report)
+        claim = report.claim
+        rows = await self._link.database.fetch(
+            "keep_items", id=claim.job_id, fence=claim.fence, phase=phase, resume=resume
+        )
+        return [row["name"] for row in rows]
+
+    async def flush(self) -> None:
+        """Write everything noted so far; also waits for what is being written."""
+        async with self._turn:
+            reports = sorted(self._dirty.values(), key=lambda report: report.claim)
+            self._dirty = {}
+            taken = [Taken.of(report) for report in reports]
+            if taken:
+                await self._write(taken)
+
+    async def _write(self, taken: Sequence[Taken]) -> None:
         try:
-            rows = await self._link.fetch(
-                "report_progress",
-                ids=[report.claim.job_id for report in reports],
-                fences=[report.claim.fence for report in reports],
-                phases=[report.phase and storable(report.phase) for report in reports],
-                progress=[report.progress() for report in reports],
-                checkpoints=[report.checkpoint for report in reports],
-            )
+            kept = await self._write_counters(taken)
+            held = [one for one in taken if one.report.claim in kept]
+            await self._write_logs(held)
+            lost = await self._write_items(held)
         except UNSTORABLE as error:
-            await self._one_by_one(saved, error)
+            await self._one_by_one(taken, error)
             return
         except BaseException:
-            self._keep(saved)
+            self._put_back(taken)
             raise
-        kept = {(row["job_id"], row["fence"]) for row in rows}
-        for report, futures in saved:
-            self._answer(report, futures, kept=report.claim in kept)
+        for one in taken:
+            self._answer(one, kept=one.report.claim in kept - lost)
 
-    def _keep(self, saved: Saved) -> None:
-        """Put unwritten reports back, with those who wait for them."""
-        for report, futures in saved:
-            report.saved = futures + report.saved
-            report.dirty = True
-            self._dirty.setdefault(report.claim, report)
+    async def _write_counters(self, taken: Sequence[Taken]) -> set[Claim]:
+        rows = await self._link.fetch(
+            "report_progress",
+            ids=[one.report.claim.job_id for one in taken],
+            fences=[one.report.claim.fence for one in taken],
+            phases=[one.news.phase and storable(one.news.phase) for one in taken],
+            progress=[one.news.progress() for one in taken],
+            passed=[one.news.passed() for one in taken],
+            checkpoints=[one.news.checkpoint for one in taken],
+            cursors=[json.dumps(one.news.cursors) if one.news.cursors else None for one in taken],
+        )
+        return {Claim(row["job_id"], row["fence"]) for row in rows}
+
+    async def _write_logs(self, held: Sequence[Taken]) -> None:
+        lines = [(one.report.claim, line) for one in held for line in one.news.lines]
+        for start in range(0, len(lines), LARGEST):
+            await self._write_lines(lines[start : start + LARGEST])
+
+    async def _write_lines(self, lines: Sequence[tuple[Claim, LogLine]]) -> None:
+        claims = list(dict.fromkeys(claim for claim, _ in lines))
+        rows = await self._link.fetch(
+            "write_logs",
+            ids=[claim.job_id for claim in claims],
+            fences=[claim.fence for claim in claims],
+            line_ids=[claim.job_id for claim, _ in lines],
+            numbers=[line.n for _, line in lines],
+            moments=[line.at for _, line in lines],
+            levels=[line.level for _, line in lines],
+            loggers=[line.logger for _, line in lines],
+            messages=[line.message for _, line in lines],
+        )
+        for row in rows:
+            if row["log_lines"] > LOG_LINES or row["log_bytes"] > LOG_BYTES:
+                most = {"lines": int(LOG_LINES * _TRIMMED), "bytes": int(LOG_BYTES * _TRIMMED)}
+                await self._link.fetch("trim_logs", id=row["job_id"], **most)
+
+    async def _write_items(self, held: Sequence[Taken]) -> set[Claim]:
+        moves = [(one.report.claim, key, moved) for one in held for key, moved in one.news.items.items()]
+        lost = set[Claim]()
+        for start in range(0, len(moves), LARGEST):
+            lost |= await self._write_moves(moves[start : start + LARGEST])
+        return lost
+
+    async def _write_moves(self, moves: Sequence[tuple[Claim, ItemKey, Moved]]) -> set[Claim]:
+        """Write items; returns the claims that turned out to be lost."""
+        numbers = {target: no for no, target in enumerate(dict.fromkeys((key[0], by) for by, key, _ in moves), 1)}
+        rows = await self._link.fetch(
+            "write_items",
+            ids=[of.job_id for of, _ in numbers],
+            fences=[of.fence for of, _ in numbers],
+            by_ids=[by.job_id for _, by in numbers],
+            by_fences=[by.fence for _, by in numbers],
+            targets=[numbers[key[0], by] for by, key, _ in moves],
+            phases=[phase for _, (_, phase, _), _ in moves],
+            names=[name for _, (_, _, name), _ in moves],
+            states=[moved.state for _, _, moved in moves],
+            started=[moved.started_at for _, _, moved in moves],
+            ended=[moved.ended_at for _, _, moved in moves],
+            reasons=[moved.reason for _, _, moved in moves],
+            errors=[moved.error for _, _, moved in moves],
+        )
+        reached = {row["no"] for row in rows}
+        missed = [target for target, no in numbers.items() if no not in reached]
+        for of, by in missed:
+            if of != by:
+                logger.info("job %d: the attempt of job %d whose items it had is over", by.job_id, of.job_id)
+        return {by for of, by in missed if of == by}
+
+    def _put_back(self, taken: Sequence[Taken]) -> None:
+        """Keep unwritten news, with those who wait for them."""
+        for one in taken:
+            one.report.put_back(one.news)
+            one.report.saved = one.saved + one.report.saved
+            one.report.writing = False
+            self._dirty.setdefault(one.report.claim, one.report)
         self._wanted.set()
 
-    async def _one_by_one(self, saved: Saved, error: Exception) -> None:
+    async def _one_by_one(self, taken: Sequence[Taken], error: Exception) -> None:
         """One bad report never fails its neighbours; alone it is dropped, and whoever waits for it is told."""
-        if len(saved) > 1:
-            for n, one in enumerate(saved, 1):
+        if len(taken) > 1:
+            for n, one in enumerate(taken, 1):
                 try:
                     await self._write([one])
                 except BaseException:
-                    self._keep(saved[n:])
+                    self._put_back(taken[n:])
                     raise
             return
-        ((report, futures),) = saved
-        logger.error("the progress of job %d cannot be stored: %s", report.claim.job_id, error)
-        report.checkpoint = None
-        for future in futures:
+        (one,) = taken
+        logger.error("the progress of job %d cannot be stored: %s", one.report.claim.job_id, error)
+        one.report.writing = False
+        for future in one.saved:
             if not future.done():
                 future.set_exception(InvalidResult(f"What was saved cannot be stored: {error}"))
 
-    def _answer(self, report: Report, futures: list[asyncio.Future[None]], *, kept: bool) -> None:
+    def _answer(self, one: Taken, *, kept: bool) -> None:
+        claim = one.report.claim
+        one.report.writing = False
         if not kept:
-            self._lost(report.claim)
-        for future in futures:
+            self._lost(claim)
+        for future in one.saved:
             if future.done():
                 continue
             if kept:
                 future.set_result(None)
             else:
                 future.set_exception(
-                    ClaimLost(f"Job {report.claim.job_id} is not this attempt's any more; nothing was saved.")
+                    ClaimLost(f"Job {claim.job_id} is not this attempt's any more; nothing was saved.")
                 )
 
     async def _run(self) -> None:

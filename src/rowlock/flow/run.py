@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Literal, Protocol, assert_never, cast
 
 from rowlock.errors import ClaimLost, Stopped, UnreadableArguments
 from rowlock.flow.context import Context
-from rowlock.flow.verdict import Verdict
+from rowlock.flow.verdict import Verdict, with_failures
 from rowlock.model.job import Claim
 from rowlock.model.outcome import NO_RESULT, Cancelled, Interrupted, Lost, Outcome
 from rowlock.telemetry import CURRENT
@@ -18,8 +18,9 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
     from random import Random
 
-    from rowlock.flow.context import Line
     from rowlock.flow.handler import Call, Handler
+    from rowlock.flow.logs import LogBook, Said
+    from rowlock.flow.voice import Line
     from rowlock.store.rows import Row
 
 logger = logging.getLogger("rowlock.run")
@@ -41,6 +42,7 @@ class Surroundings:
     stopping: asyncio.Event
     random: Random
     overdue: Callable[[Attempt], None]
+    book: LogBook
 
 
 class Attempt:
@@ -76,8 +78,27 @@ class Attempt:
     def context(self) -> Context:
         """Made at first use: most handlers neither ask for it nor are told anything."""
         if self._context is None:
-            self._context = Context(self.row, self.claim, self._around.line, self._around.stopping)
+            around = self._around
+            self._context = Context(
+                self.row, self.claim, around.line, around.stopping, book=around.book, log_level=self.log_level
+            )
         return self._context
+
+    @property
+    def log_level(self) -> int:
+        """Below it nothing that is logged is kept with the job."""
+        logs = self.handler.kind.logs
+        return self._around.book.level if logs is None else logs
+
+    def hear(self, said: Said) -> None:
+        """Keep a log line with the job."""
+        self.context.hear(said)
+
+    def concluded(self, outcome: Outcome) -> Outcome:
+        """The outcome of a handler that returned: items that failed on its way are errors."""
+        if self._context is None or not self._context.failed:
+            return outcome
+        return with_failures(outcome, self._context.failed, self._context.failures)
 
     @property
     def verdict(self) -> Verdict:
@@ -113,6 +134,8 @@ class Attempt:
             # KeyboardInterrupt ends the process; the job goes back first.
             done(self, Interrupted(f"{type(error).__name__} in the handler"))
             raise
+        if self._around.book.waiting:
+            self._around.book.drain()
         if self._context is not None:
             try:
                 await self._context.settle()
@@ -181,7 +204,7 @@ async def in_process(attempt: Attempt, call: Call, context: Callable[[], object]
     except (Exception, SystemExit, Stopped) as error:  # noqa: BLE001 - whatever a handler raises is its outcome
         # sys.exit() in a handler ends the attempt, not the worker that its neighbours run in.
         return attempt.raised(error)
-    return NO_RESULT if value is None else attempt.verdict.returned(value)
+    return attempt.concluded(NO_RESULT if value is None else attempt.verdict.returned(value))
 
 
 async def _within_timeout(

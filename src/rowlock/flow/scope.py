@@ -12,8 +12,8 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from rowlock.errors import ConfigurationError, StartFailed
-from rowlock.flow.context import NO_STATE
 from rowlock.flow.inject import Need, Resolution, named
+from rowlock.flow.voice import NO_STATE
 
 if TYPE_CHECKING:
     from rowlock.flow.inject import Function, Provider

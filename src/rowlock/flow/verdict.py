@@ -7,7 +7,7 @@ import logging
 import traceback
 from dataclasses import replace
 from datetime import timedelta
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, cast
 
 from rowlock.errors import InvalidResult
 from rowlock.model import redact
@@ -28,6 +28,7 @@ from rowlock.model.outcome import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from random import Random
 
     from rowlock.errors import UnreadableArguments
@@ -139,6 +140,22 @@ class Verdict:
 
     def _told(self, value: object) -> str:
         return _storable(redact.scrub(str(value), secrets_of(self._row["args"])), _MESSAGE_CHARACTERS)
+
+
+def with_failures(outcome: Outcome, count: int, sentences: Sequence[str]) -> Outcome:
+    """The outcome of a handler that returned although items failed: one that completes does so with errors."""
+    match outcome:
+        case Completed(result):
+            before: list[object] = []
+        case CompletedWithErrors(result, errors):
+            before = list(cast("Sequence[object]", errors["errors"]))
+        case _:
+            return outcome
+    more = [f"… and {count - len(sentences)} more"] if count > len(sentences) else []
+    texts = [_storable(sentence, _MESSAGE_CHARACTERS) for sentence in sentences]
+    return CompletedWithErrors(
+        result, {"reason": "items failed", "items_failed": count, "errors": [*before, *texts, *more]}
+    )
 
 
 def secrets_of(args: str) -> frozenset[str]:

@@ -125,6 +125,7 @@ class Worker:
             children=self._children,
             room=self._on_flushed,
             events=self._events,
+            job_logs=self.settings.job_logs,
         )
         self._rounds = Rounds(
             self._claimer,

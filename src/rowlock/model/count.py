@@ -23,6 +23,11 @@ class Count:
         """Of a count that looked for one row more than `cap`."""
         return cls(min(found, cap), found > cap)
 
+    @property
+    def exact(self) -> bool:
+        """Whether there are exactly that many."""
+        return not self.capped
+
     def __add__(self, other: Count) -> Count:
         """Both together; capped if one of them is."""
         return Count(self.value + other.value, self.capped or other.capped)

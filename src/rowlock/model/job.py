@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from datetime import datetime, timedelta
 
+    from rowlock.model.progress import Progress
     from rowlock.model.state import State
 
 
@@ -28,7 +29,9 @@ class NewJob:
     kind: str
     priority: int = 0
     share: int = 0
-    approval: bool = False
+    approval: int = 0
+    """0: not needed; else the code of an Approval."""
+    answer_in: timedelta | None = None
     run_at: datetime | None = None
     run_in: timedelta | None = None
     expires_in: timedelta | None = None
@@ -74,22 +77,6 @@ class Act:
 
 
 @dataclass(frozen=True, slots=True)
-class Progress:
-    """What a job reported last. total None: unknown."""
-
-    phase: str | None = None
-    done: float = 0
-    total: float | None = None
-    message: str | None = None
-    reported_at: datetime | None = None
-
-    @property
-    def fraction(self) -> float | None:
-        """Between 0 and 1; None when the total is unknown or 0."""
-        return min(1.0, max(0.0, self.done / self.total)) if self.total else None
-
-
-@dataclass(frozen=True, slots=True)
 class Job:
     """A job as it stood when it was read; args and result are decoded JSON with secrets redacted."""
 
@@ -123,6 +110,8 @@ class Job:
     result: object = None
     errors: Mapping[str, object] | None = None
     progress: Progress | None = None
+    last_progress_at: datetime | None = None
+    """When the attempt last reported anything, a log line included."""
 
     @property
     def public_id(self) -> str:

@@ -30,6 +30,10 @@ class Lane:
     enabled: bool = True
     version: int = 1
     updated_at: datetime | None = None
+    stall_after: timedelta | None = None
+    """Without a report for so long a running job counts as lost; None: never."""
+    requires_approval: bool = False
+    """Every job of its kinds that is enqueued from now on waits for approval."""
 
 
 DEFAULT_LANE = Lane("default", kinds=(EVERY_KIND,))

@@ -12,8 +12,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from datetime import datetime, timedelta
 
-    from rowlock.model.job import Progress
     from rowlock.model.lane import Lane
+    from rowlock.model.progress import Progress
 
 
 @dataclass(frozen=True, slots=True)

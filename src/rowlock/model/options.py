@@ -13,6 +13,7 @@ from rowlock.model.duration import duration
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from rowlock.model.approval import Approval
     from rowlock.model.kind import Gate, OnConflict, Scope
 
 Span = timedelta | str | float
@@ -44,7 +45,7 @@ class Options:
     refs: Mapping[str, object] | None = None
     tags: Sequence[str] | None = None
     meta: Mapping[str, object] | None = None
-    approval: bool = False
+    approval: bool | Approval = False
 
     def __post_init__(self) -> None:
         self._check_numbers()

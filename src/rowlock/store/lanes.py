@@ -41,6 +41,8 @@ def lane_of(row: Record) -> Lane:
         enabled=row["enabled"],
         version=row["version"],
         updated_at=row["updated_at"],
+        stall_after=row["stall_after"],
+        requires_approval=row["requires_approval"],
     )
 
 
@@ -60,6 +62,8 @@ async def add(link: Link | Database, lane: Lane) -> Lane | None:
         ordering=lane.ordering,
         poll_every=lane.poll_every,
         stale_after=lane.stale_after,
+        stall_after=lane.stall_after,
+        requires_approval=lane.requires_approval,
     )
     if rows and lane.max_total is not None:
         await link.fetch("lane_cap", name=lane.name)
@@ -67,11 +71,15 @@ async def add(link: Link | Database, lane: Lane) -> Lane | None:
 
 
 async def prepare(
-    link: Link, kinds: Sequence[Kind], lanes: Iterable[Lane], isolates: Callable[[str], bool] = lambda _: False
+    link: Link,
+    kinds: Sequence[Kind],
+    lanes: Iterable[Lane],
+    isolates: Callable[[str], bool] = lambda _: False,
+    secret: Callable[[str], bool] = lambda _: True,
 ) -> None:
     """At worker start: the lanes that code and environment name, where absent; what upkeep must know of the kinds.
 
-    kinds: each under all its names, the one of today first.
+    kinds: each under all its names, the one of today first. secret: whether its arguments may hold secrets.
     """
     # A kind is in at most one lane, and the lane that has it already keeps it: only a person moves it.
     taken = {kind for lane in await read(link) for kind in lane.kinds}
@@ -94,6 +102,7 @@ async def prepare(
             on_worker_lost=[kind.on_worker_lost for kind in kinds],
             isolates=[isolates(kind.name) for kind in kinds],
             hooks=[_hooks(kind) for kind in kinds],
+            defaults=[None if secret(kind.name) else _defaults(kind) for kind in kinds],
         )
         await link.fetch(
             "register_pairs",
@@ -105,6 +114,11 @@ async def prepare(
     if rules:
         names, states, keeps = zip(*rules, strict=True)
         await link.fetch("set_retention", kinds=list(names), states=list(states), keeps=list(keeps))
+
+
+def _defaults(kind: Kind) -> str | None:
+    defaults = kind.defaults()
+    return None if defaults is None else json.dumps(defaults)
 
 
 def _hooks(kind: Kind) -> str | None:

@@ -31,6 +31,11 @@ def quoted(identifier: str) -> str:
     return '"' + identifier.replace('"', '""') + '"'
 
 
+def numbered(text: str, n: int) -> str:
+    """The text with every parameter renamed, so that one fragment can stand in a statement several times."""
+    return _PARAMETER.sub(rf":\1_{n}", text)
+
+
 def checked_schema(name: str) -> str:
     """Return the schema name if PostgreSQL and NOTIFY can carry it."""
     longest = 50  # a NOTIFY channel is made of it and may have 63 bytes
@@ -92,11 +97,16 @@ class Statements:
         for file in sorted(resources.files("rowlock.store").joinpath("sql").iterdir(), key=lambda f: f.name):
             for what, name, body in _blocks(file.read_text(encoding="utf-8")):
                 (names if what == "name" else fragments)[name] = body
+        self._fragments = fragments
         self._statements = {name: Statement(name, _filled(body, fragments)) for name, body in names.items()}
 
     def __getitem__(self, name: str) -> Statement:
         """Return the statement of that name."""
         return self._statements[name]
+
+    def fragment(self, name: str, /, **slots: str) -> str:
+        """The fragment of that name, its own slots filled with these texts: for statements composed at run time."""
+        return _filled(self._fragments[name], {**self._fragments, **slots})
 
     def __iter__(self) -> object:
         """Iterate over the statements' names."""

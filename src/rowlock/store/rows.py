@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import json
+from datetime import datetime
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from rowlock.model import redact, stored
-from rowlock.model.job import Act, Attempt, Job, Progress
+from rowlock.model.job import Act, Attempt, Job
+from rowlock.model.progress import Item, ItemCounts, ItemState, LogLine, Phase, Progress, missed_between
 from rowlock.model.state import State
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from rowlock.store.database import Record
 
 
@@ -61,21 +65,71 @@ def job_of(row: Row, *, reveal: bool = False) -> Job:
         result=json_of(row["result"], reveal=reveal),
         errors=json_of(row["errors"]),
         progress=progress_of(row),
+        last_progress_at=row["reported_at"],
     )
 
 
 def progress_of(row: Row) -> Progress | None:
-    """A Progress from its columns; None: nothing was reported."""
-    if row["reported_at"] is None:
+    """A Progress from its columns; None: nothing was reported but log lines."""
+    if row["progress"] is None:
         return None
-    counters = cast("dict[str, Any]", json.loads(row["progress"] or "{}"))
+    counters = cast("dict[str, Any]", json.loads(row["progress"]))
+    counts = ItemCounts(
+        row["items_in_progress"] or 0,
+        row["items_completed"] or 0,
+        row["items_skipped"] or 0,
+        row["items_failed"] or 0,
+        counters.get("items"),
+    )
     return Progress(
         phase=row["phase"],
         done=counters.get("done", 0),
         total=counters.get("total"),
         message=counters.get("message"),
         reported_at=row["reported_at"],
+        phases=tuple(_phase_of(phase) for phase in json.loads(row["phases"] or "[]")),
+        items=counts if counts.total is not None or counts.ended or counts.in_progress else None,
+        n=row["report"],
+        started_at=_moment(counters.get("since")),
+        begun_at=counters.get("from", 0),
     )
+
+
+def _phase_of(values: dict[str, Any]) -> Phase:
+    return Phase(
+        name=values["name"],
+        started_at=_moment(values.get("started_at")),
+        ended_at=_moment(values.get("ended_at")),
+        done=values.get("done", 0),
+        total=values.get("total"),
+    )
+
+
+def _moment(text: str | None) -> datetime | None:
+    return None if text is None else datetime.fromisoformat(text)
+
+
+def item_of(row: Record) -> Item:
+    """An Item from its row."""
+    return Item(
+        name=row["name"],
+        state=ItemState(row["state"]),
+        phase=row["phase"],
+        started_at=row["started_at"],
+        ended_at=row["ended_at"],
+        reason=row["reason"],
+        error=json_of(row["error"]),
+    )
+
+
+def lines_of(found: Iterable[Record], after: int) -> list[LogLine]:
+    """Log lines from their rows, in order; after: the line before the first one, 0 for the beginning."""
+    lines = []
+    for row in found:
+        missed = missed_between(after, row["n"])
+        lines.append(LogLine(row["n"], row["at"], row["level"], row["logger"], row["message"], missed))
+        after = row["n"]
+    return lines
 
 
 def attempt_of(row: Record) -> Attempt:

@@ -16,7 +16,8 @@ from typing_extensions import override
 from rowlock.errors import ClaimLost
 from rowlock.flow.blocking import SyncContext
 from rowlock.flow.context import Context
-from rowlock.model.job import Claim, Job, Progress
+from rowlock.model.job import Claim, Job
+from rowlock.model.progress import Item, Progress
 from rowlock.model.state import State
 from rowlock.store.queries import Statements
 from rowlock.telemetry import JobLog
@@ -24,7 +25,7 @@ from rowlock.telemetry import JobLog
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 
-    from rowlock.flow.progress import Report
+    from rowlock.flow.report import Report
 
 T = TypeVar("T")
 
@@ -36,11 +37,15 @@ class Record:
         self.reports: list[Progress] = []
         """Everything reported, phases and counters as they stood then."""
         self.checkpoints: list[Any] = []
-        """Everything saved with save_checkpoint()."""
+        """Everything saved with ctx.checkpoint.save()."""
+        self.items: dict[str, Item] = {}
+        """Every item as it stood last, by name."""
         self.logs: list[str] = []
         """Everything logged through ctx.log, formatted."""
         self.guarded: list[object] = []
         """Sessions given to guarded()."""
+        self.cursor: dict[str, int] = {}
+        """How far ctx.resume() came, by name."""
         self.stored = checkpoint
         self.patience = patience
         self.statements = Statements("rowlock")
@@ -55,22 +60,46 @@ class Record:
         """The last report."""
         return self.reports[-1] if self.reports else None
 
+    @property
+    def checkpoint(self) -> Any:  # noqa: ANN401 - whatever was saved
+        """What a later attempt would resume from."""
+        return None if self.stored is None else json.loads(self.stored)
+
     def note(self, report: Report) -> None:
         """The engine's side: there is news."""
         now = datetime.now(UTC)
-        self.reports.append(Progress(report.phase, report.done, report.total, report.message, now))
+        news = report.take()
+        for (_, phase, name), moved in news.items.items():
+            error = None if moved.error is None else json.loads(moved.error)
+            self.items[name] = Item(name, moved.state, phase, moved.started_at, moved.ended_at, moved.reason, error)
+        self.cursor |= news.cursors
+        report.checkpoint = news.checkpoint
+        told = Progress(news.phase, news.done, news.total, news.message, now, news.phases)
+        if news.phases and news.phases[-1].ended_at is not None and self.reports:
+            # The end of a phase says nothing new of its counter.
+            self.reports[-1] = told
+            return
+        self.reports.append(told)
         if self.patience is not None:
             self.patience -= 1
 
     async def save(self, report: Report) -> None:
         """The engine's side: store the checkpoint."""
-        self.stored = report.checkpoint
         if report.checkpoint is not None:
+            self.stored = report.checkpoint
             self.checkpoints.append(json.loads(report.checkpoint))
 
     async def load(self, _claim: Claim) -> str | None:
         """The engine's side: what was stored."""
         return self.stored
+
+    async def cursors(self, _claim: Claim) -> dict[str, int]:
+        """The engine's side: how far loops came."""
+        return self.cursor
+
+    async def keep_items(self, _report: Report, _phase: str, *, resume: bool) -> list[str]:  # noqa: ARG002 - as Line has it
+        """The engine's side: there was no earlier attempt."""
+        return []
 
     async def flush(self) -> None:
         """The engine's side: nothing to write."""
@@ -81,15 +110,11 @@ class StubContext(Context):
 
     def __init__(self, job: Job, record: Record) -> None:
         row = {"id": job.id, "fence": job.fence, "kind": job.kind, "lane": job.lane, "attempt": job.attempt}
+        row |= {"claimed_at": job.claimed_at, "args": "{}"}
         super().__init__(row, Claim(job.id, job.fence), record, asyncio.Event())
         self._job = job
         self.record = record
         self._log = JobLog(_logger(record.logs), row)
-
-    @property
-    def checkpoint(self) -> object:
-        """What a later attempt would resume from."""
-        return None if self.record.stored is None else json.loads(self.record.stored)
 
     def cancel(self) -> None:
         """Tell the handler to stop: asyncio.CancelledError (Stopped in a blocking one) at its next report."""
@@ -142,11 +167,6 @@ class StubSyncContext(SyncContext):
         """What the handler said."""
         return self._stub.record
 
-    @property
-    def checkpoint(self) -> object:
-        """What a later attempt would resume from."""
-        return self._stub.checkpoint
-
     def cancel(self) -> None:
         """Tell the handler to stop: Stopped at its next word to the context."""
         self._stub.cancel()
@@ -182,7 +202,7 @@ def stub_context(
 ) -> StubContext:
     """A context to call a handler alone: ``await build_report(stub_context(), 7)``.
 
-    checkpoint: what load_checkpoint() finds. cancel_after: reports after which the handler is told to stop; 0: at once.
+    checkpoint: what ctx.checkpoint.load() finds. cancel_after: reports after which the handler is told to stop; 0: at once.
     fields: of the job it claims to run, such as attempt=3 or tenant="acme".
     """
     stored = None if checkpoint is None else to_json(checkpoint).decode()

@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
+from rowlock.desk.identity import IDLE, LONGEST, WITHIN
 from rowlock.flow.beat import EVERY
 from rowlock.model.state import State
 from rowlock.telemetry import Events, JobRescued
@@ -43,6 +44,11 @@ async def rescue(at: Round, news: News) -> int:
     return await _in_batches(at, "rescue", watched=news.watched)
 
 
+async def stalled(at: Round, news: News) -> int:
+    """Running jobs that reported nothing for as long as their lane allows are lost like those of silent workers."""
+    return await _in_batches(at, "stalled", "it made no progress", watched=news.watched, channel=at.database.channel)
+
+
 async def rescue_dead(at: Round, workers: Sequence[int]) -> int:
     """The same for workers whose supervisor saw them die, at once; they are shown as gone."""
     await at.database.fetch("workers_gone", workers=list(workers))
@@ -57,20 +63,20 @@ async def orphans(at: Round, _news: News) -> int:
     return await _in_batches(at, "orphans")
 
 
-async def _in_batches(at: Round, name: str, **values: object) -> int:
+async def _in_batches(at: Round, name: str, why: str = "its worker was lost", **values: object) -> int:
     total = 0
     for _ in range(_MOST_BATCHES):
         rows = await at.database.fetch(name, max_losses=at.settings.max_losses, **values)
-        total += _moved(at, rows)
+        total += _moved(at, rows, why)
         if len(rows) < _STALE_BATCH:
             break
     return total
 
 
-def _moved(at: Round, rows: Iterable[Record]) -> int:
+def _moved(at: Round, rows: Iterable[Record], why: str) -> int:
     rows = list(rows)
     for row in rows:
-        logger.warning("↻ rescued %s %d: its worker was lost; now %s", row["kind"], row["id"], row["state"])
+        logger.warning("↻ rescued %s %d: %s; now %s", row["kind"], row["id"], why, row["state"])
         if at.events.active:
             at.events.emit(JobRescued(row["id"], row["kind"], row["state"]))
     at.waker.wake(
@@ -93,6 +99,7 @@ async def expire(at: Round, _news: News) -> int:
     channel = at.database.channel
     for name, state, error in (
         ("expire", State.EXPIRED, None),
+        ("unanswered", State.EXPIRED, json.dumps({"reason": "unanswered"})),
         ("too_old", State.FAILED, json.dumps({"reason": "too old"})),
     ):
         for _ in range(_MOST_BATCHES):
@@ -133,7 +140,19 @@ async def prune(at: Round, _news: News) -> int:
             if row["pruned"] < _BATCH:
                 break
     await at.database.fetch("prune_keys", batch=_BATCH)
+    await _prune_access(at)
     return total
+
+
+async def _prune_access(at: Round) -> None:
+    """Lines of the audit past their retention, sessions that ran out, failed logins long past."""
+    await at.database.fetch("prune_access", idle=IDLE, longest=LONGEST, within=WITHIN)
+    if at.settings.audit_keep is None:
+        return
+    for _ in range(_MOST_BATCHES):
+        gone = await at.database.fetch("prune_audit", keep=at.settings.audit_keep, batch=_BATCH)
+        if len(gone) < _BATCH:
+            break
 
 
 async def registry(at: Round, _news: News) -> int:
@@ -147,6 +166,7 @@ async def registry(at: Round, _news: News) -> int:
 Duty = Callable[[Round, "News"], Awaitable[int]]
 DUTIES: Final[dict[str, Duty]] = {
     "rescue": rescue,
+    "stalled": stalled,
     "orphans": orphans,
     "expire": expire,
     "sweep": sweep,

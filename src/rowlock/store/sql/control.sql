@@ -13,7 +13,7 @@ ended AS (
   SET state = :state::text, finished_at = now(), errors = coalesce(:error::jsonb, j.errors), fence = j.fence + 1, seq = j.seq + 1,
       claimed_by = NULL, gate_place = 0
   FROM ending e WHERE j.id = e.id
-  RETURNING j.id, j.kind, j.tenant, e.fence, e.attempt, e.state, e.claimed_by, e.claimed_at,
+  RETURNING j.id, j.kind, j.tenant, e.fence, e.attempt, e.state, e.claimed_by, e.claimed_at, jsonb_build_object('state', j.state) AS after,
             CASE WHEN e.gate_place > 0 THEN j.gate_key END AS gate_key, CASE WHEN e.state = 'running' THEN j.lane END AS lane,
             {mark} AS mark),
 logged AS (
@@ -26,10 +26,11 @@ logged AS (
 j.id, j.fence, j.attempt, j.state, j.claimed_by, j.claimed_at, j.gate_place
 
 -- fragment: recorded
--- Who, when and why, for the rows of a CTE `ended`.
+-- Who, when and why, for the rows of a CTE `ended (id, after, mark)`: for the job's history, and for the audit.
 recorded AS (
   INSERT INTO {schema}.job_acts (job_id, verb, by_whom, note, detail)
-  SELECT e.id, :verb::text, :by_whom::text, :note::text, e.mark FROM ended e)
+  SELECT e.id, :verb::text, :by_whom::text, :note::text, e.mark FROM ended e),
+{audited}
 
 -- name: cancel_waiting
 -- A waiting job ends at once. The lock makes a concurrent claim either see it cancelled or be seen as running below.
@@ -45,7 +46,8 @@ SELECT coalesce(array_agg(m.id), '{}') AS ids, {left_places} AS promoted, {told}
 WITH ended AS (
   UPDATE {schema}.jobs j SET cancel_requested = true, seq = j.seq + 1
   WHERE j.id = ANY (:ids::bigint[]) AND j.state = 'running' AND NOT j.cancel_requested
-  RETURNING j.id, {mark} || jsonb_build_object('stays', true) AS mark),
+  RETURNING j.id, jsonb_build_object('state', j.state, 'cancel_requested', true) AS after,
+            {mark} || jsonb_build_object('stays', true) AS mark),
 {recorded}
 SELECT coalesce(array_agg(e.id), '{}') AS ids,
        (SELECT pg_notify(:channel::text, json_build_object('cancel', json_agg(x.id))::text) FROM ended x HAVING count(*) > 0) AS told
@@ -63,15 +65,96 @@ SELECT coalesce(array_agg(m.id), '{}') AS ids, {left_places} AS promoted, {told}
         FROM ended x WHERE x.state = 'running' HAVING count(*) > 0) AS stopped
 FROM ended m
 
+-- fragment: approved_columns
+-- For an UPDATE of jobs j FROM a row g (enough, by_whom). jobs.approval in bits: 3 says 0 not needed, 1 needed, 2 given; 4 four
+-- eyes; the rest how many more than one must approve. With the last of them pending -> queued, at today's position: a job that
+-- waited for approval does not land behind the claim cursors. Before that no transition: only seq moves.
+SET approvers = array_append(j.approvers, g.by_whom), seq = j.seq + 1, fence = j.fence + g.enough::integer,
+    state = CASE WHEN g.enough THEN 'queued' ELSE j.state END,
+    approval = CASE WHEN g.enough THEN (j.approval & 32764) | 2 ELSE j.approval END,
+    answer_by = CASE WHEN g.enough THEN NULL ELSE j.answer_by END,
+    run_after = CASE WHEN g.enough THEN greatest(j.run_after, clock_timestamp()) ELSE j.run_after END
+
+-- fragment: approved_rows
+j.id, j.kind, j.priority, j.share, j.run_after, j.state,
+jsonb_build_object('state', j.state, 'approvers', to_jsonb(j.approvers)) AS after,
+{mark} || CASE WHEN j.state = 'pending' THEN jsonb_build_object('stays', true) ELSE '{}' END AS mark
+
+-- fragment: approving
+cardinality(coalesce(j.approvers, '{}')) >= (j.approval >> 3) AS enough
+
 -- name: approve
--- pending -> queued at today's position: a job that waited for approval does not land behind the claim cursors.
-WITH ended AS (
-  UPDATE {schema}.jobs j
-  SET state = 'queued', approval = 2, fence = j.fence + 1, seq = j.seq + 1, run_after = greatest(j.run_after, clock_timestamp())
-  WHERE j.id = ANY (:ids::bigint[]) AND j.state = 'pending'
-  RETURNING j.id, j.kind, j.priority, j.share, j.run_after, {mark} AS mark),
+-- Judged on the locked row, so two approvers at once count as two, and one who was first leaves nothing for the second. Who may
+-- not approve this job is told why: late (it should have been answered), own (four eyes), unnamed, again.
+WITH judged AS (
+  SELECT j.id, {approving}, :by_whom::text AS by_whom, j.submitted_by,
+         CASE WHEN j.answer_by <= clock_timestamp() THEN 'late'
+              WHEN j.approval & 4 <> 0 AND coalesce(j.submitted_by = :by_whom::text, true) THEN 'own'
+              WHEN j.approval >> 3 > 0 AND :by_whom::text IS NULL THEN 'unnamed'
+              WHEN :by_whom::text = ANY (j.approvers) THEN 'again' END AS refused
+  FROM {schema}.jobs j WHERE j.id = ANY (:ids::bigint[]) AND j.state = 'pending' ORDER BY j.id FOR UPDATE),
+ended AS (
+  UPDATE {schema}.jobs j {approved_columns}
+  FROM judged g WHERE j.id = g.id AND g.refused IS NULL
+  RETURNING {approved_rows}),
 {recorded}
-SELECT e.id, e.kind, e.priority, e.share, e.run_after FROM ended e ORDER BY e.id
+SELECT g.id, g.refused, g.submitted_by, e.kind, e.priority, e.share, e.run_after, e.state
+FROM judged g LEFT JOIN ended e ON e.id = g.id ORDER BY g.id
+
+-- name: auto_approve
+-- Right after the insert, in its transaction, and only for jobs that need approval: plain ones never come here. A rule counts as
+-- the approval of whoever wrote it: not for their own jobs where four eyes are asked for, and as one where several are.
+WITH judged AS (
+  SELECT j.id, {approving}, coalesce(r.created_by, 'rule') AS by_whom, r.id AS rule, r.note
+  FROM {schema}.jobs j
+  CROSS JOIN LATERAL (
+    SELECT r.id, r.created_by, r.note FROM {schema}.approval_rules r
+    WHERE (r.kind IS NULL OR r.kind = j.kind OR (r.kind LIKE '%*' AND starts_with(j.kind, left(r.kind, -1))))
+      AND (r.submitted_by IS NULL OR r.submitted_by = j.submitted_by) AND (r.tenant IS NULL OR r.tenant = j.tenant)
+      AND (r.args IS NULL OR j.args @> r.args)
+      AND NOT (j.approval & 4 <> 0 AND coalesce(r.created_by = j.submitted_by, true))
+      AND (j.approval >> 3 = 0 OR r.created_by IS NOT NULL)
+    ORDER BY r.id LIMIT 1) AS r
+  WHERE j.id = ANY (:ids::bigint[]) AND j.state = 'pending' AND j.approval & 3 = 1 ORDER BY j.id FOR UPDATE OF j),
+ended AS (
+  UPDATE {schema}.jobs j {approved_columns} FROM judged g WHERE j.id = g.id
+  RETURNING {approved_rows}, g.rule, g.by_whom, g.note),
+told AS (
+  INSERT INTO {schema}.job_acts (job_id, verb, by_whom, note, detail)
+  SELECT e.id, 'approve', e.by_whom, concat_ws(': ', 'rule ' || e.rule, e.note), e.mark || jsonb_build_object('rule', e.rule) FROM ended e)
+SELECT e.id, e.state, e.run_after FROM ended e ORDER BY e.id
+
+-- name: approval_rules
+SELECT r.id, r.kind, r.submitted_by, r.tenant, r.args, r.note, r.created_by, r.created_at FROM {schema}.approval_rules r ORDER BY r.id
+
+-- name: approval_rule_add
+INSERT INTO {schema}.approval_rules AS r (kind, submitted_by, tenant, args, note, created_by)
+VALUES (:kind::text, :submitted_by::text, :of_tenant::text, :args::text::jsonb, :note::text, :by_whom::text)
+RETURNING r.id, r.kind, r.submitted_by, r.tenant, r.args, r.note, r.created_by, r.created_at
+
+-- name: approval_rule_remove
+DELETE FROM {schema}.approval_rules r WHERE r.id = :id::bigint
+RETURNING r.id, r.kind, r.submitted_by, r.tenant, r.args, r.note, r.created_by, r.created_at
+
+-- name: approval_needs
+-- The kinds whose lane asks for approval; `rest`: so does the lane of '*', and `named` are the kinds that are not its own.
+SELECT ARRAY(SELECT k FROM {schema}.lanes l CROSS JOIN unnest(l.kinds) AS k WHERE l.requires_approval AND k <> '*') AS kinds,
+       EXISTS (SELECT 1 FROM {schema}.lanes l WHERE l.requires_approval AND '*' = ANY (l.kinds)) AS rest,
+       ARRAY(SELECT k FROM {schema}.lanes l CROSS JOIN unnest(l.kinds) AS k WHERE k <> '*') AS named
+
+-- name: unanswered
+-- Pending jobs nobody answered in time. An approval that holds the row is passed over; one that comes later finds it expired.
+WITH due AS (
+  SELECT x.id FROM {schema}.jobs x
+  WHERE x.answer_by IS NOT NULL AND x.answer_by < now() AND x.state = 'pending' ORDER BY x.answer_by LIMIT 500),
+ending AS (
+  SELECT {ending_columns} FROM {schema}.jobs j
+  WHERE j.id IN (SELECT due.id FROM due) AND j.state = 'pending' AND j.answer_by < now()
+  ORDER BY j.id FOR UPDATE SKIP LOCKED),
+{end_jobs},
+{ended_concluded},
+{exhausted}
+SELECT coalesce(array_agg(m.id), '{}') AS ids, {left_places} AS promoted, {told} AS told, {hooks_told} FROM ended m
 
 -- name: reject
 WITH ending AS (
@@ -85,6 +168,7 @@ SELECT coalesce(array_agg(m.id), '{}') AS ids, {left_places} AS promoted, {told}
 -- A person's retry: new attempt budget; the finished run goes to history under its own fence, so that a late re-flush of it
 -- is still recognised. A job whose unique key is held by a live twin stays as it is (blocked_by names the twin); a twin that
 -- commits at this very moment raises a unique violation and the statement is run again. Never approved: back to pending.
+-- keep_items: items that are done stay done, and only the others are run.
 WITH old AS (
   SELECT j.id, j.fence, j.attempt, j.claimed_by, j.claimed_at, j.finished_at, j.state, j.errors, twin.id AS blocked_by
   FROM {schema}.jobs j
@@ -100,13 +184,16 @@ logged AS (
   WHERE o.claimed_by IS NOT NULL AND o.blocked_by IS NULL ON CONFLICT DO NOTHING),
 ended AS (
   UPDATE {schema}.jobs j
-  SET state = CASE WHEN j.approval = 1 THEN 'pending' ELSE 'queued' END,
+  SET state = CASE WHEN j.approval & 3 = 1 THEN 'pending' ELSE 'queued' END, approvers = NULL, answer_by = NULL,
       finished_at = NULL, result = NULL, errors = NULL, attempt = 0, losses = 0, deaths = 0, refunds = 0, cancel_requested = false,
       claimed_by = NULL, claimed_at = NULL, lane = NULL, expires_at = NULL, too_old_at = NULL,
       run_after = clock_timestamp(), fence = j.fence + 1, seq = j.seq + 1
   FROM old o WHERE j.id = o.id AND o.blocked_by IS NULL
-  RETURNING j.id, j.kind, j.priority, j.share, j.run_after, j.state,
+  RETURNING j.id, j.kind, j.priority, j.share, j.run_after, j.state, jsonb_build_object('state', j.state) AS after,
             {mark} || jsonb_build_object('was', o.state, 'ended_at', o.finished_at) AS mark),
+kept AS (
+  UPDATE {schema}.job_progress p SET keep_items = :keep_items::boolean
+  FROM ended e WHERE p.job_id = e.id AND p.keep_items <> :keep_items::boolean),
 {recorded}
 SELECT o.id, o.blocked_by, e.kind, e.priority, e.share, e.run_after, e.state
 FROM old o LEFT JOIN ended e ON e.id = o.id ORDER BY o.id
@@ -118,6 +205,7 @@ WITH ended AS (
   SET priority = :priority::smallint, seq = j.seq + 1, run_after = greatest(j.run_after, clock_timestamp())
   WHERE j.id = ANY (:ids::bigint[]) AND j.state IN ('pending', 'blocked', 'queued')
   RETURNING j.id, j.kind, j.priority, j.share, j.run_after, j.state,
+            jsonb_build_object('state', j.state, 'priority', j.priority) AS after,
             {mark} || jsonb_build_object('stays', true, 'priority', j.priority) AS mark),
 {recorded}
 SELECT e.id, e.kind, e.priority, e.share, e.run_after, e.state FROM ended e ORDER BY e.id

@@ -1,9 +1,14 @@
 -- desk: why a job is not running, and how much there is to do. Every read is bounded by a limit and served by an index:
 -- a count stops one row beyond its cap, and nothing here walks the backlog or the history.
 
+-- fragment: progress_anyhow
+p.n AS report, to_jsonb(p) ->> 'phases' AS phases, (to_jsonb(p) ->> 'items_in_progress')::integer AS items_in_progress,
+(to_jsonb(p) ->> 'items_completed')::integer AS items_completed, (to_jsonb(p) ->> 'items_skipped')::integer AS items_skipped,
+(to_jsonb(p) ->> 'items_failed')::integer AS items_failed
+
 -- name: explain_job
 -- to_jsonb: what later migrations add to a row may be missing while the schema is behind, and that is one of the answers.
-SELECT {job_view}, j.gate_place, clock_timestamp() AS now, w.seen_at AS worker_seen_at, w.state AS worker_state,
+SELECT {job_row}, j.gate_place, {progress_anyhow}, clock_timestamp() AS now, w.seen_at AS worker_seen_at, w.state AS worker_state,
        (SELECT max(m.version) FROM {schema}.migrations m) AS schema_version,
        last.outcome AS last_outcome, last.ended_at AS last_ended_at, last.error AS last_error,
        act.verb AS act_verb, act.by_whom AS act_by, act.note AS act_note, act.at AS act_at,
@@ -72,7 +77,8 @@ FROM {schema}.jobs r WHERE r.state = 'running' ORDER BY r.claimed_by, r.id LIMIT
 -- The longest running first. Progress of an earlier attempt is not this one's.
 SELECT j.id, j.kind, j.attempt, j.lane, j.claimed_by, j.claimed_at, j.cancel_requested, w.name AS worker,
        clock_timestamp() - j.claimed_at AS running_for,
-       coalesce(w.seen_at < clock_timestamp() - interval '15 s', true) AS worker_silent, p.phase, p.progress, p.reported_at
+       coalesce(w.seen_at < clock_timestamp() - interval '15 s', true) AS worker_silent, p.phase, p.progress, p.reported_at,
+       {progress_anyhow}
 FROM (SELECT * FROM ({running_rows}) AS j
       WHERE (:lane::text IS NULL OR j.lane = :lane::text)
         AND (:longer_than::interval IS NULL OR j.claimed_at < clock_timestamp() - :longer_than::interval) AND {visible}

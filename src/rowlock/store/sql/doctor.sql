@@ -54,7 +54,7 @@ FROM first f CROSS JOIN LATERAL (
 
 -- name: doctor_pending
 -- approval 1: awaits its approval; any other pending job is held, because its worker died under it.
-SELECT p.approval = 1 AS asked, count(*) AS n, min(p.id) AS id, clock_timestamp() - min(p.created_at) AS age
+SELECT p.approval & 3 = 1 AS asked, count(*) AS n, min(p.id) AS id, clock_timestamp() - min(p.created_at) AS age
 FROM (SELECT j.id, j.approval, j.created_at FROM {schema}.jobs j WHERE j.state = 'pending' ORDER BY j.id LIMIT :cap::integer) AS p
 GROUP BY 1
 

@@ -5,14 +5,14 @@
 
 -- fragment: job_columns
 kind, priority, share, state, approval, run_after, expires_at, too_old_at, max_attempts, tenant, submitted_by, unique_key,
-unique_scope, gate_key, tags, refs, meta, args
+unique_scope, gate_key, tags, refs, meta, args, answer_by
 
 -- fragment: job_values
 -- run_after is judged by the database's clock at this very moment, never by the caller's and never by the transaction's start.
-SELECT :kind::text, :priority::smallint, :share::smallint, CASE WHEN :approval::smallint = 1 THEN 'pending' ELSE 'queued' END,
+SELECT :kind::text, :priority::smallint, :share::smallint, CASE WHEN :approval::smallint <> 0 THEN 'pending' ELSE 'queued' END,
        :approval::smallint, t.run_after, t.run_after + :expires_in::interval, t.now + :max_age::interval, :max_attempts::smallint,
        :tenant::text, :submitted_by::text, :unique_key::text, :unique_scope::text, :gate_key::text, :tags::text[],
-       :refs::text::jsonb, :meta::text::jsonb, :args::text::jsonb
+       :refs::text::jsonb, :meta::text::jsonb, :args::text::jsonb, t.now + :answer_in::interval
 FROM (SELECT c.now, greatest(c.now, :run_at::timestamptz, c.now + :run_in::interval) AS run_after
       FROM (SELECT clock_timestamp() AS now OFFSET 0) AS c) AS t
 
@@ -39,7 +39,7 @@ INSERT INTO {schema}.jobs ({job_columns}) {job_values} RETURNING id, state, run_
 -- first: it is the only value that differs between the jobs of one call.
 INSERT INTO {schema}.jobs (args, kind, priority, share, state, approval, max_attempts, tenant, submitted_by, meta)
 VALUES (:args::text::jsonb, :kind::text, :priority::smallint, :share::smallint,
-        CASE WHEN :approval::smallint = 1 THEN 'pending' ELSE 'queued' END, :approval::smallint, :max_attempts::smallint,
+        CASE WHEN :approval::smallint <> 0 THEN 'pending' ELSE 'queued' END, :approval::smallint, :max_attempts::smallint,
         :tenant::text, :submitted_by::text, :meta::text::jsonb)
 
 -- name: enqueue_plain
@@ -73,13 +73,22 @@ UNION ALL
       OR (o.unique_scope = 'waiting' AND o.state IN ('pending', 'blocked', 'queued'))) LIMIT 1)
 
 -- fragment: replaced_columns
--- Changed args void an approval: the job goes back to the approver, a transition, so the fence moves. It leaves its gate's
--- queue as well, else the next leaver would promote it past the approver; a place it held is found by the gates duty.
+-- Changed args void an approval, also a half given one: the job goes back to the approver, a transition, so the fence moves. So
+-- does a job that needed none when this call demands it; of two demands the stricter counts, and the one who changed the args is
+-- their submitter now. It leaves its gate's queue as well, else the next leaver would promote it past the approver; a place it
+-- held is found by the gates duty.
 SET args = excluded.args, priority = excluded.priority, meta = excluded.meta, seq = o.seq + 1,
-    fence = o.fence + CASE WHEN o.approval = 2 THEN 1 ELSE 0 END,
-    state = CASE WHEN o.approval = 2 THEN 'pending' ELSE o.state END,
-    approval = CASE WHEN o.approval = 2 THEN 1 ELSE o.approval END,
-    gate_place = CASE WHEN o.approval = 2 THEN 0 ELSE o.gate_place END
+    fence = o.fence + CASE WHEN {asked_again} AND o.state <> 'pending' THEN 1 ELSE 0 END,
+    state = CASE WHEN {asked_again} THEN 'pending' ELSE o.state END,
+    approval = CASE WHEN {asked_again}
+                    THEN greatest(o.approval >> 3, excluded.approval >> 3) << 3 | ((o.approval | excluded.approval) & 4) | 1
+                    ELSE o.approval END,
+    approvers = NULL, answer_by = CASE WHEN {asked_again} THEN coalesce(excluded.answer_by, o.answer_by) END,
+    submitted_by = CASE WHEN {asked_again} THEN coalesce(excluded.submitted_by, o.submitted_by) ELSE o.submitted_by END,
+    gate_place = CASE WHEN {asked_again} THEN 0 ELSE o.gate_place END
+
+-- fragment: asked_again
+(o.approval <> 0 OR excluded.approval <> 0)
 
 -- name: enqueue_replace_live
 -- A waiting holder takes the new args; a running one is kept as it is, and the caller is told.
@@ -146,10 +155,10 @@ WITH d AS MATERIALIZED (
        WITH ORDINALITY AS u(args, unique_key, gate_key, refs, n)),
 new AS (
   INSERT INTO {schema}.jobs (id, {job_columns})
-  SELECT d.id, :kind::text, :priority::smallint, :share::smallint, CASE WHEN :approval::smallint = 1 THEN 'pending' ELSE 'queued' END,
+  SELECT d.id, :kind::text, :priority::smallint, :share::smallint, CASE WHEN :approval::smallint <> 0 THEN 'pending' ELSE 'queued' END,
          :approval::smallint, t.run_after, t.run_after + :expires_in::interval, t.now + :max_age::interval,
          :max_attempts::smallint, :tenant::text, :submitted_by::text, d.unique_key, :unique_scope::text, d.gate_key,
-         :tags::text[], d.refs, :meta::text::jsonb, d.args
+         :tags::text[], d.refs, :meta::text::jsonb, d.args, t.now + :answer_in::interval
   FROM d
   CROSS JOIN LATERAL (
     SELECT c.now, greatest(c.now, :run_at::timestamptz, c.now + :run_in::interval) AS run_after

@@ -25,7 +25,8 @@ moved AS (
       errors = CASE WHEN was.twin IS NOT NULL AND {not_again} THEN jsonb_build_object('reason', 'superseded', 'by', was.twin)
                     ELSE l.error END,
       run_after = CASE WHEN l.state = 'queued' THEN clock_timestamp() + make_interval(secs => l.delay) ELSE j.run_after END,
-      approval = CASE WHEN l.state = 'pending' THEN 1 ELSE j.approval END,
+      approval = CASE WHEN l.state = 'pending' THEN (j.approval & 32764) | 1 ELSE j.approval END,
+      approvers = CASE WHEN l.state = 'pending' THEN NULL ELSE j.approvers END,
       attempt = j.attempt - l.refund, losses = j.losses + l.loss, deaths = j.deaths + l.death,
       refunds = least(32000, j.refunds + l.refund * (1 - l.loss) * (l.outcome <> 'unreadable')::integer),
       fence = j.fence + 1, seq = j.seq + 1, gate_place = 0,

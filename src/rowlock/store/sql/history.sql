@@ -1,15 +1,25 @@
 -- history: reading jobs. Keyset pages, no counts over the whole table.
 
--- fragment: job_view
+-- fragment: job_row
 j.id, j.kind, j.state, j.priority, j.attempt, j.max_attempts, j.losses, j.fence, j.seq, j.lane, j.tenant, j.submitted_by,
 j.created_at, j.run_after, j.claimed_at, j.finished_at, j.expires_at, j.too_old_at, j.claimed_by, j.cancel_requested,
 j.unique_key, j.gate_key, j.tags, j.refs, j.meta, j.args, j.result, j.errors, j.approval, j.refunds,
 w.name AS worker, p.phase, p.progress, p.reported_at
 
+-- fragment: progress_counts
+p.n AS report, p.phases, p.items_in_progress, p.items_completed, p.items_skipped, p.items_failed
+
+-- fragment: job_view
+{job_row}, {progress_counts}
+
+-- fragment: own_progress
+-- That of the attempt under way, or of the last one while none is; an earlier attempt's is none of this one's.
+p.job_id = j.id AND p.fence >= j.fence - (j.state <> 'running')::integer
+
 -- fragment: job_sources
 {schema}.jobs j
 LEFT JOIN {schema}.workers w ON w.id = j.claimed_by
-LEFT JOIN {schema}.job_progress p ON p.job_id = j.id
+LEFT JOIN {schema}.job_progress p ON {own_progress}
 
 -- fragment: visible
 -- Which jobs j somebody sees. Parameters: sees_all (they hold jobs:read_all), tenant and subject of the principal; in Python
@@ -81,7 +91,7 @@ FROM (SELECT r.job_id FROM {schema}.job_refs r
       ORDER BY r.job_id DESC) AS found
 JOIN {schema}.jobs j ON j.id = found.job_id
 LEFT JOIN {schema}.workers w ON w.id = j.claimed_by
-LEFT JOIN {schema}.job_progress p ON p.job_id = j.id
+LEFT JOIN {schema}.job_progress p ON {own_progress}
 WHERE (:states::text[] IS NULL OR j.state = ANY (:states::text[]))
   AND (:kind::text IS NULL OR j.kind = :kind::text)
   AND (:lane::text IS NULL OR j.lane = :lane::text)
@@ -89,10 +99,12 @@ WHERE (:states::text[] IS NULL OR j.state = ANY (:states::text[]))
 ORDER BY j.id DESC LIMIT :n::integer
 
 -- name: delete_job
--- A final job with everything beside it; its idempotency key keeps its own retention.
+-- A final job with everything beside it; its idempotency key keeps its own retention. The audit keeps what it was.
 WITH gone AS (
   DELETE FROM {schema}.jobs j WHERE j.id = :id::bigint AND j.finished_at IS NOT NULL RETURNING j.id, j.refs, j.tags),
-{gone_beside}
+{gone_beside},
+ended AS (SELECT gone.id, NULL::jsonb AS after FROM gone),
+{audited}
 SELECT gone.id FROM gone
 
 -- name: attempts_of

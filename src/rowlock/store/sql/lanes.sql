@@ -1,7 +1,10 @@
 -- lanes and workers: who may run what, how much of it, and who is there.
 
 -- fragment: lane_columns
-l.name, l.kinds, l.slots, l.max_total, l.ordering, l.poll_every, l.stale_after, l.enabled, l.version, l.updated_at
+-- to_jsonb: the desk also explains jobs on a schema that is behind and has no such columns yet.
+l.name, l.kinds, l.slots, l.max_total, l.ordering, l.poll_every, l.stale_after, l.enabled, l.version, l.updated_at,
+(to_jsonb(l) ->> 'stall_after')::interval AS stall_after,
+coalesce((to_jsonb(l) ->> 'requires_approval')::boolean, false) AS requires_approval
 
 -- fragment: unnamed
 -- The lane's own row is judged again after waiting for another worker that does the same at this moment.
@@ -12,8 +15,9 @@ SELECT {lane_columns} FROM {schema}.lanes l ORDER BY l.name
 
 -- name: lane_add
 -- Created if absent; afterwards the row decides. Answers nothing when the lane was already there.
-INSERT INTO {schema}.lanes AS l (name, kinds, slots, max_total, ordering, poll_every, stale_after)
-VALUES (:name::text, :kinds::text[], :slots::integer, :max_total::integer, :ordering::text, :poll_every::interval, :stale_after::interval)
+INSERT INTO {schema}.lanes AS l (name, kinds, slots, max_total, ordering, poll_every, stale_after, stall_after, requires_approval)
+VALUES (:name::text, :kinds::text[], :slots::integer, :max_total::integer, :ordering::text, :poll_every::interval, :stale_after::interval,
+        :stall_after::interval, :requires_approval::boolean)
 ON CONFLICT (name) DO NOTHING
 RETURNING {lane_columns}
 
@@ -30,12 +34,14 @@ WHERE l.name = (SELECT o.name FROM {schema}.lanes o WHERE o.kinds && :others::te
 RETURNING {lane_columns}
 
 -- name: lane_set
--- NULL leaves a value as it is; max_total -1 removes the cap. version NULL: whatever it is; else compare-and-set.
+-- NULL leaves a value as it is; max_total -1 removes the cap, a stall_after of 0 the limit. version NULL: whatever it is; else compare-and-set.
 UPDATE {schema}.lanes l
 SET kinds = coalesce(:kinds::text[], l.kinds), slots = coalesce(:slots::integer, l.slots),
     max_total = CASE WHEN :max_total::integer = -1 THEN NULL ELSE coalesce(:max_total::integer, l.max_total) END,
     ordering = coalesce(:ordering::text, l.ordering), poll_every = coalesce(:poll_every::interval, l.poll_every),
-    stale_after = coalesce(:stale_after::interval, l.stale_after), enabled = coalesce(:enabled::boolean, l.enabled),
+    stale_after = coalesce(:stale_after::interval, l.stale_after),
+    requires_approval = coalesce(:requires_approval::boolean, l.requires_approval),
+    stall_after = CASE WHEN :stall_after::interval = '0 s' THEN NULL ELSE coalesce(:stall_after::interval, l.stall_after) END, enabled = coalesce(:enabled::boolean, l.enabled),
     version = l.version + 1, updated_at = now()
 WHERE l.name = :name::text AND (:version::integer IS NULL OR l.version = :version::integer)
 RETURNING {lane_columns}
@@ -73,14 +79,17 @@ SELECT j.lane, count(*) AS running FROM {schema}.jobs j WHERE j.state = 'running
 SELECT pg_notify(:channel::text, :payload::text)
 
 -- name: register_kinds
--- What upkeep must know of a kind; written only when it changed or was not seen for an hour.
-INSERT INTO {schema}.kinds AS k (name, on_worker_lost, isolates, hooks)
-SELECT d.name, d.on_worker_lost, d.isolates, d.hooks
-FROM unnest(:names::text[], :on_worker_lost::text[], :isolates::boolean[], :hooks::jsonb[]) AS d(name, on_worker_lost, isolates, hooks)
+-- What upkeep, and a process without its code, must know of a kind; written only when it changed or was not seen for an hour.
+INSERT INTO {schema}.kinds AS k (name, on_worker_lost, isolates, hooks, defaults)
+SELECT d.name, d.on_worker_lost, d.isolates, d.hooks, d.defaults
+FROM unnest(:names::text[], :on_worker_lost::text[], :isolates::boolean[], :hooks::jsonb[], :defaults::jsonb[])
+  AS d(name, on_worker_lost, isolates, hooks, defaults)
 ORDER BY 1
 ON CONFLICT (name) DO UPDATE
-SET on_worker_lost = excluded.on_worker_lost, isolates = excluded.isolates, hooks = excluded.hooks, seen_at = now()
-WHERE (k.on_worker_lost, k.isolates, k.hooks) IS DISTINCT FROM (excluded.on_worker_lost, excluded.isolates, excluded.hooks)
+SET on_worker_lost = excluded.on_worker_lost, isolates = excluded.isolates, hooks = excluded.hooks, defaults = excluded.defaults,
+    seen_at = now()
+WHERE (k.on_worker_lost, k.isolates, k.hooks, k.defaults)
+      IS DISTINCT FROM (excluded.on_worker_lost, excluded.isolates, excluded.hooks, excluded.defaults)
    OR k.seen_at < now() - interval '1 hour'
 
 -- name: set_retention
@@ -118,8 +127,11 @@ SELECT EXISTS (SELECT 1 FROM me) AS known, (SELECT me.told FROM me) AS told, clo
              WHEN 'rescue' THEN EXISTS (SELECT 1 FROM {schema}.workers w
                                          WHERE w.seen_at < clock_timestamp() - interval '1 s' AND w.id <> :worker::bigint
                                            AND EXISTS (SELECT 1 FROM {schema}.jobs j WHERE j.claimed_by = w.id AND j.state = 'running'))
+             WHEN 'stalled' THEN EXISTS (SELECT 1 FROM {schema}.lanes l WHERE l.stall_after IS NOT NULL)
              WHEN 'expire' THEN EXISTS (SELECT 1 FROM {schema}.jobs j WHERE j.expires_at IS NOT NULL AND j.expires_at < now()
                                            AND j.state IN ('pending', 'blocked', 'queued'))
+                             OR EXISTS (SELECT 1 FROM {schema}.jobs j WHERE j.answer_by IS NOT NULL AND j.answer_by < now()
+                                           AND j.state = 'pending')
                              OR EXISTS (SELECT 1 FROM {schema}.jobs j WHERE j.too_old_at IS NOT NULL AND j.too_old_at < now()
                                            AND j.finished_at IS NULL)
              WHEN 'prune' THEN (SELECT j.finished_at FROM {schema}.jobs j WHERE j.finished_at IS NOT NULL
@@ -127,6 +139,7 @@ SELECT EXISTS (SELECT 1 FROM me) AS known, (SELECT me.told FROM me) AS told, clo
                             OR EXISTS (SELECT 1 FROM {schema}.job_keys k WHERE k.expires_at < now())
              WHEN 'gates' THEN EXISTS (SELECT 1 FROM {schema}.gates g)
                             OR EXISTS (SELECT 1 FROM {schema}.lanes l WHERE l.max_total IS NOT NULL)
+             WHEN 'operations' THEN EXISTS (SELECT 1 FROM {schema}.operations o WHERE o.state = 'running' AND o.driven_until < now())
              WHEN 'registry' THEN EXISTS (SELECT 1 FROM {schema}.workers w
                                            WHERE (w.state <> 'gone' AND w.seen_at < now() - interval '60 s')
                                               OR w.seen_at < now() - interval '1 day')

@@ -127,6 +127,33 @@ WITH leaving AS (
 gone AS (UPDATE {schema}.workers w SET state = 'gone', hungry = false WHERE w.id = :worker::bigint)
 SELECT coalesce(array_agg(m.id), '{}') AS ids, {left_places} AS promoted FROM moved m
 
+-- name: stalled
+-- A running job that reported nothing for as long as its lane allows, since its claim or its last report, goes as if its
+-- worker were lost; the message lets a worker that still runs it notice at once. Nobody could report while the database was
+-- away: `watched` and the server's start are looked at as in rescue.
+WITH leaving AS (
+  SELECT x.id, x.fence, x.state, x.delay, x.refund, x.loss, x.death, x.outcome,
+         CASE WHEN x.error ->> 'reason' = 'quarantined' THEN x.error
+              ELSE x.error || jsonb_build_object('reason', 'no progress for ' || round(extract(epoch FROM s.stall_after)) || ' s')
+         END || jsonb_build_object('last_progress_at', s.reported_at) AS error,
+         x.revoked
+  FROM ({lost_claims}
+        LEFT JOIN {schema}.job_progress r ON r.job_id = j.id AND r.fence = j.fence
+        WHERE j.state = 'running' AND greatest(j.claimed_at, r.reported_at) < clock_timestamp() - l.stall_after
+          AND l.stall_after <= :watched::interval
+          AND pg_postmaster_start_time() < clock_timestamp() - l.stall_after
+        ORDER BY j.id LIMIT 500 FOR NO KEY UPDATE OF j SKIP LOCKED) AS x
+  LEFT JOIN LATERAL (
+    SELECT l.stall_after, r.reported_at
+    FROM {schema}.jobs j JOIN {schema}.lanes l ON l.name = j.lane
+    LEFT JOIN {schema}.job_progress r ON r.job_id = j.id AND r.fence = j.fence WHERE j.id = x.id) AS s ON true),
+{requeue},
+{moved_concluded},
+{exhausted}
+SELECT m.id, m.fence, m.state, m.kind, m.priority, m.share, m.run_after, places.promoted, {hooks_told},
+       (SELECT pg_notify(:channel::text, json_build_object('lost', json_agg(x.id))::text) FROM moved x) AS stopped
+FROM moved m CROSS JOIN (SELECT {left_places} AS promoted FROM moved m) AS places
+
 -- name: any_orphan
 SELECT j.id FROM {schema}.jobs j
 WHERE j.state = 'running' AND NOT EXISTS (SELECT 1 FROM {schema}.workers w WHERE w.id = j.claimed_by) LIMIT 1
@@ -196,7 +223,10 @@ r AS (DELETE FROM {schema}.job_refs r USING gone g CROSS JOIN LATERAL (
        WHERE r.name = e.name AND r.value = e.value AND r.job_id = g.id),
 a AS (DELETE FROM {schema}.job_attempts a USING gone g WHERE a.job_id = g.id),
 p AS (DELETE FROM {schema}.job_progress p USING gone g WHERE p.job_id = g.id),
-c AS (DELETE FROM {schema}.job_acts c USING gone g WHERE c.job_id = g.id)
+c AS (DELETE FROM {schema}.job_acts c USING gone g WHERE c.job_id = g.id),
+i AS (DELETE FROM {schema}.job_items i USING gone g WHERE i.job_id = g.id),
+l AS (DELETE FROM {schema}.job_logs l USING gone g WHERE l.job_id = g.id),
+k AS (DELETE FROM {schema}.job_checkpoints k USING gone g WHERE k.job_id = g.id)
 
 -- name: prune
 -- One rule, one bounded batch, from where the last round stopped. A more specific rule keeps its rows out of a wider one.

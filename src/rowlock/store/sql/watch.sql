@@ -1,18 +1,17 @@
 -- watch: following jobs as they go, once a second for all of them together.
 
 -- fragment: sighting
--- Narrow on purpose: arguments and results may be a megabyte each. Progress of an earlier attempt is none of this one's;
--- the end of an attempt raises the fence once more.
+-- Narrow on purpose: arguments and results may be a megabyte each.
 j.id, j.kind, j.state, j.attempt, j.max_attempts, j.fence, j.seq, j.lane, w.name AS worker, j.cancel_requested,
 j.run_after, j.claimed_at, j.finished_at, clock_timestamp() AS now,
-p.reported_at, p.phase, p.progress,
+p.reported_at, p.phase, p.progress, {progress_counts},
 jsonb_strip_nulls(jsonb_build_object('reason', j.errors -> 'reason', 'type', j.errors -> 'type',
                                      'message', j.errors -> 'message'))::text AS error
 
 -- fragment: sighting_sources
 {schema}.jobs j
 LEFT JOIN {schema}.workers w ON w.id = j.claimed_by
-LEFT JOIN {schema}.job_progress p ON p.job_id = j.id AND p.fence >= j.fence - (j.finished_at IS NOT NULL)::integer
+LEFT JOIN {schema}.job_progress p ON {own_progress}
 
 -- name: sightings
 SELECT {sighting} FROM {sighting_sources} WHERE j.id = ANY (:ids::bigint[]) ORDER BY j.id

@@ -1,0 +1,92 @@
+"""Server: the door on a port of its own, and how it leaves."""
+
+from __future__ import annotations
+
+import logging
+import signal
+import socket
+from typing import TYPE_CHECKING, Final
+
+from typing_extensions import override
+
+from rowlock.api.door import PREFIX, RowlockAPI
+from rowlock.api.local import Loopback, is_loopback
+from rowlock.errors import ConfigurationError, MissingExtra
+
+try:
+    import uvicorn
+except ModuleNotFoundError as error:
+    raise MissingExtra("uvicorn", "server") from error
+
+if TYPE_CHECKING:
+    from types import FrameType
+
+    from rowlock.app import Rowlock
+
+logger = logging.getLogger("rowlock.api")
+_GRACE: Final = 5
+"""Seconds that requests under way have after SIGTERM."""
+
+
+class Server(uvicorn.Server):
+    """One process that serves one application."""
+
+    def __init__(
+        self, app: Rowlock, *, host: str, port: int, root_path: str, read_only: bool, insecure_no_auth: bool
+    ) -> None:
+        if not insecure_no_auth and not is_loopback(host):
+            raise ConfigurationError(
+                f"No authentication is configured, so serving {host} would let everybody who reaches it give orders. "
+                "Serve 127.0.0.1, or say --insecure-no-auth if something else keeps strangers out."
+            )
+        self.api = RowlockAPI(app, auth=Loopback(everybody=insecure_no_auth), read_only=read_only)
+        self.api.stream_seconds = None
+        self._socket = _bound(host, port)
+        super().__init__(
+            uvicorn.Config(
+                self.api.asgi,
+                root_path=root_path,
+                log_config=None,
+                access_log=False,
+                lifespan="on",
+                server_header=False,
+                timeout_graceful_shutdown=_GRACE,
+            )
+        )
+        logging.getLogger("uvicorn").setLevel(logging.WARNING)
+
+    async def run_until_told(self) -> None:
+        """Serve until SIGTERM or SIGINT."""
+        # uvicorn raises the signal again when it is done: leaving as told is no failure.
+        for each in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(each, lambda *_: None)
+        await self.serve([self._socket])
+
+    @override
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        host, port, *_ = self._socket.getsockname()
+        name = f"[{host}]" if ":" in host else host
+        logger.info("serving http://%s:%s%s%s", name, port, self.config.root_path, PREFIX)
+
+    @override
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        # Open streams end before uvicorn begins to wait for them.
+        self.api.close_streams()
+        super().handle_exit(sig, frame)
+
+
+def _bound(host: str, port: int) -> socket.socket:
+    """A socket of our own: uvicorn would end the process with a line of its log."""
+    try:
+        family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+        opened = socket.socket(family, kind, protocol)
+        opened.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        opened.bind(address)
+    except OSError as error:
+        why = error.strerror or str(error)
+        raise ConfigurationError(
+            f"Cannot serve on {host} port {port}: {why}. Choose another with --host and --port (0: any free one)."
+        ) from error
+    opened.set_inheritable(True)
+    return opened

@@ -1,0 +1,228 @@
+"""Search: which index leads to the jobs a query asks for, and how far one call may look."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from typing import TYPE_CHECKING, Final
+
+from rowlock.errors import InvalidOption
+from rowlock.model import page as pages
+from rowlock.model import search
+from rowlock.model.count import Count
+from rowlock.model.page import Cursor, Page
+from rowlock.model.search import Text
+from rowlock.model.state import State
+from rowlock.store import lanes
+from rowlock.store import search as composing
+from rowlock.store.search import Conditions, Known, Walk
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+    from datetime import datetime
+
+    from rowlock.desk.guard import Guard
+    from rowlock.desk.sight import Sight
+    from rowlock.model.search import Query, Term
+    from rowlock.store.database import Database, Record
+
+ENDED_BADLY: Final = frozenset({State.COMPLETED_WITH_ERRORS, State.FAILED, State.CANCELLED, State.EXPIRED})
+"""States with an index in id order. What completed is most of everything, and has none."""
+INDEXED: Final = frozenset({State.PENDING, State.BLOCKED, State.QUEUED, State.RUNNING, State.FAILED})
+"""States with an index of their own."""
+_FEW: Final = 5000
+"""Jobs an index may name, up to which they are all looked at; beyond it they are no needles: the walk finds them."""
+_CAP: Final = 10_000
+"""Where a count stops."""
+_SCAN, _DEAR_SCAN, _LOOKUPS = 25_000, 12_000, 4_000
+"""Jobs one call looks at, at most; fewer when a term costs more than a comparison, or when each job is looked up."""
+_MOST: Final = 1000
+_LOWEST, _LARGEST = -1, 2**63 - 1
+_SLACK: Final = timedelta(minutes=10)
+"""By how much the clock may have been set back, or a statement have dawdled, between an id and its created_at."""
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """A query made ready: its conditions, the walk that leads to its jobs, and the ids between which they are."""
+
+    query: Query
+    where: Conditions
+    walk: Walk
+    scan: int
+    low: int = _LOWEST
+    high: int = _LARGEST
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """Ids in the order walked. reached: the last key looked at when the walk was cut off, else None."""
+
+    ids: Sequence[int]
+    reached: int | None = None
+
+
+class Searcher:
+    """Searches for one guard: what is out of its sight is not found."""
+
+    def __init__(self, database: Callable[[], Database], guard: Guard, sight: Sight) -> None:
+        self._open, self._guard, self._sight = database, guard, sight
+
+    async def page(self, text: str, *, limit: int, after: str | None, sort: str) -> Page:
+        """One page, its neighbours' cursors, and how many there are in all."""
+        if not 1 <= limit <= _MOST:
+            message = f"limit must be from 1 to {_MOST}; got {limit}."
+            raise InvalidOption(message)
+        if sort not in pages.SORTS:
+            message = f"sort must be one of {', '.join(pages.SORTS)}; got {sort!r}."
+            raise InvalidOption(message)
+        query = search.parse(text)
+        cursor = None if after is None else pages.decode(after, sort=sort, filter_hash=query.hash)
+        plan = await self.plan(query)
+        back = cursor is not None and cursor.back
+        newest = (sort == "newest") != back
+        found, count = await self._beyond(plan, limit, cursor, newest=newest)
+        items = {job.id: job for job in await self._sight.many(found.ids[:limit])}
+        kept = [items[number] for number in found.ids[:limit] if number in items]
+        here = Cursor(sort, 0, query.hash, back, count)
+        last = found.ids[limit - 1] if len(found.ids) > limit else found.reached
+        on = None if last is None else replace(here, key=last).encode()
+        origin = None
+        if cursor is not None:
+            # An empty page lies between two jobs: the way back from it includes the one it was reached from.
+            edge = found.ids[0] if found.ids else cursor.key + (-1 if newest else 1)
+            origin = replace(here, key=edge, back=not back).encode()
+        if back:
+            # Walked the other way round: the last one found is the first one shown.
+            return Page(kept[::-1], origin, on, count, found.reached is not None)
+        return Page(kept, on, origin, count, found.reached is not None)
+
+    async def _beyond(self, plan: Plan, limit: int, cursor: Cursor | None, *, newest: bool) -> tuple[Found, Count]:
+        """The jobs of a page and one more. The first page counts while it is at it; later ones know from their cursor."""
+        if cursor is None:
+            found, count = await self.counted(plan, newest=newest)
+            return (Found(found.ids[: limit + 1]) if len(found.ids) > limit else found), count
+        if newest:
+            return await self.find(plan, limit + 1, newest=True, below=cursor.key), cursor.count
+        return await self.find(plan, limit + 1, newest=False, above=cursor.key), cursor.count
+
+    async def plan(self, query: Query, *, now: datetime | None = None) -> Plan:
+        """Choose the way. now: what ages are counted from, instead of this moment."""
+        database = self._open()
+        if now is None:
+            (clock,) = await database.fetch("clock")
+            now = clock["now"]
+        known = Known(now, await lanes.read(database) if any(t.field == "lane" for t in query.terms) else ())
+        scope = Conditions(database.statements.fragment("visible"), self._guard.sight)
+        where = composing.conditions(database.statements, query, known, scope)
+        walk = await self._walk(query, now)
+        low, high = await self._window(query, now) if walk.name == "id" else (_LOWEST, _LARGEST)
+        return Plan(query, where, walk, _scan(query, walk), low, high)
+
+    async def find(self, plan: Plan, n: int, *, newest: bool, below: int = _LARGEST, above: int = _LOWEST) -> Found:
+        """The first n ids between two others, in one direction."""
+        values = self._values(plan) | {"low": max(plan.low, above), "high": min(plan.high, below), "n": n}
+        rows = await self._run("search_ids", plan, values, newest=newest)
+        numbers = [row["id"] for row in rows]
+        if len(numbers) >= n:
+            return Found(numbers)
+        reach = await self._reach(plan, values, newest=newest)
+        return Found(numbers, reach)
+
+    async def counted(self, plan: Plan, *, newest: bool = True) -> tuple[Found, Count]:
+        """All there are, up to 10,000 and no further than a search looks, and how many that is."""
+        found = await self.find(plan, _CAP + 1, newest=newest)
+        return found, Count(min(len(found.ids), _CAP), len(found.ids) > _CAP or found.reached is not None)
+
+    async def _reach(self, plan: Plan, values: Mapping[str, object], *, newest: bool) -> int | None:
+        """Where the walk was cut off; None: it came to its end."""
+        (reach,) = await self._run("search_reach", plan, values, newest=newest)
+        if reach["n"] < plan.scan:
+            return None
+        return int(reach["low"] if newest else reach["high"])
+
+    def _values(self, plan: Plan) -> dict[str, object]:
+        return {**plan.where.values, **plan.walk.values, "scan": plan.scan}
+
+    async def _run(self, name: str, plan: Plan, values: Mapping[str, object], *, newest: bool) -> Sequence[Record]:
+        database = self._open()
+        statement = composing.composed(database.statements, name, plan.walk, plan.where, newest=newest)
+        return await database.answer(statement, *statement.bind(values))
+
+    # --- which way ---------------------------------------------------------------------------------------------------
+
+    async def _walk(self, query: Query, now: datetime) -> Walk:
+        """An index that names few jobs, if a term has one; else by reference or tag; else by id."""
+        for term in search.positives(query, "id"):
+            numbers = [composing.number_of(value.text) for value in term.values if isinstance(value, Text)]
+            return Walk("list", {"few": sorted(number for number in numbers if number is not None)})
+        if (few := await self._few(query, now)) is not None:
+            return Walk("list", {"few": few})
+        for term in search.positives(query, "ref", "tag"):
+            values = [value for value in term.values if isinstance(value, Text)]
+            if not any(value.prefix for value in values):
+                name = term.path[0] if term.path else "tag"
+                return Walk("ref", {"ref_name": name, "ref_values": [value.text for value in values]})
+        for term in search.positives(query, "state"):
+            if ENDED_BADLY.issuperset(states := _states(term)):
+                return Walk("state", {"ended": states})
+        return Walk("id")
+
+    async def _few(self, query: Query, now: datetime) -> Sequence[int] | None:
+        database = self._open()
+        for term in search.positives(query, "state"):
+            if INDEXED.issuperset(states := _states(term)) and not ENDED_BADLY.issuperset(states):
+                (few,) = await database.fetch("few_jobs", states=states, kind=_kind(query), cap=_FEW)
+                if few["complete"]:
+                    return list(few["ids"])
+        if finished := list(search.positives(query, "finished")):
+            low, high = composing.window(finished, now)
+            (few,) = await database.fetch("search_few_finished", **{"from": low, "until": high, "cap": _FEW})
+            if len(few["ids"]) <= _FEW:
+                return list(few["ids"])
+        return await self._few_by_args(query)
+
+    async def _few_by_args(self, query: Query) -> Sequence[int] | None:
+        terms = [
+            term
+            for term in search.positives(query, "args")
+            if not any(isinstance(value, Text) and value.prefix for value in term.values)
+        ]
+        database = self._open()
+        if not terms or not (await database.fetch("args_index"))[0]["valid"]:
+            return None
+        statement, values = composing.few_by_args(database.statements, terms)
+        (few,) = await database.answer(statement, *statement.bind({**values, "cap": _FEW}))
+        return list(few["ids"]) if len(few["ids"]) <= _FEW else None
+
+    async def _window(self, query: Query, now: datetime) -> tuple[int, int]:
+        """The ids between which jobs of that age are; what ended before a moment was also created before it."""
+        low, high = composing.window(search.positives(query, "created"), now)
+        _, ended = composing.window(search.positives(query, "finished"), now)
+        high = min((at for at in (high, ended) if at is not None), default=None)
+        return (
+            _LOWEST if low is None else await self._id_at(low - _SLACK, "low"),
+            _LARGEST if high is None else await self._id_at(high + _SLACK, "high"),
+        )
+
+    async def _id_at(self, at: datetime, edge: str) -> int:
+        rows = await self._open().fetch("search_id_at", at=at)
+        return int(rows[0][edge]) if rows and rows[0][edge] is not None else {"low": _LOWEST, "high": _LARGEST}[edge]
+
+
+def _scan(query: Query, walk: Walk) -> int:
+    if walk.name != "id":
+        return _FEW + 1 if walk.name == "list" else _LOOKUPS
+    return _DEAR_SCAN if any(term.field in composing.DEAR for term in query.terms) else _SCAN
+
+
+def _states(term: Term) -> list[str]:
+    return [value.text for value in term.values if isinstance(value, Text)]
+
+
+def _kind(query: Query) -> str | None:
+    """The one kind that is asked for, if there is one: few of it may be queued though many are."""
+    for term in search.positives(query, "kind"):
+        if len(term.values) == 1 and isinstance(value := term.values[0], Text) and not value.prefix:
+            return value.text
+    return None

@@ -1,0 +1,294 @@
+"""Voice: how an attempt speaks to its worker. Everything it says carries its claim."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import logging
+import time
+from datetime import UTC, datetime, timedelta
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+from rowlock.errors import ClaimLost, InvalidOption
+from rowlock.flow.logs import record_of, said
+from rowlock.flow.report import Report
+from rowlock.flow.verdict import secrets_of
+from rowlock.model import redact
+from rowlock.model.job import Claim
+from rowlock.model.progress import ATTEMPT_LINES, LOGS_OFF, ItemRef, LogLine
+from rowlock.store.caller import AsyncCaller, join
+
+if TYPE_CHECKING:
+    import asyncio
+    from collections.abc import Mapping, Sequence
+
+    from rowlock.flow.logs import LogBook, Said
+    from rowlock.flow.pipe import Asked
+    from rowlock.flow.report import Moved, News
+    from rowlock.store.caller import Caller
+    from rowlock.store.queries import Statement, Statements
+    from rowlock.store.rows import Row
+
+logger = logging.getLogger("rowlock.handler")
+_SENTENCES: Final = 100
+"""Failed items that are named in the job's own errors; the rows of the items have them all."""
+NO_STATE: Final[Mapping[str, Any]] = MappingProxyType({})
+
+
+class Line(Protocol):
+    """How a context reaches its worker: directly, or from a child process through a pipe."""
+
+    @property
+    def statements(self) -> Statements:
+        """The named statements, for those that run in the user's own transaction."""
+
+    def note(self, report: Report) -> None:
+        """Remember that this report has news."""
+
+    async def save(self, report: Report) -> None:
+        """Write this report now and wait for it."""
+
+    async def load(self, claim: Claim) -> str | None:
+        """The checkpoint, encoded; None: there is none."""
+
+    async def cursors(self, claim: Claim) -> dict[str, int]:
+        """How far the loops of earlier attempts came."""
+
+    async def keep_items(self, report: Report, phase: str, *, resume: bool) -> list[str]:
+        """The items that earlier attempts finished and this one need not do."""
+
+    async def flush(self) -> None:
+        """Write what was noted."""
+
+
+class Voice:
+    """What a context is to the worker; users see its Context."""
+
+    __slots__ = (
+        "_began",
+        "_book",
+        "_cursors",
+        "_lost",
+        "_report",
+        "_row",
+        "_secrets",
+        "_stopping",
+        "_told",
+        "claim",
+        "deadline",
+        "failed",
+        "failures",
+        "line",
+        "log_level",
+        "state",
+    )
+
+    def __init__(
+        self,
+        row: Row,
+        claim: Claim,
+        line: Line,
+        stopping: asyncio.Event,
+        *,
+        book: LogBook | None = None,
+        log_level: int = LOGS_OFF,
+    ) -> None:
+        self.claim = claim
+        self.deadline: float | None = None
+        """Loop time at which the timeout strikes; None: there is none."""
+        self.state: Mapping[str, Any] = NO_STATE
+        """What the worker's lifespans yielded."""
+        self.log_level = log_level
+        self.failures: list[str] = []
+        """Items that failed, one sentence each: the job ends as completed_with_errors. The first ones only."""
+        self.failed = 0
+        self._began = time.monotonic()
+        self.line, self._row, self._stopping, self._book = line, row, stopping, book
+        self._told = self._lost = False
+        self._report: Report | None = None
+        self._cursors: dict[str, int] | None = None
+        self._secrets: frozenset[str] | None = None
+
+    @property
+    def cancelled(self) -> bool:
+        """Whether the worker is shutting down or this attempt was told to stop."""
+        return self._told or self._stopping.is_set()
+
+    @property
+    def lost(self) -> bool:
+        """Whether the claim is gone."""
+        return self._lost
+
+    def now(self, at: float | None = None) -> datetime:
+        """The moment by the database's clock, as far as known: the claim's, and what has passed since."""
+        claimed = self._row["claimed_at"] or datetime.now(UTC)
+        return claimed + timedelta(seconds=(time.monotonic() if at is None else at) - self._began)
+
+    def note(self, done: float, total: float | None = None, message: str | None = None) -> None:
+        """progress() without a coroutine."""
+        report = self._reported()
+        report.count(self.now(), done, total, None if message is None else self.scrubbed(message))
+        self.line.note(report)
+
+    def advance(self, by: float, message: str | None = None) -> None:
+        """Count on in the present phase."""
+        self.note(self._reported().done + by, message=message)
+
+    def enter(self, phase: str, total: float | None = None, done: float = 0) -> None:
+        """Begin a phase."""
+        report = self._reported()
+        report.enter(self.now(), phase, total, done)
+        self.line.note(report)
+
+    def leave(self, phase: str) -> None:
+        """End a phase."""
+        report = self._reported()
+        report.leave(self.now(), phase)
+        self.line.note(report)
+
+    def move(self, item: ItemRef, moved: Moved) -> None:
+        """An item's newest state."""
+        report = self._reported()
+        report.spoken = True
+        report.items[Claim(item.job_id, item.fence), item.phase, item.name] = moved
+        self.line.note(report)
+
+    def expect(self, items: int | None) -> None:
+        """So many items more are to come: the counter of the phase is theirs."""
+        report = self._reported()
+        report.spoken = True
+        if items is not None:
+            report.items_total = (report.items_total or 0) + items
+            report.total = items if report.total is None else report.total
+
+    def fail(self, sentence: str) -> None:
+        """An item failed and the job goes on."""
+        self.failed += 1
+        if len(self.failures) < _SENTENCES:
+            self.failures.append(sentence)
+
+    def _phase(self) -> str:
+        return (self._report.phase if self._report is not None else None) or ""
+
+    def reference(self, name: str) -> ItemRef:
+        """An item of this attempt, in its present phase."""
+        return ItemRef(self.claim.job_id, self.claim.fence, self._phase(), name)
+
+    async def kept_items(self, *, resume: bool) -> frozenset[str]:
+        """The items of the present phase that need not be done again; without an earlier attempt there are none."""
+        if self.claim.fence == 1:
+            return frozenset()
+        return frozenset(await self.line.keep_items(self._reported(), self._phase(), resume=resume))
+
+    async def answer(self, asked: Asked) -> str | None:
+        """What a child process asks on behalf of this attempt."""
+        match asked.what:
+            case "save":
+                report = self._reported()
+                report.checkpoint, report.spoken = asked.checkpoint or report.checkpoint, True
+                await self.line.save(report)
+                return None
+            case "load":
+                return await self.line.load(self.claim)
+            case "cursors":
+                return json.dumps(await self.line.cursors(self.claim))
+            case "keep_items":
+                kept = await self.line.keep_items(self._reported(), asked.phase, resume=asked.resume)
+                return json.dumps(kept)
+
+    async def cursor(self, name: str) -> int:
+        """How many elements of a loop earlier attempts have done."""
+        if self._cursors is None:
+            self._cursors = {} if self.claim.fence == 1 else await self.line.cursors(self.claim)
+        return self._cursors.get(name, 0)
+
+    def reach(self, name: str, done: int) -> None:
+        """So many elements of a loop are done."""
+        report = self._reported()
+        report.cursors[name], report.spoken = done, True
+        self.line.note(report)
+
+    def adopt(self, news: News) -> None:
+        """Take over what the attempt reported in a child process."""
+        report = self._reported()
+        report.adopt(news)
+        self.line.note(report)
+
+    async def save_encoded(self, checkpoint: str) -> None:
+        """Save a checkpoint that is encoded already."""
+        report = self._reported()
+        report.checkpoint, report.spoken = checkpoint, True
+        await self.line.save(report)
+
+    async def in_transaction(self, session: object, statement: Statement, what: str, **values: object) -> None:
+        """Run a statement that checks and holds the claim in the user's own transaction."""
+        caller, values = join(session), {"id": self.claim.job_id, "fence": self.claim.fence, **values}
+        if isinstance(caller, AsyncCaller):
+            self._held(caller, await caller.run_async(statement, values), what)
+        else:
+            self._held(caller, caller.run(statement, values), what)
+
+    def in_transaction_sync(self, session: object, statement: Statement, what: str, **values: object) -> None:
+        """in_transaction() for blocking code."""
+        caller = join(session)
+        if isinstance(caller, AsyncCaller):
+            message = f"A blocking handler needs a blocking session or connection for {what}; got an async one."
+            raise InvalidOption(message)
+        self._held(caller, caller.run(statement, {"id": self.claim.job_id, "fence": self.claim.fence, **values}), what)
+
+    def _held(self, caller: Caller, rows: Sequence[object], what: str) -> None:
+        if not caller.in_transaction:
+            message = (
+                f"{what} needs a session or connection with an open transaction: the claim is held until its commit."
+            )
+            raise InvalidOption(message)
+        if not rows:
+            message = (
+                f"Job {self.claim.job_id} is not this attempt's any more. Roll back: "
+                "nothing of this attempt is accepted."
+            )
+            raise ClaimLost(message)
+
+    def hear(self, said: Said) -> None:
+        """Keep a log line with the job."""
+        if self._lost:
+            return
+        report = self._reported()
+        n = self.claim.fence * ATTEMPT_LINES + next(report.places)
+        text = redact.storable(self.scrubbed(said.text))
+        report.lines.append(LogLine(n, self.now(said.at), said.level, redact.storable(said.logger)[:200], text))
+        with contextlib.suppress(ClaimLost):
+            self.line.note(report)
+
+    def _keep(self, level: int, message: object, args: tuple[Any, ...], exc_info: object) -> None:
+        if level >= self.log_level and self._book is not None:
+            self._book.add(self, said(record_of(logger.name, level, message, args, exc_info)))
+
+    def scrubbed(self, text: str) -> str:
+        """The text without the secrets among the job's arguments."""
+        return redact.scrub(text, self.secrets) if self.secrets else text
+
+    @property
+    def secrets(self) -> frozenset[str]:
+        """The secret values among the job's arguments."""
+        if self._secrets is None:
+            self._secrets = secrets_of(self._row["args"])
+        return self._secrets
+
+    def tell(self, *, lost: bool) -> None:
+        """The worker told this attempt to stop; lost: because its claim is gone."""
+        self._told, self._lost = True, self._lost or lost
+
+    async def settle(self) -> None:
+        """Write the last progress before the attempt ends: afterwards its claim is used up."""
+        if self._report is not None and (self._report.dirty or self._report.writing):
+            await self.line.flush()
+
+    def _reported(self) -> Report:
+        if self._lost:
+            message = f"Job {self.claim.job_id} is not this attempt's any more; nothing it reports is kept."
+            raise ClaimLost(message)
+        if self._report is None:
+            self._report = Report(self.claim)
+        return self._report

@@ -1,0 +1,94 @@
+"""Approval: what it takes before a job may run."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from rowlock.errors import ConfigurationError
+from rowlock.model.duration import duration
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from datetime import datetime, timedelta
+
+    from rowlock.model.duration import Duration
+
+_MOST: Final = 100
+_NEEDED, _FOUR_EYES, _MORE = 1, 4, 3
+
+
+@dataclass(frozen=True, slots=True)
+class Approval:
+    """A job waits until `approvers` people approved it; four_eyes: none of them its submitter.
+
+    expires_in: how long they may take; then the job ends as expired.
+    """
+
+    approvers: int = 1
+    four_eyes: bool = False
+    expires_in: Duration | None = None
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.approvers, int) or not 1 <= self.approvers <= _MOST:
+            message = f"approvers must be from 1 to {_MOST}; got {self.approvers!r}."
+            raise ConfigurationError(message)
+        if self.answer_in is not None and not self.answer_in:
+            message = "expires_in of an approval must leave some time to answer; got 0."
+            raise ConfigurationError(message)
+
+    @property
+    def answer_in(self) -> timedelta | None:
+        """expires_in, read."""
+        return None if self.expires_in is None else duration(self.expires_in, "expires_in")
+
+    @property
+    def code(self) -> int:
+        """As jobs.approval stores it: needed, in whose eyes, and how many more than one."""
+        return _NEEDED | (_FOUR_EYES if self.four_eyes else 0) | ((self.approvers - 1) << _MORE)
+
+    @property
+    def stored(self) -> list[object]:
+        """Its values, as JSON has them."""
+        seconds = None if self.answer_in is None else self.answer_in.total_seconds()
+        return [self.approvers, self.four_eyes, seconds]
+
+    @classmethod
+    def of(cls, code: int, expires_in: Duration | None = None) -> Approval:
+        """What a stored code asks for."""
+        return cls((code >> _MORE) + 1, bool(code & _FOUR_EYES), expires_in)
+
+
+def demanded(*asked: bool | Approval) -> Approval | None:
+    """What several who may each demand it, and none waive it, demand together; None: nobody does."""
+    demands = [Approval() if one is True else one for one in asked if one]
+    if not demands:
+        return None
+    times = [one.answer_in for one in demands if isinstance(one, Approval) and one.answer_in is not None]
+    given = [one for one in demands if isinstance(one, Approval)]
+    return Approval(
+        max(one.approvers for one in given), any(one.four_eyes for one in given), min(times) if times else None
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """An approval given in advance, to jobs that fit all it names. It counts as given by `created_by`."""
+
+    id: int
+    kind: str | None
+    submitted_by: str | None
+    tenant: str | None
+    args: Mapping[str, object] | None
+    note: str | None
+    created_by: str | None
+    created_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """How far the approval of one pending job has come. answer_by: when it expires unanswered."""
+
+    approval: Approval
+    approvers: Sequence[str]
+    answer_by: datetime | None

@@ -1,0 +1,128 @@
+"""The OpenAPI document: committed, and true."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import threading
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import httpx
+import hypothesis
+import pytest
+import schemathesis
+import uvicorn
+from schemathesis.checks import not_a_server_error
+from schemathesis.specs.openapi import checks
+from tests.api.conftest import ADMIN, declare
+
+from rowlock import Rowlock
+from rowlock.api import RowlockAPI
+from rowlock.api.problems import MEDIA_TYPE
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from rowlock.model.access import Principal
+
+ROOT = Path(__file__).parent.parent.parent
+DOCUMENT = json.loads((ROOT / "docs" / "openapi.json").read_text(encoding="utf-8"))
+CHECKS = [
+    not_a_server_error,
+    checks.status_code_conformance,
+    checks.content_type_conformance,
+    checks.response_schema_conformance,
+]
+EXAMPLES = 6
+"""Of each operation: enough to meet every kind of input, few enough for every run."""
+
+
+def operations() -> Iterator[tuple[str, str, dict[str, Any]]]:
+    for path, item in DOCUMENT["paths"].items():
+        for method, operation in item.items():
+            yield path, method, operation
+
+
+def test_the_document_is_in_step_with_the_routes() -> None:
+    tool = subprocess.run(
+        [sys.executable, "tools/openapi.py", "--check"], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    assert tool.returncode == 0, tool.stderr
+
+
+def test_operations_have_names_tags_and_permissions_and_problems_are_problems() -> None:
+    assert DOCUMENT["openapi"].startswith("3.1")
+    names = [operation["operationId"] for _, _, operation in operations()]
+    assert len(names) == len(set(names))
+    for path, method, operation in operations():
+        assert operation["tags"], path
+        assert operation["description"], (path, method)
+        for status, response in operation["responses"].items():
+            if status >= "400" and not path.startswith("/readyz"):
+                assert set(response["content"]) == {MEDIA_TYPE}, (path, method, status)
+
+
+class Root:
+    async def authenticate(self, _connection: object) -> Principal:
+        return ADMIN
+
+
+@pytest.fixture
+def served(database_url: str) -> Iterator[tuple[str, dict[str, Any]]]:
+    """The door on a port, in a thread with an event loop of its own."""
+    app = declare(Rowlock(database_url))
+    api = RowlockAPI(app, auth=Root())
+    server = uvicorn.Server(uvicorn.Config(api.asgi, port=0, log_config=None, lifespan="on"))
+    thread = threading.Thread(target=server.run)
+    thread.start()
+    try:
+        while not server.started:
+            thread.join(0.01)
+            assert thread.is_alive()
+        port = server.servers[0].sockets[0].getsockname()[1]
+        yield f"http://127.0.0.1:{port}", api.openapi()
+    finally:
+        server.should_exit = True
+        thread.join()
+
+
+@pytest.mark.timeout(240)
+def test_no_input_breaks_a_route_or_its_description(served: tuple[str, dict[str, Any]]) -> None:
+    url, document = served
+    asked: set[str] = set()
+
+    def a_job() -> str:
+        body = {"kind": "greet", "args": {"name": "Ada"}, "approval": len(asked) % 2 == 0}
+        return str(httpx.post(f"{url}/api/v1/jobs", json=body).json()["id"])
+
+    httpx.post(f"{url}/api/v1/admin/workers/lanes", json={"name": "front"})
+    known = {"job_id": a_job, "name": lambda: "front", "kind": lambda: "greet"}
+    known |= {"worker": lambda: "w", "token_id": lambda: "none"}
+    schema = schemathesis.openapi.from_dict(document)
+    for found in schema.get_all_operations():
+        operation = found.ok()
+        if operation.definition.raw.get("x-streams"):
+            continue  # it would not end
+
+        @hypothesis.settings(
+            max_examples=EXAMPLES,
+            deadline=None,
+            database=None,
+            derandomize=True,
+            suppress_health_check=list(hypothesis.HealthCheck),
+            phases=[hypothesis.Phase.generate],
+        )
+        @hypothesis.given(case=operation.as_strategy())
+        def ask(case: schemathesis.Case) -> None:
+            asked.add(case.operation.label)
+            case.validate_response(case.call(base_url=url), checks=CHECKS)
+            named = {name: known[name]() for name in case.path_parameters}
+            if named:
+                # The same with what is there, so that more than the name is looked at.
+                case.path_parameters = named
+                case.validate_response(case.call(base_url=url), checks=CHECKS)
+
+        ask()
+    assert len(asked) == sum(not operation.get("x-streams") for _, _, operation in operations())

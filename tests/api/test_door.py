@@ -1,0 +1,209 @@
+"""What every answer has in common, and where the door may be put."""
+
+from __future__ import annotations
+
+import contextlib
+from typing import TYPE_CHECKING, Any
+
+import httpx
+import pytest
+from fastapi import FastAPI
+from tests.api.conftest import declare
+
+from rowlock import Rowlock
+from rowlock.api import RowlockAPI
+from rowlock.api.local import is_loopback
+from rowlock.model import ids
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable
+
+    from tests.api.conftest import Rest
+
+PROBLEM = {"type", "title", "status", "detail", "instance", "code", "request_id"}
+
+
+def problem(answer: httpx.Response) -> dict[str, Any]:
+    assert answer.headers["content-type"] == "application/problem+json", answer.text
+    body: dict[str, Any] = answer.json()
+    assert body.keys() >= PROBLEM
+    assert body["status"] == answer.status_code
+    assert body["request_id"] == answer.headers["x-request-id"]
+    assert answer.headers["x-content-type-options"] == "nosniff"
+    return body
+
+
+async def test_every_error_is_a_problem(rest: Rest) -> None:
+    async with rest.client() as client:
+        unknown = problem(await client.get("/nothing"))
+        assert (unknown["code"], unknown["status"]) == ("not-found", 404)
+        method = await client.put("/jobs", json={})
+        assert (problem(method)["code"], method.status_code) == ("method-not-allowed", 405)
+        assert "POST" in method.headers["allow"]
+        broken = await client.post("/jobs", content="{", headers={"Content-Type": "application/json"})
+        assert problem(broken)["code"] == "bad-request"
+        invalid = problem(await client.post("/jobs", json={"kind": "greet", "tags": [""]}))
+        assert [fault["pointer"] for fault in invalid["errors"]] == ["#/tags/0"]
+        number = problem(await client.get("/jobs/7"))
+        assert (number["status"], number["code"]) == (404, "invalid-id")
+        large = await client.post("/jobs", json={"kind": "greet", "args": {"name": "x" * 1_100_000}})
+        assert (problem(large)["code"], large.status_code) == ("too-large", 413)
+        query = problem(await client.get("/stats/slow?limit=0"))
+        assert [fault["pointer"] for fault in query["errors"]] == ["limit"]
+
+
+async def test_a_body_without_a_length_is_capped_too(rest: Rest) -> None:
+    async def chunks() -> AsyncIterator[bytes]:
+        for _ in range(20):
+            yield b" " * 100_000
+
+    async with rest.client() as client:
+        answer = await client.post("/jobs", content=chunks(), headers={"Content-Type": "application/json"})
+    assert problem(answer)["code"] == "too-large"
+
+
+async def test_what_nobody_foresaw_says_nothing_of_the_inside(
+    rest: Rest, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def broken(*_: object) -> None:
+        raise RuntimeError("swordfish")
+
+    monkeypatch.setattr(rest.api.submissions, "submit", broken)
+    async with rest.client() as client:
+        answer = await client.post("/jobs", json={"kind": "greet"}, headers={"X-Request-Id": "abc-1"})
+    assert (problem(answer)["code"], answer.status_code) == ("internal", 500)
+    assert "swordfish" not in answer.text
+    assert "swordfish" in caplog.text
+    assert answer.headers["x-request-id"] == "abc-1"
+
+
+async def test_a_request_id_of_a_stranger_is_not_repeated(rest: Rest) -> None:
+    async with rest.client() as client:
+        answer = await client.get("/me", headers={"X-Request-Id": "<script>"})
+    assert answer.headers["x-request-id"] != "<script>"
+
+
+async def test_a_database_that_is_away_is_503_and_says_nothing_of_where() -> None:
+    app = declare(Rowlock("postgresql://user:secret@localhost:1/nowhere"))
+    api = RowlockAPI(app)
+    async with httpx.AsyncClient(transport=httpx.ASGITransport(api.asgi), base_url="http://localhost") as client:
+        for answer in (await client.get("/api/v1/admin/workers/lanes"), await client.get("/readyz")):
+            assert (answer.status_code, answer.headers["retry-after"]) == (503, "5")
+            assert "nowhere" not in answer.text
+        assert (await client.get("/healthz")).status_code == 200
+    await app.close()
+
+
+async def test_a_read_that_takes_too_long_ends_here_and_in_the_database(make_rest: Callable[..., Rest]) -> None:
+    rest = make_rest(read_seconds=0.2)
+    job = await rest.submit()
+    async with rest.store.connection.transaction():
+        await rest.store.execute("LOCK TABLE {s}.jobs IN ACCESS EXCLUSIVE MODE")
+        async with rest.client() as client:
+            answer = await client.get(f"/jobs/{job['id']}")
+    assert (problem(answer)["code"], answer.status_code) == ("too-slow", 503)
+    async with rest.client() as client:
+        assert (await client.get(f"/jobs/{job['id']}")).status_code == 200
+
+
+async def test_a_read_only_door_changes_nothing(make_rest: Callable[..., Rest]) -> None:
+    rest = make_rest(read_only=True)
+    async with rest.client() as client:
+        answer = await client.post("/jobs", json={"kind": "greet", "args": {"name": "x"}})
+        assert (problem(answer)["code"], answer.status_code) == ("read-only", 403)
+        assert (await client.get("/features")).json()["read_only"]
+        assert (await client.get("/kinds")).status_code == 200
+
+
+async def test_who_is_not_known_is_asked(rest: Rest) -> None:
+    async with rest.client(None) as client:
+        answer = await client.get("/me")
+    assert (problem(answer)["code"], answer.status_code) == ("unauthenticated", 401)
+    assert answer.headers["www-authenticate"].startswith("Bearer")
+
+
+@pytest.mark.parametrize("with_lifespan", [True, False])
+async def test_mounted_in_a_host(database_url: str, with_lifespan: bool) -> None:
+    app = declare(Rowlock(database_url))
+    api = RowlockAPI(app)
+    host = FastAPI(lifespan=api.lifespan if with_lifespan else None)
+    host.mount("/ops/rowlock", api.asgi)
+    async with contextlib.AsyncExitStack() as stack:
+        if with_lifespan:
+            await stack.enter_async_context(host.router.lifespan_context(host))
+        transport = httpx.ASGITransport(host)
+        client = await stack.enter_async_context(httpx.AsyncClient(transport=transport, base_url="http://localhost"))
+        made = await client.post("/ops/rowlock/api/v1/jobs", json={"kind": "greet", "args": {"name": "x"}})
+        assert made.status_code == 202, made.text
+        assert made.headers["location"] == f"/ops/rowlock/api/v1/jobs/{made.json()['id']}"
+        assert (await client.get(made.headers["location"])).status_code == 200
+        assert problem(await client.get("/ops/rowlock/nothing"))["code"] == "not-found"
+        assert (await client.get("/ops/rowlock/readyz")).json() == {"ready": True, "problems": []}
+    await app.close()
+
+
+async def test_a_router_included_in_a_host_answers_the_same(database_url: str) -> None:
+    app = declare(Rowlock(database_url))
+    api = RowlockAPI(app)
+    host = FastAPI()
+    host.include_router(api.router, prefix="/queue")
+    async with httpx.AsyncClient(transport=httpx.ASGITransport(host), base_url="http://localhost") as client:
+        made = await client.post("/queue/jobs", json={"kind": "greet", "args": {"name": "x"}})
+        assert made.headers["location"] == f"/queue/jobs/{made.json()['id']}"
+        assert problem(await client.post("/queue/jobs", json={}))["code"] == "invalid-request"
+        assert (await client.get("/openapi.json")).status_code == 200
+    await app.close()
+
+
+@pytest.mark.parametrize(
+    ("client", "headers", "method", "code"),
+    [
+        ("127.0.0.1", {}, "POST", None),
+        ("::1", {"Host": "[::1]:8000"}, "POST", None),
+        ("10.0.0.7", {}, "GET", "no-auth-configured"),
+        ("127.0.0.1", {"X-Forwarded-For": "10.0.0.7"}, "GET", "no-auth-configured"),
+        ("127.0.0.1", {"Host": "evil.example"}, "GET", "no-auth-configured"),
+        ("127.0.0.1", {"Sec-Fetch-Site": "cross-site"}, "POST", "cross-site"),
+        ("127.0.0.1", {"Sec-Fetch-Site": "cross-site"}, "GET", None),
+        ("127.0.0.1", {"Sec-Fetch-Site": "same-origin", "Origin": "http://localhost"}, "POST", None),
+        ("127.0.0.1", {"Origin": "http://evil.example"}, "POST", "cross-site"),
+        ("127.0.0.1", {"Origin": "http://localhost"}, "POST", None),
+    ],
+)
+async def test_without_authentication_only_this_machine_is_served(
+    make_rest: Callable[..., Rest], client: str, headers: dict[str, str], method: str, code: str | None
+) -> None:
+    rest = make_rest(auth=None)
+    transport = httpx.ASGITransport(rest.api.asgi, client=(client, 1))
+    async with httpx.AsyncClient(transport=transport, base_url="http://localhost/api/v1") as asks:
+        path = "/kinds" if method == "GET" else "/jobs"
+        body = None if method == "GET" else {"kind": "greet", "args": {"name": "x"}}
+        answer = await asks.request(method, path, json=body, headers=headers)
+    if code is None:
+        assert answer.is_success, answer.text
+    else:
+        assert (problem(answer)["code"], answer.status_code) == (code, 403)
+
+
+@pytest.mark.parametrize(
+    ("host", "here"),
+    [("localhost", True), ("127.8.8.8", True), ("::1", True), ("0.0.0.0", False), ("::", False), ("host", False)],  # noqa: S104 - a name to judge
+)
+def test_what_is_loopback(host: str, here: bool) -> None:
+    assert is_loopback(host) is here
+
+
+async def test_safe_to_deploy_while_nothing_runs_that_must_not_run_twice(rest: Rest) -> None:
+    async with rest.client(base="http://door") as client:
+        plain = await rest.submit()
+        worker = await rest.store.worker()
+        await rest.store.claim(worker, ids.decode(plain["id"]))
+        assert (await client.get("/readyz/deploy")).json() == {"safe": True, "problems": [], "waiting_for": {}}
+        once = await rest.submit("pay", args={"amount": 1})
+        await rest.store.approve(ids.decode(once["id"]))
+        await rest.store.claim(worker, ids.decode(once["id"]))
+        busy = await client.get("/readyz/deploy")
+        assert (busy.status_code, busy.json()["waiting_for"]) == (503, {"pay": 1})
+        await rest.store.execute("DELETE FROM {s}.migrations WHERE version = (SELECT max(version) FROM {s}.migrations)")
+        behind = await client.get("/readyz")
+        assert (behind.status_code, behind.json()["problems"]) == (503, ["the schema is older than this code"])

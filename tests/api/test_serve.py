@@ -1,0 +1,92 @@
+"""rowlock serve, as operators start it: a process of its own."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import re
+import signal
+from typing import TYPE_CHECKING
+from urllib.parse import parse_qs, quote, urlsplit
+
+import httpx
+import pytest
+from tests.cli.conftest import TASKS, Cli
+from tests.waiting import eventually
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+    from pathlib import Path
+
+pytestmark = pytest.mark.timeout(240)
+_SERVING = re.compile(r"serving (http://\S+)")
+
+
+@pytest.fixture
+def cli(tmp_path: Path, database_url: str) -> Cli:
+    tmp_path.joinpath("tasks.py").write_text(TASKS)
+    return Cli(tmp_path, database_url)
+
+
+@contextlib.asynccontextmanager
+async def serving(cli: Cli, *arguments: str) -> AsyncIterator[tuple[asyncio.subprocess.Process, httpx.AsyncClient]]:
+    process = await cli.start("serve", "--app", "tasks:app", "--port", "0", *arguments)
+    assert process.stderr is not None
+    try:
+        line = (await asyncio.wait_for(process.stderr.readline(), 60)).decode()
+        found = _SERVING.search(line)
+        assert found, line + (await process.stderr.read()).decode()
+        async with httpx.AsyncClient(base_url=found[1], timeout=20) as client:
+            yield process, client
+    finally:
+        if process.returncode is None:
+            process.kill()
+        await process.communicate()
+
+
+async def test_it_serves_and_leaves_when_told(cli: Cli) -> None:
+    async with serving(cli) as (process, client):
+        made = await client.post("/jobs", json={"kind": "greet", "args": {"name": "Ada"}})
+        assert made.status_code == 202, made.text
+        assert (await client.get(made.headers["location"].removeprefix("/api/v1"))).json()["state"] == "queued"
+        port = str(client.base_url.port)
+        taken = await cli("serve", "--app", "tasks:app", "--port", port)
+        assert (taken.code, taken.out) == (2, "")
+        assert f"port {port}: Address already in use" in taken.err
+        process.send_signal(signal.SIGTERM)
+        assert await asyncio.wait_for(process.wait(), 20) == 0
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "::"])  # noqa: S104 - to be refused
+async def test_a_wide_bind_without_authentication_is_refused(cli: Cli, host: str) -> None:
+    refused = await cli("serve", "--app", "tasks:app", "--host", host)
+    assert refused.code == 2
+    assert "--insecure-no-auth" in refused.err
+
+
+async def test_read_only_and_behind_a_proxy_that_takes_a_prefix_away(cli: Cli) -> None:
+    async with serving(cli, "--read-only", "--insecure-no-auth", "--host", "0.0.0.0") as (_, client):  # noqa: S104
+        refused = await client.post("/jobs", json={"kind": "greet", "args": {"name": "Ada"}})
+        assert (refused.status_code, refused.json()["code"]) == (403, "read-only")
+        assert (await client.get("/kinds", headers={"Host": "jobs.example"})).status_code == 200
+
+
+async def test_it_starts_without_its_database_and_recovers(cli: Cli, tmp_path: Path, database_url: str) -> None:
+    parts = urlsplit(database_url)
+    sockets = parse_qs(parts.query)["host"][0]
+    elsewhere = tmp_path / "sockets"
+    cli.environment["ROWLOCK_DATABASE_URL"] = database_url.replace(quote(sockets), quote(str(elsewhere)))
+    async with serving(cli) as (process, client):
+        away = await client.get("/admin/workers/lanes")
+        assert (away.status_code, away.json()["code"], away.headers["retry-after"]) == (503, "unavailable", "5")
+        ready = str(client.base_url.copy_with(path="/readyz"))
+        assert (await client.get(ready)).status_code == 503
+        elsewhere.symlink_to(sockets)
+
+        async def recovered() -> bool:
+            return (await client.get(ready)).status_code == 200
+
+        await eventually(recovered)
+        assert (await client.get("/admin/workers/lanes")).status_code == 200
+        process.send_signal(signal.SIGINT)
+        assert await asyncio.wait_for(process.wait(), 20) == 0

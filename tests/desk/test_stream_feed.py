@@ -6,6 +6,8 @@ import asyncio
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from tests.factories import opened, several
+from tests.waiting import eventually
 
 from rowlock.desk import feed
 from rowlock.errors import Forbidden, InvalidOption
@@ -15,11 +17,12 @@ from rowlock.model.feed import FeedPosition, Topic, Wanted
 from rowlock.model.state import State
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable
+    from collections.abc import Callable
 
     from tests.desk.conftest import Desk
 
     from rowlock import Rowlock
+    from rowlock.desk.access import Desk as PrincipalDesk
     from rowlock.desk.feed import Listener
 
 READER = frozenset({Permission.READ})
@@ -55,7 +58,7 @@ class Heard:
                 self.changes.append((change["event"].removeprefix("job."), ids.decode(change["id"])))
 
 
-async def begun(app: Rowlock | Any, wanted: Wanted | None = None, after: str | None = None) -> Heard:  # noqa: ANN401 - or a Desk
+async def begun(app: Rowlock | PrincipalDesk, wanted: Wanted | None = None, after: str | None = None) -> Heard:
     heard = Heard(await app.streams.listen(wanted, after=after))
     async with asyncio.timeout(20):
         while not heard.position:
@@ -84,8 +87,6 @@ async def test_a_job_is_told_at_each_change_and_once(desk: Desk) -> None:
 
 async def test_a_commit_that_comes_late_is_told_and_nothing_twice(desk: Desk, database_url: str) -> None:
     """Written before the look, committed after it; inside a savepoint too."""
-    from tests.factories import several  # noqa: PLC0415 - beside its use
-
     async with several(database_url, 2) as (slow, nested):
         heard = await begun(desk.app)
         first, second = slow.connection.transaction(), nested.connection.transaction()
@@ -109,8 +110,6 @@ async def test_a_commit_that_comes_late_is_told_and_nothing_twice(desk: Desk, da
 async def test_a_client_that_comes_back_to_another_process_misses_nothing(
     desk: Desk, make_app: Callable[..., Rowlock], database_url: str
 ) -> None:
-    from tests.factories import opened  # noqa: PLC0415 - beside its use
-
     heard = await begun(desk.app)
     store, worker = desk.store, await desk.store.worker()
     done, running = await store.enqueue(), await store.enqueue()
@@ -139,7 +138,7 @@ async def test_a_position_too_old_or_too_much_news_is_a_resync(desk: Desk, monke
         heard = Heard(await desk.app.streams.listen(after=after))
         await heard.read()
         assert heard.frames[0][0] == "resync"
-        assert FeedPosition.parse(heard.position)
+        assert str(FeedPosition.parse(heard.position)) == heard.position
         heard.listener.close()
     heard = await begun(desk.app)
     monkeypatch.setattr(feed, "MOST", 3)
@@ -157,12 +156,14 @@ async def test_a_position_too_old_or_too_much_news_is_a_resync(desk: Desk, monke
 async def test_who_reads_too_slowly_is_told_so(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(feed, "QUEUE", 2)
     heard = await begun(desk.app)
-    looks = desk.app.streams._lookouts.here().feed  # noqa: SLF001 - counts its looks
+    looks = desk.app.streams._lookouts.here().feed
     before = looks.looks
-    async with asyncio.timeout(20):
-        while looks.looks < before + 5:
-            await asyncio.sleep(0.01)
-        await heard.read()
+
+    async def looked() -> bool:
+        return looks.looks >= before + 5
+
+    await eventually(looked)
+    await heard.read()
     assert heard.frames[0][0] == "resync"
     job_id = await desk.store.enqueue()
     await heard.until(("created", job_id))
@@ -231,7 +232,7 @@ async def test_lanes_workers_and_statistics_come_as_a_whole(desk: Desk) -> None:
 
 async def test_hundred_feeds_share_one_look(desk: Desk) -> None:
     heard = [await begun(desk.app) for _ in range(100)]
-    looks = desk.app.streams._lookouts.here().feed  # noqa: SLF001 - counts its looks
+    looks = desk.app.streams._lookouts.here().feed
     before, job_id = looks.looks, await desk.store.enqueue()
     await asyncio.gather(*(one.until(("created", job_id)) for one in heard))
     assert looks.looks - before <= 10

@@ -24,7 +24,7 @@ ALIVE_EVERY: Final = 15.0
 CHECK_EVERY: Final = 60.0
 """Seconds after which it is asked again whether whoever reads may."""
 LIFE: Final = 55.0
-"""Seconds a stream lives inside a host, which may be unable to stop while one is open; clients come back by themselves."""
+"""Seconds a stream lives inside a host, which may be unable to stop while one is open; clients come back."""
 _JITTER: Final = 5.0
 
 

@@ -96,11 +96,12 @@ def _word(words: type[W], what: str, name: str) -> W:
     extra={"x-streams": True},
 )
 async def stream_job(
-    request: Request, door: Door, desk: Asked, job_id: JobId, resume: Resume = None, resume_query: ResumeQuery = None
+    request: Request, door: Door, desk: Asked, job_id: JobId, *, resume: Resume = None, resume_query: ResumeQuery = None
 ) -> Response:
     """A snapshot of the job, then everything that happens to it, in order and once, until its end.
 
-    With the id of the last event that was seen, what came after it instead; 0: from the beginning. Every process answers alike.
+    With the id of the last event that was seen, what came after it instead; 0: from the beginning. Whatever process
+    answers, it says the same.
     """
     stream = await desk.streams.follow(job_id, after=resume or resume_query)
     if stream.over:
@@ -178,4 +179,6 @@ def _feed_frame(told: FeedFrame) -> bytes:
             data = {"items": [WorkerAnswer.of(one).model_dump() for one in cast("Sequence[WorkerView]", data["items"])]}
         case Topic.STATS:
             data = SummaryAnswer.of(cast("Overview", data["overview"])).model_dump()
+        case _:
+            pass
     return frame(told.name, data, told.position)

@@ -12,7 +12,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
 from rowlock.desk.workers import views
-from rowlock.errors import RowlockError
+from rowlock.errors import DatabaseError, RowlockError
 from rowlock.model.feed import Batch, Change, FeedFrame, FeedPosition, Topic
 from rowlock.model.state import State
 from rowlock.store import lanes as lane_rows
@@ -86,7 +86,10 @@ class Listener:
         return frames
 
     async def _caught_up(self, after: FeedPosition) -> list[FeedFrame]:
-        return self._frames(await self._feed.since(after))
+        while True:
+            with contextlib.suppress(DatabaseError):
+                return self._frames(await self._feed.since(after))
+            await asyncio.sleep(EVERY)
 
     def _take(self) -> list[FeedFrame]:
         frames = list(self._slow.values())
@@ -246,18 +249,21 @@ class Feed:
         if topic is Topic.STATS:
             frame = FeedFrame(topic, {"overview": await self._overview()})
         else:
-            items: Sequence[object]
-            if topic is Topic.LANES:
-                items = known = await lane_rows.read(self.database)
-            else:
-                items = await views(self.database)
-                known = [replace(one, seen_at=one.started_at, running=0) for one in items]
+            items, known = await self._whole(topic)
             if self._known.get(topic) == known:
                 return
             self._known[topic] = known
             frame = FeedFrame(topic, {"items": items})
         for listener in listeners:
             listener.give_slow(topic, frame)
+
+    async def _whole(self, topic: Topic) -> tuple[Sequence[object], object]:
+        """What is shown, and what of it counts as a change: beats and slots taken do not."""
+        if topic is Topic.LANES:
+            lanes = await lane_rows.read(self.database)
+            return lanes, lanes
+        workers = await views(self.database)
+        return workers, [replace(one, seen_at=one.started_at, running=0) for one in workers]
 
 
 def _aged(batch: Batch, before: FeedPosition | None) -> Batch:

@@ -34,7 +34,7 @@ MOST: Final = 500
 
 
 class Seat:
-    """Somebody who follows one job. Only the newest life is kept for them: it tells all that they have not heard yet."""
+    """Somebody who follows one job. Only the newest life is kept for them: it tells all they have not heard yet."""
 
     def __init__(self, job_id: int, since: int) -> None:
         self.job_id, self.since = job_id, since
@@ -183,7 +183,7 @@ class Lookout:
             followed = asked[row["asked"]]
             newcomers = followed.seq == -1 and any(seat.since < row["since"] for seat in followed.seats)
             # Whoever came during the look may want more than was asked for: then it is looked at again.
-            followed.seq, followed.report = -1 if newcomers else row["seq"], row["n"]
+            followed.seq, followed.report = -1 if newcomers else row["seq"], row["report"]
             life = None if row["id"] is None else life_of(row, MOST)
             for seat in followed.seats:
                 seat.give(life)

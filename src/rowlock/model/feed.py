@@ -8,6 +8,8 @@ from datetime import UTC, datetime
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
+from typing_extensions import override
+
 from rowlock.errors import InvalidOption
 from rowlock.model import ids
 from rowlock.model.state import State
@@ -47,6 +49,7 @@ class FeedPosition:
             message = f"The id {text[:60]!r} names no moment. Send one that this feed has sent."
             raise InvalidOption(message) from error
 
+    @override
     def __str__(self) -> str:
         """The id of the frame that leads here."""
         return f"{int(self.at.timestamp() * 1000)}.{self.snapshot}"

@@ -10,12 +10,13 @@ WITH changed AS MATERIALIZED (
          j.run_after, j.claimed_at, j.finished_at,
          jsonb_strip_nulls(jsonb_build_object('reason', j.errors -> 'reason', 'type', j.errors -> 'type',
                                               'message', j.errors -> 'message'))::text AS error,
-         p.fence AS reported_fence, p.n, p.reported_at, p.phase, p.progress
+         p.fence AS reported_fence, p.reported_at, p.phase, p.progress, {progress_counts}
   FROM unnest(:ids::bigint[], :sinces::integer[], :seqs::integer[], :reports::integer[]) AS w(id, since, seq, n)
   LEFT JOIN {schema}.jobs j ON j.id = w.id
   LEFT JOIN {schema}.job_progress p ON p.job_id = w.id
   WHERE j.seq IS DISTINCT FROM w.seq OR p.n IS DISTINCT FROM w.n)
 SELECT c.*, v.name AS worker,
+       CASE WHEN c.report IS NOT NULL THEN (SELECT max(l.n) FROM {schema}.job_logs l WHERE l.job_id = c.id) END AS line,
        (SELECT json_agg(a ORDER BY a.fence) FROM (
           SELECT t.fence, t.attempt, t.worker_name, t.started_at, t.ended_at, t.outcome,
                  jsonb_build_object('reason', t.error -> 'reason', 'type', t.error -> 'type', 'message', t.error -> 'message') AS error

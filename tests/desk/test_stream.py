@@ -6,8 +6,10 @@ import asyncio
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from tests.factories import ORDER
 
 from rowlock.desk import lookout
+from rowlock.desk import stream as job_stream
 from rowlock.errors import InvalidOption, JobNotFound
 from rowlock.model import ids
 from rowlock.model.event import NAMES, Position, StreamEvent
@@ -18,14 +20,16 @@ if TYPE_CHECKING:
     from tests.desk.conftest import Desk
     from tests.factories import Store
 
+    from rowlock.model.job import Claim
+
 
 async def told(desk: Desk, job_id: int, after: str | None = "0", *, until: str | None = "end") -> list[StreamEvent]:
     """What a stream tells, up to an event of that name; None: one look."""
     events: list[StreamEvent] = []
-    async with await desk.app.streams.follow(job_id, after=after) as stream:
+    async with await desk.app.streams.follow(job_id, after=after) as following:
         async with asyncio.timeout(20):
-            while not stream.done and (not events or events[-1].name != until):
-                events += await stream.next()
+            while not following.done and (not events or events[-1].name != until):
+                events += await following.next()
                 if until is None:
                     break
     return events
@@ -122,8 +126,7 @@ async def reported(store: Store) -> int:
 
 async def reprioritised(store: Store) -> int:
     job_id = await store.enqueue()
-    about = {"verb": "priority", "by_whom": "ada", "note": None}
-    await store.fetch("reprioritise", ids=[job_id], priority=7, **about)
+    await store.fetch("reprioritise", ids=[job_id], priority=7, **ORDER)
     await store.complete(*await store.claim(await store.worker(), job_id))
     return job_id
 
@@ -213,16 +216,16 @@ async def test_a_snapshot_comes_first_and_then_only_what_is_new(desk: Desk) -> N
     job_id, worker = await store.enqueue(), await store.worker()
     (claim,) = await store.claim(worker, job_id)
     await store.report(claim)
-    async with await desk.app.streams.follow(job_id) as stream, asyncio.timeout(20):
-        (first,) = await stream.next()
+    async with await desk.app.streams.follow(job_id) as following, asyncio.timeout(20):
+        (first,) = await following.next()
         assert (first.name, str(first.position)) == ("snapshot", "2.0.1.0")
         assert first.data["job"] == await desk.app.jobs.get(job_id)
         await store.report(claim)
-        (second,) = await stream.next()
+        (second,) = await following.next()
         assert (second.name, str(second.position)) == ("job.progress", "2.0.2.0")
         await store.complete(claim)
-        assert names(await stream.next()) == ["completed", "end"]
-        assert await stream.next() == []
+        assert names(await following.next()) == ["completed", "end"]
+        assert await following.next() == []
 
 
 async def test_a_finished_job_shows_itself_and_ends(desk: Desk) -> None:
@@ -235,13 +238,13 @@ async def test_a_job_parked_and_released_is_told_to_whoever_looks(desk: Desk) ->
     await store.gate("g")
     worker = await store.worker()
     first, job_id = await store.enqueue(gate_key="g"), await store.enqueue(gate_key="g")
-    async with await desk.app.streams.follow(job_id) as stream, asyncio.timeout(20):
-        assert names(await stream.next()) == ["snapshot"]
+    async with await desk.app.streams.follow(job_id) as following, asyncio.timeout(20):
+        assert names(await following.next()) == ["snapshot"]
         claims = await store.claim(worker, first, job_id)
-        (parked,) = await stream.next()
+        (parked,) = await following.next()
         assert (parked.name, parked.data["state"]) == ("job.updated", "blocked")
         await store.complete(*claims)
-        (released,) = await stream.next()
+        (released,) = await following.next()
         assert (released.name, released.data["state"]) == ("job.updated", "queued")
 
 
@@ -285,12 +288,59 @@ async def test_a_long_history_is_told_in_parts(desk: Desk, monkeypatch: pytest.M
     assert names(await told(desk, job_id)) == expected
 
 
+async def test_lines_of_its_log_come_between_the_transitions_of_their_attempt(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(job_stream, "LINES", 3)
+    store, worker = desk.store, await desk.store.worker()
+    job_id = await store.enqueue()
+    for n in range(2):
+        (claim,) = await store.claim(worker, job_id)
+        await store.report(claim)
+        await write_lines(store, claim, 4)
+        await (store.complete(claim) if n else store.give_back(claim))
+    first, second = await told(desk, job_id), await told(desk, job_id, "2.0.0.0")
+    attempt = ["claimed", "log", "log", "log", "log"]
+    assert names(first) == ["created", *attempt, "retrying", *attempt, "progress", "completed", "end"]
+    assert second == first[2:]
+    lines = [event.data["message"] for event in first if event.name == "job.log"]
+    assert lines == [f"line {n}" for n in (1, 2, 3, 4)] * 2
+
+
+async def test_a_line_is_told_while_the_job_runs(desk: Desk) -> None:
+    store, worker = desk.store, await desk.store.worker()
+    job_id = await store.enqueue()
+    (claim,) = await store.claim(worker, job_id)
+    async with await desk.app.streams.follow(job_id) as following, asyncio.timeout(20):
+        await following.next()
+        await store.report(claim)
+        await write_lines(store, claim, 1)
+        events: list[StreamEvent] = []
+        while "log" not in names(events):
+            events += await following.next()
+    assert str(events[-1].position).split(".")[3] == str(claim.fence * 2**32 + 1)
+
+
+async def write_lines(store: Store, claim: Claim, n: int) -> None:
+    await store.fetch(
+        "write_logs",
+        ids=[claim.job_id],
+        fences=[claim.fence],
+        line_ids=[claim.job_id] * n,
+        numbers=[claim.fence * 2**32 + line for line in range(1, n + 1)],
+        moments=[await store.clock()] * n,
+        levels=[20] * n,
+        loggers=["shop"] * n,
+        messages=[f"line {line}" for line in range(1, n + 1)],
+    )
+
+
 async def test_a_removed_job_ends_its_stream_and_an_unknown_one_has_none(desk: Desk) -> None:
     job_id = await desk.store.enqueue()
-    async with await desk.app.streams.follow(job_id) as stream, asyncio.timeout(20):
-        await stream.next()
+    async with await desk.app.streams.follow(job_id) as following, asyncio.timeout(20):
+        await following.next()
         await desk.store.execute("DELETE FROM {s}.jobs WHERE id = $1", job_id)
-        (end,) = await stream.next()
+        (end,) = await following.next()
     assert (end.name, end.data["reason"]) == ("end", "removed")
     with pytest.raises(JobNotFound):
         await desk.app.streams.follow(job_id)
@@ -302,7 +352,7 @@ async def test_two_hundred_streams_share_one_poll_and_one_listener(desk: Desk) -
     streams = [await app.streams.follow(job_id) for job_id in job_ids]
     async with asyncio.timeout(20):
         await asyncio.gather(*(stream.next() for stream in streams))
-        here = app._backing.lookouts.here()  # noqa: SLF001 - counts its looks
+        here = app._backing.lookouts.here().lookout
         before = here.looks
         waiting = [asyncio.ensure_future(stream.next()) for stream in streams]
         count = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND application_name = $1"
@@ -317,13 +367,13 @@ async def test_two_hundred_streams_share_one_poll_and_one_listener(desk: Desk) -
 
 async def test_a_closed_lookout_ends_every_stream_at_once(desk: Desk) -> None:
     job_id = await desk.store.enqueue()
-    stream = await desk.app.streams.follow(job_id)
+    following = await desk.app.streams.follow(job_id)
     async with asyncio.timeout(20):
-        await stream.next()
-        waiting = asyncio.ensure_future(stream.next())
+        await following.next()
+        waiting = asyncio.ensure_future(following.next())
         desk.app.streams.close()
         assert await waiting == []
-        assert stream.done
+        assert following.done
         late = await desk.app.streams.follow(job_id)
         assert await late.next() == []
-    stream.close()
+    following.close()

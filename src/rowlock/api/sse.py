@@ -24,7 +24,7 @@ ALIVE_EVERY: Final = 15.0
 CHECK_EVERY: Final = 60.0
 """Seconds after which it is asked again whether whoever reads may."""
 LIFE: Final = 55.0
-"""Seconds a stream lives inside a host, which may be unable to stop while one is open; clients come back by themselves."""
+"""Seconds a stream lives inside a host, which may be unable to stop while one is open; clients come back."""
 _JITTER: Final = 5.0
 
 
@@ -41,6 +41,11 @@ def frame(name: str, data: Mapping[str, object], event_id: object = None) -> byt
     """One event. JSON has no line break of its own, so the data is one line."""
     head = f"id: {event_id}\nevent: {name}\ndata: " if event_id is not None else f"event: {name}\ndata: "
     return b"".join((head.encode(), to_json(data), b"\n\n"))
+
+
+def at(event_id: object) -> bytes:
+    """Only a position: nothing is dispatched, but a client that comes back goes on from here. A sign of life, too."""
+    return f"id: {event_id}\n\n".encode()
 
 
 @dataclass(slots=True)

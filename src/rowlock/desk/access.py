@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from rowlock.desk.audit import Audit
 from rowlock.desk.jobs import Jobs
 from rowlock.desk.lanes import Lanes
-from rowlock.desk.lookout import Lookouts
+from rowlock.desk.lookouts import Lookouts
 from rowlock.desk.roles import Roles
 from rowlock.desk.stats import Stats
 from rowlock.desk.stream import Streams
@@ -37,7 +37,7 @@ class Backing:
     ears: Ears = field(init=False)
     """One LISTEN connection per event loop, however many desks there are."""
     lookouts: Lookouts = field(init=False)
-    """One poll per event loop, however many follow however many jobs."""
+    """One poll per event loop for all who follow jobs, and one for all who listen to the feed."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "ears", Ears(self.database))

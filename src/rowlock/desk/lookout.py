@@ -7,7 +7,6 @@ import contextlib
 import logging
 import time
 import uuid
-import weakref
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final
@@ -16,7 +15,7 @@ from rowlock.errors import RowlockError
 from rowlock.store.lives import life_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from rowlock.desk.waiting import Ears
     from rowlock.model.event import Life
@@ -35,7 +34,7 @@ MOST: Final = 500
 
 
 class Seat:
-    """Somebody who follows one job. Only the newest life is kept for them: it tells all that they have not heard yet."""
+    """Somebody who follows one job. Only the newest life is kept for them: it tells all they have not heard yet."""
 
     def __init__(self, job_id: int, since: int) -> None:
         self.job_id, self.since = job_id, since
@@ -184,7 +183,7 @@ class Lookout:
             followed = asked[row["asked"]]
             newcomers = followed.seq == -1 and any(seat.since < row["since"] for seat in followed.seats)
             # Whoever came during the look may want more than was asked for: then it is looked at again.
-            followed.seq, followed.report = -1 if newcomers else row["seq"], row["n"]
+            followed.seq, followed.report = -1 if newcomers else row["seq"], row["report"]
             life = None if row["id"] is None else life_of(row, MOST)
             for seat in followed.seats:
                 seat.give(life)
@@ -192,31 +191,3 @@ class Lookout:
     def _heard(self, done: Sequence[int] | None) -> None:
         if done is None or any(job_id in self._followed for job_id in done):
             self._told.set()
-
-
-class Lookouts:
-    """The lookouts of one application, one for each event loop that follows jobs."""
-
-    def __init__(self, database: Callable[[], Database], ears: Ears) -> None:
-        self._open, self._ears = database, ears
-        self._loops: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, Lookout] = weakref.WeakKeyDictionary()
-
-    def here(self) -> Lookout:
-        """The lookout of the running loop."""
-        loop, database = asyncio.get_running_loop(), self._open()
-        lookout = self._loops.get(loop)
-        if lookout is None or lookout.database is not database:
-            lookout = self._loops[loop] = Lookout(database, self._ears)
-        return lookout
-
-    async def leave(self) -> None:
-        """End the streams of the running loop; what comes later begins anew."""
-        lookout = self._loops.pop(asyncio.get_running_loop(), None)
-        if lookout is not None:
-            await lookout.stop()
-
-    def close(self) -> None:
-        """End every stream, on every loop; safe in any thread and in a signal handler."""
-        for loop, lookout in list(self._loops.items()):
-            if not loop.is_closed():
-                loop.call_soon_threadsafe(lookout.close)

@@ -3,22 +3,36 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final, Self
 
 from rowlock.desk.guard import reads
 from rowlock.desk.sight import Sight
+from rowlock.desk.told import logs
+from rowlock.errors import DatabaseError
 from rowlock.model.access import Permission
 from rowlock.model.event import END, SNAPSHOT, Life, Position, StreamEvent
+from rowlock.model.feed import FeedPosition, Topic, Wanted
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
 
+    from rowlock.desk.feed import Listener
     from rowlock.desk.guard import Guard
-    from rowlock.desk.lookout import Lookout, Lookouts
+    from rowlock.desk.lookout import Lookout
+    from rowlock.desk.lookouts import Lookouts
     from rowlock.model.job import Job
+    from rowlock.model.progress import LogLine
     from rowlock.store.database import Database
+
+LINES: Final = 500
+"""Lines of a log that are read at once."""
+_NEEDS: Final = {
+    Topic.JOBS: Permission.READ,
+    Topic.LANES: Permission.WORKERS_VIEW,
+    Topic.WORKERS: Permission.WORKERS_VIEW,
+    Topic.STATS: Permission.WORKERS_VIEW,
+}
 
 
 class Streams:
@@ -37,7 +51,18 @@ class Streams:
         """
         position = Position.parse(after) if after else None
         job = await self._sight.one(job_id)
-        return JobStream(self._lookouts.here(), job, position)
+        return JobStream(self._lookouts.here().lookout, job, position)
+
+    async def listen(self, wanted: Wanted | None = None, *, after: str | None = None) -> Listener:
+        """Hear of every change of the jobs in sight, and of lanes, workers and statistics where asked for.
+
+        after: the id of the last frame that was seen; two minutes back at most, else the first frame is a resync.
+        """
+        wanted = wanted or Wanted()
+        for permission in sorted({_NEEDS[topic] for topic in wanted.topics}):
+            self._guard.demand(permission)
+        position = FeedPosition.parse(after) if after else None
+        return self._lookouts.here().feed.enter(self._guard, wanted, position)
 
     def close(self) -> None:
         """End every open stream of this process at once, and those to come: it is about to stop.
@@ -64,38 +89,47 @@ class JobStream:
 
     async def next(self, timeout: float | None = None) -> list[StreamEvent]:
         """The events that follow, as soon as there are some; none after the timeout, or when the stream is done."""
+        until = None if timeout is None else asyncio.get_running_loop().time() + timeout
         events: list[StreamEvent] = []
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(timeout):
-                while not events and not self.done:
+        while not events and not self.done:
+            try:
+                # Only the waiting may be cut short: what was taken from a life has to be told.
+                async with asyncio.timeout_at(until):
                     await self._seat.news.wait()
-                    self._seat.news.clear()
-                    if not self.done:
-                        events = self._take(self._seat.life)
+            except TimeoutError:
+                break
+            self._seat.news.clear()
+            if not self.done:
+                events = await self._take(self._seat.life)
         return events
 
-    def _take(self, life: Life | None) -> list[StreamEvent]:
+    async def _take(self, life: Life | None) -> list[StreamEvent]:
+        position, first = self._position, list[StreamEvent]()
         if life is None:
-            if not self._seat.gone:
-                return []
-            return self._end({"state": None, "reason": "removed"}, self._position or Position.of(self.job))
-        position, first = self._position, []
+            removed = {"state": None, "reason": "removed"}
+            return self._end(removed, position or Position.of(self.job)) if self._seat.gone else []
         if position is None or not life.can_follow(position):
-            position = _begin(self.job, life)
+            # What the job's log has by now is read elsewhere.
+            position = replace(Position.of(self.job), line=life.line)
             first = [StreamEvent(SNAPSHOT, None, {"job": self.job}, position)]
-            self._position = position
-        if not life.tells(position):
-            self._seat.since = max(0, position.step - 1)
-            self._lookout.again(self._seat)
-            return first
-        events = [*first, *life.after(position)]
+        try:
+            lines = await self._lines(life, position) if life.tells(position) else None
+        except DatabaseError:
+            lines = None
+        events = [*first, *(life.after(position, lines, all_lines=len(lines) < LINES) if lines is not None else ())]
         self._position = position = events[-1].position if events else position
         self._seat.since = max(0, position.step - 1)
-        if life.until < life.fence:
+        if lines is None or len(lines) >= LINES or life.until < life.fence:
             self._lookout.again(self._seat)
         elif life.state.is_final:
             events += self._end({"state": life.state}, position)
         return events
+
+    async def _lines(self, life: Life, position: Position) -> list[LogLine]:
+        if life.line <= position.line:
+            return []
+        found = await logs(self._lookout.database, self.job.id, position.line, LINES, last=False)
+        return [line for line in found if line.n <= life.line]
 
     def _end(self, data: dict[str, object], position: Position) -> list[StreamEvent]:
         self.over = True
@@ -112,20 +146,10 @@ class JobStream:
         """Follow no longer."""
         self._lookout.leave(self._seat)
 
-    async def __aenter__(self) -> JobStream:
+    async def __aenter__(self) -> Self:
         """Itself."""
         return self
 
     async def __aexit__(self, *_: object) -> None:
         """Close it."""
         self.close()
-
-
-def _begin(job: Job, life: Life) -> Position:
-    """The position after a snapshot that was read a moment before the life: a report made in between is news."""
-    report = life.report
-    if report is None:
-        return Position.of(job)
-    shown = job.progress.reported_at if job.progress else None
-    seen = shown is not None and report.progress.reported_at is not None and report.progress.reported_at <= shown
-    return replace(Position.of(job), report=report.n if seen else report.n - 1, line=life.line)

@@ -1,16 +1,18 @@
 """What happened to one job, told from its rows: events in order, each with the position from which a stream goes on.
 
-A plain successful job writes no event. Its row, the rows of failed attempts, people's acts and the last report tell all
-there is to tell, and tell it the same to whoever asks, now or after a restart. A fence numbers the job's transitions, so
-an event's place never changes. Not told afterwards is what leaves no row: a job that was parked at a gate and released,
-or replaced, while nobody looked; whoever looks meanwhile is told `job.updated`.
+A plain successful job writes no event. Its row, the rows of failed attempts, people's acts, the last report and the log
+tell all there is to tell, and tell it the same to whoever asks, now or after a restart. A fence numbers the job's
+transitions, so an event's place never changes. Not told afterwards is what leaves no row: that a job was parked at a
+gate and released, or replaced, while nobody looked; whoever looks meanwhile is told `job.updated`.
 """
 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Final
+
+from typing_extensions import override
 
 from rowlock.errors import InvalidOption
 from rowlock.model import ids
@@ -20,7 +22,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
     from datetime import datetime
 
-    from rowlock.model.job import Attempt, Job, Progress
+    from rowlock.model.job import Attempt, Job
+    from rowlock.model.progress import LogLine, Progress
 
 SNAPSHOT: Final = "snapshot"
 CREATED: Final = "job.created"
@@ -66,17 +69,18 @@ class Position:
         if found is None:
             message = f"Expected the id of an event of this stream, such as 3.0.2.0, or 0; got {text[:60]!r}."
             raise InvalidOption(message)
-        *numbers, ended = found.groups()
-        return cls(*(int(number or 0) for number in numbers), ended=ended is not None)
+        step, change, report, line = (int(number or 0) for number in found.groups()[:4])
+        return cls(step, change, report, line, ended=found[5] is not None)
 
+    @override
     def __str__(self) -> str:
         """The id of the event that leads here."""
         return f"{self.step}.{self.change}.{self.report}.{self.line}{'.end' if self.ended else ''}"
 
     @classmethod
     def of(cls, job: Job) -> Position:
-        """Where a stream goes on after the job was shown; its reports and log lines are not counted there."""
-        return cls(job.fence + 1, job.seq - job.fence)
+        """Where a stream goes on after the job was shown; lines of its log are not."""
+        return cls(job.fence + 1, job.seq - job.fence, 0 if job.progress is None else job.progress.n)
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +95,7 @@ class StreamEvent:
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """A person's act with its place in the job's life. stays: it was no transition. was, ended_at: what a retry reopened."""
+    """A person's act with its place in the job's life. stays: no transition. was, ended_at: what a retry reopened."""
 
     verb: str
     at: datetime
@@ -171,11 +175,15 @@ class Life:
         """Whether this job can have been there: a position ahead of it is another job's, or of a lost past."""
         return position.step <= self.fence + 1 and position.change <= self.seq - self.fence
 
-    def after(self, position: Position) -> list[StreamEvent]:
-        """What happened after the position, in order; deterministic, so that nobody need remember what was sent."""
+    def after(self, position: Position, lines: Sequence[LogLine] = (), *, all_lines: bool = True) -> list[StreamEvent]:
+        """What happened after the position, in order; deterministic, so that nobody need remember what was sent.
+
+        lines: those of its log after the position. Not all of them: what came after the last one waits for the others.
+        """
         steps, told = self._steps(), []
-        last = min(self.fence, self.until)
-        for fence in range(max(0, position.step - 1), last + 1):
+        first = max(0, position.step - 1)
+        last = min(self.fence, self.until if all_lines else lines[-1].fence)
+        for fence in range(first, last + 1):
             happened = steps.get(fence)
             if happened is not None and fence >= position.step:
                 position = replace(position, step=fence + 1, ended=False)
@@ -184,8 +192,14 @@ class Life:
                 if change > position.change:
                     position = replace(position, change=change)
                     told.append(self._told(between, position))
+            for line in lines:
+                # A line may be stored a moment after the end of its attempt was told.
+                if line.fence == fence or (fence == first and line.fence < first):
+                    position = replace(position, line=line.n)
+                    told.append(self._told(_logged(line), position))
             report = self.report
-            if report is not None and report.fence == fence and report.n > position.report:
+            lined = all_lines or fence < last
+            if report is not None and report.fence == fence and report.n > position.report and lined:
                 position = replace(position, report=report.n)
                 told.append(self._told(_reported(report), position))
         return told
@@ -224,7 +238,7 @@ class Life:
         return _Happened(CREATED, self.created_at, {"priority": self.priority, **self._state_at(0)})
 
     def _state_at(self, fence: int) -> dict[str, object]:
-        """The state a job waits in after this transition, where it can be known: now, or from what a person did next."""
+        """The state a job waits in after this transition, as far as known: now, or from what a person did next."""
         if fence == self.fence:
             return {"state": self.state}
         decided = any(act.fence == fence + 1 and act.verb in ("approve", "reject") for act in self.acts)
@@ -255,9 +269,7 @@ class Life:
         )
 
     @staticmethod
-    def _ended(
-        state: State, at: datetime | None, error: Mapping[str, object], who: Mapping[str, object]
-    ) -> _Happened:
+    def _ended(state: State, at: datetime | None, error: Mapping[str, object], who: Mapping[str, object]) -> _Happened:
         return _Happened(ENDS[state], at, {"state": state, **({"error": error} if error else {}), **who})
 
     # --- what is no transition ---------------------------------------------------------------------------------------
@@ -270,6 +282,8 @@ class Life:
                 known = act.seq - act.fence
                 if act.verb == "cancel":
                     yield known, _Happened(CANCELLING, act.at, {"state": State.RUNNING, **act.who})
+                elif act.verb == "approve":
+                    yield known, _Happened(APPROVED, act.at, {"state": State.PENDING, **act.who})
                 else:
                     yield known, self._updated(act.who, act)
         if fence == self.fence and self.state in _WAITS and self.seq - self.fence > known:
@@ -289,14 +303,22 @@ def _claimed(at: datetime | None, attempt: int | None, worker: str | None, **mor
 
 def _reported(report: Report) -> _Happened:
     told = report.progress
-    data = {
+    data: dict[str, object] = {
         "phase": told.phase,
         "done": told.done,
         "total": told.total,
         "fraction": told.fraction,
         "message": told.message,
+        "eta_s": None if told.eta is None else round(told.eta.total_seconds(), 1),
     }
+    if told.items is not None:
+        data["items"] = asdict(told.items)
     return _Happened(PROGRESS, told.reported_at, {"state": State.RUNNING, **data})
+
+
+def _logged(line: LogLine) -> _Happened:
+    data = {"n": str(line.n), "level": line.level_name, "logger": line.logger, "message": line.message}
+    return _Happened(LOG, line.at, {**data, **({"missed": line.missed} if line.missed else {})})
 
 
 def _brief(error: Mapping[str, object] | None) -> dict[str, object]:

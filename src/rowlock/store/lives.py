@@ -45,7 +45,8 @@ def life_of(row: Record, most: int) -> Life:
         until=until,
         attempts=attempts,
         acts=acts,
-        report=None if progress is None else Report(row["reported_fence"], row["n"], progress),
+        report=None if progress is None else Report(row["reported_fence"], row["report"], progress),
+        line=row["line"] or 0,
     )
 
 

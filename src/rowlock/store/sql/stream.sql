@@ -10,12 +10,13 @@ WITH changed AS MATERIALIZED (
          j.run_after, j.claimed_at, j.finished_at,
          jsonb_strip_nulls(jsonb_build_object('reason', j.errors -> 'reason', 'type', j.errors -> 'type',
                                               'message', j.errors -> 'message'))::text AS error,
-         p.fence AS reported_fence, p.n, p.reported_at, p.phase, p.progress
+         p.fence AS reported_fence, p.reported_at, p.phase, p.progress, {progress_counts}
   FROM unnest(:ids::bigint[], :sinces::integer[], :seqs::integer[], :reports::integer[]) AS w(id, since, seq, n)
   LEFT JOIN {schema}.jobs j ON j.id = w.id
   LEFT JOIN {schema}.job_progress p ON p.job_id = w.id
   WHERE j.seq IS DISTINCT FROM w.seq OR p.n IS DISTINCT FROM w.n)
 SELECT c.*, v.name AS worker,
+       CASE WHEN c.report IS NOT NULL THEN (SELECT max(l.n) FROM {schema}.job_logs l WHERE l.job_id = c.id) END AS line,
        (SELECT json_agg(a ORDER BY a.fence) FROM (
           SELECT t.fence, t.attempt, t.worker_name, t.started_at, t.ended_at, t.outcome,
                  jsonb_build_object('reason', t.error -> 'reason', 'type', t.error -> 'type', 'message', t.error -> 'message') AS error
@@ -26,3 +27,57 @@ SELECT c.*, v.name AS worker,
           WHERE t.job_id = c.id AND (t.detail ->> 'fence')::integer BETWEEN c.since AND c.fence
           ORDER BY t.id LIMIT :most::integer) AS m)::text AS acts
 FROM changed c LEFT JOIN {schema}.workers v ON v.id = c.claimed_by
+
+-- fragment: row_xid
+-- The transaction that wrote this version of row j, with the epoch that its 32 bits lack. Only recent rows are asked for it.
+(SELECT (CASE WHEN x.low > (x.top & 4294967295) THEN x.top - (x.top & 4294967295) - 4294967296 ELSE x.top - (x.top & 4294967295) END
+         + x.low)::text::xid8
+ FROM (SELECT j.xmin::text::bigint AS low, pg_snapshot_xmax(pg_current_snapshot())::text::bigint AS top) AS x)
+
+-- name: feed_look
+-- Jobs that changed since the look with that snapshot. Candidates come from index walks over a short time: new ids, ends,
+-- claims, people's acts, and those that ran at the last look (`seen`: they may be back in the queue, which has no index by
+-- time). The walk begins a little before the last look, as commits come late; the snapshot then tells what is new exactly.
+-- Inside a savepoint a row has a number of its own that no snapshot lists: a new job counts as new while any transaction that
+-- was open at the last look may have written it; whoever looks remembers what it told. Each walk is bounded by n.
+-- `scopes`: which of those who listen see the job, by the same rule as `visible`; what nobody sees is not even sent. There is
+-- always a row, with the clock and the snapshot of this very look: what it does not see the next one will. told NULL: nothing
+-- is new, only these.
+WITH top AS MATERIALIZED (SELECT max(t.id) AS id FROM {schema}.jobs t),
+acts AS MATERIALIZED (SELECT max(t.id) AS id FROM {schema}.job_acts t),
+found AS MATERIALIZED (
+  (SELECT f.id FROM {schema}.jobs f
+    WHERE f.id > coalesce((SELECT o.id FROM {schema}.jobs o
+                            WHERE o.created_at < :since::timestamptz AND o.id > (SELECT top.id FROM top) - 20000
+                            ORDER BY o.id DESC LIMIT 1), (SELECT top.id FROM top) - 20000)
+      AND f.created_at >= :since::timestamptz
+    ORDER BY f.id DESC LIMIT :n::integer)
+  UNION
+  (SELECT f.id FROM {schema}.jobs f WHERE f.finished_at >= :since::timestamptz ORDER BY f.finished_at DESC LIMIT :n::integer)
+  UNION
+  (SELECT f.id FROM {schema}.jobs f WHERE f.state = 'running' AND f.claimed_at >= :since::timestamptz
+    ORDER BY f.claimed_by, f.id LIMIT :n::integer)
+  UNION
+  (SELECT c.job_id FROM {schema}.job_acts c
+    WHERE c.id > (SELECT acts.id FROM acts) - :n::integer AND c.at >= :since::timestamptz ORDER BY c.id DESC LIMIT :n::integer)
+  UNION
+  SELECT s.id FROM unnest(:seen::bigint[]) AS s(id))
+SELECT here.at, here.snapshot, news.*
+FROM (SELECT clock_timestamp() AS at, pg_current_snapshot()::text AS snapshot) AS here
+LEFT JOIN (
+  SELECT j.id, j.seq, j.fence, j.kind, j.state, j.attempt, j.priority, j.lane, j.tenant, j.run_after, j.created_at, j.claimed_at,
+         j.finished_at, v.scopes
+  FROM found
+  JOIN {schema}.jobs j ON j.id = found.id
+  CROSS JOIN LATERAL (SELECT {row_xid} AS xid) AS w
+  CROSS JOIN LATERAL (
+    SELECT array_agg(s.no) AS scopes
+    FROM unnest(:sees_all::boolean[], :tenants::text[], :subjects::text[]) WITH ORDINALITY AS s(sees_all, tenant, subject, no)
+    WHERE s.sees_all OR j.tenant = s.tenant OR (s.tenant IS NULL AND j.tenant IS NULL AND j.submitted_by = s.subject)) AS v
+  WHERE v.scopes IS NOT NULL
+    AND (NOT pg_visible_in_snapshot(w.xid, :told::text::pg_snapshot)
+         OR (j.fence = 0 AND w.xid >= pg_snapshot_xmin(:told::text::pg_snapshot)))) AS news ON true
+
+-- name: feed_running
+-- Where a feed begins: how these went on is told though the queue has no index by time.
+SELECT r.id FROM {schema}.jobs r WHERE r.state = 'running' ORDER BY r.claimed_by, r.id LIMIT :n::integer

@@ -20,6 +20,12 @@ if TYPE_CHECKING:
     from rowlock.store.database import Connection, Record
 
 LONG_AGO = "timestamptz '2001-01-01'"
+TOLD = (
+    "INSERT INTO {s}.job_items (job_id, phase, name, fence, state) VALUES ($1, '', 'a', 0, 'failed')",
+    "INSERT INTO {s}.job_logs (job_id, n, at, level, logger, message) VALUES ($1, 1, now(), 20, 'l', 'm')",
+    "INSERT INTO {s}.job_checkpoints (job_id, checkpoint) VALUES ($1, '1')",
+)
+"""What a job may have told while it ran."""
 ORDER = TRUSTED.signed("test", None, None)
 
 

@@ -4,6 +4,7 @@ import asyncio
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from tests.factories import TOLD
 
 from rowlock import JobNotFound, Rowlock, State, WrongState
 from rowlock.desk import bulk, jobs
@@ -98,10 +99,12 @@ async def test_delete_removes_a_finished_job_with_everything_beside_it(app: Rowl
     worker = await desk.worker()
     (claim,) = await desk.store.claim(worker, job.id)
     await desk.store.report(claim)
+    for told in TOLD:
+        await desk.store.execute(told, job.id)
     await app.jobs.stop(job.id, by="ada")
     gone = await app.jobs.delete(job.public_id)
     assert (gone.id, gone.state) == (job.id, State.CANCELLED)
-    for table in ("job_refs", "job_attempts", "job_progress", "job_acts"):
+    for table in ("job_refs", "job_attempts", "job_progress", "job_acts", "job_items", "job_logs", "job_checkpoints"):
         left = await desk.store.value(f"SELECT count(*) FROM {{s}}.{table} WHERE job_id = $1", job.id)
         assert left == 0, table
     assert [left.id for left in await app.jobs.list(tag="t")] == [other.id]

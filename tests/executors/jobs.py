@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import ctypes
+import logging
 import os
 import subprocess
 import threading
@@ -13,7 +14,7 @@ from pathlib import Path
 
 from typing_extensions import override
 
-from rowlock import Context, Retry, Rowlock, SyncContext
+from rowlock import Context, Retry, Rowlock, Skip, SyncContext, SyncItemContext
 
 app = Rowlock(os.environ.get("ROWLOCK_DATABASE_URL", "postgresql://set.by.the.test/x"))
 released = threading.Event()
@@ -205,6 +206,30 @@ def talks(ctx: SyncContext, steps: int) -> dict[str, object]:
     ctx.checkpoint.save({"steps": steps})
     ctx.log.warning("said in the child")
     return {"before": before, "pid": os.getpid(), "attempt": ctx.job.attempt}
+
+
+def _halve(item: SyncItemContext, n: int) -> int:
+    logging.getLogger("some.library").warning("item %s", item.name)
+    if n % 10 == 3:
+        raise ValueError(n)
+    if n % 10 == 7:
+        raise Skip("seven")
+    return n // 2
+
+
+@app.job("itemises", executor="process", retry=Retry(attempts=2, minimum="10ms", jitter="0s"))
+def itemises(ctx: SyncContext) -> dict[str, object]:
+    with ctx.phase("prepare"):
+        ctx.log.info("attempt %d", ctx.job.attempt)
+    for n in ctx.resume("steps", range(5)):
+        if n == 3 and ctx.job.attempt == 1:
+            ctx.items(range(20), _halve, limit=4)
+            raise OSError
+    with ctx.phase("again"):
+        ctx.items(range(20), _halve, limit=4)
+    with ctx.phase("prepare"):
+        done = ctx.items(range(20, 40), _halve, name=str, limit=4)
+    return {"failed": sorted(done.failed), "kept": sorted(done.kept)}
 
 
 @app.job("enqueues", executor="process")

@@ -13,7 +13,7 @@ import pytest
 from tests.executors import jobs
 from tests.waiting import eventually
 
-from rowlock import State
+from rowlock import ItemCounts, State
 from rowlock.flow.origin import Origin
 
 if TYPE_CHECKING:
@@ -185,6 +185,28 @@ async def test_progress_checkpoint_log_and_result_travel_through_the_pipe(
     rows = await app.database().fetch("checkpoint", id=job.id)
     assert rows[0]["checkpoint"] == '{"steps": 2000}'
     assert "said in the child" in caplog.messages
+
+
+async def test_items_phases_cursors_and_lines_travel_through_the_pipe(app: Rowlock) -> None:
+    async with app.worker():
+        handle = await jobs.itemises.enqueue()
+        job = await ended(app, handle.id)
+        items = await app.jobs.items(handle.id, states=["failed"])
+        lines = await app.jobs.logs(handle.id)
+    assert job.state is State.COMPLETED_WITH_ERRORS
+    assert job.result == {"failed": ["23", "33"], "kept": []}
+    assert job.progress is not None
+    # The first attempt went as far as its fourth step, and its items were its own.
+    assert [phase.name for phase in job.progress.phases] == ["prepare", "again", "prepare"]
+    assert job.progress.items == ItemCounts(0, 32, 4, 4, total=40)
+    assert [(item.phase, item.name) for item in items] == [
+        ("again", "13"), ("again", "3"), ("prepare", "23"), ("prepare", "33"),
+    ]  # fmt: skip
+    said = [line.message for line in lines]
+    assert [text for text in said if text.startswith("attempt")] == ["attempt 1", "attempt 2"]
+    assert sum(text.startswith("item") for text in said) == 60
+    assert job.errors is not None
+    assert job.errors["items_failed"] == 4
 
 
 async def test_a_child_is_reused_until_it_has_run_its_jobs(app: Rowlock) -> None:

@@ -69,6 +69,20 @@ def make(url: str, *, shutdown_after: float = 10, settings: Settings | None = No
         await ledger.note(ctx, "end")
         return f"{os.getpid()}"
 
+    @app.job(retry=Retry(attempts=5, minimum="0s", jitter="0s"))
+    async def pages(ctx: rowlock.Context) -> list[str]:
+        did = []
+        async for page in ctx.resume("page", range(40)):
+            await ledger.note(ctx, f"page {page}")
+            await asyncio.sleep(0.1)
+
+        async def one(item: rowlock.ItemContext, _n: int) -> None:
+            await ledger.note(ctx, f"item {item.name}")
+            did.append(item.name)
+
+        await ctx.items(range(3), one, resume=True)
+        return did
+
     @app.job
     async def poison(ctx: rowlock.Context) -> None:
         await ledger.note(ctx, "start")

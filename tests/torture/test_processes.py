@@ -48,6 +48,25 @@ async def test_a_killed_workers_job_is_rescued_by_another(scene: Scene) -> None:
     assert (history.job.state, history.job.attempt, history.job.losses) == (State.COMPLETED, 1, 1)
 
 
+async def test_a_killed_workers_job_goes_on_from_its_cursor(scene: Scene) -> None:
+    scene.start()
+    handle = await scene.app.task("pages").enqueue()
+    await scene.noted(handle.id, "page 24")
+    scene.processes[0].signal(signal.SIGKILL)
+    scene.start()
+    await scene.noted(handle.id, "page 39")
+    await scene.quiet()
+    rows = await scene.fetch("SELECT fence, what FROM ledger WHERE job = $1 AND what LIKE 'page%' ORDER BY n", handle.id)
+    first, second = ([int(row["what"][5:]) for row in rows if row["fence"] == fence] for fence in (1, 3))
+    assert first == list(range(first[-1] + 1))
+    assert second == list(range(second[0], 40))
+    # Cursors are written with the progress, once a second: no more than that is done twice, and nothing is left out.
+    assert first[-1] - 15 <= second[0] <= first[-1] + 1
+    assert second[0] > 0
+    job = await scene.app.jobs.get(handle.id)
+    assert (job.state, job.losses, job.result) == (State.COMPLETED, 1, ["0", "1", "2"])
+
+
 async def test_after_all_workers_are_killed_one_new_worker_runs_everything(scene: Scene) -> None:
     first, second = scene.start(), scene.start()
     slow = [await scene.app.task("work").enqueue(seconds=1.5) for _ in range(6)]

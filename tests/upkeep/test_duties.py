@@ -89,6 +89,39 @@ async def test_a_lost_job_is_queued_again_without_burning_an_attempt(desk: Desk)
     assert (attempt["outcome"], attempt["worker_name"]) == ("lost", "dead")
 
 
+async def test_a_job_without_progress_is_lost_though_its_worker_lives(desk: Desk) -> None:
+    store = desk.store
+    await store.execute("UPDATE {s}.lanes SET stall_after = '1 s'")
+    await store.lane("patient", kinds=["p"])
+    worker = await store.worker("alive")
+    still, reports, elsewhere = [await store.enqueue() for _ in range(3)]
+    (lost, kept) = await store.claim(worker, still, reports)
+    await store.claim(worker, elsewhere, lane="patient")
+    await store.execute("UPDATE {s}.jobs SET claimed_at = claimed_at - interval '1 hour'")
+    assert await store.report(kept)
+    assert await desk.run("stalled", watched=timedelta(milliseconds=500)) == 0
+    assert await desk.run("stalled") == 1
+    assert await store.states(still, reports, elsewhere) == ["queued", "running", "running"]
+    row = await store.row(still)
+    assert (row["attempt"], row["losses"], row["fence"]) == (0, 1, lost.fence + 1)
+    (attempt,) = await store.fetch("attempts_of", id=still)
+    assert (attempt["outcome"], attempt["worker_name"]) == ("lost", "alive")
+    assert '"no progress for 1 s"' in attempt["error"]
+    # Nothing the stalled attempt still says is kept.
+    assert not await store.report(lost)
+    # A report of long ago counts as none.
+    await store.execute("UPDATE {s}.job_progress SET reported_at = reported_at - interval '1 hour'")
+    assert await desk.run("stalled") == 1
+
+
+async def test_no_lane_with_a_limit_no_duty(desk: Desk) -> None:
+    about = {"worker": 0, "hungry": True, "state": "up", "stuck": 0, "ids": [], "fences": []}
+    await desk.store.execute("UPDATE {s}.duties SET last_run_at = '-infinity'")
+    assert "stalled" not in (await desk.store.one("beat", **about))["due"]
+    await desk.store.execute("UPDATE {s}.lanes SET stall_after = '5 s'")
+    assert "stalled" in (await desk.store.one("beat", **about))["due"]
+
+
 @pytest.mark.parametrize(("policy", "state"), [("retry", "queued"), ("fail", "failed"), ("hold", "pending")])
 async def test_the_kind_decides_what_a_loss_means(desk: Desk, policy: str, state: str) -> None:
     await desk.store.fetch(

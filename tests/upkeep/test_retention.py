@@ -6,7 +6,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tests.factories import Store, opened
+from tests.factories import TOLD, Store, opened
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -88,9 +88,12 @@ async def test_everything_of_a_pruned_job_goes_with_it_but_its_idempotency_key(s
     await store.execute("INSERT INTO {s}.job_attempts (job_id, fence, outcome) VALUES ($1, 0, 'failed')", job)
     await store.execute("INSERT INTO {s}.job_progress (job_id, fence) VALUES ($1, 0)", job)
     await store.execute("INSERT INTO {s}.job_acts (job_id, verb) VALUES ($1, 'approve')", job)
+    for told in TOLD:
+        await store.execute(told, job)
     assert await store.value("SELECT count(*) FROM {s}.job_refs") == 2
     assert await prune(store) == 1
-    for table in ("jobs", "job_refs", "job_attempts", "job_progress", "job_acts"):
+    beside = ("job_refs", "job_attempts", "job_progress", "job_acts", "job_items", "job_logs", "job_checkpoints")
+    for table in ("jobs", *beside):
         assert await store.value(f"SELECT count(*) FROM {{s}}.{table}") == 0, table
     again = await store.one("enqueue_once", **await once("i"))
     assert (again["id"], again["what"], again["state"]) == (job, "kept", "pruned")

@@ -14,6 +14,7 @@ from rowlock.cli.progress import items_text, phase_rows
 from rowlock.cli.show import JOB_COLUMNS, JOB_SPARE, aligned, compact, complain, job_record, job_rows, moment, span
 from rowlock.errors import InvalidOption, JobNotFound, WrongState
 from rowlock.model import ids
+from rowlock.model.progress import ItemState
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -117,6 +118,38 @@ async def watch(
     given = expanded(job_ids or [])
     if given or not job_ids:
         await follow(call, given)
+
+
+@command(group, "logs")
+async def logs(
+    call: Call,
+    job_id: JobId,
+    *,
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on until the job is final.")] = False,
+    limit: Annotated[int, typer.Option("--lines", "-n", min=1, max=_MOST, help="Lines at most, the newest.")] = 1000,
+) -> None:
+    """Show what a job logged, of all its attempts; with --json one object per line."""
+    from rowlock.cli.told import show_logs
+
+    await show_logs(call, job_id, limit, follow=follow)
+
+
+@command(group, "items")
+async def items(
+    call: Call,
+    job_id: JobId,
+    *,
+    state: Annotated[
+        list[str] | None,
+        typer.Option(help="Only this state; may be repeated.", autocompletion=complete.one_of(*ItemState)),
+    ] = None,
+    phase: Annotated[str | None, typer.Option(help="Only of this phase.")] = None,
+    limit: Annotated[int, typer.Option(min=1, max=_MOST, help="Items at most.")] = 1000,
+) -> None:
+    """List the items of a job's newest attempt, by phase and name."""
+    from rowlock.cli.told import show_items
+
+    await show_items(call, await call.app.jobs.items(job_id, states=state or None, phase=phase, limit=limit))
 
 
 @command(group, "cancel")

@@ -23,7 +23,9 @@ _FEW: Final = 10
 def moved(before: Sighting | None, now: Sighting) -> str:
     """What is new, for a line of its own."""
     state = now.state.value if before is None or before.state is now.state else f"{before.state} → {now.state}"
-    return " ".join(part for part in (state, detail(now), pace(now)) if part)
+    items = now.progress.items if now.progress is not None else None
+    told = f"({items_text(items)})" if items is not None and now.state is State.RUNNING else ""
+    return " ".join(part for part in (state, detail(now), told, pace(now)) if part)
 
 
 def detail(one: Sighting) -> str:
@@ -92,7 +94,7 @@ def phase_rows(phases: Sequence[Phase]) -> list[list[str]]:
     return [
         [
             phase.name,
-            f"{phase.done:g}" + (f"/{phase.total:g}" if phase.total is not None else ""),
+            _count(phase.done, phase.total),
             moment(phase.started_at),
             f"took {span(_rounded(phase.ended_at - phase.started_at))}"
             if phase.ended_at is not None and phase.started_at is not None
@@ -106,6 +108,12 @@ def reason(one: Sighting) -> str:
     """Why it ended as it did."""
     parts = (str(one.error[key]) for key in ("reason", "type", "message") if one.error.get(key))
     return ": ".join(part for part in parts if part != one.state)
+
+
+def _count(done: float, total: float | None) -> str:
+    if total is None:
+        return f"{done:g}" if done else ""
+    return f"{done:g}/{total:g}"
 
 
 def _rounded(took: timedelta) -> timedelta:

@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import signal
 import sys
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import typer
@@ -14,8 +14,8 @@ from typing_extensions import override
 
 from rowlock.cli.call import Call
 from rowlock.cli.exits import Exit
-from rowlock.cli.progress import counter, detail, moved, pace
-from rowlock.cli.show import STYLES, clean, compact, complain
+from rowlock.cli.progress import counter, detail, moved, pace, phase_rows
+from rowlock.cli.show import STYLES, aligned, clean, compact, complain
 from rowlock.desk.watch import Watch
 from rowlock.model.state import SUCCESS, State
 
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from rowlock.desk.watch import Sighting
+    from rowlock.model.progress import ItemCounts
 
 _ORDER: Final = (State.RUNNING, State.QUEUED, State.BLOCKED, State.PENDING)
 _WIDE: Final = 110
@@ -145,7 +146,11 @@ class Bars(View):
         crowded = len(sightings) > room
         ranked = sorted(sightings, key=lambda one: (_rank(one.state) if crowded else 0, one.id))
         layout = _Layout.of(ranked[:room], self._console.width)
-        rows = [_row(one, _words(one), layout) for one in ranked[:room]]
+        below = {one.id: _below(one) for one in ranked}
+        if len(ranked) + sum(map(len, below.values())) > room:
+            # No room for everything: the jobs themselves come first.
+            below = {}
+        rows = [line for one in ranked[:room] for line in (_row(one, _words(one), layout), *below.get(one.id, ()))]
         if len(ranked) > room:
             rows.append(Text(f"… and {len(ranked) - room} more", "dim"))
         return Group(*rows)
@@ -188,6 +193,8 @@ def record(before: Sighting | None, now: Sighting) -> dict[str, Any]:
         "done": None if progress is None else progress.done,
         "total": None if progress is None else progress.total,
         "message": None if progress is None else progress.message,
+        "phases": [] if progress is None else [asdict(phase) for phase in progress.phases],
+        "items": None if progress is None or progress.items is None else asdict(progress.items),
         "rate": now.rate,
         "eta": now.eta,
         "error": now.error or None,
@@ -236,6 +243,38 @@ def _words(one: Sighting) -> RenderableType:
     words.append(clean(detail(one)))
     words.append(f"  {pace(one)}", "dim")
     return words
+
+
+def _below(one: Sighting) -> list[RenderableType]:
+    """Its phases so far and where its items are, each a line; nothing for a job that has but one counter."""
+    from rich.text import Text
+
+    if one.progress is None:
+        return []
+    phases, items = one.progress.phases, one.progress.items
+    told: list[RenderableType] = []
+    if len(phases) > 1:
+        for phase, text in zip(phases, aligned(phase_rows(phases)), strict=True):
+            sign, style = ("✓", "green") if phase.ended_at is not None else ("▸", STYLES[one.state.value])
+            told.append(Text.assemble("   ", (f"{sign} ", style), (clean(text), "dim" if sign == "✓" else "")))
+    if items is not None:
+        told.append(_items_line(items))
+    return told
+
+
+def _items_line(items: ItemCounts) -> RenderableType:
+    from rich.text import Text
+
+    total = "" if items.total is None else f" of {items.total}"
+    line = Text.assemble("   items  ", (f"{items.completed}{total} completed", "green"))
+    for count, word, style in (
+        (items.in_progress, "in progress", "cyan"),
+        (items.skipped, "skipped", "bright_black"),
+        (items.failed, "failed", "red"),
+    ):
+        if count:
+            line.append(", ").append(f"{count} {word}", style)
+    return line
 
 
 def _bar(one: Sighting, size: int) -> RenderableType:

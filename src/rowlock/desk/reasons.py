@@ -9,6 +9,7 @@ import difflib
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
+from rowlock.desk.silence import stalls, worker_silent
 from rowlock.desk.words import ago, blame, several, span_text, until, when
 from rowlock.model import ids
 from rowlock.model.count import Count
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
     from rowlock.desk.facts import Facts
 
 _SOON: Final = timedelta(hours=1)
-_ORPHANS_EVERY: Final = timedelta(seconds=30)
 
 # --- a job that has ended --------------------------------------------------------------------------------------------
 
@@ -48,25 +48,6 @@ def ended(facts: Facts) -> Reason | None:
 
 
 # --- a job that runs -------------------------------------------------------------------------------------------------
-
-
-def worker_silent(facts: Facts) -> Reason | None:
-    """Its worker has not been heard of: when it will be rescued, and by whom."""
-    seen = facts.row["worker_seen_at"]
-    stale = next((lane.stale_after for lane in facts.lanes if lane.name == facts.job.lane), timedelta(seconds=60))
-    if seen is None:
-        text, rescue = "The row of its worker is gone", facts.now + _ORPHANS_EVERY
-    elif facts.now - seen < timedelta(seconds=15):
-        return None
-    else:
-        text, rescue = f"Its worker {facts.job.worker} has been silent since {when(seen, facts.now)}", seen + stale
-    rescuers = [worker for worker in facts.workers if worker.works and worker.lanes != []]
-    text += (
-        f"; a live worker takes the job back at about {when(rescue, facts.now)}."
-        if rescuers
-        else ", and no live worker is there to take the job back. Start one: rowlock worker"
-    )
-    return Reason("worker_silent", text, {"worker": facts.job.worker, "seen_at": seen, "rescue_at": rescue})
 
 
 def cancel_requested(facts: Facts) -> Reason | None:
@@ -380,7 +361,13 @@ def _jobs(facts: Facts) -> list[dict[str, object]]:
 
 
 FINAL: Final[Sequence[Callable[[Facts], Reason | None]]] = (ended,)
-RUNNING: Final[Sequence[Callable[[Facts], Reason | None]]] = (worker_silent, cancel_requested, running, expiring)
+RUNNING: Final[Sequence[Callable[[Facts], Reason | None]]] = (
+    worker_silent,
+    stalls,
+    cancel_requested,
+    running,
+    expiring,
+)
 WAITING: Final[Sequence[Callable[[Facts], Reason | None]]] = (
     approval,
     unreadable,

@@ -162,7 +162,8 @@ class Watch:
         if pace is None or pace.key != key:
             pace = self._paces[one.id] = Pace(key)
         pace.mark(progress.reported_at, progress.done)
-        rate = pace.rate(one.seen_at)
+        # One look makes no pace of its own: the first answer is that of the whole phase.
+        rate = pace.rate(one.seen_at) or (progress.rate if len(pace.marks) == 1 else None)
         if not rate or rate < 0:
             return one
         left = None if progress.total is None else max(0.0, progress.total - progress.done) / rate

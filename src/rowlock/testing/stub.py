@@ -202,8 +202,8 @@ def stub_context(
 ) -> StubContext:
     """A context to call a handler alone: ``await build_report(stub_context(), 7)``.
 
-    checkpoint: what ctx.checkpoint.load() finds. cancel_after: reports after which the handler is told to stop; 0: at once.
-    fields: of the job it claims to run, such as attempt=3 or tenant="acme".
+    checkpoint: what ctx.checkpoint.load() finds. cancel_after: reports after which the handler is told to stop; 0: at
+    once. fields: of the job it claims to run, such as attempt=3 or tenant="acme".
     """
     stored = None if checkpoint is None else to_json(checkpoint).decode()
     return StubContext(replace(job or _job(), **fields), Record(stored, cancel_after))

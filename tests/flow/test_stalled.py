@@ -1,0 +1,63 @@
+"""A lane that gives a job up for silence, while its worker lives and its handler waits for something that never comes."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+import pytest
+from tests.waiting import eventually
+
+import rowlock
+from rowlock.errors import InvalidOption
+from rowlock.model.state import State
+
+if TYPE_CHECKING:
+    import asyncpg
+
+    from rowlock import Rowlock
+
+
+async def test_the_hung_handler_is_cancelled_and_its_job_runs_again(
+    app: Rowlock, sql: asyncpg.Connection[asyncpg.Record]
+) -> None:
+    begun, cancelled = asyncio.Event(), asyncio.Event()
+
+    @app.job(lane="watched")
+    async def work(ctx: rowlock.Context) -> str:
+        if ctx.job.losses:
+            return "second time"
+        await ctx.progress(1, 2)
+        begun.set()
+        try:
+            await asyncio.sleep(60)
+        except asyncio.CancelledError:
+            assert ctx.lost
+            cancelled.set()
+            raise
+        return "never"
+
+    async with app.worker():
+        # The server may be younger than five seconds, and the worker surely is: nobody is judged before that.
+        await eventually(lambda: app.lanes.list())
+        await sql.execute("UPDATE lanes SET stall_after = '1 s' WHERE name = 'watched'")
+        handle = await work.enqueue()
+        await asyncio.wait_for(begun.wait(), 10)
+        await asyncio.wait_for(cancelled.wait(), 30)
+        assert await handle.wait(timeout=10) == "second time"
+    history = await app.jobs.history(handle.id)
+    assert [attempt.outcome for attempt in history.attempts] == ["lost"]
+    assert history.attempts[0].error is not None
+    assert history.attempts[0].error["reason"] == "no progress for 1 s"
+    assert history.job.state is State.COMPLETED
+
+
+async def test_the_limit_is_set_and_removed_while_everything_runs(app: Rowlock) -> None:
+    app.lanes.define("reports", stall="10m")
+    await app.lanes.create("other", stall="5m")
+    assert (await app.lanes.set("other", slots=3)).stall_after is not None
+    assert (await app.lanes.set("other", stall="off")).stall_after is None
+    with pytest.raises(InvalidOption, match="stall must be 5s or more"):
+        await app.lanes.set("other", stall="1s")
+    with pytest.raises(InvalidOption, match="stall must be"):
+        app.lanes.define("hasty", stall="1s")

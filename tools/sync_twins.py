@@ -25,6 +25,8 @@ CLASSES = {
     "tokens": "Tokens",
     "roles": "Roles",
     "audit": "Audit",
+    "operations": "Operations",
+    "approvals": "Approvals",
 }
 """Module, which is also the name on the app, to class."""
 

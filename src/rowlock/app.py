@@ -107,8 +107,7 @@ class Rowlock(Extensions):
         self.settings = replace(given, database_url=database_url or given.database_url, schema=schema or given.schema)
         super().__init__()
         self.tasks: dict[str, Declared[..., object]] = {}
-        self._bridge = Bridge()
-        self._lock = threading.Lock()
+        self._bridge, self._lock = Bridge(), threading.Lock()
         self._database: Database | None = None
         self._embedded: embedded.Embedded | None = None
         self._producer = Producer(self.database, self._bridge, self._enqueue_middleware, self._events)
@@ -118,6 +117,7 @@ class Rowlock(Extensions):
         self.jobs, self.lanes, self.workers, self.stats = own.jobs, own.lanes, own.workers, own.stats
         self.tokens, self.roles, self.audit = own.tokens, own.roles, own.audit
         self.streams = own.streams
+        self.operations, self.approvals = own.operations, own.approvals
         self.sync = SyncDesk(self._bridge, own)
         self.identity = Identity(self.database)
 
@@ -279,7 +279,7 @@ class Rowlock(Extensions):
     async def _leave_loop(self) -> None:
         if self._database is not None:
             await self._backing.lookouts.leave()
-            await self._producer.flush()
+            await asyncio.gather(self._producer.flush(), self._backing.drives.leave())
             await self._database.close()
 
     async def __aenter__(self) -> Self:

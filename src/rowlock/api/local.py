@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING, Final
 
 from rowlock.api.problems import Problem
 from rowlock.api.route import SAFE
-from rowlock.model.access import ALL, Principal
+from rowlock.api.auth import LOOPBACK
 
 if TYPE_CHECKING:
     from starlette.requests import HTTPConnection
 
-LOCAL: Final = Principal("local", permissions=ALL, display="whoever is at this machine")
+    from rowlock.model.access import Principal
+
 _FORWARDED: Final = ("forwarded", "x-forwarded-for", "x-real-ip")
 _SAME_SITE: Final = frozenset({"same-origin", "none"})
 
@@ -32,7 +33,7 @@ class Loopback:
                 "No authentication is configured, so only this machine is served, without a proxy. "
                 "Give RowlockAPI(auth=…) an authenticator.",
             )
-        return LOCAL
+        return LOOPBACK
 
 
 def refuse_cross_site(connection: HTTPConnection) -> None:

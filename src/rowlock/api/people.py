@@ -12,12 +12,13 @@ from pydantic import Field
 from starlette.responses import Response
 
 from rowlock.api.asked import Asked, Cursor, Door, Limit, links
+from rowlock.api.auth import close_session, open_session
 from rowlock.api.problems import Problem
 from rowlock.api.route import Routes
 from rowlock.api.shapes import Answer, Body, Seconds, Text
 from rowlock.errors import InvalidId
 from rowlock.model import ids
-from rowlock.model.access import Entry, Permission, Token
+from rowlock.model.access import Entry, Permission, Principal, Token
 
 routes = Routes("access")
 
@@ -32,6 +33,36 @@ class MeAnswer(Answer):
     roles: list[str]
     permissions: list[str]
 
+    @classmethod
+    def of(cls, who: Principal) -> MeAnswer:
+        """From the desk's value."""
+        return cls(
+            subject=who.subject,
+            display=who.name,
+            kind=who.kind,
+            tenant=who.tenant,
+            roles=list(who.roles),
+            permissions=sorted(who.permissions),
+        )
+
+
+class LogIn(Body):
+    """A token, shown once; a cookie stands for it afterwards."""
+
+    token: Annotated[str, Field(min_length=1, max_length=500)]
+
+
+@routes.post("/auth/login", needs=None)
+async def log_in(request: Request, response: Response, door: Door, said: LogIn) -> MeAnswer:
+    """Open a session for a browser: the answer sets a cookie that scripts cannot read."""
+    return MeAnswer.of(await open_session(door.app, request, said.token, response))
+
+
+@routes.post("/auth/logout", needs=None, status_code=204)
+async def log_out(request: Request, response: Response, door: Door) -> None:
+    """End the browser's session, here and in the database."""
+    await close_session(door.app, request, response)
+
 
 class FeaturesAnswer(Answer):
     """What this door can do, for clients that adapt."""
@@ -44,15 +75,7 @@ class FeaturesAnswer(Answer):
 @routes.get("/me", needs=None)
 async def get_me(desk: Asked) -> MeAnswer:
     """Who asks, and what they may do."""
-    who = desk.principal
-    return MeAnswer(
-        subject=who.subject,
-        display=who.name,
-        kind=who.kind,
-        tenant=who.tenant,
-        roles=list(who.roles),
-        permissions=sorted(who.permissions),
-    )
+    return MeAnswer.of(desk.principal)
 
 
 @routes.get("/features", needs=None)

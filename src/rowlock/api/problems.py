@@ -118,6 +118,7 @@ class _Rule:
 # The first line that fits. What is not here is nobody's foreseeable mistake and becomes a 500 without details.
 _RULES: Final = (
     _Rule((errors.ReadOnly,), "read-only"),
+    _Rule((errors.CrossSite,), "cross-site"),
     _Rule((errors.Forbidden,), "forbidden"),
     _Rule((errors.ApprovalRefused,), "approval-refused"),
     _Rule((errors.TooManyAttempts,), "too-many-requests"),

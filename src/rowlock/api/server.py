@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Final
 
 from typing_extensions import override
 
-from rowlock.api.door import PREFIX, RowlockAPI
-from rowlock.api.local import Loopback, is_loopback
+from rowlock.api.auth import SessionAuth, TokenAuth, require_bind
+from rowlock.api.door import PREFIX, Authenticator, RowlockAPI
+from rowlock.api.local import Loopback
 from rowlock.errors import ConfigurationError, MissingExtra
 
 try:
@@ -32,14 +33,20 @@ class Server(uvicorn.Server):
     """One process that serves one application."""
 
     def __init__(
-        self, app: Rowlock, *, host: str, port: int, root_path: str, read_only: bool, insecure_no_auth: bool
+        self,
+        app: Rowlock,
+        *,
+        host: str,
+        port: int,
+        root_path: str,
+        auth: object | None,
+        read_only: bool,
+        insecure_no_auth: bool,
     ) -> None:
-        if not insecure_no_auth and not is_loopback(host):
-            raise ConfigurationError(
-                f"No authentication is configured, so serving {host} would let everybody who reaches it give orders. "
-                "Serve 127.0.0.1, or say --insecure-no-auth if something else keeps strangers out."
-            )
-        self.api = RowlockAPI(app, auth=Loopback(everybody=insecure_no_auth), read_only=read_only)
+        """auth: "tokens", or an authenticator (or several, or what makes them of the application)."""
+        known = _authenticators(app, auth)
+        require_bind(host, known, insecure=insecure_no_auth)
+        self.api = RowlockAPI(app, auth=known or Loopback(everybody=insecure_no_auth), read_only=read_only)
         self.api.stream_seconds = None
         self._socket = _bound(host, port)
         super().__init__(
@@ -74,6 +81,22 @@ class Server(uvicorn.Server):
         # Open streams end before uvicorn begins to wait for them.
         self.api.close_streams()
         super().handle_exit(sig, frame)
+
+
+def _authenticators(app: Rowlock, auth: object | None) -> list[Authenticator] | None:
+    if auth is None:
+        return None
+    if auth == "tokens":
+        return [TokenAuth(app), SessionAuth(app)]
+    made = auth if hasattr(auth, "authenticate") or isinstance(auth, (list, tuple)) or not callable(auth) else auth(app)
+    found = list(made) if isinstance(made, (list, tuple)) else [made]
+    wrong = next((each for each in found if not hasattr(each, "authenticate")), None)
+    if not found or wrong is not None:
+        raise ConfigurationError(
+            f"--auth takes the word tokens, or MODULE:ATTR of an authenticator, a list of them, or a function that makes "
+            f"them of the application; got {wrong!r}, which has no method authenticate."
+        )
+    return found
 
 
 def _bound(host: str, port: int) -> socket.socket:

@@ -63,7 +63,8 @@ async def change(
     given = (kinds, slots, max_total, order, poll, stale, stall_after, approval)
     if not create and all(value is None for value in given):
         raise InvalidOption(
-            "Nothing to change: add --kinds, --slots, --max-total, --order, --poll, --stale, --stall-after or --approval."
+            "Nothing to change: add --kinds, --slots, --max-total, --order, --poll, --stale, --stall-after or "
+            "--approval."
         )
     lanes = call.app.lanes
     if create:

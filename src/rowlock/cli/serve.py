@@ -23,6 +23,12 @@ def serve(
     host: Annotated[str, typer.Option(help="The address to listen on.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=0, max=65_535, help="0: any free one.")] = 8000,
     root_path: Annotated[str, typer.Option(metavar="PATH", help="The prefix that a proxy takes away.")] = "",
+    auth: Annotated[
+        str | None,
+        typer.Option(
+            metavar="tokens|MODULE:ATTR", envvar="ROWLOCK_AUTH", help="Who is let in: API tokens, or your authenticator."
+        ),
+    ] = None,
     read_only: Annotated[bool, typer.Option("--read-only", help="Refuse every change.")] = False,
     insecure_no_auth: Annotated[
         bool, typer.Option("--insecure-no-auth", help="Serve everybody who reaches the port, with every permission.")
@@ -47,6 +53,7 @@ def _run(call: Call, given: dict[str, Any]) -> None:
     set_up_logging(given.pop("log_level"), as_json=call.screen.as_json)
     from rowlock.api.server import Server
 
-    server = Server(call.app, **given)
+    auth = given.pop("auth")
+    server = Server(call.app, auth=auth if auth in (None, "tokens") else attribute(auth), **given)
     with asyncio.Runner(loop_factory=loop_factory()) as runner:
         runner.run(server.run_until_told())

@@ -5,10 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from rowlock.desk.approvals import Approvals
 from rowlock.desk.audit import Audit
+from rowlock.desk.drive import Drives
 from rowlock.desk.jobs import Jobs
 from rowlock.desk.lanes import Lanes
 from rowlock.desk.lookouts import Lookouts
+from rowlock.desk.operations import Operations
 from rowlock.desk.roles import Roles
 from rowlock.desk.stats import Stats
 from rowlock.desk.stream import Streams
@@ -34,12 +37,15 @@ class Backing:
     database: Callable[[], Database]
     wake: Callable[[Iterable[tuple[Pair, datetime]]], None]
     submit: Submit
+    drives: Drives = field(init=False)
+    """Bulk orders this process carries out in the background."""
     ears: Ears = field(init=False)
     """One LISTEN connection per event loop, however many desks there are."""
     lookouts: Lookouts = field(init=False)
     """One poll per event loop for all who follow jobs, and one for all who listen to the feed."""
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "drives", Drives(self.database, self.wake))
         object.__setattr__(self, "ears", Ears(self.database))
         object.__setattr__(self, "lookouts", Lookouts(self.database, self.ears))
 
@@ -49,7 +55,11 @@ class Desk:
 
     def __init__(self, backing: Backing, guard: Guard) -> None:
         self.guard = guard
-        self.jobs = Jobs(backing.database, backing.wake, guard, backing.ears, backing.submit)
+        self.operations = Operations(backing.database, backing.drives, guard)
+        self.approvals = Approvals(backing.database, guard)
+        self.jobs = Jobs(
+            backing.database, backing.wake, guard, backing.ears, backing.submit, operations=self.operations
+        )
         self.lanes = Lanes(backing.database, guard)
         self.workers = Workers(backing.database, guard)
         self.stats = Stats(backing.database, guard)

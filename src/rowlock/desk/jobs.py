@@ -13,13 +13,15 @@ from typing import TYPE_CHECKING, Final, Literal, cast
 
 from rowlock.desk import explain, facts, told
 from rowlock.desk.bulk import Bulk, in_batches
+from rowlock.desk.drive import Drives
 from rowlock.desk.guard import TRUSTED, Guard, changes, reads
+from rowlock.desk.operations import Operations
 from rowlock.desk.orders import Orders
 from rowlock.desk.search import INDEXED, Searcher
 from rowlock.desk.sight import Sight, not_found
 from rowlock.desk.submit import Submissions, Submitted
 from rowlock.desk.waiting import Ears
-from rowlock.errors import InvalidOption, WaitTimeout
+from rowlock.errors import BulkRefused, InvalidOption, WaitTimeout
 from rowlock.model import ids
 from rowlock.model.access import Permission
 from rowlock.model.state import State
@@ -35,6 +37,7 @@ if TYPE_CHECKING:
     from rowlock.desk.submit import Submission, Submit
     from rowlock.model.explanation import Explanation
     from rowlock.model.job import Act, Attempt, Job
+    from rowlock.model.operation import Action, Operation
     from rowlock.model.page import Page
     from rowlock.model.progress import Item, ItemState, LogLine
     from rowlock.store.database import Connection, Database, Record
@@ -66,10 +69,13 @@ class Jobs:
         guard: Guard = TRUSTED,
         ears: Ears | None = None,
         submit: Submit | None = None,
+        *,
+        operations: Operations | None = None,
     ) -> None:
         self._open, self._guard = database, guard
         self._ears = ears or Ears(database)
         self._sight = Sight(database, guard)
+        self._operations = operations or Operations(database, Drives(database, wake), guard)
         self._orders = Orders(database, wake, guard, self._sight)
         self._searcher = Searcher(database, guard, self._sight)
         self._submissions = Submissions(database, submit, guard, self._sight)
@@ -201,6 +207,42 @@ class Jobs:
         everywhere = page["before"] == _LARGEST_ID or all(value is None for value in filters.values())
         scan = _LARGEST_ID if everywhere else _SCAN
         return await database.fetch("jobs_list", scan=scan, **filters, **page, **self._guard.sight)
+
+    @reads(Permission.READ)
+    async def bulk(
+        self,
+        action: Action,
+        *,
+        search: str | None = None,
+        ids: Iterable[int | str] | None = None,
+        dry_run: bool = False,
+        filter_hash: str | None = None,
+        expected_max: int | None = None,
+        priority: int | None = None,
+        by: str | None = None,
+        note: str | None = None,
+    ) -> Operation:
+        """Give one order to many jobs. First with dry_run=True: how many, five of them, and a filter_hash.
+
+        Then with that filter_hash and expected_max, beyond which no job is touched: runs in the background, in batches;
+        app.operations follows and cancels it. It needs the permission of the order itself.
+        """
+        desk = self._operations
+        if dry_run:
+            return await desk.preview(action, search=search, ids=ids, priority=priority)
+        if filter_hash is None or expected_max is None:
+            message = "Nothing was ordered. Ask with dry_run=True first, then send its filter_hash and expected_max."
+            raise BulkRefused(message)
+        return await desk.start(
+            action,
+            search=search,
+            ids=ids,
+            priority=priority,
+            filter_hash=filter_hash,
+            expected_max=expected_max,
+            by=by,
+            note=note,
+        )
 
     @changes(Permission.CANCEL)
     async def cancel(self, job_id: int | str, *, by: str | None = None, note: str | None = None) -> Job:

@@ -116,9 +116,8 @@ class Orders:
         if not judged:
             raise _wrong_state("approve", job, "only a pending job can be approved")
         if judged[0]["refused"] is not None:
-            message = (
-                f"{self._guard.name_of(by) or 'Nobody'} cannot approve job {job.public_id}: {_refusal(judged[0])}."
-            )
+            who = self._guard.name_of(by) or "Nobody"
+            message = f"{who} cannot approve job {job.public_id}: {_refusal(judged[0])}."
             raise ApprovalRefused(message)
         return job
 
@@ -223,23 +222,46 @@ class Orders:
             raise _wrong_state("delete", job, "only a finished job can be deleted; cancel it first")
         return job
 
+    async def delete_batch(self, numbers: Sequence[int], by: str | None, note: str | None) -> Bulk:
+        """Remove what is finished of one batch."""
+        changed, refused = [], {}
+        for number in numbers:
+            try:
+                changed.append(await self.delete(number, by, note))
+            except (JobNotFound, WrongState) as error:
+                refused[number] = str(error)
+        return Bulk(changed, refused)
+
+    async def priority_batch(self, numbers: Sequence[int], priority: int, by: str | None, note: str | None) -> Bulk:
+        """Give the waiting jobs of one batch another priority."""
+        seen = await self._sight.among(numbers)
+        moved = await self._moved(seen, priority, by, note)
+        jobs = await self._sight.many(seen)
+        return Bulk.of(numbers, jobs, {row["id"] for row in moved}, lambda job: f"it is {job.state}, not waiting")
+
     async def reprioritise(self, job_id: int | str, priority: int, by: str | None, note: str | None) -> Job:
         """Give a waiting job another priority."""
         number = await self._sight.checked(job_id)
-        moved = await self._open().fetch(
-            "reprioritise",
-            ids=[number],
-            priority=checked_priority(priority),
-            **self._guard.signed("priority", by, note),
-        )
+        moved = await self._moved([number], priority, by, note)
         job = await self._sight.one(number)
         if not moved:
             raise _wrong_state("reprioritise", job, "only a waiting job has a place in the queue")
+        return job
+
+    async def _moved(self, numbers: Sequence[int], priority: int, by: str | None, note: str | None) -> Sequence[Record]:
+        moved = await self._open().fetch(
+            "reprioritise",
+            ids=list(numbers),
+            priority=checked_priority(priority),
+            **self._guard.signed("priority", by, note),
+        )
+        if not moved:
+            return moved
         pairs = {(row["kind"], row["priority"], row["share"]) for row in moved}
         kinds, priorities, shares = (list(column) for column in zip(*pairs, strict=True))
         await self._open().fetch("register_pairs", kinds=kinds, priorities=priorities, shares=shares)
         self._announce([row for row in moved if row["state"] == State.QUEUED])
-        return job
+        return moved
 
     async def _hand_on(self, done: Record) -> None:
         """The ended job's place went to a parked one: a worker that sleeps must hear of it."""

@@ -98,7 +98,7 @@ class Searcher:
         return Page(kept, on, origin, count, found.reached is not None)
 
     async def _beyond(self, plan: Plan, limit: int, cursor: Cursor | None, *, newest: bool) -> tuple[Found, Count]:
-        """The jobs of a page and one more. The first page counts while it is at it; later ones know from their cursor."""
+        """The jobs of a page and one more. The first page counts as it goes; the others have it from their cursor."""
         if cursor is None:
             found, count = await self.counted(plan, newest=newest)
             return (Found(found.ids[: limit + 1]) if len(found.ids) > limit else found), count

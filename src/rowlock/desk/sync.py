@@ -15,20 +15,24 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack
 
     from rowlock.desk.access import Desk
+    from rowlock.desk.approvals import Approvals
     from rowlock.desk.audit import Audit
     from rowlock.desk.bulk import Bulk
     from rowlock.desk.jobs import History, Jobs
     from rowlock.desk.lanes import Lanes
+    from rowlock.desk.operations import Operations
     from rowlock.desk.roles import Roles
     from rowlock.desk.stats import Stats
     from rowlock.desk.submit import Submission, Submitted
     from rowlock.desk.tokens import Tokens
     from rowlock.desk.workers import Workers
     from rowlock.model.access import Entry, Grant, NewToken, Role, Token
+    from rowlock.model.approval import Rule, Standing
     from rowlock.model.explanation import Explanation
     from rowlock.model.job import Job
     from rowlock.model.lane import Lane, Ordering
     from rowlock.model.load import Backlog, Failures, Overview, Running, Status, Throughput, WorkerView
+    from rowlock.model.operation import Action, Operation
     from rowlock.model.options import Span
     from rowlock.model.page import Page
     from rowlock.model.progress import Item, ItemState, LogLine
@@ -101,6 +105,38 @@ class SyncJobs:
         after: a page's next or previous. sort: "newest" or "oldest" first. InvalidSearch says where a search is wrong.
         """
         return self._bridge.run(self._desk.search(text, limit=limit, after=after, sort=sort))
+
+    def bulk(
+        self,
+        action: Action,
+        *,
+        search: str | None = None,
+        ids: Iterable[int | str] | None = None,
+        dry_run: bool = False,
+        filter_hash: str | None = None,
+        expected_max: int | None = None,
+        priority: int | None = None,
+        by: str | None = None,
+        note: str | None = None,
+    ) -> Operation:
+        """Give one order to many jobs. First with dry_run=True: how many, five of them, and a filter_hash.
+
+        Then with that filter_hash and expected_max, beyond which no job is touched: runs in the background, in batches;
+        app.operations follows and cancels it. It needs the permission of the order itself.
+        """
+        return self._bridge.run(
+            self._desk.bulk(
+                action,
+                search=search,
+                ids=ids,
+                dry_run=dry_run,
+                filter_hash=filter_hash,
+                expected_max=expected_max,
+                priority=priority,
+                by=by,
+                note=note,
+            )
+        )
 
     def cancel(self, job_id: int | str, *, by: str | None = None, note: str | None = None) -> Job:
         """End a waiting job at once; ask a running one to stop at its next await."""
@@ -439,6 +475,108 @@ class SyncAudit:
         )
 
 
+class SyncOperations:
+    """app.sync.operations: what app.operations does, blocking."""
+
+    def __init__(self, bridge: Bridge, desk: Operations) -> None:
+        self._bridge, self._desk = bridge, desk
+
+    def preview(
+        self,
+        action: str,
+        *,
+        search: str | None = None,
+        ids: Iterable[int | str] | None = None,
+        priority: int | None = None,
+    ) -> Operation:
+        """What an order would reach: how many jobs, five of them, and the filter_hash that start() wants to see."""
+        return self._bridge.run(self._desk.preview(action, search=search, ids=ids, priority=priority))
+
+    def start(
+        self,
+        action: str,
+        *,
+        search: str | None = None,
+        ids: Iterable[int | str] | None = None,
+        priority: int | None = None,
+        filter_hash: str,
+        expected_max: int,
+        by: str | None = None,
+        note: str | None = None,
+    ) -> Operation:
+        """Carry out what was previewed, in the background; no more than expected_max jobs are touched."""
+        return self._bridge.run(
+            self._desk.start(
+                action,
+                search=search,
+                ids=ids,
+                priority=priority,
+                filter_hash=filter_hash,
+                expected_max=expected_max,
+                by=by,
+                note=note,
+            )
+        )
+
+    def get(self, operation_id: int) -> Operation:
+        """How far it has come."""
+        return self._bridge.run(self._desk.get(operation_id))
+
+    def cancel(self, operation_id: int) -> Operation:
+        """Stop after the batch at hand; what is done stays done."""
+        return self._bridge.run(self._desk.cancel(operation_id))
+
+    def wait(self, operation_id: int, *, timeout: float | None = None) -> Operation:
+        """Wait until it is final. timeout in seconds; WaitTimeout leaves it running."""
+        return self._bridge.run(self._desk.wait(operation_id, timeout=timeout))
+
+    def list(self, *, limit: int = 50) -> list[Operation]:
+        """The newest first."""
+        return self._bridge.run(self._desk.list(limit=limit))
+
+
+class SyncApprovals:
+    """app.sync.approvals: what app.approvals does, blocking."""
+
+    def __init__(self, bridge: Bridge, desk: Approvals) -> None:
+        self._bridge, self._desk = bridge, desk
+
+    def pending(self, text: str = "", *, limit: int = 50, after: str | None = None) -> Page:
+        """Jobs that wait for a person, the oldest first; text: a search among them."""
+        return self._bridge.run(self._desk.pending(text, limit=limit, after=after))
+
+    def standing(self, job_id: int | str) -> Standing:
+        """What the approval of a job takes, who gave theirs, and until when it must be answered."""
+        return self._bridge.run(self._desk.standing(job_id))
+
+    def rules(self) -> Sequence[Rule]:
+        """Every rule, the oldest first: the first one that fits a job counts."""
+        return self._bridge.run(self._desk.rules())
+
+    def add_rule(
+        self,
+        *,
+        kind: str | None = None,
+        submitted_by: str | None = None,
+        tenant: str | None = None,
+        args: Mapping[str, object] | None = None,
+        by: str | None = None,
+        note: str | None = None,
+    ) -> Rule:
+        """Approve in advance what fits all that is given; jobs already pending stay so.
+
+        kind: a name, or its beginning and a *. args: what the arguments must contain. The rule counts as the approval
+        of whoever adds it: never for their own jobs where four eyes are asked for, as one where several people must.
+        """
+        return self._bridge.run(
+            self._desk.add_rule(kind=kind, submitted_by=submitted_by, tenant=tenant, args=args, by=by, note=note)
+        )
+
+    def remove_rule(self, rule_id: int) -> Rule:
+        """Take a rule away; what it approved stays approved. Returns it as it was."""
+        return self._bridge.run(self._desk.remove_rule(rule_id))
+
+
 class SyncDesk:
     """app.sync: the desk for blocking code."""
 
@@ -450,3 +588,5 @@ class SyncDesk:
         self.tokens = SyncTokens(bridge, desk.tokens)
         self.roles = SyncRoles(bridge, desk.roles)
         self.audit = SyncAudit(bridge, desk.audit)
+        self.operations = SyncOperations(bridge, desk.operations)
+        self.approvals = SyncApprovals(bridge, desk.approvals)

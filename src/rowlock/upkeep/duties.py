@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import logging
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
+from rowlock.desk.drive import Driver, Overtaken
 from rowlock.desk.identity import IDLE, LONGEST, WITHIN
 from rowlock.flow.beat import EVERY
 from rowlock.model.state import State
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger("rowlock.upkeep")
 _BATCH: Final = 5000
 _MOST_BATCHES: Final = 20
+_BATCHES_OF_OTHERS: Final = 5
 _STALE_BATCH: Final = 500
 _REVIVAL: Final = 2.5 * EVERY
 
@@ -160,7 +163,22 @@ async def registry(at: Round, _news: News) -> int:
     await at.database.fetch("workers_silent")
     await at.database.fetch("prune_workers")
     await at.database.fetch("prune_waiters")
+    await at.database.fetch("prune_operations")
     return 0
+
+
+async def operations(at: Round, _news: News) -> int:
+    """Bulk orders whose process is gone: a few batches each round, until they are done."""
+    driver, done = Driver(lambda: at.database, at.waker.wake), 0
+    with contextlib.suppress(Overtaken):
+        for row in await at.database.fetch("operation_take"):
+            latest = row
+            for _ in range(_BATCHES_OF_OTHERS):
+                if latest["state"] == "running":
+                    latest = await driver.step(latest)
+            await at.database.fetch("operation_leave", ids=[row["id"]])
+            done += sum(latest[name] - row[name] for name in ("done", "skipped", "failed"))
+    return done
 
 
 Duty = Callable[[Round, "News"], Awaitable[int]]
@@ -173,4 +191,5 @@ DUTIES: Final[dict[str, Duty]] = {
     "gates": gates,
     "prune": prune,
     "registry": registry,
+    "operations": operations,
 }

@@ -136,6 +136,9 @@ RETURNING r.id, r.kind, r.submitted_by, r.tenant, r.args, r.note, r.created_by, 
 DELETE FROM {schema}.approval_rules r WHERE r.id = :id::bigint
 RETURNING r.id, r.kind, r.submitted_by, r.tenant, r.args, r.note, r.created_by, r.created_at
 
+-- name: approval_of
+SELECT j.approval, j.approvers, j.answer_by FROM {schema}.jobs j WHERE j.id = :id::bigint
+
 -- name: approval_needs
 -- The kinds whose lane asks for approval; `rest`: so does the lane of '*', and `named` are the kinds that are not its own.
 SELECT ARRAY(SELECT k FROM {schema}.lanes l CROSS JOIN unnest(l.kinds) AS k WHERE l.requires_approval AND k <> '*') AS kinds,

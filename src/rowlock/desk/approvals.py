@@ -1,0 +1,128 @@
+"""The approvals desk: what waits for a person, and the rules that approve in advance."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+from rowlock.desk.audit import record
+from rowlock.desk.guard import TRUSTED, Guard, changes, reads
+from rowlock.desk.search import Searcher
+from rowlock.desk.sight import Sight
+from rowlock.errors import InvalidOption, RuleNotFound
+from rowlock.model.access import Permission
+from rowlock.model.approval import Approval, Rule, Standing
+from rowlock.model.options import as_json
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from rowlock.model.page import Page
+    from rowlock.store.database import Database, Record
+
+
+class Approvals:
+    """app.approvals. Approve and reject with app.jobs."""
+
+    def __init__(self, database: Callable[[], Database], guard: Guard = TRUSTED) -> None:
+        self._open, self._guard = database, guard
+        self._sight = Sight(database, guard)
+
+    @reads(Permission.READ)
+    async def pending(self, text: str = "", *, limit: int = 50, after: str | None = None) -> Page:
+        """Jobs that wait for a person, the oldest first; text: a search among them."""
+        searcher = Searcher(self._open, self._guard, self._sight)
+        return await searcher.page(f"state:pending {text}".strip(), limit=limit, after=after, sort="oldest")
+
+    @reads(Permission.READ)
+    async def standing(self, job_id: int | str) -> Standing:
+        """What the approval of a job takes, who gave theirs, and until when it must be answered."""
+        number = (await self._sight.one(job_id)).id
+        (row,) = await self._open().fetch("approval_of", id=number)
+        return standing_of(row)
+
+    @reads(Permission.APPROVE)
+    async def rules(self) -> Sequence[Rule]:
+        """Every rule, the oldest first: the first one that fits a job counts."""
+        return await self._rules()
+
+    async def _rules(self) -> list[Rule]:
+        found = [_rule(row) for row in await self._open().fetch("approval_rules")]
+        own = self._guard.principal.tenant
+        return found if self._guard.sees_all else [rule for rule in found if own is not None and rule.tenant == own]
+
+    @changes(Permission.APPROVE)
+    async def add_rule(
+        self,
+        *,
+        kind: str | None = None,
+        submitted_by: str | None = None,
+        tenant: str | None = None,
+        args: Mapping[str, object] | None = None,
+        by: str | None = None,
+        note: str | None = None,
+    ) -> Rule:
+        """Approve in advance what fits all that is given; jobs already pending stay so.
+
+        kind: a name, or its beginning and a *. args: what the arguments must contain. The rule counts as the approval
+        of whoever adds it: never for their own jobs where four eyes are asked for, as one where several people must.
+        """
+        if kind is None and submitted_by is None and tenant is None and not args:
+            message = "A rule must name what it approves: a kind, a submitter, a tenant or arguments."
+            raise InvalidOption(message)
+        if not self._guard.sees_all:
+            tenant = self._within(tenant)
+        (row,) = await self._open().fetch(
+            "approval_rule_add",
+            kind=kind,
+            submitted_by=submitted_by,
+            of_tenant=tenant,
+            args=as_json(args, "args"),
+            note=note,
+            by_whom=self._guard.name_of(by),
+        )
+        await record(self._open(), self._guard, "rule.add", f"rule:{row['id']}", after=_told(row), note=note)
+        return _rule(row)
+
+    def _within(self, tenant: str | None) -> str | None:
+        own = self._guard.principal.tenant
+        if own is None:
+            self._guard.demand(Permission.READ_ALL)
+        if tenant not in (None, own):
+            message = f"A rule of yours holds for your tenant {own!r}, not for {tenant!r}."
+            raise InvalidOption(message)
+        return own
+
+    @changes(Permission.APPROVE)
+    async def remove_rule(self, rule_id: int) -> Rule:
+        """Take a rule away; what it approved stays approved. Returns it as it was."""
+        seen = any(rule.id == rule_id for rule in await self._rules())
+        found = await self._open().fetch("approval_rule_remove", id=rule_id) if seen else []
+        if not found:
+            message = f"There is no approval rule {rule_id}."
+            raise RuleNotFound(message)
+        await record(self._open(), self._guard, "rule.remove", f"rule:{rule_id}", before=_told(found[0]))
+        return _rule(found[0])
+
+
+def standing_of(row: Record) -> Standing:
+    """How far the approval of a job has come, from its row."""
+    return Standing(Approval.of(row["approval"]), tuple(row["approvers"] or ()), row["answer_by"])
+
+
+def _rule(row: Record) -> Rule:
+    return Rule(
+        id=row["id"],
+        kind=row["kind"],
+        submitted_by=row["submitted_by"],
+        tenant=row["tenant"],
+        args=None if row["args"] is None else json.loads(row["args"]),
+        note=row["note"],
+        created_by=row["created_by"],
+        created_at=row["created_at"],
+    )
+
+
+def _told(row: Record) -> dict[str, object]:
+    rule = _rule(row)
+    return {name: getattr(rule, name) for name in ("kind", "submitted_by", "tenant", "args", "created_by")}

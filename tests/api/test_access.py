@@ -6,6 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from rowlock.api import RowlockAPI
+from rowlock.api.auth import SessionAuth, TokenAuth
+from rowlock.api.bulk import OF_THE_ACTION
 from rowlock.api.route import SAFE, Route
 from rowlock.model import ids
 from rowlock.model.access import ALL, Permission, Principal
@@ -28,6 +31,10 @@ TABLE: dict[str, tuple[str | None, object]] = {
     "list_items": (READ, None),
     "list_logs": (READ, None),
     "clone_job": (SUBMIT, None),
+    "order_jobs": (OF_THE_ACTION, {"action": "cancel", "search": "", "filter_hash": "x", "expected_max": 1}),
+    "get_operation": (READ, None),
+    "cancel_operation": (READ, None),
+    "stream_events": (READ, None),
     "explain_job": (READ, None),
     "approve_job": (APPROVE, {}),
     "reject_job": (APPROVE, {}),
@@ -53,6 +60,8 @@ TABLE: dict[str, tuple[str | None, object]] = {
     "get_failures": (VIEW, None),
     "get_throughput": (VIEW, None),
     "get_me": (None, None),
+    "log_in": (None, {"token": "nonsense"}),
+    "log_out": (None, None),
     "get_features": (None, None),
     "list_tokens": (TOKENS, None),
     "create_token": (TOKENS, {"name": "ci", "permissions": ["jobs:read"]}),
@@ -60,6 +69,8 @@ TABLE: dict[str, tuple[str | None, object]] = {
     "list_audit": ("audit:read", None),
 }
 OPEN = {"get_health", "get_readiness", "get_deploy_readiness"}
+SESSIONS = {"log_in", "log_out"}
+"""Whoever comes may try; what they get is worth what their token is."""
 ROLES = ("user", "operator", "platform_admin")
 
 
@@ -75,12 +86,13 @@ def routes_of(api: RowlockAPI) -> dict[str, tuple[str, str]]:
 async def ask(client: httpx.AsyncClient, rest: Rest, operation: str, **known: str) -> httpx.Response:
     """The operation on things that are there: a fresh job of the asker, a lane, a worker."""
     (method, path), (_, body) = routes_of(rest.api)[operation], TABLE[operation]
-    names = {"name": "front", "kind": "greet", "worker": "w", "token_id": "none", **known}
+    names = {"name": "front", "kind": "greet", "worker": "w", "token_id": "none", "operation_id": "1", **known}
     headers = {"If-Match": "*"} if operation == "change_lane" else {}
     return await client.request(method, path.format(**names), json=body, headers=headers)
 
 
 async def seeded(rest: Rest, **options: Any) -> str:  # noqa: ANN401 - of a submission
+    rest.api.stream_seconds = 0.05
     await rest.store.worker()
     await rest.app.lanes.create("front")
     options = {"kind": "pay", "args": {"amount": 1}, **options}
@@ -105,10 +117,12 @@ async def test_a_role_may_do_what_its_permissions_say_and_nothing_else(rest: Res
     job = await seeded(rest, submitted_by="ada")
     wrong = {}
     async with client:
-        for operation, (needs, _) in TABLE.items():
+        for operation, (said, _) in TABLE.items():
             answer = await ask(client, rest, operation, job_id=job)
+            needs = CANCEL if said == OF_THE_ACTION else said
             allowed = needs is None or needs in held
-            if (answer.status_code == 403) is allowed or answer.status_code in (401, 422, 500):
+            usual = {401, 422, 500} - ({401} if operation == "log_in" else set())
+            if (answer.status_code == 403) is allowed or answer.status_code in usual:
                 wrong[operation] = (answer.status_code, answer.text)
             if not allowed:
                 assert answer.json()["permission"] == needs, operation
@@ -139,9 +153,10 @@ async def test_who_may_only_read_changes_nothing(rest: Rest) -> None:
     reading = {Permission(name) for name, _ in TABLE.values() if name in (READ, VIEW, "audit:read", "jobs:read_all")}
     async with rest.knows(Principal("eve", permissions=frozenset(reading | {Permission.READ_ALL}))) as client:
         for operation, (method, _) in routes_of(rest.api).items():
-            if method not in SAFE:
+            if method not in SAFE and operation not in SESSIONS:
                 answer = await ask(client, rest, operation, job_id=job)
-                assert (answer.status_code, answer.json()["code"]) == (403, "forbidden"), operation
+                expected = (404, "operation-not-found") if operation == "cancel_operation" else (403, "forbidden")
+                assert (answer.status_code, answer.json()["code"]) == expected, operation
     assert [await rest.store.value(picture % table) for table in tables] == before
 
 
@@ -152,8 +167,8 @@ async def test_a_read_only_door_refuses_every_change_of_everybody(rest: Rest) ->
         for operation, (method, _) in routes_of(rest.api).items():
             answer = await ask(client, rest, operation, job_id=job)
             if method in SAFE:
-                assert answer.is_success, (operation, answer.text)
-            else:
+                assert answer.is_success or "operation" in operation, (operation, answer.text)
+            elif operation not in SESSIONS | {"cancel_operation"}:
                 assert (answer.status_code, answer.json()["code"]) == (403, "read-only"), operation
 
 
@@ -178,3 +193,48 @@ async def test_tokens_are_shown_once_and_what_was_done_is_written_down(rest: Res
         assert text not in (await client.get("/audit")).text
         broken = await client.get("/audit", params={"cursor": "x"})
         assert (broken.status_code, broken.json()["code"]) == (400, "invalid-cursor")
+
+
+async def test_who_may_not_give_an_order_may_not_stop_one_either(rest: Rest) -> None:
+    for _ in range(3):
+        await rest.submit("pay", args={"amount": 1})
+    async with rest.client() as client:
+        order = {"action": "cancel", "search": "kind:pay"}
+        seen = await client.post("/jobs/bulk", json=order | {"dry_run": True})
+        assert (seen.status_code, seen.json()["count"], seen.json()["id"]) == (200, {"value": 3, "exact": True}, None)
+        assert len(seen.json()["samples"]) == 3
+        blind = await client.post("/jobs/bulk", json=order)
+        assert (blind.status_code, blind.json()["code"]) == (409, "bulk-refused")
+        sure = order | {"filter_hash": seen.json()["filter_hash"], "expected_max": 3, "note": "all of them"}
+        begun = await client.post("/jobs/bulk", json=sure)
+        assert begun.status_code == 202, begun.text
+        assert begun.headers["location"] == f"/api/v1/operations/{begun.json()['id']}"
+        ended = await rest.app.operations.wait(int(begun.json()["id"]), timeout=20)
+        told = (await client.get(f"/operations/{begun.json()['id']}")).json()
+        assert (ended.done, told["done"], told["state"], told["by"]) == (3, 3, "completed", "root")
+    reader = Principal("eve", permissions=frozenset({Permission.READ, Permission.READ_ALL}))
+    async with rest.knows(reader) as client:
+        refused = await client.post(f"/operations/{begun.json()['id']}/cancel")
+        assert (refused.status_code, refused.json()["permission"]) == (403, "jobs:cancel")
+
+
+async def test_a_browser_shows_its_token_once(make_rest: Callable[..., Rest]) -> None:
+    rest = make_rest(auth=None)
+    rest.api = RowlockAPI(rest.app, auth=[TokenAuth(rest.app), SessionAuth(rest.app)])
+    made = await rest.app.tokens.create("browser", roles=["operator"])
+    async with rest.client(None, base="https://door/api/v1") as client:
+        assert (await client.get("/me")).status_code == 401
+        same = {"Sec-Fetch-Site": "same-origin"}
+        opened = await client.post("/auth/login", json={"token": made.text}, headers=same)
+        assert (opened.status_code, opened.json()["roles"]) == (200, ["operator"]), opened.text
+        assert "httponly" in opened.headers["set-cookie"].lower()
+        assert (await client.get("/me")).json()["subject"] == "token:browser"
+        elsewhere = await client.post("/jobs", json={"kind": "explode"}, headers={"Sec-Fetch-Site": "cross-site"})
+        assert (elsewhere.status_code, elsewhere.json()["code"]) == (403, "cross-site")
+        assert (await client.post("/jobs", json={"kind": "explode"}, headers=same)).status_code == 202
+        assert (await client.post("/auth/logout", headers=same)).status_code == 204
+        assert (await client.get("/me")).status_code == 401
+        wrong = await client.get("/me", headers={"Authorization": f"Bearer {made.text[:-3]}xyz"})
+        assert (wrong.status_code, wrong.json()["code"]) == (401, "unauthenticated")
+        right = await client.get("/me", headers={"Authorization": f"Bearer {made.text}"})
+        assert right.json()["kind"] == "token"

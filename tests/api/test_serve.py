@@ -71,6 +71,17 @@ async def test_read_only_and_behind_a_proxy_that_takes_a_prefix_away(cli: Cli) -
         assert (await client.get("/kinds", headers={"Host": "jobs.example"})).status_code == 200
 
 
+async def test_with_tokens_everybody_may_be_served(cli: Cli) -> None:
+    made = (await cli("tokens", "create", "ci", "--role", "user", "--json")).json
+    async with serving(cli, "--host", "0.0.0.0", "--auth", "tokens") as (_, client):  # noqa: S104
+        assert (await client.get("/me")).status_code == 401
+        text = next(value for value in made.values() if str(value).startswith("rlk_"))
+        mine = await client.get("/me", headers={"Authorization": f"Bearer {text}"})
+        assert (mine.status_code, mine.json()["roles"]) == (200, ["user"])
+    wrong = await cli("serve", "--app", "tasks:app", "--auth", "tasks:number")
+    assert (wrong.code, "got 3, which has no method authenticate" in wrong.err) == (2, True), wrong.err
+
+
 async def test_it_starts_without_its_database_and_recovers(cli: Cli, tmp_path: Path, database_url: str) -> None:
     parts = urlsplit(database_url)
     sockets = parse_qs(parts.query)["host"][0]

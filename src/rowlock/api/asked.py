@@ -91,10 +91,14 @@ def seconds_to_wait(prefer: str | None) -> int | None:
     return None if found is None else min(int(found[1]), _LONGEST_WAIT)
 
 
+def base_url(request: Request) -> str:
+    """The path above /jobs as this client reaches it: below any prefix, mount and root_path."""
+    return request.url.path.rpartition("/jobs")[0]
+
+
 def job_url(request: Request, public_id: str) -> str:
-    """The path of a job as this client reaches it: below any prefix, mount and root_path."""
-    base = request.url.path.rpartition("/jobs")[0]
-    return f"{base}/jobs/{public_id}"
+    """The path of a job as this client reaches it."""
+    return f"{base_url(request)}/jobs/{public_id}"
 
 
 def links(request: Request, **cursors: str | None) -> dict[str, str]:

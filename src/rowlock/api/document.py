@@ -54,6 +54,11 @@ _PROBLEM: Final = {
         "suggestion": {"type": "string"},
     },
 }
+_ALSO: Final = {
+    "submit_job": "It ended while you waited, or was there already",
+    "order_jobs": "The dry run",
+}
+"""What a 200 means where the usual answer is 202."""
 _EVERYWHERE: Final = (400, 413, 422, 500, 503)
 _BODYLESS: Final = (400, 422, 500, 503)
 
@@ -100,8 +105,8 @@ def _complete(path: str, method: str, operation: dict[str, Any]) -> None:
         responses["304"] = {"description": "Not changed"}
     for status in sorted(statuses):
         responses.setdefault(str(status), _problem(status))
-    if operation["operationId"] == "submit_job":
-        responses["200"] = {**responses["202"], "description": "It ended while you waited, or was there already"}
+    if (also := _ALSO.get(operation["operationId"])) is not None:
+        responses["200"] = {**responses["202"], "description": also}
     operation["responses"] = dict(sorted(responses.items()))
 
 

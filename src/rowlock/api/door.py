@@ -9,7 +9,21 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 from fastapi import APIRouter, FastAPI
 from starlette.exceptions import HTTPException
 
-from rowlock.api import document, health, jobs, kinds, lanes, orders, people, problems, stats, streams, told, workers
+from rowlock.api import (
+    bulk,
+    document,
+    health,
+    jobs,
+    kinds,
+    lanes,
+    orders,
+    people,
+    problems,
+    stats,
+    streams,
+    told,
+    workers,
+)
 from rowlock.api.local import Loopback
 from rowlock.api.problems import BEARER, REQUEST_ID, Problem
 from rowlock.api.route import Route, finished, name
@@ -31,6 +45,7 @@ if TYPE_CHECKING:
 PREFIX: Final = "/api/v1"
 _ROUTES: Final = (
     jobs.routes,
+    bulk.routes,
     told.routes,
     orders.orders,
     kinds.routes,

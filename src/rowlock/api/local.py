@@ -5,9 +5,9 @@ from __future__ import annotations
 import ipaddress
 from typing import TYPE_CHECKING, Final
 
+from rowlock.api.auth import LOOPBACK
 from rowlock.api.problems import Problem
 from rowlock.api.route import SAFE
-from rowlock.api.auth import LOOPBACK
 
 if TYPE_CHECKING:
     from starlette.requests import HTTPConnection

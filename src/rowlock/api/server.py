@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import signal
 import socket
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, cast
 
 from typing_extensions import override
 
@@ -88,15 +88,16 @@ def _authenticators(app: Rowlock, auth: object | None) -> list[Authenticator] | 
         return None
     if auth == "tokens":
         return [TokenAuth(app), SessionAuth(app)]
-    made = auth if hasattr(auth, "authenticate") or isinstance(auth, (list, tuple)) or not callable(auth) else auth(app)
+    is_one = hasattr(auth, "authenticate") or isinstance(auth, (list, tuple))
+    made = auth(app) if callable(auth) and not is_one else auth
     found = list(made) if isinstance(made, (list, tuple)) else [made]
     wrong = next((each for each in found if not hasattr(each, "authenticate")), None)
     if not found or wrong is not None:
         raise ConfigurationError(
-            f"--auth takes the word tokens, or MODULE:ATTR of an authenticator, a list of them, or a function that makes "
-            f"them of the application; got {wrong!r}, which has no method authenticate."
+            "--auth takes the word tokens, or MODULE:ATTR of an authenticator, of a list of them, or of a function that "
+            f"makes them of the application; got {wrong!r}, which has no method authenticate."
         )
-    return found
+    return cast("list[Authenticator]", found)
 
 
 def _bound(host: str, port: int) -> socket.socket:

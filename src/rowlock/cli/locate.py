@@ -21,23 +21,32 @@ if TYPE_CHECKING:
 
 def locate(path: str) -> Rowlock:
     """The Rowlock that `module:attribute` names; the current folder is searched first."""
+    module, found = _find(path, "--app", "app")
+    if not isinstance(found, Rowlock):
+        apps = _apps(module)
+        hint = f" Did you mean {module.__name__}:{apps[0]}?" if apps else ""
+        raise ConfigurationError(f"{path} is a {type(found).__name__}, not a Rowlock application.{hint}")
+    return found
+
+
+def attribute(path: str, option: str) -> object:
+    """Whatever `module:attribute` names."""
+    return _find(path, option, option.strip("-"))[1]
+
+
+def _find(path: str, option: str, usual: str) -> tuple[ModuleType, object]:
     module_name, colon, attribute = path.partition(":")
     if not (colon and module_name and attribute):
-        hint = f" Did you mean {module_name}:app?" if module_name and not colon else ""
-        raise ConfigurationError(f"--app takes module:attribute, such as tasks:app; got {path!r}.{hint}")
+        hint = f" Did you mean {module_name}:{usual}?" if module_name and not colon else ""
+        raise ConfigurationError(f"{option} takes module:attribute, such as tasks:{usual}; got {path!r}.{hint}")
     here = str(Path.cwd())
     if here not in sys.path:
         sys.path.insert(0, here)
     module = _import(module_name)
     try:
-        found = functools.reduce(getattr, attribute.split("."), module)
+        return module, functools.reduce(getattr, attribute.split("."), module)
     except AttributeError:
         raise ConfigurationError(_no_attribute(module, attribute)) from None
-    if not isinstance(found, Rowlock):
-        apps = _apps(module)
-        hint = f" Did you mean {module_name}:{apps[0]}?" if apps else ""
-        raise ConfigurationError(f"{path} is a {type(found).__name__}, not a Rowlock application.{hint}")
-    return found
 
 
 def _import(name: str) -> ModuleType:

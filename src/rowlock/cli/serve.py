@@ -9,6 +9,7 @@ import typer
 
 from rowlock.cli import complete
 from rowlock.cli.call import Call, register_sync
+from rowlock.cli.locate import attribute
 from rowlock.cli.worker import loop_factory, set_up_logging
 
 
@@ -26,7 +27,9 @@ def serve(
     auth: Annotated[
         str | None,
         typer.Option(
-            metavar="tokens|MODULE:ATTR", envvar="ROWLOCK_AUTH", help="Who is let in: API tokens, or your authenticator."
+            metavar="tokens|MODULE:ATTR",
+            envvar="ROWLOCK_AUTH",
+            help="Who is let in: API tokens, or your authenticator.",
         ),
     ] = None,
     read_only: Annotated[bool, typer.Option("--read-only", help="Refuse every change.")] = False,
@@ -54,6 +57,6 @@ def _run(call: Call, given: dict[str, Any]) -> None:
     from rowlock.api.server import Server
 
     auth = given.pop("auth")
-    server = Server(call.app, auth=auth if auth in (None, "tokens") else attribute(auth), **given)
+    server = Server(call.app, auth=auth if auth in (None, "tokens") else attribute(auth, "--auth"), **given)
     with asyncio.Runner(loop_factory=loop_factory()) as runner:
         runner.run(server.run_until_told())

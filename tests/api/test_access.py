@@ -14,10 +14,11 @@ from rowlock.model import ids
 from rowlock.model.access import ALL, Permission, Principal
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     import httpx
     from tests.api.conftest import Rest
 
-    from rowlock.api import RowlockAPI
 
 READ, SUBMIT, APPROVE, CANCEL, RETRY = "jobs:read", "jobs:submit", "jobs:approve", "jobs:cancel", "jobs:retry"
 VIEW, MANAGE, TOKENS = "workers:view", "workers:manage", "tokens:manage"
@@ -87,7 +88,7 @@ async def ask(client: httpx.AsyncClient, rest: Rest, operation: str, **known: st
     """The operation on things that are there: a fresh job of the asker, a lane, a worker."""
     (method, path), (_, body) = routes_of(rest.api)[operation], TABLE[operation]
     names = {"name": "front", "kind": "greet", "worker": "w", "token_id": "none", "operation_id": "1", **known}
-    headers = {"If-Match": "*"} if operation == "change_lane" else {}
+    headers = {"Sec-Fetch-Site": "same-origin"} | ({"If-Match": "*"} if operation == "change_lane" else {})
     return await client.request(method, path.format(**names), json=body, headers=headers)
 
 

@@ -18,7 +18,7 @@ from tests.api.conftest import ADMIN, declare, running
 
 from rowlock import Rowlock
 from rowlock.api import RowlockAPI
-from rowlock.api.problems import MEDIA_TYPE
+from rowlock.api.problems import CODES, MEDIA_TYPE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -87,7 +87,7 @@ def test_no_input_breaks_a_route_or_its_description(served: tuple[str, dict[str,
 
     httpx.post(f"{url}/api/v1/admin/workers/lanes", json={"name": "front"})
     known = {"job_id": a_job, "name": lambda: "front", "kind": lambda: "greet"}
-    known |= {"worker": lambda: "w", "token_id": lambda: "none"}
+    known |= {"worker": lambda: "w", "token_id": lambda: "none", "operation_id": lambda: "1"}
     schema = schemathesis.openapi.from_dict(document)
     for found in schema.get_all_operations():
         operation = found.ok()  # type: ignore[union-attr]  # every operation of ours can be read
@@ -102,7 +102,7 @@ def test_no_input_breaks_a_route_or_its_description(served: tuple[str, dict[str,
             suppress_health_check=list(hypothesis.HealthCheck),
             phases=[hypothesis.Phase.generate],
         )
-        @hypothesis.given(case=operation.as_strategy())
+        @hypothesis.given(case=operation.as_strategy())  # type: ignore[no-untyped-call]  # schemathesis' own
         def ask(case: schemathesis.Case[Any]) -> None:
             asked.add(case.operation.label)
             case.validate_response(case.call(base_url=url), checks=CHECKS)
@@ -114,3 +114,13 @@ def test_no_input_breaks_a_route_or_its_description(served: tuple[str, dict[str,
 
         ask()
     assert len(asked) == sum(not operation.get("x-streams") for _, _, operation in operations())
+
+
+def test_the_reference_page_names_every_route_its_permission_and_every_problem() -> None:
+    page = (ROOT / "docs" / "reference" / "rest.md").read_text(encoding="utf-8")
+    for path, method, operation in operations():
+        needs = operation.get("x-permission") or "–"
+        needs = f"`{needs}`" if ":" in needs else needs
+        assert f"| `{method.upper()} {path.removeprefix('/api/v1')}` | {needs} |" in page, (path, method)
+    for code in CODES.values():
+        assert f"| `{code.name}` | {code.status} |" in page

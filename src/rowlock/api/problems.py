@@ -174,7 +174,7 @@ def _members(error: BaseException) -> dict[str, Any]:
     known = {name: getattr(error, name, None) for name in ("permission", "position", "suggestion")}
     if isinstance(error, errors.UniqueConflict) and error.job_id:
         known["job_id"] = ids.encode(error.job_id)
-    return {name: value for name, value in known.items() if value is not None}
+    return {name: value for name, value in known.items() if value not in (None, "")}
 
 
 def _headers(error: BaseException) -> dict[str, str]:

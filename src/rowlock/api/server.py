@@ -94,8 +94,8 @@ def _authenticators(app: Rowlock, auth: object | None) -> list[Authenticator] | 
     wrong = next((each for each in found if not hasattr(each, "authenticate")), None)
     if not found or wrong is not None:
         raise ConfigurationError(
-            "--auth takes the word tokens, or MODULE:ATTR of an authenticator, of a list of them, or of a function that "
-            f"makes them of the application; got {wrong!r}, which has no method authenticate."
+            "--auth takes the word tokens, or MODULE:ATTR of an authenticator, of a list of them, or of a function "
+            f"that makes them of the application; got {wrong!r}, which has no method authenticate."
         )
     return cast("list[Authenticator]", found)
 

@@ -175,8 +175,8 @@ async def test_a_stale_claim_moves_no_item(app: Rowlock, sql: asyncpg.Connection
     async def work(ctx: rowlock.Context) -> None:
         async with ctx.item("first"):
             await ctx.line.flush()
-        await stopped.wait()
         try:
+            await stopped.wait()
             async with ctx.item("second"):
                 await ctx.checkpoint.save(1)
         except (ClaimLost, asyncio.CancelledError) as error:

@@ -33,6 +33,7 @@ AT_CURSORS, AT_GATES = "tests/store/test_cursors.py::test_", "tests/races/test_g
 AT_ONCE, OF_GATES = "tests/races/test_two_at_once.py::test_", "tests/store/test_gates.py::test_"
 OF_DUTIES, OF_RETENTION = "tests/upkeep/test_duties.py::test_", "tests/upkeep/test_retention.py::test_"
 OF_PLANS = "tests/store/test_plans.py::test_"
+PROGRESS, OF_ITEMS = "store/sql/progress.sql", "tests/flow/test_items.py::test_"
 EXECUTORS = "tests/executors/test_executors.py::test_"
 OF_SUPERVISION, SUPERVISED = "tests/flow/test_supervise.py::test_", "tests/torture/test_supervised.py::test_"
 
@@ -73,6 +74,41 @@ MUTATIONS: Final = (
         "if deaths >= max_deaths:",
         "if deaths > 100:",
         (f"{EXECUTORS}a_job_that_kills_its_process_is_quarantined_alone",),
+    ),
+    Mutation(
+        "an item counts again when it is written again",
+        PROGRESS,
+        "was = CASE WHEN i.fence = excluded.fence THEN i.state END, state",
+        "was = NULL, state",
+        (f"{OF_ITEMS}counts_are_exact_after_a_thousand_moves_from_everywhere",),
+    ),
+    Mutation(
+        "an item is reported for an attempt that is over",
+        PROGRESS,
+        "JOIN {schema}.jobs j ON j.id = t.id AND j.fence = t.fence AND j.finished_at IS NULL\n  JOIN {schema}.jobs b",
+        "JOIN {schema}.jobs j ON j.id = t.id\n  JOIN {schema}.jobs b",
+        (f"{OF_ITEMS}an_item_handed_over_is_left_alone_once_its_attempt_is_over",),
+    ),
+    Mutation(
+        "a checkpoint in a transaction needs no claim",
+        PROGRESS,
+        "WHERE j.id = :id::bigint AND j.fence = :fence::integer AND j.finished_at IS NULL FOR SHARE),",
+        "WHERE j.id = :id::bigint OR j.fence = :fence::integer FOR SHARE),",
+        ("tests/flow/test_progress.py::test_a_checkpoint_in_a_transaction_needs_the_claim_and_the_transaction",),
+    ),
+    Mutation(
+        "a job that reports is given up all the same",
+        UPKEEP,
+        "greatest(j.claimed_at, r.reported_at) < clock_timestamp()",
+        "j.claimed_at < clock_timestamp()",
+        (f"{OF_DUTIES}a_job_without_progress_is_lost_though_its_worker_lives",),
+    ),
+    Mutation(
+        "the last news of an attempt are overtaken by its outcome",
+        "flow/voice.py",
+        "if self._report is not None and (self._report.dirty or self._report.writing):",
+        "if False:",
+        ("tests/flow/test_logs.py::test_threads_and_handlers_without_a_context_are_heard_too",),
     ),
     Mutation(
         "a stuck handler gives its slot away",

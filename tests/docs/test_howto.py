@@ -98,6 +98,16 @@ async def test_unique_jobs(database_url: str, raw: asyncpg.Connection[asyncpg.Re
         await page.close()
 
 
+async def test_progress(database_url: str) -> None:
+    page = Page("progress.md", database_url)
+    await page.run()
+    try:
+        assert page.printed == page.promised
+        assert len(page.printed) == 11
+    finally:
+        await page.close()
+
+
 async def test_changing_jobs(database_url: str) -> None:
     page = Page("changing_jobs.md", database_url)
     await page.run()

@@ -141,6 +141,8 @@ async def test_a_checkpoint_is_committed_with_the_users_rows_or_not_at_all(
                     raise OSError
             case 3:
                 await ctx.checkpoint.save({"page": 4})
+            case _:
+                pass
         if ctx.job.attempt < 4:
             raise OSError
 

@@ -69,20 +69,6 @@ def make(url: str, *, shutdown_after: float = 10, settings: Settings | None = No
         await ledger.note(ctx, "end")
         return f"{os.getpid()}"
 
-    @app.job(retry=Retry(attempts=5, minimum="0s", jitter="0s"))
-    async def pages(ctx: rowlock.Context) -> list[str]:
-        did = []
-        async for page in ctx.resume("page", range(40)):
-            await ledger.note(ctx, f"page {page}")
-            await asyncio.sleep(0.1)
-
-        async def one(item: rowlock.ItemContext, _n: int) -> None:
-            await ledger.note(ctx, f"item {item.name}")
-            did.append(item.name)
-
-        await ctx.items(range(3), one, resume=True)
-        return did
-
     @app.job
     async def poison(ctx: rowlock.Context) -> None:
         await ledger.note(ctx, "start")
@@ -116,4 +102,23 @@ def make(url: str, *, shutdown_after: float = 10, settings: Settings | None = No
         await asyncio.sleep(seconds)
         await ledger.note(ctx, "end")
 
+    _declare_pages(app, ledger)
     return app
+
+
+def _declare_pages(app: Rowlock, ledger: Ledger) -> None:
+    """A loop and items that go on where a killed worker left them."""
+
+    @app.job(retry=Retry(attempts=5, minimum="0s", jitter="0s"))
+    async def pages(ctx: rowlock.Context) -> list[str]:
+        did = []
+        async for page in ctx.resume("page", range(40)):
+            await ledger.note(ctx, f"page {page}")
+            await asyncio.sleep(0.1)
+
+        async def one(item: rowlock.ItemContext, _n: int) -> None:
+            await ledger.note(ctx, f"item {item.name}")
+            did.append(item.name)
+
+        await ctx.items(range(3), one, resume=True)
+        return did

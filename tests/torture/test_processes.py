@@ -56,7 +56,9 @@ async def test_a_killed_workers_job_goes_on_from_its_cursor(scene: Scene) -> Non
     scene.start()
     await scene.noted(handle.id, "page 39")
     await scene.quiet()
-    rows = await scene.fetch("SELECT fence, what FROM ledger WHERE job = $1 AND what LIKE 'page%' ORDER BY n", handle.id)
+    rows = await scene.fetch(
+        "SELECT fence, what FROM ledger WHERE job = $1 AND what LIKE 'page%' ORDER BY n", handle.id
+    )
     first, second = ([int(row["what"][5:]) for row in rows if row["fence"] == fence] for fence in (1, 3))
     assert first == list(range(first[-1] + 1))
     assert second == list(range(second[0], 40))

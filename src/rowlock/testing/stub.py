@@ -75,7 +75,8 @@ class Record:
         self.cursor |= news.cursors
         report.checkpoint = news.checkpoint
         told = Progress(news.phase, news.done, news.total, news.message, now, news.phases)
-        if news.phases and news.phases[-1].ended_at is not None and self.reports:
+        last = self.reports[-1] if self.reports else None
+        if last is not None and told.phases and told.phases[-1].ended_at is not None and last.phases != told.phases:
             # The end of a phase says nothing new of its counter.
             self.reports[-1] = told
             return

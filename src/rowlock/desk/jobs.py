@@ -206,7 +206,7 @@ class Jobs:
                 return await database.fetch("jobs_list_of", ids=few["ids"], **filters, **page, **self._guard.sight)
         everywhere = page["before"] == _LARGEST_ID or all(value is None for value in filters.values())
         scan = _LARGEST_ID if everywhere else _SCAN
-        return await database.fetch("jobs_list", scan=scan, **filters, **page, **self._guard.sight)
+        return await database.fetch(self._sight.list_statement, scan=scan, **filters, **page, **self._guard.sight)
 
     @reads(Permission.READ)
     async def bulk(

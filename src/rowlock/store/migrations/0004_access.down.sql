@@ -1,3 +1,5 @@
+DROP INDEX {schema}.jobs_submitted;
+DROP INDEX {schema}.jobs_tenant;
 ALTER TABLE {schema}.kinds DROP COLUMN defaults;
 DROP TABLE {schema}.audit;
 DROP TABLE {schema}.login_failures;

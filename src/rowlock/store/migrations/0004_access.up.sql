@@ -48,3 +48,7 @@ CREATE INDEX audit_subject ON {schema}.audit (subject, id);
 -- What a job of the kind gets when a process without its code submits it. NULL: that takes the code, because something is
 -- worked out from the arguments or they hold secrets.
 ALTER TABLE {schema}.kinds ADD COLUMN defaults jsonb;
+
+-- The lists of those who see their tenant's jobs, or their own, alone. Jobs of no tenant that nobody submitted do not pay.
+CREATE INDEX jobs_tenant ON {schema}.jobs (tenant, id) WHERE tenant IS NOT NULL;
+CREATE INDEX jobs_submitted ON {schema}.jobs (submitted_by, id) WHERE submitted_by IS NOT NULL AND tenant IS NULL;

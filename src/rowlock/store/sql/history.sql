@@ -32,14 +32,27 @@ LEFT JOIN {schema}.job_progress p ON {own_progress}
 SELECT {job_view} FROM {job_sources} WHERE j.id = ANY (:ids::bigint[]) AND {visible} ORDER BY j.id
 
 -- name: jobs_list
--- Newest first by primary key; filters are applied on the way, and `scan` bounds how far back a rare match is looked for.
-SELECT {job_view} FROM {job_sources}
-WHERE j.id < :before::bigint AND j.id > :before::bigint - :scan::bigint
+-- Newest first by primary key, for those who see every job; filters are applied on the way, and `scan` bounds how far back a
+-- rare match is looked for.
+SELECT {job_view} FROM {job_sources} WHERE {page_of} ORDER BY j.id DESC LIMIT :n::integer
+
+-- fragment: page_of
+-- What a list filters on the way, and where its page begins.
+j.id < :before::bigint AND j.id > :before::bigint - :scan::bigint
   AND (:states::text[] IS NULL OR j.state = ANY (:states::text[]))
   AND (:kind::text IS NULL OR j.kind = :kind::text)
   AND (:lane::text IS NULL OR j.lane = :lane::text)
-  AND (:of_tenant::text IS NULL OR j.tenant = :of_tenant::text) AND {visible}
-ORDER BY j.id DESC LIMIT :n::integer
+  AND (:of_tenant::text IS NULL OR j.tenant = :of_tenant::text)
+
+-- name: jobs_list_tenant
+-- jobs_list for somebody who sees one tenant's jobs alone, by the index of just those: `visible` is an OR, which a generic plan
+-- could only answer by walking everybody's history.
+SELECT {job_view} FROM {job_sources} WHERE j.tenant = :tenant::text AND {page_of} ORDER BY j.id DESC LIMIT :n::integer
+
+-- name: jobs_list_submitted
+-- The same for somebody of no tenant, who sees what they submitted themselves.
+SELECT {job_view} FROM {job_sources}
+WHERE j.tenant IS NULL AND j.submitted_by = :subject::text AND {page_of} ORDER BY j.id DESC LIMIT :n::integer
 
 -- name: few_jobs
 -- The ids of all jobs in these states, through the partial indexes, if they are few: a list of dead letters or approvals must

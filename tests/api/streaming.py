@@ -15,23 +15,20 @@ import httpx
 from tests.waiting import eventually
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncGenerator, AsyncIterator
 
 SERVE = """
-import asyncio, sys, uvicorn
+import asyncio, sys
 from rowlock import Rowlock
-from rowlock.api import RowlockAPI
+from rowlock.api.server import Server
 from rowlock.settings import Settings
 
-api = RowlockAPI(Rowlock(sys.argv[1], settings=Settings()))
-api.stream_seconds = None
+about = {"host": "127.0.0.1", "port": int(sys.argv[2]), "root_path": "", "read_only": False, "insecure_no_auth": False}
 
-class Server(uvicorn.Server):
-    def handle_exit(self, sig, frame):
-        api.close_streams()
-        super().handle_exit(sig, frame)
+async def main():
+    await Server(Rowlock(sys.argv[1], settings=Settings()), **about).run_until_told()
 
-Server(uvicorn.Config(api.asgi, port=int(sys.argv[2]), log_level="warning", timeout_graceful_shutdown=8)).run()
+asyncio.run(main())
 """
 
 
@@ -51,7 +48,7 @@ class EventSource:
         self._client, self._url, self._pause = client, url, pause
         self.last_id, self.opened, self.comments, self.retry = last_id, 0, 0, 0
 
-    async def frames(self) -> AsyncIterator[Frame]:
+    async def frames(self) -> AsyncGenerator[Frame, None]:
         while True:
             with contextlib.suppress(httpx.TransportError):
                 headers = {"Last-Event-ID": self.last_id} if self.last_id else {}
@@ -72,10 +69,11 @@ class EventSource:
                 case "":
                     if line:
                         self.comments += 1
-                    elif frame.data:
-                        self.last_id = frame.id or self.last_id
+                        continue
+                    self.last_id = frame.id or self.last_id
+                    if frame.data:
                         yield frame
-                    frame = Frame() if not line else frame
+                    frame = Frame()
                 case "retry":
                     self.retry = int(value)
                 case "data":

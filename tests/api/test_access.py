@@ -44,6 +44,7 @@ TABLE: dict[str, tuple[str | None, object]] = {
     "cancel_running_job": (MANAGE, {}),
     "reprioritise_job": (MANAGE, {"priority": 3}),
     "stream_job": (READ, None),
+    "stream_events": (READ, None),
     "list_kinds": (READ, None),
     "get_kind_schema": (READ, None),
     "get_status": (VIEW, None),

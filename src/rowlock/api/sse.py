@@ -11,7 +11,7 @@ from pydantic_core import to_json
 from starlette.responses import StreamingResponse
 
 from rowlock.api.problems import Problem
-from rowlock.errors import DatabaseError, Forbidden, JobNotFound
+from rowlock.errors import DatabaseError, Forbidden, JobNotFound, NotAuthenticated
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
@@ -81,7 +81,7 @@ class Clockwork:
             self._check_at = now + CHECK_EVERY
             try:
                 await self.allowed()
-            except (Problem, Forbidden, JobNotFound):
+            except (Problem, Forbidden, JobNotFound, NotAuthenticated):
                 return False
             except DatabaseError:
                 # Nobody can say now: the stream has nothing to tell meanwhile either.

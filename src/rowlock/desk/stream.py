@@ -106,7 +106,7 @@ class JobStream:
     async def _take(self, life: Life | None) -> list[StreamEvent]:
         position, first = self._position, list[StreamEvent]()
         if life is None:
-            removed = {"state": None, "reason": "removed"}
+            removed: dict[str, object] = {"state": None, "reason": "removed"}
             return self._end(removed, position or Position.of(self.job)) if self._seat.gone else []
         if position is None or not life.can_follow(position):
             # What the job's log has by now is read elsewhere.

@@ -14,6 +14,7 @@ from rowlock import Rowlock
 from rowlock.api import RowlockAPI
 from rowlock.api.local import is_loopback
 from rowlock.model import ids
+from rowlock.model.access import Permission, Principal
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
@@ -207,3 +208,24 @@ async def test_safe_to_deploy_while_nothing_runs_that_must_not_run_twice(rest: R
         await rest.store.execute("DELETE FROM {s}.migrations WHERE version = (SELECT max(version) FROM {s}.migrations)")
         behind = await client.get("/readyz")
         assert (behind.status_code, behind.json()["problems"]) == (503, ["the schema is older than this code"])
+
+
+async def test_metrics_are_for_those_who_view_workers_and_name_the_extra_they_take(
+    make_rest: Callable[..., Rest],
+) -> None:
+    class Numbers:
+        async def text(self) -> bytes:
+            return b"rowlock_up 1.0\n"
+
+    rest = make_rest(metrics=Numbers())
+    async with rest.client(base="http://door") as client:
+        told = await client.get("/metrics")
+        assert (told.status_code, told.text) == (200, "rowlock_up 1.0\n")
+        assert told.headers["content-type"].startswith("text/plain; version=0.0.4")
+        rest.api.metrics = None
+        missing = problem(await client.get("/metrics"))
+        assert (missing["code"], missing["status"]) == ("missing-extra", 501)
+        assert "rowlock[prometheus]" in missing["detail"]
+    reader = rest.knows(Principal("eve", permissions=frozenset({Permission.READ})))
+    async with reader:
+        assert (await reader.get("http://door/metrics")).status_code == 403

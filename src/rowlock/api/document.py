@@ -103,6 +103,8 @@ def _complete(path: str, method: str, operation: dict[str, Any]) -> None:
         statuses |= {412, 428}
     if "if-none-match" in parameters:
         responses["304"] = {"description": "Not changed"}
+    if "501" in responses:
+        responses["501"] = _problem(501)
     for status in sorted(statuses):
         responses.setdefault(str(status), _problem(status))
     if (also := _ALSO.get(operation["operationId"])) is not None:

@@ -68,10 +68,18 @@ class Authenticator(Protocol):
         """The principal, or None when this request says nothing of one."""
 
 
+class Metrics(Protocol):
+    """What /metrics shows."""
+
+    async def text(self) -> bytes:
+        """In the format that Prometheus reads."""
+
+
 class RowlockAPI:
     """The REST door. asgi: to serve or mount; router: to include; lifespan: for a host that has one.
 
-    auth: who asks; without it only this machine is served. read_only: every change is refused.
+    auth: who asks; without it only this machine is served. read_only: every change is refused. read_seconds: after
+    which a read is given up. metrics: what /metrics shows, a RowlockCollector.
     """
 
     def __init__(
@@ -81,7 +89,9 @@ class RowlockAPI:
         auth: Authenticator | Sequence[Authenticator] | None = None,
         read_only: bool = False,
         read_seconds: float = 5.0,
+        metrics: Metrics | None = None,
     ) -> None:
+        self.metrics = metrics
         self.app, self.read_only, self.read_seconds = app, read_only, read_seconds
         self.body_limit = app.settings.args_limit + _BODY
         chain = (Loopback(),) if auth is None else (auth,) if not isinstance(auth, (list, tuple)) else tuple(auth)

@@ -5,18 +5,20 @@ from __future__ import annotations
 import asyncio
 from typing import Final
 
-from starlette.responses import Response
+from starlette.responses import PlainTextResponse, Response
 
-from rowlock.api.asked import Door
+from rowlock.api.asked import Asked, Door
 from rowlock.api.problems import outage_of
 from rowlock.api.route import Routes
 from rowlock.api.shapes import Answer
-from rowlock.errors import RowlockError
+from rowlock.errors import MissingExtra, RowlockError
+from rowlock.model.access import Permission
 from rowlock.store import migrate
 
 routes = Routes("health")
 _PATIENCE: Final = 3.0
 """Seconds for the checks: less than what probes usually wait."""
+_METRICS: Final = "text/plain; version=0.0.4; charset=utf-8"
 _MOST: Final = 1000
 """Running jobs looked at."""
 
@@ -69,6 +71,20 @@ async def get_deploy_readiness(door: Door) -> Response:
                 busy[job.kind] = busy.get(job.kind, 0) + 1
     safe = not found and not busy
     return _answer(DeployAnswer(safe=safe, problems=found, waiting_for=busy), ok=safe)
+
+
+@routes.get(
+    "/metrics",
+    needs=Permission.WORKERS_VIEW,
+    response_class=PlainTextResponse,
+    responses={200: {"content": {_METRICS: {}}}, 501: {"description": "missing-extra"}},
+)
+async def get_metrics(door: Door, desk: Asked) -> Response:
+    """Everything that operators count, in the format that Prometheus reads."""
+    desk.guard.demand(Permission.WORKERS_VIEW)
+    if door.metrics is None:
+        raise MissingExtra("prometheus-client", "prometheus")
+    return Response(await door.metrics.text(), media_type=_METRICS)
 
 
 async def _problems(door: Door) -> list[str]:

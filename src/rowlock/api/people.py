@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from datetime import datetime
 from importlib import metadata
-from importlib.util import find_spec
 from typing import Annotated, Any
 
 from fastapi import Path, Query, Request
@@ -84,7 +83,7 @@ async def get_features(door: Door, _desk: Asked) -> FeaturesAnswer:
     return FeaturesAnswer(
         version=metadata.version("rowlock"),
         read_only=door.read_only,
-        metrics=find_spec("prometheus_client") is not None,
+        metrics=door.metrics is not None,
     )
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final, cast
 from typing_extensions import override
 
 from rowlock.api.auth import SessionAuth, TokenAuth, require_bind
-from rowlock.api.door import PREFIX, Authenticator, RowlockAPI
+from rowlock.api.door import PREFIX, Authenticator, Metrics, RowlockAPI
 from rowlock.api.local import Loopback
 from rowlock.errors import ConfigurationError, MissingExtra
 
@@ -42,11 +42,13 @@ class Server(uvicorn.Server):
         auth: object | None,
         read_only: bool,
         insecure_no_auth: bool,
+        metrics: Metrics | None = None,
     ) -> None:
         """auth: "tokens", or an authenticator (or several, or what makes them of the application)."""
         known = _authenticators(app, auth)
         require_bind(host, known, insecure=insecure_no_auth)
-        self.api = RowlockAPI(app, auth=known or Loopback(everybody=insecure_no_auth), read_only=read_only)
+        auth = known or Loopback(everybody=insecure_no_auth)
+        self.api = RowlockAPI(app, auth=auth, read_only=read_only, metrics=metrics)
         self.api.stream_seconds = None
         self._socket = _bound(host, port)
         super().__init__(

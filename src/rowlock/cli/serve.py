@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import importlib
 from typing import Annotated, Any
 
 import typer
 
+from rowlock.app import Rowlock
 from rowlock.cli import complete
 from rowlock.cli.call import Call, register_sync
 from rowlock.cli.locate import attribute
 from rowlock.cli.worker import loop_factory, set_up_logging
+from rowlock.errors import ConfigurationError
 
 
 def add_to(root: typer.Typer) -> None:
@@ -57,6 +60,15 @@ def _run(call: Call, given: dict[str, Any]) -> None:
     from rowlock.api.server import Server
 
     auth = given.pop("auth")
-    server = Server(call.app, auth=auth if auth in (None, "tokens") else attribute(auth, "--auth"), **given)
+    known = auth if auth in (None, "tokens") else attribute(auth, "--auth")
+    server = Server(call.app, auth=known, metrics=_metrics(call.app), **given)
     with asyncio.Runner(loop_factory=loop_factory()) as runner:
         runner.run(server.run_until_told())
+
+
+def _metrics(app: Rowlock) -> Any:  # noqa: ANN401 - of an optional package
+    """The numbers for Prometheus; None where its package is not installed."""
+    try:
+        return importlib.import_module("rowlock.contrib.prometheus").RowlockCollector(app)
+    except (ImportError, ConfigurationError):
+        return None

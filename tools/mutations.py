@@ -416,6 +416,27 @@ MUTATIONS: Final = (
         "            pass\n        return principal",
         ("tests/api/test_auth.py::test_orders_with_a_cookie_come_from_our_own_pages",),
     ),
+    Mutation(
+        "a repeated request makes another job",
+        "store/sql/requests.sql",
+        "AND k.expires_at > now()",
+        "AND false",
+        ("tests/api/test_jobs.py::test_the_same_idempotency_key_makes_one_job",),
+    ),
+    Mutation(
+        "a request with another body passes for a repeated one",
+        "api/submit.py",
+        "        if len(used) == 1:\n",
+        "        if not used:\n",
+        ("tests/api/test_jobs.py::test_the_same_idempotency_key_makes_one_job",),
+    ),
+    Mutation(
+        "without authentication the whole network is served",
+        "api/local.py",
+        "    if client is not None and not is_loopback(client.host):\n        return False\n",
+        "",
+        ("tests/api/test_door.py::test_without_authentication_only_this_machine_is_served",),
+    ),
 )
 
 

@@ -35,7 +35,6 @@ TABLE: dict[str, tuple[str | None, object]] = {
     "order_jobs": (OF_THE_ACTION, {"action": "cancel", "search": "", "filter_hash": "x", "expected_max": 1}),
     "get_operation": (READ, None),
     "cancel_operation": (READ, None),
-    "stream_events": (READ, None),
     "explain_job": (READ, None),
     "approve_job": (APPROVE, {}),
     "reject_job": (APPROVE, {}),

@@ -20,7 +20,7 @@ from rowlock.api import RowlockAPI
 from rowlock.api.problems import CODES, MEDIA_TYPE
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from rowlock.model.access import Principal
 
@@ -84,7 +84,7 @@ def test_no_input_breaks_a_route_or_its_description(served: tuple[str, dict[str,
         return str(httpx.post(f"{url}/api/v1/jobs", json=body).json()["id"])
 
     httpx.post(f"{url}/api/v1/admin/workers/lanes", json={"name": "front"})
-    known = {"job_id": a_job, "name": lambda: "front", "kind": lambda: "greet"}
+    known: dict[str, Callable[[], str]] = {"job_id": a_job, "name": lambda: "front", "kind": lambda: "greet"}
     known |= {"worker": lambda: "w", "token_id": lambda: "none", "operation_id": lambda: "1"}
     schema = schemathesis.openapi.from_dict(document)
     for found in schema.get_all_operations():
@@ -121,7 +121,7 @@ def test_no_input_breaks_a_route_or_its_description(served: tuple[str, dict[str,
 def test_the_reference_page_names_every_route_its_permission_and_every_problem() -> None:
     page = (ROOT / "docs" / "reference" / "rest.md").read_text(encoding="utf-8")
     for path, method, operation in operations():
-        needs = operation.get("x-permission") or "–"
+        needs = operation.get("x-permission") or "–"  # noqa: RUF001 - as the page has it
         needs = f"`{needs}`" if ":" in needs else needs
         assert f"| `{method.upper()} {path.removeprefix('/api/v1')}` | {needs} |" in page, (path, method)
     for code in CODES.values():

@@ -241,6 +241,7 @@ async def test_the_beat_calls_for_duties_only_when_there_is_something_to_do(desk
     await desk.store.execute("INSERT INTO {s}.jobs (kind, state, claimed_by) VALUES ('k', 'running', 0)")
     assert {"rescue", "expire", "sweep", "orphans"} <= set((await desk.store.one("beat", **mine))["due"])
     await desk.store.execute("UPDATE {s}.jobs SET state = 'cancelled', finished_at = now()")
+    await desk.store.execute("DELETE FROM {s}.workers WHERE name = 'dead'")
     assert (await desk.store.one("beat", **mine))["due"] == []
     await desk.store.execute("INSERT INTO {s}.pairs (kind, priority, low_water) VALUES ('k', 0, now())")
     assert (await desk.store.one("beat", **mine))["due"] == ["sweep"]

@@ -38,8 +38,8 @@ class Size:
     steady: float = 10.0
     """Seconds at the steady rate."""
     idle: float = 30.0
-    warm: float = 3.0
-    """Seconds for a worker to come to rest."""
+    warm: float = 12.0
+    """Seconds for a worker to come to rest: some look around more often for a while after their last job."""
     gauged: bool = True
     """Whether a drain also reads what PostgreSQL counted, which takes a second to arrive."""
 

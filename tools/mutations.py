@@ -185,10 +185,7 @@ MUTATIONS: Final = (
         "flow/producer.py",
         "if not settled:",
         "if settled is None:",
-        (
-            "tests/flow/test_waking.py::"
-            "test_the_first_job_after_a_pause_carries_its_wake_up_unless_somebody_else_does_just_now",
-        ),
+        ("tests/flow/test_waking.py::test_the_first_job_after_a_pause_carries_its_wake_up",),
     ),
     Mutation(
         "crowded lanes forget those that were left out",

@@ -43,9 +43,7 @@ async def test_an_idle_worker_is_woken_by_an_enqueue(app: Rowlock) -> None:
     assert min(waits) < 0.1
 
 
-async def test_the_first_job_after_a_pause_carries_its_wake_up_unless_somebody_else_does_just_now(
-    app: Rowlock, database_url: str
-) -> None:
+async def test_the_first_job_after_a_pause_carries_its_wake_up(app: Rowlock, database_url: str) -> None:
     """PostgreSQL lets one notifying transaction commit at a time: a second producer must not wait in that queue."""
 
     @app.job

@@ -93,9 +93,15 @@ class Producer:
             receipt = await self._on_own(enqueue.insert(ready, text), whole=bool(ready.job.approval))
             self.wake(_lows([ready], [receipt]).items())
             return receipt
-        (row,) = await database.answer(database.statements["enqueue_plain"], text, *ready.plain)
-        number, run_after = row
-        self._waker().note(ready.pair, run_after)
+        statements, waker = database.statements, self._waker()
+        if waker.may_tell():
+            telling = statements["enqueue_plain_telling"]
+            ((number, run_after, settled),) = await database.answer(telling, text, *ready.plain, database.channel)
+            if not settled:
+                waker.note(ready.pair, run_after)
+        else:
+            ((number, run_after),) = await database.answer(statements["enqueue_plain"], text, *ready.plain)
+            waker.note(ready.pair, run_after)
         return Receipt(number, enqueue.state_of(ready.job), run_after, "created")
 
     async def enqueue_many(self, batch: Batch, connection: object | None) -> Written:

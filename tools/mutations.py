@@ -182,6 +182,20 @@ MUTATIONS: Final = (
         (f"{AT_CURSORS}a_late_commit_is_found_by_the_wake_up_that_names_it",),
     ),
     Mutation(
+        "a second producer of a moment tells nobody",
+        "flow/producer.py",
+        "if not settled:",
+        "if settled is None:",
+        ("tests/flow/test_waking.py::test_the_first_job_after_a_pause_carries_its_wake_up",),
+    ),
+    Mutation(
+        "crowded lanes forget those that were left out",
+        CURSORS,
+        "self.more = self._crowded or bool(self._waiting)",
+        "self.more = self._crowded",
+        (f"{AT_CURSORS}crowded_lanes_take_turns_and_a_lane_that_was_left_out_is_asked_at_once",),
+    ),
+    Mutation(
         "a wake-up during a claim is undone",
         CURSORS,
         "            if pair not in self._told:\n    ",

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import getpass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -47,6 +48,8 @@ async def test_the_audit_tells_what_the_command_line_did(cli: Cli) -> None:
         ("job.cancel", "ada", "wrong name"),
         ("job.submit", None, None),
     ]
+    (who,) = {line["subject"] for line in (await cli("audit", "ls", "--action", "lane.set", "--json")).json}
+    assert who == getpass.getuser()
     table = (await cli("audit", "ls", "--within", "1h", "--action", "lane.set")).out
     assert "lane:bulk" in table
     assert '{"slots": 10}' in table

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -61,8 +62,9 @@ async def test_tenant_and_submitter_are_those_of_whoever_asks(app: Rowlock) -> N
 
 @pytest.mark.parametrize("claim", [{"tenant": "globex"}, {"submitted_by": "grace"}])
 async def test_acting_for_others_takes_a_permission(app: Rowlock, claim: dict[str, Any]) -> None:
-    with pytest.raises(Forbidden, match="jobs:submit_as"):
-        await app.desk(USER).jobs.submit("plain", **claim)
+    for who in (USER, replace(USER, kind="system"), replace(USER, kind="token")):
+        with pytest.raises(Forbidden, match="jobs:submit_as"):
+            await app.desk(who).jobs.submit("plain", **claim)
     job = (await app.desk(AGENT).jobs.submit("plain", **claim)).job
     assert {"tenant": job.tenant, "submitted_by": job.submitted_by} == {
         "tenant": "acme",

@@ -56,7 +56,7 @@ async def enqueue(
     tenant: Annotated[str | None, typer.Option(help="Whose job it is.")] = None,
 ) -> None:
     """Enqueue one job and print its id."""
-    made = await call.app.jobs.submit(
+    made = await call.desk.jobs.submit(
         kind,
         _arguments(args),
         priority=priority,

@@ -29,7 +29,7 @@ _SPARE: Final = ("version", "order", "poll", "stall", "stale", "max total")
 @command(group, "ls")
 async def ls(call: Call) -> None:
     """List lanes with what runs in them."""
-    await _show(call, await call.app.lanes.list(), "No lanes yet; a worker creates them at its start.")
+    await _show(call, await call.desk.lanes.list(), "No lanes yet; a worker creates them at its start.")
 
 
 @command(group, "set")
@@ -66,7 +66,7 @@ async def change(
             "Nothing to change: add --kinds, --slots, --max-total, --order, --poll, --stale, --stall-after or "
             "--approval."
         )
-    lanes = call.app.lanes
+    lanes = call.desk.lanes
     if create:
         await lanes.create(Lane(name))
     changed = await lanes.set(
@@ -87,17 +87,17 @@ async def change(
 @command(group, "drain")
 async def drain(call: Call, name: Name) -> None:
     """Start nothing more in this lane; what runs goes on."""
-    await _show(call, [await call.app.lanes.drain(name)], "")
+    await _show(call, [await call.desk.lanes.drain(name)], "")
 
 
 @command(group, "resume")
 async def resume(call: Call, name: Name) -> None:
     """Start jobs of this lane again."""
-    await _show(call, [await call.app.lanes.resume(name)], "")
+    await _show(call, [await call.desk.lanes.resume(name)], "")
 
 
 async def _show(call: Call, lanes: Sequence[Lane], empty: str) -> None:
-    running = await call.app.lanes.running()
+    running = await call.desk.lanes.running()
     rows = [
         [
             lane.name,

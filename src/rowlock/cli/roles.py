@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from rowlock.cli.call import Call, command, person
+from rowlock.cli.call import Call, command
 from rowlock.model.access import Permission
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ _COLUMNS: Final = ("role", "permissions", "granted to")
 @command(group, "ls")
 async def ls(call: Call) -> None:
     """List the roles, their permissions, and to whom they were granted."""
-    roles = call.app.roles
+    roles = call.desk.roles
     _show(call, await roles.list(), await roles.grants())
 
 
@@ -38,29 +38,29 @@ async def change(
     ],
 ) -> None:
     """Create a role, or give it these permissions instead of those it has."""
-    role = await call.app.roles.set(name, permissions)
-    _show(call, [role], await call.app.roles.grants())
+    role = await call.desk.roles.set(name, permissions)
+    _show(call, [role], await call.desk.roles.grants())
 
 
 @command(group, "rm")
 async def remove(call: Call, name: Name) -> None:
     """Remove a role and every grant of it."""
-    role = await call.app.roles.delete(name)
+    role = await call.desk.roles.delete(name)
     call.screen.said(f"{role.name} removed", _record(role, ()))
 
 
 @command(group, "grant")
 async def grant(call: Call, subject: Subject, name: Name) -> None:
     """Give a role to a subject."""
-    role = await call.app.roles.grant(subject, name, by=person())
-    _show(call, [role], await call.app.roles.grants())
+    role = await call.desk.roles.grant(subject, name)
+    _show(call, [role], await call.desk.roles.grants())
 
 
 @command(group, "revoke")
 async def revoke(call: Call, subject: Subject, name: Name) -> None:
     """Take a role away from a subject again."""
-    role = await call.app.roles.revoke(subject, name, by=person())
-    _show(call, [role], await call.app.roles.grants())
+    role = await call.desk.roles.revoke(subject, name)
+    _show(call, [role], await call.desk.roles.grants())
 
 
 def _show(call: Call, roles: Sequence[Role], grants: Sequence[Grant]) -> None:

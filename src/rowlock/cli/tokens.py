@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from rowlock.cli.call import Call, command, person
+from rowlock.cli.call import Call, command
 from rowlock.cli.show import complain, moment
 
 if TYPE_CHECKING:
@@ -46,14 +46,13 @@ async def create(
     expires_in: Annotated[str | None, typer.Option(metavar="DURATION", help="Such as 90 days; else never.")] = None,
 ) -> None:
     """Make a token and print it: this once, as only a hash of it is kept."""
-    made = await call.app.tokens.create(
+    made = await call.desk.tokens.create(
         name,
         roles=role or (),
         permissions=permission or (),
         tenant=tenant,
         subject=subject,
         expires_in=expires_in,
-        by=person(),
     )
     call.screen.said(made.text, {"token": made.text, **_record(made.token)})
     if not call.screen.as_json:
@@ -63,7 +62,7 @@ async def create(
 @command(group, "ls")
 async def ls(call: Call) -> None:
     """List the tokens: what each is worth, when it was used last."""
-    _show(call, await call.app.tokens.list(), "No tokens.")
+    _show(call, await call.desk.tokens.list(), "No tokens.")
 
 
 @command(group, "revoke")
@@ -71,7 +70,7 @@ async def revoke(
     call: Call, token_id: Annotated[str, typer.Argument(metavar="ID", help="The part after rlk_, as ls shows it.")]
 ) -> None:
     """End a token, and every session that began with it, now."""
-    _show(call, [await call.app.tokens.revoke(token_id, by=person())], "")
+    _show(call, [await call.desk.tokens.revoke(token_id)], "")
 
 
 def _show(call: Call, tokens: Sequence[Token], empty: str) -> None:

@@ -109,11 +109,9 @@ class Submissions:
         """The options as this principal may give them: their tenant, their name, keys of their own."""
         who, guard = self._guard.principal, self._guard
         values: dict[str, Any] = dict(options)
-        if who.kind == "system":
-            return Options(**values)
         values["tenant"] = values.get("tenant") or who.tenant
-        values["submitted_by"] = values.get("submitted_by") or who.subject
-        if values["tenant"] != who.tenant or values["submitted_by"] != who.subject:
+        values["submitted_by"] = values.get("submitted_by") or (None if who.kind == "system" else who.subject)
+        if values["tenant"] != who.tenant or values["submitted_by"] not in (None, who.subject):
             guard.demand(Permission.SUBMIT_AS)
         if values.get("gate") is not None:
             # A gate is shared by everybody: holding its places keeps others waiting.

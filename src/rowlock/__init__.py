@@ -27,7 +27,6 @@ from rowlock.errors import (
     SchemaAhead,
     SchemaBehind,
     SchemaMissing,
-    Skip,
     StartFailed,
     Stopped,
     TokenNotFound,
@@ -53,7 +52,7 @@ from rowlock.model.job import Claim, Job
 from rowlock.model.kind import Gate
 from rowlock.model.lane import Lane
 from rowlock.model.outcome import Cancel, Partial, Snooze
-from rowlock.model.progress import Item, ItemCounts, ItemRef, ItemState, LogLine, Phase, Progress
+from rowlock.model.progress import Item, ItemCounts, ItemRef, ItemState, LogLine, Phase, Progress, Skip
 from rowlock.model.retry import Retry
 from rowlock.model.state import State
 from rowlock.settings import Settings

@@ -42,7 +42,6 @@ RowlockError
 └── ClaimLost                 this attempt no longer owns its job; nothing it writes is accepted
 
 Stopped (a BaseException, like asyncio.CancelledError) is raised inside a blocking handler that is told to stop.
-Skip is no error: a handler raises it inside an item that needs nothing done.
 """
 
 from __future__ import annotations
@@ -240,7 +239,3 @@ class Stopped(BaseException):
 
     A BaseException, so that `except Exception` in a handler does not swallow it.
     """
-
-
-class Skip(Exception):
-    """Raise it inside an item that needs nothing done: it is skipped, with this reason."""

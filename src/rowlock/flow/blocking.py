@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
 from pydantic_core import to_json
 
-from rowlock.errors import ClaimLost, Skip, Stopped
+from rowlock.errors import ClaimLost, Stopped
 from rowlock.flow.items import ItemsDone, ItemView, Move, Tally, checked_limit
+from rowlock.model.progress import Skip
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping

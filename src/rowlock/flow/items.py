@@ -8,10 +8,10 @@ from collections.abc import AsyncIterable, Sized
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Generic, Protocol, TypeVar
 
-from rowlock.errors import ClaimLost, InvalidOption, Skip
+from rowlock.errors import ClaimLost, InvalidOption
 from rowlock.flow.report import Moved
 from rowlock.flow.verdict import described
-from rowlock.model.progress import ItemRef, ItemState
+from rowlock.model.progress import ItemRef, ItemState, Skip
 from rowlock.model.redact import storable
 
 if TYPE_CHECKING:

@@ -21,6 +21,10 @@ _LONGEST: Final = 10.0 * 365 * 86400
 _LEVELS: Final = {10: "DEBUG", 20: "INFO", 30: "WARNING", 40: "ERROR", 50: "CRITICAL"}
 
 
+class Skip(Exception):
+    """Raise it inside an item that needs nothing done: it is skipped, with this reason."""
+
+
 class ItemState(StrEnum):
     """Where an item is."""
 

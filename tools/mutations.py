@@ -35,6 +35,7 @@ OF_DUTIES, OF_RETENTION = "tests/upkeep/test_duties.py::test_", "tests/upkeep/te
 OF_PLANS = "tests/store/test_plans.py::test_"
 PROGRESS, OF_ITEMS = "store/sql/progress.sql", "tests/flow/test_items.py::test_"
 OF_ACCESS, OF_TOKENS = "tests/desk/test_access.py::test_", "tests/desk/test_tokens.py::test_"
+STREAMED = "tests/desk/test_stream.py::test_"
 EXECUTORS = "tests/executors/test_executors.py::test_"
 OF_SUPERVISION, SUPERVISED = "tests/flow/test_supervise.py::test_", "tests/torture/test_supervised.py::test_"
 
@@ -62,6 +63,34 @@ class Mutation:
 
 
 MUTATIONS: Final = (
+    Mutation(
+        "a stream repeats what was told",
+        "model/event.py",
+        "if happened is not None and fence >= position.step:",
+        "if happened is not None:",
+        (f"{STREAMED}a_life_is_told_from_the_rows_alone_and_from_every_event_on",),
+    ),
+    Mutation(
+        "acts have no place in the life of their job",
+        CONTROL,
+        "jsonb_build_object('fence', j.fence, 'seq', j.seq)",
+        "jsonb_build_object('fence', 0, 'seq', 0)",
+        (f"{STREAMED}a_life_is_told_from_the_rows_alone_and_from_every_event_on",),
+    ),
+    Mutation(
+        "the feed tells jobs that are out of sight",
+        "store/sql/stream.sql",
+        "WHERE s.sees_all OR j.tenant = s.tenant OR",
+        "WHERE true OR s.sees_all OR j.tenant = s.tenant OR",
+        ("tests/desk/test_stream_feed.py::test_only_jobs_in_sight_are_told",),
+    ),
+    Mutation(
+        "a stream that was asked for just before the end holds it up",
+        "desk/lookouts.py",
+        "if self._closed:",
+        "if False:",
+        ("tests/api/test_streams.py::test_streams_end_at_once_when_they_are_closed",),
+    ),
     Mutation(
         "suspects run among the others",
         "flow/crew.py",

@@ -11,6 +11,7 @@ import ssl
 from typing import TYPE_CHECKING
 
 import httpx
+import pytest
 from tests.api.streaming import EventSource, Serving
 from tests.waiting import eventually
 
@@ -20,7 +21,8 @@ from rowlock.settings import Settings
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-JOBS, STREAMS = 1000, 200
+pytestmark = pytest.mark.timeout(240)
+JOBS, STREAMS, GRACE = 1000, 200, 5
 PLAIN = ["job.created", "job.claimed", "job.completed", "end"]
 RETRIED = ["job.created", "job.claimed", "job.retrying", "job.claimed", "job.completed", "end"]
 
@@ -64,7 +66,7 @@ async def test_every_transition_is_seen_once_and_in_order(database_url: str) -> 
                 ended.append(job_id)
 
     verify, queue = ssl.create_default_context(), iter(list(seen))
-    async with Serving(database_url, free_port()) as serving, asyncio.timeout(120):
+    async with Serving(database_url, free_port()) as serving, asyncio.timeout(200):
         following = [asyncio.ensure_future(follow(queue)) for _ in range(STREAMS)]
         ends = []
         async with app.worker({"default": 20}):
@@ -80,5 +82,6 @@ async def test_every_transition_is_seen_once_and_in_order(database_url: str) -> 
     }
     assert wrong == {}
     assert opened > JOBS, "no stream was broken"
-    assert all(seconds < 2 for how, seconds in ends if how is signal.SIGTERM), ends
+    # Open streams hold nothing up: the server leaves long before it would give up on them.
+    assert all(seconds < GRACE for how, seconds in ends if how is signal.SIGTERM), ends
     await app.close()

@@ -39,7 +39,8 @@ FROM changed c LEFT JOIN {schema}.workers v ON v.id = c.claimed_by
 -- claims, people's acts, and those that ran at the last look (`seen`: they may be back in the queue, which has no index by
 -- time). The walk begins a little before the last look, as commits come late; the snapshot then tells what is new exactly.
 -- Inside a savepoint a row has a number of its own that no snapshot lists: a new job counts as new while any transaction that
--- was open at the last look may have written it; whoever looks remembers what it told. Each walk is bounded by n.
+-- was open at the last look may have written it; whoever looks remembers what it told. Each walk is bounded by n, and found
+-- rows are read one by one (LIMIT 1): a planner that expects as many as the bounds allow would read the whole table.
 -- `scopes`: which of those who listen see the job, by the same rule as `visible`; what nobody sees is not even sent. There is
 -- always a row, with the clock and the snapshot of this very look: what it does not see the next one will. told NULL: nothing
 -- is new, only these.
@@ -50,7 +51,7 @@ found AS MATERIALIZED (
     WHERE f.id > coalesce((SELECT o.id FROM {schema}.jobs o
                             WHERE o.created_at < :since::timestamptz AND o.id > (SELECT top.id FROM top) - 20000
                             ORDER BY o.id DESC LIMIT 1), (SELECT top.id FROM top) - 20000)
-      AND f.created_at >= :since::timestamptz
+      AND f.id <= (SELECT top.id FROM top) AND f.created_at >= :since::timestamptz
     ORDER BY f.id DESC LIMIT :n::integer)
   UNION
   (SELECT f.id FROM {schema}.jobs f WHERE f.finished_at >= :since::timestamptz ORDER BY f.finished_at DESC LIMIT :n::integer)
@@ -68,7 +69,10 @@ LEFT JOIN (
   SELECT j.id, j.seq, j.fence, j.kind, j.state, j.attempt, j.priority, j.lane, j.tenant, j.run_after, j.created_at, j.claimed_at,
          j.finished_at, v.scopes
   FROM found
-  JOIN {schema}.jobs j ON j.id = found.id
+  CROSS JOIN LATERAL (
+    SELECT x.id, x.seq, x.fence, x.kind, x.state, x.attempt, x.priority, x.lane, x.tenant, x.submitted_by, x.run_after,
+           x.created_at, x.claimed_at, x.finished_at, x.xmin
+    FROM {schema}.jobs x WHERE x.id = found.id LIMIT 1) AS j
   CROSS JOIN LATERAL (SELECT {row_xid} AS xid) AS w
   CROSS JOIN LATERAL (
     SELECT array_agg(s.no) AS scopes

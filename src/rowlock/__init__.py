@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from rowlock.app import Rowlock
 from rowlock.errors import (
+    ApprovalRefused,
     ArgumentsTooLarge,
+    BulkRefused,
     ClaimLost,
     ConfigurationError,
     DatabaseError,
@@ -14,14 +16,18 @@ from rowlock.errors import (
     EnqueueError,
     Forbidden,
     InvalidArguments,
+    InvalidCursor,
     InvalidId,
     InvalidOption,
     InvalidResult,
+    InvalidSearch,
     JobFailed,
     JobNotFound,
     MissingExtra,
+    OperationNotFound,
     ReadOnly,
     RowlockError,
+    RuleNotFound,
     SchemaAhead,
     SchemaBehind,
     SchemaMissing,
@@ -42,13 +48,16 @@ from rowlock.flow.depends import Depends
 from rowlock.flow.items import ItemContext, ItemsDone
 from rowlock.flow.middleware import Enqueuing
 from rowlock.model.access import Permission, Principal
+from rowlock.model.approval import Approval, Rule
 from rowlock.model.count import Count
 from rowlock.model.explanation import Explanation, Reason
 from rowlock.model.failure import Failure
 from rowlock.model.job import Claim, Job
 from rowlock.model.kind import Gate
 from rowlock.model.lane import Lane
+from rowlock.model.operation import Operation
 from rowlock.model.outcome import Cancel, Partial, Snooze
+from rowlock.model.page import Page
 from rowlock.model.progress import Item, ItemCounts, ItemRef, ItemState, LogLine, Phase, Progress
 from rowlock.model.retry import Retry
 from rowlock.model.state import State
@@ -57,7 +66,10 @@ from rowlock.tasks import Enqueued, SyncTask, Task
 from rowlock.telemetry import JobLogFilter
 
 __all__ = [
+    "Approval",
+    "ApprovalRefused",
     "ArgumentsTooLarge",
+    "BulkRefused",
     "Cancel",
     "Claim",
     "ClaimLost",
@@ -77,9 +89,11 @@ __all__ = [
     "Forbidden",
     "Gate",
     "InvalidArguments",
+    "InvalidCursor",
     "InvalidId",
     "InvalidOption",
     "InvalidResult",
+    "InvalidSearch",
     "Item",
     "ItemContext",
     "ItemCounts",
@@ -93,6 +107,9 @@ __all__ = [
     "Lane",
     "LogLine",
     "MissingExtra",
+    "Operation",
+    "OperationNotFound",
+    "Page",
     "Partial",
     "Permission",
     "Phase",
@@ -103,6 +120,8 @@ __all__ = [
     "Retry",
     "Rowlock",
     "RowlockError",
+    "Rule",
+    "RuleNotFound",
     "SchemaAhead",
     "SchemaBehind",
     "SchemaMissing",

@@ -101,8 +101,8 @@ async def test_nobody_answers_in_time(desk: Desk) -> None:
     assert "expire" in (await desk.store.one("beat", **await _beat(desk)))["due"]
     database = desk.app.database()
     assert await duties.expire(duties.Round(database, Settings(), Waker(database)), None) == 2  # type: ignore[arg-type]  # takes no news
-    job = await desk.app.jobs.get(first.id)
-    assert (job.state, job.errors) == ("expired", {"reason": "unanswered"})
+    late = await desk.app.jobs.get(first.id)
+    assert (late.state, late.errors) == ("expired", {"reason": "unanswered"})
     assert (await desk.app.jobs.get(second.id)).state == "queued"
     assert (await desk.app.jobs.retry(first.id)).state == "pending"
     assert (await desk.app.approvals.standing(first.id)).answer_by is None
@@ -210,7 +210,7 @@ async def test_pending_jobs_are_listed_oldest_first(app: Rowlock, pay: Any) -> N
     assert "anybody with jobs:approve but ada" in explained
 
 
-async def test_an_approval_that_cannot_be_is_refused(app: Rowlock) -> None:
+def test_an_approval_that_cannot_be_is_refused() -> None:
     with pytest.raises(ConfigurationError, match="approvers must be from 1 to 100"):
         Approval(approvers=0)
     with pytest.raises(ConfigurationError, match="some time to answer"):

@@ -213,7 +213,7 @@ async def priority(
 
 
 async def _search(call: Call, query: str, after: str | None, limit: int, *, oldest: bool) -> None:
-    until, found = time.monotonic() + _SECONDS, []
+    until, found = time.monotonic() + _SECONDS, list["Job"]()
     while True:
         wanted, sort = min(limit - len(found), _LARGEST_PAGE), "oldest" if oldest else "newest"
         page = await call.app.jobs.search(query, after=after, limit=wanted, sort=sort)

@@ -103,7 +103,7 @@ async def status(url: str, schema: str = "rowlock") -> Status:
 
 
 async def index_args(url: str, schema: str = "rowlock", *, drop: bool = False) -> None:
-    """Build the optional index on arguments, or drop it, without keeping anybody waiting; a broken one is built anew."""
+    """Build the optional index on arguments, or drop it, while everybody works on; a broken one is built anew."""
     database = Database(url, schema=schema)
     connection = await database.connect("schema", direct=True, patient=True)
     try:

@@ -92,6 +92,27 @@ MUTATIONS: Final = (
         ("tests/api/test_streams.py::test_streams_end_at_once_when_they_are_closed",),
     ),
     Mutation(
+        "two eyes are four",
+        CONTROL,
+        "WHEN j.approval & 4 <> 0 AND coalesce(j.submitted_by = :by_whom::text, true) THEN 'own'",
+        "WHEN false THEN 'own'",
+        ("tests/desk/test_approvals.py::test_four_eyes_are_not_those_of_the_submitter",),
+    ),
+    Mutation(
+        "a rule approves its author's own jobs",
+        CONTROL,
+        "AND NOT (j.approval & 4 <> 0 AND coalesce(r.created_by = j.submitted_by, true))",
+        "",
+        ("tests/desk/test_approvals.py::test_a_rule_is_the_approval_of_its_author_and_of_one_person",),
+    ),
+    Mutation(
+        "a bulk order needs no preview of its own",
+        "desk/operations.py",
+        "if filter_hash != seen.filter_hash:",
+        "if False:",
+        ("tests/desk/test_bulk.py::test_what_was_not_previewed_is_not_ordered",),
+    ),
+    Mutation(
         "suspects run among the others",
         "flow/crew.py",
         'if row["losses"] and self._children.isolates(handler):',

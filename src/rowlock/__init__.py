@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from rowlock.app import Rowlock
 from rowlock.errors import (
+    ApprovalRefused,
     ArgumentsTooLarge,
+    BulkRefused,
     ClaimLost,
     ConfigurationError,
     DatabaseError,
@@ -14,16 +16,20 @@ from rowlock.errors import (
     EnqueueError,
     Forbidden,
     InvalidArguments,
+    InvalidCursor,
     InvalidId,
     InvalidOption,
     InvalidResult,
+    InvalidSearch,
     JobFailed,
     JobNotFound,
     MissingExtra,
     NotAuthenticated,
+    OperationNotFound,
     ReadOnly,
     RoleNotFound,
     RowlockError,
+    RuleNotFound,
     SchemaAhead,
     SchemaBehind,
     SchemaMissing,
@@ -45,13 +51,16 @@ from rowlock.flow.depends import Depends
 from rowlock.flow.items import ItemContext, ItemsDone
 from rowlock.flow.middleware import Enqueuing
 from rowlock.model.access import Permission, Principal
+from rowlock.model.approval import Approval, Rule
 from rowlock.model.count import Count
 from rowlock.model.explanation import Explanation, Reason
 from rowlock.model.failure import Failure
 from rowlock.model.job import Claim, Job
 from rowlock.model.kind import Gate
 from rowlock.model.lane import Lane
+from rowlock.model.operation import Operation
 from rowlock.model.outcome import Cancel, Partial, Snooze
+from rowlock.model.page import Page
 from rowlock.model.progress import Item, ItemCounts, ItemRef, ItemState, LogLine, Phase, Progress, Skip
 from rowlock.model.retry import Retry
 from rowlock.model.state import State
@@ -60,7 +69,10 @@ from rowlock.tasks import Enqueued, SyncTask, Task
 from rowlock.telemetry import JobLogFilter
 
 __all__ = [
+    "Approval",
+    "ApprovalRefused",
     "ArgumentsTooLarge",
+    "BulkRefused",
     "Cancel",
     "Claim",
     "ClaimLost",
@@ -80,9 +92,11 @@ __all__ = [
     "Forbidden",
     "Gate",
     "InvalidArguments",
+    "InvalidCursor",
     "InvalidId",
     "InvalidOption",
     "InvalidResult",
+    "InvalidSearch",
     "Item",
     "ItemContext",
     "ItemCounts",
@@ -97,6 +111,9 @@ __all__ = [
     "LogLine",
     "MissingExtra",
     "NotAuthenticated",
+    "Operation",
+    "OperationNotFound",
+    "Page",
     "Partial",
     "Permission",
     "Phase",
@@ -108,6 +125,8 @@ __all__ = [
     "RoleNotFound",
     "Rowlock",
     "RowlockError",
+    "Rule",
+    "RuleNotFound",
     "SchemaAhead",
     "SchemaBehind",
     "SchemaMissing",

@@ -145,6 +145,42 @@ async def test_a_mistyped_id_is_a_usage_error(cli: Cli) -> None:
     assert "check symbol" in answer.err
 
 
+async def test_orders_for_what_a_search_finds_are_confirmed(cli: Cli, app: Rowlock) -> None:
+    ids_ = [await cli.enqueue("greet", name=name) for name in ("Ada", "Bob")]
+    asked = await cli("jobs", "cancel", "--search", "kind:greet")
+    assert asked.code == 1
+    assert "cancel 2 jobs such as these? Nothing was done" in asked.err
+    assert ids_[0] in asked.err
+    done = await cli("jobs", "cancel", "--search", "kind:greet", "--yes", "--by", "ada")
+    assert (done.code, done.out) == (0, "cancel: 2 jobs (operation 1).\n")
+    assert {(await app.jobs.get(one)).state for one in ids_} == {"cancelled"}
+    again = (await cli("jobs", "retry", "--search", "args.name:Ada", "--yes", "--json")).json
+    assert (again["state"], again["done"]) == ("completed", 1)
+    both = await cli("jobs", "cancel", ids_[0], "--search", "kind:greet")
+    assert (both.code, "one of the two" in both.err) == (2, True)
+    assert (await cli("jobs", "rm", "--search", "kind:none", "--yes")).out == "No jobs.\n"
+
+
+async def test_approvals_and_their_rules(cli: Cli) -> None:
+    waiting = await cli.enqueue("pay", amount=1)
+    listed = await cli("approvals", "ls", "kind:pay")
+    assert waiting in listed.out
+    assert "1 person" in listed.out
+    rule = (await cli("approvals", "rule", "add", "--kind", "pay", "--args", '{"amount": 5}', "--json")).json[0]
+    approved = await cli.enqueue("pay", amount=5)
+    assert approved not in (await cli("approvals", "ls")).out
+    assert '{"amount": 5}' in (await cli("approvals", "rule", "ls")).out
+    assert (await cli("approvals", "rule", "rm", str(rule["id"]))).code == 0
+    assert (await cli("approvals", "rule", "rm", str(rule["id"]))).code == 1
+    assert (await cli("approvals", "rule", "add", "--args", "5")).code == 2
+
+
+async def test_the_index_on_arguments_is_built_on_demand(cli: Cli) -> None:
+    assert (await cli("schema", "index", "args")).out == "The index on arguments is there.\n"
+    assert (await cli("schema", "verify")).code == 0
+    assert (await cli("schema", "index", "args", "--drop")).out == "The index on arguments is gone.\n"
+
+
 async def test_orders_take_ids_from_a_pipe(cli: Cli) -> None:
     ids_ = [await cli.enqueue("pay", amount=n) for n in (1, 2, 3)]
     table = (await cli("jobs", "ls", "--limit", "2")).out

@@ -10,6 +10,7 @@ from tests.waiting import eventually
 
 from rowlock import Principal, Rowlock
 from rowlock.desk import drive
+from rowlock.desk.search import Searcher
 from rowlock.errors import BulkRefused, Forbidden, InvalidOption, OperationNotFound, WrongState
 from rowlock.flow.wake import Waker
 from rowlock.model.access import Permission
@@ -77,7 +78,7 @@ async def test_an_order_runs_in_batches_and_says_how_far_it_is(desk: Desk, monke
         ("delete", {}, "state:completed", "completed", None),
     ],
 )
-async def test_every_action(
+async def test_every_action(  # noqa: PLR0917 - a table
     desk: Desk, action: str, more: dict[str, Any], search: str, before: str, after: str | None
 ) -> None:
     final = before in {"failed", "completed"}
@@ -163,14 +164,14 @@ async def taken(desk: Desk, action: str, search: str, expected_max: int) -> tupl
 async def test_a_job_that_changed_meanwhile_is_left_alone(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     await filled(desk, 2)
     driver, row = await taken(desk, "cancel", "state:queued", expected_max=9)
-    find = drive.Searcher.find
+    find = Searcher.find
 
     async def later(*args: Any, **kwargs: Any) -> Any:  # noqa: ANN401 - as it is
         found = await find(*args, **kwargs)
         await desk.store.execute("UPDATE rowlock.jobs SET state = 'running', claimed_by = 1 WHERE id = 1")
         return found
 
-    monkeypatch.setattr(drive.Searcher, "find", later)
+    monkeypatch.setattr(Searcher, "find", later)
     await driver.to_end(row)
     done = await desk.app.operations.get(row["id"])
     assert (done.state, done.done, done.skipped) == ("completed", 1, 1)

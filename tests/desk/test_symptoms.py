@@ -35,6 +35,7 @@ SERVER: dict[str, Any] = {
 }
 TABLE = {"name": "jobs", "unvacuumed": False, "live": 10, "dead": 0, "last_autovacuum": None}
 OLD = {"what": "process 7", "who": "psql", "state": "idle", "age": timedelta(hours=2)}
+PENDING: dict[str, Any] = {"id": 7, "n": 1000, "age": timedelta(days=2), "roles": "operator"}
 SLOT = {"name": "old", "bytes": 5_000_000_000, "holds_rows": True}
 SWEEP = {"name": "sweep", "age": timedelta(hours=1)}
 
@@ -86,7 +87,9 @@ def status(*workers: WorkerStatus, lanes: tuple[LaneLoad, ...] = (), unserved: t
         (symptoms.oldest([]), "ok", "no job"),
         (symptoms.oldest([{"id": 7, "kind": "greet", "age": timedelta(minutes=9)}]), "warn", ids.encode(7)),
         (symptoms.oldest([{"id": 7, "kind": "greet", "age": timedelta(seconds=9)}]), "ok", "for 9s"),
-        (symptoms.pending([{"id": 7, "n": 1000, "age": timedelta(days=2)}], 1000), "warn", "1,000+ jobs await it"),
+        (symptoms.pending([PENDING], 1000), "warn", "1,000+ jobs await it"),
+        (symptoms.pending([PENDING], 1000), "warn", "the roles operator may"),
+        (symptoms.pending([PENDING | {"roles": None}], 1000), "warn", "no role may"),
         (symptoms.held([{"id": 7, "n": 2}], 1000), "warn", "2 jobs are held"),
         (symptoms.quarantined([{"id": 7, "n": 2, "age": timedelta(hours=1)}]), "warn", "2 jobs ended their worker"),
         (symptoms.quarantined([{"id": None, "n": 0, "age": None}]), "ok", "no recent failure"),

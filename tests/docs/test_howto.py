@@ -147,6 +147,24 @@ async def test_hooks(database_url: str) -> None:
         await page.close()
 
 
+async def test_approval(database_url: str) -> None:
+    page = Page("approval.md", database_url)
+    await page.run()
+    try:
+        assert page.printed == page.promised == ["pending", "not her own", "queued", "queued"]
+    finally:
+        await page.close()
+
+
+async def test_search(database_url: str) -> None:
+    page = Page("../reference/search.md", database_url)
+    await page.run()
+    try:
+        assert page.printed == page.promised == ["3 3", "completed 3 0"]
+    finally:
+        await page.close()
+
+
 async def test_typing(database_url: str) -> None:
     page = Page("typing.md", database_url)
     await page.run()

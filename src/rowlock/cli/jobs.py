@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 import typer
 
 from rowlock.cli import complete
+from rowlock.cli.bulk import Search, Yes, chosen, order_found
 from rowlock.cli.call import Call, command, person
 from rowlock.cli.exits import Exit, exit_of
 from rowlock.cli.given import expanded
@@ -28,10 +30,16 @@ JobId = Annotated[str, typer.Argument(metavar="ID", help="A public id, or the pl
 JobIds = Annotated[
     list[str], typer.Argument(metavar="ID…", help="Public ids or plain numbers; - reads them from standard input.")
 ]
+MaybeIds = Annotated[
+    list[str] | None,
+    typer.Argument(metavar="[ID…]", help="Public ids or plain numbers; - reads them from standard input."),
+]
 By = Annotated[str | None, typer.Option(help="Who orders it, for the job's history; default: your user name.")]
 Note = Annotated[str | None, typer.Option(help="Why, for the job's history.")]
 _MOST: Final = 10_000
 _LARGEST_PAGE: Final = 1000
+_SECONDS: Final = 5.0
+"""How long a search goes on by itself."""
 
 
 @command(group, "ls")
@@ -153,9 +161,14 @@ async def items(
 
 
 @command(group, "cancel")
-async def cancel(call: Call, job_ids: JobIds, by: By = None, note: Note = None) -> None:
+async def cancel(
+    call: Call, job_ids: MaybeIds = None, *, search: Search = None, yes: Yes = False, by: By = None, note: Note = None
+) -> None:
     """End waiting jobs at once; ask running ones to stop at their next await."""
-    await _order(call, job_ids, lambda job_id: call.app.jobs.cancel(job_id, by=by or person(), note=note))
+    given = chosen(job_ids, search)
+    if search is not None:
+        return await order_found(call, "cancel", search, yes=yes, by=by, note=note)
+    return await _order(call, given, lambda job_id: call.app.jobs.cancel(job_id, by=by or person(), note=note))
 
 
 @command(group, "stop")
@@ -167,8 +180,10 @@ async def stop(call: Call, job_ids: JobIds, by: By = None, note: Note = None) ->
 @command(group, "retry")
 async def retry(
     call: Call,
-    job_ids: JobIds,
+    job_ids: MaybeIds = None,
     *,
+    search: Search = None,
+    yes: Yes = False,
     failed_items: Annotated[
         bool, typer.Option("--failed-items", help="Only the items that failed or were not reached.")
     ] = False,
@@ -176,26 +191,46 @@ async def retry(
     note: Note = None,
 ) -> None:
     """Run finished jobs again with a new attempt budget."""
+    given = chosen(job_ids, search)
+    if search is not None:
+        if failed_items:
+            raise InvalidOption("--failed-items goes with ids, not with --search.")
+        return await order_found(call, "retry", search, yes=yes, by=by, note=note)
     items: Literal["failed"] | None = "failed" if failed_items else None
-    await _order(call, job_ids, lambda job_id: call.app.jobs.retry(job_id, items=items, by=by or person(), note=note))
+    return await _order(
+        call, given, lambda job_id: call.app.jobs.retry(job_id, items=items, by=by or person(), note=note)
+    )
 
 
 @command(group, "approve")
-async def approve(call: Call, job_ids: JobIds, by: By = None, note: Note = None) -> None:
+async def approve(
+    call: Call, job_ids: MaybeIds = None, *, search: Search = None, yes: Yes = False, by: By = None, note: Note = None
+) -> None:
     """Let pending jobs run."""
-    await _order(call, job_ids, lambda job_id: call.app.jobs.approve(job_id, by=by or person(), note=note))
+    given = chosen(job_ids, search)
+    if search is not None:
+        return await order_found(call, "approve", search, yes=yes, by=by, note=note)
+    return await _order(call, given, lambda job_id: call.app.jobs.approve(job_id, by=by or person(), note=note))
 
 
 @command(group, "reject")
-async def reject(call: Call, job_ids: JobIds, by: By = None, note: Note = None) -> None:
+async def reject(
+    call: Call, job_ids: MaybeIds = None, *, search: Search = None, yes: Yes = False, by: By = None, note: Note = None
+) -> None:
     """End pending jobs."""
-    await _order(call, job_ids, lambda job_id: call.app.jobs.reject(job_id, by=by or person(), note=note))
+    given = chosen(job_ids, search)
+    if search is not None:
+        return await order_found(call, "reject", search, yes=yes, by=by, note=note)
+    return await _order(call, given, lambda job_id: call.app.jobs.reject(job_id, by=by or person(), note=note))
 
 
 @command(group, "rm")
-async def remove(call: Call, job_ids: JobIds) -> None:
+async def remove(call: Call, job_ids: MaybeIds = None, *, search: Search = None, yes: Yes = False) -> None:
     """Remove finished jobs with their history, before their retention does; shows them as they were."""
-    await _order(call, job_ids, call.app.jobs.delete)
+    given = chosen(job_ids, search)
+    if search is not None:
+        return await order_found(call, "delete", search, yes=yes)
+    return await _order(call, given, call.app.jobs.delete)
 
 
 @command(group, "priority")
@@ -211,10 +246,15 @@ async def priority(
 
 
 async def _search(call: Call, query: str, after: str | None, limit: int, *, oldest: bool) -> None:
-    page = await call.app.jobs.search(
-        query, after=after, limit=min(limit, _LARGEST_PAGE), sort="oldest" if oldest else "newest"
-    )
-    found = page.items
+    until, found = time.monotonic() + _SECONDS, list["Job"]()
+    while True:
+        wanted, sort = min(limit - len(found), _LARGEST_PAGE), "oldest" if oldest else "newest"
+        page = await call.app.jobs.search(query, after=after, limit=wanted, sort=sort)
+        found += page.items
+        # A terminal can wait where a request must not: what was cut off is continued for some seconds.
+        if page.next is None or len(found) >= limit or time.monotonic() > until:
+            break
+        after = page.next
     call.screen.table(JOB_COLUMNS, job_rows(found), [job_record(job) for job in found], "No jobs.", JOB_SPARE)
     if call.screen.as_json and page.next is None:
         return

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from rowlock.cli import (
+    approvals,
     audit,
     bench,
     demo,
@@ -48,6 +49,7 @@ def build() -> typer.Typer:
     doctor.add_to(root)
     bench.add_to(root)
     root.add_typer(jobs.group, name="jobs")
+    root.add_typer(approvals.group, name="approvals")
     root.add_typer(lanes.group, name="lanes")
     root.add_typer(workers.group, name="workers")
     root.add_typer(schema.group, name="schema")

@@ -45,6 +45,22 @@ async def downgrade(
     call.screen.said(text, {"schema": name, "version": now, "undone": undone})
 
 
+@command(group, "index")
+async def index(
+    call: Call,
+    what: Annotated[str, typer.Argument(metavar="args", help="What to index: args.")],
+    drop: Annotated[bool, typer.Option("--drop", help="Remove it again.")] = False,
+) -> None:
+    """Build the optional index for searches by argument, while everything runs; it makes every job's writes dearer."""
+    if what != "args":
+        raise InvalidOption(f"There is one optional index, args; got {what!r}.")
+    url, name = _where(call)
+    await migrate.index_args(url, name, drop=drop)
+    call.screen.said(
+        f"The index on arguments {'is gone' if drop else 'is there'}.", {"schema": name, "args_index": not drop}
+    )
+
+
 @command(group, "status", schema=False)
 async def status(call: Call) -> None:
     """Say which steps are applied; exit code 3 unless this code can run on them."""

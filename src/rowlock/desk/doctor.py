@@ -11,6 +11,7 @@ from rowlock.desk import symptoms
 from rowlock.desk.stats import Stats
 from rowlock.desk.workers import Workers
 from rowlock.errors import DatabaseError, DatabaseUnreachable
+from rowlock.model.access import Permission
 from rowlock.model.finding import fail, ok, warn
 from rowlock.store import migrate, probe
 from rowlock.store.database import shown
@@ -151,7 +152,7 @@ class Doctor:
         ]
 
     async def _jobs(self) -> list[Finding]:
-        pending = await self._rows("doctor_pending", cap=_CAP)
+        pending = await self._rows("doctor_pending", cap=_CAP, permission=Permission.APPROVE)
         return [
             symptoms.oldest(await self._rows("doctor_oldest")),
             symptoms.pending([row for row in pending if row["asked"]], _CAP),

@@ -9,6 +9,7 @@ import difflib
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
+from rowlock.desk.consent import approval
 from rowlock.desk.silence import stalls, worker_silent
 from rowlock.desk.words import ago, blame, several, span_text, until, when
 from rowlock.model import ids
@@ -99,22 +100,6 @@ def schema(facts: Facts) -> Reason | None:
         )
         return Reason("schema_ahead", text, details)
     return None
-
-
-def approval(facts: Facts) -> Reason | None:
-    """A person has to decide: since when, and how."""
-    job, row = facts.job, facts.row
-    if job.state is not State.PENDING:
-        return None
-    held = row["last_outcome"] in ("lost", "died")
-    since = row["last_ended_at"] if held else row["act_at"] if row["act_verb"] == "retry" else job.created_at
-    why = (
-        f"Its worker died under it {when(since, facts.now)} and its kind says to hold such jobs for a person"
-        if held
-        else f"It awaits approval since {when(since, facts.now)}"
-    )
-    text = f"{why}. Decide with: rowlock jobs approve {job.public_id} (or reject)"
-    return Reason("held" if held else "approval", text, {"since": since})
 
 
 def unreadable(facts: Facts) -> Reason | None:

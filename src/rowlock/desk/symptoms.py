@@ -243,7 +243,8 @@ def pending(rows: Sequence[Row], cap: int) -> Finding:
     row = rows[0]
     says = f"{_capped(row['n'], cap)} jobs await it, the oldest for {_span(row['age'])}"
     if row["age"] > _LONG_PENDING:
-        return warn("approval", says, f"rowlock jobs approve {ids.encode(row['id'])}, or reject it")
+        who = f"; the roles {row['roles']} may" if row["roles"] else "; no role may, see jobs:approve"
+        return warn("approval", says, f"rowlock jobs approve {ids.encode(row['id'])}, or reject it{who}")
     return ok("approval", says)
 
 

@@ -102,6 +102,21 @@ async def status(url: str, schema: str = "rowlock") -> Status:
     return Status(max(applied, default=0), newest(), steps)
 
 
+async def index_args(url: str, schema: str = "rowlock", *, drop: bool = False) -> None:
+    """Build the optional index on arguments, or drop it, while everybody works on; a broken one is built anew."""
+    database = Database(url, schema=schema)
+    connection = await database.connect("schema", direct=True, patient=True)
+    try:
+        await connection.execute("SET statement_timeout = 0; SET lock_timeout = 0")
+        valid = await connection.fetchval(database.statements["args_index"].dollar)
+        if drop or valid is False:
+            await connection.execute(database.statements["drop_args_index"].dollar)
+        if not drop:
+            await connection.execute(database.statements["create_args_index"].dollar)
+    finally:
+        await connection.close()
+
+
 async def require(connection: Connection[Record], schema: str) -> None:
     """Refuse to work on a schema this code does not fit. One version ahead is fine: upgrades are made for it."""
     try:
@@ -255,6 +270,7 @@ __all__ = [
     "SchemaMissing",
     "Status",
     "downgrade",
+    "index_args",
     "migrations",
     "newest",
     "require",

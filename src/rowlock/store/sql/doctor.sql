@@ -54,7 +54,8 @@ FROM first f CROSS JOIN LATERAL (
 
 -- name: doctor_pending
 -- approval 1: awaits its approval; any other pending job is held, because its worker died under it.
-SELECT p.approval & 3 = 1 AS asked, count(*) AS n, min(p.id) AS id, clock_timestamp() - min(p.created_at) AS age
+SELECT p.approval & 3 = 1 AS asked, count(*) AS n, min(p.id) AS id, clock_timestamp() - min(p.created_at) AS age,
+       (SELECT string_agg(r.name, ', ' ORDER BY r.name) FROM {schema}.roles r WHERE :permission::text = ANY (r.permissions)) AS roles
 FROM (SELECT j.id, j.approval, j.created_at FROM {schema}.jobs j WHERE j.state = 'pending' ORDER BY j.id LIMIT :cap::integer) AS p
 GROUP BY 1
 

@@ -1,0 +1,218 @@
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from rowlock import Approval, Principal, Rowlock
+from rowlock.errors import ApprovalRefused, ConfigurationError, Forbidden, InvalidOption, RuleNotFound, WrongState
+from rowlock.flow import needs
+from rowlock.flow.wake import Waker
+from rowlock.model.access import Permission
+from rowlock.settings import Settings
+from rowlock.upkeep import duties
+
+if TYPE_CHECKING:
+    from tests.desk.conftest import Desk
+
+
+@pytest.fixture
+def pay(app: Rowlock) -> Any:  # noqa: ANN401 - a task
+    @app.job("pay", approval=Approval(four_eyes=True))
+    async def pay(amount: int) -> None: ...
+
+    return pay
+
+
+async def test_four_eyes_are_not_those_of_the_submitter(app: Rowlock, pay: Any) -> None:  # noqa: ANN401 - as above
+    job = await pay.options(submitted_by="ada").enqueue(amount=1)
+    for by in ("ada", None):
+        with pytest.raises(ApprovalRefused, match="four eyes are asked for, and ada submitted it"):
+            await app.jobs.approve(job.id, by=by)
+    assert (await app.jobs.get(job.id)).state == "pending"
+    assert (await app.jobs.history(job.id)).acts == []
+    assert (await app.jobs.approve(job.id, by="bob", note="fine")).state == "queued"
+    with pytest.raises(WrongState, match="only a pending job can be approved"):
+        await app.jobs.approve(job.id, by="eve")
+    with pytest.raises(InvalidOption, match="Pass submitted_by"):
+        await pay.enqueue(amount=2)
+
+
+async def test_several_people_have_to_approve_each_once(app: Rowlock) -> None:
+    @app.job(approval=Approval(approvers=2))
+    async def wipe() -> None: ...
+
+    job = await wipe.enqueue()
+    assert (await app.jobs.approve(job.id, by="ada")).state == "pending"
+    with pytest.raises(ApprovalRefused, match="approved it already"):
+        await app.jobs.approve(job.id, by="ada")
+    with pytest.raises(ApprovalRefused, match="each has to give a name"):
+        await app.jobs.approve(job.id)
+    standing = await app.approvals.standing(job.id)
+    assert (standing.approval.approvers, standing.approvers) == (2, ("ada",))
+    assert "1 of 2 approvals are given, by ada" in str(await app.jobs.explain(job.id))
+    assert (await app.jobs.approve(job.id, by="bob")).state == "queued"
+    assert [(act.verb, act.by) for act in (await app.jobs.history(job.id)).acts] == [
+        ("approve", "ada"),
+        ("approve", "bob"),
+    ]
+
+
+async def test_new_arguments_void_a_half_given_approval_and_a_call_may_demand_one(app: Rowlock) -> None:
+    @app.job(approval=Approval(approvers=2))
+    async def wipe(n: int) -> None: ...
+
+    keyed = wipe.options(unique_key="x", on_conflict="replace")
+    job = await keyed.enqueue(n=1)
+    await app.jobs.approve(job.id, by="ada")
+    await keyed.enqueue(n=2)
+    assert (await app.jobs.approve(job.id, by="bob")).state == "pending"
+    assert (await app.jobs.approve(job.id, by="ada")).state == "queued"
+
+    @app.job
+    async def free(n: int) -> None: ...
+
+    plain = free.options(unique_key="x", on_conflict="replace")
+    open_ = await plain.enqueue(n=1)
+    before = await app.jobs.get(open_.id)
+    again = free.options(unique_key="x", on_conflict="replace", approval=Approval(four_eyes=True), submitted_by="ada")
+    await again.enqueue(n=2)
+    after = await app.jobs.get(open_.id)
+    assert (before.state, after.state, after.fence - before.fence) == ("queued", "pending", 1)
+    with pytest.raises(ApprovalRefused):
+        await app.jobs.approve(open_.id, by="ada")
+    await plain.enqueue(n=3)
+    assert (await app.jobs.get(open_.id)).state == "pending"
+
+
+async def test_nobody_answers_in_time(desk: Desk) -> None:
+    @desk.app.job(approval=Approval(expires_in="1h"))
+    async def pay() -> None: ...
+
+    first, second = await pay.enqueue(), await pay.enqueue()
+    (bulk,) = await pay.enqueue_many([{}])
+    for job in (first, second, bulk):
+        standing = await desk.app.approvals.standing(job.id)
+        assert standing.answer_by is not None
+    await desk.app.jobs.approve(second.id, by="ada")
+    await desk.store.execute("UPDATE rowlock.jobs SET answer_by = now() - interval '1 s' WHERE id <> $1", second.id)
+    with pytest.raises(ApprovalRefused, match="nobody answered in time"):
+        await desk.app.jobs.approve(first.id, by="ada")
+    assert "expire" in (await desk.store.one("beat", **await _beat(desk)))["due"]
+    database = desk.app.database()
+    assert await duties.expire(duties.Round(database, Settings(), Waker(database)), None) == 2  # type: ignore[arg-type]  # takes no news
+    late = await desk.app.jobs.get(first.id)
+    assert (late.state, late.errors) == ("expired", {"reason": "unanswered"})
+    assert (await desk.app.jobs.get(second.id)).state == "queued"
+    assert (await desk.app.jobs.retry(first.id)).state == "pending"
+    assert (await desk.app.approvals.standing(first.id)).answer_by is None
+
+
+async def _beat(desk: Desk) -> dict[str, object]:
+    held: dict[str, object] = {"ids": [], "fences": []}
+    return {"worker": await desk.worker(), "hungry": True, "state": "up", "stuck": 0, **held}
+
+
+async def test_a_rule_approves_what_fits_it(app: Rowlock) -> None:
+    @app.job("pay.small", approval=True)
+    async def small(amount: int) -> None: ...
+
+    rule = await app.approvals.add_rule(kind="pay.*", tenant="acme", args={"amount": 5}, by="boss", note="pennies")
+    fitting = small.options(tenant="acme")
+    job = await fitting.enqueue(amount=5)
+    assert (await app.jobs.get(job.id)).state == "queued"
+    (act,) = (await app.jobs.history(job.id)).acts
+    assert (act.verb, act.by, act.note) == ("approve", "boss", f"rule {rule.id}: pennies")
+    for other, amount in ((fitting, 6), (small, 5)):
+        assert (await app.jobs.get((await other.enqueue(amount=amount)).id)).state == "pending"
+    many = await fitting.enqueue_many([{"amount": 5}, {"amount": 6}, {"amount": 5}])
+    assert [(await app.jobs.get(made.id)).state for made in many] == ["queued", "pending", "queued"]
+    keyed = await small.options(tenant="acme", unique_key="k").enqueue(amount=5)
+    assert (await app.jobs.get(keyed.id)).state == "queued"
+    assert [one.id for one in await app.approvals.rules()] == [rule.id]
+    await app.approvals.remove_rule(rule.id)
+    assert (await app.jobs.get((await fitting.enqueue(amount=5)).id)).state == "pending"
+    with pytest.raises(RuleNotFound):
+        await app.approvals.remove_rule(rule.id)
+    with pytest.raises(InvalidOption, match="must name what it approves"):
+        await app.approvals.add_rule(by="boss")
+
+
+async def test_a_rule_is_the_approval_of_its_author_and_of_one_person(app: Rowlock, pay: Any) -> None:  # noqa: ANN401 - as above
+    @app.job(approval=Approval(approvers=2))
+    async def wipe() -> None: ...
+
+    await app.approvals.add_rule(kind="pay", by="ada")
+    await app.approvals.add_rule(kind="wipe", by="ada")
+    own = await pay.options(submitted_by="ada").enqueue(amount=1)
+    other = await pay.options(submitted_by="bob").enqueue(amount=1)
+    assert [(await app.jobs.get(job.id)).state for job in (own, other)] == ["pending", "queued"]
+    job = await wipe.enqueue()
+    assert (await app.approvals.standing(job.id)).approvers == ("ada",)
+    with pytest.raises(ApprovalRefused):
+        await app.jobs.approve(job.id, by="ada")
+    assert (await app.jobs.approve(job.id, by="bob")).state == "queued"
+
+
+async def test_a_tenants_approver_makes_rules_for_the_tenant_alone(app: Rowlock) -> None:
+    may = frozenset({Permission.READ, Permission.APPROVE})
+    acme = app.desk(Principal("ada", "acme", may)).approvals
+    rule = await acme.add_rule(kind="pay")
+    assert (rule.tenant, rule.created_by) == ("acme", "ada")
+    with pytest.raises(InvalidOption, match="holds for your tenant"):
+        await acme.add_rule(kind="pay", tenant="other")
+    other = app.desk(Principal("eve", "other", may)).approvals
+    assert await other.rules() == []
+    with pytest.raises(RuleNotFound):
+        await other.remove_rule(rule.id)
+    with pytest.raises(Forbidden):
+        await app.desk(Principal("bob", None, may)).approvals.add_rule(kind="pay")
+
+
+async def test_a_lane_may_ask_for_approval(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    app = desk.app
+
+    @app.job
+    async def k() -> None: ...
+
+    @app.job
+    async def other() -> None: ...
+
+    await desk.lane("careful", kinds=("k",))
+    await desk.lane("default")
+    before = await k.enqueue()
+    await app.lanes.set("careful", requires_approval=True)
+    monkeypatch.setattr(needs, "EVERY", 0.0)
+    app._producer._needs.forget()
+    states = [
+        (await app.jobs.get(job.id)).state
+        for job in (before, await k.enqueue(), *await k.enqueue_many([{}]), await other.enqueue())
+    ]
+    assert states == ["queued", "pending", "pending", "queued"]
+    async with app.database().connection() as connection, connection.transaction():
+        inside = await k.options(connection=connection).enqueue()
+    assert (await app.jobs.get(inside.id)).state == "pending"
+    await app.lanes.set("careful", requires_approval=False)
+    await app.lanes.set("default", requires_approval=True)
+    app._producer._needs.forget()
+    rest = [(await app.jobs.get(job.id)).state for job in (await k.enqueue(), await other.enqueue())]
+    assert rest == ["queued", "pending"]
+
+
+async def test_pending_jobs_are_listed_oldest_first(app: Rowlock, pay: Any) -> None:  # noqa: ANN401 - as above
+    made = [await pay.options(submitted_by=who).enqueue(amount=1) for who in ("ada", "bob", "ada")]
+    page = await app.approvals.pending(limit=2)
+    assert [job.id for job in page.items] == [made[0].id, made[1].id]
+    rest = await app.approvals.pending(limit=2, after=page.next)
+    assert [job.id for job in rest.items] == [made[2].id]
+    assert [job.id for job in (await app.approvals.pending("by:bob")).items] == [made[1].id]
+    explained = str(await app.jobs.explain(made[0].id))
+    assert "anybody with jobs:approve but ada" in explained
+
+
+def test_an_approval_that_cannot_be_is_refused() -> None:
+    with pytest.raises(ConfigurationError, match="approvers must be from 1 to 100"):
+        Approval(approvers=0)
+    with pytest.raises(ConfigurationError, match="some time to answer"):
+        Approval(expires_in=0)
+    assert Approval.of(Approval(3, four_eyes=True).code) == Approval(3, four_eyes=True)

@@ -32,12 +32,12 @@ class Workers:
         async with self._open().snapshot() as reads:
             lanes = await lane_rows.read(reads)
             workers = await views(reads)
-            backlog, now = await load.backlog(reads, lanes)
-            use = await load.slot_use(reads)
+            backlog, loads = await load.backlog(reads), await load.lane_loads(reads, lanes)
+            use, now = await load.slot_use(reads), await load.clock(reads)
             running = await load.running(reads, n=_MOST)
         return Status(
             at=now,
-            lanes=load.lane_loads(lanes, workers, backlog, use),
+            lanes=loads,
             workers=[
                 WorkerStatus(
                     worker,

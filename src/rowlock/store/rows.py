@@ -25,6 +25,11 @@ def json_of(text: str | None) -> Any:  # noqa: ANN401 - JSON is any
     return None if text is None else redact.redact(json.loads(text))
 
 
+def ref_text(value: object) -> str:
+    """A reference as job_refs has it: the text of its JSON."""
+    return value if isinstance(value, str) else json.dumps(value)
+
+
 def job_of(row: Row) -> Job:
     """A Job from the columns of job_view."""
     args = json.loads(row["args"])

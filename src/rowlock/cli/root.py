@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from rowlock.cli import bench, demo, dev, doctor, enqueue, jobs, lanes, schema, stats, worker, workers
+from rowlock.cli import bench, demo, dev, doctor, enqueue, jobs, lanes, schema, stats, top, worker, workers
 from rowlock.cli.exits import EPILOG
 
 
@@ -28,6 +28,7 @@ def build() -> typer.Typer:
     worker.add_to(root)
     enqueue.add_to(root)
     stats.add_to(root)
+    top.add_to(root)
     doctor.add_to(root)
     bench.add_to(root)
     root.add_typer(jobs.group, name="jobs")

@@ -9,6 +9,9 @@ VENV := .venv$(if $(PYTHON),-$(notdir $(PYTHON)))
 STAMP := $(VENV)/.installed
 BIN := $(VENV)/bin
 
+# Two test processes per core: many tests wait for a process, a timer or a server.
+SIDE_BY_SIDE := $(shell expr 2 '*' $$(getconf _NPROCESSORS_ONLN))
+
 # uv from the PATH, or a private copy in .uv/ (no system-wide installation, no administrator).
 UV := $(shell command -v uv 2>/dev/null || echo .uv/bin/uv)
 UV_NEEDED := $(if $(filter .uv/bin/uv,$(UV)),.uv/bin/uv)
@@ -32,7 +35,7 @@ check: $(STAMP) ## lint, format check, types, import direction
 	$(BIN)/python tools/sync_twins.py --check
 
 test: $(STAMP) ## run the tests on all cores (options: make test ARGS="-k claim")
-	$(BIN)/pytest -n auto $(ARGS)
+	$(BIN)/pytest -n $(SIDE_BY_SIDE) $(ARGS)
 
 mutations: $(STAMP) ## break the engine on purpose and see the tests turn red (some minutes)
 	$(BIN)/python tools/mutations.py $(ARGS)

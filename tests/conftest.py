@@ -15,6 +15,7 @@ import uuid
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import hypothesis
 import psycopg
 import pytest
 
@@ -22,6 +23,10 @@ from rowlock.store.embedded import keeper, start
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+# On a machine that others use too, a slow example says nothing about the code.
+hypothesis.settings.register_profile("shared", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow])
+hypothesis.settings.load_profile("shared")
 
 TEMPLATE = "rowlock_template"
 SETTINGS = {"fsync": "off", "full_page_writes": "off", "max_connections": "300", "autovacuum_naptime": "10min"}

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from tests.waiting import eventually
 
+from rowlock.flow.claim import arguments
 from rowlock.flow.enqueue import parameters
 from rowlock.model.job import Claim, NewJob
 from rowlock.store.database import Database
@@ -102,20 +103,11 @@ class Store:
         self, worker: int, n: int, pairs: Iterable[tuple[str, int]] = (("k", 0),), *, take: int | None = None
     ) -> list[Record]:
         """The claim statement for one lane, from the beginning of each pair."""
-        probes = list(pairs)
+        low = await self.value(f"SELECT {LONG_AGO}")
+        probes = [((kind, priority, 0), low) for kind, priority in pairs]
         width = n if take is None and len(probes) > 1 else take or 0
-        return await self.fetch(
-            "claim",
-            worker=worker,
-            lanes=["default"],
-            free=[n],
-            pair_lanes=[1] * len(probes),
-            kinds=[kind for kind, _ in probes],
-            priorities=[priority for _, priority in probes],
-            shares=[0] * len(probes),
-            lows=[await self.value(f"SELECT {LONG_AGO}")] * len(probes),
-            takes=[width] * len(probes),
-        )
+        values = arguments(worker, {"default": n}, {"default": probes})
+        return await self.fetch("claim", **values | {"takes": [width] * len(probes)})
 
     async def complete(self, *claims: Claim, state: str = "completed") -> list[int]:
         n = len(claims)

@@ -10,6 +10,7 @@ import asyncpg
 import pytest
 from tests.factories import Store, opened, several
 
+from rowlock.flow.claim import arguments
 from rowlock.store.database import TRANSIENT
 
 if TYPE_CHECKING:
@@ -277,14 +278,11 @@ async def test_a_job_given_back_into_the_future_meanwhile_is_not_claimed_early(p
     )
     assert stopping != statement
     low = await one.value("SELECT timestamptz '2001-01-01'")
-    values = {
-        "worker": worker, "lanes": ["default"], "free": [5], "pair_lanes": [1, 1], "kinds": ["a", "b"],
-        "priorities": [0, 0], "shares": [0, 0], "lows": [low, low], "takes": [5, 5],
-    }  # fmt: skip
+    values = arguments(worker, {"default": 5}, {"default": [(("a", 0, 0), low), (("b", 0, 0), low)]})
     async with opened(one.database) as stopper:
         await stopper.execute("SELECT pg_advisory_lock(1)")
-        arguments = one.database.statements["claim"].bind(values)
-        claim = await stopper.blocked(two, two.connection.fetch(stopping, *arguments))
+        bound = one.database.statements["claim"].bind(values)
+        claim = await stopper.blocked(two, two.connection.fetch(stopping, *bound))
         (other,) = await one.claim(worker, jobs[0])
         await one.give_back(other, delay=3600)
         await stopper.execute("SELECT pg_advisory_unlock(1)")

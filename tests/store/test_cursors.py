@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from collections import Counter
 from typing import TYPE_CHECKING
 
 import pytest
@@ -62,16 +63,16 @@ class Bench:
 
 
 @contextlib.asynccontextmanager
-async def bench(url: str, kinds: list[str], lane: Lane | None = None) -> AsyncIterator[Bench]:
+async def bench(url: str, kinds: list[str], *lanes: Lane) -> AsyncIterator[Bench]:
     database, clock = Database(url), Clock()
     link, cursors = Link(database, "claim"), Cursors(clock)
     async with opened(database) as store:
         made = Bench.__new__(Bench)
         claimer = Claimer(link, await store.worker(), cursors, kinds, lambda: made.now)
-        lane = lane or Lane("all", kinds=("*",), slots=SLOTS)
-        claimer.serve({lane.name: lane}, [lane])
+        served = lanes or (Lane("all", kinds=("*",), slots=SLOTS),)
+        claimer.serve({lane.name: lane for lane in served}, served)
         Bench.__init__(made, store, claimer, cursors, clock)
-        made.lane = lane.name
+        made.lane = served[0].name
         try:
             yield made
         finally:
@@ -336,3 +337,32 @@ async def test_what_one_lane_took_is_kept_when_another_lane_fails(database_url: 
                 await connection.execute("SET lock_timeout = '50ms'")
             rows = await made.claimer.claim({"broken": 1, "fine": 1})
         assert [row["id"] for row in rows] == [job]
+
+
+async def test_crowded_lanes_take_turns_and_a_lane_that_was_left_out_is_asked_at_once(database_url: str) -> None:
+    names = [f"lane{n}" for n in range(10)]
+    lanes = [Lane(name, kinds=(name,), slots=4) for name in names]
+    async with bench(database_url, names, *lanes) as made:
+        await made.register(*[(name, 0) for name in names])
+        for name in names:
+            await made.store.execute(f"INSERT INTO {{s}}.jobs (kind) SELECT '{name}' FROM generate_series(1, 7)")
+        everything = dict.fromkeys(names, 4)
+
+        async def turn() -> dict[str, int]:
+            rows = await made.claimer.claim(everything)
+            made.claimer.in_flight = False
+            return dict(Counter(row["lane"] for row in rows))
+
+        assert await turn() == dict.fromkeys(names, 2)
+        first = await turn()
+        assert sorted(first.values()) == [4] * 5
+        second = await turn()
+        assert second == dict.fromkeys(names - first.keys(), 4)
+        assert made.claimer.more
+        third = await turn()
+        assert sum(third.values()) == 5  # one job is left in each: a turn that is not full
+        assert made.claimer.more
+        assert await turn() == dict.fromkeys(names - third.keys(), 1)
+        assert not made.claimer.more
+        assert await turn() == {}
+        assert not made.claimer.more

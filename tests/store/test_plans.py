@@ -11,8 +11,11 @@ import pytest
 from tests.conftest import fresh
 from tests.factories import Store, opened
 
+from rowlock.flow.claim import arguments
+
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
+    from datetime import datetime
 
     import psycopg
 
@@ -103,19 +106,10 @@ async def undone(store: Store) -> AsyncIterator[None]:
         await transaction.rollback()
 
 
-async def claim_values(store: Store, pairs: int, low: object) -> dict[str, object]:
+async def claim_values(store: Store, pairs: int, low: datetime | None) -> dict[str, object]:
     kinds = ["main"] if pairs == 1 else [f"k{n}" for n in range(pairs)]
-    return {
-        "worker": 1,
-        "lanes": ["default"],
-        "free": [10],
-        "pair_lanes": [1] * pairs,
-        "kinds": kinds,
-        "priorities": [0] * pairs,
-        "shares": [0] * pairs,
-        "lows": [low or await store.value("SELECT timestamptz '2001-01-01'")] * pairs,
-        "takes": [0 if pairs == 1 else 2] * pairs,
-    }
+    start = low or await store.value("SELECT timestamptz '2001-01-01'")
+    return arguments(1, {"default": 10}, {"default": [((kind, 0, 0), start) for kind in kinds]})
 
 
 async def complete_values(store: Store, rows: list[Record]) -> dict[str, object]:
@@ -182,9 +176,9 @@ async def test_the_plans_hold_while_an_old_snapshot_keeps_dead_rows(loaded: str,
         assert blind.buffers > claim.buffers  # the pin is real: without its cursor a claim walks the dead
 
 
-async def cycles(store: Store) -> object:
+async def cycles(store: Store) -> datetime | None:
     """Claim and complete 5,000 jobs; returns the cursor."""
-    low: Any = None
+    low: datetime | None = None
     statement = store.database.statements["claim"]
     for _ in range(CYCLES):
         values = await claim_values(store, 1, low) | {"free": [PER_CYCLE]}

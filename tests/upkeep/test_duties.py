@@ -235,12 +235,16 @@ async def test_a_job_past_its_max_age_fails_even_while_it_runs(desk: Desk) -> No
 async def test_the_beat_calls_for_duties_only_when_there_is_something_to_do(desk: Desk) -> None:
     worker = await desk.store.worker()
     mine: dict[str, Any] = {"worker": worker, "hungry": True, "state": "up", "stuck": 0, "ids": [], "fences": []}
-    idle = (await desk.store.one("beat", **mine))["due"]
-    assert "sweep" in idle
-    assert not {"rescue", "expire"} & set(idle)
+    assert (await desk.store.one("beat", **mine))["due"] == []
     await lost(desk.store)
     await desk.store.execute("INSERT INTO {s}.jobs (kind, expires_at) VALUES ('k', now() - interval '1 s')")
-    assert {"rescue", "expire"} <= set((await desk.store.one("beat", **mine))["due"])
+    await desk.store.execute("INSERT INTO {s}.jobs (kind, state, claimed_by) VALUES ('k', 'running', 0)")
+    assert {"rescue", "expire", "sweep", "orphans"} <= set((await desk.store.one("beat", **mine))["due"])
+    await desk.store.execute("UPDATE {s}.jobs SET state = 'cancelled', finished_at = now()")
+    await desk.store.execute("DELETE FROM {s}.workers WHERE name = 'dead'")
+    assert (await desk.store.one("beat", **mine))["due"] == []
+    await desk.store.execute("INSERT INTO {s}.pairs (kind, priority, low_water) VALUES ('k', 0, now())")
+    assert (await desk.store.one("beat", **mine))["due"] == ["sweep"]
     await desk.store.execute("UPDATE {s}.duties SET last_run_at = clock_timestamp()")
     assert (await desk.store.one("beat", **mine))["due"] == []
 

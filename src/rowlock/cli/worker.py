@@ -23,6 +23,7 @@ from rowlock.cli.follow import followed
 from rowlock.cli.orders import Orders
 from rowlock.cli.show import clean
 from rowlock.errors import InvalidOption, RowlockError
+from rowlock.flow.system import settle_in
 from rowlock.model.lane import kinds_by_lane
 from rowlock.model.size import size
 from rowlock.store.database import shown
@@ -161,6 +162,7 @@ async def _serve(
             started = await orders.unless_told(worker.start())
         if started:
             _say_lanes(worker, app, level)
+            settle_in()
             if watcher is not None:
                 watcher.tell(await described(worker, app))
             await orders.until_told()

@@ -36,6 +36,7 @@ _LAGGED_FOR: Final = 10.0
 _HOT_FOR: Final = 60.0
 _CHEAP_PAIRS: Final = 50
 """A probe is about 25 us: below this many pairs it is not worth telling hot from cold."""
+_MANY_LANES: Final = 8
 LARGEST: Final = 500
 """Jobs per claim."""
 
@@ -53,6 +54,9 @@ class Cursors:
         """Pairs to be probed however cold they are; a lane without a free slot sees its own later."""
         self._told: set[Pair] = set()
         """Pairs that were heard of since they were last probed."""
+        self._by_kind: dict[str, list[Pair]] = {}
+        self._counted = 0
+        """Pairs in the index by kind; they are never forgotten, so another number means new ones."""
 
     def publish(self, rows: Iterable[tuple[Pair, datetime | None]]) -> bool:
         """Take over the heads the last sweep found. A cursor is only ever lowered; a new pair starts at its head.
@@ -100,11 +104,19 @@ class Cursors:
     def probes(self, kinds: Collection[str]) -> list[Probe]:
         """Where a claim has to look for these kinds, and from where on."""
         now = self._monotonic()
-        pairs = [pair for pair in self._low if pair[0] in kinds]
+        if self._counted != len(self._low):
+            self._count_pairs()
+        pairs = [pair for kind in kinds for pair in self._by_kind.get(kind, ())]
         if len(pairs) > _CHEAP_PAIRS:
             pairs = [p for p in pairs if p in self._unseen or now - self._active.get(p, -math.inf) < _HOT_FOR]
         self._told.difference_update(pairs)
         return [(pair, self._low[pair] - LAG if self._lags(pair, now) else self._low[pair]) for pair in pairs]
+
+    def _count_pairs(self) -> None:
+        self._by_kind = {}
+        for pair in self._low:
+            self._by_kind.setdefault(pair[0], []).append(pair)
+        self._counted = len(self._low)
 
     def _lags(self, pair: Pair, now: float) -> bool:
         active, lagged = self._active.get(pair, -math.inf), self._lagged.get(pair, -math.inf)
@@ -160,7 +172,11 @@ class Claimer:
         self.in_flight = False
         """A claim was sent, and what it took is not known or not started yet; cleared by whoever starts it."""
         self.more = False
-        """The last claim took, or parked, all it asked for: there may be more."""
+        """Worth claiming again at once: the last claim took, or parked, all it asked for, or left out a lane."""
+        self._crowded = False
+        """It took all it asked for."""
+        self._waiting: set[str] = set()
+        """Lanes it left out."""
 
     def serve(self, lanes: Mapping[str, Lane], every_lane: Iterable[Lane]) -> None:
         """Take over the lanes as they stand now; `every_lane` decides what '*' means."""
@@ -177,7 +193,7 @@ class Claimer:
 
     async def claim(self, free: Mapping[str, int]) -> list[Record]:
         """Claim up to `free` jobs per lane; rows come with their lane."""
-        wanted = {name: min(n, self._half(name)) for name, n in free.items() if n > 0 and self._lanes[name].enabled}
+        wanted = self._turn({name: n for name, n in free.items() if n > 0 and self._lanes[name].enabled})
         careful = {
             name for name in wanted if self._lanes[name].max_total is not None or self._lanes[name].ordering == "strict"
         }
@@ -195,7 +211,9 @@ class Claimer:
                 raise
             # What the lanes before took is ours already; the lane that failed is asked again with the next claim.
             logger.warning("a lane could not be claimed from", exc_info=True)
-        self.more = 0 < sum(wanted.values()) <= sum(len(answer.rows) for answer in answers)
+        self._crowded = 0 < sum(wanted.values()) <= sum(len(answer.rows) for answer in answers)
+        self._waiting = free.keys() - wanted.keys()
+        self.more = self._crowded or bool(self._waiting)
         return [row for answer in answers for row in self._noted(answer)]
 
     async def claim_one(self, job_id: int, lane: str) -> list[Record]:
@@ -226,9 +244,22 @@ class Claimer:
             self._cursors.advance(pair, run_after)
         return [row for row in answer.rows if not row["parked"]]
 
-    def _half(self, lane: str) -> int:
-        """Half the slots at most, so that one half is claimed while the other half's outcomes are written."""
-        return min(LARGEST, max(1, (self._lanes[lane].slots + 1) // 2))
+    def _turn(self, free: Mapping[str, int]) -> dict[str, int]:
+        """Half the slots at most, so that one half is claimed while the other half's outcomes are written.
+
+        While every lane is full of jobs, that is half the lanes in turn rather than half of each: a lane costs its
+        probes however few jobs it takes.
+        """
+        halves = {name: min(n, LARGEST, max(1, (self._lanes[name].slots + 1) // 2)) for name, n in free.items()}
+        if not self._crowded or len(free) < _MANY_LANES:
+            return halves
+        turn, left = {}, sum(halves.values())
+        for name in sorted(free, key=lambda name: (name not in self._waiting, free[name])):
+            turn[name] = min(free[name], left, LARGEST)
+            left -= turn[name]
+            if not left:
+                break
+        return turn
 
     async def _claim(self, connection: Connection[Record], free: Mapping[str, int]) -> _Answer:
         # A lane may be gone by the time the connection is free.
@@ -262,26 +293,48 @@ class Claimer:
             return answer
 
     def _arguments(self, free: Mapping[str, int], probes: Mapping[str, Sequence[Probe]]) -> dict[str, object]:
-        columns: tuple[list[object], ...] = ([], [], [], [], [], [])
-        for number, (name, n) in enumerate(free.items(), 1):
-            widths = Counter(pair[1] for pair, _ in probes[name])
-            strict = name in self._lanes and self._lanes[name].ordering == "strict"
-            for pair, low in probes[name]:
-                take = _take(widths[pair[1]], n, strict=strict)
-                for column, value in zip(columns, (number, *pair, low, take), strict=True):
-                    column.append(value)
-        pair_lanes, kinds, priorities, shares, lows, takes = columns
-        return {
-            "worker": self._worker_id,
-            "lanes": list(free),
-            "free": list(free.values()),
-            "pair_lanes": pair_lanes,
-            "kinds": kinds,
-            "priorities": priorities,
-            "shares": shares,
-            "lows": lows,
-            "takes": takes,
-        }
+        strict = {name for name in free if name in self._lanes and self._lanes[name].ordering == "strict"}
+        return arguments(self._worker_id, free, probes, strict)
+
+
+def arguments(
+    worker_id: int, free: Mapping[str, int], probes: Mapping[str, Sequence[Probe]], strict: Collection[str] = ()
+) -> dict[str, object]:
+    """The parameters of a claim: the probes by lane and priority level, each a slice of the arrays of the next."""
+    first_levels: list[int] = []
+    last_levels: list[int] = []
+    priorities: list[int] = []
+    first_pairs: list[int] = []
+    last_pairs: list[int] = []
+    pairs: list[tuple[str, int, datetime]] = []
+    takes: list[int] = []
+    for name, n in free.items():
+        levels: dict[int, list[tuple[str, int, datetime]]] = {}
+        for (kind, priority, share), low in probes[name]:
+            levels.setdefault(priority, []).append((kind, share, low))
+        first_levels.append(len(priorities) + 1)
+        for priority in sorted(levels, reverse=True):
+            level = levels[priority]
+            priorities.append(priority)
+            first_pairs.append(len(pairs) + 1)
+            pairs.extend(level)
+            takes.extend([_take(len(level), n, strict=name in strict)] * len(level))
+            last_pairs.append(len(pairs))
+        last_levels.append(len(priorities))
+    return {
+        "worker": worker_id,
+        "lanes": list(free),
+        "free": list(free.values()),
+        "first_levels": first_levels,
+        "last_levels": last_levels,
+        "priorities": priorities,
+        "first_pairs": first_pairs,
+        "last_pairs": last_pairs,
+        "kinds": [kind for kind, _, _ in pairs],
+        "shares": [share for _, share, _ in pairs],
+        "lows": [low for _, _, low in pairs],
+        "takes": takes,
+    }
 
 
 def _take(width: int, free: int, *, strict: bool) -> int:

@@ -89,10 +89,17 @@ class Producer:
             receipt = await self._on_own(enqueue.insert(ready, text))
             self.wake(_lows([ready], [receipt]).items())
             return receipt
-        (row,) = await database.answer(database.statements["enqueue_plain"], text, *ready.plain)
-        number, run_after = row
-        if not ready.job.approval:
-            self._waker().note(ready.pair, run_after)
+        statements, waker = database.statements, self._waker()
+        if ready.job.approval:
+            ((number, run_after),) = await database.answer(statements["enqueue_plain"], text, *ready.plain)
+        elif waker.may_tell():
+            telling = statements["enqueue_plain_telling"]
+            ((number, run_after, settled),) = await database.answer(telling, text, *ready.plain, database.channel)
+            if not settled:
+                waker.note(ready.pair, run_after)
+        else:
+            ((number, run_after),) = await database.answer(statements["enqueue_plain"], text, *ready.plain)
+            waker.note(ready.pair, run_after)
         return Receipt(number, enqueue.state_of(ready.job), run_after, "created")
 
     async def enqueue_many(self, batch: Batch, connection: object | None) -> Written:

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("rowlock.worker")
 _IDLE_FROM: Final = 0.05
+_IN_A_STREAM: Final = 0.005
+"""Seconds to the next look after several jobs came at once: they come faster than producers send wake-ups."""
 _POLL_ONLY: Final = 1.0
 """Seconds between polls at most when nothing can wake the worker."""
 
@@ -74,7 +76,13 @@ class Rounds:
                 if all(self._crew.free(name, lane.slots) <= 0 for name, lane in self._lanes().items()):
                     await self._look.wait()
                 continue
-            idle = _IDLE_FROM if rows else min(idle * 2, self._poll_seconds())
+            match len(rows):
+                case 0:
+                    idle = min(idle * 2, self._poll_seconds())
+                case 1:
+                    idle = _IDLE_FROM
+                case _:
+                    idle = _IN_A_STREAM
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._look.wait(), idle)
 

@@ -74,6 +74,14 @@ class Waker:
         if self._task is None or self._task.done():
             self._begin()
 
+    def may_tell(self) -> bool:
+        """Whether an enqueue may carry its own wake-up now; it is counted as sent."""
+        now = asyncio.get_running_loop().time()
+        if self._due - _SAVED * WINDOW > now or self._lows or self._anywhere:
+            return False
+        self._due = max(self._due, now) + WINDOW
+        return True
+
     def look(self) -> None:
         """Ask workers to look everywhere: jobs became claimable without being enqueued."""
         self._anywhere = True

@@ -44,28 +44,27 @@ admitted AS MATERIALIZED (
 -- `lo` is the worker's cursor: the dead prefix of the index is never read. kind = ANY(...) ORDER BY would sort the backlog.
 -- statement_timestamp(), not now(): a careful claim may have waited in its transaction for the lane's row, and jobs that came
 -- meanwhile count. Rows parked at a full gate are answered too, marked: fewer rows than wanted must mean an empty queue.
-WITH pairs AS MATERIALIZED (
-  SELECT * FROM unnest(:pair_lanes::integer[], :kinds::text[], :priorities::smallint[], :shares::smallint[],
-                       :lows::timestamptz[], :takes::integer[])
-    AS p(lane_no, kind, priority, share, lo, take)),
-pick AS MATERIALIZED (
+WITH pick AS MATERIALIZED (
   SELECT l.lane, t.id
-  FROM unnest(:lanes::text[], :free::integer[]) WITH ORDINALITY AS l(lane, free, no)
+  FROM unnest(:lanes::text[], :free::integer[], :first_levels::integer[], :last_levels::integer[])
+    AS l(lane, free, first_level, last_level)
   CROSS JOIN LATERAL (
     SELECT k.id
-    FROM (SELECT DISTINCT p.priority FROM pairs p WHERE p.lane_no = l.no ORDER BY p.priority DESC) AS level
+    FROM unnest((:priorities::smallint[])[l.first_level : l.last_level], (:first_pairs::integer[])[l.first_level : l.last_level],
+                (:last_pairs::integer[])[l.first_level : l.last_level]) AS level(priority, first_pair, last_pair)
     CROSS JOIN LATERAL (
       WITH heads AS MATERIALIZED (
-        SELECT p.kind, p.share, p.lo, p.take, h.id, h.run_after, h.rank
-        FROM pairs p
+        SELECT p.kind, p.share, p.lo, p.take, h.id, h.run_after
+        FROM unnest((:kinds::text[])[level.first_pair : level.last_pair], (:shares::smallint[])[level.first_pair : level.last_pair],
+                    (:lows::timestamptz[])[level.first_pair : level.last_pair], (:takes::integer[])[level.first_pair : level.last_pair])
+          AS p(kind, share, lo, take)
         LEFT JOIN LATERAL (
-          SELECT j.id, j.run_after, row_number() OVER (ORDER BY j.run_after, j.id) AS rank
+          SELECT j.id, j.run_after
           FROM {schema}.jobs j
-          WHERE j.state = 'queued' AND j.kind = p.kind AND j.priority = p.priority AND j.share = p.share
+          WHERE j.state = 'queued' AND j.kind = p.kind AND j.priority = level.priority AND j.share = p.share
             AND j.run_after >= p.lo AND j.run_after <= statement_timestamp()
           ORDER BY j.run_after, j.id
-          LIMIT p.take) AS h ON p.take > 0
-        WHERE p.lane_no = l.no AND p.priority = level.priority)
+          LIMIT p.take) AS h ON p.take > 0)
       SELECT m.id
       FROM (SELECT h.id FROM heads h WHERE h.id IS NOT NULL ORDER BY h.run_after, h.id) AS m
       CROSS JOIN LATERAL (
@@ -75,7 +74,7 @@ pick AS MATERIALIZED (
       UNION ALL
       SELECT r.id
       FROM (SELECT h.kind, h.share, coalesce(max(h.run_after), h.lo) AS lo,
-                   coalesce((array_agg(h.id ORDER BY h.rank DESC))[1], 0) AS last_id
+                   coalesce((array_agg(h.id ORDER BY h.run_after DESC, h.id DESC))[1], 0) AS last_id
             FROM heads h GROUP BY h.kind, h.share, h.lo, h.take
             HAVING count(h.id) = h.take
             ORDER BY 3) AS full_pair

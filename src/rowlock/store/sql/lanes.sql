@@ -127,6 +127,11 @@ SELECT EXISTS (SELECT 1 FROM me) AS known, (SELECT me.told FROM me) AS told, clo
                             OR EXISTS (SELECT 1 FROM {schema}.job_keys k WHERE k.expires_at < now())
              WHEN 'gates' THEN EXISTS (SELECT 1 FROM {schema}.gates g)
                             OR EXISTS (SELECT 1 FROM {schema}.lanes l WHERE l.max_total IS NOT NULL)
+             WHEN 'sweep' THEN (SELECT j.kind FROM {schema}.jobs j WHERE j.state = 'queued'
+                                 ORDER BY j.kind, j.priority DESC LIMIT 1) IS NOT NULL
+                            OR EXISTS (SELECT 1 FROM {schema}.pairs p WHERE p.low_water IS NOT NULL)
+             WHEN 'orphans' THEN EXISTS (SELECT 1 FROM {schema}.jobs j WHERE j.state = 'running'
+                                           AND NOT EXISTS (SELECT 1 FROM {schema}.workers w WHERE w.id = j.claimed_by))
              WHEN 'registry' THEN EXISTS (SELECT 1 FROM {schema}.workers w
                                            WHERE (w.state <> 'gone' AND w.seen_at < now() - interval '60 s')
                                               OR w.seen_at < now() - interval '1 day')

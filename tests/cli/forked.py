@@ -99,7 +99,8 @@ def _attend(asked: socket.socket) -> NoReturn:
     pid = os.fork()
     if pid == 0:
         asked.close()
-        _become(*json.loads(order), fds)
+        arguments, folder, environment = json.loads(order)
+        _become(arguments, folder, environment, fds)
     _, status = os.waitpid(pid, 0)
     asked.sendall(str(os.waitstatus_to_exitcode(status)).encode())
     os._exit(0)

@@ -46,11 +46,11 @@ def without_redis(results: Results) -> None:
 def rounds(
     stage: Stage, results: Results, subjects: Sequence[Subject], names: Sequence[str], *, size: Size, repeat: int
 ) -> None:
-    """Measure everything `repeat` times; each round begins with another subject."""
+    """Measure everything `repeat` times, long scenes once; each round begins with another subject."""
     present = [subject for subject in subjects if "problem" not in results.subjects[subject.name]]
     for number in range(repeat):
         turn = number % max(1, len(present))
-        for name in names:
+        for name in names if number == 0 else [name for name in names if name not in scenes.ONCE]:
             for subject in [*present[turn:], *present[:turn]]:
                 results.add(tell(_reading(stage, subject, name, size, number)))
 

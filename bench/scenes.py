@@ -39,13 +39,15 @@ class Size:
     """Seconds at the steady rate."""
     idle: float = 30.0
     warm: float = 3.0
-    """Seconds for a worker to come to rest."""
+    """Seconds for a worker to be ready."""
+    rest: float = 12.0
+    """Seconds until one that is weighed idle has come to rest: some look around more often after their last job."""
     gauged: bool = True
     """Whether a drain also reads what PostgreSQL counted, which takes a second to arrive."""
 
 
 FULL: Final = Size()
-QUICK: Final = Size(200, 5000, 0.1, 3.0, 50, 2.0, 4.0, 1.5)
+QUICK: Final = Size(200, 5000, 0.1, 3.0, 50, 2.0, 4.0, 1.5, 1.5)
 STEADY_RATE: Final = 500.0
 
 
@@ -212,7 +214,7 @@ def idle(stage: Stage, subject: Subject, size: Size) -> dict[str, float]:
         raise Failed("has no worker that waits")
     with stage.play(subject, slots=subject.latency_slots) as play:
         play.awaken()
-        time.sleep(size.warm)
+        time.sleep(size.rest)
         noise = machine.Noise(stage.own_time)
         before, cpu, began = Gauges.read(stage.server, play.tag), machine.trees_time(play.pids), time.monotonic()
         time.sleep(size.idle)
@@ -234,6 +236,8 @@ def idle(stage: Stage, subject: Subject, size: Size) -> dict[str, float]:
         return values
 
 
+ONCE: Final = frozenset({"idle"})
+"""Long, and the same each time: measured in the first round only."""
 SCENES: Final[dict[str, Scene]] = {
     "enqueue": enqueue_one,
     "bulk": enqueue_bulk,

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from tests.waiting import eventually
 
+from rowlock.desk.guard import TRUSTED
 from rowlock.flow.claim import arguments
 from rowlock.flow.enqueue import parameters
 from rowlock.model.job import Claim, NewJob
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from rowlock.store.database import Connection, Record
 
 LONG_AGO = "timestamptz '2001-01-01'"
-ORDER = {"verb": "test", "by_whom": None, "note": None}
+ORDER = TRUSTED.signed("test", None, None)
 
 
 class Store:
@@ -75,6 +76,17 @@ class Store:
     async def enqueue(self, kind: str = "k", /, *, statement: str = "enqueue", **fields: Any) -> int:  # noqa: ANN401 - NewJob's
         row = await self.one(statement, args="{}", **parameters(NewJob(kind=kind, **fields)))
         return int(row["id"])
+
+    async def kind(self, name: str, on_worker_lost: str, *, isolates: bool = False) -> None:
+        """What a worker tells of a kind."""
+        await self.fetch(
+            "register_kinds",
+            names=[name],
+            on_worker_lost=[on_worker_lost],
+            isolates=[isolates],
+            hooks=[None],
+            defaults=[None],
+        )
 
     async def gate(self, key: str, limit: int = 1, *, fifo: bool = False) -> None:
         await self.fetch("register_gates", keys=[key], limits=[limit], fifos=[fifo])

@@ -33,6 +33,7 @@ AT_CURSORS, AT_GATES = "tests/store/test_cursors.py::test_", "tests/races/test_g
 AT_ONCE, OF_GATES = "tests/races/test_two_at_once.py::test_", "tests/store/test_gates.py::test_"
 OF_DUTIES, OF_RETENTION = "tests/upkeep/test_duties.py::test_", "tests/upkeep/test_retention.py::test_"
 OF_PLANS = "tests/store/test_plans.py::test_"
+OF_ACCESS, OF_TOKENS = "tests/desk/test_access.py::test_", "tests/desk/test_tokens.py::test_"
 EXECUTORS = "tests/executors/test_executors.py::test_"
 OF_SUPERVISION, SUPERVISED = "tests/flow/test_supervise.py::test_", "tests/torture/test_supervised.py::test_"
 
@@ -204,6 +205,20 @@ MUTATIONS: Final = (
         (f"{AT_CURSORS}a_late_commit_is_found_by_the_wake_up_that_names_it",),
     ),
     Mutation(
+        "a second producer of a moment tells nobody",
+        "flow/producer.py",
+        "if not settled:",
+        "if settled is None:",
+        ("tests/flow/test_waking.py::test_the_first_job_after_a_pause_carries_its_wake_up",),
+    ),
+    Mutation(
+        "crowded lanes forget those that were left out",
+        CURSORS,
+        "self.more = self._crowded or bool(self._waiting)",
+        "self.more = self._crowded",
+        (f"{AT_CURSORS}crowded_lanes_take_turns_and_a_lane_that_was_left_out_is_asked_at_once",),
+    ),
+    Mutation(
         "a wake-up during a claim is undone",
         CURSORS,
         "            if pair not in self._told:\n    ",
@@ -345,6 +360,62 @@ MUTATIONS: Final = (
         "        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)\n",
         "        pass\n",
         (f"{SUPERVISED}no_process_outlives_a_killed_supervisor",),
+    ),
+    Mutation(
+        "a principal sees every job",
+        "store/sql/history.sql",
+        "(:sees_all::boolean OR j.tenant = :tenant::text",
+        "(true OR j.tenant = :tenant::text",
+        (f"{OF_ACCESS}another_tenants_job_is_not_there",),
+    ),
+    Mutation(
+        "a namesake of another tenant sees the jobs of none",
+        "store/sql/history.sql",
+        "OR (:tenant::text IS NULL AND j.tenant IS NULL AND j.submitted_by",
+        "OR (j.submitted_by",
+        (f"{OF_ACCESS}another_tenants_job_is_not_there",),
+    ),
+    Mutation(
+        "an order does not look whether its job is in sight",
+        "desk/sight.py",
+        "if not self._guard.sees_all:",
+        "if self._guard.read_only:",
+        (f"{OF_ACCESS}another_tenants_job_is_not_there",),
+    ),
+    Mutation(
+        "the guard asks for no permission",
+        "desk/guard.py",
+        "if not self.principal.may(permission):",
+        "if self.principal is None:",
+        (f"{OF_ACCESS}every_method_for_every_role",),
+    ),
+    Mutation(
+        "a read-only desk takes orders",
+        "desk/guard.py",
+        "if unsafe and self.read_only:",
+        "if unsafe and self.principal is None:",
+        (f"{OF_ACCESS}a_read_only_desk_changes_nothing",),
+    ),
+    Mutation(
+        "a token holds whatever its secret",
+        "desk/identity.py",
+        "if not hmac.compare_digest(kept, parts.hash) or not found",
+        "if not found",
+        (f"{OF_TOKENS}a_token_that_does_not_hold_is_refused",),
+    ),
+    Mutation(
+        "a token is worth more than its maker",
+        "desk/tokens.py",
+        "        holds(self._guard, own.union",
+        "        (own.union",
+        (f"{OF_TOKENS}nobody_gives_or_takes_what_they_do_not_hold",),
+    ),
+    Mutation(
+        "any page gives orders with somebody's cookie",
+        "api/auth/sessions.py",
+        "            refuse_cross_site(connection)\n        return principal",
+        "            pass\n        return principal",
+        ("tests/api/test_auth.py::test_orders_with_a_cookie_come_from_our_own_pages",),
     ),
 )
 

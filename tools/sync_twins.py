@@ -17,7 +17,15 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 DESK = ROOT / "src" / "rowlock" / "desk"
 TARGET = DESK / "sync.py"
-CLASSES = {"jobs": "Jobs", "lanes": "Lanes", "workers": "Workers", "stats": "Stats"}
+CLASSES = {
+    "jobs": "Jobs",
+    "lanes": "Lanes",
+    "workers": "Workers",
+    "stats": "Stats",
+    "tokens": "Tokens",
+    "roles": "Roles",
+    "audit": "Audit",
+}
 """Module, which is also the name on the app, to class."""
 
 HEAD = '''"""The desk for blocking code: each method runs its asynchronous twin on the bridge's loop and waits for it.
@@ -38,7 +46,7 @@ FRONT = '''
 class SyncDesk:
     """app.sync: the desk for blocking code."""
 
-    def __init__(self, bridge: Bridge, {parameters}) -> None:
+    def __init__(self, bridge: Bridge, desk: Desk) -> None:
 {assignments}
 '''
 
@@ -104,22 +112,22 @@ def _twin(method: ast.FunctionDef | ast.AsyncFunctionDef) -> str:
 
 def _passed(args: ast.arguments) -> str:
     positional = [arg.arg for arg in (*args.posonlyargs, *args.args)][1:]
-    return ", ".join([*positional, *(f"{arg.arg}={arg.arg}" for arg in args.kwonlyargs)])
+    named = [f"{arg.arg}={arg.arg}" for arg in args.kwonlyargs]
+    return ", ".join([*positional, *named, *([f"**{args.kwarg.arg}"] if args.kwarg else [])])
 
 
 def generate() -> str:
     """The whole file, formatted."""
     sources = [Source(module, name) for module, name in CLASSES.items()]
-    lines = {"from rowlock.service import Bridge"}
+    lines = {"from rowlock.service import Bridge", "from rowlock.desk.access import Desk"}
     for source in sources:
         lines |= {source.imports[name] for name in source.names | {source.name} if name in source.imports}
-    parameters = ", ".join(f"{source.module}: {source.name}" for source in sources)
     assignments = "\n".join(
-        f"        self.{source.module} = Sync{source.name}(bridge, {source.module})" for source in sources
+        f"        self.{source.module} = Sync{source.name}(bridge, desk.{source.module})" for source in sources
     )
     text = HEAD.replace("{imports}", "\n".join(f"    {line}" for line in sorted(lines)))
     text += "".join(source.text() for source in sources)
-    return _formatted(text + FRONT.format(parameters=parameters, assignments=assignments))
+    return _formatted(text + FRONT.format(assignments=assignments))
 
 
 def _formatted(text: str) -> str:

@@ -12,6 +12,7 @@ from rowlock.errors import (
     EmbeddedError,
     EndlessDrain,
     EnqueueError,
+    Forbidden,
     InvalidArguments,
     InvalidId,
     InvalidOption,
@@ -19,12 +20,17 @@ from rowlock.errors import (
     JobFailed,
     JobNotFound,
     MissingExtra,
+    NotAuthenticated,
+    ReadOnly,
+    RoleNotFound,
     RowlockError,
     SchemaAhead,
     SchemaBehind,
     SchemaMissing,
     StartFailed,
     Stopped,
+    TokenNotFound,
+    TooManyAttempts,
     UniqueConflict,
     UnknownKind,
     UnknownLane,
@@ -37,6 +43,7 @@ from rowlock.flow.blocking import SyncContext
 from rowlock.flow.context import Context
 from rowlock.flow.depends import Depends
 from rowlock.flow.middleware import Enqueuing
+from rowlock.model.access import Permission, Principal
 from rowlock.model.count import Count
 from rowlock.model.explanation import Explanation, Reason
 from rowlock.model.failure import Failure
@@ -68,6 +75,7 @@ __all__ = [
     "Enqueuing",
     "Explanation",
     "Failure",
+    "Forbidden",
     "Gate",
     "InvalidArguments",
     "InvalidId",
@@ -79,10 +87,15 @@ __all__ = [
     "JobNotFound",
     "Lane",
     "MissingExtra",
+    "NotAuthenticated",
     "Partial",
+    "Permission",
+    "Principal",
     "Progress",
+    "ReadOnly",
     "Reason",
     "Retry",
+    "RoleNotFound",
     "Rowlock",
     "RowlockError",
     "SchemaAhead",
@@ -96,6 +109,8 @@ __all__ = [
     "SyncContext",
     "SyncTask",
     "Task",
+    "TokenNotFound",
+    "TooManyAttempts",
     "UniqueConflict",
     "UnknownKind",
     "UnknownLane",

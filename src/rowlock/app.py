@@ -15,11 +15,11 @@ from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Protocol, Self, TypeVar, overload
 
-from rowlock.desk.jobs import Jobs
-from rowlock.desk.lanes import Lanes, first_lanes
-from rowlock.desk.stats import Stats
+from rowlock.desk.access import Backing, Desk
+from rowlock.desk.guard import Guard
+from rowlock.desk.identity import Identity
+from rowlock.desk.lanes import first_lanes
 from rowlock.desk.sync import SyncDesk
-from rowlock.desk.workers import Workers
 from rowlock.errors import ConfigurationError, WrongState
 from rowlock.flow.args import Codec
 from rowlock.flow.blocking import SyncContext
@@ -36,14 +36,15 @@ from rowlock.flow.register import WorkerOptions
 from rowlock.flow.wake import Waker
 from rowlock.flow.worker import Worker
 from rowlock.model import ids
+from rowlock.model.access import SYSTEM
 from rowlock.model.kind import checked_name
 from rowlock.model.state import State
-from rowlock.service import Bridge
+from rowlock.service import Bridge, in_thread
 from rowlock.settings import Settings
 from rowlock.store import embedded, migrate
 from rowlock.store.caller import url_of
 from rowlock.store.database import Database
-from rowlock.tasks import Declared, SyncTask, Task
+from rowlock.tasks import Declared, Submitter, SyncTask, Task
 from rowlock.upkeep.caretaker import Caretaker
 
 if TYPE_CHECKING:
@@ -52,6 +53,7 @@ if TYPE_CHECKING:
     from rowlock.flow.origin import Origin
     from rowlock.flow.producer import Watcher
     from rowlock.flow.supervise.successor import Successor
+    from rowlock.model.access import Principal
     from rowlock.model.hook import HookEvent
     from rowlock.model.job import Job
     from rowlock.model.kind import Executor, Gate, OnWorkerLost, UnknownArgs
@@ -109,11 +111,27 @@ class Rowlock(Extensions):
         self._database: Database | None = None
         self._embedded: embedded.Embedded | None = None
         self._producer = Producer(self.database, self._bridge, self._enqueue_middleware, self._events)
-        self.jobs = Jobs(self.database, self._producer.wake)
-        self.lanes = Lanes(self.database)
-        self.workers = Workers(self.database)
-        self.stats = Stats(self.database)
-        self.sync = SyncDesk(self._bridge, self.jobs, self.lanes, self.workers, self.stats)
+        submit = Submitter(self.task, self._producer, self.settings.args_limit)
+        self._backing = Backing(self.database, self._producer.wake, submit)
+        own = self.desk(SYSTEM)
+        self.jobs, self.lanes, self.workers, self.stats = own.jobs, own.lanes, own.workers, own.stats
+        self.tokens, self.roles, self.audit = own.tokens, own.roles, own.audit
+        self.sync = SyncDesk(self._bridge, own)
+        self.identity = Identity(self.database)
+
+    def desk(
+        self,
+        principal: Principal,
+        *,
+        read_only: bool = False,
+        request_id: str | None = None,
+        address: str | None = None,
+    ) -> Desk:
+        """The desk for one principal: .jobs, .lanes, … check their permissions; app.jobs etc. act as the library.
+
+        read_only: refuses every change. request_id and address go to the audit.
+        """
+        return Desk(self._backing, Guard(principal, read_only, request_id, address))
 
     # --- declaring jobs ----------------------------------------------------------------------------------------------
 
@@ -212,7 +230,7 @@ class Rowlock(Extensions):
         url = self._embedded.url
         logger.warning("no ROWLOCK_DATABASE_URL: using the embedded PostgreSQL in %s", self._embedded.directory)
         # Blocking on purpose: nothing can be done before the tables are there, and only this development mode waits.
-        _in_thread(lambda: asyncio.run(migrate.upgrade(url, self.settings.schema)))
+        in_thread(lambda: asyncio.run(migrate.upgrade(url, self.settings.schema)))
         return url
 
     async def upgrade(self) -> list[int]:
@@ -378,19 +396,3 @@ class Rowlock(Extensions):
             message = f"Job {after.public_id} was not run: it is {after.state}; {why}."
             raise WrongState(message)
         return after
-
-
-def _in_thread(work: Callable[[], object]) -> None:
-    failure: list[BaseException] = []
-
-    def run() -> None:
-        try:
-            work()
-        except BaseException as error:  # noqa: BLE001 - raised again in the caller's thread
-            failure.append(error)
-
-    thread = threading.Thread(target=run, name="rowlock-schema")
-    thread.start()
-    thread.join()
-    if failure:
-        raise failure[0]

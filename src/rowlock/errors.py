@@ -18,6 +18,13 @@ RowlockError
 │   ├── InvalidOption         an option such as priority or run_at has an impossible value
 │   ├── ArgumentsTooLarge     the encoded arguments exceed the limit
 │   └── UniqueConflict        unique_key is taken and the policy is "reject"
+├── Forbidden                 whoever asks lacks a permission; nothing was done
+│   ├── ReadOnly              nothing may be changed here, whoever asks
+│   └── CrossSite             a page of another site gave the order
+├── NotAuthenticated          a token, session or signature was shown and does not hold
+│   └── TooManyAttempts       it failed too often from there; later again
+├── RoleNotFound              no role has that name
+├── TokenNotFound             no token has that id
 ├── InvalidId                 a text that is no job id (also a ValueError)
 ├── InvalidResult             a handler's return value cannot be stored, or a stored one cannot be read
 ├── JobNotFound               no such job (or retention removed it)
@@ -116,6 +123,42 @@ class UniqueConflict(EnqueueError):
     def __init__(self, message: str, job_id: int) -> None:
         self.job_id = job_id
         super().__init__(message)
+
+
+class Forbidden(RowlockError):
+    """Whoever asks lacks a permission; nothing was done. permission: the one that is missing."""
+
+    def __init__(self, message: str, permission: str = "") -> None:
+        self.permission = permission
+        super().__init__(message)
+
+
+class ReadOnly(Forbidden):
+    """Nothing may be changed here, whoever asks."""
+
+
+class CrossSite(Forbidden):
+    """A page of another site gave the order, in somebody's browser."""
+
+
+class NotAuthenticated(RowlockError):
+    """A token, session or signature was shown and does not hold."""
+
+
+class TooManyAttempts(NotAuthenticated):
+    """It failed too often from there. retry_after: seconds until the next try is heard."""
+
+    def __init__(self, message: str, retry_after: int) -> None:
+        self.retry_after = retry_after
+        super().__init__(message)
+
+
+class RoleNotFound(RowlockError):
+    """No role has that name."""
+
+
+class TokenNotFound(RowlockError):
+    """No token has that id."""
 
 
 class InvalidId(RowlockError, ValueError):

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 from rowlock.errors import RowlockError
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine
+    from collections.abc import Callable, Coroutine
 
 T = TypeVar("T")
 
@@ -110,3 +110,20 @@ class Bridge:
             loop.call_soon_threadsafe(loop.stop)
             thread.join(timeout=2)
             loop.close()
+
+
+def in_thread(work: Callable[[], object]) -> None:
+    """Do the work in a thread of its own and wait for it; for blocking on an event loop's thread on purpose."""
+    failure: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            work()
+        except BaseException as error:  # noqa: BLE001 - raised again in the caller's thread
+            failure.append(error)
+
+    thread = threading.Thread(target=run, name="rowlock-work")
+    thread.start()
+    thread.join()
+    if failure:
+        raise failure[0]

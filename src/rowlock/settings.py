@@ -61,6 +61,8 @@ class Settings:
     """Jobs a child process runs before a new one takes its place."""
     child_memory: int | None = None
     """Bytes an idle child process may keep; a larger one is replaced."""
+    audit_keep: timedelta | None = timedelta(days=365)
+    """How long the lines of the audit stay. None: for ever."""
 
     @classmethod
     def from_env(cls, environ: Mapping[str, str]) -> Self:
@@ -184,4 +186,5 @@ _VARIABLES: dict[str, tuple[str, Callable[[str], object]]] = {
     "ROWLOCK_MAX_JOBS": ("max_jobs", _limit_of(_count)),
     "ROWLOCK_MAX_MEMORY": ("max_memory", _limit_of(lambda text: size(text, "ROWLOCK_MAX_MEMORY"))),
     "ROWLOCK_MAX_STUCK": ("max_stuck", _limit_of(_count)),
+    "ROWLOCK_AUDIT_KEEP": ("audit_keep", _limit_of(lambda text: duration(text, name="ROWLOCK_AUDIT_KEEP"))),
 }

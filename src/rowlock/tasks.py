@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from itertools import repeat
 from typing import TYPE_CHECKING, Any, Final, Generic, ParamSpec, Protocol, TypeVar, cast
 
 from typing_extensions import override
 
-from rowlock.errors import InvalidOption, JobFailed
-from rowlock.flow import enqueue
+from rowlock.errors import InvalidOption, JobFailed, UnknownKind
+from rowlock.flow import enqueue, foreign
 from rowlock.flow.hooks import On
 from rowlock.flow.middleware import Enqueuing, passing
 from rowlock.model import ids
@@ -19,7 +20,7 @@ from rowlock.model.state import SUCCESS
 from rowlock.telemetry import JobEnqueued
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+    from collections.abc import Awaitable, Callable, Iterable
     from contextlib import AbstractContextManager
     from datetime import datetime
 
@@ -37,6 +38,8 @@ P = ParamSpec("P")
 R = TypeVar("R")
 R_co = TypeVar("R_co", covariant=True)
 _OPTIONS: Final = tuple(option.name for option in fields(Options))
+Args = Mapping[str, object] | Sequence[object]
+"""The arguments of a call: by name, or in their order."""
 _NOTHING: Final = enqueue.Written((), ())
 
 
@@ -170,8 +173,8 @@ class Bound(Generic[P, R]):
 
     def _prepared(self, options: Options, args: tuple[object, ...], kwargs: Mapping[str, object]) -> Prepared:
         if self._looks_at_args(options):
-            return enqueue.prepare(self._handler, options, self._handler.codec.named(args, kwargs))
-        ready = enqueue.prepare(self._handler, options, {})
+            return enqueue.prepare(self._handler.kind, options, self._handler.codec.named(args, kwargs))
+        ready = enqueue.prepare(self._handler.kind, options, {})
         # What the caller may still change, dicts and lists, is read anew by every call.
         if options is self._options and not (options.refs or options.tags or options.meta):
             self._ready = ready
@@ -214,6 +217,14 @@ class Declared(Bound[P, R]):
         """The kind's name."""
         return self._handler.name
 
+    async def submit(self, args: Args, options: Options, connection: object | None) -> Enqueued[R]:
+        """Enqueue with decoded JSON: a list is positional, and so is what can be passed by position only."""
+        named = dict(args) if isinstance(args, Mapping) else {}
+        by_position = [item.name for item in self._handler.codec.signature.positional_only]
+        positional = list(args) if not isinstance(args, Mapping) else [named.pop(x) for x in by_position if x in named]
+        bound: Bound[..., R] = Bound(self._origin, self._producer, options, connection)
+        return await bound.enqueue(*positional, **named)
+
     def upgrade(self, *, from_version: int) -> Callable[[U], U]:
         """Declare how arguments of one version become those of the next: a plain dict in, a plain dict out."""
         return functools.partial(self._handler.codec.upgrades.add, from_version)
@@ -255,6 +266,33 @@ class Declared(Bound[P, R]):
         given = locals()
         options = Options(**{name: given[name] for name in _OPTIONS})
         return Bound(self._origin, self._producer, options, connection if session is None else session)
+
+
+class Submitter:
+    """Submits by the name of a kind, for the desk: through its task, or without its code where that is possible."""
+
+    def __init__(self, task: Callable[[str], Declared[..., object]], producer: Producer, limit: int) -> None:
+        self._task, self._producer, self._limit = task, producer, limit
+
+    async def __call__(self, kind: str, args: Args, options: Options, connection: object | None) -> tuple[int, str]:
+        """The job's id, and whether it was created, kept or replaced."""
+        try:
+            task = self._task(kind)
+        except UnknownKind as unknown:
+            return await self._without_code(kind, args, options, connection, unknown)
+        made = await task.submit(args, options, connection)
+        return made.id, made.what
+
+    async def _without_code(
+        self, name: str, args: Args, options: Options, connection: object | None, unknown: UnknownKind
+    ) -> tuple[int, str]:
+        kind = await foreign.find(self._producer.database(), name, unknown)
+        text = foreign.encode(kind, args, self._limit)
+        with passing(self._producer.middleware, Enqueuing(name, [args], options)) as passed:  # type: ignore[list-item]  # a mapping, or encode() had refused it
+            ready = enqueue.prepare(kind, passed.options, {})
+            receipt = await self._producer.enqueue(ready, text, connection)
+            passed.ids = (receipt.id,)
+        return receipt.id, receipt.what
 
 
 class Task(Declared[P, R]):

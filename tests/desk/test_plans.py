@@ -10,6 +10,8 @@ from tests.conftest import fresh
 from tests.factories import Store, opened
 from tests.store.test_plans import GUARDED, explain
 
+from rowlock.desk.guard import TRUSTED
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -18,6 +20,9 @@ if TYPE_CHECKING:
 ROWS = 100_000
 # History first: a scan in the table's own order has to pass it. Then the backlog, a busy gate, a few of the rest.
 LOAD = f"""
+INSERT INTO rowlock.jobs (kind, state, finished_at, tenant, submitted_by)
+SELECT 'main', 'completed', clock_timestamp() - interval '1 day', CASE WHEN n % 2 = 0 THEN 'rare' END, 'rare'
+FROM generate_series(1, 200) n;
 INSERT INTO rowlock.jobs (kind, state, finished_at, run_after, fence, claimed_by, claimed_at, lane)
 SELECT 'main', CASE WHEN n % 100 = 0 THEN 'failed' ELSE 'completed' END, t, t, 2, 1, t, 'default'
 FROM (SELECT n, clock_timestamp() - interval '1 day' + n * interval '1 ms' AS t
@@ -85,7 +90,11 @@ async def values_of(store: Store) -> dict[str, object]:
         "before": 2**62,
         "states": ["pending", "blocked", "queued", "running", "failed"],
         "kind": None,
-        "tenant": None,
+        "of_tenant": None,
+        "scan": 2**62,
+        **TRUSTED.sight,
+        "tenant": "rare",
+        "subject": "rare",
     }
 
 
@@ -99,6 +108,8 @@ BUFFERS = {
     "slot_use": 10,
     "jobs_list_referenced": 1500,
     "few_jobs": 6000,
+    "jobs_list_tenant": 400,
+    "jobs_list_submitted": 400,
     "workers": 15,
 }
 # With an hour as the window, in which nothing ended, and with a week, in which more did than is counted.

@@ -144,3 +144,24 @@ async def test_typing(database_url: str) -> None:
         assert page.printed == page.promised == ["3"]
     finally:
         await page.close()
+
+
+async def test_access(database_url: str) -> None:
+    page = Page("access.md", database_url)
+    await page.run()
+    try:
+        assert page.printed == page.promised
+        assert len(page.promised) == 6
+    finally:
+        await page.close()
+
+
+async def test_the_table_of_permissions_is_what_the_schema_says(database_url: str) -> None:
+    rows = re.findall(r"^\| (`.*) \|$", (HOWTO / "access.md").read_text(encoding="utf-8"), re.MULTILINE)
+    cells = [[cell.strip() for cell in row.split("|")] for row in rows]
+    told: dict[str, set[str]] = {role: set() for role in ("user", "operator", "platform_admin")}
+    for names, _, *marks in cells:
+        for role, mark in zip(told, marks, strict=True):
+            told[role] |= set(re.findall(r"`([\w:]+)`", names)) if mark else set()
+    async with Rowlock(database_url) as app:
+        assert told == {role.name: set(role.permissions) for role in await app.roles.list()}

@@ -43,6 +43,35 @@ async def test_an_idle_worker_is_woken_by_an_enqueue(app: Rowlock) -> None:
     assert min(waits) < 0.1
 
 
+async def test_the_first_job_after_a_pause_carries_its_wake_up(app: Rowlock, database_url: str) -> None:
+    """PostgreSQL lets one notifying transaction commit at a time: a second producer must not wait in that queue."""
+
+    @app.job
+    async def ping() -> None: ...
+
+    sent: list[str] = []
+    await ping.enqueue()
+    async with app.worker() as worker, Database(database_url).connection() as other:
+        assert worker is not None
+        await asyncio.wait_for(worker._listener.listening.wait(), 10)
+        database = app.database()
+        before = database.fetch
+
+        async def fetch(name: str, /, **values: object) -> list[asyncpg.Record]:
+            sent.append(name)
+            return await before(name, **values)
+
+        database.fetch = fetch  # type: ignore[method-assign]  # to see whether a wake-up is a statement of its own
+        alone = await ping.enqueue()
+        await alone.wait(timeout=10)
+        assert "wake" not in sent
+        async with other.transaction():
+            await other.execute("SELECT pg_advisory_xact_lock(hashtext($1), 2)", database.channel)
+            beside = await ping.enqueue()
+            await beside.wait(timeout=10)
+        assert sent.count("wake") == 1
+
+
 @pytest.mark.parametrize("by", ["run_in", "run_at"])
 async def test_a_scheduled_job_starts_on_time(app: Rowlock, by: str) -> None:
     @app.job

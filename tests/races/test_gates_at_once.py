@@ -6,7 +6,7 @@ import asyncio
 from typing import TYPE_CHECKING
 
 import pytest
-from tests.factories import Store, several
+from tests.factories import ORDER, Store, several
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -125,7 +125,7 @@ async def test_a_parked_job_a_leaver_had_to_pass_over_is_found_again(trio: list[
     parked = await one.enqueue(gate_key="g")
     assert await one.claim(worker, parked) == []
     async with two.connection.transaction():
-        await two.fetch("reprioritise", ids=[parked], priority=0, verb="priority", by_whom=None, note=None)
+        await two.fetch("reprioritise", ids=[parked], priority=0, **ORDER)
         assert await asyncio.wait_for(one.complete(holder), 5)
     assert await one.states(parked) == ["blocked"]
     if fifo:  # the next newcomer makes up for it, without overtaking

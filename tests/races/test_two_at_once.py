@@ -161,7 +161,9 @@ async def test_a_cancel_that_commits_while_a_retry_waits_for_the_row_wins(pair: 
 
 async def test_a_cancel_wins_over_holding_a_lost_job_for_a_person(pair: list[Store]) -> None:
     one, _ = pair
-    await one.fetch("register_kinds", names=["k"], on_worker_lost=["hold"], isolates=[False], hooks=[None])
+    await one.fetch(
+        "register_kinds", names=["k"], on_worker_lost=["hold"], isolates=[False], hooks=[None], defaults=[None]
+    )
     worker = await one.worker()
     (claim,) = await one.claim(worker, await one.enqueue())
     await one.cancel_running(claim.job_id)
@@ -213,7 +215,9 @@ async def test_several_running_jobs_of_one_key_come_back_in_one_statement(pair: 
     one, _ = pair
     worker = await one.worker()
     if way == "held":
-        await one.fetch("register_kinds", names=["k"], on_worker_lost=["hold"], isolates=[False], hooks=[None])
+        await one.fetch(
+            "register_kinds", names=["k"], on_worker_lost=["hold"], isolates=[False], hooks=[None], defaults=[None]
+        )
     claims = []
     for _ in range(3):
         claims += await one.claim(worker, await one.enqueue(unique_key="k:x", unique_scope="waiting"))
@@ -227,7 +231,9 @@ async def test_several_running_jobs_of_one_key_come_back_in_one_statement(pair: 
 async def test_a_held_job_whose_twin_waits_ends_as_superseded(pair: list[Store]) -> None:
     """Else it breaks the unique index, and with it the rescue of everybody, in every round."""
     one, _ = pair
-    await one.fetch("register_kinds", names=["k"], on_worker_lost=["hold"], isolates=[False], hooks=[None])
+    await one.fetch(
+        "register_kinds", names=["k"], on_worker_lost=["hold"], isolates=[False], hooks=[None], defaults=[None]
+    )
     worker = await one.worker()
     (claim,) = await one.claim(worker, await one.enqueue(unique_key="k:x", unique_scope="waiting"))
     await one.enqueue(unique_key="k:x", unique_scope="waiting")

@@ -91,7 +91,9 @@ async def test_a_lost_job_is_queued_again_without_burning_an_attempt(desk: Desk)
 
 @pytest.mark.parametrize(("policy", "state"), [("retry", "queued"), ("fail", "failed"), ("hold", "pending")])
 async def test_the_kind_decides_what_a_loss_means(desk: Desk, policy: str, state: str) -> None:
-    await desk.store.fetch("register_kinds", names=["k"], on_worker_lost=[policy], isolates=[False], hooks=[None])
+    await desk.store.fetch(
+        "register_kinds", names=["k"], on_worker_lost=[policy], isolates=[False], hooks=[None], defaults=[None]
+    )
     (claim,) = await lost(desk.store)
     await desk.run("rescue")
     assert await desk.store.states(claim.job_id) == [state]
@@ -115,7 +117,9 @@ async def test_a_job_that_loses_three_workers_is_quarantined(desk: Desk) -> None
 
 async def test_losses_of_a_kind_that_can_be_isolated_do_not_quarantine_it(desk: Desk) -> None:
     """It runs alone in a child after its first loss: only a death there is its own fault."""
-    await desk.store.fetch("register_kinds", names=["k"], on_worker_lost=["retry"], isolates=[True], hooks=[None])
+    await desk.store.fetch(
+        "register_kinds", names=["k"], on_worker_lost=["retry"], isolates=[True], hooks=[None], defaults=[None]
+    )
     job = await desk.store.enqueue()
     for losses, state in ((2, "queued"), (13, "queued"), (14, "failed")):
         await desk.store.execute("UPDATE {s}.jobs SET run_after = clock_timestamp(), losses = $1", losses)

@@ -18,10 +18,13 @@ from rowlock.cli.exits import EPILOG, Exit, exit_of
 from rowlock.cli.locate import locate
 from rowlock.cli.show import Screen, complain
 from rowlock.errors import ConfigurationError, RowlockError
+from rowlock.model.access import SYSTEM
 from rowlock.store import migrate
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterator
+
+    from rowlock.desk.access import Desk
 
 P = ParamSpec("P")
 _PANEL: Final = "Common options"
@@ -78,6 +81,11 @@ class Call:
             else:
                 self._app = Rowlock(self.database_url, schema=self.schema)
         return self._app
+
+    @property
+    def desk(self) -> Desk:
+        """The desk under the name of whoever sits at this terminal; they may do everything, as the library may."""
+        return self.app.desk(replace(SYSTEM, subject=person() or SYSTEM.subject))
 
     def require_app(self) -> None:
         """Refuse to go on without --app: the command runs or checks the application's own code."""

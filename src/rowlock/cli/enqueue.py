@@ -56,9 +56,9 @@ async def enqueue(
     tenant: Annotated[str | None, typer.Option(help="Whose job it is.")] = None,
 ) -> None:
     """Enqueue one job and print its id."""
-    task = call.app.task(kind)
-    positional, named = _arguments(args)
-    bound = task.options(
+    made = await call.desk.jobs.submit(
+        kind,
+        _arguments(args),
         priority=priority,
         run_in=run_in,
         run_at=None if run_at is None else _instant(run_at),
@@ -67,9 +67,9 @@ async def enqueue(
         idempotency_key=idempotency_key,
         tenant=tenant,
     )
-    receipt = await bound.enqueue(*positional, **named)
-    record = {"id": receipt.public_id, "number": receipt.id, "kind": task.kind, "what": receipt.what}
-    call.screen.said(f"{receipt.public_id} {receipt.what}", record)
+    job = made.job
+    record = {"id": job.public_id, "number": job.id, "kind": job.kind, "what": made.what}
+    call.screen.said(f"{job.public_id} {made.what}", record)
 
 
 async def run_job(call: Call, job_id: JobId) -> None:
@@ -85,17 +85,15 @@ async def run_job(call: Call, job_id: JobId) -> None:
         raise typer.Exit(Exit.FAILED)
 
 
-def _arguments(text: str) -> tuple[list[Any], dict[str, Any]]:
+def _arguments(text: str) -> list[Any] | dict[str, Any]:
     try:
         value = json.loads(text)
     except json.JSONDecodeError as error:
         raise InvalidArguments(
             f"--args is not JSON: {error.msg} at character {error.pos + 1}. Write it like '{{\"org_id\": 7}}'."
         ) from None
-    if isinstance(value, dict):
-        return [], value
-    if isinstance(value, list):
-        return value, {}
+    if isinstance(value, list | dict):
+        return value
     raise InvalidArguments(
         f"--args takes a JSON object (or a list of positional arguments), got {type(value).__name__}."
     )

@@ -27,7 +27,7 @@ _SPARE: Final = ("version", "order", "poll", "stale", "max total")
 @command(group, "ls")
 async def ls(call: Call) -> None:
     """List lanes with what runs in them."""
-    await _show(call, await call.app.lanes.list(), "No lanes yet; a worker creates them at its start.")
+    await _show(call, await call.desk.lanes.list(), "No lanes yet; a worker creates them at its start.")
 
 
 @command(group, "set")
@@ -55,7 +55,7 @@ async def change(
     given = (kinds, slots, max_total, order, poll, stale)
     if not create and all(value is None for value in given):
         raise InvalidOption("Nothing to change: add --kinds, --slots, --max-total, --order, --poll or --stale.")
-    lanes = call.app.lanes
+    lanes = call.desk.lanes
     if create:
         await lanes.create(Lane(name))
     changed = await lanes.set(
@@ -74,17 +74,17 @@ async def change(
 @command(group, "drain")
 async def drain(call: Call, name: Name) -> None:
     """Start nothing more in this lane; what runs goes on."""
-    await _show(call, [await call.app.lanes.drain(name)], "")
+    await _show(call, [await call.desk.lanes.drain(name)], "")
 
 
 @command(group, "resume")
 async def resume(call: Call, name: Name) -> None:
     """Start jobs of this lane again."""
-    await _show(call, [await call.app.lanes.resume(name)], "")
+    await _show(call, [await call.desk.lanes.resume(name)], "")
 
 
 async def _show(call: Call, lanes: Sequence[Lane], empty: str) -> None:
-    running = await call.app.lanes.running()
+    running = await call.desk.lanes.running()
     rows = [
         [
             lane.name,

@@ -7,7 +7,23 @@ from typing import Annotated
 
 import typer
 
-from rowlock.cli import bench, demo, dev, doctor, enqueue, jobs, lanes, schema, stats, top, worker, workers
+from rowlock.cli import (
+    audit,
+    bench,
+    demo,
+    dev,
+    doctor,
+    enqueue,
+    jobs,
+    lanes,
+    roles,
+    schema,
+    stats,
+    tokens,
+    top,
+    worker,
+    workers,
+)
 from rowlock.cli.exits import EPILOG
 
 
@@ -35,6 +51,9 @@ def build() -> typer.Typer:
     root.add_typer(lanes.group, name="lanes")
     root.add_typer(workers.group, name="workers")
     root.add_typer(schema.group, name="schema")
+    root.add_typer(tokens.group, name="tokens")
+    root.add_typer(roles.group, name="roles")
+    root.add_typer(audit.group, name="audit")
     return root
 
 

@@ -24,7 +24,7 @@ _SPARE: Final = ("host", "version", "pid", "started")
 @command(group, "ls")
 async def ls(call: Call) -> None:
     """List the workers that have not said good-bye."""
-    _show(call, await call.app.workers.list(), "No workers.")
+    _show(call, await call.desk.workers.list(), "No workers.")
 
 
 @command(group, "drain")
@@ -32,13 +32,13 @@ async def drain(
     call: Call, worker: Annotated[str, typer.Argument(metavar="WORKER", help="Its id, or its name.")]
 ) -> None:
     """Let a worker end its jobs, claim no more and leave; within two seconds it has heard of it."""
-    _show(call, await call.app.workers.drain(worker), "")
+    _show(call, await call.desk.workers.drain(worker), "")
 
 
 @command(group, "status")
 async def status(call: Call) -> None:
     """Show which jobs are in which slots, and since when."""
-    found = await call.app.workers.status()
+    found = await call.desk.workers.status()
     rows = []
     for item in found.workers:
         slots = ", ".join(f"{use.lane} {use.used}/{use.slots}" for use in item.slots)

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from datetime import datetime
 
+    from rowlock.desk.guard import Guard
     from rowlock.desk.load import SlotsUsed
     from rowlock.model.job import Job
     from rowlock.model.lane import Lane
@@ -77,12 +78,12 @@ class Facts:
         return sum(n for (_, name), n in self.use.items() if self.lane is not None and name == self.lane.name)
 
 
-async def read(reads: Snapshot, job_id: int, needed: int) -> Facts | None:
-    """Everything around one job; None: there is no such job."""
-    found = await reads.fetch("explain_job", id=job_id)
+async def read(reads: Snapshot, job_id: int, needed: int, guard: Guard) -> Facts | None:
+    """Everything around one job that the guard's principal may see; None: there is no such job for them."""
+    found = await reads.fetch("explain_job", id=job_id, **guard.sight)
     if not found:
         return None
-    row, job = found[0], rows.job_of(found[0])
+    row, job = found[0], rows.job_of(found[0], reveal=guard.reveals)
     lanes, workers = await lane_rows.read(reads), await views(reads)
     owner = load.owners(lanes, [job.kind]).get(job.kind)
     lane = next((lane for lane in lanes if lane.name == owner), None)
@@ -98,8 +99,8 @@ async def read(reads: Snapshot, job_id: int, needed: int) -> Facts | None:
         lane=lane,
         workers=workers,
         use=await load.slot_use(reads),
-        in_lane=[] if owner is None else await load.holders(reads, owner, n=SHOWN),
-        holders=await reads.fetch("gate_holders", key=job.gate_key, n=SHOWN) if gated else [],
+        in_lane=[] if owner is None else await load.holders(reads, guard, owner, n=SHOWN),
+        holders=await reads.fetch("gate_holders", key=job.gate_key, n=SHOWN, **guard.sight) if gated else [],
         parked_ahead=await _parked_ahead(reads, job) if job.state is State.BLOCKED and gated else Count(),
         higher=higher,
         older=older,

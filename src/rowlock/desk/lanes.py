@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
+from rowlock.desk import audit
+from rowlock.desk.guard import TRUSTED, Guard, changes, reads
 from rowlock.errors import ConfigurationError, InvalidOption, WrongState
+from rowlock.model.access import Permission
 from rowlock.model.duration import duration, humanise
 from rowlock.model.lane import Lane
 from rowlock.model.options import span
@@ -22,13 +26,14 @@ NO_CAP: Final = -1
 """Removes max_total."""
 _MOST_SLOTS: Final = 100_000
 _LONGEST_NAME: Final = 100
+_STAMPS: Final = ("version", "updated_at")
 
 
 class Lanes:
     """app.lanes."""
 
-    def __init__(self, database: Callable[[], Database]) -> None:
-        self._open = database
+    def __init__(self, database: Callable[[], Database], guard: Guard = TRUSTED) -> None:
+        self._open, self._guard = database, guard
         self._defined: dict[str, Lane] = {}
 
     def define(
@@ -47,6 +52,7 @@ class Lanes:
         Afterwards its row decides and operators edit it live. slots: jobs at once per worker process; max_total: over
         all workers; poll: between looks of an idle worker; stale: silence after which a worker's jobs are lost.
         """
+        self._guard.demand(Permission.WORKERS_MANAGE, unsafe=True)
         lane = _lane(name, kinds, slots=slots, max_total=max_total, order=order, poll=poll, stale=stale)
         if self._defined.setdefault(name, lane) != lane:
             message = f"The lane {name!r} is defined twice, and differently. Define it in one place."
@@ -58,17 +64,23 @@ class Lanes:
         """The lanes declared in code."""
         return tuple(self._defined.values())
 
+    @reads(Permission.WORKERS_VIEW)
     async def get(self, name: str) -> Lane:
         """One lane; UnknownLane when it is not there."""
-        found = {lane.name: lane for lane in await self.list()}
+        return await self._find(name)
+
+    async def _find(self, name: str) -> Lane:
+        found = {lane.name: lane for lane in await lane_rows.read(self._open())}
         if name not in found:
             raise lane_rows.unknown_lane(name, found)
         return found[name]
 
+    @reads(Permission.WORKERS_VIEW)
     async def running(self) -> dict[str, int]:
         """How many jobs of each lane run now."""
         return {row["lane"]: row["running"] for row in await self._open().fetch("lane_running")}
 
+    @changes(Permission.WORKERS_MANAGE)
     async def create(
         self,
         lane: Lane | str,
@@ -90,9 +102,12 @@ class Lanes:
         made = await lane_rows.add(self._open(), lane)
         if made is not None and lane.kinds:
             await self._open().fetch("lane_drop_kinds", name=lane.name, kinds=list(lane.kinds))
+        if made is not None:
+            await self._record("lane.create", None, made)
         await self._announce()
-        return made or await self.get(lane.name)
+        return made or await self._find(lane.name)
 
+    @changes(Permission.WORKERS_MANAGE)
     async def set(
         self,
         name: str,
@@ -108,7 +123,7 @@ class Lanes:
     ) -> Lane:
         """Change what is given; version: only if the lane still has it. max_total -1 removes the cap."""
         check(slots=slots, max_total=max_total, ordering=order)
-        database = self._open()
+        database, before = self._open(), await self._find(name)
         found = await database.fetch(
             "lane_set",
             name=name,
@@ -122,7 +137,7 @@ class Lanes:
             version=version,
         )
         if not found:
-            lane = await self.get(name)
+            lane = await self._find(name)
             message = (
                 f"Lane {name!r} is at version {lane.version}, not {version}: someone else changed it. Read it again."
             )
@@ -131,9 +146,12 @@ class Lanes:
             await database.fetch("lane_drop_kinds", name=name, kinds=list(kinds))
         if max_total is not None:
             await database.fetch("lane_cap", name=name)
+        lane = lane_rows.lane_of(found[0])
+        await self._record("lane.set", before, lane)
         await self._announce()
-        return lane_rows.lane_of(found[0])
+        return lane
 
+    @changes(Permission.WORKERS_MANAGE)
     async def delete(self, name: str) -> Lane:
         """Remove a lane in which nothing runs; its kinds fall to the lane of '*'. Returns it as it was.
 
@@ -141,23 +159,41 @@ class Lanes:
         """
         gone = await self._open().fetch("lane_delete", name=name)
         if not gone:
-            await self.get(name)
+            await self._find(name)
             message = f"Lane {name!r} has running jobs. Drain it, wait until they have ended, and delete it then."
             raise WrongState(message)
+        lane = lane_rows.lane_of(gone[0])
+        await self._record("lane.delete", lane, None)
         await self._announce()
-        return lane_rows.lane_of(gone[0])
+        return lane
 
+    @changes(Permission.WORKERS_MANAGE)
     async def drain(self, name: str) -> Lane:
         """Start nothing more in this lane; what runs goes on."""
         return await self.set(name, enabled=False)
 
+    @changes(Permission.WORKERS_MANAGE)
     async def resume(self, name: str) -> Lane:
         """Start jobs of this lane again."""
         return await self.set(name, enabled=True)
 
+    @reads(Permission.WORKERS_VIEW)
     async def list(self) -> list[Lane]:
         """Every lane, by name."""
         return await lane_rows.read(self._open())
+
+    async def _record(self, action: str, before: Lane | None, after: Lane | None) -> None:
+        """What changed, and nothing else of the lane."""
+        was, now = ({} if lane is None else asdict(lane) for lane in (before, after))
+        changed = [key for key in {**was, **now} if was.get(key) != now.get(key) and key not in _STAMPS]
+        await audit.record(
+            self._open(),
+            self._guard,
+            action,
+            f"lane:{(after or before or Lane('')).name}",
+            before={key: was[key] for key in changed} if was else None,
+            after={key: now[key] for key in changed} if now else None,
+        )
 
     async def _announce(self) -> None:
         database = self._open()

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     from datetime import datetime
 
+    from rowlock.desk.guard import Guard
     from rowlock.model.lane import Lane
     from rowlock.store.database import Database, Record, Snapshot
 
@@ -20,14 +21,14 @@ SlotsUsed = dict[tuple[int | None, str | None], int]
 """(worker id, lane) to running jobs."""
 
 
-async def running(reads: Snapshot | Database, *, n: int) -> list[Running]:
-    """Running jobs, the longest running first."""
-    return [running_of(row) for row in await reads.fetch("stats_running", n=n)]
+async def running(reads: Snapshot | Database, guard: Guard, *, n: int) -> list[Running]:
+    """Running jobs that the guard's principal may see, the longest running first."""
+    return [running_of(row) for row in await reads.fetch("stats_running", n=n, **guard.sight)]
 
 
-async def holders(reads: Snapshot, lane: str, *, n: int) -> list[Running]:
-    """Some that run in a lane, the longest running first; also where the schema is behind."""
-    return [running_of(row) for row in await reads.fetch("lane_holders", lane=lane, n=n)]
+async def holders(reads: Snapshot, guard: Guard, lane: str, *, n: int) -> list[Running]:
+    """As running(), of one lane; also where the schema is behind."""
+    return [running_of(row) for row in await reads.fetch("lane_holders", lane=lane, n=n, **guard.sight)]
 
 
 def running_of(row: Record) -> Running:

@@ -10,8 +10,10 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from rowlock.desk import load
+from rowlock.desk.guard import TRUSTED, Guard, reads
 from rowlock.desk.workers import views
 from rowlock.errors import InvalidOption
+from rowlock.model.access import Permission
 from rowlock.model.count import Count
 from rowlock.model.duration import duration
 from rowlock.model.load import Failures, Overview, Panel, TenantLoad, Throughput, Work
@@ -30,86 +32,99 @@ if TYPE_CHECKING:
 class Stats:
     """app.stats. A Count that reached its cap is marked so and prints as 10,000+."""
 
-    def __init__(self, database: Callable[[], Database]) -> None:
-        self._open = database
+    def __init__(self, database: Callable[[], Database], guard: Guard = TRUSTED) -> None:
+        self._open, self._guard = database, guard
 
+    @reads(Permission.WORKERS_VIEW)
     async def overview(self, *, window: Span = "1h") -> Overview:
         """Jobs by state, lanes with running, slots and oldest wait, and workers. window: which ends are counted."""
         span = _window(window, "window")
-        async with self._within(span) as reads:
-            return await _overview(reads, span)
+        async with self._within(span) as snapshot:
+            return await _overview(snapshot, span)
 
+    @reads(Permission.WORKERS_VIEW)
     async def panel(self, *, window: Span = "1h", jobs: int = 100, tenants: int = 100) -> Panel:
         """Everything at one moment, for a screen or a scrape. jobs, tenants: how many of them at most."""
         span = _window(window, "window")
-        async with self._within(span) as reads:
+        async with self._within(span) as snapshot:
             return Panel(
-                overview=await _overview(reads, span),
-                backlog=await load.backlog(reads),
-                running=await load.running(reads, n=jobs),
-                failures=await _failures(reads),
-                tenants=await _tenants(reads, tenants),
-                throughput=await _throughput(reads),
+                overview=await _overview(snapshot, span),
+                backlog=await load.backlog(snapshot),
+                running=await load.running(snapshot, self._guard, n=jobs),
+                failures=await _failures(snapshot, self._guard),
+                tenants=await _tenants(snapshot, self._guard, tenants),
+                throughput=await _throughput(snapshot),
             )
 
+    @reads(Permission.WORKERS_VIEW)
     async def backlog(self) -> Sequence[Backlog]:
         """Queued jobs by kind, with the lane that serves it: due, scheduled, oldest wait; the longest wait first."""
         return await load.backlog(self._open())
 
+    @reads(Permission.WORKERS_VIEW)
     async def running(self, *, limit: int = 500) -> Sequence[Running]:
         """What runs now, with its phase, worker and references; the longest running first."""
-        return await load.running(self._open(), n=limit)
+        return await load.running(self._open(), self._guard, n=limit)
 
+    @reads(Permission.WORKERS_VIEW)
     async def references(
         self, name: str | None = None, value: object = None, *, phase: str | None = None, limit: int = 500
     ) -> Sequence[Work]:
-        """What runs now by reference, phase and kind, such as "project", 7 and phase="editions"; most jobs first."""
+        """What runs now by reference, phase and kind, such as "project", 7 and phase="editions"; most jobs first.
+
+        Of everybody's jobs, so it takes jobs:read_all.
+        """
+        self._guard.demand(Permission.READ_ALL)
         wanted = None if value is None else rows.ref_text(value)
         found = await self._open().fetch("stats_references", name=name, value=wanted, phase=phase, n=limit)
         return [Work(**row) for row in found]
 
+    @reads(Permission.WORKERS_VIEW)
     async def slow(self, longer_than: Span = "10m", *, limit: int = 500) -> Sequence[Running]:
         """Jobs that have been running for longer than this, the longest first."""
         least = duration(longer_than, "longer_than")
-        async with self._open().snapshot() as reads:
-            await reads.fetch("stats_slow_after", longer_than=least)
-            return [load.running_of(row) for row in await reads.fetch("stats_slow", n=limit)]
+        async with self._open().snapshot() as snapshot:
+            await snapshot.fetch("stats_slow_after", longer_than=least)
+            return [load.running_of(row) for row in await snapshot.fetch("stats_slow", n=limit, **self._guard.sight)]
 
+    @reads(Permission.WORKERS_VIEW)
     async def failures(self, since: Span = "1h") -> Sequence[Failures]:
         """How jobs ended within the window, by kind, the most failures first: ended, failed, rate, the last error."""
-        async with self._within(_window(since, "since")) as reads:
-            return await _failures(reads)
+        async with self._within(_window(since, "since")) as snapshot:
+            return await _failures(snapshot, self._guard)
 
+    @reads(Permission.WORKERS_VIEW)
     async def tenants(self, window: Span = "1h", *, limit: int = 500) -> Sequence[TenantLoad]:
         """How many jobs ended for each tenant within the window, and how many that is a second; the busiest first."""
-        async with self._within(_window(window, "window")) as reads:
-            return await _tenants(reads, limit)
+        async with self._within(_window(window, "window")) as snapshot:
+            return await _tenants(snapshot, self._guard, limit)
 
+    @reads(Permission.WORKERS_VIEW)
     async def throughput(self, window: Span = "5m") -> Throughput:
         """How many jobs ended within the window, and how many that is a second."""
-        async with self._within(_window(window, "window")) as reads:
-            return await _throughput(reads)
+        async with self._within(_window(window, "window")) as snapshot:
+            return await _throughput(snapshot)
 
     @contextlib.asynccontextmanager
     async def _within(self, window: timedelta) -> AsyncIterator[Snapshot]:
         """Reads of one moment; their views count ends within the window."""
-        async with self._open().snapshot() as reads:
-            await reads.fetch("stats_window", window=window)
-            yield reads
+        async with self._open().snapshot() as snapshot:
+            await snapshot.fetch("stats_window", window=window)
+            yield snapshot
 
 
-async def _overview(reads: Snapshot, window: timedelta) -> Overview:
+async def _overview(snapshot: Snapshot, window: timedelta) -> Overview:
     return Overview(
-        at=await load.clock(reads),
-        states={State(row["state"]): Count(row["jobs"], row["capped"]) for row in await reads.fetch("stats_states")},
-        ended={State(row["state"]): Count(row["ended"], row["capped"]) for row in await reads.fetch("stats_ended")},
+        at=await load.clock(snapshot),
+        states={State(row["state"]): Count(row["jobs"], row["capped"]) for row in await snapshot.fetch("stats_states")},
+        ended={State(row["state"]): Count(row["ended"], row["capped"]) for row in await snapshot.fetch("stats_ended")},
         window=window,
-        lanes=await load.lane_loads(reads, await lane_rows.read(reads)),
-        workers=await views(reads),
+        lanes=await load.lane_loads(snapshot, await lane_rows.read(snapshot)),
+        workers=await views(snapshot),
     )
 
 
-async def _failures(reads: Snapshot) -> list[Failures]:
+async def _failures(snapshot: Snapshot, guard: Guard) -> list[Failures]:
     return [
         Failures(
             row["kind"],
@@ -120,11 +135,11 @@ async def _failures(reads: Snapshot) -> list[Failures]:
             last_failed_id=row["last_failed_id"],
             last_error=rows.json_of(row["last_error"]),
         )
-        for row in await reads.fetch("stats_failures")
+        for row in await snapshot.fetch("stats_failures", **guard.sight)
     ]
 
 
-async def _tenants(reads: Snapshot, limit: int) -> list[TenantLoad]:
+async def _tenants(snapshot: Snapshot, guard: Guard, limit: int) -> list[TenantLoad]:
     return [
         TenantLoad(
             row["tenant"],
@@ -133,12 +148,12 @@ async def _tenants(reads: Snapshot, limit: int) -> list[TenantLoad]:
             window=row["counted_for"],
             per_second=row["per_second"],
         )
-        for row in await reads.fetch("stats_tenants", n=limit)
+        for row in await snapshot.fetch("stats_tenants", n=limit, **guard.sight)
     ]
 
 
-async def _throughput(reads: Snapshot) -> Throughput:
-    (row,) = await reads.fetch("stats_throughput")
+async def _throughput(snapshot: Snapshot) -> Throughput:
+    (row,) = await snapshot.fetch("stats_throughput")
     return Throughput(Count(row["ended"], row["capped"]), row["counted_for"], row["per_second"])
 
 

@@ -9,12 +9,21 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
+    from datetime import datetime
 
+    from typing_extensions import Unpack
+
+    from rowlock.desk.access import Desk
+    from rowlock.desk.audit import Audit
     from rowlock.desk.bulk import Bulk
     from rowlock.desk.jobs import History, Jobs
     from rowlock.desk.lanes import Lanes
+    from rowlock.desk.roles import Roles
     from rowlock.desk.stats import Stats
+    from rowlock.desk.submit import Submission, Submitted
+    from rowlock.desk.tokens import Tokens
     from rowlock.desk.workers import Workers
+    from rowlock.model.access import Entry, Grant, NewToken, Role, Token
     from rowlock.model.explanation import Explanation
     from rowlock.model.job import Job
     from rowlock.model.lane import Lane, Ordering
@@ -33,6 +42,7 @@ if TYPE_CHECKING:
     from rowlock.model.options import Span
     from rowlock.model.state import State
     from rowlock.service import Bridge
+    from rowlock.store.database import Connection, Record
 
 
 class SyncJobs:
@@ -40,6 +50,22 @@ class SyncJobs:
 
     def __init__(self, bridge: Bridge, desk: Jobs) -> None:
         self._bridge, self._desk = bridge, desk
+
+    def submit(
+        self,
+        kind: str,
+        args: Mapping[str, object] | Sequence[object] = (),
+        *,
+        connection: Connection[Record] | None = None,
+        **options: Unpack[Submission],
+    ) -> Submitted:
+        """Enqueue a job by the name of its kind, with decoded JSON; tenant and submitter are those of whoever asks.
+
+        options: as of task.options(). The arguments are checked where the kind's code is imported; where it is not,
+        they are stored as they are, if a worker has told of the kind. connection: one of
+        app.database().connection(), whose transaction it joins.
+        """
+        return self._bridge.run(self._desk.submit(kind, args, connection=connection, **options))
 
     def get(self, job_id: int | str) -> Job:
         """The job as it stands now; JobNotFound when there is none or retention removed it."""
@@ -89,9 +115,9 @@ class SyncJobs:
         """Run several finished jobs again; one that cannot be does not keep the others from it."""
         return self._bridge.run(self._desk.retry_many(job_ids, by=by, note=note))
 
-    def delete(self, job_id: int | str) -> Job:
+    def delete(self, job_id: int | str, *, by: str | None = None, note: str | None = None) -> Job:
         """Remove a finished job with its history, before its retention does; returns it as it was."""
-        return self._bridge.run(self._desk.delete(job_id))
+        return self._bridge.run(self._desk.delete(job_id, by=by, note=note))
 
     def reprioritise(self, job_id: int | str, priority: int, *, by: str | None = None, note: str | None = None) -> Job:
         """Give a waiting job another priority."""
@@ -274,7 +300,10 @@ class SyncStats:
     def references(
         self, name: str | None = None, value: object = None, *, phase: str | None = None, limit: int = 500
     ) -> Sequence[Work]:
-        """What runs now by reference, phase and kind, such as "project", 7 and phase="editions"; most jobs first."""
+        """What runs now by reference, phase and kind, such as "project", 7 and phase="editions"; most jobs first.
+
+        Of everybody's jobs, so it takes jobs:read_all.
+        """
         return self._bridge.run(self._desk.references(name, value, phase=phase, limit=limit))
 
     def slow(self, longer_than: Span = "10m", *, limit: int = 500) -> Sequence[Running]:
@@ -294,11 +323,111 @@ class SyncStats:
         return self._bridge.run(self._desk.throughput(window))
 
 
+class SyncTokens:
+    """app.sync.tokens: what app.tokens does, blocking."""
+
+    def __init__(self, bridge: Bridge, desk: Tokens) -> None:
+        self._bridge, self._desk = bridge, desk
+
+    def create(
+        self,
+        name: str,
+        *,
+        permissions: Iterable[str] = (),
+        roles: Iterable[str] = (),
+        subject: str | None = None,
+        tenant: str | None = None,
+        expires_in: Span | None = None,
+        by: str | None = None,
+    ) -> NewToken:
+        """Make a token; its text is in the answer and nowhere else. Roles count as they are when it is used.
+
+        subject: whom it acts as; unless given, token:<name>, or the maker where they may not act for others.
+        tenant: whose jobs it sees without jobs:read_all.
+        """
+        return self._bridge.run(
+            self._desk.create(
+                name, permissions=permissions, roles=roles, subject=subject, tenant=tenant, expires_in=expires_in, by=by
+            )
+        )
+
+    def revoke(self, token_id: str, *, by: str | None = None) -> Token:
+        """End a token, and every session that began with it, now."""
+        return self._bridge.run(self._desk.revoke(token_id, by=by))
+
+    def list(self, *, limit: int = 1000) -> list[Token]:
+        """Every token, the newest first, revoked ones included."""
+        return self._bridge.run(self._desk.list(limit=limit))
+
+
+class SyncRoles:
+    """app.sync.roles: what app.roles does, blocking."""
+
+    def __init__(self, bridge: Bridge, desk: Roles) -> None:
+        self._bridge, self._desk = bridge, desk
+
+    def get(self, name: str) -> Role:
+        """One role; RoleNotFound when there is none of that name."""
+        return self._bridge.run(self._desk.get(name))
+
+    def set(self, name: str, permissions: Iterable[str]) -> Role:
+        """Create the role, or give it these permissions instead of those it has."""
+        return self._bridge.run(self._desk.set(name, permissions))
+
+    def delete(self, name: str) -> Role:
+        """Remove a role and every grant of it. The roles that came with the schema stay."""
+        return self._bridge.run(self._desk.delete(name))
+
+    def grant(self, subject: str, role: str, *, by: str | None = None) -> Role:
+        """Give a role to a subject: the one its host, its identity provider or its token names."""
+        return self._bridge.run(self._desk.grant(subject, role, by=by))
+
+    def revoke(self, subject: str, role: str, *, by: str | None = None) -> Role:
+        """Take a role away from a subject again."""
+        return self._bridge.run(self._desk.revoke(subject, role, by=by))
+
+    def grants(self, subject: str | None = None, *, limit: int = 1000) -> Sequence[Grant]:
+        """Which roles were given to whom."""
+        return self._bridge.run(self._desk.grants(subject, limit=limit))
+
+    def list(self) -> list[Role]:
+        """Every role, by name."""
+        return self._bridge.run(self._desk.list())
+
+
+class SyncAudit:
+    """app.sync.audit: what app.audit does, blocking."""
+
+    def __init__(self, bridge: Bridge, desk: Audit) -> None:
+        self._bridge, self._desk = bridge, desk
+
+    def list(
+        self,
+        *,
+        job_id: int | str | None = None,
+        target: str | None = None,
+        subject: str | None = None,
+        action: str | None = None,
+        since: datetime | None = None,
+        before: int | None = None,
+        limit: int = 50,
+    ) -> list[Entry]:
+        """Newest first; before: the last id of the page above. target: as lane:bulk; action: as job.cancel."""
+        return self._bridge.run(
+            self._desk.list(
+                job_id=job_id, target=target, subject=subject, action=action, since=since, before=before, limit=limit
+            )
+        )
+
+
 class SyncDesk:
     """app.sync: the desk for blocking code."""
 
-    def __init__(self, bridge: Bridge, jobs: Jobs, lanes: Lanes, workers: Workers, stats: Stats) -> None:
-        self.jobs = SyncJobs(bridge, jobs)
-        self.lanes = SyncLanes(bridge, lanes)
-        self.workers = SyncWorkers(bridge, workers)
-        self.stats = SyncStats(bridge, stats)
+    def __init__(self, bridge: Bridge, desk: Desk) -> None:
+        self.jobs = SyncJobs(bridge, desk.jobs)
+        self.lanes = SyncLanes(bridge, desk.lanes)
+        self.workers = SyncWorkers(bridge, desk.workers)
+        self.stats = SyncStats(bridge, desk.stats)
+        self.tokens = SyncTokens(bridge, desk.tokens)
+        self.roles = SyncRoles(bridge, desk.roles)
+        self.audit = SyncAudit(bridge, desk.audit)

@@ -6,8 +6,10 @@ import difflib
 import json
 from typing import TYPE_CHECKING, Final
 
-from rowlock.desk import load
+from rowlock.desk import audit, load
+from rowlock.desk.guard import TRUSTED, Guard, changes, reads
 from rowlock.errors import WorkerNotFound
+from rowlock.model.access import Permission
 from rowlock.model.load import SlotUse, Status, WorkerStatus, WorkerView
 from rowlock.store import lanes as lane_rows
 
@@ -24,17 +26,18 @@ _MOST: Final = 20_000
 class Workers:
     """app.workers."""
 
-    def __init__(self, database: Callable[[], Database]) -> None:
-        self._open = database
+    def __init__(self, database: Callable[[], Database], guard: Guard = TRUSTED) -> None:
+        self._open, self._guard = database, guard
 
+    @reads(Permission.WORKERS_VIEW)
     async def status(self) -> Status:
         """Lanes with their slot use and queue depth, workers with the jobs in their slots, and since when."""
-        async with self._open().snapshot() as reads:
-            lanes = await lane_rows.read(reads)
-            workers = await views(reads)
-            backlog, loads = await load.backlog(reads), await load.lane_loads(reads, lanes)
-            use, now = await load.slot_use(reads), await load.clock(reads)
-            running = await load.running(reads, n=_MOST)
+        async with self._open().snapshot() as snapshot:
+            lanes = await lane_rows.read(snapshot)
+            workers = await views(snapshot)
+            backlog, loads = await load.backlog(snapshot), await load.lane_loads(snapshot, lanes)
+            use, now = await load.slot_use(snapshot), await load.clock(snapshot)
+            running = await load.running(snapshot, self._guard, n=_MOST)
         return Status(
             at=now,
             lanes=loads,
@@ -53,30 +56,38 @@ class Workers:
             unserved=[item for item in backlog if item.lane is None],
         )
 
+    @changes(Permission.WORKERS_MANAGE)
     async def drain(self, worker: int | str) -> Sequence[WorkerView]:
         """Let a worker end its jobs, claim no more and leave; within two seconds it has heard of it.
 
         worker: its id, or its name, which several may share. WorkerNotFound when nobody of that name works.
         """
         database = self._open()
+        everyone = await views(database)
         number = worker if isinstance(worker, int) else int(worker) if worker.isascii() and worker.isdigit() else None
         asked = await database.fetch("worker_drain", id=number, name=str(worker))
-        everyone = await self.list()
         if not asked:
             raise _not_found(worker, everyone)
         # Any message that is no wake-up makes workers beat at once, and the beat brings the order.
         await database.fetch("notify", channel=database.channel, payload='{"drain":1}')
         ids = {row["id"] for row in asked}
-        return [view for view in everyone if view.id in ids]
+        for view in everyone:
+            if view.id in ids:
+                before = {"name": view.name, "told": view.told}
+                await audit.record(
+                    database, self._guard, "worker.drain", f"worker:{view.id}", before=before, after={"told": "drain"}
+                )
+        return [view for view in await views(database) if view.id in ids]
 
+    @reads(Permission.WORKERS_VIEW)
     async def list(self) -> list[WorkerView]:
         """Workers that have not said good-bye."""
         return await views(self._open())
 
 
-async def views(reads: Snapshot | Database) -> list[WorkerView]:
+async def views(source: Snapshot | Database) -> list[WorkerView]:
     """Every worker that has not said good-bye, by id."""
-    return [view_of(row) for row in await reads.fetch("workers")]
+    return [view_of(row) for row in await source.fetch("workers")]
 
 
 def view_of(row: Record) -> WorkerView:

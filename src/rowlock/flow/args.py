@@ -77,6 +77,11 @@ class Codec:
             arguments.traits.flat and says.version == 1 and not shape.positional_only,
         )
 
+    @property
+    def secret(self) -> bool:
+        """Whether the arguments may hold secrets, which only the codec can mark."""
+        return self._arguments.traits.secret
+
     def encode(self, args: tuple[object, ...] = (), kwargs: Mapping[str, object] | None = None) -> str:
         """Bind like a call (without the context), validate, and write JSON keyed by parameter name."""
         if self._at_once and not args:

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from collections.abc import Generator, Mapping, Sequence
     from datetime import datetime
 
-    from rowlock.flow.handler import Handler
     from rowlock.flow.wake import Pair
+    from rowlock.model.kind import Kind
     from rowlock.model.options import Options
     from rowlock.store.caller import Ask
 
@@ -77,9 +77,8 @@ class Batch:
         return self.jobs[index if len(self.jobs) > 1 else 0].job
 
 
-def prepare(handler: Handler, options: Options, named: Mapping[str, object]) -> Prepared:
+def prepare(kind: Kind, options: Options, named: Mapping[str, object]) -> Prepared:
     """Combine what the kind says, what the call says and what is made of the arguments."""
-    kind = handler.kind
     gate = _gate(kind.gate if options.gate is None else options.gate, named)
     refs = dict(kind.refs(**named)) if kind.refs is not None else {}
     refs.update(options.refs or {})

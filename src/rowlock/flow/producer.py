@@ -58,7 +58,7 @@ class Producer:
         middleware: Sequence[EnqueueMiddleware] = (),
         events: Events | None = None,
     ) -> None:
-        self._open, self.bridge = database, bridge
+        self._open, self.database, self.bridge = database, database, bridge
         self.middleware, self.events = middleware, events or Events()
         self._wakers: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, Waker] = weakref.WeakKeyDictionary()
         self._last: tuple[asyncio.AbstractEventLoop, Waker] | None = None

@@ -98,6 +98,7 @@ class Registration:
             kinds_of(self._handlers),
             settings.lanes or (DEFAULT_LANE,),
             isolates=lambda kind: self._isolates(self._handlers[kind]),
+            secret=lambda kind: self._handlers[kind].codec.secret,
         )
         (row,) = await self._link.fetch("register_worker", **self._card())
         if row["namesake"]:

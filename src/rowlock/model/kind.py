@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final, Literal
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from rowlock.errors import ConfigurationError
 from rowlock.model.retry import Retry
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
-    from datetime import timedelta
 
     from rowlock.model.hook import Hook
 
@@ -90,6 +90,41 @@ class Kind:
     def scope(self) -> str:
         """The name its keys are unique under: its first one, so that code before and after a rename share it."""
         return self.aliases[0] if self.aliases else self.name
+
+    def defaults(self) -> dict[str, object] | None:
+        """What a process without the code must know to submit a job of the kind; None: that takes the code."""
+        if self.refs is not None or callable(self.gate):
+            return None
+        gate = Gate(self.gate) if isinstance(self.gate, str) else self.gate
+        return {
+            "priority": self.priority,
+            "max_attempts": self.retry.attempts,
+            "expires_in": None if self.expires_in is None else self.expires_in.total_seconds(),
+            "max_age": None if self.max_age is None else self.max_age.total_seconds(),
+            "approval": self.approval,
+            "gate": None if gate is None else [gate.key, gate.limit, gate.fifo],
+            "version": self.version,
+            "scope": self.scope,
+        }
+
+    @classmethod
+    def from_defaults(cls, name: str, said: Mapping[str, Any]) -> Kind:
+        """The kind as far as its defaults tell."""
+        return cls(
+            name,
+            priority=said["priority"],
+            retry=Retry(attempts=said["max_attempts"]),
+            expires_in=_seconds(said["expires_in"]),
+            max_age=_seconds(said["max_age"]),
+            approval=said["approval"],
+            gate=None if said["gate"] is None else Gate(*said["gate"]),
+            version=said["version"],
+            aliases=() if said["scope"] == name else (said["scope"],),
+        )
+
+
+def _seconds(value: float | None) -> timedelta | None:
+    return None if value is None else timedelta(seconds=value)
 
 
 def checked_name(name: str) -> str:

@@ -29,6 +29,15 @@ def redact(value: object) -> object:
     return value
 
 
+def reveal(value: object) -> object:
+    """Copy decoded JSON with every secret in the place of its mark: for those who may read it."""
+    if isinstance(value, Mapping):
+        return reveal(value[SECRET]) if SECRET in value else {key: reveal(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [reveal(item) for item in value]
+    return value
+
+
 def secrets(value: object) -> frozenset[str]:
     """Collect the secret texts and numbers in decoded JSON, for `scrub`."""
     return frozenset(_secrets(value, inside=False))

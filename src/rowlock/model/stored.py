@@ -19,6 +19,7 @@ def version_of(args: Mapping[str, object]) -> int:
     return version if isinstance(version, int) and not isinstance(version, bool) else 0
 
 
-def shown(args: Mapping[str, object]) -> dict[str, object]:
-    """The arguments alone, without secrets."""
-    return {name: redact.redact(value) for name, value in args.items() if name != VERSION}
+def shown(args: Mapping[str, object], *, reveal: bool = False) -> dict[str, object]:
+    """The arguments alone, without secrets unless they are to be revealed."""
+    show = redact.reveal if reveal else redact.redact
+    return {name: show(value) for name, value in args.items() if name != VERSION}

@@ -67,11 +67,15 @@ async def add(link: Link | Database, lane: Lane) -> Lane | None:
 
 
 async def prepare(
-    link: Link, kinds: Sequence[Kind], lanes: Iterable[Lane], isolates: Callable[[str], bool] = lambda _: False
+    link: Link,
+    kinds: Sequence[Kind],
+    lanes: Iterable[Lane],
+    isolates: Callable[[str], bool] = lambda _: False,
+    secret: Callable[[str], bool] = lambda _: True,
 ) -> None:
     """At worker start: the lanes that code and environment name, where absent; what upkeep must know of the kinds.
 
-    kinds: each under all its names, the one of today first.
+    kinds: each under all its names, the one of today first. secret: whether its arguments may hold secrets.
     """
     # A kind is in at most one lane, and the lane that has it already keeps it: only a person moves it.
     taken = {kind for lane in await read(link) for kind in lane.kinds}
@@ -94,6 +98,7 @@ async def prepare(
             on_worker_lost=[kind.on_worker_lost for kind in kinds],
             isolates=[isolates(kind.name) for kind in kinds],
             hooks=[_hooks(kind) for kind in kinds],
+            defaults=[None if secret(kind.name) else _defaults(kind) for kind in kinds],
         )
         await link.fetch(
             "register_pairs",
@@ -105,6 +110,11 @@ async def prepare(
     if rules:
         names, states, keeps = zip(*rules, strict=True)
         await link.fetch("set_retention", kinds=list(names), states=list(states), keeps=list(keeps))
+
+
+def _defaults(kind: Kind) -> str | None:
+    defaults = kind.defaults()
+    return None if defaults is None else json.dumps(defaults)
 
 
 def _hooks(kind: Kind) -> str | None:

@@ -20,9 +20,11 @@ class Row(Protocol):
         """The value of a column."""
 
 
-def json_of(text: str | None) -> Any:  # noqa: ANN401 - JSON is any
-    """Decoded JSON with its secrets redacted."""
-    return None if text is None else redact.redact(json.loads(text))
+def json_of(text: str | None, *, reveal: bool = False) -> Any:  # noqa: ANN401 - JSON is any
+    """Decoded JSON with its secrets redacted, or revealed."""
+    if text is None:
+        return None
+    return redact.reveal(json.loads(text)) if reveal else redact.redact(json.loads(text))
 
 
 def ref_text(value: object) -> str:
@@ -30,8 +32,8 @@ def ref_text(value: object) -> str:
     return value if isinstance(value, str) else json.dumps(value)
 
 
-def job_of(row: Row) -> Job:
-    """A Job from the columns of job_view."""
+def job_of(row: Row, *, reveal: bool = False) -> Job:
+    """A Job from the columns of job_view. reveal: with the secrets of args and result."""
     args = json.loads(row["args"])
     return Job(
         id=row["id"],
@@ -59,9 +61,9 @@ def job_of(row: Row) -> Job:
         tags=tuple(row["tags"] or ()),
         refs=json_of(row["refs"]) or {},
         meta=json_of(row["meta"]) or {},
-        args=stored.shown(args),
+        args=stored.shown(args, reveal=reveal),
         args_version=stored.version_of(args),
-        result=json_of(row["result"]),
+        result=json_of(row["result"], reveal=reveal),
         errors=json_of(row["errors"]),
         progress=progress_of(row),
     )

@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
+from rowlock.desk.identity import IDLE, LONGEST, WITHIN
 from rowlock.flow.beat import EVERY
 from rowlock.model.state import State
 from rowlock.telemetry import Events, JobRescued
@@ -133,7 +134,19 @@ async def prune(at: Round, _news: News) -> int:
             if row["pruned"] < _BATCH:
                 break
     await at.database.fetch("prune_keys", batch=_BATCH)
+    await _prune_access(at)
     return total
+
+
+async def _prune_access(at: Round) -> None:
+    """Lines of the audit past their retention, sessions that ran out, failed logins long past."""
+    await at.database.fetch("prune_access", idle=IDLE, longest=LONGEST, within=WITHIN)
+    if at.settings.audit_keep is None:
+        return
+    for _ in range(_MOST_BATCHES):
+        gone = await at.database.fetch("prune_audit", keep=at.settings.audit_keep, batch=_BATCH)
+        if len(gone) < _BATCH:
+            break
 
 
 async def registry(at: Round, _news: News) -> int:

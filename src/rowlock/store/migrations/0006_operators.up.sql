@@ -7,18 +7,19 @@
 -- 1. Right now --------------------------------------------------------------------------------------------------------
 -- The limit is for the day somebody gives a lane a hundred thousand slots. Progress of an earlier attempt is not this one's.
 CREATE VIEW {schema}.stats_running AS
-SELECT j.id, j.kind, j.lane, j.tenant, j.attempt, j.claimed_by AS worker_id, w.name AS worker,
+SELECT j.id, j.kind, j.lane, j.tenant, j.submitted_by, j.attempt, j.claimed_by AS worker_id, w.name AS worker,
        coalesce(w.seen_at < clock_timestamp() - interval '15 s', true) AS worker_silent,
        j.claimed_at AS since, clock_timestamp() - j.claimed_at AS running_for, j.cancel_requested,
        p.phase, (p.progress ->> 'done')::double precision AS done, (p.progress ->> 'total')::double precision AS total,
        p.progress, p.reported_at, j.refs, j.tags
-FROM (SELECT r.id, r.fence, r.kind, r.lane, r.tenant, r.attempt, r.claimed_by, r.claimed_at, r.cancel_requested, r.refs, r.tags
+FROM (SELECT r.id, r.fence, r.kind, r.lane, r.tenant, r.submitted_by, r.attempt, r.claimed_by, r.claimed_at, r.cancel_requested,
+             r.refs, r.tags
       FROM {schema}.jobs r WHERE r.state = 'running' ORDER BY r.claimed_by, r.id LIMIT 20000) AS j
 LEFT JOIN {schema}.workers w ON w.id = j.claimed_by
 LEFT JOIN {schema}.job_progress p ON p.job_id = j.id AND p.fence = j.fence;
 
 CREATE VIEW {schema}.stats_slow AS
-SELECT r.id, r.kind, r.lane, r.tenant, r.attempt, r.worker_id, r.worker, r.worker_silent, r.since, r.running_for,
+SELECT r.id, r.kind, r.lane, r.tenant, r.submitted_by, r.attempt, r.worker_id, r.worker, r.worker_silent, r.since, r.running_for,
        r.cancel_requested, r.phase, r.done, r.total, r.progress, r.reported_at, r.refs, r.tags
 FROM {schema}.stats_running r
 WHERE r.running_for > coalesce(nullif(current_setting('rowlock.slow_after', true), ''), '10 min')::interval;

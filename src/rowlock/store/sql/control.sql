@@ -8,7 +8,7 @@ ended AS (
   SET state = :state::text, finished_at = now(), errors = coalesce(:error::jsonb, j.errors), fence = j.fence + 1, seq = j.seq + 1,
       claimed_by = NULL, gate_place = 0
   FROM ending e WHERE j.id = e.id
-  RETURNING j.id, j.kind, j.tenant, e.fence, e.attempt, e.state, e.claimed_by, e.claimed_at,
+  RETURNING j.id, j.kind, j.tenant, e.fence, e.attempt, e.state, e.claimed_by, e.claimed_at, jsonb_build_object('state', j.state) AS after,
             CASE WHEN e.gate_place > 0 THEN j.gate_key END AS gate_key, CASE WHEN e.state = 'running' THEN j.lane END AS lane),
 logged AS (
   INSERT INTO {schema}.job_attempts (job_id, fence, attempt, worker_id, worker_name, started_at, outcome, error)
@@ -20,10 +20,11 @@ logged AS (
 j.id, j.fence, j.attempt, j.state, j.claimed_by, j.claimed_at, j.gate_place
 
 -- fragment: recorded
--- Who, when and why, for the rows of a CTE `ended`.
+-- Who, when and why, for the rows of a CTE `ended (id, after jsonb)`: for the job's history, and for the audit.
 recorded AS (
   INSERT INTO {schema}.job_acts (job_id, verb, by_whom, note)
-  SELECT e.id, :verb::text, :by_whom::text, :note::text FROM ended e)
+  SELECT e.id, :verb::text, :by_whom::text, :note::text FROM ended e),
+{audited}
 
 -- name: cancel_waiting
 -- A waiting job ends at once. The lock makes a concurrent claim either see it cancelled or be seen as running below.
@@ -38,7 +39,8 @@ SELECT coalesce(array_agg(m.id), '{}') AS ids, {left_places} AS promoted, {told}
 -- A running one gets the flag (no transition: only seq moves); its worker hears of it at once and with its next beat.
 WITH ended AS (
   UPDATE {schema}.jobs j SET cancel_requested = true, seq = j.seq + 1
-  WHERE j.id = ANY (:ids::bigint[]) AND j.state = 'running' AND NOT j.cancel_requested RETURNING j.id),
+  WHERE j.id = ANY (:ids::bigint[]) AND j.state = 'running' AND NOT j.cancel_requested
+  RETURNING j.id, jsonb_build_object('state', j.state, 'cancel_requested', true) AS after),
 {recorded}
 SELECT coalesce(array_agg(e.id), '{}') AS ids,
        (SELECT pg_notify(:channel::text, json_build_object('cancel', json_agg(x.id))::text) FROM ended x HAVING count(*) > 0) AS told
@@ -61,7 +63,8 @@ FROM ended m
 WITH ended AS (
   UPDATE {schema}.jobs j
   SET state = 'queued', approval = 2, fence = j.fence + 1, seq = j.seq + 1, run_after = greatest(j.run_after, clock_timestamp())
-  WHERE j.id = ANY (:ids::bigint[]) AND j.state = 'pending' RETURNING j.id, j.kind, j.priority, j.share, j.run_after),
+  WHERE j.id = ANY (:ids::bigint[]) AND j.state = 'pending'
+  RETURNING j.id, j.kind, j.priority, j.share, j.run_after, jsonb_build_object('state', j.state) AS after),
 {recorded}
 SELECT e.id, e.kind, e.priority, e.share, e.run_after FROM ended e ORDER BY e.id
 
@@ -97,7 +100,7 @@ ended AS (
       claimed_by = NULL, claimed_at = NULL, lane = NULL, expires_at = NULL, too_old_at = NULL,
       run_after = clock_timestamp(), fence = j.fence + 1, seq = j.seq + 1
   FROM old o WHERE j.id = o.id AND o.blocked_by IS NULL
-  RETURNING j.id, j.kind, j.priority, j.share, j.run_after, j.state),
+  RETURNING j.id, j.kind, j.priority, j.share, j.run_after, j.state, jsonb_build_object('state', j.state) AS after),
 {recorded}
 SELECT o.id, o.blocked_by, e.kind, e.priority, e.share, e.run_after, e.state
 FROM old o LEFT JOIN ended e ON e.id = o.id ORDER BY o.id
@@ -108,6 +111,7 @@ WITH ended AS (
   UPDATE {schema}.jobs j
   SET priority = :priority::smallint, seq = j.seq + 1, run_after = greatest(j.run_after, clock_timestamp())
   WHERE j.id = ANY (:ids::bigint[]) AND j.state IN ('pending', 'blocked', 'queued')
-  RETURNING j.id, j.kind, j.priority, j.share, j.run_after, j.state),
+  RETURNING j.id, j.kind, j.priority, j.share, j.run_after, j.state,
+            jsonb_build_object('state', j.state, 'priority', j.priority) AS after),
 {recorded}
 SELECT e.id, e.kind, e.priority, e.share, e.run_after, e.state FROM ended e ORDER BY e.id

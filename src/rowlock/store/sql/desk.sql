@@ -16,7 +16,7 @@ LEFT JOIN LATERAL (
   SELECT c.verb, c.by_whom, c.note, c.at FROM {schema}.job_acts c WHERE c.job_id = j.id ORDER BY c.id DESC LIMIT 1) AS act ON true
 LEFT JOIN {schema}.gates g ON g.key = j.gate_key
 LEFT JOIN {schema}.kinds k ON k.name = j.kind
-WHERE j.id = :id::bigint
+WHERE j.id = :id::bigint AND {visible}
 
 -- name: clock
 SELECT clock_timestamp() AS now
@@ -25,7 +25,7 @@ SELECT clock_timestamp() AS now
 -- Who has the places of a gate: those that run, and those a place was handed to.
 SELECT h.id, h.kind, h.state, h.claimed_at, w.name AS worker
 FROM (SELECT j.id, j.kind, j.state, j.claimed_at, j.claimed_by FROM {schema}.jobs j
-      WHERE j.gate_key = :key::text AND j.gate_place > 0 AND j.finished_at IS NULL
+      WHERE j.gate_key = :key::text AND j.gate_place > 0 AND j.finished_at IS NULL AND {visible}
       ORDER BY j.gate_key, j.gate_place, j.priority DESC, j.run_after, j.id LIMIT 100) AS h
 LEFT JOIN {schema}.workers w ON w.id = h.claimed_by AND h.state = 'running'
 ORDER BY h.claimed_at NULLS LAST, h.id LIMIT :n::integer
@@ -65,7 +65,8 @@ FROM (
 
 -- fragment: running_rows
 -- Running jobs are as many as there are slots; the limit is for the day somebody gives a lane a hundred thousand.
-SELECT r.id, r.fence, r.kind, r.attempt, r.lane, r.tenant, r.claimed_by, r.claimed_at, r.cancel_requested, r.refs, r.tags
+SELECT r.id, r.fence, r.kind, r.attempt, r.lane, r.tenant, r.submitted_by, r.claimed_by, r.claimed_at, r.cancel_requested,
+       r.refs, r.tags
 FROM {schema}.jobs r WHERE r.state = 'running' ORDER BY r.claimed_by, r.id LIMIT 20000
 
 -- name: lane_holders
@@ -75,7 +76,8 @@ SELECT j.id, j.kind, j.attempt, j.lane, j.tenant, j.claimed_by AS worker_id, j.c
        w.name AS worker, clock_timestamp() - j.claimed_at AS running_for,
        coalesce(w.seen_at < clock_timestamp() - interval '15 s', true) AS worker_silent, p.phase, p.progress, p.reported_at,
        j.refs, j.tags
-FROM (SELECT * FROM ({running_rows}) AS r WHERE r.lane = :lane::text ORDER BY r.claimed_at, r.id LIMIT :n::integer) AS j
+FROM (SELECT * FROM ({running_rows}) AS j WHERE j.lane = :lane::text AND {visible}
+      ORDER BY j.claimed_at, j.id LIMIT :n::integer) AS j
 LEFT JOIN {schema}.workers w ON w.id = j.claimed_by
 LEFT JOIN {schema}.job_progress p ON p.job_id = j.id AND p.fence = j.fence
 ORDER BY j.claimed_at, j.id
@@ -118,8 +120,8 @@ seen AS MATERIALIZED (SELECT gate.gate_key, gate.gate_place FROM gate LIMIT 2000
 -- and put in order.
 
 -- fragment: stats_running_columns
-r.id, r.kind, r.attempt, r.lane, r.tenant, r.worker_id, r.worker, r.worker_silent, r.since, r.running_for, r.cancel_requested,
-r.phase, r.progress, r.reported_at, r.refs, r.tags
+j.id, j.kind, j.attempt, j.lane, j.tenant, j.worker_id, j.worker, j.worker_silent, j.since, j.running_for, j.cancel_requested,
+j.phase, j.progress, j.reported_at, j.refs, j.tags
 
 -- name: stats_window
 -- For the statements after it in this transaction.
@@ -130,10 +132,10 @@ SELECT set_config('rowlock.within', (:window::interval)::text, true)
 SELECT set_config('rowlock.slow_after', (:longer_than::interval)::text, true)
 
 -- name: stats_running
-SELECT {stats_running_columns} FROM {schema}.stats_running r ORDER BY r.since, r.id LIMIT :n::integer
+SELECT {stats_running_columns} FROM {schema}.stats_running j WHERE {visible} ORDER BY j.since, j.id LIMIT :n::integer
 
 -- name: stats_slow
-SELECT {stats_running_columns} FROM {schema}.stats_slow r ORDER BY r.since, r.id LIMIT :n::integer
+SELECT {stats_running_columns} FROM {schema}.stats_slow j WHERE {visible} ORDER BY j.since, j.id LIMIT :n::integer
 
 -- name: stats_references
 SELECT r.name, r.value, r.phase, r.kind, r.running, r.longest FROM {schema}.stats_references r
@@ -156,12 +158,14 @@ SELECT s.state, s.jobs, s.capped FROM {schema}.stats_states s
 SELECT e.state, e.ended, e.capped FROM {schema}.stats_ended e
 
 -- name: stats_failures
-SELECT f.kind, f.ended, f.failed, f.capped, f.rate, f.last_failed_id, f.last_failed_at, f.last_error
-FROM {schema}.stats_failures f ORDER BY f.failed DESC, f.ended DESC, f.kind
+-- What failed last is named to those who may see it.
+SELECT f.kind, f.ended, f.failed, f.capped, f.rate, j.id AS last_failed_id, j.finished_at AS last_failed_at, j.errors AS last_error
+FROM {schema}.stats_failures f LEFT JOIN {schema}.jobs j ON j.id = f.last_failed_id AND {visible}
+ORDER BY f.failed DESC, f.ended DESC, f.kind
 
 -- name: stats_tenants
 SELECT t.tenant, t.ended, t.failed, t.capped, t.counted_for, t.per_second FROM {schema}.stats_tenants t
-ORDER BY t.ended DESC, t.tenant LIMIT :n::integer
+WHERE :sees_all::boolean OR t.tenant = :tenant::text ORDER BY t.ended DESC, t.tenant LIMIT :n::integer
 
 -- name: stats_throughput
 SELECT t.ended, t.capped, t.counted_for, t.per_second FROM {schema}.stats_throughput t

@@ -11,18 +11,38 @@ w.name AS worker, p.phase, p.progress, p.reported_at
 LEFT JOIN {schema}.workers w ON w.id = j.claimed_by
 LEFT JOIN {schema}.job_progress p ON p.job_id = j.id
 
+-- fragment: visible
+-- Which jobs j somebody sees. Parameters: sees_all (they hold jobs:read_all), tenant and subject of the principal; in Python
+-- Guard.sight yields all three. Whoever belongs to a tenant sees its jobs; whoever belongs to none, those of no tenant that they
+-- submitted themselves: the same name may be somebody else's under another tenant.
+(:sees_all::boolean OR j.tenant = :tenant::text
+  OR (:tenant::text IS NULL AND j.tenant IS NULL AND j.submitted_by = :subject::text))
+
 -- name: jobs_by_id
-SELECT {job_view} FROM {job_sources} WHERE j.id = ANY (:ids::bigint[]) ORDER BY j.id
+SELECT {job_view} FROM {job_sources} WHERE j.id = ANY (:ids::bigint[]) AND {visible} ORDER BY j.id
 
 -- name: jobs_list
--- Newest first by primary key; filters are applied on the way, and `scan` bounds how far back a rare match is looked for.
-SELECT {job_view} FROM {job_sources}
-WHERE j.id < :before::bigint AND j.id > :before::bigint - :scan::bigint
+-- Newest first by primary key, for those who see every job; filters are applied on the way, and `scan` bounds how far back a
+-- rare match is looked for.
+SELECT {job_view} FROM {job_sources} WHERE {page_of} ORDER BY j.id DESC LIMIT :n::integer
+
+-- fragment: page_of
+-- What a list filters on the way, and where its page begins.
+j.id < :before::bigint AND j.id > :before::bigint - :scan::bigint
   AND (:states::text[] IS NULL OR j.state = ANY (:states::text[]))
   AND (:kind::text IS NULL OR j.kind = :kind::text)
   AND (:lane::text IS NULL OR j.lane = :lane::text)
-  AND (:tenant::text IS NULL OR j.tenant = :tenant::text)
-ORDER BY j.id DESC LIMIT :n::integer
+  AND (:of_tenant::text IS NULL OR j.tenant = :of_tenant::text)
+
+-- name: jobs_list_tenant
+-- jobs_list for somebody who sees one tenant's jobs alone, by the index of just those: `visible` is an OR, which a generic plan
+-- could only answer by walking everybody's history.
+SELECT {job_view} FROM {job_sources} WHERE j.tenant = :tenant::text AND {page_of} ORDER BY j.id DESC LIMIT :n::integer
+
+-- name: jobs_list_submitted
+-- The same for somebody of no tenant, who sees what they submitted themselves.
+SELECT {job_view} FROM {job_sources}
+WHERE j.tenant IS NULL AND j.submitted_by = :subject::text AND {page_of} ORDER BY j.id DESC LIMIT :n::integer
 
 -- name: few_jobs
 -- The ids of all jobs in these states, through the partial indexes, if they are few: a list of dead letters or approvals must
@@ -58,7 +78,7 @@ WHERE j.id = ANY (:ids::bigint[]) AND j.id < :before::bigint
   AND (:states::text[] IS NULL OR j.state = ANY (:states::text[]))
   AND (:kind::text IS NULL OR j.kind = :kind::text)
   AND (:lane::text IS NULL OR j.lane = :lane::text)
-  AND (:tenant::text IS NULL OR j.tenant = :tenant::text)
+  AND (:of_tenant::text IS NULL OR j.tenant = :of_tenant::text) AND {visible}
 ORDER BY j.id DESC LIMIT :n::integer
 
 -- name: jobs_list_referenced
@@ -78,14 +98,16 @@ LEFT JOIN {schema}.job_progress p ON p.job_id = j.id
 WHERE (:states::text[] IS NULL OR j.state = ANY (:states::text[]))
   AND (:kind::text IS NULL OR j.kind = :kind::text)
   AND (:lane::text IS NULL OR j.lane = :lane::text)
-  AND (:tenant::text IS NULL OR j.tenant = :tenant::text)
+  AND (:of_tenant::text IS NULL OR j.tenant = :of_tenant::text) AND {visible}
 ORDER BY j.id DESC LIMIT :n::integer
 
 -- name: delete_job
--- A final job with everything beside it; its idempotency key keeps its own retention.
+-- A final job with everything beside it; its idempotency key keeps its own retention. The audit keeps what it was.
 WITH gone AS (
   DELETE FROM {schema}.jobs j WHERE j.id = :id::bigint AND j.finished_at IS NOT NULL RETURNING j.id, j.refs, j.tags),
-{gone_beside}
+{gone_beside},
+ended AS (SELECT gone.id, NULL::jsonb AS after FROM gone),
+{audited}
 SELECT gone.id FROM gone
 
 -- name: attempts_of

@@ -1,0 +1,38 @@
+"""API tokens in the Authorization header."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rowlock.model.secret import PREFIX
+
+if TYPE_CHECKING:
+    from starlette.requests import HTTPConnection
+
+    from rowlock.app import Rowlock
+    from rowlock.model.access import Principal
+
+
+def bearer(connection: HTTPConnection) -> str | None:
+    """What `Authorization: Bearer` carries; None: nothing."""
+    scheme, _, text = connection.headers.get("authorization", "").partition(" ")
+    return text.strip() or None if scheme.lower() == "bearer" else None
+
+
+def address_of(connection: HTTPConnection) -> str | None:
+    """Where the request comes from, as the server saw it."""
+    return connection.client.host if connection.client else None
+
+
+class TokenAuth:
+    """Knows the tokens of `rowlock tokens create`."""
+
+    def __init__(self, app: Rowlock) -> None:
+        self._app = app
+
+    async def authenticate(self, connection: HTTPConnection) -> Principal | None:
+        """Whose token it is; None when none of ours was sent, NotAuthenticated when it does not hold."""
+        text = bearer(connection)
+        if text is None or not text.startswith(f"{PREFIX}_"):
+            return None
+        return await self._app.identity.by_token(text, address=address_of(connection))

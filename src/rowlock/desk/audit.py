@@ -1,0 +1,100 @@
+"""The audit desk: who changed what, when, and how it was before."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any, Final
+
+from rowlock.desk.guard import TRUSTED, Guard, reads
+from rowlock.model import ids, redact
+from rowlock.model.access import Entry, Permission
+from rowlock.store import rows
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from datetime import datetime
+
+    from rowlock.store.database import Database, Record, Snapshot
+
+_LARGEST_ID: Final = 2**63 - 1
+_JOB: Final = "job:"
+
+
+class Audit:
+    """app.audit. Orders for jobs are written in the statement that carries them out, other changes right after it."""
+
+    def __init__(self, database: Callable[[], Database], guard: Guard = TRUSTED) -> None:
+        self._open, self._guard = database, guard
+
+    @reads(Permission.AUDIT_READ)
+    async def list(
+        self,
+        *,
+        job_id: int | str | None = None,
+        target: str | None = None,
+        subject: str | None = None,
+        action: str | None = None,
+        since: datetime | None = None,
+        before: int | None = None,
+        limit: int = 50,
+    ) -> list[Entry]:
+        """Newest first; before: the last id of the page above. target: as lane:bulk; action: as job.cancel."""
+        found = await self._open().fetch(
+            "audit_list",
+            target=_stored_target(target) if job_id is None else f"{_JOB}{ids.parse(job_id)}",
+            by_subject=subject,
+            action=action,
+            since=since,
+            before_id=_LARGEST_ID if before is None else before,
+            n=limit,
+            **self._guard.sight,
+        )
+        return [entry_of(row) for row in found]
+
+
+async def record(
+    source: Database | Snapshot,
+    guard: Guard,
+    action: str,
+    target: str,
+    *,
+    before: Mapping[str, Any] | None = None,
+    after: Mapping[str, Any] | None = None,
+    by: str | None = None,
+    note: str | None = None,
+) -> None:
+    """Write one line of the audit, right after the change it tells of, or in its transaction."""
+    await source.fetch(
+        "audit_add",
+        action=action,
+        target=target,
+        before=_json(before),
+        after=_json(after),
+        note=note,
+        asker=guard.asker(by),
+    )
+
+
+def entry_of(row: Record) -> Entry:
+    """An Entry from its row."""
+    values = dict(row)
+    for name in ("before", "after"):
+        values[name] = rows.json_of(values[name])
+    if values["target"].startswith(_JOB):
+        values["target"] = _JOB + ids.encode(int(values["target"].removeprefix(_JOB)))
+    return Entry(**values)
+
+
+def _stored_target(target: str | None) -> str | None:
+    """Jobs are stored under their number and shown under their public id."""
+    if target is None or not target.startswith(_JOB):
+        return target
+    return f"{_JOB}{ids.parse(target.removeprefix(_JOB))}"
+
+
+def _json(value: Mapping[str, Any] | None) -> str | None:
+    return None if value is None else json.dumps(redact.redact(dict(value)), default=_plain)
+
+
+def _plain(value: object) -> object:
+    return sorted(map(str, value)) if isinstance(value, frozenset) else str(value)

@@ -1,0 +1,125 @@
+"""Identity: who somebody is, from what they show. Guesses are counted in the database, for all processes together."""
+
+from __future__ import annotations
+
+import hmac
+import secrets
+from datetime import timedelta
+from typing import TYPE_CHECKING, Final
+
+from rowlock.desk import audit
+from rowlock.desk.guard import Guard
+from rowlock.errors import NotAuthenticated, TooManyAttempts
+from rowlock.model import secret
+from rowlock.model.access import Principal, known_permissions
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from rowlock.model.access import Permission, PrincipalKind
+    from rowlock.store.database import Database, Record
+
+IDLE: Final = timedelta(hours=8)
+"""A session nobody used for this long has ended."""
+LONGEST: Final = timedelta(hours=24)
+"""A session ends after this long, used or not."""
+WITHIN: Final = timedelta(minutes=5)
+"""The window in which failures are counted."""
+MOST: Final = 10
+"""Failures of one token from one address."""
+MOST_ALTOGETHER: Final = 100
+"""Failures of one address, whatever it shows."""
+_NOBODY: Final = bytes(32)
+
+
+class Identity:
+    """app.identity: what authenticators ask. None: nothing of the kind was shown."""
+
+    def __init__(self, database: Callable[[], Database]) -> None:
+        self._open = database
+
+    async def by_token(self, text: str, *, address: str | None = None) -> Principal:
+        """Whose token this is; NotAuthenticated when it does not hold, TooManyAttempts after too many that did not."""
+        parts = secret.parse(text)
+        if parts is None:
+            raise await self._refused(address, None)
+        await self._heard(address, parts.id)
+        found = await self._open().fetch("token_find", id=parts.id)
+        kept = found[0]["hash"] if found else _NOBODY
+        if not hmac.compare_digest(kept, parts.hash) or not found or not found[0]["lives"]:
+            raise await self._refused(address, parts.id)
+        if found[0]["unused"]:
+            await self._open().fetch("token_used", id=parts.id)
+        return _principal(found[0])
+
+    async def log_in(self, text: str, *, address: str | None = None) -> tuple[str, Principal]:
+        """A session for whoever shows this token: the text for its cookie, of which only a hash is kept."""
+        principal = await self.by_token(text, address=address)
+        parts = secret.parse(text)
+        cookie = secrets.token_urlsafe(32)
+        token_id = parts.id if parts else ""
+        await self._open().fetch("session_open", hash=secret.digest(cookie), token=token_id)
+        await audit.record(self._open(), Guard(principal, address=address), "session.open", f"token:{token_id}")
+        return cookie, principal
+
+    async def by_session(self, cookie: str) -> Principal | None:
+        """Whose session this is; None when it has ended: its token was revoked, or it was idle or old."""
+        hashed = secret.digest(cookie)
+        found = await self._open().fetch("session_find", hash=hashed, idle=IDLE, longest=LONGEST)
+        if not found:
+            return None
+        if found[0]["unused"]:
+            await self._open().fetch("session_seen", hash=hashed)
+        return _principal(found[0], kind="user")
+
+    async def log_out(self, cookie: str) -> bool:
+        """End a session; whether there was one."""
+        return bool(await self._open().fetch("session_close", hash=secret.digest(cookie)))
+
+    async def of(
+        self,
+        subject: str,
+        *,
+        roles: Iterable[str] = (),
+        tenant: str | None = None,
+        permissions: Iterable[Permission] = (),
+        display: str | None = None,
+    ) -> Principal:
+        """Somebody for whom another vouches: with the roles it names, those granted to the subject, and permissions."""
+        found = await self._open().fetch("permissions_for", roles=list(roles), subject=subject)
+        held = known_permissions(name for row in found for name in row["permissions"])
+        names = tuple(row["name"] for row in found)
+        return Principal(subject, tenant, held.union(permissions), names, display=display)
+
+    async def _heard(self, address: str | None, token_id: str) -> None:
+        """Refuse to listen to a pair of address and token that failed too often, even if it were right by now."""
+        key = [f"{address or '-'} {token_id}"]
+        blocked = await self._open().fetch("login_blocked", keys=key, limits=[MOST], within=WITHIN)
+        if blocked:
+            raise _too_many(blocked[0]["seconds"])
+
+    async def _refused(self, address: str | None, token_id: str | None) -> NotAuthenticated:
+        """Count the failure. An address that fails with ever new tokens is not even counted any more."""
+        place = address or "-"
+        blocked = await self._open().fetch("login_blocked", keys=[place], limits=[MOST_ALTOGETHER], within=WITHIN)
+        if blocked:
+            return _too_many(blocked[0]["seconds"])
+        keys = [place] if token_id is None else [place, f"{place} {token_id}"]
+        await self._open().fetch("login_failed", keys=keys, within=WITHIN)
+        return NotAuthenticated("This token is not valid: it is mistyped, unknown, expired or revoked.")
+
+
+def _principal(row: Record, kind: PrincipalKind = "token") -> Principal:
+    return Principal(
+        row["subject"],
+        row["tenant"],
+        known_permissions(row["permissions"]),
+        tuple(row["roles"]),
+        kind,
+        display=row["name"],
+    )
+
+
+def _too_many(seconds: int) -> TooManyAttempts:
+    message = f"Too many failed attempts from this address. Try again in {seconds} s."
+    return TooManyAttempts(message, seconds)

@@ -1,0 +1,226 @@
+"""Orders: how each thing a person may order of a job is carried out, and recorded with who ordered it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from rowlock.desk.bulk import Bulk
+from rowlock.errors import JobNotFound, WrongState
+from rowlock.model import ids
+from rowlock.model.options import checked_priority
+from rowlock.model.state import State
+from rowlock.store.database import TRANSIENT
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+    from datetime import datetime
+
+    from rowlock.desk.guard import Guard
+    from rowlock.desk.sight import Sight
+    from rowlock.model.job import Job
+    from rowlock.store.database import Database, Record
+
+_TRIES: Final = 5
+LOOK: Final = '{"wake":[]}'
+"""The message that asks workers to look everywhere."""
+Pair = tuple[str, int, int]
+
+
+class Orders:
+    """Carries out the orders of one guard's principal; job ids are looked for in their sight first."""
+
+    def __init__(
+        self,
+        database: Callable[[], Database],
+        wake: Callable[[Iterable[tuple[Pair, datetime]]], None],
+        guard: Guard,
+        sight: Sight,
+    ) -> None:
+        self._open, self._wake, self._guard, self._sight = database, wake, guard, sight
+
+    async def cancel(self, job_id: int | str, by: str | None, note: str | None) -> Job:
+        """End a waiting job at once; ask a running one to stop at its next await."""
+        number = await self._sight.checked(job_id)
+        database = self._open()
+        # Between the two statements a job may be claimed or given back: then the other one applies.
+        for _ in range(_TRIES):
+            (done,) = await database.fetch(
+                "cancel_waiting",
+                ids=[number],
+                state=State.CANCELLED,
+                error=None,
+                channel=database.channel,
+                **self._guard.signed("cancel", by, note),
+            )
+            if done["ids"]:
+                await self._hand_on(done)
+                return await self._sight.one(number)
+            (asked,) = await database.fetch(
+                "cancel_running", ids=[number], channel=database.channel, **self._guard.signed("cancel", by, note)
+            )
+            job = await self._sight.one(number)
+            if asked["ids"] or (job.state is State.RUNNING and job.cancel_requested):
+                return job
+            if job.is_final:
+                raise _wrong_state("cancel", job, "only a job that waits or runs can be cancelled")
+        raise _wrong_state("cancel", job, "it changed state too often; try again")
+
+    async def cancel_batch(self, numbers: Sequence[int], by: str | None, note: str | None) -> Bulk:
+        """Cancel what can be cancelled of one batch."""
+        database, changed = self._open(), set[int]()
+        seen = await self._sight.among(numbers)
+        for _ in range(_TRIES):
+            (done,) = await database.fetch(
+                "cancel_waiting",
+                ids=seen,
+                state=State.CANCELLED,
+                error=None,
+                channel=database.channel,
+                **self._guard.signed("cancel", by, note),
+            )
+            await self._hand_on(done)
+            (asked,) = await database.fetch(
+                "cancel_running", ids=seen, channel=database.channel, **self._guard.signed("cancel", by, note)
+            )
+            changed |= {*done["ids"], *asked["ids"]}
+            jobs = await self._sight.many(seen)
+            changed |= {job.id for job in jobs if job.state is State.RUNNING and job.cancel_requested}
+            if all(job.is_final or job.id in changed for job in jobs):
+                break
+        return Bulk.of(numbers, jobs, changed, lambda job: f"it is {job.state} already")
+
+    async def stop(self, job_id: int | str, by: str | None, note: str | None) -> Job:
+        """End the job now, whatever its handler does; a late result is refused."""
+        number = await self._sight.checked(job_id)
+        database = self._open()
+        (done,) = await database.fetch(
+            "stop",
+            ids=[number],
+            state=State.CANCELLED,
+            error='{"reason": "stopped"}',
+            channel=database.channel,
+            **self._guard.signed("stop", by, note),
+        )
+        await self._hand_on(done)
+        job = await self._sight.one(number)
+        if not done["ids"]:
+            raise _wrong_state("stop", job, "it has already ended")
+        return job
+
+    async def approve(self, job_id: int | str, by: str | None, note: str | None) -> Job:
+        """Let a pending job run."""
+        number = await self._sight.checked(job_id)
+        moved = await self._open().fetch("approve", ids=[number], **self._guard.signed("approve", by, note))
+        self._announce(moved)
+        job = await self._sight.one(number)
+        if not moved:
+            raise _wrong_state("approve", job, "only a pending job can be approved")
+        return job
+
+    async def reject(self, job_id: int | str, by: str | None, note: str | None) -> Job:
+        """End a pending job."""
+        number = await self._sight.checked(job_id)
+        database = self._open()
+        (done,) = await database.fetch(
+            "reject",
+            ids=[number],
+            state=State.CANCELLED,
+            error='{"reason": "rejected"}',
+            channel=database.channel,
+            **self._guard.signed("reject", by, note),
+        )
+        await self._hand_on(done)
+        job = await self._sight.one(number)
+        if not done["ids"]:
+            raise _wrong_state("reject", job, "only a pending job can be rejected")
+        return job
+
+    async def retry(self, job_id: int | str, by: str | None, note: str | None) -> Job:
+        """Run a finished job again with a new attempt budget; its history stays."""
+        number = await self._sight.checked(job_id)
+        for left in range(_TRIES, 0, -1):
+            try:
+                moved = await self._open().fetch("retry", ids=[number], **self._guard.signed("retry", by, note))
+                break
+            except TRANSIENT:
+                if left == 1:
+                    raise
+        job = await self._sight.one(number)
+        if not moved:
+            raise _wrong_state(
+                "retry", job, "only a finished job can be retried; a waiting or running one already will be run"
+            )
+        if moved[0]["blocked_by"] is not None:
+            raise _wrong_state("retry", job, self._taken(moved[0]["blocked_by"]))
+        self._announce([row for row in moved if row["state"] == State.QUEUED])
+        return job
+
+    async def retry_batch(self, numbers: Sequence[int], by: str | None, note: str | None) -> Bulk:
+        """Retry what can be retried of one batch."""
+        seen = await self._sight.among(numbers)
+        try:
+            moved = await self._open().fetch("retry", ids=seen, **self._guard.signed("retry", by, note))
+        except TRANSIENT:
+            # Two of them share a unique key, or a twin came at this moment: one by one, each finds out for itself.
+            return await self._retry_singly(numbers, by, note)
+        self._announce([row for row in moved if row["state"] == State.QUEUED])
+        twins = {row["id"]: row["blocked_by"] for row in moved if row["blocked_by"] is not None}
+        changed = {row["id"] for row in moved} - twins.keys()
+        return Bulk.of(
+            numbers,
+            await self._sight.many(seen),
+            changed,
+            lambda job: self._taken(twins[job.id]) if job.id in twins else f"it is {job.state}, not finished",
+        )
+
+    async def _retry_singly(self, numbers: Sequence[int], by: str | None, note: str | None) -> Bulk:
+        changed, refused = [], {}
+        for number in numbers:
+            try:
+                changed.append(await self.retry(number, by, note))
+            except (JobNotFound, WrongState) as error:
+                refused[number] = str(error)
+        return Bulk(changed, refused)
+
+    async def delete(self, job_id: int | str, by: str | None, note: str | None) -> Job:
+        """Remove a finished job with its history, before its retention does; returns it as it was."""
+        job = await self._sight.one(job_id)
+        if not await self._open().fetch("delete_job", id=job.id, **self._guard.signed("delete", by, note)):
+            job = await self._sight.one(job_id)
+            raise _wrong_state("delete", job, "only a finished job can be deleted; cancel it first")
+        return job
+
+    async def reprioritise(self, job_id: int | str, priority: int, by: str | None, note: str | None) -> Job:
+        """Give a waiting job another priority."""
+        number = await self._sight.checked(job_id)
+        moved = await self._open().fetch(
+            "reprioritise",
+            ids=[number],
+            priority=checked_priority(priority),
+            **self._guard.signed("priority", by, note),
+        )
+        job = await self._sight.one(number)
+        if not moved:
+            raise _wrong_state("reprioritise", job, "only a waiting job has a place in the queue")
+        pairs = {(row["kind"], row["priority"], row["share"]) for row in moved}
+        kinds, priorities, shares = (list(column) for column in zip(*pairs, strict=True))
+        await self._open().fetch("register_pairs", kinds=kinds, priorities=priorities, shares=shares)
+        self._announce([row for row in moved if row["state"] == State.QUEUED])
+        return job
+
+    async def _hand_on(self, done: Record) -> None:
+        """The ended job's place went to a parked one: a worker that sleeps must hear of it."""
+        if done["promoted"]:
+            database = self._open()
+            await database.fetch("wake", channel=database.channel, payload=LOOK)
+
+    def _announce(self, moved: Sequence[Record]) -> None:
+        self._wake(((row["kind"], row["priority"], row["share"]), row["run_after"]) for row in moved)
+
+    def _taken(self, twin: int) -> str:
+        named = f"the live job {ids.encode(twin)}" if self._guard.sees_all else "another live job"
+        return f"its unique key is held by {named}"
+
+
+def _wrong_state(verb: str, job: Job, why: str) -> WrongState:
+    return WrongState(f"Cannot {verb} job {job.public_id}: it is {job.state}; {why}.")

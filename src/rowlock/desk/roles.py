@@ -1,0 +1,137 @@
+"""The roles desk: which permissions go under which name, and who was given it."""
+
+from __future__ import annotations
+
+import difflib
+from typing import TYPE_CHECKING, Final
+
+from rowlock.desk import audit
+from rowlock.desk.guard import TRUSTED, Guard, changes, reads
+from rowlock.errors import Forbidden, InvalidOption, RoleNotFound, WrongState
+from rowlock.model.access import Grant, Permission, Role, known_permissions, permissions_of
+from rowlock.model.options import checked_key
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from rowlock.store.database import Database, Record
+
+SEEDED: Final = frozenset({"user", "operator", "platform_admin"})
+"""They may be changed, but are always there."""
+_LONGEST_NAME: Final = 100
+
+
+class Roles:
+    """app.roles. Nobody gives, or takes away, what they do not hold themselves."""
+
+    def __init__(self, database: Callable[[], Database], guard: Guard = TRUSTED) -> None:
+        self._open, self._guard = database, guard
+
+    @reads(Permission.TOKENS_MANAGE)
+    async def get(self, name: str) -> Role:
+        """One role; RoleNotFound when there is none of that name."""
+        return (await self._known([name]))[0]
+
+    @changes(Permission.TOKENS_MANAGE)
+    async def set(self, name: str, permissions: Iterable[str]) -> Role:
+        """Create the role, or give it these permissions instead of those it has."""
+        if not 1 <= len(name) <= _LONGEST_NAME or not name.isprintable():
+            message = f"A role's name has 1 to {_LONGEST_NAME} printable characters; got {name!r}."
+            raise InvalidOption(message)
+        wanted = permissions_of(permissions)
+        before = {role.name: role for role in await self._all()}.get(name)
+        holds(self._guard, wanted | (before.permissions if before else frozenset()))
+        (row,) = await self._open().fetch("role_set", name=name, permissions=sorted(wanted))
+        role = role_of(row)
+        await self._record("role.set", name, _shown(before) if before else None, _shown(role))
+        return role
+
+    @changes(Permission.TOKENS_MANAGE)
+    async def delete(self, name: str) -> Role:
+        """Remove a role and every grant of it. The roles that came with the schema stay."""
+        if name in SEEDED:
+            message = f"The role {name!r} came with the schema and stays. Change its permissions instead."
+            raise WrongState(message)
+        (role,) = await self._known([name])
+        holds(self._guard, role.permissions)
+        await self._open().fetch("role_delete", name=name)
+        await self._record("role.delete", name, _shown(role), None)
+        return role
+
+    @changes(Permission.TOKENS_MANAGE)
+    async def grant(self, subject: str, role: str, *, by: str | None = None) -> Role:
+        """Give a role to a subject: the one its host, its identity provider or its token names."""
+        checked_key(subject, "subject")
+        (known,) = await self._known([role])
+        holds(self._guard, known.permissions)
+        given = await self._open().fetch("role_grant", subject=subject, role=role, by_whom=self._guard.name_of(by))
+        if given:
+            await self._record("role.grant", role, None, {"subject": subject}, by)
+        return known
+
+    @changes(Permission.TOKENS_MANAGE)
+    async def revoke(self, subject: str, role: str, *, by: str | None = None) -> Role:
+        """Take a role away from a subject again."""
+        (known,) = await self._known([role])
+        holds(self._guard, known.permissions)
+        if not await self._open().fetch("role_revoke", subject=subject, role=role):
+            message = f"{subject!r} was not given the role {role!r}. See rowlock roles ls."
+            raise WrongState(message)
+        await self._record("role.revoke", role, {"subject": subject}, None, by)
+        return known
+
+    @reads(Permission.TOKENS_MANAGE)
+    async def grants(self, subject: str | None = None, *, limit: int = 1000) -> Sequence[Grant]:
+        """Which roles were given to whom."""
+        found = await self._open().fetch("role_grants", subject=subject, n=limit)
+        return [Grant(**dict(row)) for row in found]
+
+    @reads(Permission.TOKENS_MANAGE)
+    async def list(self) -> list[Role]:
+        """Every role, by name."""
+        return list(await self._all())
+
+    async def _all(self) -> Sequence[Role]:
+        return [role_of(row) for row in await self._open().fetch("roles")]
+
+    async def _known(self, names: Sequence[str]) -> Sequence[Role]:
+        return known(names, await self._all())
+
+    async def _record(
+        self,
+        action: str,
+        name: str,
+        before: dict[str, object] | None,
+        after: dict[str, object] | None,
+        by: str | None = None,
+    ) -> None:
+        await audit.record(self._open(), self._guard, action, f"role:{name}", before=before, after=after, by=by)
+
+
+def _shown(role: Role) -> dict[str, object]:
+    return {"permissions": role.permissions}
+
+
+def role_of(row: Record) -> Role:
+    """A Role from its row."""
+    return Role(row["name"], known_permissions(row["permissions"]), row["updated_at"])
+
+
+def known(names: Sequence[str], roles: Sequence[Role]) -> Sequence[Role]:
+    """The roles of those names; RoleNotFound names the first that is none."""
+    by_name = {role.name: role for role in roles}
+    for name in names:
+        if name not in by_name:
+            near = difflib.get_close_matches(name, by_name, n=1)
+            hint = f" Did you mean {near[0]!r}?" if near else ""
+            message = f"There is no role {name!r}; there are {', '.join(sorted(by_name))}.{hint}"
+            raise RoleNotFound(message)
+    return [by_name[name] for name in names]
+
+
+def holds(guard: Guard, permissions: frozenset[Permission]) -> None:
+    """Forbidden unless whoever asks holds all of these: nobody hands out more than they have."""
+    missing = sorted(permissions - guard.principal.permissions)
+    if missing:
+        message = f"{guard.principal.name} does not hold {', '.join(missing)}, and can neither give nor take it."
+        raise Forbidden(message, missing[0])

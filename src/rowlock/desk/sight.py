@@ -1,0 +1,70 @@
+"""Sight: jobs as whoever asks sees them. What is out of sight does not exist for them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rowlock.desk.guard import TRUSTED
+from rowlock.errors import JobNotFound
+from rowlock.model import ids
+from rowlock.store import rows
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from rowlock.desk.guard import Guard
+    from rowlock.model.job import Job
+    from rowlock.store.database import Database, Record, Snapshot
+
+
+class Sight:
+    """Reads jobs for one guard; the other classes of the desk look through it."""
+
+    def __init__(self, database: Callable[[], Database], guard: Guard) -> None:
+        self._open, self._guard = database, guard
+
+    async def one(self, job_id: int | str) -> Job:
+        """The job as it stands now; JobNotFound also when it is somebody else's."""
+        found = await self.many([job_id])
+        if not found:
+            raise not_found(job_id)
+        return found[0]
+
+    async def many(self, job_ids: Iterable[int | str]) -> list[Job]:
+        """Several jobs in id order; missing ones are left out."""
+        numbers = [ids.parse(job_id) for job_id in job_ids]
+        return self.jobs(await self._open().fetch("jobs_by_id", ids=numbers, **self._guard.sight))
+
+    async def made(self, source: Database | Snapshot, number: int) -> Job:
+        """A job that whoever asks has submitted a moment ago: told to them, whatever else they may read."""
+        found = await source.fetch("jobs_by_id", ids=[number], **TRUSTED.sight)
+        if not found:
+            raise not_found(ids.encode(number))
+        return self.jobs(found)[0]
+
+    def jobs(self, found: Sequence[Record]) -> list[Job]:
+        """Jobs from rows with the columns of job_view, secrets masked unless this principal may read them."""
+        return [rows.job_of(row, reveal=self._guard.reveals) for row in found]
+
+    @property
+    def list_statement(self) -> str:
+        """The statement that lists what is in sight, each by an index of its own."""
+        if self._guard.sees_all:
+            return "jobs_list"
+        return "jobs_list_submitted" if self._guard.principal.tenant is None else "jobs_list_tenant"
+
+    async def checked(self, job_id: int | str) -> int:
+        """The number of a job in sight, before an order is given. Tenant and submitter of a job never change."""
+        number = ids.parse(job_id)
+        if not self._guard.sees_all:
+            await self.one(job_id)
+        return number
+
+    async def among(self, numbers: Sequence[int]) -> list[int]:
+        """Those of these jobs that are in sight."""
+        return list(numbers) if self._guard.sees_all else [job.id for job in await self.many(numbers)]
+
+
+def not_found(job_id: int | str) -> JobNotFound:
+    """What to tell of a job that is not there, or not for the one who asks."""
+    return JobNotFound(f"There is no job {job_id}. Finished jobs are removed after their retention, 7 days by default.")

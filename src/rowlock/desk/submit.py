@@ -1,0 +1,133 @@
+"""Submitting by the name of a kind: whose job it becomes, and whose keys it may share."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, Protocol
+from urllib.parse import quote
+
+from typing_extensions import TypedDict
+
+from rowlock.desk import audit
+from rowlock.errors import ConfigurationError, JobNotFound, UniqueConflict
+from rowlock.model.access import Permission
+from rowlock.model.options import Options
+from rowlock.store.database import Snapshot
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+    from datetime import datetime
+
+    from rowlock.desk.guard import Guard
+    from rowlock.desk.sight import Sight
+    from rowlock.model.job import Job
+    from rowlock.model.kind import Gate, OnConflict, Scope
+    from rowlock.model.options import Span
+    from rowlock.store.database import Connection, Database, Record
+
+_KEYS: Final = ("unique_key", "idempotency_key")
+
+
+class Submission(TypedDict, total=False):
+    """What submit() takes beside the arguments; as task.options(), but for what only code can say."""
+
+    priority: int | None
+    run_at: datetime | None
+    run_in: Span | None
+    expires_in: Span | None
+    max_age: Span | None
+    max_attempts: int | None
+    unique_key: str | None
+    unique_scope: Scope
+    on_conflict: OnConflict
+    max_wait: Span | None
+    idempotency_key: str | None
+    keep_key: Span
+    gate: Gate | str | None
+    tenant: str | None
+    submitted_by: str | None
+    refs: Mapping[str, object] | None
+    tags: Sequence[str] | None
+    meta: Mapping[str, object] | None
+    approval: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Submitted:
+    """A job that was submitted. what: created, kept (the key was taken) or replaced."""
+
+    job: Job
+    what: str
+
+
+class Submit(Protocol):
+    """How the application enqueues by the name of a kind."""
+
+    async def __call__(
+        self,
+        kind: str,
+        args: Mapping[str, object] | Sequence[object],
+        options: Options,
+        connection: object | None,
+        /,
+    ) -> tuple[int, str]:
+        """The job's id and what became of the submission."""
+
+
+class Submissions:
+    """Submits for one guard's principal."""
+
+    def __init__(self, database: Callable[[], Database], submit: Submit | None, guard: Guard, sight: Sight) -> None:
+        self._open, self._submit, self._guard, self._sight = database, submit, guard, sight
+
+    async def submit(
+        self,
+        kind: str,
+        args: Mapping[str, object] | Sequence[object],
+        options: Submission,
+        connection: Connection[Record] | None,
+    ) -> Submitted:
+        """Enqueue, and read what became of it."""
+        if self._submit is None:
+            message = "This desk was made without an application and cannot submit. Use app.desk(principal)."
+            raise ConfigurationError(message)
+        said = self.options(options)
+        try:
+            number, what = await self._submit(kind, args or {}, said, connection)
+        except UniqueConflict as conflict:
+            raise await self._told(conflict) from None
+        database = self._open()
+        inside = database if connection is None else Snapshot(database.statements, connection)
+        job = await self._sight.made(inside, number)
+        if what != "kept":
+            after = {"kind": job.kind, "state": job.state, "tenant": job.tenant, "submitted_by": job.submitted_by}
+            await audit.record(inside, self._guard, "job.submit", f"job:{number}", after=after)
+        return Submitted(job, what)
+
+    def options(self, options: Submission) -> Options:
+        """The options as this principal may give them: their tenant, their name, keys of their own."""
+        who, guard = self._guard.principal, self._guard
+        values: dict[str, Any] = dict(options)
+        values["tenant"] = values.get("tenant") or who.tenant
+        values["submitted_by"] = values.get("submitted_by") or (None if who.kind == "system" else who.subject)
+        if values["tenant"] != who.tenant or values["submitted_by"] not in (None, who.subject):
+            guard.demand(Permission.SUBMIT_AS)
+        if values.get("gate") is not None:
+            # A gate is shared by everybody: holding its places keeps others waiting.
+            guard.demand(Permission.EDIT)
+        if not guard.sees_all:
+            values |= {name: self._own(values[name]) for name in _KEYS if values.get(name) is not None}
+        return Options(**values)
+
+    def _own(self, key: str) -> str:
+        """A key among those of the tenant, or of the subject: nobody meets, replaces or squats a stranger's job."""
+        who = self._guard.principal
+        return f"{quote(who.tenant, safe='')}/{key}" if who.tenant else f"@{quote(who.subject, safe='')}/{key}"
+
+    async def _told(self, conflict: UniqueConflict) -> UniqueConflict:
+        """The conflict, without the id of a job that whoever asks may not see."""
+        try:
+            await self._sight.one(conflict.job_id)
+        except JobNotFound:
+            return UniqueConflict("A live job holds this unique_key. Nothing was enqueued.", 0)
+        return conflict

@@ -1,0 +1,149 @@
+"""Access: who asks, and what they may do."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import TYPE_CHECKING, Final, Literal
+
+from rowlock.errors import InvalidOption
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+    from datetime import datetime
+
+PrincipalKind = Literal["user", "token", "system"]
+
+
+class Permission(StrEnum):
+    """What a principal may be allowed to do; each method of the desk asks for one."""
+
+    READ = "jobs:read"
+    READ_ALL = "jobs:read_all"
+    """Without it, only the tenant's jobs are seen, or one's own."""
+    READ_ARGS = "jobs:read_args"
+    """Without it, secret arguments and results are masked."""
+    SUBMIT = "jobs:submit"
+    SUBMIT_AS = "jobs:submit_as"
+    """Submit or order in the name of somebody else, for any tenant."""
+    APPROVE = "jobs:approve"
+    CANCEL = "jobs:cancel"
+    RETRY = "jobs:retry"
+    EDIT = "jobs:edit"
+    DELETE = "jobs:delete"
+    WORKERS_VIEW = "workers:view"
+    WORKERS_MANAGE = "workers:manage"
+    SCHEDULES_VIEW = "schedules:view"
+    SCHEDULES_MANAGE = "schedules:manage"
+    AUDIT_READ = "audit:read"
+    TOKENS_MANAGE = "tokens:manage"
+    """Tokens and roles: who may do what."""
+
+
+ALL: Final = frozenset(Permission)
+
+
+@dataclass(frozen=True, slots=True)
+class Principal:
+    """Who asks. tenant None: belongs to none; roles are for show, permissions decide."""
+
+    subject: str
+    tenant: str | None = None
+    permissions: frozenset[Permission] = frozenset()
+    roles: tuple[str, ...] = ()
+    kind: PrincipalKind = "user"
+    display: str | None = None
+
+    def may(self, permission: Permission) -> bool:
+        """Whether the permission is held."""
+        return permission in self.permissions
+
+    @property
+    def name(self) -> str:
+        """What to call them on a screen."""
+        return self.display or self.subject
+
+
+SYSTEM: Final = Principal("system", permissions=ALL, kind="system")
+"""The library itself: code that holds the database's password may do everything."""
+
+
+def known_permissions(names: Iterable[str]) -> frozenset[Permission]:
+    """Those of these names that this code knows: a newer one may have stored others."""
+    known = set(Permission)
+    return frozenset(Permission(name) for name in names if name in known)
+
+
+def permissions_of(names: Iterable[str]) -> frozenset[Permission]:
+    """The permissions of those names; InvalidOption says which ones there are."""
+    found = set()
+    for name in names:
+        try:
+            found.add(Permission(name))
+        except ValueError:
+            message = f"There is no permission {str(name)!r}; there are {', '.join(Permission)}."
+            raise InvalidOption(message) from None
+    return frozenset(found)
+
+
+@dataclass(frozen=True, slots=True)
+class Role:
+    """A name for permissions."""
+
+    name: str
+    permissions: frozenset[Permission]
+    updated_at: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Grant:
+    """A role that was given to a subject."""
+
+    subject: str
+    role: str
+    granted_at: datetime
+    granted_by: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """An API token as it may be shown: what it is worth, never what it is."""
+
+    id: str
+    name: str
+    subject: str
+    tenant: str | None
+    permissions: frozenset[Permission]
+    roles: tuple[str, ...]
+    created_at: datetime
+    created_by: str | None
+    expires_at: datetime | None
+    last_used_at: datetime | None
+    revoked_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class NewToken:
+    """A token right after it was made; text is shown this once and kept nowhere."""
+
+    token: Token
+    text: str = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One line of the audit: who changed what, and how it was. target: job:<public id>, lane:<name>, token:<id>."""
+
+    id: int
+    at: datetime
+    subject: str
+    kind: str
+    acting_for: str | None
+    tenant: str | None
+    action: str
+    target: str
+    before: Mapping[str, object] | None
+    after: Mapping[str, object] | None
+    note: str | None
+    request_id: str | None
+    address: str | None

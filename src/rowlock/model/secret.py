@@ -1,0 +1,59 @@
+"""API tokens as text: rlk_<id>_<secret><check>, made of letters and digits so that one click selects it."""
+
+from __future__ import annotations
+
+import binascii
+import hashlib
+import secrets
+from typing import Final, NamedTuple
+
+PREFIX: Final = "rlk"
+_ALPHABET: Final = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+_ID: Final = 10
+_SECRET: Final = 43
+"""Digits that hold 256 bits."""
+_CHECK: Final = 6
+"""Digits that hold 32 bits."""
+
+
+class Parsed(NamedTuple):
+    """A token taken apart; hash is what the database keeps."""
+
+    id: str
+    hash: bytes
+
+
+def make() -> tuple[str, Parsed]:
+    """A new token and what to keep of it."""
+    token_id = "".join(secrets.choice(_ALPHABET) for _ in range(_ID))
+    body = f"{PREFIX}_{token_id}_{_digits(secrets.randbits(256), _SECRET)}"
+    text = body + _check(body)
+    return text, Parsed(token_id, digest(text))
+
+
+def parse(text: str) -> Parsed | None:
+    """The parts of a token; None: this cannot be one. The check tells a typo without asking the database."""
+    prefix, _, rest = text.partition("_")
+    token_id, _, secret = rest.partition("_")
+    digits = token_id + secret
+    shaped = prefix == PREFIX and len(token_id) == _ID and len(secret) == _SECRET + _CHECK
+    if not shaped or not digits.isascii() or not digits.isalnum() or _check(text[:-_CHECK]) != text[-_CHECK:]:
+        return None
+    return Parsed(token_id, digest(text))
+
+
+def digest(text: str) -> bytes:
+    """What is kept of a token or a session."""
+    return hashlib.sha256(text.encode()).digest()
+
+
+def _check(body: str) -> str:
+    return _digits(binascii.crc32(body.encode()), _CHECK)
+
+
+def _digits(number: int, width: int) -> str:
+    digits = []
+    for _ in range(width):
+        number, digit = divmod(number, len(_ALPHABET))
+        digits.append(_ALPHABET[digit])
+    return "".join(reversed(digits))

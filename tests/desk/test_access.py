@@ -1,0 +1,301 @@
+"""Every method of the desk for every role: allowed or refused. A method without a line here makes a test red."""
+
+from __future__ import annotations
+
+import inspect
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from rowlock import Forbidden, JobNotFound, Permission, Principal, ReadOnly, Rowlock, RowlockError
+from rowlock.desk.bulk import Bulk
+from rowlock.desk.guard import NEEDS, Needs
+from rowlock.model.access import ALL, SYSTEM
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from tests.desk.conftest import Desk as Stage
+
+    from rowlock.desk.access import Desk
+
+ALL_ROLES = frozenset({"user", "operator", "platform_admin"})
+STAFF = ALL_ROLES - {"user"}
+ADMIN = STAFF - {"operator"}
+
+
+@dataclass(frozen=True)
+class Line:
+    """roles: who may; call: with the desk and a job's id."""
+
+    roles: frozenset[str]
+    call: Callable[[Desk, int], Awaitable[object]]
+
+
+TABLE: dict[str, Line] = {
+    "jobs.submit": Line(ALL_ROLES, lambda d, _: d.jobs.submit("greet", {"name": "Ada"})),
+    "jobs.get": Line(ALL_ROLES, lambda d, job: d.jobs.get(job)),
+    "jobs.result": Line(ADMIN, lambda d, job: d.jobs.result(job)),
+    "jobs.many": Line(ALL_ROLES, lambda d, job: d.jobs.many([job])),
+    "jobs.history": Line(ALL_ROLES, lambda d, job: d.jobs.history(job)),
+    "jobs.explain": Line(ALL_ROLES, lambda d, job: d.jobs.explain(job)),
+    "jobs.list": Line(ALL_ROLES, lambda d, _: d.jobs.list()),
+    "jobs.wait": Line(ALL_ROLES, lambda d, job: d.jobs.wait(job, timeout=0.01)),
+    "jobs.cancel": Line(STAFF, lambda d, job: d.jobs.cancel(job)),
+    "jobs.cancel_many": Line(STAFF, lambda d, job: d.jobs.cancel_many([job])),
+    "jobs.stop": Line(STAFF, lambda d, job: d.jobs.stop(job)),
+    "jobs.approve": Line(STAFF, lambda d, job: d.jobs.approve(job)),
+    "jobs.reject": Line(STAFF, lambda d, job: d.jobs.reject(job)),
+    "jobs.retry": Line(STAFF, lambda d, job: d.jobs.retry(job)),
+    "jobs.retry_many": Line(STAFF, lambda d, job: d.jobs.retry_many([job])),
+    "jobs.reprioritise": Line(STAFF, lambda d, job: d.jobs.reprioritise(job, 3)),
+    "jobs.delete": Line(STAFF, lambda d, job: d.jobs.delete(job)),
+    "lanes.get": Line(STAFF, lambda d, _: d.lanes.get("default")),
+    "lanes.running": Line(STAFF, lambda d, _: d.lanes.running()),
+    "lanes.list": Line(STAFF, lambda d, _: d.lanes.list()),
+    "lanes.create": Line(STAFF, lambda d, _: d.lanes.create("new")),
+    "lanes.set": Line(STAFF, lambda d, _: d.lanes.set("default", slots=3)),
+    "lanes.drain": Line(STAFF, lambda d, _: d.lanes.drain("default")),
+    "lanes.resume": Line(STAFF, lambda d, _: d.lanes.resume("default")),
+    "lanes.delete": Line(STAFF, lambda d, _: d.lanes.delete("default")),
+    "workers.list": Line(STAFF, lambda d, _: d.workers.list()),
+    "workers.status": Line(STAFF, lambda d, _: d.workers.status()),
+    "workers.drain": Line(STAFF, lambda d, _: d.workers.drain("w")),
+    "stats.overview": Line(STAFF, lambda d, _: d.stats.overview()),
+    "stats.backlog": Line(STAFF, lambda d, _: d.stats.backlog()),
+    "stats.slow": Line(STAFF, lambda d, _: d.stats.slow("1s")),
+    "stats.failures": Line(STAFF, lambda d, _: d.stats.failures()),
+    "stats.panel": Line(STAFF, lambda d, _: d.stats.panel()),
+    "stats.running": Line(STAFF, lambda d, _: d.stats.running()),
+    "stats.references": Line(STAFF, lambda d, _: d.stats.references()),
+    "stats.tenants": Line(STAFF, lambda d, _: d.stats.tenants()),
+    "stats.throughput": Line(STAFF, lambda d, _: d.stats.throughput()),
+    "tokens.create": Line(ADMIN, lambda d, _: d.tokens.create("ci", roles=["user"])),
+    "tokens.revoke": Line(ADMIN, lambda d, _: d.tokens.revoke("x")),
+    "tokens.list": Line(ADMIN, lambda d, _: d.tokens.list()),
+    "roles.get": Line(ADMIN, lambda d, _: d.roles.get("user")),
+    "roles.list": Line(ADMIN, lambda d, _: d.roles.list()),
+    "roles.set": Line(ADMIN, lambda d, _: d.roles.set("mine", ["jobs:read"])),
+    "roles.delete": Line(ADMIN, lambda d, _: d.roles.delete("mine")),
+    "roles.grant": Line(ADMIN, lambda d, _: d.roles.grant("ada", "user")),
+    "roles.revoke": Line(ADMIN, lambda d, _: d.roles.revoke("ada", "user")),
+    "roles.grants": Line(ADMIN, lambda d, _: d.roles.grants()),
+    "audit.list": Line(ADMIN, lambda d, _: d.audit.list()),
+}
+IN_CODE = {"lanes.define", "lanes.defined"}
+"""Declared at import time; define() asks the guard itself."""
+TABLES = ("jobs", "job_acts", "lanes", "workers", "tokens", "roles", "role_grants", "audit", "sessions", "job_keys")
+
+
+def methods(app: Rowlock) -> dict[str, Callable[..., Any]]:
+    """Every public method of every class of the desk."""
+    return {
+        f"{room}.{name}": value
+        for room, desk in vars(app.desk(SYSTEM)).items()
+        if type(desk).__module__.startswith("rowlock.desk.") and room != "guard"
+        for name, value in inspect.getmembers(type(desk))
+        if not name.startswith("_")
+    }
+
+
+def needs(method: Callable[..., Any]) -> Needs:
+    found: Needs = getattr(method, NEEDS)
+    return found
+
+
+async def held_by(app: Rowlock, role: str, **more: Any) -> Principal:  # noqa: ANN401 - Principal's fields
+    principal = await app.identity.of("ada", roles=[role])
+    return replace(principal, **more)
+
+
+@pytest.fixture
+async def job(stage: Stage) -> int:
+    """A job of no tenant that ada submitted."""
+
+    @stage.app.job
+    async def greet(name: str) -> str:
+        return name
+
+    await stage.lane()
+    await stage.worker()
+    return await stage.store.enqueue(submitted_by="ada")
+
+
+@pytest.fixture
+def stage(desk: Stage) -> Stage:
+    return desk
+
+
+def test_every_method_has_a_line_and_a_guard(app: Rowlock) -> None:
+    found = methods(app)
+    assert set(TABLE) | IN_CODE == set(found)
+    assert [name for name in TABLE if not hasattr(found[name], NEEDS)] == []
+
+
+@pytest.mark.parametrize("role", [*sorted(ALL_ROLES), "nobody"])
+async def test_every_method_for_every_role(stage: Stage, job: int, role: str) -> None:
+    desk, found = stage.app.desk(await held_by(stage.app, role)), methods(stage.app)
+    for name, line in TABLE.items():
+        refused = await error_of(line.call(desk, job))  # a wrong state, perhaps, of what the guard let pass
+        assert isinstance(refused, Forbidden) == (role not in line.roles), name
+        if isinstance(refused, Forbidden):
+            assert refused.permission == needs(found[name]).permission
+            assert refused.permission in str(refused)
+
+
+@pytest.mark.parametrize("role", sorted(ALL_ROLES))
+async def test_the_roles_of_the_migration_hold_what_the_table_says(app: Rowlock, role: str) -> None:
+    held = (await held_by(app, role)).permissions
+    assert {name for name, line in TABLE.items() if role in line.roles} == {
+        name for name in TABLE if needs(methods(app)[name]).permission in held
+    }
+    assert role != "platform_admin" or held == ALL
+
+
+async def test_a_read_only_desk_changes_nothing(stage: Stage, job: int) -> None:
+    desk = stage.app.desk(await held_by(stage.app, "platform_admin"), read_only=True)
+    before = await dump(stage)
+    unsafe = [name for name, method in methods(stage.app).items() if name in TABLE and needs(method).unsafe]
+    for name in unsafe:
+        with pytest.raises(ReadOnly):
+            await TABLE[name].call(desk, job)
+    with pytest.raises(ReadOnly):
+        desk.lanes.define("mine")
+    assert await dump(stage) == before
+    for name in set(TABLE) - set(unsafe):
+        assert not isinstance(await error_of(TABLE[name].call(desk, job)), Forbidden), name
+    assert await dump(stage) == before
+
+
+async def error_of(call: Awaitable[object]) -> RowlockError | None:
+    try:
+        await call
+    except RowlockError as error:
+        return error
+    return None
+
+
+async def dump(stage: Stage) -> dict[str, object]:
+    return {
+        table: await stage.store.value(f"SELECT jsonb_agg(to_jsonb(t) ORDER BY to_jsonb(t)::text) FROM {{s}}.{table} t")
+        for table in TABLES
+    }
+
+
+async def test_another_tenants_job_is_not_there(stage: Stage, job: int) -> None:
+    """For whoever holds every permission but the one to see all jobs."""
+    theirs = await stage.store.enqueue(tenant="globex", submitted_by="ada")
+    may = ALL - {Permission.READ_ALL}
+    desks = {
+        "of a tenant": stage.app.desk(Principal("ada", "acme", may)),
+        "of none": stage.app.desk(Principal("ada", None, may)),
+        "somebody else": stage.app.desk(Principal("eve", None, may)),
+    }
+    taking = [
+        name
+        for name, method in methods(stage.app).items()
+        if name in TABLE and {"job_id", "job_ids"} & set(inspect.signature(method).parameters) and name != "audit.list"
+    ]
+    assert len(taking) >= 15
+    before = await dump(stage)
+    for who, desk in desks.items():
+        for name in taking:
+            for hidden in [theirs, *([job] if who != "of none" else [])]:
+                assert await outcome(TABLE[name].call(desk, hidden)) in ("not found", "left out"), (who, name)
+    assert await dump(stage) == before
+    assert await outcome(desks["of none"].jobs.get(job)) == "done"
+    assert [found.id for found in await desks["of a tenant"].jobs.list()] == []
+    assert [found.id for found in await desks["of none"].jobs.list()] == [job]
+
+
+async def outcome(call: Awaitable[object]) -> str:
+    try:
+        answer = await call
+    except JobNotFound:
+        return "not found"
+    left_out = answer == [] or (isinstance(answer, Bulk) and not answer.changed and len(answer.refused) == 1)
+    return "left out" if left_out else "done"
+
+
+@pytest.mark.parametrize("filters", [{}, {"states": ["queued"]}, {"tag": "red"}, {"states": ["completed"]}])
+async def test_lists_hold_the_tenants_jobs_alone(stage: Stage, filters: dict[str, Any]) -> None:
+    store = stage.store
+    for tenant in ("acme", "globex", None):
+        for state in ("queued", "completed"):
+            job = await store.enqueue(statement="enqueue_referenced", tenant=tenant, submitted_by="ada", tags=("red",))
+            if state == "completed":
+                await store.complete(*(await store.claim(await store.worker(), job)))
+    desk = stage.app.desk(Principal("eve", "acme", frozenset({Permission.READ})))
+    found = await desk.jobs.list(**filters)
+    assert {job.tenant for job in found} == {"acme"}
+    assert await desk.jobs.list(tenant="globex", **filters) == []
+
+
+async def test_those_who_watch_the_workers_see_their_own_jobs_in_them(stage: Stage) -> None:
+    store, worker = stage.store, await stage.worker()
+    await stage.lane()
+    for tenant in ("acme", "globex"):
+        job = await store.enqueue(tenant=tenant)
+        (claim,) = await store.claim(worker, await store.enqueue(tenant=tenant))
+        await store.complete(claim, state="failed")
+        await store.claim(worker, job)
+    seen = Principal("eve", "acme", frozenset({Permission.WORKERS_VIEW, Permission.READ}))
+    desk = stage.app.desk(seen)
+    (status,) = (await desk.workers.status()).workers
+    assert len(status.jobs) == len(await desk.stats.slow("0s")) == len(await desk.stats.running()) == 1
+    assert len((await desk.stats.panel()).running) == 1
+    assert {one.tenant for one in await desk.stats.tenants()} == {"acme"}
+    with pytest.raises(Forbidden, match="jobs:read_all"):
+        await desk.stats.references()
+    assert sum(use.used for use in status.slots) == 2  # the numbers are everybody's
+    (failures,) = await desk.stats.failures()
+    assert failures.failed.value == 2
+    assert failures.last_failed_id is None  # globex's
+
+
+async def test_explain_names_no_strangers_job(stage: Stage) -> None:
+    store, worker = stage.store, await stage.worker()
+    await stage.lane()
+    await store.gate("g")
+    other = await store.enqueue(tenant="globex", gate_key="g")
+    await store.claim(worker, other)
+    mine = await store.enqueue(tenant="acme", gate_key="g")
+    await store.claim(worker, mine)
+    public = (await stage.app.jobs.get(other)).public_id
+    assert public in str(await stage.app.jobs.explain(mine))
+    desk = stage.app.desk(Principal("eve", "acme", frozenset({Permission.READ})))
+    assert public not in str(await desk.jobs.explain(mine))
+
+
+async def test_secrets_are_shown_to_those_who_may_read_them(app: Rowlock) -> None:
+    from pydantic import SecretStr  # noqa: PLC0415 - of this test alone
+
+    async def login(user: str, password: SecretStr) -> None: ...
+
+    login.__annotations__ = {"user": str, "password": SecretStr, "return": None}
+    task = app.job(login)
+    job = await task.enqueue(user="ada", password=SecretStr("hunter22"))
+    read = frozenset({Permission.READ, Permission.READ_ALL})
+    masked, shown = ({"user": "ada", "password": text} for text in ("•••", "hunter22"))
+    for principal, args in (
+        (Principal("eve", None, read), masked),
+        (Principal("eve", None, read | {Permission.READ_ARGS}), shown),
+        (SYSTEM, masked),
+    ):
+        jobs = app.desk(principal).jobs
+        history, explanation = await jobs.history(job.id), await jobs.explain(job.id)
+        found = [await jobs.get(job.id), *await jobs.many([job.id]), *await jobs.list(), history.job, explanation.job]
+        assert [each.args for each in found] == [args] * 5
+
+
+async def test_orders_are_signed_by_whoever_gives_them(stage: Stage, job: int) -> None:
+    operator = stage.app.desk(await held_by(stage.app, "operator"))
+    with pytest.raises(Forbidden, match="jobs:submit_as"):
+        await operator.jobs.cancel(job, by="grace")
+    await operator.jobs.cancel(job)
+    admin = stage.app.desk(await held_by(stage.app, "platform_admin"))
+    await admin.jobs.retry(job, by="grace")
+    await stage.app.jobs.cancel(job)
+    acts = (await stage.app.jobs.history(job)).acts
+    assert [(act.verb, act.by) for act in acts] == [("cancel", "ada"), ("retry", "grace"), ("cancel", None)]

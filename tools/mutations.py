@@ -113,6 +113,29 @@ MUTATIONS: Final = (
         ("tests/desk/test_bulk.py::test_what_was_not_previewed_is_not_ordered",),
     ),
     Mutation(
+        "a window with few ends walks the whole history",
+        "store/migrations/0006_operators.up.sql",
+        """AND j.finished_at > (
+  SELECT clock_timestamp() - coalesce(nullif(current_setting('rowlock.within', true), ''), '1 hour')::interval)""",
+        "AND j.finished_at > clock_timestamp() - "
+        "coalesce(nullif(current_setting('rowlock.within', true), ''), '1 hour')::interval",
+        ("tests/desk/test_plans.py::test_statistics_read_no_more_than_their_caps",),
+    ),
+    Mutation(
+        "a key that destroys does not ask",
+        "cli/top.py",
+        "        elif not question:\n",
+        "        elif give:\n",
+        ("tests/cli/test_top.py::test_destructive_keys_ask_first_and_anything_but_y_does_nothing",),
+    ),
+    Mutation(
+        "the terminal stays taken after a crash",
+        "cli/terminal.py",
+        "            loop.remove_signal_handler(signal.SIGTSTP)\n            self._leave()\n",
+        "            loop.remove_signal_handler(signal.SIGTSTP)\n",
+        ("tests/cli/test_top.py::test_the_terminal_is_restored_after_a_crash",),
+    ),
+    Mutation(
         "suspects run among the others",
         "flow/crew.py",
         'if row["losses"] and self._children.isolates(handler):',

@@ -11,21 +11,20 @@ from urllib.parse import parse_qs, quote, urlsplit
 
 import httpx
 import pytest
-from tests.cli.conftest import TASKS, Cli
+from tests.cli.conftest import cli, forks
 from tests.waiting import eventually
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
     from pathlib import Path
 
+    from tests.cli.conftest import Cli
+
 pytestmark = pytest.mark.timeout(240)
 _SERVING = re.compile(r"serving (http://\S+)")
 
 
-@pytest.fixture
-def cli(tmp_path: Path, database_url: str) -> Cli:
-    tmp_path.joinpath("tasks.py").write_text(TASKS)
-    return Cli(tmp_path, database_url)
+__all__ = ["cli", "forks"]  # fixtures of the command line's tests
 
 
 @contextlib.asynccontextmanager

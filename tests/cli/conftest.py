@@ -6,16 +6,18 @@ import asyncio
 import json
 import os
 import sys
+import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from tests.cli.forked import Forks
 
 from rowlock import Rowlock
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Iterator
 
 HERE = Path(__file__).parent
 TASKS = """
@@ -89,16 +91,17 @@ class Answer:
 
 
 class Cli:
-    """Starts `python -m rowlock` in a folder that holds tasks.py."""
+    """Runs the command line in a folder that holds tasks.py."""
 
-    def __init__(self, folder: Path, database_url: str) -> None:
-        self.folder, self.url = folder, database_url
+    def __init__(self, folder: Path, database_url: str, forks: Forks) -> None:
+        self.folder, self.url, self._forks = folder, database_url, forks
         self.environment = {key: value for key, value in os.environ.items() if not key.startswith("ROWLOCK_")}
         self.environment |= {"ROWLOCK_DATABASE_URL": database_url, "PYTHONUNBUFFERED": "1"}
 
     async def start(
         self, *arguments: str, stdin: int = asyncio.subprocess.DEVNULL, **environment: str
     ) -> asyncio.subprocess.Process:
+        """`python -m rowlock`, to talk to while it runs."""
         return await asyncio.create_subprocess_exec(
             sys.executable,
             "-m",
@@ -112,11 +115,10 @@ class Cli:
         )
 
     async def __call__(self, *arguments: str, fed: str | None = None, **environment: str) -> Answer:
-        """fed: what standard input holds."""
-        stdin = asyncio.subprocess.DEVNULL if fed is None else asyncio.subprocess.PIPE
-        process = await self.start(*arguments, stdin=stdin, **environment)
-        out, err = await process.communicate(None if fed is None else fed.encode())
-        answer = Answer(process.returncode or 0, out.decode(), err.decode())
+        """To its end. fed: what standard input holds."""
+        answer = Answer(
+            *await asyncio.to_thread(self._forks.run, arguments, self.folder, self.environment | environment, fed)
+        )
         assert "Traceback" not in answer.err, answer.err
         return answer
 
@@ -126,10 +128,18 @@ class Cli:
         return str(answer.json["id"])
 
 
+@pytest.fixture(scope="session")
+def forks() -> Iterator[Forks]:
+    with tempfile.TemporaryDirectory(prefix="rowlock-") as folder:  # a socket's path must be short
+        made = Forks(Path(folder))
+        yield made
+        made.close()
+
+
 @pytest.fixture
-def cli(tmp_path: Path, database_url: str) -> Cli:
+def cli(tmp_path: Path, database_url: str, forks: Forks) -> Cli:
     tmp_path.joinpath("tasks.py").write_text(TASKS)
-    return Cli(tmp_path, database_url)
+    return Cli(tmp_path, database_url, forks)
 
 
 @pytest.fixture

@@ -6,7 +6,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 from tests.cli.test_worker import ended, holding, said
+from tests.factories import opened
 
+from rowlock.model import ids
 from rowlock.model.state import State
 
 if TYPE_CHECKING:
@@ -62,6 +64,26 @@ async def test_stats_shows_states_lanes_backlog_and_failures(cli: Cli) -> None:
     assert [(item["kind"], item["due"]["value"]) for item in record["backlog"]] == [("greet", 1)]
     assert [(item["kind"], item["rate"]) for item in record["failures"]] == [("explode", 1.0)]
     assert (await cli("stats", "--window", "soon")).code == 2
+
+
+async def test_stats_shows_what_the_views_say_of_slow_jobs_references_and_tenants(cli: Cli, app: Rowlock) -> None:
+    async with opened(cli.url) as store:
+        worker = await store.worker("tortoise")
+        job = await store.enqueue("render", refs='{"project": 7}', tenant="acme")
+        (claim,) = await store.claim(worker, job)
+        await store.report(claim)
+        await store.complete(*await store.claim(worker, await store.enqueue("render", tenant="acme")))
+        record = (await cli("stats", "--slow", "0s", "--json")).json
+        assert [one["number"] for one in record["slow"]] == [one.id for one in await app.stats.running()] == [job]
+        (work,), (tenant,) = await app.stats.references(), await app.stats.tenants()
+        assert [(one["name"], one["value"], one["phase"]) for one in record["references"]] == [
+            (work.name, work.value, work.phase)
+        ]
+        assert [(one["tenant"], one["per_second"]) for one in record["tenants"]] == [("acme", tenant.per_second)]
+        lines = [line.split() for line in (await cli("stats", "--slow", "0s")).out.splitlines()]
+    assert ["project=7", "p", "render", "1"] in [line[:4] for line in lines]
+    assert ["acme", "1", "0"] in [line[:3] for line in lines]
+    assert any(line[:3] == [ids.encode(job), "render", "default"] and "tortoise" in line for line in lines)
 
 
 async def test_a_drained_worker_ends_its_jobs_and_leaves(cli: Cli, app: Rowlock) -> None:

@@ -11,12 +11,14 @@ from rowlock.store.migrate import newest
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from tests.cli.forked import Forks
+
     from rowlock import Rowlock
 
 
 @pytest.fixture
-def empty(tmp_path: Path, empty_database_url: str) -> Cli:
-    return Cli(tmp_path, empty_database_url)
+def empty(tmp_path: Path, empty_database_url: str, forks: Forks) -> Cli:
+    return Cli(tmp_path, empty_database_url, forks)
 
 
 def execute(cli: Cli, statement: str) -> None:

@@ -66,6 +66,10 @@ TABLE: dict[str, Line] = {
     "stats.backlog": Line(STAFF, lambda d, _: d.stats.backlog()),
     "stats.slow": Line(STAFF, lambda d, _: d.stats.slow("1s")),
     "stats.failures": Line(STAFF, lambda d, _: d.stats.failures()),
+    "stats.panel": Line(STAFF, lambda d, _: d.stats.panel()),
+    "stats.running": Line(STAFF, lambda d, _: d.stats.running()),
+    "stats.references": Line(STAFF, lambda d, _: d.stats.references()),
+    "stats.tenants": Line(STAFF, lambda d, _: d.stats.tenants()),
     "stats.throughput": Line(STAFF, lambda d, _: d.stats.throughput()),
     "tokens.create": Line(ADMIN, lambda d, _: d.tokens.create("ci", roles=["user"])),
     "tokens.revoke": Line(ADMIN, lambda d, _: d.tokens.revoke("x")),
@@ -239,7 +243,11 @@ async def test_those_who_watch_the_workers_see_their_own_jobs_in_them(stage: Sta
     seen = Principal("eve", "acme", frozenset({Permission.WORKERS_VIEW, Permission.READ}))
     desk = stage.app.desk(seen)
     (status,) = (await desk.workers.status()).workers
-    assert len(status.jobs) == len(await desk.stats.slow("0s")) == 1
+    assert len(status.jobs) == len(await desk.stats.slow("0s")) == len(await desk.stats.running()) == 1
+    assert len((await desk.stats.panel()).running) == 1
+    assert {one.tenant for one in await desk.stats.tenants()} == {"acme"}
+    with pytest.raises(Forbidden, match="jobs:read_all"):
+        await desk.stats.references()
     assert sum(use.used for use in status.slots) == 2  # the numbers are everybody's
     (failures,) = await desk.stats.failures()
     assert failures.failed.value == 2

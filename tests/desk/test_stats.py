@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 import pytest
 
 from rowlock import Count, InvalidOption, Retry, Rowlock, State
-from rowlock.desk import load, stats
 
 if TYPE_CHECKING:
     from tests.desk.conftest import Desk
@@ -101,16 +100,24 @@ async def test_only_ends_within_the_window_count(desk: Desk) -> None:
     assert (await desk.app.stats.overview(window="3h")).ended[State.COMPLETED] == Count(2)
 
 
-async def test_counts_stop_at_their_cap_and_say_so(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(load, "CAP", 3)
+async def test_counts_stop_at_their_cap_and_say_so(desk: Desk) -> None:
     await some_of_each(desk)
-    await desk.store.enqueue()
-    overview = await desk.app.stats.overview()
+    await desk.store.execute(
+        "INSERT INTO {s}.jobs (kind, state, gate_key, gate_place) "
+        "SELECT 'k', 'blocked', 'a', -1 FROM generate_series(1, 9997)"
+    )
+    await desk.store.execute("INSERT INTO {s}.jobs (kind) SELECT 'k' FROM generate_series(1, 9998)")
+    overview, (first, *_) = await desk.app.stats.overview(), await desk.app.stats.backlog()
     assert overview.states[State.PENDING] == Count(2)
-    assert overview.states[State.BLOCKED] == Count(3)
-    assert overview.states[State.QUEUED] == Count(3, capped=True)
-    assert str(overview.states[State.RUNNING]) == "3+"
-    assert not any(count.capped for count in overview.ended.values())
+    assert overview.states[State.BLOCKED] == Count(10_000)
+    assert overview.states[State.QUEUED] == Count(10_000, capped=True)
+    assert str(overview.states[State.QUEUED]) == "10,000+"
+    assert (first.due, first.scheduled) == (Count(9_999), Count(1))
+    await desk.store.execute("INSERT INTO {s}.jobs (kind) SELECT 'k' FROM generate_series(1, 2)")
+    (first, *_) = await desk.app.stats.backlog()
+    assert (first.due, first.scheduled) == (Count(10_000, capped=True), Count(1))
+    (lane, _) = (await desk.app.stats.overview()).lanes
+    assert (lane.due, lane.scheduled) == (Count(10_000, capped=True), Count(1))
 
 
 async def test_the_backlog_tells_kind_lane_depth_and_oldest_wait(desk: Desk) -> None:
@@ -140,15 +147,12 @@ async def test_the_backlog_tells_kind_lane_depth_and_oldest_wait(desk: Desk) -> 
 
 async def test_the_caps_of_many_pairs_stay_below_a_fixed_sum(desk: Desk) -> None:
     await desk.store.execute(
-        "INSERT INTO {s}.jobs (kind, run_after) SELECT 'k' || n % 40, clock_timestamp() - interval '1 s' "
-        "FROM generate_series(1, 12000) n"
+        "INSERT INTO {s}.jobs (kind, run_after) SELECT 'k' || n % 2000, clock_timestamp() - interval '1 s' "
+        "FROM generate_series(1, 120000) n"
     )
-    rows = await desk.store.fetch("backlog", cap=load.CAP)
-    assert {row["cap"] for row in rows} == {200_000 // 40}
-    assert sum(row["due"] for row in rows) == 12_000
-    rows = await desk.store.fetch("backlog", cap=250)
-    assert {row["due"] for row in rows} == {251}
-    assert await desk.app.stats.backlog()
+    depth = await desk.app.stats.backlog()
+    assert {item.due for item in depth} == {Count(50, capped=True)}
+    assert sum(item.due.value for item in depth) == 100_000
 
 
 async def test_slow_names_what_runs_for_longer(desk: Desk) -> None:
@@ -202,28 +206,86 @@ async def test_failures_by_kind_with_rate_and_last_error(app: Rowlock) -> None:
     assert (second.kind, second.failed, second.rate, second.last_error) == ("solid", NONE, 0.0, None)
 
 
-async def test_failures_read_the_newest_ends_up_to_a_cap(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(stats, "_ENDS", 2)
+async def history(desk: Desk, n: int) -> None:
+    """Ends of the last half second, of two tenants and of jobs without one."""
+    await desk.store.execute(
+        "INSERT INTO {s}.jobs (kind, state, tenant, finished_at, claimed_at) SELECT 'k', 'completed', "
+        "CASE n % 4 WHEN 0 THEN 'acme' WHEN 1 THEN 'zeta' END, t, t "
+        "FROM (SELECT n, clock_timestamp() - n * interval '10 us' AS t FROM generate_series(1, $1::integer) n) AS x",
+        n,
+    )
+
+
+async def test_ends_are_counted_up_to_a_cap_and_rates_are_those_of_what_was_counted(desk: Desk) -> None:
     await some_of_each(desk)
+    await history(desk, 25_000)
     (found,) = await desk.app.stats.failures()
-    assert (found.ended.value, found.ended.capped, found.failed.capped) == (3, True, True)
+    assert found.ended == Count(20_001, capped=True)
+    assert found.failed.capped
+    tenants = {one.tenant: one for one in await desk.app.stats.tenants()}
+    assert next(iter(tenants)) is None
+    assert sum(one.ended.value for one in tenants.values()) == 20_001
+    acme = tenants["acme"]
+    assert acme.ended.capped
+    assert acme.window < timedelta(minutes=1)
+    assert acme.per_second == pytest.approx(acme.ended.value / acme.window.total_seconds())
+    assert [one.tenant for one in await desk.app.stats.tenants(limit=1)] == [None]
+    assert (await desk.app.stats.throughput()).ended == Count(25_003)
 
 
-async def test_throughput_is_ends_over_the_window(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_throughput_of_each_tenant_is_ends_over_the_window(desk: Desk) -> None:
+    await history(desk, 100)
+    nobody, *others = await desk.app.stats.tenants("10s")
+    assert (nobody.tenant, nobody.ended, nobody.per_second) == (None, Count(50), 5.0)
+    assert [(one.tenant, one.per_second, one.window) for one in others] == [
+        ("acme", 2.5, timedelta(seconds=10)),
+        ("zeta", 2.5, timedelta(seconds=10)),
+    ]
+
+
+async def test_throughput_is_ends_over_the_window(desk: Desk) -> None:
     await some_of_each(desk)
     speed = await desk.app.stats.throughput("10s")
     assert (speed.ended, speed.per_second) == (Count(3), 0.3)
-    monkeypatch.setattr(stats, "_INDEXED", 2)
-    await desk.store.execute(
-        "UPDATE {s}.jobs SET finished_at = clock_timestamp() - interval '5 s' WHERE finished_at IS NOT NULL"
-    )
+    await history(desk, 100_000)
     speed = await desk.app.stats.throughput("1h")
-    assert speed.ended == Count(2, capped=True)
-    assert timedelta(seconds=5) <= speed.window < timedelta(seconds=60)
+    assert speed.ended == Count(100_000, capped=True)
+    assert speed.window < timedelta(minutes=1)
+    assert speed.per_second == pytest.approx(100_000 / speed.window.total_seconds())
+
+
+async def test_what_runs_is_told_by_reference_and_phase(desk: Desk) -> None:
+    worker = await desk.worker()
+    jobs = [
+        await desk.store.enqueue(refs='{"project": 7, "org": "acme"}', tags=("nightly",)),
+        await desk.store.enqueue(refs='{"project": 7}'),
+        await desk.store.enqueue("other", refs='{"project": 8}'),
+        await desk.store.enqueue(),
+    ]
+    await desk.store.enqueue(refs='{"project": 7}')  # waits
+    first, second, *_ = await desk.store.claim(worker, *jobs)
+    await desk.store.report(first)
+    found = await desk.app.stats.references()
+    assert {(one.name, one.value, one.phase, one.kind, one.running) for one in found} == {
+        ("project", "7", "p", "k", 1),
+        ("project", "7", None, "k", 1),
+        ("project", "8", None, "other", 1),
+        ("org", "acme", "p", "k", 1),
+        ("tag", "nightly", "p", "k", 1),
+    }
+    await desk.store.report(second)
+    (work,) = await desk.app.stats.references("project", 7)
+    assert (work.phase, work.running) == ("p", 2)
+    assert work.longest > timedelta(0)
+    assert not await desk.app.stats.references("project", 7, phase="editions")
+    assert len(await desk.app.stats.references("project", limit=1)) == 1
+    running = {one.id: one for one in await desk.app.stats.running()}
+    assert (running[jobs[0]].refs, running[jobs[0]].tags) == ({"project": 7, "org": "acme"}, ("nightly",))
+    assert len(await desk.app.stats.running(limit=2)) == 2
 
 
 async def test_a_window_must_be_one(app: Rowlock) -> None:
-    for call in (app.stats.overview(window=0), app.stats.failures("0s"), app.stats.throughput("0s")):
+    for call in (app.stats.overview(window=0), app.stats.failures("0s"), app.stats.tenants("0s")):
         with pytest.raises(InvalidOption, match="longer than 0"):
             await call
     with pytest.raises(InvalidOption, match="longer_than"):

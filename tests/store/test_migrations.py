@@ -27,6 +27,10 @@ OTHER_BODY = """
 CREATE OR REPLACE FUNCTION rowlock.gate_promote(p_key text, p_free integer) RETURNS integer LANGUAGE sql AS 'SELECT 0'
 """
 
+OTHER_VIEW = """
+CREATE OR REPLACE VIEW rowlock.stats_ended AS SELECT 'failed' AS state, 0::bigint AS ended, false AS capped
+"""
+
 
 async def run(url: str, sql: str) -> Any:  # noqa: ANN401 - whatever the query says
     connection = await asyncpg.connect(url)
@@ -146,6 +150,8 @@ async def test_the_printed_downgrade_lets_the_next_upgrade_in(empty_database_url
         ("DROP FUNCTION rowlock.gates_repair", "missing: function gates_repair"),
         (OTHER_BODY, "unexpected: function gate_promote"),
         ("DROP TABLE rowlock.pairs", "missing: column pairs.kind"),
+        ("ALTER VIEW rowlock.stats_slow RENAME TO slow", "missing: view stats_slow"),
+        (OTHER_VIEW, "unexpected: view stats_ended"),
     ],
 )
 async def test_verify_names_what_differs(database_url: str, damage: str, found: str) -> None:

@@ -22,6 +22,7 @@ from rowlock.cli import (
     serve,
     stats,
     tokens,
+    top,
     worker,
     workers,
 )
@@ -46,6 +47,7 @@ def build() -> typer.Typer:
     serve.add_to(root)
     enqueue.add_to(root)
     stats.add_to(root)
+    top.add_to(root)
     doctor.add_to(root)
     bench.add_to(root)
     root.add_typer(jobs.group, name="jobs")

@@ -99,7 +99,7 @@ async def read(reads: Snapshot, job_id: int, needed: int, guard: Guard) -> Facts
         lane=lane,
         workers=workers,
         use=await load.slot_use(reads),
-        in_lane=[] if owner is None else await load.running(reads, guard, lane=owner, n=SHOWN),
+        in_lane=[] if owner is None else await load.holders(reads, guard, owner, n=SHOWN),
         holders=await reads.fetch("gate_holders", key=job.gate_key, n=SHOWN, **guard.sight) if gated else [],
         parked_ahead=await _parked_ahead(reads, job) if job.state is State.BLOCKED and gated else Count(),
         higher=higher,

@@ -2,40 +2,33 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
-from rowlock.model.count import Count, total
+from rowlock.model.count import Count
 from rowlock.model.lane import kinds_by_lane
 from rowlock.model.load import Backlog, LaneLoad, Running
 from rowlock.store import rows
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
-    from datetime import datetime, timedelta
+    from datetime import datetime
 
     from rowlock.desk.guard import Guard
     from rowlock.model.lane import Lane
-    from rowlock.model.load import WorkerView
     from rowlock.store.database import Database, Record, Snapshot
 
-CAP: Final = 10_000
-"""Rows a count looks at."""
 SlotsUsed = dict[tuple[int | None, str | None], int]
 """(worker id, lane) to running jobs."""
 
 
-async def running(
-    reads: Snapshot | Database,
-    guard: Guard,
-    *,
-    lane: str | None = None,
-    longer_than: timedelta | None = None,
-    n: int,
-) -> list[Running]:
+async def running(reads: Snapshot | Database, guard: Guard, *, n: int) -> list[Running]:
     """Running jobs that the guard's principal may see, the longest running first."""
-    found = await reads.fetch("running_now", lane=lane, longer_than=longer_than, n=n, **guard.sight)
-    return [running_of(row) for row in found]
+    return [running_of(row) for row in await reads.fetch("stats_running", n=n, **guard.sight)]
+
+
+async def holders(reads: Snapshot, guard: Guard, lane: str, *, n: int) -> list[Running]:
+    """As running(), of one lane; also where the schema is behind."""
+    return [running_of(row) for row in await reads.fetch("lane_holders", lane=lane, n=n, **guard.sight)]
 
 
 def running_of(row: Record) -> Running:
@@ -45,13 +38,16 @@ def running_of(row: Record) -> Running:
         kind=row["kind"],
         attempt=row["attempt"],
         lane=row["lane"],
-        worker_id=row["claimed_by"],
+        worker_id=row["worker_id"],
         worker=row["worker"],
         worker_silent=row["worker_silent"],
-        since=row["claimed_at"],
+        since=row["since"],
         running_for=row["running_for"],
         cancel_requested=row["cancel_requested"],
         progress=rows.progress_of(row),
+        tenant=row["tenant"],
+        refs=rows.json_of(row["refs"]) or {},
+        tags=tuple(row["tags"] or ()),
     )
 
 
@@ -60,28 +56,19 @@ async def slot_use(reads: Snapshot | Database) -> SlotsUsed:
     return {(row["claimed_by"], row["lane"]): row["used"] for row in await reads.fetch("slot_use")}
 
 
-async def backlog(reads: Snapshot | Database, lanes: Sequence[Lane]) -> tuple[list[Backlog], datetime]:
-    """Queued jobs by kind, the longest waiting first; and the database's clock."""
-    found = await reads.fetch("backlog", cap=CAP)
-    by_kind: defaultdict[str, list[Record]] = defaultdict(list)
-    for row in found:
-        by_kind[row["kind"]].append(row)
-    lane_of = owners(lanes, by_kind)
-    depth = [_backlog(kind, lane_of.get(kind), pairs) for kind, pairs in by_kind.items()]
-    depth.sort(key=lambda item: (-_seconds(item.oldest_wait), item.kind))
-    return depth, found[0]["now"] if found else await clock(reads)
-
-
-def _backlog(kind: str, lane: str | None, pairs: Sequence[Record]) -> Backlog:
-    now = pairs[0]["now"]
-    oldest = min(row["head"] for row in pairs)
-    return Backlog(
-        kind,
-        lane,
-        due=total(Count.upto(row["due"], row["cap"]) for row in pairs),
-        scheduled=total(Count.upto(row["scheduled"], row["cap"]) for row in pairs),
-        oldest_wait=now - oldest if oldest <= now else None,
-    )
+async def backlog(reads: Snapshot | Database) -> list[Backlog]:
+    """Queued jobs by kind, the longest waiting first."""
+    return [
+        Backlog(
+            row["kind"],
+            row["lane"],
+            due=Count(row["due"], row["due_capped"]),
+            scheduled=Count(row["scheduled"], row["scheduled_capped"]),
+            oldest_wait=row["oldest_wait"],
+            oldest_id=row["oldest_id"],
+        )
+        for row in await reads.fetch("stats_backlog")
+    ]
 
 
 async def clock(reads: Snapshot | Database) -> datetime:
@@ -97,25 +84,19 @@ def owners(lanes: Iterable[Lane], kinds: Iterable[str]) -> dict[str, str]:
     return {kind: name for name, names in served.items() for kind in names}
 
 
-def lane_loads(
-    lanes: Sequence[Lane], workers: Sequence[WorkerView], backlog: Sequence[Backlog], use: SlotsUsed
-) -> list[LaneLoad]:
-    """Each lane with what runs in it, what it could run, and what waits for it."""
-    return [_lane_load(lane, workers, [item for item in backlog if item.lane == lane.name], use) for lane in lanes]
+async def lane_loads(reads: Snapshot | Database, lanes: Sequence[Lane]) -> list[LaneLoad]:
+    """Each lane with what runs in it, what it could run, and what waits for it. lanes: read in the same snapshot."""
+    found = {row["lane"]: row for row in await reads.fetch("stats_lanes")}
+    return [_lane_load(lane, found[lane.name]) for lane in lanes if lane.name in found]
 
 
-def _lane_load(lane: Lane, workers: Sequence[WorkerView], waiting: Sequence[Backlog], use: SlotsUsed) -> LaneLoad:
-    working = [worker for worker in workers if worker.works and worker.serves(lane.name)]
+def _lane_load(lane: Lane, row: Record) -> LaneLoad:
     return LaneLoad(
         lane,
-        running=sum(n for (_, name), n in use.items() if name == lane.name),
-        slots=sum(worker.slots_in(lane) for worker in working),
-        workers=len(working),
-        due=total(item.due for item in waiting),
-        scheduled=total(item.scheduled for item in waiting),
-        oldest_wait=max((item.oldest_wait for item in waiting if item.oldest_wait is not None), default=None),
+        running=row["running"],
+        slots=row["slots"],
+        workers=row["workers"],
+        due=Count(row["due"], row["due_capped"]),
+        scheduled=Count(row["scheduled"], row["scheduled_capped"]),
+        oldest_wait=row["oldest_wait"],
     )
-
-
-def _seconds(wait: timedelta | None) -> float:
-    return -1.0 if wait is None else wait.total_seconds()

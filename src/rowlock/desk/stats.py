@@ -1,9 +1,13 @@
-"""The statistics desk: how much there is to do, how fast it is done, and what goes wrong. No count is unbounded."""
+"""The statistics desk: how much there is to do, how fast it is done, and what goes wrong.
+
+Each number is a view of the schema (stats_backlog, stats_failures …); here they are read, not defined.
+"""
 
 from __future__ import annotations
 
+import contextlib
 from datetime import timedelta
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from rowlock.desk import load
 from rowlock.desk.guard import TRUSTED, Guard, reads
@@ -12,22 +16,17 @@ from rowlock.errors import InvalidOption
 from rowlock.model.access import Permission
 from rowlock.model.count import Count
 from rowlock.model.duration import duration
-from rowlock.model.load import Failures, Overview, Throughput
-from rowlock.model.state import FINAL, State
+from rowlock.model.load import Failures, Overview, Panel, TenantLoad, Throughput, Work
+from rowlock.model.state import State
 from rowlock.store import lanes as lane_rows
 from rowlock.store import rows
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import AsyncIterator, Callable, Sequence
 
     from rowlock.model.load import Backlog, Running
     from rowlock.model.options import Span
-    from rowlock.store.database import Database
-
-_ENDS: Final = 20_000
-"""Ended jobs that are read to tell failures."""
-_INDEXED: Final = 100_000
-"""Ended jobs that are counted in the index alone."""
+    from rowlock.store.database import Database, Snapshot
 
 
 class Stats:
@@ -39,62 +38,123 @@ class Stats:
     @reads(Permission.WORKERS_VIEW)
     async def overview(self, *, window: Span = "1h") -> Overview:
         """Jobs by state, lanes with running, slots and oldest wait, and workers. window: which ends are counted."""
-        since = _window(window, "window")
-        async with self._open().snapshot() as snapshot:
-            states = {State(row["state"]): row for row in await snapshot.fetch("state_counts", cap=load.CAP)}
-            ended = {row["state"]: row["n"] for row in await snapshot.fetch("ended_counts", since=since, cap=load.CAP)}
-            lanes, workers = await lane_rows.read(snapshot), await views(snapshot)
-            backlog, now = await load.backlog(snapshot, lanes)
-            use = await load.slot_use(snapshot)
-        capped = sum(ended.values()) > load.CAP
-        return Overview(
-            at=now,
-            states={
-                state: Count(min(row["n"], load.CAP), row["n"] > load.CAP or row["more"])
-                for state, row in states.items()
-            },
-            ended={state: Count(ended.get(state, 0), capped) for state in State if state in FINAL},
-            window=since,
-            lanes=load.lane_loads(lanes, workers, backlog, use),
-            workers=workers,
-        )
+        span = _window(window, "window")
+        async with self._within(span) as snapshot:
+            return await _overview(snapshot, span)
+
+    @reads(Permission.WORKERS_VIEW)
+    async def panel(self, *, window: Span = "1h", jobs: int = 100, tenants: int = 100) -> Panel:
+        """Everything at one moment, for a screen or a scrape. jobs, tenants: how many of them at most."""
+        span = _window(window, "window")
+        async with self._within(span) as snapshot:
+            return Panel(
+                overview=await _overview(snapshot, span),
+                backlog=await load.backlog(snapshot),
+                running=await load.running(snapshot, self._guard, n=jobs),
+                failures=await _failures(snapshot, self._guard),
+                tenants=await _tenants(snapshot, self._guard, tenants),
+                throughput=await _throughput(snapshot),
+            )
 
     @reads(Permission.WORKERS_VIEW)
     async def backlog(self) -> Sequence[Backlog]:
         """Queued jobs by kind, with the lane that serves it: due, scheduled, oldest wait; the longest wait first."""
-        database = self._open()
-        depth, _ = await load.backlog(database, await lane_rows.read(database))
-        return depth
+        return await load.backlog(self._open())
 
     @reads(Permission.WORKERS_VIEW)
-    async def slow(self, longer_than: Span, *, limit: int = 500) -> Sequence[Running]:
+    async def running(self, *, limit: int = 500) -> Sequence[Running]:
+        """What runs now, with its phase, worker and references; the longest running first."""
+        return await load.running(self._open(), self._guard, n=limit)
+
+    @reads(Permission.WORKERS_VIEW)
+    async def references(
+        self, name: str | None = None, value: object = None, *, phase: str | None = None, limit: int = 500
+    ) -> Sequence[Work]:
+        """What runs now by reference, phase and kind, such as "project", 7 and phase="editions"; most jobs first.
+
+        Of everybody's jobs, so it takes jobs:read_all.
+        """
+        self._guard.demand(Permission.READ_ALL)
+        wanted = None if value is None else rows.ref_text(value)
+        found = await self._open().fetch("stats_references", name=name, value=wanted, phase=phase, n=limit)
+        return [Work(**row) for row in found]
+
+    @reads(Permission.WORKERS_VIEW)
+    async def slow(self, longer_than: Span = "10m", *, limit: int = 500) -> Sequence[Running]:
         """Jobs that have been running for longer than this, the longest first."""
-        return await load.running(self._open(), self._guard, longer_than=duration(longer_than, "longer_than"), n=limit)
+        least = duration(longer_than, "longer_than")
+        async with self._open().snapshot() as snapshot:
+            await snapshot.fetch("stats_slow_after", longer_than=least)
+            return [load.running_of(row) for row in await snapshot.fetch("stats_slow", n=limit, **self._guard.sight)]
 
     @reads(Permission.WORKERS_VIEW)
     async def failures(self, since: Span = "1h") -> Sequence[Failures]:
         """How jobs ended within the window, by kind, the most failures first: ended, failed, rate, the last error."""
-        found = await self._open().fetch("failures", since=_window(since, "since"), cap=_ENDS, **self._guard.sight)
-        capped = bool(found) and found[0]["read"] > _ENDS
-        return [
-            Failures(
-                row["kind"],
-                ended=Count(row["ended"], capped),
-                failed=Count(row["failed"], capped),
-                last_failed_at=row["last_at"],
-                last_failed_id=row["last_id"],
-                last_error=rows.json_of(row["last_error"]),
-            )
-            for row in found
-        ]
+        async with self._within(_window(since, "since")) as snapshot:
+            return await _failures(snapshot, self._guard)
+
+    @reads(Permission.WORKERS_VIEW)
+    async def tenants(self, window: Span = "1h", *, limit: int = 500) -> Sequence[TenantLoad]:
+        """How many jobs ended for each tenant within the window, and how many that is a second; the busiest first."""
+        async with self._within(_window(window, "window")) as snapshot:
+            return await _tenants(snapshot, self._guard, limit)
 
     @reads(Permission.WORKERS_VIEW)
     async def throughput(self, window: Span = "5m") -> Throughput:
         """How many jobs ended within the window, and how many that is a second."""
-        since = _window(window, "window")
-        (row,) = await self._open().fetch("throughput", since=since, cap=_INDEXED)
-        counted = Count.upto(row["n"], _INDEXED)
-        return Throughput(counted, row["span"] if counted.capped else since)
+        async with self._within(_window(window, "window")) as snapshot:
+            return await _throughput(snapshot)
+
+    @contextlib.asynccontextmanager
+    async def _within(self, window: timedelta) -> AsyncIterator[Snapshot]:
+        """Reads of one moment; their views count ends within the window."""
+        async with self._open().snapshot() as snapshot:
+            await snapshot.fetch("stats_window", window=window)
+            yield snapshot
+
+
+async def _overview(snapshot: Snapshot, window: timedelta) -> Overview:
+    return Overview(
+        at=await load.clock(snapshot),
+        states={State(row["state"]): Count(row["jobs"], row["capped"]) for row in await snapshot.fetch("stats_states")},
+        ended={State(row["state"]): Count(row["ended"], row["capped"]) for row in await snapshot.fetch("stats_ended")},
+        window=window,
+        lanes=await load.lane_loads(snapshot, await lane_rows.read(snapshot)),
+        workers=await views(snapshot),
+    )
+
+
+async def _failures(snapshot: Snapshot, guard: Guard) -> list[Failures]:
+    return [
+        Failures(
+            row["kind"],
+            ended=Count(row["ended"], row["capped"]),
+            failed=Count(row["failed"], row["capped"]),
+            rate=row["rate"],
+            last_failed_at=row["last_failed_at"],
+            last_failed_id=row["last_failed_id"],
+            last_error=rows.json_of(row["last_error"]),
+        )
+        for row in await snapshot.fetch("stats_failures", **guard.sight)
+    ]
+
+
+async def _tenants(snapshot: Snapshot, guard: Guard, limit: int) -> list[TenantLoad]:
+    return [
+        TenantLoad(
+            row["tenant"],
+            ended=Count(row["ended"], row["capped"]),
+            failed=Count(row["failed"], row["capped"]),
+            window=row["counted_for"],
+            per_second=row["per_second"],
+        )
+        for row in await snapshot.fetch("stats_tenants", n=limit, **guard.sight)
+    ]
+
+
+async def _throughput(snapshot: Snapshot) -> Throughput:
+    (row,) = await snapshot.fetch("stats_throughput")
+    return Throughput(Count(row["ended"], row["capped"]), row["counted_for"], row["per_second"])
 
 
 def _window(value: Span, name: str) -> timedelta:

@@ -31,7 +31,18 @@ if TYPE_CHECKING:
     from rowlock.model.explanation import Explanation
     from rowlock.model.job import Job
     from rowlock.model.lane import Lane, Ordering
-    from rowlock.model.load import Backlog, Failures, Overview, Running, Status, Throughput, WorkerView
+    from rowlock.model.load import (
+        Backlog,
+        Failures,
+        Overview,
+        Panel,
+        Running,
+        Status,
+        TenantLoad,
+        Throughput,
+        Work,
+        WorkerView,
+    )
     from rowlock.model.operation import Action, Operation
     from rowlock.model.options import Span
     from rowlock.model.page import Page
@@ -361,17 +372,38 @@ class SyncStats:
         """Jobs by state, lanes with running, slots and oldest wait, and workers. window: which ends are counted."""
         return self._bridge.run(self._desk.overview(window=window))
 
+    def panel(self, *, window: Span = "1h", jobs: int = 100, tenants: int = 100) -> Panel:
+        """Everything at one moment, for a screen or a scrape. jobs, tenants: how many of them at most."""
+        return self._bridge.run(self._desk.panel(window=window, jobs=jobs, tenants=tenants))
+
     def backlog(self) -> Sequence[Backlog]:
         """Queued jobs by kind, with the lane that serves it: due, scheduled, oldest wait; the longest wait first."""
         return self._bridge.run(self._desk.backlog())
 
-    def slow(self, longer_than: Span, *, limit: int = 500) -> Sequence[Running]:
+    def running(self, *, limit: int = 500) -> Sequence[Running]:
+        """What runs now, with its phase, worker and references; the longest running first."""
+        return self._bridge.run(self._desk.running(limit=limit))
+
+    def references(
+        self, name: str | None = None, value: object = None, *, phase: str | None = None, limit: int = 500
+    ) -> Sequence[Work]:
+        """What runs now by reference, phase and kind, such as "project", 7 and phase="editions"; most jobs first.
+
+        Of everybody's jobs, so it takes jobs:read_all.
+        """
+        return self._bridge.run(self._desk.references(name, value, phase=phase, limit=limit))
+
+    def slow(self, longer_than: Span = "10m", *, limit: int = 500) -> Sequence[Running]:
         """Jobs that have been running for longer than this, the longest first."""
         return self._bridge.run(self._desk.slow(longer_than, limit=limit))
 
     def failures(self, since: Span = "1h") -> Sequence[Failures]:
         """How jobs ended within the window, by kind, the most failures first: ended, failed, rate, the last error."""
         return self._bridge.run(self._desk.failures(since))
+
+    def tenants(self, window: Span = "1h", *, limit: int = 500) -> Sequence[TenantLoad]:
+        """How many jobs ended for each tenant within the window, and how many that is a second; the busiest first."""
+        return self._bridge.run(self._desk.tenants(window, limit=limit))
 
     def throughput(self, window: Span = "5m") -> Throughput:
         """How many jobs ended within the window, and how many that is a second."""

@@ -35,12 +35,12 @@ class Workers:
         async with self._open().snapshot() as snapshot:
             lanes = await lane_rows.read(snapshot)
             workers = await views(snapshot)
-            backlog, now = await load.backlog(snapshot, lanes)
-            use = await load.slot_use(snapshot)
+            backlog, loads = await load.backlog(snapshot), await load.lane_loads(snapshot, lanes)
+            use, now = await load.slot_use(snapshot), await load.clock(snapshot)
             running = await load.running(snapshot, self._guard, n=_MOST)
         return Status(
             at=now,
-            lanes=load.lane_loads(lanes, workers, backlog, use),
+            lanes=loads,
             workers=[
                 WorkerStatus(
                     worker,

@@ -31,6 +31,9 @@ class Running:
     running_for: timedelta
     cancel_requested: bool = False
     progress: Progress | None = None
+    tenant: str | None = None
+    refs: Mapping[str, object] = field(default_factory=dict)
+    tags: Sequence[str] = ()
 
     @property
     def public_id(self) -> str:
@@ -120,13 +123,26 @@ class Status:
 
 @dataclass(frozen=True, slots=True)
 class Backlog:
-    """Queued jobs of one kind. lane None: no lane serves it; scheduled: not due yet; oldest_wait: of those due."""
+    """Queued jobs of one kind. lane None: no lane serves it; scheduled: not due yet; oldest_*: of those due."""
 
     kind: str
     lane: str | None
     due: Count = field(default_factory=Count)
     scheduled: Count = field(default_factory=Count)
     oldest_wait: timedelta | None = None
+    oldest_id: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """What runs for one reference (or tag, under the name `tag`), by phase and kind. longest: the run time so far."""
+
+    name: str
+    value: str
+    phase: str | None
+    kind: str
+    running: int
+    longest: timedelta
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,19 +159,18 @@ class Overview:
 
 @dataclass(frozen=True, slots=True)
 class Failures:
-    """How jobs of one kind ended within a window. Attempts that were retried do not count, only ends."""
+    """How jobs of one kind ended within a window; rate is between 0 and 1.
+
+    Attempts that were retried do not count, only ends.
+    """
 
     kind: str
     ended: Count
     failed: Count
+    rate: float
     last_failed_at: datetime | None = None
     last_failed_id: int | None = None
     last_error: Mapping[str, object] | None = None
-
-    @property
-    def rate(self) -> float:
-        """Between 0 and 1."""
-        return self.failed.value / self.ended.value if self.ended.value else 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,9 +179,27 @@ class Throughput:
 
     ended: Count
     window: timedelta
+    per_second: float
 
-    @property
-    def per_second(self) -> float:
-        """Jobs a second."""
-        seconds = self.window.total_seconds()
-        return self.ended.value / seconds if seconds > 0 else 0.0
+
+@dataclass(frozen=True, slots=True)
+class TenantLoad:
+    """What ended for one tenant (None: jobs without one) within `window`; shorter where counting was capped."""
+
+    tenant: str | None
+    ended: Count
+    failed: Count
+    window: timedelta
+    per_second: float
+
+
+@dataclass(frozen=True, slots=True)
+class Panel:
+    """Everything at one moment. running: the longest running first, as many as were asked for."""
+
+    overview: Overview
+    backlog: Sequence[Backlog]
+    running: Sequence[Running]
+    failures: Sequence[Failures]
+    tenants: Sequence[TenantLoad]
+    throughput: Throughput

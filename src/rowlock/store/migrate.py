@@ -261,6 +261,7 @@ async def verify(url: str, schema: str = "rowlock") -> list[str]:
 
 
 async def _shape(connection: Connection[Record], schema: str) -> set[str]:
+    await connection.execute(f"SET LOCAL search_path = {quoted(schema)}")
     rows = await connection.fetch(Database("postgresql://-", schema=schema).statements["shape"].dollar, schema)
     return {row["item"] for row in rows}
 

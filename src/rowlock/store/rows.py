@@ -31,6 +31,11 @@ def json_of(text: str | None, *, reveal: bool = False) -> Any:  # noqa: ANN401 -
     return redact.reveal(json.loads(text)) if reveal else redact.redact(json.loads(text))
 
 
+def ref_text(value: object) -> str:
+    """A reference as job_refs has it: the text of its JSON."""
+    return value if isinstance(value, str) else json.dumps(value)
+
+
 def job_of(row: Row, *, reveal: bool = False) -> Job:
     """A Job from the columns of job_view. reveal: with the secrets of args and result."""
     args = json.loads(row["args"])

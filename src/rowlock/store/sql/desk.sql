@@ -71,18 +71,18 @@ FROM (
 
 -- fragment: running_rows
 -- Running jobs are as many as there are slots; the limit is for the day somebody gives a lane a hundred thousand.
-SELECT r.id, r.fence, r.kind, r.attempt, r.lane, r.claimed_by, r.claimed_at, r.cancel_requested, r.tenant, r.submitted_by
+SELECT r.id, r.fence, r.kind, r.attempt, r.lane, r.tenant, r.submitted_by, r.claimed_by, r.claimed_at, r.cancel_requested,
+       r.refs, r.tags
 FROM {schema}.jobs r WHERE r.state = 'running' ORDER BY r.claimed_by, r.id LIMIT 20000
 
--- name: running_now
--- The longest running first. Progress of an earlier attempt is not this one's.
-SELECT j.id, j.kind, j.attempt, j.lane, j.claimed_by, j.claimed_at, j.cancel_requested, w.name AS worker,
-       clock_timestamp() - j.claimed_at AS running_for,
+-- name: lane_holders
+-- Some that run in the lane, the longest running first. Not through stats_running: explain also works where the schema is behind
+-- and has no such view. Progress of an earlier attempt is not this one's.
+SELECT j.id, j.kind, j.attempt, j.lane, j.tenant, j.claimed_by AS worker_id, j.claimed_at AS since, j.cancel_requested,
+       w.name AS worker, clock_timestamp() - j.claimed_at AS running_for,
        coalesce(w.seen_at < clock_timestamp() - interval '15 s', true) AS worker_silent, p.phase, p.progress, p.reported_at,
-       {progress_anyhow}
-FROM (SELECT * FROM ({running_rows}) AS j
-      WHERE (:lane::text IS NULL OR j.lane = :lane::text)
-        AND (:longer_than::interval IS NULL OR j.claimed_at < clock_timestamp() - :longer_than::interval) AND {visible}
+       {progress_anyhow}, j.refs, j.tags
+FROM (SELECT * FROM ({running_rows}) AS j WHERE j.lane = :lane::text AND {visible}
       ORDER BY j.claimed_at, j.id LIMIT :n::integer) AS j
 LEFT JOIN {schema}.workers w ON w.id = j.claimed_by
 LEFT JOIN {schema}.job_progress p ON p.job_id = j.id AND p.fence = j.fence
@@ -111,26 +111,6 @@ h AS (
       ORDER BY j.kind, j.priority DESC, j.share, j.run_after, j.id LIMIT 1)
     LIMIT 1) AS n)
 
--- name: backlog
--- Per pair, what is due and what is not. The caps of all pairs together stay below a fixed sum, however many pairs there are.
-WITH RECURSIVE {queued_heads},
-pair AS MATERIALIZED (SELECT h.kind, h.priority, h.share, h.run_after AS head FROM h LIMIT 2000),
-most AS MATERIALIZED (SELECT least(:cap::integer, greatest(100, 200000 / greatest(1, count(*))))::integer AS cap FROM pair),
-clock AS MATERIALIZED (SELECT clock_timestamp() AS now)
-SELECT p.kind, p.head, c.now, m.cap, due.n AS due, later.n AS scheduled
-FROM pair p CROSS JOIN most m CROSS JOIN clock c
-CROSS JOIN LATERAL (
-  SELECT count(*) AS n FROM (
-    SELECT 1 FROM {schema}.jobs j
-    WHERE j.state = 'queued' AND j.kind = p.kind AND j.priority = p.priority AND j.share = p.share AND j.run_after <= c.now
-    ORDER BY j.run_after, j.id LIMIT m.cap + 1) AS x) AS due
-CROSS JOIN LATERAL (
-  SELECT count(*) AS n FROM (
-    SELECT 1 FROM {schema}.jobs j
-    WHERE j.state = 'queued' AND j.kind = p.kind AND j.priority = p.priority AND j.share = p.share AND j.run_after > c.now
-    ORDER BY j.run_after, j.id LIMIT m.cap + 1) AS x) AS later
-ORDER BY p.kind, p.priority DESC, p.share
-
 -- fragment: gate_heads
 -- The head of every gate with live jobs; parked ones sort first under their gate's key, so it tells if there are any.
 gate AS (
@@ -142,55 +122,57 @@ gate AS (
     ORDER BY j.gate_key, j.gate_place, j.priority DESC, j.run_after, j.id LIMIT 1) AS n),
 seen AS MATERIALIZED (SELECT gate.gate_key, gate.gate_place FROM gate LIMIT 2000)
 
--- name: state_counts
--- One row more than the cap is looked for. Each order is that of the partial index which holds just these rows, so that no
--- plan reads the history to find them. Queued ones are counted pair by pair: in one go, a planner that believes them few would sort the whole backlog.
-WITH RECURSIVE {gate_heads},
-{queued_heads}
-SELECT 'pending' AS state, count(*) AS n, false AS more FROM (
-  SELECT 1 FROM {schema}.jobs j WHERE j.state = 'pending' ORDER BY j.id LIMIT :cap::integer + 1) AS x
-UNION ALL
-SELECT 'blocked', count(*), (SELECT count(*) FROM seen) >= 2000 FROM (
-  SELECT 1 FROM seen s CROSS JOIN LATERAL (
-    SELECT 1 FROM {schema}.jobs j WHERE j.gate_key = s.gate_key AND j.gate_place = -1 AND j.finished_at IS NULL
-    ORDER BY j.priority DESC, j.run_after, j.id LIMIT :cap::integer + 1) AS parked
-  WHERE s.gate_place = -1 LIMIT :cap::integer + 1) AS x
-UNION ALL
-SELECT 'queued', count(*), false FROM (
-  SELECT 1 FROM h CROSS JOIN LATERAL (
-    SELECT 1 FROM {schema}.jobs j
-    WHERE j.state = 'queued' AND j.kind = h.kind AND j.priority = h.priority AND j.share = h.share
-    ORDER BY j.run_after, j.id LIMIT :cap::integer + 1) AS q
-  LIMIT :cap::integer + 1) AS x
-UNION ALL
-SELECT 'running', count(*), false FROM (
-  SELECT 1 FROM {schema}.jobs j WHERE j.state = 'running' ORDER BY j.claimed_by, j.id LIMIT :cap::integer + 1) AS x
-UNION ALL
-SELECT 'failed', count(*), false FROM (
-  SELECT 1 FROM {schema}.jobs j WHERE j.state = 'failed' ORDER BY j.finished_at DESC LIMIT :cap::integer + 1) AS x
+-- Statistics: the numbers themselves are defined by the views of the schema, for every reader alike. Here they are only chosen
+-- and put in order.
 
--- fragment: ended_rows
--- The newest ends within the window, one more than the cap.
-SELECT j.id, j.kind, j.state, j.finished_at FROM {schema}.jobs j
-WHERE j.finished_at > clock_timestamp() - :since::interval
-ORDER BY j.finished_at DESC LIMIT :cap::integer + 1
+-- fragment: stats_running_columns
+j.id, j.kind, j.attempt, j.lane, j.tenant, j.worker_id, j.worker, j.worker_silent, j.since, j.running_for, j.cancel_requested,
+j.phase, j.progress, j.reported_at, j.report, j.phases, j.items_in_progress, j.items_completed, j.items_skipped, j.items_failed,
+j.refs, j.tags
 
--- name: ended_counts
-SELECT e.state, count(*) AS n FROM ({ended_rows}) AS e GROUP BY e.state
+-- name: stats_window
+-- For the statements after it in this transaction.
+SELECT set_config('rowlock.within', (:window::interval)::text, true)
 
--- name: failures
--- By kind, the most failures first; what failed last is read for each kind that has any, and named to those who may see it.
-WITH ended AS MATERIALIZED ({ended_rows}),
-by_kind AS (
-  SELECT e.kind, count(*) AS ended, count(*) FILTER (WHERE e.state = 'failed') AS failed,
-         (array_agg(e.id ORDER BY e.finished_at DESC, e.id DESC) FILTER (WHERE e.state = 'failed'))[1] AS last_id
-  FROM ended e GROUP BY e.kind)
-SELECT b.kind, b.ended, b.failed, j.id AS last_id, j.finished_at AS last_at, j.errors AS last_error, (SELECT count(*) FROM ended) AS read
-FROM by_kind b LEFT JOIN {schema}.jobs j ON j.id = b.last_id AND {visible}
-ORDER BY b.failed DESC, b.ended DESC, b.kind
+-- name: stats_slow_after
+-- As stats_window.
+SELECT set_config('rowlock.slow_after', (:longer_than::interval)::text, true)
 
--- name: throughput
-SELECT count(*) AS n, clock_timestamp() - min(x.finished_at) AS span FROM (
-  SELECT j.finished_at FROM {schema}.jobs j
-  WHERE j.finished_at > clock_timestamp() - :since::interval
-  ORDER BY j.finished_at DESC LIMIT :cap::integer + 1) AS x
+-- name: stats_running
+SELECT {stats_running_columns} FROM {schema}.stats_running j WHERE {visible} ORDER BY j.since, j.id LIMIT :n::integer
+
+-- name: stats_slow
+SELECT {stats_running_columns} FROM {schema}.stats_slow j WHERE {visible} ORDER BY j.since, j.id LIMIT :n::integer
+
+-- name: stats_references
+SELECT r.name, r.value, r.phase, r.kind, r.running, r.longest FROM {schema}.stats_references r
+WHERE (:name::text IS NULL OR r.name = :name::text) AND (:value::text IS NULL OR r.value = :value::text)
+  AND (:phase::text IS NULL OR r.phase = :phase::text)
+ORDER BY r.running DESC, r.name, r.value, r.phase, r.kind LIMIT :n::integer
+
+-- name: stats_backlog
+SELECT b.kind, b.lane, b.due, b.due_capped, b.scheduled, b.scheduled_capped, b.oldest_wait, b.oldest_id
+FROM {schema}.stats_backlog b ORDER BY b.oldest_wait DESC NULLS LAST, b.kind
+
+-- name: stats_lanes
+SELECT l.lane, l.running, l.slots, l.workers, l.due, l.due_capped, l.scheduled, l.scheduled_capped, l.oldest_wait
+FROM {schema}.stats_lanes l ORDER BY l.lane
+
+-- name: stats_states
+SELECT s.state, s.jobs, s.capped FROM {schema}.stats_states s
+
+-- name: stats_ended
+SELECT e.state, e.ended, e.capped FROM {schema}.stats_ended e
+
+-- name: stats_failures
+-- What failed last is named to those who may see it.
+SELECT f.kind, f.ended, f.failed, f.capped, f.rate, j.id AS last_failed_id, j.finished_at AS last_failed_at, j.errors AS last_error
+FROM {schema}.stats_failures f LEFT JOIN {schema}.jobs j ON j.id = f.last_failed_id AND {visible}
+ORDER BY f.failed DESC, f.ended DESC, f.kind
+
+-- name: stats_tenants
+SELECT t.tenant, t.ended, t.failed, t.capped, t.counted_for, t.per_second FROM {schema}.stats_tenants t
+WHERE :sees_all::boolean OR t.tenant = :tenant::text ORDER BY t.ended DESC, t.tenant LIMIT :n::integer
+
+-- name: stats_throughput
+SELECT t.ended, t.capped, t.counted_for, t.per_second FROM {schema}.stats_throughput t

@@ -1,0 +1,172 @@
+"""Prometheus: what app.stats says, as metrics.
+
+    from prometheus_client import REGISTRY
+    from rowlock.contrib.prometheus import RowlockCollector
+
+    REGISTRY.register(RowlockCollector(app))
+
+Every number comes from the database, so each process tells the same and no shared folder is needed; scrape one of them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from typing import TYPE_CHECKING, Final
+
+from typing_extensions import override
+
+from rowlock.errors import ConfigurationError, DatabaseError
+from rowlock.model.duration import duration
+
+try:
+    from prometheus_client import CollectorRegistry, generate_latest
+    from prometheus_client.core import GaugeMetricFamily
+    from prometheus_client.registry import Collector
+except ImportError as error:  # pragma: no cover - the extra is part of the development environment
+    message = "Metrics need prometheus-client: pip install 'rowlock[prometheus]'"
+    raise ConfigurationError(message) from error
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from datetime import timedelta
+
+    from prometheus_client.core import Metric
+
+    from rowlock.app import Rowlock
+    from rowlock.model.load import Panel
+    from rowlock.model.options import Span
+
+OTHER: Final = "(other)"
+"""The label of what is beyond the cap."""
+CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
+NOBODY: Final = "(none)"
+"""The label of jobs without a tenant."""
+_LEAST: Final = 1.0
+_TENANTS: Final = 1000
+_UP: Final = "1: the database answered; 0: it did not, or its schema does not fit."
+
+
+class RowlockCollector(Collector):
+    """Metrics of one application's database.
+
+    window: which ends are counted; labels: how many kinds, lanes and tenants are told apart, the rest is one more,
+    "(other)"; every: seconds for which an answer is used again, whoever asks; at least 1.
+    """
+
+    def __init__(self, app: Rowlock, *, window: Span = "5m", labels: int = 100, every: float = 5.0) -> None:
+        self._app, self._window, self._labels = app, duration(window, "window"), labels
+        self._every = max(_LEAST, every)
+        self._one = threading.Lock()
+        self._read_at = float("-inf")
+        self._last: list[Metric] = []
+        self._registry = CollectorRegistry()
+        self._registry.register(self)
+
+    def describe(self) -> Iterable[Metric]:
+        """Nothing: to be registered must not mean to ask the database."""
+        return []
+
+    @override
+    def collect(self) -> Iterable[Metric]:
+        """Blocking, for prometheus_client's own servers; at once if somebody asked a moment ago."""
+        with self._one:
+            if time.monotonic() - self._read_at >= self._every:
+                self._last = self._read()
+                # From the end of the reading: an answer that took long is not asked for again at once.
+                self._read_at = time.monotonic()
+            return self._last
+
+    async def text(self) -> bytes:
+        """The body of an answer to a scrape, of CONTENT_TYPE, for asynchronous servers; does not block the loop."""
+        return await asyncio.to_thread(generate_latest, self._registry)
+
+    def _read(self) -> list[Metric]:
+        try:
+            panel = self._app.sync.stats.panel(window=self._window, jobs=0, tenants=_TENANTS)
+        except DatabaseError:
+            return [_gauge("up", _UP, [], {(): 0})]
+        return [_gauge("up", _UP, [], {(): 1}), *_totals(panel), *_labelled(panel, self._labels)]
+
+
+def _totals(panel: Panel) -> list[Metric]:
+    overview = panel.overview
+    within = f"within the last {overview.window.total_seconds():g} seconds"
+    states = [("silent" if worker.silent else worker.state) for worker in overview.workers]
+    return [
+        _gauge(
+            "jobs",
+            "Live jobs and kept failures; counted up to 10000.",
+            ["state"],
+            {(state,): count.value for state, count in overview.states.items()},
+        ),
+        _gauge(
+            "ended",
+            f"Jobs that ended {within}; the newest 20001 are counted.",
+            ["state"],
+            {(state,): count.value for state, count in overview.ended.items()},
+        ),
+        _gauge("throughput", f"Jobs that ended a second, {within}.", [], {(): panel.throughput.per_second}),
+        _gauge(
+            "workers",
+            "Workers that have not said good-bye.",
+            ["state"],
+            {(state,): states.count(state) for state in ("up", "draining", "silent")},
+        ),
+    ]
+
+
+def _labelled(panel: Panel, most: int) -> list[Metric]:
+    lanes, backlog, failures, tenants = panel.overview.lanes, panel.backlog, panel.failures, panel.tenants
+    oldest = "Seconds for which the oldest due job has waited."
+    due, later = "Queued jobs that are due; capped.", "Queued jobs that are not due yet; capped."
+    by_lane: list[tuple[str, str, dict[str, float]]] = [
+        ("lane_open", "1: the lane starts jobs; 0: it is drained.", {x.lane.name: x.lane.enabled for x in lanes}),
+        ("lane_running", "Jobs that run.", {x.lane.name: x.running for x in lanes}),
+        ("lane_slots", "Jobs that its workers can run at once.", {x.lane.name: x.slots for x in lanes}),
+        ("lane_workers", "Workers that serve it.", {x.lane.name: x.workers for x in lanes}),
+        ("lane_due", due, {x.lane.name: x.due.value for x in lanes}),
+        ("lane_scheduled", later, {x.lane.name: x.scheduled.value for x in lanes}),
+        ("lane_oldest_wait_seconds", oldest, {x.lane.name: _seconds(x.oldest_wait) for x in lanes}),
+    ]
+    by_kind: list[tuple[str, str, dict[str, float]]] = [
+        ("kind_due", due, {x.kind: x.due.value for x in backlog}),
+        ("kind_scheduled", later, {x.kind: x.scheduled.value for x in backlog}),
+        ("kind_oldest_wait_seconds", oldest, {x.kind: _seconds(x.oldest_wait) for x in backlog}),
+        ("kind_ended", "Jobs that ended within the window.", {x.kind: x.ended.value for x in failures}),
+        ("kind_failed", "Those of them that failed.", {x.kind: x.failed.value for x in failures}),
+    ]
+    by_tenant: list[tuple[str, str, dict[str, float]]] = [
+        ("tenant_throughput", "Jobs that ended a second.", {x.tenant or NOBODY: x.per_second for x in tenants}),
+        ("tenant_failed", "Jobs that failed within the window.", {x.tenant or NOBODY: x.failed.value for x in tenants}),
+    ]
+    return [
+        _gauge(name, text, [label], {(key,): value for key, value in capped(rows, most, _join(name)).items()})
+        for label, group in (("lane", by_lane), ("kind", by_kind), ("tenant", by_tenant))
+        for name, text, rows in group
+    ]
+
+
+def capped(rows: Mapping[str, float], most: int, join: Callable[[Iterable[float]], float] = sum) -> dict[str, float]:
+    """The largest `most` rows, the others joined under OTHER: a label must not grow without end."""
+    ranked = sorted(rows.items(), key=lambda row: (-row[1], row[0]))
+    kept = dict(ranked[:most])
+    if ranked[most:]:
+        kept[OTHER] = join(value for _, value in ranked[most:])
+    return kept
+
+
+def _join(name: str) -> Callable[[Iterable[float]], float]:
+    return max if name.endswith(("_seconds", "_open")) else sum
+
+
+def _gauge(name: str, text: str, labels: Sequence[str], rows: Mapping[tuple[str, ...], float]) -> Metric:
+    family = GaugeMetricFamily(f"rowlock_{name}", text, labels=labels)
+    for values, value in rows.items():
+        family.add_metric(values, value)
+    return family
+
+
+def _seconds(wait: timedelta | None) -> float:
+    return 0.0 if wait is None else wait.total_seconds()

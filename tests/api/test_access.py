@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from rowlock.api import sse
 from rowlock.api.route import SAFE, Route
 from rowlock.model import ids
 from rowlock.model.access import ALL, Permission, Principal
@@ -75,11 +76,12 @@ async def ask(client: httpx.AsyncClient, rest: Rest, operation: str, **known: st
 
 
 async def seeded(rest: Rest, **options: Any) -> str:  # noqa: ANN401 - of a submission
+    rest.api.stream_seconds = -sse.LIFE
     await rest.store.worker()
     await rest.app.lanes.create("front")
     options = {"kind": "pay", "args": {"amount": 1}, **options}
     job = await rest.submit(**options)
-    # Ended, so that a stream of it ends too.
+    # Ended, so that a stream of it ends too; that of everything has no time to live.
     await rest.store.stop(ids.decode(job["id"]))
     return str(job["id"])
 

@@ -5,16 +5,13 @@ from __future__ import annotations
 import asyncio
 import json
 import re
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tests.api.streaming import Serving
 from tests.api.test_streams_restarted import free_port
 from tests.docs.test_howto import Page
 
 from rowlock.model.event import NAMES
-
-if TYPE_CHECKING:
-    from rowlock import Rowlock
 
 CONSOLE = re.compile(r"^```console\n\$ (.*?)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
@@ -53,7 +50,6 @@ async def test_the_page_does_what_it_says(database_url: str) -> None:
     try:
         assert page.printed == ["job.created", "job.claimed", "job.completed", "end"]
         (one, one_told), (everything, all_told) = CONSOLE.findall(page.text)
-        app: Rowlock = page.names["app"]
         job_id = page.names["job"].public_id
         async with Serving(database_url, free_port()) as serving:
             host = serving.base.removesuffix("/api/v1")
@@ -69,7 +65,6 @@ async def test_the_page_does_what_it_says(database_url: str) -> None:
             assert found[: len(expected) - 1] == expected[:-1]
             assert found[len(expected) - 1][0] == expected[-1][0]
             assert found[len(expected) - 1][1][0] == expected[-1][1][0]
-        assert app
     finally:
         await page.close()
 

@@ -36,7 +36,7 @@ check: $(STAMP) ## lint, format check, types, import direction
 	$(BIN)/python tools/openapi.py --check
 
 test: $(STAMP) ## run the tests on all cores (options: make test ARGS="-k claim")
-	$(BIN)/pytest -n $(SIDE_BY_SIDE) $(ARGS)
+	$(BIN)/pytest -n $(SIDE_BY_SIDE) --dist worksteal $(ARGS)
 
 mutations: $(STAMP) ## break the engine on purpose and see the tests turn red (some minutes)
 	$(BIN)/python tools/mutations.py $(ARGS)

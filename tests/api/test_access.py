@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from rowlock.api import RowlockAPI
+from rowlock.api import RowlockAPI, sse
 from rowlock.api.auth import SessionAuth, TokenAuth
 from rowlock.api.bulk import OF_THE_ACTION
 from rowlock.api.route import SAFE, Route
@@ -93,12 +93,12 @@ async def ask(client: httpx.AsyncClient, rest: Rest, operation: str, **known: st
 
 
 async def seeded(rest: Rest, **options: Any) -> str:  # noqa: ANN401 - of a submission
-    rest.api.stream_seconds = 0.05
+    rest.api.stream_seconds = -sse.LIFE
     await rest.store.worker()
     await rest.app.lanes.create("front")
     options = {"kind": "pay", "args": {"amount": 1}, **options}
     job = await rest.submit(**options)
-    # Ended, so that a stream of it ends too.
+    # Ended, so that a stream of it ends too; that of everything has no time to live.
     await rest.store.stop(ids.decode(job["id"]))
     return str(job["id"])
 

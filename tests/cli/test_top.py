@@ -90,7 +90,9 @@ async def running(store: Store) -> tuple[int, int, int]:
         fences=[claim.fence],
         phases=["editions"],
         progress=['{"done": 3, "total": 4, "message": "main\\u001b[2J"}'],
+        passed=[None],
         checkpoints=[None],
+        cursors=[None],
     )
     pending = await store.enqueue("pay", approval=True, submitted_by="ada")
     return job, pending, await store.enqueue("wait")

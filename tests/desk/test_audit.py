@@ -38,7 +38,7 @@ async def test_an_order_leaves_who_what_before_and_after(desk: Desk) -> None:
     entries = await desk.app.audit.list(job_id=job)
     assert [told(entry) for entry in reversed(entries)] == [
         ("job.priority", {"state": "pending", "priority": 0}, {"state": "pending", "priority": 7}),
-        ("job.approve", {"state": "pending"}, {"state": "queued"}),
+        ("job.approve", {"state": "pending"}, {"state": "queued", "approvers": ["ada"]}),
         ("job.cancel", {"state": "running"}, {"state": "running", "cancel_requested": True}),
         ("job.stop", {"state": "running"}, {"state": "cancelled"}),
         ("job.retry", {"state": "cancelled"}, {"state": "queued"}),

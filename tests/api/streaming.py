@@ -23,7 +23,7 @@ from rowlock import Rowlock
 from rowlock.api.server import Server
 from rowlock.settings import Settings
 
-about = {"host": "127.0.0.1", "port": int(sys.argv[2]), "root_path": "", "read_only": False, "insecure_no_auth": False}
+about = {"host": "127.0.0.1", "port": int(sys.argv[2]), "root_path": "", "auth": None, "read_only": False}
 
 async def main():
     await Server(Rowlock(sys.argv[1], settings=Settings()), **about).run_until_told()

@@ -133,6 +133,42 @@ async def test_a_client_that_comes_back_to_another_process_misses_nothing(
     other.listener.close()
 
 
+async def test_an_attempt_that_came_and_went_unseen_is_told(desk: Desk) -> None:
+    """Between two looks, and while nobody listened: the queue has no index by time, but the attempt left its row."""
+    store, worker = desk.store, await desk.store.worker()
+    job_id = await store.enqueue()
+    heard = await begun(desk.app)
+    await store.execute("UPDATE {s}.jobs SET created_at = created_at - interval '1 hour'")
+    looks = desk.app.streams._lookouts.here().feed
+    async with looks._looking:
+        await store.give_back(*await store.claim(worker, job_id), delay=0)
+    await heard.until(("queued", job_id))
+    heard.listener.close()
+    await store.give_back(*await store.claim(worker, job_id), delay=3600)
+    back = await begun(desk.app, after=heard.position)
+    assert back.changes == [("queued", job_id)]
+    back.listener.close()
+
+
+async def test_an_order_inside_a_savepoint_is_told_once_it_is_committed(desk: Desk, database_url: str) -> None:
+    """A look passes while it is written; its row then has a number that no snapshot lists."""
+    store = desk.store
+    job_id = await store.enqueue()
+    await store.complete(*await store.claim(await store.worker(), job_id))
+    heard = await begun(desk.app)
+    async with opened(database_url) as slow:
+        transaction = slow.connection.transaction()
+        await transaction.start()
+        await slow.execute("SELECT pg_current_xact_id()")
+        async with slow.connection.transaction():
+            await slow.retry(job_id)
+        soon = await store.enqueue()
+        await heard.until(("created", soon))
+        await transaction.commit()
+    await heard.until(("queued", job_id))
+    heard.listener.close()
+
+
 async def test_a_position_too_old_or_too_much_news_is_a_resync(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     for after in ("1000000000000.1:1:", "9000000000000.1:1:"):
         heard = Heard(await desk.app.streams.listen(after=after))
@@ -238,3 +274,36 @@ async def test_hundred_feeds_share_one_look(desk: Desk) -> None:
     assert looks.looks - before <= 10
     for one in heard:
         one.listener.close()
+
+
+@pytest.mark.parametrize("walk", ["created", "ended", "claimed", "given back", "acted"])
+async def test_what_a_cut_walk_may_have_left_out_is_a_resync(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch, walk: str
+) -> None:
+    """Others' changes fill the walk, and nobody who listens sees them; mine is behind them."""
+    store, mine = desk.store, desk.app.desk(Principal("ada", "acme", READER))
+    worker, tenants = await store.worker(), ("acme", *["blue"] * 4)
+    jobs = [await store.enqueue(tenant=tenant) for tenant in tenants]
+    await store.execute("UPDATE {s}.jobs SET created_at = created_at - interval '1 hour'")
+    heard = await begun(mine)
+    heard.listener.close()
+    for job_id, tenant in zip(jobs, tenants, strict=True):
+        match walk:
+            case "created":
+                await store.enqueue(tenant=tenant)
+            case "ended":
+                await store.complete(*await store.claim(worker, job_id))
+            case "claimed":
+                await store.claim(worker, job_id)
+            case "given back":
+                await store.give_back(*await store.claim(worker, job_id), delay=3600)
+            case _:
+                await desk.app.jobs.reprioritise(job_id, 3)
+    monkeypatch.setattr(feed, "WALK", 3)
+    back = await begun(mine, after=heard.position)
+    assert [name for name, _ in back.frames] == ["resync"]
+    back.listener.close()
+    monkeypatch.setattr(feed, "WALK", 6)
+    again = await begun(mine, after=heard.position)
+    assert [(name, len(data["changes"])) for name, data in again.frames] == [("jobs", 1)]
+    again.listener.close()

@@ -18,10 +18,10 @@ from rowlock.model.state import State
 from rowlock.store import lanes as lane_rows
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Sequence
+    from collections.abc import Awaitable, Callable, Iterable, Sequence
 
     from rowlock.desk.guard import Guard
-    from rowlock.model.feed import Wanted
+    from rowlock.model.feed import Scope, Wanted
     from rowlock.store.database import Database, Record
 
 logger = logging.getLogger("rowlock.stream")
@@ -35,18 +35,19 @@ OLDEST: Final = timedelta(minutes=2)
 """How far back a position can be resumed from."""
 MOST: Final = 2000
 """Changes that one look tells; more are a resync."""
+WALK: Final = 20_000
+"""Rows of each index that one look reads; where there are more, changes may be among those not read: a resync."""
 QUEUE: Final = 32
 """Looks that wait for a client that reads too slowly; more are dropped, and it is told so."""
 RESYNC: Final = "resync"
-Scope = tuple[bool, str | None, str]
 
 
 class Listener:
     """Somebody who listens to the feed."""
 
-    def __init__(self, feed: Feed, number: int, wanted: Wanted, after: FeedPosition | None) -> None:
-        self._feed, self._number, self.wanted, self._after = feed, number, wanted, after
-        """number: that of what they may see."""
+    def __init__(self, feed: Feed, scope: Scope, wanted: Wanted, after: FeedPosition | None) -> None:
+        self._feed, self.scope, self.wanted, self._after = feed, scope, wanted, after
+        """scope: what they may see."""
         self._batches: deque[Batch] = deque()
         self._slow: dict[Topic, FeedFrame] = {}
         self._told: dict[int, int] = {}
@@ -88,7 +89,7 @@ class Listener:
     async def _caught_up(self, after: FeedPosition) -> list[FeedFrame]:
         while True:
             with contextlib.suppress(DatabaseError):
-                return self._frames(await self._feed.since(after))
+                return self._frames(await self._feed.since(after, self.scope))
             await asyncio.sleep(EVERY)
 
     def _take(self) -> list[FeedFrame]:
@@ -105,7 +106,7 @@ class Listener:
         first, self.position = self.position is None, batch.position
         if batch.missed:
             return [FeedFrame(RESYNC, {"reason": "more changed than can be told"}, batch.position)]
-        told = [change for change, scopes in batch.changes if self._number in scopes and self._is_new(change)]
+        told = [change for change, scopes in batch.changes if self.scope in scopes and self._is_new(change)]
         if not told:
             # Only the position: a client that comes back goes on from here.
             return [FeedFrame(None, {}, batch.position)] if first else []
@@ -138,8 +139,6 @@ class Feed:
         self.database, self._overview = database, overview
         self.closed = False
         self.looks = 0
-        self.scopes: dict[Scope, int] = {}
-        """Who sees what, numbered from 1 as the look counts them."""
         self._listeners: set[Listener] = set()
         self._looking = asyncio.Lock()
         self._position: FeedPosition | None = None
@@ -152,8 +151,7 @@ class Feed:
         """Listen from now on, or from a position."""
         sight = guard.sight
         scope: Scope = (bool(sight["sees_all"]), guard.principal.tenant, guard.principal.subject)
-        number = self.scopes.setdefault(scope, len(self.scopes) + 1)
-        listener = Listener(self, number, wanted, after)
+        listener = Listener(self, scope, wanted, after)
         if self.closed:
             listener.news.set()
             return listener
@@ -203,7 +201,7 @@ class Feed:
         # Whoever comes back while this look is under way catches up after it, and is among the listeners of the next.
         async with self._looking:
             listeners = [one for one in self._listeners if Topic.JOBS in one.wanted.topics]
-            batch = await self._jobs() if listeners else None
+            batch = await self._jobs({one.scope for one in listeners}) if listeners else None
             if batch is not None:
                 for listener in listeners:
                     listener.give(batch)
@@ -213,11 +211,11 @@ class Feed:
                 self._looked_at[topic] = time.monotonic()
                 await self._slowly(topic, asking)
 
-    async def _jobs(self) -> Batch:
+    async def _jobs(self, scopes: Iterable[Scope]) -> Batch:
         before = self._position
         if before is None:
             self._running = {row["id"] for row in await self.database.fetch("feed_running", n=MOST)}
-        batch = await self._batch(before, list(self.scopes))
+        batch = await self._batch(before, list(scopes))
         self._position = batch.position
         for change, _ in batch.changes:
             (self._running.add if change.state is State.RUNNING else self._running.discard)(change.id)
@@ -225,10 +223,13 @@ class Feed:
             self._running.clear()
         return _aged(batch, before)
 
-    async def since(self, after: FeedPosition) -> Batch:
+    async def since(self, after: FeedPosition, scope: Scope) -> Batch:
         """What somebody who comes back has missed; a position that is too old, or of another time, is a resync."""
         async with self._looking:
-            return _aged(await self._batch(after, list(self.scopes)), after)
+            if self._position is None:
+                # The next look has to go on from before this answer, not from its own beginning.
+                await self._jobs([scope])
+            return _aged(await self._batch(after, [scope]), after)
 
     async def _batch(self, before: FeedPosition | None, scopes: Sequence[Scope]) -> Batch:
         found = await self.database.fetch(
@@ -236,13 +237,19 @@ class Feed:
             since=None if before is None else before.at - _LATE,
             told=None if before is None else before.snapshot,
             n=MOST,
+            walk=WALK,
             seen=sorted(self._running),
             sees_all=[scope[0] for scope in scopes],
             tenants=[scope[1] for scope in scopes],
             subjects=[scope[2] for scope in scopes],
         )
-        changes = [(_change(row), frozenset(row["scopes"])) for row in found if row["id"] is not None]
-        return Batch(FeedPosition(found[0]["at"], found[0]["snapshot"]), changes, missed=len(changes) >= MOST)
+        changes = [
+            (_change(row), frozenset(scopes[number - 1] for number in row["scopes"]))
+            for row in found
+            if row["id"] is not None
+        ]
+        missed = found[0]["cut"] or len(changes) >= MOST
+        return Batch(FeedPosition(found[0]["at"], found[0]["snapshot"]), changes, missed=missed)
 
     async def _slowly(self, topic: Topic, listeners: Sequence[Listener]) -> None:
         """Lanes and workers as a whole when one of them changed: whoever missed one has missed nothing."""

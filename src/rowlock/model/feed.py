@@ -17,6 +17,8 @@ from rowlock.model.state import State
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+Scope = tuple[bool, str | None, str]
+"""What somebody may see: all jobs; else their tenant's; else, without a tenant, those they submitted."""
 _POSITION: Final = re.compile(r"(\d{1,17})\.(\d{1,20}:\d{1,20}:(?:\d{1,20}(?:,\d{1,20})*)?)")
 
 
@@ -117,7 +119,7 @@ class Batch:
     """
 
     position: FeedPosition
-    changes: Sequence[tuple[Change, frozenset[int]]] = ()
+    changes: Sequence[tuple[Change, frozenset[Scope]]] = ()
     lag: float = 0.0
     missed: bool = False
 

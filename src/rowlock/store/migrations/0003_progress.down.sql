@@ -1,3 +1,4 @@
+DROP INDEX {schema}.job_attempts_ended;
 DELETE FROM {schema}.duties WHERE name = 'stalled';
 ALTER TABLE {schema}.lanes DROP COLUMN stall_after;
 DROP TABLE {schema}.job_checkpoints, {schema}.job_logs, {schema}.job_items;

@@ -30,45 +30,75 @@ FROM changed c LEFT JOIN {schema}.workers v ON v.id = c.claimed_by
 
 -- fragment: row_xid
 -- The transaction that wrote this version of row j, with the epoch that its 32 bits lack. Only recent rows are asked for it.
-(SELECT (CASE WHEN x.low > (x.top & 4294967295) THEN x.top - (x.top & 4294967295) - 4294967296 ELSE x.top - (x.top & 4294967295) END
-         + x.low)::text::xid8
- FROM (SELECT j.xmin::text::bigint AS low, pg_snapshot_xmax(pg_current_snapshot())::text::bigint AS top) AS x)
+((here.top - (here.top & 4294967295)
+  - CASE WHEN j.xmin::text::bigint > (here.top & 4294967295) THEN 4294967296 ELSE 0 END + j.xmin::text::bigint)::text::xid8)
 
 -- name: feed_look
 -- Jobs that changed since the look with that snapshot. Candidates come from index walks over a short time: new ids, ends,
--- claims, people's acts, and those that ran at the last look (`seen`: they may be back in the queue, which has no index by
--- time). The walk begins a little before the last look, as commits come late; the snapshot then tells what is new exactly.
--- Inside a savepoint a row has a number of its own that no snapshot lists: a new job counts as new while any transaction that
--- was open at the last look may have written it; whoever looks remembers what it told. Each walk is bounded by n, and found
--- rows are read one by one (LIMIT 1): a planner that expects as many as the bounds allow would read the whole table.
+-- claims, attempts given back, people's acts, and those that ran at the last look (`seen`: their end may be written long before
+-- it is committed). The walk begins a little before the last look, as commits come late; the snapshot then tells what is new
+-- exactly. Inside a savepoint a row has a number of its own that no snapshot lists: a new job, or one that a person acted on,
+-- counts as new while any transaction that was open at the last look may have written it; whoever looks remembers what it told.
+-- No walk is longer than `walk`. One that was cut, before anybody's sight or the snapshot is asked, may have left out a change:
+-- `cut` says so, whether or not something is told. Where there is no index by time the walk follows the ids down to the first
+-- row that is too old; then it was cut when even the row below the last one it may read is not.
+-- Found rows are read one by one (LIMIT 1): a planner that expects as many as the bounds allow would read the whole table.
 -- `scopes`: which of those who listen see the job, by the same rule as `visible`; what nobody sees is not even sent. There is
 -- always a row, with the clock and the snapshot of this very look: what it does not see the next one will. told NULL: nothing
 -- is new, only these.
-WITH top AS MATERIALIZED (SELECT max(t.id) AS id FROM {schema}.jobs t),
-acts AS MATERIALIZED (SELECT max(t.id) AS id FROM {schema}.job_acts t),
+WITH here AS MATERIALIZED (
+  SELECT clock_timestamp() AS at, s.now::text AS snapshot, pg_snapshot_xmax(s.now)::text::bigint AS top,
+         pg_snapshot_xmin(:told::text::pg_snapshot) AS open_then
+  FROM (SELECT pg_current_snapshot() AS now) AS s),
+newest AS MATERIALIZED (SELECT max(t.id) - :walk::integer AS too_far FROM {schema}.jobs t),
+newest_act AS MATERIALIZED (SELECT max(t.id) - :walk::integer AS too_far FROM {schema}.job_acts t),
+old AS MATERIALIZED (
+  SELECT o.id FROM {schema}.jobs o
+  WHERE o.created_at < :since::timestamptz AND o.id > (SELECT n.too_far FROM newest n) ORDER BY o.id DESC LIMIT 1),
+old_act AS MATERIALIZED (
+  SELECT o.id FROM {schema}.job_acts o
+  WHERE o.at < :since::timestamptz AND o.id > (SELECT n.too_far FROM newest_act n) ORDER BY o.id DESC LIMIT 1),
+created AS MATERIALIZED (
+  SELECT j.id, {row_xid} AS xid FROM here, {schema}.jobs j
+  WHERE j.id > coalesce((SELECT o.id FROM old o), (SELECT n.too_far FROM newest n)) AND j.created_at >= :since::timestamptz
+  ORDER BY j.id DESC LIMIT :walk::integer),
+ended AS MATERIALIZED (
+  SELECT j.id, {row_xid} AS xid FROM here, {schema}.jobs j
+  WHERE j.finished_at >= :since::timestamptz ORDER BY j.finished_at DESC LIMIT :walk::integer),
+claimed AS MATERIALIZED (
+  SELECT j.id, {row_xid} AS xid FROM here, {schema}.jobs j
+  WHERE j.state = 'running' AND j.claimed_at >= :since::timestamptz ORDER BY j.claimed_by, j.id LIMIT :walk::integer),
+given_back AS MATERIALIZED (
+  SELECT j.job_id AS id, {row_xid} AS xid FROM here, {schema}.job_attempts j
+  WHERE j.ended_at >= :since::timestamptz ORDER BY j.ended_at DESC LIMIT :walk::integer),
+acted AS MATERIALIZED (
+  SELECT j.job_id AS id, {row_xid} AS xid FROM here, {schema}.job_acts j
+  WHERE j.id > coalesce((SELECT o.id FROM old_act o), (SELECT n.too_far FROM newest_act n)) AND j.at >= :since::timestamptz
+  ORDER BY j.id DESC LIMIT :walk::integer),
 found AS MATERIALIZED (
-  (SELECT f.id FROM {schema}.jobs f
-    WHERE f.id > coalesce((SELECT o.id FROM {schema}.jobs o
-                            WHERE o.created_at < :since::timestamptz AND o.id > (SELECT top.id FROM top) - 20000
-                            ORDER BY o.id DESC LIMIT 1), (SELECT top.id FROM top) - 20000)
-      AND f.id <= (SELECT top.id FROM top) AND f.created_at >= :since::timestamptz
-    ORDER BY f.id DESC LIMIT :n::integer)
-  UNION
-  (SELECT f.id FROM {schema}.jobs f WHERE f.finished_at >= :since::timestamptz ORDER BY f.finished_at DESC LIMIT :n::integer)
-  UNION
-  (SELECT f.id FROM {schema}.jobs f WHERE f.state = 'running' AND f.claimed_at >= :since::timestamptz
-    ORDER BY f.claimed_by, f.id LIMIT :n::integer)
-  UNION
-  (SELECT c.job_id FROM {schema}.job_acts c
-    WHERE c.id > (SELECT acts.id FROM acts) - :n::integer AND c.at >= :since::timestamptz ORDER BY c.id DESC LIMIT :n::integer)
-  UNION
-  SELECT s.id FROM unnest(:seen::bigint[]) AS s(id))
-SELECT here.at, here.snapshot, news.*
-FROM (SELECT clock_timestamp() AS at, pg_current_snapshot()::text AS snapshot) AS here
+  SELECT f.id, bool_or(f.acted) AS acted
+  FROM (SELECT w.id, w.xid, false AS acted FROM created w
+        UNION ALL SELECT w.id, w.xid, false FROM ended w
+        UNION ALL SELECT w.id, w.xid, false FROM claimed w
+        UNION ALL SELECT w.id, w.xid, false FROM given_back w
+        UNION ALL SELECT w.id, w.xid, true FROM acted w
+        UNION ALL SELECT w.id, NULL, false FROM unnest(:seen::bigint[]) AS w(id)) AS f
+  WHERE f.xid IS NULL OR f.xid >= (SELECT here.open_then FROM here)
+  GROUP BY f.id)
+SELECT here.at, here.snapshot, news.*,
+       :walk::integer <= ANY (ARRAY[(SELECT count(*) FROM ended), (SELECT count(*) FROM claimed), (SELECT count(*) FROM given_back)])
+       OR (NOT EXISTS (SELECT FROM old) AND coalesce((
+             SELECT o.created_at >= :since::timestamptz FROM {schema}.jobs o
+             WHERE o.id <= (SELECT n.too_far FROM newest n) ORDER BY o.id DESC LIMIT 1), false))
+       OR (NOT EXISTS (SELECT FROM old_act) AND coalesce((
+             SELECT o.at >= :since::timestamptz FROM {schema}.job_acts o
+             WHERE o.id <= (SELECT n.too_far FROM newest_act n) ORDER BY o.id DESC LIMIT 1), false)) AS cut
+FROM here
 LEFT JOIN (
   SELECT j.id, j.seq, j.fence, j.kind, j.state, j.attempt, j.priority, j.lane, j.tenant, j.run_after, j.created_at, j.claimed_at,
          j.finished_at, v.scopes
-  FROM found
+  FROM here
+  CROSS JOIN found
   CROSS JOIN LATERAL (
     SELECT x.id, x.seq, x.fence, x.kind, x.state, x.attempt, x.priority, x.lane, x.tenant, x.submitted_by, x.run_after,
            x.created_at, x.claimed_at, x.finished_at, x.xmin
@@ -80,7 +110,8 @@ LEFT JOIN (
     WHERE s.sees_all OR j.tenant = s.tenant OR (s.tenant IS NULL AND j.tenant IS NULL AND j.submitted_by = s.subject)) AS v
   WHERE v.scopes IS NOT NULL
     AND (NOT pg_visible_in_snapshot(w.xid, :told::text::pg_snapshot)
-         OR (j.fence = 0 AND w.xid >= pg_snapshot_xmin(:told::text::pg_snapshot)))) AS news ON true
+         OR ((j.fence = 0 OR found.acted) AND w.xid >= here.open_then))
+  LIMIT :n::integer) AS news ON true
 
 -- name: feed_running
 -- Where a feed begins: how these went on is told though the queue has no index by time.

@@ -23,7 +23,8 @@ from rowlock import Rowlock
 from rowlock.api.server import Server
 from rowlock.settings import Settings
 
-about = {"host": "127.0.0.1", "port": int(sys.argv[2]), "root_path": "", "auth": None, "read_only": False}
+about = {"host": "127.0.0.1", "port": int(sys.argv[2]), "root_path": ""}
+about |= {"auth": None, "read_only": False, "insecure_no_auth": False}
 
 async def main():
     await Server(Rowlock(sys.argv[1], settings=Settings()), **about).run_until_told()
@@ -106,6 +107,8 @@ class Serving:
         async with httpx.AsyncClient() as client:
 
             async def answers() -> bool:
+                assert self.process is not None
+                assert self.process.returncode is None, "it ended at once"
                 with contextlib.suppress(httpx.TransportError):
                     return (await client.get(f"http://127.0.0.1:{self.port}/healthz")).is_success
                 return False

@@ -321,6 +321,29 @@ async def test_a_line_is_told_while_the_job_runs(desk: Desk) -> None:
     assert str(events[-1].position).split(".")[3] == str(claim.fence * 2**32 + 1)
 
 
+async def test_a_line_between_the_snapshot_and_the_first_look_is_told(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The lines before the snapshot are in the stored log; none of the others is lost, nor told twice."""
+    store, look = desk.store, lookout.Lookout._look
+    job_id = await store.enqueue()
+    (claim,) = await store.claim(await store.worker(), job_id)
+    await store.report(claim)
+    await write_lines(store, claim, 2)
+
+    async def look_late(self: lookout.Lookout) -> None:
+        await write_lines(store, claim, 4)
+        await look(self)
+
+    monkeypatch.setattr(lookout.Lookout, "_look", look_late)
+    events = await told(desk, job_id, None, until="job.progress")
+    assert names(events) == ["snapshot", "log", "log", "progress"]
+    assert [event.data["message"] for event in events[1:3]] == ["line 3", "line 4"]
+    # A position of another life begins anew as well.
+    await store.complete(claim)
+    assert names(await told(desk, job_id, "9.0.0.0")) == ["snapshot", "end"]
+
+
 async def write_lines(store: Store, claim: Claim, n: int) -> None:
     await store.fetch(
         "write_logs",

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final, Self
 
 from rowlock.desk.guard import reads
 from rowlock.desk.sight import Sight
-from rowlock.desk.told import logs
+from rowlock.desk.told import last_line, logs
 from rowlock.errors import DatabaseError
 from rowlock.model.access import Permission
 from rowlock.model.event import END, SNAPSHOT, Life, Position, StreamEvent
@@ -50,8 +50,12 @@ class Streams:
         the first event is a snapshot. JobNotFound as for get().
         """
         position = Position.parse(after) if after else None
-        job = await self._sight.one(job_id)
-        return JobStream(self._lookouts.here().lookout, job, position)
+        job, line = await self._sight.one(job_id), 0
+        if job.fence > 0 and (position is None or not position.fits(job)):
+            # The job as it is after its log was looked at: a line that comes in between is told, not lost.
+            line = await last_line(self._lookouts.here().database, job.id)
+            job = await self._sight.one(job_id)
+        return JobStream(self._lookouts.here().lookout, job, position, line)
 
     async def listen(self, wanted: Wanted | None = None, *, after: str | None = None) -> Listener:
         """Hear of every change of the jobs in sight, and of lanes, workers and statistics where asked for.
@@ -75,8 +79,9 @@ class Streams:
 class JobStream:
     """The events of one job, for one client. Not more than one task may read it."""
 
-    def __init__(self, lookout: Lookout, job: Job, position: Position | None) -> None:
-        self._lookout, self.job = lookout, job
+    def __init__(self, lookout: Lookout, job: Job, position: Position | None, line: int) -> None:
+        """line: the last of the job's log that whoever begins with the job itself reads elsewhere."""
+        self._lookout, self.job, self._line = lookout, job, line
         self._position = position
         self.over = position is not None and position.ended and job.is_final and position.step == job.fence + 1
         """Everything was told before this stream began."""
@@ -108,9 +113,8 @@ class JobStream:
         if life is None:
             removed: dict[str, object] = {"state": None, "reason": "removed"}
             return self._end(removed, position or Position.of(self.job)) if self._seat.gone else []
-        if position is None or not life.can_follow(position):
-            # What the job's log has by now is read elsewhere.
-            position = replace(Position.of(self.job), line=life.line)
+        if position is None or not position.fits(life):
+            position = replace(Position.of(self.job), line=self._line)
             first = [StreamEvent(SNAPSHOT, None, {"job": self.job}, position)]
         try:
             lines = await self._lines(life, position) if life.tells(position) else None

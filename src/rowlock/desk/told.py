@@ -49,6 +49,12 @@ async def logs(database: Database, job_id: int, after: int, limit: int, *, last:
     return rows.lines_of(found[:limit][::-1], ahead)
 
 
+async def last_line(database: Database, job_id: int) -> int:
+    """The number of the newest line of a log; 0: it has none."""
+    found = await database.fetch("last_logs_of", id=job_id, after=0, n=1)
+    return int(found[0]["n"]) if found else 0
+
+
 def check_items(job: Job, items: str) -> None:
     """Refuse a retry of items where there are none left."""
     if items != "failed":

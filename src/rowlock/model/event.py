@@ -77,6 +77,10 @@ class Position:
         """The id of the event that leads here."""
         return f"{self.step}.{self.change}.{self.report}.{self.line}{'.end' if self.ended else ''}"
 
+    def fits(self, job: Job | Life) -> bool:
+        """Whether the job can have been there: a position ahead of it is another job's, or of a lost past."""
+        return self.step <= job.fence + 1 and self.change <= job.seq - job.fence
+
     @classmethod
     def of(cls, job: Job) -> Position:
         """Where a stream goes on after the job was shown; lines of its log are not."""
@@ -170,10 +174,6 @@ class Life:
     def tells(self, position: Position) -> bool:
         """Whether nothing is missing after the position."""
         return self.since <= max(0, position.step - 1)
-
-    def can_follow(self, position: Position) -> bool:
-        """Whether this job can have been there: a position ahead of it is another job's, or of a lost past."""
-        return position.step <= self.fence + 1 and position.change <= self.seq - self.fence
 
     def after(self, position: Position, lines: Sequence[LogLine] = (), *, all_lines: bool = True) -> list[StreamEvent]:
         """What happened after the position, in order; deterministic, so that nobody need remember what was sent.

@@ -42,6 +42,7 @@ FROM changed c LEFT JOIN {schema}.workers v ON v.id = c.claimed_by
 -- No walk is longer than `walk`. One that was cut, before anybody's sight or the snapshot is asked, may have left out a change:
 -- `cut` says so, whether or not something is told. Where there is no index by time the walk follows the ids down to the first
 -- row that is too old; then it was cut when even the row below the last one it may read is not.
+-- BETWEEN … AND 'infinity', and ids up to the newest: without statistics the planner takes a range for short, all else for long.
 -- Found rows are read one by one (LIMIT 1): a planner that expects as many as the bounds allow would read the whole table.
 -- `scopes`: which of those who listen see the job, by the same rule as `visible`; what nobody sees is not even sent. There is
 -- always a row, with the clock and the snapshot of this very look: what it does not see the next one will. told NULL: nothing
@@ -50,8 +51,8 @@ WITH here AS MATERIALIZED (
   SELECT clock_timestamp() AS at, s.now::text AS snapshot, pg_snapshot_xmax(s.now)::text::bigint AS top,
          pg_snapshot_xmin(:told::text::pg_snapshot) AS open_then
   FROM (SELECT pg_current_snapshot() AS now) AS s),
-newest AS MATERIALIZED (SELECT max(t.id) - :walk::integer AS too_far FROM {schema}.jobs t),
-newest_act AS MATERIALIZED (SELECT max(t.id) - :walk::integer AS too_far FROM {schema}.job_acts t),
+newest AS MATERIALIZED (SELECT max(t.id) AS id, max(t.id) - :walk::integer AS too_far FROM {schema}.jobs t),
+newest_act AS MATERIALIZED (SELECT max(t.id) AS id, max(t.id) - :walk::integer AS too_far FROM {schema}.job_acts t),
 old AS MATERIALIZED (
   SELECT o.id FROM {schema}.jobs o
   WHERE o.created_at < :since::timestamptz AND o.id > (SELECT n.too_far FROM newest n) ORDER BY o.id DESC LIMIT 1),
@@ -60,20 +61,22 @@ old_act AS MATERIALIZED (
   WHERE o.at < :since::timestamptz AND o.id > (SELECT n.too_far FROM newest_act n) ORDER BY o.id DESC LIMIT 1),
 created AS MATERIALIZED (
   SELECT j.id, {row_xid} AS xid FROM here, {schema}.jobs j
-  WHERE j.id > coalesce((SELECT o.id FROM old o), (SELECT n.too_far FROM newest n)) AND j.created_at >= :since::timestamptz
+  WHERE j.id > coalesce((SELECT o.id FROM old o), (SELECT n.too_far FROM newest n)) AND j.id <= (SELECT n.id FROM newest n)
+    AND j.created_at >= :since::timestamptz
   ORDER BY j.id DESC LIMIT :walk::integer),
 ended AS MATERIALIZED (
   SELECT j.id, {row_xid} AS xid FROM here, {schema}.jobs j
-  WHERE j.finished_at >= :since::timestamptz ORDER BY j.finished_at DESC LIMIT :walk::integer),
+  WHERE j.finished_at BETWEEN :since::timestamptz AND 'infinity' ORDER BY j.finished_at DESC LIMIT :walk::integer),
 claimed AS MATERIALIZED (
   SELECT j.id, {row_xid} AS xid FROM here, {schema}.jobs j
   WHERE j.state = 'running' AND j.claimed_at >= :since::timestamptz ORDER BY j.claimed_by, j.id LIMIT :walk::integer),
 given_back AS MATERIALIZED (
   SELECT j.job_id AS id, {row_xid} AS xid FROM here, {schema}.job_attempts j
-  WHERE j.ended_at >= :since::timestamptz ORDER BY j.ended_at DESC LIMIT :walk::integer),
+  WHERE j.ended_at BETWEEN :since::timestamptz AND 'infinity' ORDER BY j.ended_at DESC LIMIT :walk::integer),
 acted AS MATERIALIZED (
   SELECT j.job_id AS id, {row_xid} AS xid FROM here, {schema}.job_acts j
-  WHERE j.id > coalesce((SELECT o.id FROM old_act o), (SELECT n.too_far FROM newest_act n)) AND j.at >= :since::timestamptz
+  WHERE j.id > coalesce((SELECT o.id FROM old_act o), (SELECT n.too_far FROM newest_act n)) AND j.id <= (SELECT n.id FROM newest_act n)
+    AND j.at >= :since::timestamptz
   ORDER BY j.id DESC LIMIT :walk::integer),
 found AS MATERIALIZED (
   SELECT f.id, bool_or(f.acted) AS acted

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import re
+from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 import pytest  # noqa: TC002 - as everywhere
@@ -17,6 +18,7 @@ from rowlock.model.access import Permission, Principal
 
 if TYPE_CHECKING:
     import httpx
+    from starlette.requests import HTTPConnection
     from tests.api.conftest import Rest
 
 READ = frozenset({Permission.READ})
@@ -95,9 +97,20 @@ async def ended(streams: list[asyncio.Task[httpx.Response]]) -> list[str]:
 
 async def test_a_stream_ends_when_whoever_reads_may_no_longer(rest: Rest, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sse, "CHECK_EVERY", 0.05)
+    asked, authenticate = Counter[str](), rest.people.authenticate
+
+    async def counted(connection: HTTPConnection) -> Principal | None:
+        asked[connection.url.path] += 1
+        return await authenticate(connection)
+
+    async def checked() -> bool:
+        """Each when it was opened, and twice since."""
+        return len(asked) == len(streams) and min(asked.values()) >= 3
+
+    monkeypatch.setattr(rest.people, "authenticate", counted)
     async with rest.knows(Principal("ada", None, READ)) as client:
         streams = await open_streams(client, rest)
-        await asyncio.sleep(0.5)
+        await eventually(checked)
         assert not any(one.done() for one in streams)
         rest.people.known["ada"] = Principal("ada")
         texts = await ended(streams)
@@ -147,7 +160,11 @@ async def test_events_carry_jobs_lanes_workers_and_statistics(rest: Rest, monkey
     rest.api.stream_seconds = 1.5
     async with rest.client() as client:
         first = asyncio.create_task(client.get("/events", params={"topics": "jobs,lanes,workers,stats", "kind": "k"}))
-        await asyncio.sleep(0.5)
+
+        async def looked() -> bool:
+            return rest.app.streams._lookouts.here().feed._position is not None
+
+        await eventually(looked)
         other, mine = await rest.store.enqueue("other"), await rest.store.enqueue("k")
         told = frames((await ended([first]))[0])
         assert {name for name, _, _ in told} == {"jobs", "lanes", "workers", "stats"}

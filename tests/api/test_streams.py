@@ -129,6 +129,16 @@ async def test_inside_a_host_a_stream_lives_for_a_while(rest: Rest, monkeypatch:
     assert re.search(r"\n\nid: \d+\.\d+:\d+:\S*\n\n", everything)
 
 
+async def test_a_position_may_list_as_many_open_transactions_as_there_are(rest: Rest) -> None:
+    rest.api.stream_seconds = 0.0
+    listed = ",".join(str(4_000_000_000 + n) for n in range(500))
+    position = f"1763291644360.4000000000:4000000500:{listed}"
+    async with rest.client() as client:
+        for how in ({"headers": {"Last-Event-ID": position}}, {"params": {"last_event_id": position}}):
+            answer = await client.get("/events", **how)  # type: ignore[arg-type]  # one or the other
+            assert answer.status_code == 200
+
+
 async def test_streams_end_at_once_when_they_are_closed(rest: Rest) -> None:
     async with rest.client() as client:
         streams = await open_streams(client, rest)

@@ -140,9 +140,8 @@ async def test_streams_stay_open_while_the_database_is_away(tmp_path: Path) -> N
             async with opened(held.url) as store:
                 job_ids = [await store.enqueue() for _ in range(5)]
                 early = (await store.claim(await store.worker(), job_ids[0]))[0]
-            sources = [
-                EventSource(client, f"{serving.base}/jobs/{ids.encode(job_id)}/stream", "0") for job_id in job_ids
-            ]
+            paths = [f"{serving.base}/jobs/{ids.encode(job_id)}/stream" for job_id in job_ids]
+            sources = [EventSource(client, path, "0") for path in paths]
             following = [asyncio.ensure_future(names(source)) for source in sources]
             feed = EventSource(client, f"{serving.base}/events")
             ends = [("completed", job_id) for job_id in job_ids]

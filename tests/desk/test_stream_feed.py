@@ -184,7 +184,8 @@ async def test_a_position_too_old_or_too_much_news_is_a_resync(desk: Desk, monke
         while not heard.frames:
             await heard.read()
     assert heard.frames[0][0] == "resync"
-    for nonsense in ("x", "1.2", "1.1:1:x", "99999999999999999.1:1:"):
+    nonsense_of_the_database = ("1.0:1:", "1.5:1:", "1.2:5:9", "1.2:5:5", "1.2:9:5,4")
+    for nonsense in ("x", "1.2", "1.1:1:x", "99999999999999999.1:1:", *nonsense_of_the_database):
         with pytest.raises(InvalidOption):
             await desk.app.streams.listen(after=nonsense)
 

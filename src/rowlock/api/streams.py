@@ -46,6 +46,8 @@ ResumeQuery = Annotated[
     str | None,
     Query(alias="last_event_id", max_length=200, description="The same for clients that cannot set headers."),
 ]
+_LONGEST: Final = 8000
+"""Characters of a position in the feed: it lists the transactions that were open then."""
 STREAM: Final[dict[int | str, dict[str, Any]]] = {
     200: {"description": "Events, as they happen.", "content": {"text/event-stream": {"schema": {"type": "string"}}}},
 }
@@ -62,7 +64,7 @@ class Filters(Body):
     lane: str = Field("", max_length=2000, description="Only jobs that run or ran in these lanes.")
     tenant: str = Field("", max_length=2000, description="Only jobs of these tenants.")
     state: str = Field("", max_length=200, description="Only jobs that reached one of these states.")
-    last_event_id: str | None = Field(None, max_length=2000, description="As Last-Event-ID.")
+    last_event_id: str | None = Field(None, max_length=_LONGEST, description="As Last-Event-ID.")
 
     @property
     def wanted(self) -> Wanted:
@@ -140,7 +142,7 @@ async def stream_events(
     door: Door,
     desk: Asked,
     chosen: Annotated[Filters, Query()],
-    resume: Resume = None,
+    resume: Annotated[str | None, Header(alias="Last-Event-ID", max_length=_LONGEST)] = None,
 ) -> Response:
     """Everything that changes, over one connection: jobs in sight, and lanes, workers and statistics where asked for.
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 Scope = tuple[bool, str | None, str]
 """What somebody may see: all jobs; else their tenant's; else, without a tenant, those they submitted."""
-_POSITION: Final = re.compile(r"(\d{1,17})\.(\d{1,20}:\d{1,20}:(?:\d{1,20}(?:,\d{1,20})*)?)")
+_POSITION: Final = re.compile(r"(\d{1,17})\.((\d{1,19}):(\d{1,19}):((?:\d{1,19}(?:,\d{1,19})*)?))")
 
 
 class Topic(StrEnum):
@@ -42,7 +42,7 @@ class FeedPosition:
     def parse(cls, text: str) -> FeedPosition:
         """The position a frame carried as its id."""
         found = _POSITION.fullmatch(text.strip())
-        if found is None:
+        if found is None or not _is_snapshot(int(found[3]), int(found[4]), found[5]):
             message = f"Expected the id of a frame of this feed, such as 1700000000000.7:9:8; got {text[:60]!r}."
             raise InvalidOption(message)
         try:
@@ -55,6 +55,12 @@ class FeedPosition:
     def __str__(self) -> str:
         """The id of the frame that leads here."""
         return f"{int(self.at.timestamp() * 1000)}.{self.snapshot}"
+
+
+def _is_snapshot(oldest: int, next_one: int, open_ones: str) -> bool:
+    """Whether the database reads it: the transactions that were open, in order, and all of them between these two."""
+    bounds = [oldest, *map(int, open_ones.split(",") if open_ones else ()), next_one]
+    return oldest > 0 and bounds == sorted(bounds) and (not open_ones or bounds[-2] < next_one)
 
 
 @dataclass(frozen=True, slots=True)

@@ -43,6 +43,7 @@ FROM changed c LEFT JOIN {schema}.workers v ON v.id = c.claimed_by
 -- `cut` says so, whether or not something is told. Where there is no index by time the walk follows the ids down to the first
 -- row that is too old; then it was cut when even the row below the last one it may read is not.
 -- BETWEEN … AND 'infinity', and ids up to the newest: without statistics the planner takes a range for short, all else for long.
+-- What is older than every transaction that was open at the last look is left out by its age, which costs little.
 -- Found rows are read one by one (LIMIT 1): a planner that expects as many as the bounds allow would read the whole table.
 -- `scopes`: which of those who listen see the job, by the same rule as `visible`; what nobody sees is not even sent. There is
 -- always a row, with the clock and the snapshot of this very look: what it does not see the next one will. told NULL: nothing
@@ -60,21 +61,21 @@ old_act AS MATERIALIZED (
   SELECT o.id FROM {schema}.job_acts o
   WHERE o.at < :since::timestamptz AND o.id > (SELECT n.too_far FROM newest_act n) ORDER BY o.id DESC LIMIT 1),
 created AS MATERIALIZED (
-  SELECT j.id, {row_xid} AS xid FROM here, {schema}.jobs j
+  SELECT j.id, j.xmin AS xid FROM {schema}.jobs j
   WHERE j.id > coalesce((SELECT o.id FROM old o), (SELECT n.too_far FROM newest n)) AND j.id <= (SELECT n.id FROM newest n)
     AND j.created_at >= :since::timestamptz
   ORDER BY j.id DESC LIMIT :walk::integer),
 ended AS MATERIALIZED (
-  SELECT j.id, {row_xid} AS xid FROM here, {schema}.jobs j
+  SELECT j.id, j.xmin AS xid FROM {schema}.jobs j
   WHERE j.finished_at BETWEEN :since::timestamptz AND 'infinity' ORDER BY j.finished_at DESC LIMIT :walk::integer),
 claimed AS MATERIALIZED (
-  SELECT j.id, {row_xid} AS xid FROM here, {schema}.jobs j
+  SELECT j.id, j.xmin AS xid FROM {schema}.jobs j
   WHERE j.state = 'running' AND j.claimed_at >= :since::timestamptz ORDER BY j.claimed_by, j.id LIMIT :walk::integer),
 given_back AS MATERIALIZED (
-  SELECT j.job_id AS id, {row_xid} AS xid FROM here, {schema}.job_attempts j
+  SELECT j.job_id AS id, j.xmin AS xid FROM {schema}.job_attempts j
   WHERE j.ended_at BETWEEN :since::timestamptz AND 'infinity' ORDER BY j.ended_at DESC LIMIT :walk::integer),
 acted AS MATERIALIZED (
-  SELECT j.job_id AS id, {row_xid} AS xid FROM here, {schema}.job_acts j
+  SELECT j.job_id AS id, j.xmin AS xid FROM {schema}.job_acts j
   WHERE j.id > coalesce((SELECT o.id FROM old_act o), (SELECT n.too_far FROM newest_act n)) AND j.id <= (SELECT n.id FROM newest_act n)
     AND j.at >= :since::timestamptz
   ORDER BY j.id DESC LIMIT :walk::integer),
@@ -86,7 +87,7 @@ found AS MATERIALIZED (
         UNION ALL SELECT w.id, w.xid, false FROM given_back w
         UNION ALL SELECT w.id, w.xid, true FROM acted w
         UNION ALL SELECT w.id, NULL, false FROM unnest(:seen::bigint[]) AS w(id)) AS f
-  WHERE f.xid IS NULL OR f.xid >= (SELECT here.open_then FROM here)
+  WHERE f.xid IS NULL OR age(f.xid) <= (SELECT age(here.open_then::xid) FROM here)
   GROUP BY f.id)
 SELECT here.at, here.snapshot, news.*,
        :walk::integer <= ANY (ARRAY[(SELECT count(*) FROM ended), (SELECT count(*) FROM claimed), (SELECT count(*) FROM given_back)])

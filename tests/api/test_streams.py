@@ -129,7 +129,10 @@ async def test_inside_a_host_a_stream_lives_for_a_while(rest: Rest, monkeypatch:
     assert re.search(r"\n\nid: \d+\.\d+:\d+:\S*\n\n", everything)
 
 
-async def test_a_position_may_list_as_many_open_transactions_as_there_are(rest: Rest) -> None:
+async def test_a_position_may_list_as_many_open_transactions_as_there_are(
+    rest: Rest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sse, "_JITTER", 0.0)
     rest.api.stream_seconds = 0.0
     listed = ",".join(str(4_000_000_000 + n) for n in range(500))
     position = f"1763291644360.4000000000:4000000500:{listed}"

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
+import json
 import re
 import signal
 import socket
@@ -54,7 +56,7 @@ async def test_a_feed_goes_on_in_another_process(database_url: str) -> None:
         source = EventSource(client, f"http://127.0.0.1:{port}/api/v1/events")
         async with Serving(database_url, port) as serving:
             listening = asyncio.ensure_future(changes(source, ("claimed", late)))
-            await eventually(lambda: _begun(source))
+            await eventually(functools.partial(_begun, source))
             await store.claim(worker, late)
             assert await listening == [("claimed", late)]
             await serving.end(signal.SIGKILL)
@@ -147,14 +149,13 @@ async def test_streams_stay_open_while_the_database_is_away(tmp_path: Path) -> N
             ends = [("completed", job_id) for job_id in job_ids]
             listening = asyncio.ensure_future(changes(feed, *ends))
             for source in (*sources, feed):
-                await eventually(lambda source=source: _begun(source))
+                await eventually(functools.partial(_begun, source))
             server.stop()
-            refused = await eventually(lambda: _refused(client, paths[0]))
-            assert refused.json()["code"] == "unavailable"
+            assert await eventually(lambda: _refused(client, paths[0])) == "unavailable"
             assert not any(one.done() for one in (*following, listening))
             server.start()
             async with contextlib.AsyncExitStack() as stack:
-                store = await eventually(lambda: _store(stack, held.url))
+                store = await _store(stack, held.url)
                 claims = await store.claim(await store.worker("w2"), *job_ids[1:])
                 await store.complete(early, *claims)
                 async with asyncio.timeout(30):
@@ -170,16 +171,16 @@ async def names(source: EventSource) -> list[str]:
     return [frame.event.removeprefix("job.") async for frame in source.frames()]
 
 
-async def _refused(client: httpx.AsyncClient, url: str) -> httpx.Response | None:
-    """What a new stream is told, once it is refused."""
+async def _refused(client: httpx.AsyncClient, url: str) -> str:
+    """The code that a new stream is refused with; empty: it is not."""
     async with client.stream("GET", url) as response:
-        if response.is_success:
-            return None
-        await response.aread()
-        return response
+        return "" if response.is_success else json.loads(await response.aread())["code"]
 
 
-async def _store(stack: contextlib.AsyncExitStack, url: str) -> Store | None:
-    with contextlib.suppress(RowlockError, OSError):
-        return await stack.enter_async_context(opened(url))
-    return None
+async def _store(stack: contextlib.AsyncExitStack, url: str) -> Store:
+    """As soon as the server is back."""
+    async with asyncio.timeout(20):
+        while True:
+            with contextlib.suppress(RowlockError, OSError):
+                return await stack.enter_async_context(opened(url))
+            await asyncio.sleep(0.05)

@@ -36,18 +36,15 @@ if TYPE_CHECKING:
 
 routes = Routes("streams")
 W = TypeVar("W", bound=StrEnum)
-Resume = Annotated[
-    str | None,
-    Header(
-        alias="Last-Event-ID", max_length=200, description="The id of the last event that was seen; browsers send it."
-    ),
-]
+_SEEN: Final = "The id of the last event that was seen; browsers send it."
+_LONGEST: Final = 8000
+"""Characters of a position in the feed: it lists the transactions that were open then."""
+Resume = Annotated[str | None, Header(alias="Last-Event-ID", max_length=200, description=_SEEN)]
+FeedResume = Annotated[str | None, Header(alias="Last-Event-ID", max_length=_LONGEST, description=_SEEN)]
 ResumeQuery = Annotated[
     str | None,
     Query(alias="last_event_id", max_length=200, description="The same for clients that cannot set headers."),
 ]
-_LONGEST: Final = 8000
-"""Characters of a position in the feed: it lists the transactions that were open then."""
 STREAM: Final[dict[int | str, dict[str, Any]]] = {
     200: {"description": "Events, as they happen.", "content": {"text/event-stream": {"schema": {"type": "string"}}}},
 }
@@ -142,7 +139,7 @@ async def stream_events(
     door: Door,
     desk: Asked,
     chosen: Annotated[Filters, Query()],
-    resume: Annotated[str | None, Header(alias="Last-Event-ID", max_length=_LONGEST)] = None,
+    resume: FeedResume = None,
 ) -> Response:
     """Everything that changes, over one connection: jobs in sight, and lanes, workers and statistics where asked for.
 

@@ -272,8 +272,8 @@ MUTATIONS: Final = (
     Mutation(
         "lagged look off",
         CURSORS,
-        "return now - active < _LAGGED_FOR and now - lagged >= _LAGGED_EVERY",
-        "return False and active and lagged",
+        "low[pair] - LAG if active",
+        "low[pair] if active",
         (f"{AT_CURSORS}a_late_commit_is_found_by_the_lagged_look_within_a_second",),
     ),
     Mutation(

@@ -300,8 +300,8 @@ MUTATIONS: Final = (
     Mutation(
         "crowded lanes forget those that were left out",
         CURSORS,
-        "self.more = self._crowded or bool(self._waiting)",
-        "self.more = self._crowded",
+        "self.more = 0 < asked <= got or bool(self._waiting)",
+        "self.more = 0 < asked <= got",
         (f"{AT_CURSORS}crowded_lanes_take_turns_and_a_lane_that_was_left_out_is_asked_at_once",),
     ),
     Mutation(

@@ -135,9 +135,10 @@ async def test_clients_that_read_slowly_cost_little_and_miss_nothing(database_ur
 
 async def test_streams_stay_open_while_the_database_is_away(tmp_path: Path) -> None:
     """Stopped without a farewell, and started again: what happened before and after is told without a gap."""
-    with embedded.start(tmp_path / "postgres", settings={"fsync": "off"}) as held:
+    with embedded.start(tmp_path / "postgres", settings={"fsync": "off"}) as held, contextlib.ExitStack() as after:
         await migrate.upgrade(held.url, "rowlock")
         server = Server(held)
+        after.callback(server.start)  # whatever fails: a keeper that is held would outlive the test
         async with Serving(held.url, free_port()) as serving, httpx.AsyncClient(timeout=60) as client:
             async with opened(held.url) as store:
                 job_ids = [await store.enqueue() for _ in range(5)]

@@ -11,6 +11,7 @@ from rowlock.api.asked import (
     Asked,
     Cursor,
     Door,
+    IfMatch,
     IfNoneMatch,
     JobId,
     Limit,
@@ -18,8 +19,11 @@ from rowlock.api.asked import (
     etag_of,
     job_url,
     links,
+    matched,
+    outdated,
     seconds_to_wait,
 )
+from rowlock.api.orders import refusal
 from rowlock.api.problems import Problem
 from rowlock.api.route import Routes
 from rowlock.api.shapes import (
@@ -30,12 +34,13 @@ from rowlock.api.shapes import (
     CountAnswer,
     ExplanationAnswer,
     JobAnswer,
+    JobChange,
     Submission,
     SubmittedAnswer,
 )
 from rowlock.errors import WrongState
 from rowlock.model.access import Permission
-from rowlock.model.state import State
+from rowlock.model.state import WAITING, State
 
 routes = Routes("jobs")
 Key = Annotated[
@@ -121,6 +126,33 @@ async def get_job(desk: Asked, job_id: JobId, if_none_match: IfNoneMatch = None)
     """One job; 304 while it is as If-None-Match says. A job that retention removed is 404."""
     answer = JobAnswer.of(await desk.jobs.get(job_id))
     return conditional(answer, etag_of(answer), if_none_match)
+
+
+@routes.patch("/jobs/{job_id}", needs=Permission.EDIT, response_model=JobAnswer)
+async def change_job(desk: Asked, job_id: JobId, change: JobChange, if_match: IfMatch = None) -> Response:
+    """Change a job that waits, if it still is as If-Match says. Changed arguments void an approval."""
+    desk.guard.demand(Permission.EDIT, unsafe=True)
+    job = await desk.jobs.get(job_id)
+    current = JobAnswer.of(job)
+    matched(if_match, etag_of(current), current)
+    try:
+        changed = await desk.jobs.edit(
+            job_id,
+            args=change.args,
+            run_at=change.run_after,
+            run_in=change.run_in_s,
+            tags=change.tags,
+            priority=change.priority,
+            version=job.seq,
+            note=change.note,
+        )
+    except WrongState as error:
+        now = await desk.jobs.get(job_id)
+        if now.state not in WAITING:
+            raise refusal(now, str(error)) from error
+        raise outdated(etag_of(JobAnswer.of(now)), JobAnswer.of(now)) from error
+    answer = JobAnswer.of(changed)
+    return conditional(answer, etag_of(answer), None)
 
 
 @routes.delete("/jobs/{job_id}", needs=Permission.DELETE, response_model=JobAnswer)

@@ -192,6 +192,38 @@ class SyncJobs:
         """Give a waiting job another priority."""
         return self._bridge.run(self._desk.reprioritise(job_id, priority, by=by, note=note))
 
+    def edit(
+        self,
+        job_id: int | str,
+        *,
+        args: Mapping[str, object] | None = None,
+        run_at: datetime | None = None,
+        run_in: Span | None = None,
+        tags: Sequence[str] | None = None,
+        priority: int | None = None,
+        version: int | None = None,
+        by: str | None = None,
+        note: str | None = None,
+    ) -> Job:
+        """Change a job that waits; what is None stays. args and tags replace all there were.
+
+        Arguments are checked as submit() does, and other ones void an approval. A secret sent back as it is shown, •••,
+        stays. version: only if the job's seq is still that; WrongState otherwise, and once it has begun to run.
+        """
+        return self._bridge.run(
+            self._desk.edit(
+                job_id,
+                args=args,
+                run_at=run_at,
+                run_in=run_in,
+                tags=tags,
+                priority=priority,
+                version=version,
+                by=by,
+                note=note,
+            )
+        )
+
     def wait(self, job_id: int | str, *, timeout: float | None = None) -> Job:
         """Wait until the job is final. timeout in seconds; WaitTimeout leaves the job as it is."""
         return self._bridge.run(self._desk.wait(job_id, timeout=timeout))

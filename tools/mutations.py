@@ -100,6 +100,13 @@ MUTATIONS: Final = (
         ("tests/desk/test_approvals.py::test_four_eyes_are_not_those_of_the_submitter",),
     ),
     Mutation(
+        "whoever reads an operation stops it",
+        "desk/operations.py",
+        '        self._guard.demand(NEEDED[there[0]["action"]], unsafe=True)\n',
+        "",
+        ("tests/desk/test_bulk.py::test_who_may_not_give_an_order_may_not_stop_one_either",),
+    ),
+    Mutation(
         "changed arguments keep their approval",
         CONTROL,
         "SELECT o.*, w.anew, w.anew AND o.approval <> 0 AS voids,",

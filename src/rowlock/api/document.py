@@ -18,6 +18,7 @@ _ABOUT: Final = (
 )
 _TAGS: Final = {
     "jobs": "Submit, find, read and order jobs",
+    "approvals": "What waits for a person, and what is approved in advance",
     "kinds": "What may be submitted",
     "workers": "Who works on what",
     "lanes": "Shares of workers, tuned while everything runs",

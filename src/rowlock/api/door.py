@@ -10,6 +10,7 @@ from fastapi import APIRouter, FastAPI
 from starlette.exceptions import HTTPException
 
 from rowlock.api import (
+    approvals,
     bulk,
     document,
     health,
@@ -48,6 +49,7 @@ _ROUTES: Final = (
     bulk.routes,
     told.routes,
     orders.orders,
+    approvals.routes,
     kinds.routes,
     lanes.routes,
     # Fixed words before {worker}: the first route that fits answers.

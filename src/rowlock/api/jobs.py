@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from fastapi import Header, Query, Request
 from starlette.responses import Response
@@ -42,6 +42,9 @@ from rowlock.errors import WrongState
 from rowlock.model.access import Permission
 from rowlock.model.state import WAITING, State
 
+if TYPE_CHECKING:
+    from rowlock.model.page import Page
+
 routes = Routes("jobs")
 Key = Annotated[
     str | None,
@@ -76,15 +79,16 @@ async def submit_job(
     headers = {"Location": job_url(request, job.public_id)}
     if done.replayed:
         headers["Idempotency-Replayed"] = "true"
-    wait = seconds_to_wait(prefer)
+    wait, status = seconds_to_wait(prefer), done.status
     if wait is not None:
         headers["Preference-Applied"] = f"wait={wait}"
         job = await door.ended(job, wait)
+        if job.is_final and not done.replayed:
+            status = 200
+            await door.submissions.answered(done, status)
     if not job.is_final:
         headers["Retry-After"] = "1"
-    kept = done.submitted.what != "created"
-    answer = SubmittedAnswer.of(job, deduplicated=kept)
-    status = 200 if kept or (wait is not None and job.is_final) else 202
+    answer = SubmittedAnswer.of(job, deduplicated=done.submitted.what != "created")
     return Response(answer.model_dump_json(), status, headers, media_type="application/json")
 
 
@@ -109,7 +113,11 @@ async def list_jobs(
     cursor: Cursor = None,
 ) -> Response:
     """Jobs that fulfil every term of the search, page by page."""
-    page = await desk.jobs.search(q, limit=limit, after=cursor, sort=sort)
+    return page_of(request, await desk.jobs.search(q, limit=limit, after=cursor, sort=sort))
+
+
+def page_of(request: Request, page: Page) -> Response:
+    """A page of jobs, with links to those around it."""
     answer = JobsAnswer(
         items=[JobAnswer.of(job) for job in page.items],
         next_cursor=page.next,

@@ -309,14 +309,24 @@ class SyncLanes:
         poll: Span = "5s",
         stale: Span = "60s",
         stall: Span | None = None,
+        must_be_new: bool = False,
     ) -> Lane:
         """Create the lane if it is absent; afterwards its row decides. Returns the lane as it stands.
 
-        lane: a name with the keywords of define(), or a Lane, whose own values count.
+        lane: a name with the keywords of define(), or a Lane, whose own values count. must_be_new: WrongState when it
+        is there already; of several at once, one succeeds.
         """
         return self._bridge.run(
             self._desk.create(
-                lane, kinds=kinds, slots=slots, max_total=max_total, order=order, poll=poll, stale=stale, stall=stall
+                lane,
+                kinds=kinds,
+                slots=slots,
+                max_total=max_total,
+                order=order,
+                poll=poll,
+                stale=stale,
+                stall=stall,
+                must_be_new=must_be_new,
             )
         )
 
@@ -587,7 +597,7 @@ class SyncOperations:
         return self._bridge.run(self._desk.get(operation_id))
 
     def cancel(self, operation_id: int) -> Operation:
-        """Stop after the batch at hand; what is done stays done."""
+        """Stop after the batch at hand; what is done stays done. It takes the permission of the order itself."""
         return self._bridge.run(self._desk.cancel(operation_id))
 
     def wait(self, operation_id: int, *, timeout: float | None = None) -> Operation:

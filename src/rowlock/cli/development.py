@@ -5,17 +5,18 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import socket
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from rowlock.errors import DatabaseUnreachable
+from rowlock.errors import DatabaseUnreachable, MissingExtra
 from rowlock.model.lane import kinds_by_lane
 from rowlock.store import migrate
 from rowlock.store.database import shown
 from rowlock.store.embedded import home
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import AsyncIterator, Iterator
 
     from rowlock.app import Rowlock
     from rowlock.flow.worker import Worker
@@ -36,6 +37,27 @@ def quiet(name: str, level: int, *, dev: bool) -> Iterator[None]:
         yield
     finally:
         spoken.setLevel(before)
+
+
+@contextlib.asynccontextmanager
+async def opened(app: Rowlock, descriptor: int | None) -> AsyncIterator[str | None]:
+    """Serve the REST API meanwhile, on a socket of the watcher's; its address."""
+    if descriptor is None:
+        yield None
+        return
+    listening = socket.socket(fileno=descriptor)
+    try:
+        from rowlock.api.server import Beside
+        from rowlock.cli.serve import metrics_of
+    except MissingExtra:
+        # The watcher says so.
+        listening.close()
+        yield None
+        return
+    # Whatever a job starts must not keep the port.
+    listening.set_inheritable(False)
+    async with Beside(app, listening, metrics_of(app)).serving() as url:
+        yield url
 
 
 async def upgraded(worker: Worker) -> None:

@@ -17,7 +17,7 @@ from typing_extensions import override
 
 from rowlock.cli import complete
 from rowlock.cli.call import Call, register_sync
-from rowlock.cli.development import described, quiet, upgraded
+from rowlock.cli.development import described, opened, quiet, upgraded
 from rowlock.cli.exits import Exit, exit_of
 from rowlock.cli.follow import followed
 from rowlock.cli.orders import Orders
@@ -74,6 +74,7 @@ def worker(
     ] = None,
     follow: Annotated[int | None, typer.Option(hidden=True)] = None,
     dev: Annotated[bool, typer.Option("--dev", hidden=True)] = False,
+    door: Annotated[int | None, typer.Option(hidden=True)] = None,
 ) -> None:
     """Claim and run jobs. SIGTERM or SIGINT drains; a second one returns unfinished jobs at once.
 
@@ -105,7 +106,8 @@ def _run(call: Call, given: dict[str, Any]) -> None:
             return
         orders = Orders(watcher, line)
         with asyncio.Runner(loop_factory=loop_factory()) as runner:
-            runner.run(_serve(app, chosen, processes.name_of(given["name"], line), orders, dev=given["dev"]))
+            name = processes.name_of(given["name"], line)
+            runner.run(_serve(app, chosen, name, orders, dev=given["dev"], door=given["door"]))
 
 
 def _configure(app: Rowlock, given: dict[str, Any]) -> None:
@@ -137,7 +139,13 @@ def _leave(*_: object) -> None:
 
 
 async def _serve(
-    app: Rowlock, lanes: list[str] | dict[str, int] | None, name: str | None, orders: Orders, *, dev: bool
+    app: Rowlock,
+    lanes: list[str] | dict[str, int] | None,
+    name: str | None,
+    orders: Orders,
+    *,
+    dev: bool,
+    door: int | None,
 ) -> None:
     watcher = orders.watcher
     try:
@@ -163,9 +171,10 @@ async def _serve(
         if started:
             _say_lanes(worker, app, level)
             settle_in()
-            if watcher is not None:
-                watcher.tell(await described(worker, app))
-            await orders.until_told()
+            async with opened(app, door) as api:
+                if watcher is not None:
+                    watcher.tell({**await described(worker, app), "api": api})
+                await orders.until_told()
             await worker.stop()
     finally:
         await app.close()

@@ -18,6 +18,7 @@ from rowlock.store.embedded import home
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
 
+    from rowlock.api.server import Beside
     from rowlock.app import Rowlock
     from rowlock.flow.worker import Worker
 
@@ -39,24 +40,30 @@ def quiet(name: str, level: int, *, dev: bool) -> Iterator[None]:
         spoken.setLevel(before)
 
 
-@contextlib.asynccontextmanager
-async def opened(app: Rowlock, descriptor: int | None) -> AsyncIterator[str | None]:
-    """Serve the REST API meanwhile, on a socket of the watcher's; its address."""
+def door_of(app: Rowlock, descriptor: int | None) -> Beside | None:
+    """The REST API on a socket of the watcher's; made before the event loop runs, as that takes a second."""
     if descriptor is None:
-        yield None
-        return
+        return None
     listening = socket.socket(fileno=descriptor)
+    # Whatever a job starts must not keep the port.
+    listening.set_inheritable(False)
     try:
         from rowlock.api.server import Beside
         from rowlock.cli.serve import metrics_of
     except MissingExtra:
         # The watcher says so.
         listening.close()
+        return None
+    return Beside(app, listening, metrics_of(app))
+
+
+@contextlib.asynccontextmanager
+async def opened(door: Beside | None) -> AsyncIterator[str | None]:
+    """Serve the REST API meanwhile; its address."""
+    if door is None:
         yield None
         return
-    # Whatever a job starts must not keep the port.
-    listening.set_inheritable(False)
-    async with Beside(app, listening, metrics_of(app)).serving() as url:
+    async with door.serving() as url:
         yield url
 
 

@@ -17,7 +17,7 @@ from typing_extensions import override
 
 from rowlock.cli import complete
 from rowlock.cli.call import Call, register_sync
-from rowlock.cli.development import described, opened, quiet, upgraded
+from rowlock.cli.development import described, door_of, opened, quiet, upgraded
 from rowlock.cli.exits import Exit, exit_of
 from rowlock.cli.follow import followed
 from rowlock.cli.orders import Orders
@@ -32,6 +32,7 @@ from rowlock.telemetry import JobLogFilter
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from rowlock.api.server import Beside
     from rowlock.app import Rowlock
     from rowlock.flow.supervise.line import Supervised
     from rowlock.flow.worker import Worker
@@ -104,10 +105,10 @@ def _run(call: Call, given: dict[str, Any]) -> None:
         if line is None and app.settings.processes:
             processes.supervise(call, app, given)
             return
-        orders = Orders(watcher, line)
+        orders, door = Orders(watcher, line), door_of(app, given["door"])
         with asyncio.Runner(loop_factory=loop_factory()) as runner:
             name = processes.name_of(given["name"], line)
-            runner.run(_serve(app, chosen, name, orders, dev=given["dev"], door=given["door"]))
+            runner.run(_serve(app, chosen, name, orders, dev=given["dev"], door=door))
 
 
 def _configure(app: Rowlock, given: dict[str, Any]) -> None:
@@ -145,7 +146,7 @@ async def _serve(
     orders: Orders,
     *,
     dev: bool,
-    door: int | None,
+    door: Beside | None,
 ) -> None:
     watcher = orders.watcher
     try:
@@ -171,7 +172,7 @@ async def _serve(
         if started:
             _say_lanes(worker, app, level)
             settle_in()
-            async with opened(app, door) as api:
+            async with opened(door) as api:
                 if watcher is not None:
                     watcher.tell({**await described(worker, app), "api": api})
                 await orders.until_told()

@@ -43,10 +43,10 @@ class Server(uvicorn.Server):
         *,
         host: str,
         port: int,
-        root_path: str,
-        auth: object | None,
-        read_only: bool,
-        insecure_no_auth: bool,
+        root_path: str = "",
+        auth: object | None = None,
+        read_only: bool = False,
+        insecure_no_auth: bool = False,
         metrics: Metrics | None = None,
     ) -> None:
         """auth: "tokens", or an authenticator (or several, or what makes them of the application)."""

@@ -203,6 +203,15 @@ class Store:
     async def retry(self, *job_ids: int) -> list[Record]:
         return await self.fetch("retry", ids=list(job_ids), keep_items=False, **ORDER)
 
+    async def edit(self, job_id: int, **change: object) -> Record:
+        """Change what is given, of the job as it is now."""
+        kept = dict.fromkeys(("args", "refs", "answer_in", "run_at", "run_in", "tags", "priority"))
+        seq = (await self.row(job_id))["seq"]
+        return await self.one(
+            "edit",
+            **{**kept, "id": job_id, "seq": seq, "before": "{}", "after": "{}", **ORDER, "verb": "edit", **change},
+        )
+
     async def expire(self) -> list[int]:
         row = await self.one("expire", state="expired", error=None, channel=self.database.channel)
         return list(row["ids"])

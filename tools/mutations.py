@@ -35,6 +35,7 @@ OF_DUTIES, OF_RETENTION = "tests/upkeep/test_duties.py::test_", "tests/upkeep/te
 OF_PLANS = "tests/store/test_plans.py::test_"
 PROGRESS, OF_ITEMS = "store/sql/progress.sql", "tests/flow/test_items.py::test_"
 OF_ACCESS, OF_TOKENS = "tests/desk/test_access.py::test_", "tests/desk/test_tokens.py::test_"
+OF_EDITS = "tests/desk/test_edit.py::test_"
 STREAMED = "tests/desk/test_stream.py::test_"
 EXECUTORS = "tests/executors/test_executors.py::test_"
 OF_SUPERVISION, SUPERVISED = "tests/flow/test_supervise.py::test_", "tests/torture/test_supervised.py::test_"
@@ -125,6 +126,34 @@ MUTATIONS: Final = (
         "WHEN j.approval & 4 <> 0 AND coalesce(j.submitted_by = :by_whom::text, true) THEN 'own'",
         "WHEN false THEN 'own'",
         ("tests/desk/test_approvals.py::test_four_eyes_are_not_those_of_the_submitter",),
+    ),
+    Mutation(
+        "whoever reads an operation stops it",
+        "desk/operations.py",
+        '        self._guard.demand(NEEDED[there[0]["action"]], unsafe=True)\n',
+        "",
+        ("tests/desk/test_bulk.py::test_who_may_not_give_an_order_may_not_stop_one_either",),
+    ),
+    Mutation(
+        "changed arguments keep their approval",
+        CONTROL,
+        "SELECT o.*, w.anew, w.anew AND o.approval <> 0 AS voids,",
+        "SELECT o.*, w.anew, false AS voids,",
+        (f"{OF_EDITS}changed_arguments_void_an_approval",),
+    ),
+    Mutation(
+        "who edited the arguments approves them",
+        CONTROL,
+        "AND a.by_whom = :by_whom::text AND a.detail ? 'args') THEN 'edited'",
+        "AND false) THEN 'edited'",
+        (f"{OF_EDITS}four_eyes_are_not_those_of_who_edited_the_arguments",),
+    ),
+    Mutation(
+        "an edit overwrites what it did not read",
+        CONTROL,
+        "WHERE j.id = :id::bigint AND j.seq = :seq::integer AND j.state IN",
+        "WHERE j.id = :id::bigint AND j.state IN",
+        (f"{AT_ONCE}of_two_edits_at_once_the_second_is_told",),
     ),
     Mutation(
         "a rule approves its author's own jobs",

@@ -15,8 +15,11 @@ from rowlock.flow import enqueue, foreign
 from rowlock.flow.hooks import On
 from rowlock.flow.middleware import Enqueuing, passing
 from rowlock.model import ids
+from rowlock.model.approval import Approval
+from rowlock.model.kind import Gate
 from rowlock.model.options import Options
 from rowlock.model.state import SUCCESS
+from rowlock.model.stored import Encoded
 from rowlock.telemetry import JobEnqueued
 
 if TYPE_CHECKING:
@@ -29,9 +32,8 @@ if TYPE_CHECKING:
     from rowlock.flow.hooks import AddHook
     from rowlock.flow.producer import Producer
     from rowlock.flow.upgrade import U
-    from rowlock.model.approval import Approval
     from rowlock.model.job import Job
-    from rowlock.model.kind import Gate, OnConflict, Scope
+    from rowlock.model.kind import OnConflict, Scope
     from rowlock.model.options import Span
     from rowlock.service import Bridge
 
@@ -220,11 +222,29 @@ class Declared(Bound[P, R]):
 
     async def submit(self, args: Args, options: Options, connection: object | None) -> Enqueued[R]:
         """Enqueue with decoded JSON: a list is positional, and so is what can be passed by position only."""
+        positional, named = self._call(args)
+        bound: Bound[..., R] = Bound(self._origin, self._producer, options, connection)
+        return await bound.enqueue(*positional, **named)
+
+    def encoded(self, args: Args) -> Encoded:
+        """Decoded JSON as a job of this kind has it stored, with what the kind makes of it."""
+        positional, named = self._call(args)
+        codec, kind = self._handler.codec, self._handler.kind
+        text = codec.encode(tuple(positional), named)
+        call = codec.named(tuple(positional), named)
+        gate = kind.gate(**call) if callable(kind.gate) else None
+        return Encoded(
+            text,
+            refs=dict(kind.refs(**call)) if kind.refs is not None else {},
+            gate_key=gate.key if isinstance(gate, Gate) else gate,
+            answer_in=kind.approval.answer_in if isinstance(kind.approval, Approval) else None,
+        )
+
+    def _call(self, args: Args) -> tuple[list[object], dict[str, object]]:
         named = dict(args) if isinstance(args, Mapping) else {}
         by_position = [item.name for item in self._handler.codec.signature.positional_only]
         positional = list(args) if not isinstance(args, Mapping) else [named.pop(x) for x in by_position if x in named]
-        bound: Bound[..., R] = Bound(self._origin, self._producer, options, connection)
-        return await bound.enqueue(*positional, **named)
+        return positional, named
 
     def upgrade(self, *, from_version: int) -> Callable[[U], U]:
         """Declare how arguments of one version become those of the next: a plain dict in, a plain dict out."""
@@ -283,6 +303,15 @@ class Submitter:
             return await self._without_code(kind, args, options, connection, unknown)
         made = await task.submit(args, options, connection)
         return made.id, made.what
+
+    async def encoded(self, kind: str, args: Args) -> Encoded:
+        """Arguments as they are stored: checked where the kind's code is, else if they need no code."""
+        try:
+            task = self._task(kind)
+        except UnknownKind as unknown:
+            found = await foreign.find(self._producer.database(), kind, unknown)
+            return Encoded(foreign.encode(found, args, self._limit))
+        return task.encoded(args)
 
     async def _without_code(
         self, name: str, args: Args, options: Options, connection: object | None, unknown: UnknownKind

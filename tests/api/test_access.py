@@ -27,6 +27,7 @@ TABLE: dict[str, tuple[str | None, object]] = {
     "submit_job": (SUBMIT, {"kind": "greet", "args": {"name": "x"}}),
     "list_jobs": (READ, None),
     "get_job": (READ, None),
+    "change_job": ("jobs:edit", {"priority": 3}),
     "delete_job": ("jobs:delete", None),
     "list_attempts": (READ, None),
     "list_items": (READ, None),
@@ -55,7 +56,15 @@ TABLE: dict[str, tuple[str | None, object]] = {
     "drain_lane": (MANAGE, None),
     "resume_lane": (MANAGE, None),
     "drain_worker": (MANAGE, None),
-    "get_summary": (VIEW, None),
+    "list_pending": (READ, None),
+    "get_approval": (READ, None),
+    "list_rules": (APPROVE, None),
+    "add_rule": (APPROVE, {"kind": "pay"}),
+    "remove_rule": (APPROVE, None),
+    "get_overview": (VIEW, None),
+    "get_running": (VIEW, None),
+    "get_references": (VIEW, None),
+    "get_tenants": (VIEW, None),
     "get_backlog": (VIEW, None),
     "get_slow": (VIEW, None),
     "get_failures": (VIEW, None),
@@ -87,8 +96,18 @@ def routes_of(api: RowlockAPI) -> dict[str, tuple[str, str]]:
 async def ask(client: httpx.AsyncClient, rest: Rest, operation: str, **known: str) -> httpx.Response:
     """The operation on things that are there: a fresh job of the asker, a lane, a worker."""
     (method, path), (_, body) = routes_of(rest.api)[operation], TABLE[operation]
-    names = {"name": "front", "kind": "greet", "worker": "w", "token_id": "none", "operation_id": "1", **known}
-    headers = {"Sec-Fetch-Site": "same-origin"} | ({"If-Match": "*"} if operation == "change_lane" else {})
+    names = {
+        "name": "front",
+        "kind": "greet",
+        "worker": "w",
+        "token_id": "none",
+        "operation_id": "1",
+        "rule_id": "1",
+        **known,
+    }
+    headers = {"Sec-Fetch-Site": "same-origin"} | (
+        {"If-Match": "*"} if operation in ("change_lane", "change_job") else {}
+    )
     return await client.request(method, path.format(**names), json=body, headers=headers)
 
 

@@ -236,8 +236,10 @@ NOW = int(time.time())
     [
         ({}, 200),
         ({"aud": ["other", AUDIENCE]}, 200),
-        ({"exp": NOW - 10}, 200),  # clocks differ
-        ({"nbf": NOW + 20, "exp": NOW + 600}, 200),
+        ({"exp": NOW - jwt_auth.LEEWAY + 1}, 200),  # clocks differ
+        ({"exp": NOW - jwt_auth.LEEWAY}, 401),
+        ({"nbf": NOW + jwt_auth.LEEWAY, "exp": NOW + 600}, 200),
+        ({"nbf": NOW + jwt_auth.LEEWAY + 1, "exp": NOW + 600}, 401),
         ({"exp": NOW - 3600}, 401),
         ({"nbf": NOW + 3600, "exp": NOW + 7200}, 401),
         ({"exp": None}, 401),
@@ -250,7 +252,7 @@ NOW = int(time.time())
     ],
 )
 async def test_the_claims_must_hold(app: Rowlock, provider: Provider, claims: dict[str, Any], status: int) -> None:
-    answer = await Door(app, auth(app)).ask(provider.sign(**claims))
+    answer = await Door(app, auth(app, clock=lambda: NOW)).ask(provider.sign(**claims))
     assert answer.status_code == status, answer.json()
 
 

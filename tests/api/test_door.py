@@ -53,6 +53,47 @@ async def test_every_error_is_a_problem(rest: Rest) -> None:
         assert [fault["pointer"] for fault in query["errors"]] == ["limit"]
 
 
+@pytest.mark.parametrize(
+    ("sent", "status", "words"),
+    [
+        ({"content": b'{"kind":'}, 400, "The body is not valid JSON: Expecting value at character 9."),
+        ({"content": b'{"kind":"\xff"}'}, 400, "it is not UTF-8 at byte 10"),
+        ({"content": b'{"a":' * 5000 + b"1" + b"}" * 5000}, 400, "it is nested too deeply"),
+        ({"content": b'{"kind": %s}' % (b"9" * 5000)}, 400, "an integer has more than 4,300 digits"),
+        ({"content": b"[1]"}, 422, "A JSON object is expected, got a JSON array"),
+        ({"content": b""}, 422, "A JSON object is expected as the body, with kind, args"),
+        ({"json": {"kind": "greet", "argz": {}}}, 422, "no such field (did you mean args?); there are kind, args, "),
+        ({"json": {"kind": "greet", "args": [1]}}, 422, "#/args: A JSON object is expected, got a JSON array"),
+        ({"data": {"kind": "greet"}}, 415, "its Content-Type is application/x-www-form-urlencoded"),
+        ({"content": b"{}", "headers": {"Content-Type": "text/plain"}}, 415, "Content-Type: application/json"),
+    ],
+)
+async def test_a_body_that_does_not_fit_is_told_why(rest: Rest, sent: dict[str, Any], status: int, words: str) -> None:
+    async with rest.client() as client:
+        headers = {"Content-Type": "application/json"} if "content" in sent else {}
+        answer = await client.post("/jobs", **{"headers": headers, **sent})
+    told = problem(answer)
+    assert (answer.status_code, words in told["detail"]) == (status, True), told
+
+
+async def test_what_is_not_there_is_told_with_what_is(rest: Rest) -> None:
+    async with rest.client() as client:
+        for path in ("/nothing", "/jobs/", "/"):
+            told = problem(await client.get(path))
+            assert (told["status"], told["detail"]) == (
+                404,
+                f"There is no route /api/v1{path}. /api/v1/openapi.json describes those there are.",
+            )
+        put = await client.put("/jobs/363M-KAPQ-NW11-0P", json={})
+        assert (problem(put)["status"], put.headers["allow"]) == (405, "DELETE, GET, PATCH")
+        assert "there DELETE, GET, PATCH do" in put.json()["detail"]
+        mistyped = problem(await client.get("/jobs?limt=3"))
+        assert (mistyped["code"], mistyped["errors"][0]["pointer"]) == ("invalid-request", "limt")
+        assert mistyped["detail"].endswith("parameter (did you mean limit?); there are q, sort, limit, cursor.")
+        none = problem(await client.get("/kinds?kind=greet"))
+        assert "There is no such parameter; there are none" in none["detail"]
+
+
 async def test_a_body_without_a_length_is_capped_too(rest: Rest) -> None:
     async def chunks() -> AsyncIterator[bytes]:
         for _ in range(20):

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -272,3 +272,105 @@ async def test_a_clone_is_a_new_job_with_the_same_arguments(rest: Rest) -> None:
     async with rest.knows(Principal("reader", permissions=ALL - {Permission.READ_ARGS})) as client:
         refused = await client.post(f"/jobs/{job['id']}/clone")
         assert (refused.status_code, refused.json()["permission"]) == (403, "jobs:read_args")
+
+
+async def test_a_waiting_job_is_changed_under_its_etag(rest: Rest) -> None:
+    job = await rest.submit("pay", args={"amount": 1}, tags=["a"])
+    path = f"/jobs/{job['id']}"
+    async with rest.client() as client:
+        blind = await client.patch(path, json={"priority": 3})
+        assert (blind.status_code, blind.json()["code"]) == (428, "if-match-required")
+        first = (await client.get(path)).headers["etag"]
+        await client.post(f"{path}/approve")
+        late = await client.patch(path, json={"args": {"amount": 2}}, headers={"If-Match": first})
+        assert (late.status_code, late.json()["code"], late.json()["current"]["state"]) == (
+            412,
+            "version-mismatch",
+            "queued",
+        )
+        change = {"args": {"amount": 2}, "tags": ["b"], "run_after": "2040-01-01T00:00:00Z", "priority": 3, "note": "n"}
+        done = await client.patch(path, json=change, headers={"If-Match": late.headers["etag"]})
+        assert done.status_code == 200, done.text
+        found = done.json()
+        assert (found["state"], found["args"], found["tags"], found["priority"], found["run_after"]) == (
+            "pending",
+            {"amount": 2},
+            ["b"],
+            3,
+            "2040-01-01T00:00:00Z",
+        )
+        assert (await client.get(path)).headers["etag"] == done.headers["etag"]
+        acts = (await client.get(f"{path}/attempts")).json()["acts"]
+        assert [(act["verb"], act["by"], act["note"]) for act in acts] == [
+            ("approve", "root", None),
+            ("edit", "root", "n"),
+        ]
+        now = {"If-Match": done.headers["etag"]}
+        for body, code in (
+            ({"args": {"amount": "much"}}, "invalid-arguments"),
+            ({"run_after": "2040-01-01T00:00:00"}, "invalid-option"),
+            ({"run_after": "2040-01-01T00:00:00Z", "run_in_s": 1}, "invalid-option"),
+            ({"state": "queued"}, "invalid-request"),
+        ):
+            wrong = await client.patch(path, json=body, headers=now)
+            assert (wrong.status_code, wrong.json()["code"]) == (422, code), wrong.text
+        await client.post(f"{path}/cancel")
+        ended = await client.patch(path, json={"priority": 4}, headers={"If-Match": "*"})
+        assert (ended.status_code, ended.json()["code"], ended.json()["current_state"]) == (
+            409,
+            "invalid-transition",
+            "cancelled",
+        )
+
+
+async def test_of_two_changes_at_once_one_is_told_of_the_other(rest: Rest) -> None:
+    job = await rest.submit()
+    async with rest.client() as client:
+        old = {"If-Match": (await client.get(f"/jobs/{job['id']}")).headers["etag"]}
+        answers = await asyncio.gather(
+            *(client.patch(f"/jobs/{job['id']}", json={"priority": n + 1}, headers=old) for n in range(4))
+        )
+        assert sorted(answer.status_code for answer in answers) == [200, 412, 412, 412]
+
+
+@pytest.mark.parametrize("wait", [None, "wait=20"])
+async def test_a_repeated_request_is_answered_with_the_first_status(rest: Rest, wait: str | None) -> None:
+    """202 though the job has ended since; 200 where it was found by its key, or ended while the first one waited."""
+    await rest.submit("explode", unique_key="k")
+    plain = {"kind": "greet", "args": {"name": "Ada"}}
+    found = {"kind": "explode", "unique_key": "k"}
+    headers = {"Prefer": wait} if wait else {}
+    async with rest.client() as client:
+        kept = await client.post("/jobs", json=found, headers={"Idempotency-Key": "b"})
+        assert (kept.status_code, kept.json()["deduplicated"]) == (200, True)
+        async with rest.app.worker():
+            first = await client.post("/jobs", json=plain, headers={"Idempotency-Key": "a", **headers})
+            assert first.status_code == (200 if wait else 202)
+            await rest.app.jobs.wait(first.json()["id"], timeout=20)
+            await rest.app.jobs.wait(kept.json()["id"], timeout=20)
+        for repeated in ({}, {"Prefer": "wait=5"}):
+            again = await client.post("/jobs", json=plain, headers={"Idempotency-Key": "a", **repeated})
+            assert (again.status_code, again.json()["state"]) == (first.status_code, "completed")
+            assert (again.headers["idempotency-replayed"], again.json()["deduplicated"]) == ("true", False)
+        twin = await client.post("/jobs", json=found, headers={"Idempotency-Key": "b"})
+        assert (twin.status_code, twin.json()["deduplicated"], twin.json()["id"]) == (200, True, kept.json()["id"])
+
+
+async def test_integers_beyond_those_of_doubles_keep_every_digit(rest: Rest) -> None:
+    @rest.app.job
+    async def echo(n: int, nested: dict[str, Any]) -> list[Any]:
+        return [n, nested]
+
+    large = 2**53 + 1
+    args = {"n": 10**30 + 1, "nested": {"deep": [large, -large], "share": 0.1}}
+    async with rest.client() as client, rest.app.worker():
+        body = {"kind": "echo", "args": args, "refs": {"order": large}, "meta": {"trace": large}}
+        done = await client.post("/jobs", json=body, headers={"Prefer": "wait=20"})
+        assert done.status_code == 200, done.text
+        job = (await client.get(f"/jobs/{done.json()['id']}")).json()
+        assert (job["args"], job["result"]) == (args, [args["n"], args["nested"]])
+        assert (job["refs"], job["meta"]) == ({"order": large}, {"trace": large})
+        found = (await client.get("/jobs", params={"q": f"ref.order:{large}"})).json()["items"]
+        assert [each["id"] for each in found] == [job["id"]]
+        near = (await client.get("/jobs", params={"q": f"ref.order:{large - 1}"})).json()["items"]
+        assert near == []

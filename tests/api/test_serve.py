@@ -11,6 +11,7 @@ from urllib.parse import parse_qs, quote, urlsplit
 
 import httpx
 import pytest
+from prometheus_client.parser import text_string_to_metric_families
 from tests.cli.conftest import cli, forks
 from tests.waiting import eventually
 
@@ -48,6 +49,12 @@ async def test_it_serves_and_leaves_when_told(cli: Cli) -> None:
         made = await client.post("/jobs", json={"kind": "greet", "args": {"name": "Ada"}})
         assert made.status_code == 202, made.text
         assert (await client.get(made.headers["location"].removeprefix("/api/v1"))).json()["state"] == "queued"
+        metrics = await client.get(str(client.base_url.copy_with(path="/metrics")))
+        assert metrics.status_code == 200, metrics.text
+        told = {family.name: family for family in text_string_to_metric_families(metrics.text)}
+        assert [sample.value for sample in told["rowlock_up"].samples] == [1]
+        assert {(sample.labels["state"], sample.value) for sample in told["rowlock_jobs"].samples} >= {("queued", 1)}
+        assert (await client.get("/features")).json()["metrics"] is True
         port = str(client.base_url.port)
         taken = await cli("serve", "--app", "tasks:app", "--port", port)
         assert (taken.code, taken.out) == (2, "")

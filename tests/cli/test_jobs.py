@@ -118,6 +118,27 @@ async def test_orders_change_jobs_and_leave_a_trace(cli: Cli) -> None:
     assert acts[0]["by"] == "ada"
 
 
+async def test_edit_changes_what_waits(cli: Cli) -> None:
+    public_id = await cli.enqueue("pay", amount=1)
+    await cli("jobs", "approve", public_id)
+    edited = await cli(
+        *("jobs", "edit", public_id, "--app", "tasks:app", "--args", '{"amount": 2}', "--tags", "a, b"),
+        *("--run-at", "2040-01-01T00:00:00Z", "--priority", "7", "--by", "ada", "--note", "typo", "--json"),
+    )
+    (job,) = edited.json
+    assert (job["state"], job["args"], job["tags"], job["priority"]) == ("pending", {"amount": 2}, ["a", "b"], 7)
+    assert job["run_after"].startswith("2040-01-01")
+    (act,) = [act for act in (await cli("jobs", "show", public_id, "--json")).json["acts"] if act["verb"] == "edit"]
+    assert (act["by"], act["note"]) == ("ada", "typo")
+    wrong = await cli("jobs", "edit", public_id, "--app", "tasks:app", "--args", '{"amount": "much"}')
+    assert (wrong.code, "argument 'amount'" in wrong.err) == (2, True), wrong.err
+    nothing = await cli("jobs", "edit", public_id)
+    assert (nothing.code, "Nothing to change" in nothing.err) == (2, True)
+    await cli("jobs", "cancel", public_id)
+    ended = await cli("jobs", "edit", public_id, "--tags", "")
+    assert (ended.code, "it is cancelled; only a waiting job can be edited" in ended.err) == (1, True), ended.err
+
+
 async def test_retry_and_stop(cli: Cli) -> None:
     public_id = await cli.enqueue("explode")
     await cli("run-job", public_id, "--app", "tasks:app")

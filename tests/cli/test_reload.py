@@ -3,16 +3,19 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import re
 import shutil
 import signal
 import sys
 from typing import TYPE_CHECKING
 
+import httpx
 import pytest
 from tests.cli.test_worker import ended, exists, said
 from tests.waiting import eventually
 
 from rowlock.cli.changes import is_source
+from rowlock.cli.dev import listening
 from rowlock.model.state import State
 from rowlock.store.embedded import home
 
@@ -74,7 +77,7 @@ async def test_a_changed_file_restarts_the_worker_with_the_new_code(cli: Cli, ap
         assert any("tasks.py changed: the worker starts again" in line for line in lines)
         public_id = await cli.enqueue("wave")
         await said(process.stderr, "← done")
-        assert (await app.jobs.get(public_id)).result == "waved"
+        assert (await app.jobs.wait(public_id, timeout=20)).result == "waved"
         process.send_signal(signal.SIGTERM)
         code, _, err = await ended(process)
         assert (code, "Traceback" in err) == (0, False)
@@ -201,11 +204,38 @@ async def test_dev_creates_the_schema_and_says_what_runs_where(cli: Cli, empty_d
         assert "lane      default  10 slots  count, explode, hold, login, pay\n" in text
         assert "          front    10 slots  greet\n" in text
         assert f"files below {cli.folder}" in text
+        api = re.search(r"^  api       (http://127\.0\.0\.1:\d+/api/v1)$", text, re.MULTILINE)
+        assert api is not None, text
+        async with httpx.AsyncClient(base_url=api[1], timeout=20) as client:
+            kinds = (await client.get("/kinds")).json()["items"]
+            assert {kind["name"] for kind in kinds} == {"count", "explode", "greet", "hold", "login", "pay"}
         edit(cli, MORE)
         lines = await said(process.stderr, "is up after")
+        async with httpx.AsyncClient(base_url=api[1], timeout=20) as client:
+            done = await client.post("/jobs", json={"kind": "wave"}, headers={"Prefer": "wait=20"})
+            assert (done.status_code, done.json()["result"]) == (200, "waved")
         assert lines[-1].endswith("7 kinds, new wave\n")
         assert "lane" not in "".join(lines)
         process.send_signal(signal.SIGINT)
+        assert (await ended(process))[0] == 0
+
+
+async def test_dev_takes_the_next_port_and_a_chosen_one_or_none(cli: Cli) -> None:
+    with listening(None) as first, listening(None) as second:
+        ports = [each.getsockname()[1] for each in (first, second)]
+        assert 8000 <= ports[0] < ports[1]
+        refused = await cli("dev", "--app", "tasks:app", "--port", str(ports[0]))
+        assert (refused.code, "Choose another with --port" in refused.err) == (2, True), refused.err
+
+
+async def test_dev_without_the_server_says_so_in_one_line(cli: Cli) -> None:
+    cli.folder.joinpath("fastapi.py").write_text("raise ModuleNotFoundError(name='fastapi')\n")
+    async with session(cli, "dev", "--app", "tasks:app") as process:
+        text = "".join(await said(process.stderr, "Ctrl-C"))
+        assert (
+            "  api       not served: fastapi is not installed. Install it with: pip install 'rowlock[server]'\n" in text
+        )
+        process.send_signal(signal.SIGTERM)
         assert (await ended(process))[0] == 0
 
 

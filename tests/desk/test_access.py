@@ -50,6 +50,7 @@ TABLE: dict[str, Line] = {
     "jobs.retry": Line(STAFF, lambda d, job: d.jobs.retry(job)),
     "jobs.retry_many": Line(STAFF, lambda d, job: d.jobs.retry_many([job])),
     "jobs.reprioritise": Line(STAFF, lambda d, job: d.jobs.reprioritise(job, 3)),
+    "jobs.edit": Line(STAFF, lambda d, job: d.jobs.edit(job, priority=3)),
     "jobs.delete": Line(STAFF, lambda d, job: d.jobs.delete(job)),
     "lanes.get": Line(STAFF, lambda d, _: d.lanes.get("default")),
     "lanes.running": Line(STAFF, lambda d, _: d.lanes.running()),

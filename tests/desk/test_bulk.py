@@ -245,3 +245,13 @@ async def test_an_order_needs_its_own_permission_and_reaches_only_what_is_in_sig
         await desk.app.desk(stranger).operations.get(done.id or 0)
     principal = json.loads(await desk.store.value("SELECT principal FROM rowlock.operations"))
     assert principal["subject"] == "ada"
+
+
+async def test_who_may_not_give_an_order_may_not_stop_one_either(desk: Desk) -> None:
+    _, row = await taken(desk, "delete", "kind:k", expected_max=6)
+    reads = frozenset({Permission.READ, Permission.READ_ALL, Permission.CANCEL})
+    with pytest.raises(Forbidden, match="jobs:delete"):
+        await desk.app.desk(Principal("eve", permissions=reads)).operations.cancel(row["id"])
+    assert (await desk.app.operations.get(row["id"])).state == "running"
+    holder = Principal("ada", permissions=reads | {Permission.DELETE})
+    assert (await desk.app.desk(holder).operations.cancel(row["id"])).state == "cancelled"

@@ -305,3 +305,35 @@ async def test_a_guarded_transaction_holds_its_claim_against_a_stop(pair: list[S
     assert await stop == [claim.job_id]
     async with holding(two):
         assert not await two.guard(claim)
+
+
+async def test_a_claim_passes_over_a_job_that_is_being_edited(pair: list[Store]) -> None:
+    one, two = pair
+    job, other = await one.enqueue(approval=1), await one.enqueue()
+    await one.approve(job)
+    async with holding(one):
+        await one.edit(job, args='{"n": 2}')
+        assert [row["id"] for row in await two.claim_some(await two.worker(), 5)] == [other]
+    assert await two.claim(await two.worker(), job) == []
+    assert await one.states(job) == ["pending"]
+
+
+async def test_an_edit_that_waited_for_a_claim_changes_nothing(pair: list[Store]) -> None:
+    one, two = pair
+    job = await one.enqueue()
+    async with holding(one):
+        assert await one.claim(await one.worker(), job)
+        edit = await one.blocked(two, two.edit(job, args='{"n": 2}'))
+    assert (await edit)["found"] == 0
+    row = await one.row(job)
+    assert (row["state"], row["args"], row["fence"]) == ("running", "{}", 1)
+
+
+async def test_of_two_edits_at_once_the_second_is_told(pair: list[Store]) -> None:
+    one, two = pair
+    job = await one.enqueue()
+    async with holding(one):
+        assert (await one.edit(job, tags=["one"]))["found"] == 1
+        edit = await one.blocked(two, two.edit(job, tags=["two"]))
+    assert (await edit)["found"] == 0
+    assert (await one.row(job))["tags"] == ["one"]

@@ -88,6 +88,11 @@ async def cancel(store: Store, job: Subject) -> None:
         await store.cancel_running(job.id)
 
 
+async def edit(store: Store, job: Subject) -> None:
+    await store.execute("UPDATE {s}.jobs SET approval = 2 WHERE state IN ('blocked', 'queued')")
+    await store.edit(job.id, args='{"changed": true}')
+
+
 def returning(outcome: str, refund: int) -> Callable[[Store, Subject], Awaitable[Any]]:
     return lambda store, job: store.give_back(job.claim, refund=refund, outcome=outcome)
 
@@ -108,6 +113,7 @@ VERBS: dict[Verb, Callable[[Store, Subject], Awaitable[Any]]] = {
     Verb.EXPIRE: lambda store, _: store.expire(),
     Verb.AGE: lambda store, _: store.too_old(),
     Verb.RETRY: lambda store, job: store.retry(job.id),
+    Verb.EDIT: edit,
 }
 
 
@@ -130,7 +136,7 @@ async def test_a_verb_leads_where_the_model_says_and_adds_one_to_the_fence(store
             continue
         assert after["state"] in targets, f"{verb} from {state}"
         steps = 2 if verb is Verb.PARK else 1  # claimed and parked in one statement: two transitions
-        request = verb is Verb.CANCEL and state is State.RUNNING
+        request = (verb, state) in ((Verb.CANCEL, State.RUNNING), (Verb.EDIT, State.PENDING))
         assert after["fence"] - before["fence"] == (0 if request else steps), f"{verb} from {state}"
         assert after["seq"] - before["seq"] == steps, f"{verb} from {state}"
         assert (after["finished_at"] is not None) == State(after["state"]).is_final

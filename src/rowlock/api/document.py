@@ -18,6 +18,7 @@ _ABOUT: Final = (
 )
 _TAGS: Final = {
     "jobs": "Submit, find, read and order jobs",
+    "approvals": "What waits for a person, and what is approved in advance",
     "kinds": "What may be submitted",
     "workers": "Who works on what",
     "lanes": "Shares of workers, tuned while everything runs",
@@ -59,7 +60,7 @@ _ALSO: Final = {
     "order_jobs": "The dry run",
 }
 """What a 200 means where the usual answer is 202."""
-_EVERYWHERE: Final = (400, 413, 422, 500, 503)
+_EVERYWHERE: Final = (400, 413, 415, 422, 500, 503)
 _BODYLESS: Final = (400, 422, 500, 503)
 
 

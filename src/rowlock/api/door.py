@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from fastapi import APIRouter, FastAPI
 from starlette.exceptions import HTTPException
 
 from rowlock.api import (
+    approvals,
     bulk,
     document,
     health,
@@ -48,6 +50,7 @@ _ROUTES: Final = (
     bulk.routes,
     told.routes,
     orders.orders,
+    approvals.routes,
     kinds.routes,
     lanes.routes,
     # Fixed words before {worker}: the first route that fits answers.
@@ -99,7 +102,7 @@ class RowlockAPI:
         self.submissions = Submissions(app)
         self.stream_seconds: float | None = LIFE
         """How long a stream lives; None where a server of our own ends them when it leaves."""
-        self.router = self._router(_ROUTES)
+        self.router, self._outer = self._router(_ROUTES), self._router((health.routes,))
         self.asgi = self._build()
         self._starting = asyncio.Lock()
         self._started = False
@@ -112,14 +115,20 @@ class RowlockAPI:
 
     def _build(self) -> FastAPI:
         asgi = FastAPI(
-            title="Rowlock", openapi_url=f"{PREFIX}/openapi.json", docs_url=None, redoc_url=None, lifespan=self.lifespan
+            title="Rowlock",
+            openapi_url=f"{PREFIX}/openapi.json",
+            docs_url=None,
+            redoc_url=None,
+            lifespan=self.lifespan,
+            # A redirect is no answer to an order, and behind a proxy it leads elsewhere.
+            redirect_slashes=False,
         )
         asgi.include_router(self.router, prefix=PREFIX)
-        asgi.include_router(self._router((health.routes,)))
+        asgi.include_router(self._outer)
         asgi.openapi = self.openapi  # type: ignore[method-assign]  # how FastAPI lets it be replaced
         # What no route answers: unknown paths and methods, and what breaks before a route is found.
         for error in (HTTPException, Exception):
-            asgi.add_exception_handler(error, _outside)
+            asgi.add_exception_handler(error, self._outside)
         return asgi
 
     def openapi(self) -> dict[str, Any]:
@@ -177,7 +186,26 @@ class RowlockAPI:
         except WaitTimeout:
             return await self.app.jobs.get(job.id)
 
+    async def _outside(self, request: Request, error: Exception) -> Response:
+        name(request)
+        where = f"{request.scope.get('root_path', '')}{PREFIX}/openapi.json"
+        status = getattr(error, "status_code", None)
+        if status == HTTPStatus.NOT_FOUND:
+            error = Problem("not-found", f"There is no route {request.url.path}. {where} describes those there are.")
+        elif status == HTTPStatus.METHOD_NOT_ALLOWED:
+            allowed = ", ".join(self._methods(request))
+            detail = f"{request.method} does not apply to {request.url.path}; there {allowed} do."
+            error = Problem("method-not-allowed", detail, headers={"Allow": allowed})
+        return finished(request, problems.answer(request, error))
 
-async def _outside(request: Request, error: Exception) -> Response:
-    name(request)
-    return finished(request, problems.answer(request, error))
+    def _methods(self, request: Request) -> list[str]:
+        """Which ones apply to a path: each route knows its own alone."""
+        path = request.scope["path"].removeprefix(request.scope.get("root_path", ""))
+        below = [(route, path.removeprefix(PREFIX)) for route in self.router.routes]
+        found = [*below, *((route, path) for route in self._outer.routes)]
+        return sorted(
+            method
+            for route, rest in found
+            if isinstance(route, Route) and route.path_regex.match(rest)
+            for method in route.methods or ()
+        )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from fastapi import Header, Query, Request
 from starlette.responses import Response
@@ -11,6 +11,7 @@ from rowlock.api.asked import (
     Asked,
     Cursor,
     Door,
+    IfMatch,
     IfNoneMatch,
     JobId,
     Limit,
@@ -18,8 +19,11 @@ from rowlock.api.asked import (
     etag_of,
     job_url,
     links,
+    matched,
+    outdated,
     seconds_to_wait,
 )
+from rowlock.api.orders import refusal
 from rowlock.api.problems import Problem
 from rowlock.api.route import Routes
 from rowlock.api.shapes import (
@@ -30,12 +34,16 @@ from rowlock.api.shapes import (
     CountAnswer,
     ExplanationAnswer,
     JobAnswer,
+    JobChange,
     Submission,
     SubmittedAnswer,
 )
 from rowlock.errors import WrongState
 from rowlock.model.access import Permission
-from rowlock.model.state import State
+from rowlock.model.state import WAITING, State
+
+if TYPE_CHECKING:
+    from rowlock.model.page import Page
 
 routes = Routes("jobs")
 Key = Annotated[
@@ -71,15 +79,16 @@ async def submit_job(
     headers = {"Location": job_url(request, job.public_id)}
     if done.replayed:
         headers["Idempotency-Replayed"] = "true"
-    wait = seconds_to_wait(prefer)
+    wait, status = seconds_to_wait(prefer), done.status
     if wait is not None:
         headers["Preference-Applied"] = f"wait={wait}"
         job = await door.ended(job, wait)
+        if job.is_final and not done.replayed:
+            status = 200
+            await door.submissions.answered(done, status)
     if not job.is_final:
         headers["Retry-After"] = "1"
-    kept = done.submitted.what != "created"
-    answer = SubmittedAnswer.of(job, deduplicated=kept)
-    status = 200 if kept or (wait is not None and job.is_final) else 202
+    answer = SubmittedAnswer.of(job, deduplicated=done.submitted.what != "created")
     return Response(answer.model_dump_json(), status, headers, media_type="application/json")
 
 
@@ -104,7 +113,11 @@ async def list_jobs(
     cursor: Cursor = None,
 ) -> Response:
     """Jobs that fulfil every term of the search, page by page."""
-    page = await desk.jobs.search(q, limit=limit, after=cursor, sort=sort)
+    return page_of(request, await desk.jobs.search(q, limit=limit, after=cursor, sort=sort))
+
+
+def page_of(request: Request, page: Page) -> Response:
+    """A page of jobs, with links to those around it."""
     answer = JobsAnswer(
         items=[JobAnswer.of(job) for job in page.items],
         next_cursor=page.next,
@@ -121,6 +134,33 @@ async def get_job(desk: Asked, job_id: JobId, if_none_match: IfNoneMatch = None)
     """One job; 304 while it is as If-None-Match says. A job that retention removed is 404."""
     answer = JobAnswer.of(await desk.jobs.get(job_id))
     return conditional(answer, etag_of(answer), if_none_match)
+
+
+@routes.patch("/jobs/{job_id}", needs=Permission.EDIT, response_model=JobAnswer)
+async def change_job(desk: Asked, job_id: JobId, change: JobChange, if_match: IfMatch = None) -> Response:
+    """Change a job that waits, if it still is as If-Match says. Changed arguments void an approval."""
+    desk.guard.demand(Permission.EDIT, unsafe=True)
+    job = await desk.jobs.get(job_id)
+    current = JobAnswer.of(job)
+    matched(if_match, etag_of(current), current)
+    try:
+        changed = await desk.jobs.edit(
+            job_id,
+            args=change.args,
+            run_at=change.run_after,
+            run_in=change.run_in_s,
+            tags=change.tags,
+            priority=change.priority,
+            version=job.seq,
+            note=change.note,
+        )
+    except WrongState as error:
+        now = await desk.jobs.get(job_id)
+        if now.state not in WAITING:
+            raise refusal(now, str(error)) from error
+        raise outdated(etag_of(JobAnswer.of(now)), JobAnswer.of(now)) from error
+    answer = JobAnswer.of(changed)
+    return conditional(answer, etag_of(answer), None)
 
 
 @routes.delete("/jobs/{job_id}", needs=Permission.DELETE, response_model=JobAnswer)

@@ -10,7 +10,6 @@ from pydantic import Field
 from starlette.responses import Response
 
 from rowlock.api.asked import Asked, IfMatch, IfNoneMatch, conditional, matched, outdated
-from rowlock.api.problems import Problem
 from rowlock.api.route import Routes
 from rowlock.api.shapes import Answer, Body, Text
 from rowlock.desk.lanes import NO_CAP
@@ -116,9 +115,6 @@ async def get_lane(desk: Asked, name: Name, if_none_match: IfNoneMatch = None) -
 @routes.post("/admin/workers/lanes", needs=Permission.WORKERS_MANAGE, status_code=201, response_model=LaneAnswer)
 async def create_lane(desk: Asked, new: NewLane) -> Response:
     """Create a lane; 409 when there is one of that name. It takes its kinds from the lanes that had them."""
-    desk.guard.demand(Permission.WORKERS_MANAGE, unsafe=True)
-    if any(lane.name == new.name for lane in await desk.lanes.list()):
-        raise Problem("conflict", f"There is a lane {new.name!r} already. Change it with PATCH.")
     lane = await desk.lanes.create(
         new.name,
         kinds=new.kinds,
@@ -128,6 +124,7 @@ async def create_lane(desk: Asked, new: NewLane) -> Response:
         poll=new.poll_s,
         stale=new.stale_s,
         stall=new.stall_s,
+        must_be_new=True,
     )
     return _shown(lane, 201)
 

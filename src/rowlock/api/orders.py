@@ -86,7 +86,7 @@ async def reprioritise_job(desk: Asked, job_id: JobId, said: PriorityOrder) -> J
     try:
         return JobAnswer.of(await desk.jobs.reprioritise(job_id, said.priority, note=said.note))
     except WrongState as error:
-        raise _refusal(await desk.jobs.get(job_id), str(error)) from error
+        raise refusal(await desk.jobs.get(job_id), str(error)) from error
 
 
 async def _cancel(desk: Asked, job_id: str, said: CancelOrder) -> JobAnswer:
@@ -105,14 +105,15 @@ async def _ordered(desk: Asked, verb: Verb, job_id: str, order: Awaitable[Job]) 
         job = await desk.jobs.get(job_id)
         if job.state in _targets(verb):
             return JobAnswer.of(job)
-        raise _refusal(job, str(error), verb) from error
+        raise refusal(job, str(error), verb) from error
 
 
 def _targets(verb: Verb) -> frozenset[State]:
     return frozenset().union(*TRANSITIONS[verb].values()) - {State.RUNNING}
 
 
-def _refusal(job: Job, why: str, verb: Verb | None = None) -> Problem:
+def refusal(job: Job, why: str, verb: Verb | None = None) -> Problem:
+    """The job's state does not allow it: which one it is, and what it allows."""
     allowed = [str(each) for each in _PEOPLES if reachable(each, job.state)]
     code = "conflict" if verb in allowed else "invalid-transition"
     return Problem(code, why, current_state=str(job.state), allowed=allowed)

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import logging
+import sys
 from dataclasses import dataclass, field
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Final
 
-from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
 from typing_extensions import override
@@ -17,7 +17,7 @@ from rowlock.model import ids
 from rowlock.store.database import OUTAGE, TRANSIENT
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
 
     from starlette.requests import Request
 
@@ -61,6 +61,7 @@ CODES: Final = {
         Code("worker-not-found", 404, "There is no such worker"),
         Code("token-not-found", 404, "There is no such token"),
         Code("role-not-found", 404, "There is no such role"),
+        Code("rule-not-found", 404, "There is no such approval rule"),
         Code("operation-not-found", 404, "There is no such operation"),
         Code("not-found", 404, "There is nothing here"),
         Code("method-not-allowed", 405, "The method does not apply here"),
@@ -101,14 +102,6 @@ class Problem(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Fault:
-    """One part of a request that does not fit. pointer: a JSON pointer into the body, or the parameter's name."""
-
-    pointer: str
-    detail: str
-
-
-@dataclass(frozen=True, slots=True)
 class _Rule:
     classes: tuple[type[BaseException], ...]
     code: str
@@ -127,6 +120,7 @@ _RULES: Final = (
     _Rule((errors.InvalidCursor,), "invalid-cursor"),
     _Rule((errors.BulkRefused,), "bulk-refused"),
     _Rule((errors.OperationNotFound,), "operation-not-found"),
+    _Rule((errors.RuleNotFound,), "rule-not-found"),
     _Rule((errors.TokenNotFound,), "token-not-found"),
     _Rule((errors.RoleNotFound,), "role-not-found"),
     _Rule((errors.InvalidId,), "invalid-id"),
@@ -157,16 +151,27 @@ def problem_of(error: BaseException) -> Problem:
     """What to answer to an error; foreseeable ones speak for themselves, others say nothing of the inside."""
     if isinstance(error, Problem):
         return error
-    if isinstance(error, RequestValidationError):
-        return _validation(error)
     if isinstance(error, HTTPException):
         # What is raised while a body is read comes wrapped.
-        return error.__cause__ if isinstance(error.__cause__, Problem) else _http(error)
+        cause = error.__cause__
+        if cause is not None and error.status_code == HTTPStatus.BAD_REQUEST and not isinstance(cause, Problem):
+            return Problem("bad-request", f"The body cannot be read: {_unreadable(cause)}.")
+        return cause if isinstance(cause, Problem) else _http(error)
     for rule in _RULES:
         if isinstance(error, rule.classes):
             detail = f"{outage_of(error).capitalize()}. Try again." if rule.code == "unavailable" else str(error)
             return Problem(rule.code, detail, headers={**rule.headers, **_headers(error)}, **_members(error))
     return Problem("internal", "The request could not be answered. The server's log knows more under the request_id.")
+
+
+def _unreadable(cause: BaseException) -> str:
+    if isinstance(cause, UnicodeDecodeError):
+        return f"it is not UTF-8 at byte {cause.start + 1}"
+    if isinstance(cause, RecursionError):
+        return "it is nested too deeply"
+    if isinstance(cause, ValueError):
+        return f"an integer has more than {sys.get_int_max_str_digits():,} digits"
+    return "it did not come whole"
 
 
 def _members(error: BaseException) -> dict[str, Any]:
@@ -219,26 +224,6 @@ def answer(request: Request, error: BaseException) -> ProblemResponse:
         **problem.more,
     }
     return ProblemResponse(body, status_code=problem.status, headers=problem.headers)
-
-
-def _validation(error: RequestValidationError) -> Problem:
-    faults = [Fault(_pointer(item["loc"]), str(item["msg"])) for item in error.errors()]
-    kinds = {item["type"] for item in error.errors()}
-    if "json_invalid" in kinds:
-        return Problem("bad-request", "The body is not valid JSON.", errors=_plain(faults))
-    said = "; ".join(f"{fault.pointer}: {fault.detail}" for fault in faults[:3])
-    return Problem("invalid-request", f"The request does not fit: {said}.", errors=_plain(faults))
-
-
-def _plain(faults: Sequence[Fault]) -> list[dict[str, str]]:
-    return [{"pointer": fault.pointer, "detail": fault.detail} for fault in faults]
-
-
-def _pointer(location: Sequence[int | str]) -> str:
-    where, *rest = location
-    if where == "body":
-        return "#/" + "/".join(str(step).replace("~", "~0").replace("/", "~1") for step in rest)
-    return ".".join(map(str, rest)) or str(where)
 
 
 _BY_STATUS: Final = {

@@ -3,22 +3,25 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import re
 import uuid
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
+from fastapi.exceptions import RequestValidationError
 from fastapi.routing import APIRoute
 from starlette.requests import Request
 from typing_extensions import override
 
-from rowlock.api import problems
+from rowlock.api import problems, unfit
 from rowlock.api.problems import Problem
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine
+    from collections.abc import Callable, Coroutine, Iterator
 
     from fastapi import APIRouter
+    from fastapi.dependencies.models import Dependant
     from starlette.responses import Response
     from starlette.types import Message, Receive
 
@@ -54,11 +57,14 @@ class Route(APIRoute):
             request.scope[DOOR] = door
             try:
                 capped = Request(request.scope, _capped(request, door.body_limit))
+                self._refuse_unknown(request)
                 await door.start()
                 # A read that takes this long is cancelled in the database too.
                 limit = door.read_seconds if request.method in SAFE and not self._streams else None
                 async with asyncio.timeout(limit):
                     response = await inner(capped)
+            except RequestValidationError as error:
+                response = problems.answer(request, unfit.unfit(request, error, self._fields))
             except TimeoutError as error:
                 response = problems.answer(request, _late(error, door.read_seconds))
             except Exception as error:  # noqa: BLE001 - every one becomes a problem; those of ours are logged there
@@ -67,9 +73,32 @@ class Route(APIRoute):
 
         return handle
 
+    def _refuse_unknown(self, request: Request) -> None:
+        """A mistyped parameter would be passed over: a list of everything instead of what was meant."""
+        for name in request.query_params:
+            if name not in self._queried:
+                raise unfit.unknown_parameter(name, self._queried)
+
+    @functools.cached_property
+    def _queried(self) -> tuple[str, ...]:
+        return tuple(_query_names(self.dependant))
+
+    @functools.cached_property
+    def _fields(self) -> tuple[str, ...]:
+        shape = None if self.body_field is None else self.body_field.field_info.annotation
+        return tuple(getattr(shape, "model_fields", ()))
+
     @property
     def _streams(self) -> bool:
         return bool((self.openapi_extra or {}).get("x-streams"))
+
+
+def _query_names(dependant: Dependant) -> Iterator[str]:
+    for each in dependant.query_params:
+        shape = getattr(each.field_info.annotation, "model_fields", None)
+        yield from (each.alias,) if shape is None else (info.alias or name for name, info in shape.items())
+    for other in dependant.dependencies:
+        yield from _query_names(other)
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import logging
 import signal
 import socket
@@ -20,6 +22,7 @@ except ModuleNotFoundError as error:
     raise MissingExtra("uvicorn", "server") from error
 
 if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Generator
     from types import FrameType
 
     from rowlock.app import Rowlock
@@ -27,6 +30,8 @@ if TYPE_CHECKING:
 logger = logging.getLogger("rowlock.api")
 _GRACE: Final = 5
 """Seconds that requests under way have after SIGTERM."""
+_HURRY: Final = 1
+"""The same where somebody else waits for the process."""
 
 
 class Server(uvicorn.Server):
@@ -38,10 +43,10 @@ class Server(uvicorn.Server):
         *,
         host: str,
         port: int,
-        root_path: str,
-        auth: object | None,
-        read_only: bool,
-        insecure_no_auth: bool,
+        root_path: str = "",
+        auth: object | None = None,
+        read_only: bool = False,
+        insecure_no_auth: bool = False,
         metrics: Metrics | None = None,
     ) -> None:
         """auth: "tokens", or an authenticator (or several, or what makes them of the application)."""
@@ -51,18 +56,7 @@ class Server(uvicorn.Server):
         self.api = RowlockAPI(app, auth=auth, read_only=read_only, metrics=metrics)
         self.api.stream_seconds = None
         self._socket = _bound(host, port)
-        super().__init__(
-            uvicorn.Config(
-                self.api.asgi,
-                root_path=root_path,
-                log_config=None,
-                access_log=False,
-                lifespan="on",
-                server_header=False,
-                timeout_graceful_shutdown=_GRACE,
-            )
-        )
-        logging.getLogger("uvicorn").setLevel(logging.WARNING)
+        super().__init__(_config(self.api, root_path, _GRACE, own=True))
 
     async def run_until_told(self) -> None:
         """Serve until SIGTERM or SIGINT."""
@@ -74,15 +68,61 @@ class Server(uvicorn.Server):
     @override
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
-        host, port, *_ = self._socket.getsockname()
-        name = f"[{host}]" if ":" in host else host
-        logger.info("serving http://%s:%s%s%s", name, port, self.config.root_path, PREFIX)
+        logger.info("serving %s", url_of(self._socket, self.config.root_path))
 
     @override
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         # Open streams end before uvicorn begins to wait for them.
         self.api.close_streams()
         super().handle_exit(sig, frame)
+
+
+class Beside(uvicorn.Server):
+    """The door in a process that does something else, for this machine: others hear signals and own the application."""
+
+    def __init__(self, app: Rowlock, listening: socket.socket, metrics: Metrics | None = None) -> None:
+        self.api = RowlockAPI(app, metrics=metrics)
+        self.api.stream_seconds = None
+        self._socket = listening
+        super().__init__(_config(self.api, "", _HURRY, own=False))
+
+    @contextlib.asynccontextmanager
+    async def serving(self) -> AsyncIterator[str]:
+        """Serve meanwhile; the address."""
+        task = asyncio.create_task(self.serve([self._socket]), name="rowlock-api")
+        try:
+            yield url_of(self._socket)
+        finally:
+            self.api.close_streams()
+            self.should_exit = True
+            await asyncio.gather(task, return_exceptions=True)
+
+    @override
+    @contextlib.contextmanager
+    def capture_signals(self) -> Generator[None]:
+        yield
+
+
+def _config(api: RowlockAPI, root_path: str, grace: int, *, own: bool) -> uvicorn.Config:
+    # Its log says little that ours does not.
+    logging.getLogger("uvicorn").setLevel(logging.WARNING)
+    return uvicorn.Config(
+        api.asgi,
+        root_path=root_path,
+        log_config=None,
+        access_log=False,
+        # Without it the door opens the application at its first request, and never closes it.
+        lifespan="on" if own else "off",
+        server_header=False,
+        timeout_graceful_shutdown=grace,
+    )
+
+
+def url_of(listening: socket.socket, root_path: str = "") -> str:
+    """Where the door is reached."""
+    host, port, *_ = listening.getsockname()
+    name = f"[{host}]" if ":" in host else host
+    return f"http://{name}:{port}{root_path}{PREFIX}"
 
 
 def _authenticators(app: Rowlock, auth: object | None) -> list[Authenticator] | None:

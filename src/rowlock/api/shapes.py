@@ -238,6 +238,17 @@ class Submission(Body):
     submitted_by: Text | None = None
 
 
+class JobChange(Body):
+    """What is to change of a job that waits; what is left out or null stays. args and tags replace all there were."""
+
+    args: dict[str, Any] | None = None
+    run_after: datetime | None = Field(default=None, description="Not before then; with a time zone. Past: now.")
+    run_in_s: Seconds | None = None
+    tags: Annotated[list[Text], Field(max_length=100)] | None = None
+    priority: Priority | None = None
+    note: Note | None = None
+
+
 class Order(Body):
     """What a person adds to an order."""
 

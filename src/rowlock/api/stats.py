@@ -13,13 +13,16 @@ from rowlock.api.shapes import Answer, CountAnswer
 from rowlock.api.workers import BacklogAnswer, LaneLoadAnswer, RunningAnswer, WorkerAnswer
 from rowlock.model import ids
 from rowlock.model.access import Permission
-from rowlock.model.load import Failures, Overview
+from rowlock.model.load import Failures, Overview, TenantLoad, Work
 
 routes = Routes("stats")
 Window = Annotated[float, Query(gt=0, le=366 * 86_400, description="Seconds to look back.")]
 
+Most = Annotated[int, Query(ge=1, le=500)]
+Word = Annotated[str | None, Query(max_length=1000, pattern=r"^[^\x00]*$")]
 
-class SummaryAnswer(Answer):
+
+class OverviewAnswer(Answer):
     """Jobs by state, lanes and workers. states: live jobs and kept failures; ended: ends within the window."""
 
     at: datetime
@@ -30,7 +33,7 @@ class SummaryAnswer(Answer):
     workers: list[WorkerAnswer]
 
     @classmethod
-    def of(cls, overview: Overview) -> SummaryAnswer:
+    def of(cls, overview: Overview) -> OverviewAnswer:
         """From the desk's value."""
         return cls(
             at=overview.at,
@@ -87,6 +90,62 @@ class KindFailuresAnswer(Answer):
     items: list[FailuresAnswer]
 
 
+class TenantAnswer(Answer):
+    """What ended for one tenant (null: jobs without one). window_s: shorter where counting was capped."""
+
+    tenant: str | None
+    ended: CountAnswer
+    failed: CountAnswer
+    window_s: float
+    per_second: float
+
+    @classmethod
+    def of(cls, load: TenantLoad) -> TenantAnswer:
+        """From the desk's value."""
+        return cls(
+            tenant=load.tenant,
+            ended=CountAnswer.of(load.ended),
+            failed=CountAnswer.of(load.failed),
+            window_s=load.window.total_seconds(),
+            per_second=load.per_second,
+        )
+
+
+class TenantsAnswer(Answer):
+    """By tenant, the busiest first."""
+
+    items: list[TenantAnswer]
+
+
+class WorkAnswer(Answer):
+    """What runs for one reference (or tag, under the name `tag`), by phase and kind. longest_s: the run time so far."""
+
+    name: str
+    value: str
+    phase: str | None
+    kind: str
+    running: int
+    longest_s: float
+
+    @classmethod
+    def of(cls, work: Work) -> WorkAnswer:
+        """From the desk's value."""
+        return cls(
+            name=work.name,
+            value=work.value,
+            phase=work.phase,
+            kind=work.kind,
+            running=work.running,
+            longest_s=work.longest.total_seconds(),
+        )
+
+
+class ReferencesAnswer(Answer):
+    """By reference, phase and kind, the most jobs first."""
+
+    items: list[WorkAnswer]
+
+
 class ThroughputAnswer(Answer):
     """Ends within the window; where counting was capped, window_s is the part that was counted."""
 
@@ -95,10 +154,10 @@ class ThroughputAnswer(Answer):
     per_second: float
 
 
-@routes.get("/stats/summary", needs=Permission.WORKERS_VIEW)
-async def get_summary(desk: Asked, window_s: Window = 3600) -> SummaryAnswer:
+@routes.get("/stats/overview", needs=Permission.WORKERS_VIEW)
+async def get_overview(desk: Asked, window_s: Window = 3600) -> OverviewAnswer:
     """Jobs by state, lanes with running, slots and oldest wait, and workers."""
-    return SummaryAnswer.of(await desk.stats.overview(window=window_s))
+    return OverviewAnswer.of(await desk.stats.overview(window=window_s))
 
 
 @routes.get("/stats/backlog", needs=Permission.WORKERS_VIEW)
@@ -107,11 +166,36 @@ async def get_backlog(desk: Asked) -> BacklogsAnswer:
     return BacklogsAnswer(items=[BacklogAnswer.of(each) for each in await desk.stats.backlog()])
 
 
+@routes.get("/stats/running", needs=Permission.WORKERS_VIEW)
+async def get_running(desk: Asked, limit: Most = 500) -> RunningsAnswer:
+    """What runs now, with its phase, worker and references; the longest running first."""
+    return RunningsAnswer(items=[RunningAnswer.of(each) for each in await desk.stats.running(limit=limit)])
+
+
+@routes.get("/stats/references", needs=Permission.WORKERS_VIEW)
+async def get_references(
+    desk: Asked,
+    name: Word = None,
+    value: Word = None,
+    phase: Word = None,
+    limit: Most = 500,
+) -> ReferencesAnswer:
+    """What runs now by reference, phase and kind, such as project 7 in phase editions. Takes jobs:read_all too."""
+    found = await desk.stats.references(name, value, phase=phase, limit=limit)
+    return ReferencesAnswer(items=[WorkAnswer.of(each) for each in found])
+
+
+@routes.get("/stats/tenants", needs=Permission.WORKERS_VIEW)
+async def get_tenants(desk: Asked, window_s: Window = 3600, limit: Most = 500) -> TenantsAnswer:
+    """How many jobs ended for each tenant within the window, and how many that is a second."""
+    return TenantsAnswer(items=[TenantAnswer.of(each) for each in await desk.stats.tenants(window_s, limit=limit)])
+
+
 @routes.get("/stats/slow", needs=Permission.WORKERS_VIEW)
 async def get_slow(
     desk: Asked,
-    longer_than_s: Annotated[float, Query(ge=0, le=366 * 86_400)] = 60,
-    limit: Annotated[int, Query(ge=1, le=500)] = 50,
+    longer_than_s: Annotated[float, Query(ge=0, le=366 * 86_400)] = 600,
+    limit: Most = 500,
 ) -> RunningsAnswer:
     """Jobs that have been running for longer than this, the longest first."""
     found = await desk.stats.slow(longer_than_s, limit=limit)

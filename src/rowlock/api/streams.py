@@ -15,7 +15,7 @@ from rowlock.api.lanes import LaneAnswer
 from rowlock.api.route import Routes
 from rowlock.api.shapes import Body, JobAnswer
 from rowlock.api.sse import ALIVE, RETRY, Clockwork, EventStream, at, frame
-from rowlock.api.stats import SummaryAnswer
+from rowlock.api.stats import OverviewAnswer
 from rowlock.api.workers import WorkerAnswer
 from rowlock.errors import InvalidOption
 from rowlock.model.access import Permission
@@ -177,7 +177,7 @@ def _feed_frame(told: FeedFrame) -> bytes:
         case Topic.WORKERS:
             data = {"items": [WorkerAnswer.of(one).model_dump() for one in cast("Sequence[WorkerView]", data["items"])]}
         case Topic.STATS:
-            data = SummaryAnswer.of(cast("Overview", data["overview"])).model_dump()
+            data = OverviewAnswer.of(cast("Overview", data["overview"])).model_dump()
         case _:
             pass
     return frame(told.name, data, told.position)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 from fastapi import Path
 
@@ -11,6 +11,7 @@ from rowlock.api.asked import Asked
 from rowlock.api.lanes import LaneAnswer
 from rowlock.api.route import Routes
 from rowlock.api.shapes import Answer, CountAnswer, ProgressAnswer
+from rowlock.model import ids
 from rowlock.model.access import Permission
 
 if TYPE_CHECKING:
@@ -36,6 +37,9 @@ class RunningAnswer(Answer):
     running_s: float
     cancel_requested: bool
     progress: ProgressAnswer | None
+    tenant: str | None
+    refs: dict[str, Any]
+    tags: list[str]
 
     @classmethod
     def of(cls, job: Running) -> RunningAnswer:
@@ -52,6 +56,9 @@ class RunningAnswer(Answer):
             running_s=job.running_for.total_seconds(),
             cancel_requested=job.cancel_requested,
             progress=None if job.progress is None else ProgressAnswer.of(job.progress),
+            tenant=job.tenant,
+            refs=dict(job.refs),
+            tags=list(job.tags),
         )
 
 
@@ -143,13 +150,14 @@ class LaneLoadAnswer(LaneAnswer):
 
 
 class BacklogAnswer(Answer):
-    """Queued jobs of one kind. lane null: no lane serves it; scheduled: not due yet; oldest_wait_s: of those due."""
+    """Queued jobs of one kind. lane null: no lane serves it; scheduled: not due yet; oldest_*: of those due."""
 
     kind: str
     lane: str | None
     due: CountAnswer
     scheduled: CountAnswer
     oldest_wait_s: float | None
+    oldest_id: str | None
 
     @classmethod
     def of(cls, backlog: Backlog) -> BacklogAnswer:
@@ -160,6 +168,7 @@ class BacklogAnswer(Answer):
             due=CountAnswer.of(backlog.due),
             scheduled=CountAnswer.of(backlog.scheduled),
             oldest_wait_s=seconds(backlog.oldest_wait),
+            oldest_id=None if backlog.oldest_id is None else ids.encode(backlog.oldest_id),
         )
 
 

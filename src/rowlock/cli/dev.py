@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import importlib.util
 import logging
+import socket
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
@@ -13,11 +15,14 @@ from rowlock.cli import complete, reload
 from rowlock.cli.call import Call, register_sync
 from rowlock.cli.show import aligned, clean
 from rowlock.cli.worker import set_up_logging
+from rowlock.errors import ConfigurationError, MissingExtra
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
 logger = logging.getLogger("rowlock.cli")
+_FIRST: Final = 8000
+_LAST: Final = 8099
 
 
 def add_to(root: typer.Typer) -> None:
@@ -27,6 +32,7 @@ def add_to(root: typer.Typer) -> None:
 
 def dev(
     call: Call,
+    *,
     lanes: Annotated[
         str | None,
         typer.Option(
@@ -48,19 +54,49 @@ def dev(
         list[Path] | None,
         typer.Option(metavar="FOLDER", help="Watched for changes; may be repeated; default: the current folder."),
     ] = None,
+    port: Annotated[
+        int | None,
+        typer.Option(min=0, max=65_535, help=f"Of the REST API; default: the first free one from {_FIRST} on."),
+    ] = None,
 ) -> None:
-    """Develop: the database (an embedded one without a URL), its schema, and a worker that follows your changes.
+    """Develop: the database (an embedded one without a URL), its schema, a worker that follows your changes, the API.
 
-    Changed source files restart the worker; running jobs go back to the queue without losing an attempt.
+    Changed source files restart the worker; running jobs go back to the queue without losing an attempt. The REST API
+    is served to this machine, where rowlock[server] is installed.
     """
 
 
 def _run(call: Call, given: dict[str, Any]) -> None:
     call.require_app()
     set_up_logging(given["log_level"], as_json=call.screen.as_json)
+    port = given.pop("port")
+    door = listening(port) if _served() else None
     session = Session(call, given["reload_dir"])
     logger.info("starting %s", call.app_path)
-    reload.watch(reload.command(call, given, "--dev"), given["reload_dir"], session.welcome)
+    extra = ["--dev"] if door is None else ["--dev", f"--door={door.fileno()}"]
+    passed = [] if door is None else [door.fileno()]
+    reload.watch(reload.command(call, given, *extra), given["reload_dir"], session.welcome, passed)
+
+
+def _served() -> bool:
+    return all(importlib.util.find_spec(name) is not None for name in ("fastapi", "uvicorn"))
+
+
+def listening(port: int | None) -> socket.socket:
+    """A socket on this machine that outlives each worker, so that the address stays; None: the first free port."""
+    for number in range(_FIRST, _LAST + 1) if port is None else (port,):
+        opened = socket.socket()
+        opened.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            opened.bind(("127.0.0.1", number))
+            # Only listening tells whether somebody else does.
+            opened.listen()
+        except OSError:
+            opened.close()
+        else:
+            return opened
+    taken = f"from {_FIRST} to {_LAST} is free" if port is None else f"{port} cannot be taken"
+    raise ConfigurationError(f"The API needs a port, and none {taken}. Choose another with --port (0: any free one).")
 
 
 class Session:
@@ -92,6 +128,7 @@ def _block(news: dict[str, Any], app: str, folders: Sequence[Path] | None) -> st
         ("schema", f"{news['schema']}, version {news['version']}"),
         ("worker", f"{news['worker']}"),
         *(("lane" if n == 0 else "", text) for n, text in enumerate(aligned(lanes) if lanes else [])),
+        ("api", news["api"] or f"not served: {MissingExtra('fastapi', 'server')}"),
         ("reload", reload.watched(folders)),
         ("stop", "Ctrl-C"),
     ]

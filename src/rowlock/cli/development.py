@@ -5,18 +5,20 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import socket
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from rowlock.errors import DatabaseUnreachable
+from rowlock.errors import DatabaseUnreachable, MissingExtra
 from rowlock.model.lane import kinds_by_lane
 from rowlock.store import migrate
 from rowlock.store.database import shown
 from rowlock.store.embedded import home
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import AsyncIterator, Iterator
 
+    from rowlock.api.server import Beside
     from rowlock.app import Rowlock
     from rowlock.flow.worker import Worker
 
@@ -36,6 +38,33 @@ def quiet(name: str, level: int, *, dev: bool) -> Iterator[None]:
         yield
     finally:
         spoken.setLevel(before)
+
+
+def door_of(app: Rowlock, descriptor: int | None) -> Beside | None:
+    """The REST API on a socket of the watcher's; made before the event loop runs, as that takes a second."""
+    if descriptor is None:
+        return None
+    listening = socket.socket(fileno=descriptor)
+    # Whatever a job starts must not keep the port.
+    listening.set_inheritable(False)
+    try:
+        from rowlock.api.server import Beside
+        from rowlock.cli.serve import metrics_of
+    except MissingExtra:
+        # The watcher says so.
+        listening.close()
+        return None
+    return Beside(app, listening, metrics_of(app))
+
+
+@contextlib.asynccontextmanager
+async def opened(door: Beside | None) -> AsyncIterator[str | None]:
+    """Serve the REST API meanwhile; its address."""
+    if door is None:
+        yield None
+        return
+    async with door.serving() as url:
+        yield url
 
 
 async def upgraded(worker: Worker) -> None:

@@ -58,10 +58,10 @@ async def enqueue(
     """Enqueue one job and print its id."""
     made = await call.desk.jobs.submit(
         kind,
-        _arguments(args),
+        arguments(args),
         priority=priority,
         run_in=run_in,
-        run_at=None if run_at is None else _instant(run_at),
+        run_at=None if run_at is None else instant(run_at),
         unique_key=unique_key,
         on_conflict=cast("OnConflict", on_conflict),  # checked by options()
         idempotency_key=idempotency_key,
@@ -85,7 +85,8 @@ async def run_job(call: Call, job_id: JobId) -> None:
         raise typer.Exit(Exit.FAILED)
 
 
-def _arguments(text: str) -> list[Any] | dict[str, Any]:
+def arguments(text: str) -> list[Any] | dict[str, Any]:
+    """What --args holds."""
     try:
         value = json.loads(text)
     except json.JSONDecodeError as error:
@@ -99,7 +100,8 @@ def _arguments(text: str) -> list[Any] | dict[str, Any]:
     )
 
 
-def _instant(text: str) -> datetime:
+def instant(text: str) -> datetime:
+    """What --run-at holds."""
     example = "such as 2027-01-31T09:00:00+01:00 or 2027-01-31T08:00:00Z"
     try:
         instant = datetime.fromisoformat(text)

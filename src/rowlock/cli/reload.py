@@ -51,9 +51,17 @@ def command(call: Call, given: dict[str, Any], *extra: str) -> list[str]:
     return words
 
 
-def watch(words: Sequence[str], folders: Sequence[Path] | None, welcome: Welcome | None = None) -> None:
-    """Run that command until Ctrl-C or SIGTERM, again after each change; welcome hears of each start."""
-    reloader = Reloader(words, list(folders or [Path.cwd()]), welcome)
+def watch(
+    words: Sequence[str],
+    folders: Sequence[Path] | None,
+    welcome: Welcome | None = None,
+    passed: Sequence[int] = (),
+) -> None:
+    """Run that command until Ctrl-C or SIGTERM, again after each change; welcome hears of each start.
+
+    passed: descriptors that each child gets.
+    """
+    reloader = Reloader(words, list(folders or [Path.cwd()]), welcome, passed)
     asyncio.run(reloader.run())
 
 
@@ -66,8 +74,14 @@ def watched(folders: Sequence[Path] | None) -> str:
 class Reloader:
     """Keeps one child; nothing that its code does can end the watch."""
 
-    def __init__(self, words: Sequence[str], folders: Sequence[Path], welcome: Welcome | None = None) -> None:
-        self._words, self._welcome = words, welcome
+    def __init__(
+        self,
+        words: Sequence[str],
+        folders: Sequence[Path],
+        welcome: Welcome | None = None,
+        passed: Sequence[int] = (),
+    ) -> None:
+        self._words, self._welcome, self._passed = words, welcome, passed
         self._changes = Changes(folders, self._on_changes)
         self._changed, self._told, self._hurry = asyncio.Event(), asyncio.Event(), asyncio.Event()
         self._files: set[str] = set()
@@ -119,7 +133,7 @@ class Reloader:
         signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
         try:
             child = await asyncio.create_subprocess_exec(
-                *self._words, "--follow", str(theirs.fileno()), pass_fds=[theirs.fileno()]
+                *self._words, "--follow", str(theirs.fileno()), pass_fds=[theirs.fileno(), *self._passed]
             )
         finally:
             signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})

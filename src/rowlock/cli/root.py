@@ -14,6 +14,7 @@ from rowlock.cli import (
     demo,
     dev,
     doctor,
+    edit,
     enqueue,
     jobs,
     lanes,
@@ -50,6 +51,7 @@ def build() -> typer.Typer:
     top.add_to(root)
     doctor.add_to(root)
     bench.add_to(root)
+    edit.add_to(jobs.group)
     root.add_typer(jobs.group, name="jobs")
     root.add_typer(approvals.group, name="approvals")
     root.add_typer(lanes.group, name="lanes")

@@ -61,12 +61,12 @@ def _run(call: Call, given: dict[str, Any]) -> None:
 
     auth = given.pop("auth")
     known = auth if auth in (None, "tokens") else attribute(auth, "--auth")
-    server = Server(call.app, auth=known, metrics=_metrics(call.app), **given)
+    server = Server(call.app, auth=known, metrics=metrics_of(call.app), **given)
     with asyncio.Runner(loop_factory=loop_factory()) as runner:
         runner.run(server.run_until_told())
 
 
-def _metrics(app: Rowlock) -> Any:  # noqa: ANN401 - of an optional package
+def metrics_of(app: Rowlock) -> Any:  # noqa: ANN401 - of an optional package
     """The numbers for Prometheus; None where its package is not installed."""
     try:
         return importlib.import_module("rowlock.contrib.prometheus").RowlockCollector(app)

@@ -17,7 +17,7 @@ from typing_extensions import override
 
 from rowlock.cli import complete
 from rowlock.cli.call import Call, register_sync
-from rowlock.cli.development import described, quiet, upgraded
+from rowlock.cli.development import described, door_of, opened, quiet, upgraded
 from rowlock.cli.exits import Exit, exit_of
 from rowlock.cli.follow import followed
 from rowlock.cli.orders import Orders
@@ -32,6 +32,7 @@ from rowlock.telemetry import JobLogFilter
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from rowlock.api.server import Beside
     from rowlock.app import Rowlock
     from rowlock.flow.supervise.line import Supervised
     from rowlock.flow.worker import Worker
@@ -74,6 +75,7 @@ def worker(
     ] = None,
     follow: Annotated[int | None, typer.Option(hidden=True)] = None,
     dev: Annotated[bool, typer.Option("--dev", hidden=True)] = False,
+    door: Annotated[int | None, typer.Option(hidden=True)] = None,
 ) -> None:
     """Claim and run jobs. SIGTERM or SIGINT drains; a second one returns unfinished jobs at once.
 
@@ -103,9 +105,10 @@ def _run(call: Call, given: dict[str, Any]) -> None:
         if line is None and app.settings.processes:
             processes.supervise(call, app, given)
             return
-        orders = Orders(watcher, line)
+        orders, door = Orders(watcher, line), door_of(app, given["door"])
         with asyncio.Runner(loop_factory=loop_factory()) as runner:
-            runner.run(_serve(app, chosen, processes.name_of(given["name"], line), orders, dev=given["dev"]))
+            name = processes.name_of(given["name"], line)
+            runner.run(_serve(app, chosen, name, orders, dev=given["dev"], door=door))
 
 
 def _configure(app: Rowlock, given: dict[str, Any]) -> None:
@@ -137,7 +140,13 @@ def _leave(*_: object) -> None:
 
 
 async def _serve(
-    app: Rowlock, lanes: list[str] | dict[str, int] | None, name: str | None, orders: Orders, *, dev: bool
+    app: Rowlock,
+    lanes: list[str] | dict[str, int] | None,
+    name: str | None,
+    orders: Orders,
+    *,
+    dev: bool,
+    door: Beside | None,
 ) -> None:
     watcher = orders.watcher
     try:
@@ -163,9 +172,10 @@ async def _serve(
         if started:
             _say_lanes(worker, app, level)
             settle_in()
-            if watcher is not None:
-                watcher.tell(await described(worker, app))
-            await orders.until_told()
+            async with opened(door) as api:
+                if watcher is not None:
+                    watcher.tell({**await described(worker, app), "api": api})
+                await orders.until_told()
             await worker.stop()
     finally:
         await app.close()

@@ -68,8 +68,8 @@ async def record(
         "audit_add",
         action=action,
         target=target,
-        before=_json(before),
-        after=_json(after),
+        before=as_json(before),
+        after=as_json(after),
         note=note,
         asker=guard.asker(by),
     )
@@ -92,7 +92,8 @@ def _stored_target(target: str | None) -> str | None:
     return f"{_JOB}{ids.parse(target.removeprefix(_JOB))}"
 
 
-def _json(value: Mapping[str, Any] | None) -> str | None:
+def as_json(value: Mapping[str, Any] | None) -> str | None:
+    """What the audit keeps of something, secrets masked."""
     return None if value is None else json.dumps(redact.redact(dict(value)), default=_plain)
 
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final, Literal, cast
 from rowlock.desk import explain, facts, told
 from rowlock.desk.bulk import Bulk, in_batches
 from rowlock.desk.drive import Drives
+from rowlock.desk.edit import Editor, Wish
 from rowlock.desk.guard import TRUSTED, Guard, changes, reads
 from rowlock.desk.operations import Operations
 from rowlock.desk.orders import Orders
@@ -24,6 +25,7 @@ from rowlock.desk.waiting import Ears
 from rowlock.errors import BulkRefused, InvalidOption, WaitTimeout
 from rowlock.model import ids
 from rowlock.model.access import Permission
+from rowlock.model.options import Options, Span
 from rowlock.model.state import State
 from rowlock.store import migrate, rows
 
@@ -77,6 +79,7 @@ class Jobs:
         self._sight = Sight(database, guard)
         self._operations = operations or Operations(database, Drives(database, wake), guard)
         self._orders = Orders(database, wake, guard, self._sight)
+        self._editor = Editor(database, wake, guard, self._sight, submit)
         self._searcher = Searcher(database, guard, self._sight)
         self._submissions = Submissions(database, submit, guard, self._sight)
 
@@ -301,6 +304,28 @@ class Jobs:
     ) -> Job:
         """Give a waiting job another priority."""
         return await self._orders.reprioritise(job_id, priority, by, note)
+
+    @changes(Permission.EDIT)
+    async def edit(
+        self,
+        job_id: int | str,
+        *,
+        args: Mapping[str, object] | None = None,
+        run_at: datetime | None = None,
+        run_in: Span | None = None,
+        tags: Sequence[str] | None = None,
+        priority: int | None = None,
+        version: int | None = None,
+        by: str | None = None,
+        note: str | None = None,
+    ) -> Job:
+        """Change a job that waits; what is None stays. args and tags replace all there were.
+
+        Arguments are checked as submit() does, and other ones void an approval. A secret sent back as it is shown, •••,
+        stays. version: only if the job's seq is still that; WrongState otherwise, and once it has begun to run.
+        """
+        wish = Wish(args, Options(run_at=run_at, run_in=run_in, tags=tags, priority=priority))
+        return await self._editor.edit(job_id, wish, version, by, note)
 
     @reads(Permission.READ)
     async def wait(self, job_id: int | str, *, timeout: float | None = None) -> Job:

@@ -96,10 +96,12 @@ class Lanes:
         poll: Span = "5s",
         stale: Span = "60s",
         stall: Span | None = None,
+        must_be_new: bool = False,
     ) -> Lane:
         """Create the lane if it is absent; afterwards its row decides. Returns the lane as it stands.
 
-        lane: a name with the keywords of define(), or a Lane, whose own values count.
+        lane: a name with the keywords of define(), or a Lane, whose own values count. must_be_new: WrongState when it
+        is there already; of several at once, one succeeds.
         """
         if isinstance(lane, str):
             lane = _lane(
@@ -107,6 +109,9 @@ class Lanes:
             )
         check(slots=lane.slots, max_total=lane.max_total, ordering=lane.ordering)
         made = await lane_rows.add(self._open(), lane)
+        if made is None and must_be_new:
+            message = f"There is a lane {lane.name!r} already. Change it instead."
+            raise WrongState(message)
         if made is not None and lane.kinds:
             await self._open().fetch("lane_drop_kinds", name=lane.name, kinds=list(lane.kinds))
         if made is not None:

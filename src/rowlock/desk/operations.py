@@ -136,7 +136,11 @@ class Operations:
 
     @changes(Permission.READ)
     async def cancel(self, operation_id: int) -> Operation:
-        """Stop after the batch at hand; what is done stays done."""
+        """Stop after the batch at hand; what is done stays done. It takes the permission of the order itself."""
+        there = await self._open().fetch("operation", id=operation_id, **self._guard.sight)
+        if not there:
+            raise _not_found(operation_id)
+        self._guard.demand(NEEDED[there[0]["action"]], unsafe=True)
         found = await self._open().fetch("operation_cancel", id=operation_id, **self._guard.sight)
         if not found:
             there = await self._open().fetch("operation", id=operation_id, **self._guard.sight)

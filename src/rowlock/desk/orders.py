@@ -281,6 +281,7 @@ def _refusal(row: Record) -> str:
     return {
         "late": "nobody answered in time, and it expires any moment",
         "own": f"four eyes are asked for, and {row['submitted_by'] or 'nobody known'} submitted it",
+        "edited": "four eyes are asked for, and its arguments are theirs since they edited it",
         "unnamed": "several people must approve it, so each has to give a name",
         "again": "they have approved it already, and several people must",
     }[row["refused"]]

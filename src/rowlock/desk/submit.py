@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from rowlock.model.job import Job
     from rowlock.model.kind import Gate, OnConflict, Scope
     from rowlock.model.options import Span
+    from rowlock.model.stored import Encoded
     from rowlock.store.database import Connection, Database, Record
 
 _KEYS: Final = ("unique_key", "idempotency_key")
@@ -73,6 +74,9 @@ class Submit(Protocol):
         /,
     ) -> tuple[int, str]:
         """The job's id and what became of the submission."""
+
+    async def encoded(self, kind: str, args: Mapping[str, object] | Sequence[object], /) -> Encoded:
+        """The arguments as a job of the kind has them stored, checked as those of a submission are."""
 
 
 class Submissions:

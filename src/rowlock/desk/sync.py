@@ -192,6 +192,38 @@ class SyncJobs:
         """Give a waiting job another priority."""
         return self._bridge.run(self._desk.reprioritise(job_id, priority, by=by, note=note))
 
+    def edit(
+        self,
+        job_id: int | str,
+        *,
+        args: Mapping[str, object] | None = None,
+        run_at: datetime | None = None,
+        run_in: Span | None = None,
+        tags: Sequence[str] | None = None,
+        priority: int | None = None,
+        version: int | None = None,
+        by: str | None = None,
+        note: str | None = None,
+    ) -> Job:
+        """Change a job that waits; what is None stays. args and tags replace all there were.
+
+        Arguments are checked as submit() does, and other ones void an approval. A secret sent back as it is shown, •••,
+        stays. version: only if the job's seq is still that; WrongState otherwise, and once it has begun to run.
+        """
+        return self._bridge.run(
+            self._desk.edit(
+                job_id,
+                args=args,
+                run_at=run_at,
+                run_in=run_in,
+                tags=tags,
+                priority=priority,
+                version=version,
+                by=by,
+                note=note,
+            )
+        )
+
     def wait(self, job_id: int | str, *, timeout: float | None = None) -> Job:
         """Wait until the job is final. timeout in seconds; WaitTimeout leaves the job as it is."""
         return self._bridge.run(self._desk.wait(job_id, timeout=timeout))
@@ -277,14 +309,24 @@ class SyncLanes:
         poll: Span = "5s",
         stale: Span = "60s",
         stall: Span | None = None,
+        must_be_new: bool = False,
     ) -> Lane:
         """Create the lane if it is absent; afterwards its row decides. Returns the lane as it stands.
 
-        lane: a name with the keywords of define(), or a Lane, whose own values count.
+        lane: a name with the keywords of define(), or a Lane, whose own values count. must_be_new: WrongState when it
+        is there already; of several at once, one succeeds.
         """
         return self._bridge.run(
             self._desk.create(
-                lane, kinds=kinds, slots=slots, max_total=max_total, order=order, poll=poll, stale=stale, stall=stall
+                lane,
+                kinds=kinds,
+                slots=slots,
+                max_total=max_total,
+                order=order,
+                poll=poll,
+                stale=stale,
+                stall=stall,
+                must_be_new=must_be_new,
             )
         )
 
@@ -555,7 +597,7 @@ class SyncOperations:
         return self._bridge.run(self._desk.get(operation_id))
 
     def cancel(self, operation_id: int) -> Operation:
-        """Stop after the batch at hand; what is done stays done."""
+        """Stop after the batch at hand; what is done stays done. It takes the permission of the order itself."""
         return self._bridge.run(self._desk.cancel(operation_id))
 
     def wait(self, operation_id: int, *, timeout: float | None = None) -> Operation:

@@ -228,6 +228,8 @@ class Life:
                 ending = acts.get(fence - 1)
                 steps[fence - 1] = self._reopened_end(act, steps.get(fence - 1), ending.who if ending else {})
                 steps[fence] = _Happened(REOPENED, act.at, {**self._state_at(fence), **act.who})
+            elif act.verb == "edit":
+                steps[fence] = _Happened(UPDATED, act.at, {"state": State.PENDING, **act.who})
         if self.state.is_final:
             act_now = acts.get(self.fence)
             steps[self.fence] = self._ended(self.state, self.finished_at, self.error, act_now.who if act_now else {})

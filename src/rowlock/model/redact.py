@@ -17,6 +17,7 @@ SECRET: Final = "$secret"  # noqa: S105 - the marker, not a password
 BYTES: Final = "$bytes"
 MASK: Final = "•••"
 
+_MASKED: Final = (MASK, {BYTES: base64.b64encode(MASK.encode()).decode()})
 _SHORTEST: Final = 4  # scrubbing shorter values would riddle the text, and tell what they are
 
 
@@ -36,6 +37,18 @@ def reveal(value: object) -> object:
     if isinstance(value, list):
         return [reveal(item) for item in value]
     return value
+
+
+def kept(written: object, before: object) -> object:
+    """Copy encoded arguments with the secrets of before where a mask was written: people send back what they read."""
+    if isinstance(written, Mapping):
+        known = before if isinstance(before, Mapping) else {}
+        if SECRET in written:
+            return known if SECRET in known and written[SECRET] in _MASKED else written
+        return {key: kept(item, known.get(key)) for key, item in written.items()}
+    if isinstance(written, list) and isinstance(before, list) and len(written) == len(before):
+        return [kept(item, old) for item, old in zip(written, before, strict=True)]
+    return written
 
 
 def secrets(value: object) -> frozenset[str]:

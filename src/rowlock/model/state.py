@@ -29,6 +29,7 @@ class State(StrEnum):
 
 
 FINAL = frozenset({State.COMPLETED, State.COMPLETED_WITH_ERRORS, State.FAILED, State.CANCELLED, State.EXPIRED})
+WAITING = frozenset({State.PENDING, State.BLOCKED, State.QUEUED})
 SUCCESS = frozenset({State.COMPLETED, State.COMPLETED_WITH_ERRORS})
 
 
@@ -50,13 +51,15 @@ class Verb(StrEnum):
     EXPIRE = "expire"
     AGE = "age"
     RETRY = "retry"
+    EDIT = "edit"
 
 
 _P, _B, _Q, _R = State.PENDING, State.BLOCKED, State.QUEUED, State.RUNNING
 _NONE: frozenset[State] = frozenset()
 
 # verb -> state before -> states it may lead to. A pair that is not here changes nothing. Every entry adds one to the
-# fence, but for a running job's cancel: that is a request, and the job stays running until its handler heard it.
+# fence, but for a running job's cancel: that is a request, and the job stays running until its handler heard it; and
+# for an edit of what is pending already.
 TRANSITIONS: dict[Verb, dict[State, frozenset[State]]] = {
     Verb.APPROVE: {_P: frozenset({_Q})},
     Verb.REJECT: {_P: frozenset({State.CANCELLED})},
@@ -79,6 +82,8 @@ TRANSITIONS: dict[Verb, dict[State, frozenset[State]]] = {
     Verb.EXPIRE: {state: frozenset({State.EXPIRED}) for state in (_P, _B, _Q)},
     Verb.AGE: {state: frozenset({State.FAILED}) for state in (_P, _B, _Q, _R)},
     Verb.RETRY: {state: frozenset({_Q, _P}) for state in sorted(FINAL)},
+    # Of arguments that were approved, or are to be; any other edit is no transition.
+    Verb.EDIT: {state: frozenset({_P}) for state in (_P, _B, _Q)},
 }
 
 

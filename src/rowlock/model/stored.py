@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from rowlock.model import redact
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from datetime import timedelta
 
 VERSION: Final = "$version"
 """The key under which arguments of a version above 1 carry it; no parameter can have that name."""
@@ -23,3 +26,24 @@ def shown(args: Mapping[str, object], *, reveal: bool = False) -> dict[str, obje
     """The arguments alone, without secrets unless they are to be revealed."""
     show = redact.reveal if reveal else redact.redact
     return {name: show(value) for name, value in args.items() if name != VERSION}
+
+
+@dataclass(frozen=True, slots=True)
+class Encoded:
+    """Arguments as a job of their kind has them stored, and what the kind makes of them.
+
+    refs, gate_key: empty where the kind makes none of them; answer_in: how long their approval may take.
+    """
+
+    text: str
+    refs: Mapping[str, object] = field(default_factory=dict)
+    gate_key: str | None = None
+    answer_in: timedelta | None = None
+
+    def over(self, before: Mapping[str, object]) -> str:
+        """The text, with the secrets of the arguments before where people sent their masks back."""
+        written = json.loads(self.text)
+        if version_of(written) != version_of(before):
+            return self.text
+        kept = redact.kept(written, before)
+        return self.text if kept == written else json.dumps(kept, ensure_ascii=False, separators=(",", ":"))

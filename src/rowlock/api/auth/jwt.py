@@ -46,7 +46,8 @@ class JWTAuth:
     """Knows the bearers of one issuer.
 
     roles: what the issuer calls a role, to the name of ours; others of its roles count for nothing. Roles granted to
-    the subject in the database count too. roles_claim may lead inside: realm_access.roles.
+    the subject in the database count too. roles_claim may lead inside: realm_access.roles. clock: the time, in seconds
+    since 1970, by which bearers are judged.
     """
 
     def __init__(
@@ -61,11 +62,13 @@ class JWTAuth:
         tenant_claim: str | None = None,
         subject_claim: str = "sub",
         name_claim: str = "name",
+        clock: Callable[[], float] = time.time,
     ) -> None:
         self._app, self._issuer, self._roles = app, issuer, dict(roles or {})
         self._claims = {"roles": roles_claim, "tenant": tenant_claim, "subject": subject_claim, "name": name_claim}
         audiences = [audience] if isinstance(audience, str) else list(audience)
         self._registry = jwt.JWTClaimsRegistry(
+            now=lambda: int(clock()),
             leeway=LEEWAY,
             iss={"essential": True, "value": issuer},
             aud={"essential": True, "values": audiences},

@@ -1,5 +1,6 @@
 DROP INDEX {schema}.jobs_submitted;
 DROP INDEX {schema}.jobs_tenant;
+ALTER TABLE {schema}.job_keys DROP COLUMN what, DROP COLUMN status;
 ALTER TABLE {schema}.kinds DROP COLUMN defaults;
 DROP TABLE {schema}.audit;
 DROP TABLE {schema}.login_failures;

@@ -49,6 +49,9 @@ CREATE INDEX audit_subject ON {schema}.audit (subject, id);
 -- worked out from the arguments or they hold secrets.
 ALTER TABLE {schema}.kinds ADD COLUMN defaults jsonb;
 
+-- What was answered to the first request with an Idempotency-Key, and what its submission was: created, kept or replaced.
+ALTER TABLE {schema}.job_keys ADD COLUMN status smallint, ADD COLUMN what text;
+
 -- The lists of those who see their tenant's jobs, or their own, alone. Jobs of no tenant that nobody submitted do not pay.
 CREATE INDEX jobs_tenant ON {schema}.jobs (tenant, id) WHERE tenant IS NOT NULL;
 CREATE INDEX jobs_submitted ON {schema}.jobs (submitted_by, id) WHERE submitted_by IS NOT NULL AND tenant IS NULL;

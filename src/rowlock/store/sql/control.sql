@@ -85,11 +85,15 @@ cardinality(coalesce(j.approvers, '{}')) >= (j.approval >> 3) AS enough
 
 -- name: approve
 -- Judged on the locked row, so two approvers at once count as two, and one who was first leaves nothing for the second. Who may
--- not approve this job is told why: late (it should have been answered), own (four eyes), unnamed, again.
+-- not approve this job is told why: late (it should have been answered), own (four eyes), edited (they are those of whoever wrote
+-- the arguments, too), unnamed, again.
 WITH judged AS (
   SELECT j.id, {approving}, :by_whom::text AS by_whom, j.submitted_by,
          CASE WHEN j.answer_by <= clock_timestamp() THEN 'late'
               WHEN j.approval & 4 <> 0 AND coalesce(j.submitted_by = :by_whom::text, true) THEN 'own'
+              WHEN j.approval & 4 <> 0 AND EXISTS (
+                SELECT 1 FROM {schema}.job_acts a
+                WHERE a.job_id = j.id AND a.verb = 'edit' AND a.by_whom = :by_whom::text AND a.detail ? 'args') THEN 'edited'
               WHEN j.approval >> 3 > 0 AND :by_whom::text IS NULL THEN 'unnamed'
               WHEN :by_whom::text = ANY (j.approvers) THEN 'again' END AS refused
   FROM {schema}.jobs j WHERE j.id = ANY (:ids::bigint[]) AND j.state = 'pending' ORDER BY j.id FOR UPDATE),
@@ -212,3 +216,71 @@ WITH ended AS (
             {mark} || jsonb_build_object('stays', true, 'priority', j.priority) AS mark),
 {recorded}
 SELECT e.id, e.kind, e.priority, e.share, e.run_after, e.state FROM ended e ORDER BY e.id
+
+-- name: edit
+-- What is given changes, NULL stays; only while the job waits and its seq is the one that was read: so `before`, which was redacted
+-- by the one who read it, tells of this very row. The row is locked first (a claim passes it over, or came first, and then there is
+-- nothing to edit), then its gate, then the references. Changed args void an approval, also a half given one: back to the
+-- approver, which is a transition, and out of its gate's queue, else the next leaver would promote it past them. run_after is
+-- judged after the lock was waited for, never behind the cursors; expires_at counts from it and moves along.
+WITH old AS MATERIALIZED (
+  SELECT j.id, j.state, j.args, j.run_after, j.priority, j.tags, j.refs, j.gate_place, j.approval FROM {schema}.jobs j
+  WHERE j.id = :id::bigint AND j.seq = :seq::integer AND j.state IN ('pending', 'blocked', 'queued') FOR UPDATE),
+meant AS MATERIALIZED (
+  SELECT o.*, w.anew, w.anew AND o.approval <> 0 AS voids,
+         CASE WHEN w.moves OR coalesce(:priority::smallint <> o.priority, false)
+              THEN greatest(clock_timestamp(), CASE WHEN w.moves THEN coalesce(:run_at::timestamptz, clock_timestamp() + :run_in::interval)
+                                                    ELSE o.run_after END)
+              ELSE o.run_after END AS due,
+         w.moves
+  FROM old o
+  CROSS JOIN LATERAL (
+    SELECT coalesce(:args::text::jsonb <> o.args, false) AS anew,
+           :run_in::interval IS NOT NULL OR coalesce(:run_at::timestamptz <> o.run_after, false) AS moves) AS w),
+ended AS (
+  UPDATE {schema}.jobs j
+  SET args = CASE WHEN w.anew THEN :args::text::jsonb ELSE j.args END, priority = coalesce(:priority::smallint, j.priority),
+      tags = CASE WHEN :tags::text[] IS NULL THEN j.tags ELSE nullif(:tags::text[], '{}') END,
+      refs = CASE WHEN w.anew THEN coalesce(:refs::text::jsonb, j.refs) ELSE j.refs END,
+      run_after = w.due, expires_at = CASE WHEN w.moves THEN j.expires_at + (w.due - j.run_after) ELSE j.expires_at END,
+      seq = j.seq + 1, fence = j.fence + (w.voids AND j.state <> 'pending')::integer,
+      state = CASE WHEN w.voids THEN 'pending' ELSE j.state END,
+      approval = CASE WHEN w.voids THEN (j.approval & 32764) | 1 ELSE j.approval END,
+      approvers = CASE WHEN w.voids THEN NULL ELSE j.approvers END,
+      answer_by = CASE WHEN w.voids THEN coalesce(clock_timestamp() + :answer_in::interval, j.answer_by) ELSE j.answer_by END,
+      gate_place = CASE WHEN w.voids THEN 0 ELSE j.gate_place END
+  FROM meant w
+  WHERE j.id = w.id AND (w.anew OR w.due <> w.run_after OR coalesce(:priority::smallint <> w.priority, false)
+                         OR coalesce(:tags::text[] <> coalesce(w.tags, '{}'), false))
+  RETURNING j.id, j.kind, j.priority, j.share, j.run_after, j.state, j.tags, j.refs, w.state AS was_state, w.tags AS was_tags,
+            w.refs AS was_refs, CASE WHEN w.voids AND w.gate_place > 0 THEN j.gate_key END AS gate_key, NULL::text AS lane,
+            {mark} || CASE WHEN w.state = j.state THEN jsonb_build_object('stays', true) ELSE '{}' END
+                   || CASE WHEN w.anew THEN jsonb_build_object('args', true) ELSE '{}' END AS mark),
+was AS (
+  SELECT e.id, p.name, p.value FROM ended e CROSS JOIN LATERAL (
+    SELECT r.key AS name, r.value FROM jsonb_each_text(e.was_refs) AS r WHERE r.value IS NOT NULL
+    UNION SELECT 'tag', t FROM unnest(e.was_tags) AS t) AS p),
+becomes AS (
+  SELECT e.id, p.name, p.value FROM ended e CROSS JOIN LATERAL (
+    SELECT r.key AS name, r.value FROM jsonb_each_text(e.refs) AS r WHERE r.value IS NOT NULL
+    UNION SELECT 'tag', t FROM unnest(e.tags) AS t) AS p),
+unreferenced AS (
+  DELETE FROM {schema}.job_refs r USING (SELECT * FROM was EXCEPT SELECT * FROM becomes) AS g
+  WHERE r.name = g.name AND r.value = g.value AND r.job_id = g.id),
+referenced AS (
+  INSERT INTO {schema}.job_refs (name, value, job_id)
+  SELECT n.name, n.value, n.id FROM (SELECT * FROM becomes EXCEPT SELECT * FROM was) AS n ON CONFLICT DO NOTHING),
+told AS (
+  INSERT INTO {schema}.job_acts (job_id, verb, by_whom, note, detail)
+  SELECT e.id, :verb::text, :by_whom::text, :note::text, e.mark FROM ended e),
+audited AS (
+  INSERT INTO {schema}.audit (subject, kind, acting_for, tenant, action, target, before, after, note, request_id, address)
+  SELECT who.subject, who.kind, who.acting_for, who.tenant, 'job.' || :verb::text, 'job:' || e.id,
+         :before::jsonb || jsonb_build_object('state', e.was_state),
+         :after::jsonb || jsonb_build_object('state', e.state)
+                       || CASE WHEN :before::jsonb ? 'run_after' THEN jsonb_build_object('run_after', e.run_after) ELSE '{}' END,
+         :note::text, who.request_id, who.address
+  FROM ended e CROSS JOIN {asked_by})
+SELECT (SELECT count(*) FROM old) AS found, max(m.kind) AS kind, max(m.priority) AS priority, max(m.share) AS share,
+       max(m.run_after) AS run_after, max(m.state) AS state, {left_places} AS promoted
+FROM ended m

@@ -7,13 +7,19 @@ SELECT pg_try_advisory_xact_lock(hashtextextended(:key::text, 7001)) AS mine
 
 -- name: find_request
 -- Two lookups by primary key. Run after lock_request: whoever held that lock has committed.
-SELECT k.kind, k.job_id FROM {schema}.job_keys k
+SELECT k.kind, k.job_id, k.status, k.what FROM {schema}.job_keys k
 WHERE k.key = :key::text AND k.kind IN (:scope::text, :scope::text || ' ' || :digest::text) AND k.expires_at > now()
 
 -- name: keep_request
 -- In the transaction that writes the job: neither exists without the other. A row that expired is taken over.
-INSERT INTO {schema}.job_keys AS k (kind, key, job_id, expires_at)
-SELECT s.kind, :key::text, :job_id::bigint, clock_timestamp() + :keep_for::interval
+INSERT INTO {schema}.job_keys AS k (kind, key, job_id, expires_at, status, what)
+SELECT s.kind, :key::text, :job_id::bigint, clock_timestamp() + :keep_for::interval, :status::smallint, :what::text
 FROM unnest(ARRAY[:scope::text, :scope::text || ' ' || :digest::text]) AS s (kind) ORDER BY s.kind
 ON CONFLICT (kind, key) DO UPDATE
-   SET job_id = excluded.job_id, created_at = clock_timestamp(), expires_at = excluded.expires_at
+   SET job_id = excluded.job_id, created_at = clock_timestamp(), expires_at = excluded.expires_at, status = excluded.status,
+       what = excluded.what
+
+-- name: answer_request
+-- A request that waited for its job's end is answered later than its job is written, and perhaps otherwise. In key order, as above.
+UPDATE {schema}.job_keys k SET status = :status::smallint
+WHERE k.key = :key::text AND k.job_id = :job_id::bigint AND k.kind IN (:scope::text, :scope::text || ' ' || :digest::text)

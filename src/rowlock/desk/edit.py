@@ -1,0 +1,136 @@
+"""Editing: other arguments, another moment, other tags or another priority for a job that waits."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from rowlock.desk.audit import as_json
+from rowlock.desk.orders import LOOK
+from rowlock.desk.sight import not_found
+from rowlock.errors import ConfigurationError, InvalidOption, WrongState
+from rowlock.model import ids, stored
+from rowlock.model.options import Options, refs_json, span
+from rowlock.model.state import WAITING, State
+from rowlock.store import rows
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+    from datetime import datetime
+
+    from rowlock.desk.guard import Guard
+    from rowlock.desk.orders import Pair
+    from rowlock.desk.sight import Sight
+    from rowlock.desk.submit import Submit
+    from rowlock.model.job import Job
+    from rowlock.store.database import Database, Record
+
+_TRIES: Final = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """What an edit asks for; None stays. args as decoded JSON, the rest checked."""
+
+    args: Mapping[str, object] | None
+    options: Options
+
+    def told(self, job: Job, args: str | None) -> tuple[dict[str, Any], dict[str, Any]]:
+        """What the audit keeps of the job before and after, secrets masked; of what changes and nothing else."""
+        said = self.options
+        before: dict[str, Any] = {}
+        after: dict[str, Any] = {}
+        if args is not None:
+            before["args"], after["args"] = dict(job.args), stored.shown(json.loads(args))
+        if said.tags is not None:
+            before["tags"], after["tags"] = list(job.tags), list(said.tags)
+        if said.priority is not None:
+            before["priority"], after["priority"] = job.priority, said.priority
+        if said.run_at is not None or said.run_in is not None:
+            before["run_after"] = job.run_after.isoformat()
+        return before, after
+
+
+class Editor:
+    """Edits for one guard's principal."""
+
+    def __init__(
+        self,
+        database: Callable[[], Database],
+        wake: Callable[[Iterable[tuple[Pair, datetime]]], None],
+        guard: Guard,
+        sight: Sight,
+        submit: Submit | None,
+    ) -> None:
+        self._open, self._wake, self._guard, self._sight, self._submit = database, wake, guard, sight, submit
+
+    async def edit(self, job_id: int | str, wish: Wish, version: int | None, by: str | None, note: str | None) -> Job:
+        """Change what is asked for; version: only if the job still has that seq, else whatever it has now."""
+        for _ in range(_TRIES):
+            found = await self._open().fetch("jobs_by_id", ids=[ids.parse(job_id)], **self._guard.sight)
+            if not found:
+                raise not_found(job_id)
+            job = rows.job_of(found[0])
+            if job.state not in WAITING:
+                message = f"Cannot edit job {job.public_id}: it is {job.state}; only a waiting job can be edited."
+                raise WrongState(message)
+            if version is not None and job.seq != version:
+                break
+            done = await self._edited(job, json.loads(found[0]["args"]), wish, by, note)
+            if done["found"]:
+                await self._follow(done)
+                return await self._sight.one(job_id)
+        message = f"Job {ids.encode(ids.parse(job_id))} was changed meanwhile. Read it again, then edit it."
+        raise WrongState(message)
+
+    async def _edited(
+        self, job: Job, before_args: Mapping[str, object], wish: Wish, by: str | None, note: str | None
+    ) -> Record:
+        said, args, refs, answer_in = wish.options, None, None, None
+        if wish.args is not None:
+            encoded = await self._encoded(job, wish.args)
+            args, answer_in = encoded.over(before_args), encoded.answer_in
+            refs = refs_json({**job.refs, **encoded.refs}) if encoded.refs else None
+        before, after = wish.told(job, args)
+        (done,) = await self._open().fetch(
+            "edit",
+            id=job.id,
+            seq=job.seq,
+            args=args,
+            refs=refs,
+            answer_in=answer_in,
+            run_at=said.run_at,
+            run_in=span(said.run_in, "run_in"),
+            tags=None if said.tags is None else list(dict.fromkeys(said.tags)),
+            priority=said.priority,
+            before=as_json(before),
+            after=as_json(after),
+            **self._guard.signed("edit", by, note),
+        )
+        return done
+
+    async def _encoded(self, job: Job, args: Mapping[str, object]) -> stored.Encoded:
+        if self._submit is None:
+            message = "This desk was made without an application and cannot write arguments. Use app.desk(principal)."
+            raise ConfigurationError(message)
+        encoded = await self._submit.encoded(job.kind, args)
+        if encoded.gate_key is not None and encoded.gate_key != job.gate_key:
+            message = (
+                f"With these arguments job {job.public_id} would have to wait at the gate {encoded.gate_key!r}, not at "
+                f"{job.gate_key!r}. Cancel it and submit another."
+            )
+            raise InvalidOption(message)
+        return encoded
+
+    async def _follow(self, done: Record) -> None:
+        """The pair it is in now must be known before it is told of; its place at a gate may have gone to another."""
+        database = self._open()
+        if done["state"] is None:
+            return
+        pair: Pair = (done["kind"], done["priority"], done["share"])
+        await database.fetch("register_pairs", kinds=[pair[0]], priorities=[pair[1]], shares=[pair[2]])
+        if done["state"] == State.QUEUED:
+            self._wake([(pair, done["run_after"])])
+        if done["promoted"]:
+            await database.fetch("wake", channel=database.channel, payload=LOOK)

@@ -1,0 +1,53 @@
+"""The numbers of app.stats over the wire: the same, under the same names."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from rowlock.model import ids
+from rowlock.model.access import ALL, Permission, Principal
+
+if TYPE_CHECKING:
+    from tests.api.conftest import Rest
+
+
+async def test_every_number_of_the_desk_is_served(rest: Rest) -> None:
+    store = rest.store
+    worker = await store.worker("w1")
+    running = await rest.submit(tenant="acme", refs={"project": 7}, tags=["x"])
+    failed = await rest.submit("explode", tenant="acme")
+    waiting = await rest.submit()
+    (one, two) = await store.claim(worker, ids.decode(running["id"]), ids.decode(failed["id"]))
+    await store.report(one)
+    await store.complete(two, state="failed")
+    async with rest.client() as client:
+
+        async def read(what: str, **params: Any) -> dict[str, Any]:  # noqa: ANN401 - of the query, JSON
+            answer = await client.get(f"/stats/{what}", params=params)
+            assert answer.status_code == 200, answer.text
+            return dict(answer.json())
+
+        overview = await read("overview")
+        assert overview["states"]["running"] == {"value": 1, "exact": True}
+        assert overview["ended"]["failed"]["value"] == 1
+        (backlog,) = (await read("backlog"))["items"]
+        assert (backlog["kind"], backlog["due"]["value"], backlog["oldest_id"]) == ("greet", 1, waiting["id"])
+        (busy,) = (await read("running"))["items"]
+        assert (busy["id"], busy["worker"], busy["progress"]["phase"]) == (running["id"], "w1", "p")
+        assert (busy["tenant"], busy["refs"], busy["tags"]) == ("acme", {"project": 7}, ["x"])
+        assert [each["id"] for each in (await read("slow", longer_than_s=0))["items"]] == [running["id"]]
+        assert (await read("slow"))["items"] == []
+        (failure,) = [item for item in (await read("failures"))["items"] if item["kind"] == "explode"]
+        assert (failure["failed"]["value"], failure["last_failed_id"]) == (1, failed["id"])
+        (work,) = (await read("references", name="project", value="7", phase="p"))["items"]
+        assert (work["kind"], work["running"], work["longest_s"] >= 0) == ("greet", 1, True)
+        assert (await read("references", name="project", value="8"))["items"] == []
+        (tenant,) = (await read("tenants"))["items"]
+        assert (tenant["tenant"], tenant["ended"]["value"], tenant["failed"]["value"]) == ("acme", 1, 1)
+        assert (await read("throughput"))["ended"] == {"value": 1, "exact": True}
+        assert (await client.get("/stats/summary")).status_code == 404
+        assert (await client.get("/stats/overview", params={"window_s": 0})).json()["code"] == "invalid-request"
+    narrow = Principal("eve", "acme", permissions=ALL - {Permission.READ_ALL})
+    async with rest.knows(narrow) as client:
+        refused = await client.get("/stats/references")
+        assert (refused.status_code, refused.json()["permission"]) == (403, "jobs:read_all")

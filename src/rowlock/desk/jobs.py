@@ -325,7 +325,9 @@ class Jobs:
                         raise WaitTimeout(message)
                     told.clear()
                     with contextlib.suppress(TimeoutError):
-                        await asyncio.wait_for(told.wait(), left)
+                        # Not wait_for: before Python 3.12 it may forget a cancellation.
+                        async with asyncio.timeout(left):
+                            await told.wait()
                 return job
         finally:
             await database.fetch("forget_waiter", id=number, waiter=waiter)

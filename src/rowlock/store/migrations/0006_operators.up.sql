@@ -4,6 +4,9 @@
 -- Two settings of the session choose what views without parameters cannot: rowlock.within (which ends count) and
 -- rowlock.slow_after (how long a slow job has been running).
 
+-- Pending jobs by when they must be answered. The column came with the step before: an index is built ahead of its step.
+CREATE INDEX CONCURRENTLY jobs_answer_by ON {schema}.jobs (answer_by) WHERE answer_by IS NOT NULL AND state = 'pending';
+
 -- 1. Right now --------------------------------------------------------------------------------------------------------
 -- The limit is for the day somebody gives a lane a hundred thousand slots. Progress of an earlier attempt is not this one's.
 CREATE VIEW {schema}.stats_running AS

@@ -24,9 +24,6 @@ LEFT JOIN {schema}.gates g ON g.key = j.gate_key
 LEFT JOIN {schema}.kinds k ON k.name = j.kind
 WHERE j.id = :id::bigint AND {visible}
 
--- name: clock
-SELECT clock_timestamp() AS now
-
 -- name: gate_holders
 -- Who has the places of a gate: those that run, and those a place was handed to.
 SELECT h.id, h.kind, h.state, h.claimed_at, w.name AS worker

@@ -106,10 +106,7 @@ BUFFERS = {
     "jobs_ahead": 2500,
     "lane_holders": 100,
     "slot_use": 10,
-    "jobs_list_referenced": 1500,
     "few_jobs": 6000,
-    "jobs_list_tenant": 400,
-    "jobs_list_submitted": 400,
     "workers": 15,
 }
 # With an hour as the window, in which nothing ended, and with a week, in which more did than is counted.

@@ -12,6 +12,7 @@ from typing import Final
 
 from bench import adversity, chart, felt, publish, report, roster, run, scenes
 from bench import server as servers
+from bench.results import Results
 from bench.stage import Stage
 
 RESULTS: Final = Path(__file__).parent / "results"
@@ -36,6 +37,7 @@ def parser() -> argparse.ArgumentParser:
     options.add_argument("--python3.12", dest="python312", metavar="PATH", help="for peers that need it")
     options.add_argument("--patience", type=float, default=10.0, help="seconds to wait for a quiet machine each time")
     options.add_argument("--publish", action="store_true", help="write the figures into docs/operate/performance.md")
+    options.add_argument("--after", type=Path, metavar="JSON", help="an earlier run to go on from")
     options.add_argument("--out", type=Path, default=RESULTS, help="folder of latest.json, latest.md and latest.svg")
     return options
 
@@ -49,6 +51,10 @@ def main() -> None:
         raise SystemExit(f"No scenario is called {', '.join(sorted(unknown))}; see --help.")
     subjects = roster.chosen(f"{asked.peers},rowlock")
     found, results = run.prepared(subjects, {"3.12": asked.python312} if asked.python312 else {})
+    if asked.after is not None:
+        results.go_on_from(Results.load(asked.after))
+    asked.out.mkdir(parents=True, exist_ok=True)
+    results.kept_in = asked.out / "latest.json"
     with (
         servers.postgres(asked.server) as server,
         servers.redis() as redis,
@@ -71,7 +77,6 @@ def main() -> None:
         if "felt" in names:
             how = felt.QUICK if asked.quick else felt.FULL
             felt.run(stage, results, asked.repeat, replace(how, quiet=3600.0) if asked.quiet_hour else how)
-    asked.out.mkdir(parents=True, exist_ok=True)
     results.save(asked.out / "latest.json")
     (asked.out / "latest.md").write_text(report.markdown(results))
     (asked.out / "latest.svg").write_text(chart.drawn(results))

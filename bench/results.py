@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import statistics
 import sys
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final, Self
 
 if TYPE_CHECKING:
@@ -45,10 +45,25 @@ class Results:
     machine: dict[str, str]
     subjects: dict[str, dict[str, str]]
     readings: list[Reading] = field(default_factory=list)
+    kept_in: Path | None = None
+    """Written with every reading: a run of hours that is cut off has its figures all the same."""
+    first_round: int = 0
+    """Rounds of earlier runs come before those of this one."""
 
     def add(self, reading: Reading) -> None:
         """Keep one more."""
-        self.readings.append(reading)
+        self.readings.append(replace(reading, round=reading.round + self.first_round))
+        if self.kept_in is not None:
+            self.save(self.kept_in)
+
+    def go_on_from(self, earlier: Results) -> None:
+        """Take over the readings of an earlier run of the same machine; ratios are taken within each run's rounds."""
+        self.readings = [*earlier.readings, *self.readings]
+        self.subjects = {**earlier.subjects, **self.subjects}
+        self.machine["earlier"] = "; ".join(
+            earlier.machine[key] for key in ("earlier", "command") if earlier.machine.get(key)
+        )
+        self.first_round = 1 + max((reading.round for reading in earlier.readings), default=-1)
 
     def of(self, scene: str, subject: str) -> list[Reading]:
         """The readings to judge by: the quiet ones where there are any."""
@@ -76,7 +91,8 @@ class Results:
 
     def save(self, path: Path) -> None:
         """Write everything as JSON."""
-        path.write_text(json.dumps(asdict(self), indent=1) + "\n")
+        kept = {"machine": self.machine, "subjects": self.subjects, "readings": [asdict(one) for one in self.readings]}
+        path.write_text(json.dumps(kept, indent=1) + "\n")
 
     @classmethod
     def load(cls, path: Path) -> Self:

@@ -272,8 +272,8 @@ MUTATIONS: Final = (
     Mutation(
         "lagged look off",
         CURSORS,
-        "return now - active < _LAGGED_FOR and now - lagged >= _LAGGED_EVERY",
-        "return False and active and lagged",
+        "low[pair] - LAG if active",
+        "low[pair] if active",
         (f"{AT_CURSORS}a_late_commit_is_found_by_the_lagged_look_within_a_second",),
     ),
     Mutation(
@@ -300,8 +300,8 @@ MUTATIONS: Final = (
     Mutation(
         "crowded lanes forget those that were left out",
         CURSORS,
-        "self.more = self._crowded or bool(self._waiting)",
-        "self.more = self._crowded",
+        "self.more = 0 < asked <= got or bool(self._waiting)",
+        "self.more = 0 < asked <= got",
         (f"{AT_CURSORS}crowded_lanes_take_turns_and_a_lane_that_was_left_out_is_asked_at_once",),
     ),
     Mutation(

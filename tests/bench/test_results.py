@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 from xml.etree import ElementTree as ET
 
 import pytest
-from bench.results import Reading, Results, percentile
+from bench.results import Reading, Results, Spread, percentile
 from bench.targets import judged
 
 from bench import chart, publish, report, roster
@@ -98,3 +98,16 @@ def test_every_subject_says_its_settings_and_every_peer_what_it_leaves_out() -> 
 def test_percentiles_of_few_values_stay_inside() -> None:
     assert percentile([3.0, 1.0, 2.0], 0.99) == 3.0
     assert percentile([3.0, 1.0, 2.0], 0.5) == 2.0
+
+
+def test_a_run_goes_on_from_an_earlier_one_and_keeps_every_reading(tmp_path: Path) -> None:
+    earlier = Results({"command": "make bench ARGS='one'"}, {"a": {}}, [Reading("a", "drain", 0, {"rate": 10.0})])
+    earlier.add(Reading("b", "drain", 0, {"rate": 5.0}))
+    later = Results({"command": "make bench ARGS='two'"}, {"b": {}}, kept_in=tmp_path / "latest.json")
+    later.go_on_from(earlier)
+    later.add(Reading("a", "drain", 0, {"rate": 30.0}))
+    later.add(Reading("b", "drain", 0, {"rate": 10.0}))
+    kept = Results.load(tmp_path / "latest.json")
+    assert kept.ratio("drain", "a", "b") == Spread(2.5, 2.0, 3.0, 2)
+    assert kept.machine["earlier"] == "make bench ARGS='one'"
+    assert kept.subjects == {"a": {}, "b": {}}

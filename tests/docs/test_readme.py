@@ -86,7 +86,7 @@ def test_lanes_and_orders_run(project: Project) -> None:
 def test_no_block_is_left_out_and_the_readme_stays_short() -> None:
     files = ["tasks.py", "submit.py", "billing.py", "heavy.py", "test_reports.py", "operate.py"]
     assert [block.splitlines()[0] for block in BLOCKS] == [f"# {file}" for file in files]
-    assert len(TEXT.splitlines()) < 200
+    assert len(TEXT.splitlines()) < 220
 
 
 @pytest.mark.parametrize("page", ["README.md", *(str(path.relative_to(ROOT)) for path in ROOT.glob("docs/**/*.md"))])

@@ -37,6 +37,8 @@ _HOT_FOR: Final = 60.0
 _CHEAP_PAIRS: Final = 50
 """A probe is about 25 us: below this many pairs it is not worth telling hot from cold."""
 _MANY_LANES: Final = 8
+_SMALL: Final = 20
+"""Slots of a lane that takes turns with others of its size."""
 LARGEST: Final = 500
 """Jobs per claim."""
 
@@ -110,17 +112,21 @@ class Cursors:
         if len(pairs) > _CHEAP_PAIRS:
             pairs = [p for p in pairs if p in self._unseen or now - self._active.get(p, -math.inf) < _HOT_FOR]
         self._told.difference_update(pairs)
-        return [(pair, self._low[pair] - LAG if self._lags(pair, now) else self._low[pair]) for pair in pairs]
+        low, active, lagged = self._low, self._active, self._lagged
+        lively, due, never = now - _LAGGED_FOR, now - _LAGGED_EVERY, -math.inf
+        return [
+            (
+                pair,
+                low[pair] - LAG if active.get(pair, never) > lively and lagged.get(pair, never) <= due else low[pair],
+            )
+            for pair in pairs
+        ]
 
     def _count_pairs(self) -> None:
         self._by_kind = {}
         for pair in self._low:
             self._by_kind.setdefault(pair[0], []).append(pair)
         self._counted = len(self._low)
-
-    def _lags(self, pair: Pair, now: float) -> bool:
-        active, lagged = self._active.get(pair, -math.inf), self._lagged.get(pair, -math.inf)
-        return now - active < _LAGGED_FOR and now - lagged >= _LAGGED_EVERY
 
     def probed(self, probes: Iterable[Probe], *, drained: bool) -> None:
         """A claim with these probes came back; call it before the cursors are moved by what it brought.
@@ -174,7 +180,7 @@ class Claimer:
         self.more = False
         """Worth claiming again at once: the last claim took, or parked, all it asked for, or left out a lane."""
         self._crowded = False
-        """It took all it asked for."""
+        """It took half of what it asked for, or more: some lanes are always empty."""
         self._waiting: set[str] = set()
         """Lanes it left out."""
 
@@ -211,9 +217,10 @@ class Claimer:
                 raise
             # What the lanes before took is ours already; the lane that failed is asked again with the next claim.
             logger.warning("a lane could not be claimed from", exc_info=True)
-        self._crowded = 0 < sum(wanted.values()) <= sum(len(answer.rows) for answer in answers)
+        asked, got = sum(wanted.values()), sum(len(answer.rows) for answer in answers)
+        self._crowded = 0 < asked <= 2 * got
         self._waiting = free.keys() - wanted.keys()
-        self.more = self._crowded or bool(self._waiting)
+        self.more = 0 < asked <= got or bool(self._waiting)
         return [row for answer in answers for row in self._noted(answer)]
 
     async def claim_one(self, job_id: int, lane: str) -> list[Record]:
@@ -247,18 +254,17 @@ class Claimer:
     def _turn(self, free: Mapping[str, int]) -> dict[str, int]:
         """Half the slots at most, so that one half is claimed while the other half's outcomes are written.
 
-        While every lane is full of jobs, that is half the lanes in turn rather than half of each: a lane costs its
-        probes however few jobs it takes.
+        While many small lanes are full of jobs, that is half the lanes in turn rather than half of each: a lane costs
+        its probes however few jobs it takes.
         """
-        halves = {name: min(n, LARGEST, max(1, (self._lanes[name].slots + 1) // 2)) for name, n in free.items()}
-        if not self._crowded or len(free) < _MANY_LANES:
-            return halves
-        turn, left = {}, sum(halves.values())
-        for name in sorted(free, key=lambda name: (name not in self._waiting, free[name])):
-            turn[name] = min(free[name], left, LARGEST)
-            left -= turn[name]
-            if not left:
-                break
+        turn = {name: min(n, LARGEST, max(1, (self._lanes[name].slots + 1) // 2)) for name, n in free.items()}
+        small = [name for name in free if self._lanes[name].slots <= _SMALL]
+        if self._crowded and len(small) >= _MANY_LANES:
+            small.sort(key=lambda name: (name not in self._waiting, -free[name]))
+            half = (len(small) + 1) // 2
+            turn |= {name: free[name] for name in small[:half]}
+            for name in small[half:]:
+                del turn[name]
         return turn
 
     async def _claim(self, connection: Connection[Record], free: Mapping[str, int]) -> _Answer:

@@ -138,8 +138,9 @@ async def _move(url: str, schema: str, target: int, *, up: bool) -> list[int]:
 
 @contextlib.asynccontextmanager
 async def _alone(connection: Connection[Record]) -> AsyncIterator[None]:
-    """Of several upgraders, one at a time. The others ask again and again: while a statement of theirs waited, an index
-    could not be built, as that waits for the end of every statement.
+    """Of several upgraders, one at a time.
+
+    The others ask again and again: while a statement of theirs waited, no index could be built beside it.
     """
     tries = 0
     while not await connection.fetchval("SELECT pg_try_advisory_lock($1)", _UPGRADE_LOCK):
@@ -203,8 +204,8 @@ class _Mover:
             except (asyncpg.LockNotAvailableError, asyncpg.DeadlockDetectedError) as error:
                 if tried == _LOCK_TRIES:
                     message = (
-                        f"The tables of schema {self._schema!r} are in use by {await self._holders()}. The step was not "
-                        "taken; nobody was kept waiting. End that transaction, then: rowlock schema upgrade"
+                        f"The tables of schema {self._schema!r} are in use by {await self._holders()}. The step was "
+                        "not taken. End that transaction, then try again."
                     )
                     raise DatabaseError(message) from error
                 if tried == _TELL_AFTER:

@@ -1,8 +1,8 @@
 """Steps: the numbered SQL files of the schema, as what is run and as what a DBA reads.
 
-    NNNN_name.up.sql, NNNN_name.down.sql
-    CREATE INDEX CONCURRENTLY …     built before the step's transaction, while everybody works on; so it names no column
-                                    of its own step. Where the tables are new it is built inside, like any other.
+The files are named NNNN_name.up.sql and NNNN_name.down.sql. What they write as CREATE INDEX CONCURRENTLY is built
+before the step's transaction, while everybody works on; so it names no column of its own step. Where the tables are new
+it is built inside, like any other.
 """
 
 from __future__ import annotations
@@ -49,7 +49,8 @@ class Migration:
 
     def sql(self, schema: str, *, up: bool, whole: bool = False) -> str:
         """What its transaction does. whole: with its indexes, for tables that are new."""
-        text = (self.up.replace("INDEX CONCURRENTLY", "INDEX") if whole else _INDEX.sub("", self.up)) if up else self.down
+        online = self.up.replace("INDEX CONCURRENTLY", "INDEX") if whole else _INDEX.sub("", self.up)
+        text = online if up else self.down
         ledger = f"{quoted(schema)}.migrations"
         mark = (
             f"INSERT INTO {ledger} (version, name) VALUES ({self.version}, '{self.name}');"
@@ -106,8 +107,8 @@ def script(schema: str = "rowlock", *, since: int = 0, to: int | None = None) ->
 
 
 _FOR_DBAS: Final = f"""\
--- For psql -v ON_ERROR_STOP=1, statement by statement: an index that is built concurrently refuses a transaction around it.
--- A step that meets a lock gives up after {LOCK_WAIT}, so that nobody queues behind it: go on from there, as often as it takes.
+-- For psql -v ON_ERROR_STOP=1, statement by statement: no index is built concurrently inside a transaction.
+-- A step that meets a lock gives up after {LOCK_WAIT}, so that nobody queues behind it: go on from there.
 -- An index whose building broke off is there and invalid; drop it first."""
 
 

@@ -411,6 +411,18 @@ async def test_the_database_goes_and_comes_back_and_ctrl_c_ends_it(
         assert await top.ended() == (130, "")
 
 
+@pytest.mark.parametrize("turns", range(6))
+async def test_ctrl_c_is_heard_also_when_news_come_at_the_same_moment(bench: Bench, turns: int) -> None:
+    waiting = asyncio.create_task(bench._until_news())
+    await asyncio.sleep(0.01)
+    bench._news.set()
+    for _ in range(turns):
+        await asyncio.sleep(0)
+    heard = waiting.cancel()  # False: it had ended before
+    await asyncio.wait([waiting])
+    assert waiting.cancelled() == heard
+
+
 async def test_one_picture_where_nobody_looks(cli: Cli, store: Store) -> None:
     job, *_ = await running(store)
     answer = await cli("top", TERM="xterm-256color")

@@ -11,7 +11,9 @@ import pytest
 from rowlock import Forbidden, JobNotFound, Permission, Principal, ReadOnly, Rowlock, RowlockError
 from rowlock.desk.bulk import Bulk
 from rowlock.desk.guard import NEEDS, Needs
+from rowlock.errors import OperationNotFound, RuleNotFound
 from rowlock.model.access import ALL, SYSTEM
+from rowlock.model.count import Count
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -27,10 +29,16 @@ ADMIN = STAFF - {"operator"}
 
 @dataclass(frozen=True)
 class Line:
-    """roles: who may; call: with the desk and a job's id."""
+    """roles: who may; call: with the desk and a job's id; orders: what it asks for itself, by what it does."""
 
     roles: frozenset[str]
     call: Callable[[Desk, int], Awaitable[object]]
+    orders: Permission | None = None
+
+
+async def closed(stream: Awaitable[Any]) -> None:
+    """A stream that may be opened, and is not read."""
+    (await stream).close()
 
 
 TABLE: dict[str, Line] = {
@@ -40,7 +48,10 @@ TABLE: dict[str, Line] = {
     "jobs.many": Line(ALL_ROLES, lambda d, job: d.jobs.many([job])),
     "jobs.history": Line(ALL_ROLES, lambda d, job: d.jobs.history(job)),
     "jobs.explain": Line(ALL_ROLES, lambda d, job: d.jobs.explain(job)),
+    "jobs.items": Line(ALL_ROLES, lambda d, job: d.jobs.items(job)),
+    "jobs.logs": Line(ALL_ROLES, lambda d, job: d.jobs.logs(job)),
     "jobs.list": Line(ALL_ROLES, lambda d, _: d.jobs.list()),
+    "jobs.search": Line(ALL_ROLES, lambda d, _: d.jobs.search()),
     "jobs.wait": Line(ALL_ROLES, lambda d, job: d.jobs.wait(job, timeout=0.01)),
     "jobs.cancel": Line(STAFF, lambda d, job: d.jobs.cancel(job)),
     "jobs.cancel_many": Line(STAFF, lambda d, job: d.jobs.cancel_many([job])),
@@ -52,6 +63,26 @@ TABLE: dict[str, Line] = {
     "jobs.reprioritise": Line(STAFF, lambda d, job: d.jobs.reprioritise(job, 3)),
     "jobs.edit": Line(STAFF, lambda d, job: d.jobs.edit(job, priority=3)),
     "jobs.delete": Line(STAFF, lambda d, job: d.jobs.delete(job)),
+    "jobs.bulk": Line(
+        STAFF, lambda d, job: d.jobs.bulk("retry", ids=[job], filter_hash="x", expected_max=1), Permission.RETRY
+    ),
+    "approvals.pending": Line(ALL_ROLES, lambda d, _: d.approvals.pending()),
+    "approvals.standing": Line(ALL_ROLES, lambda d, job: d.approvals.standing(job)),
+    "approvals.rules": Line(STAFF, lambda d, _: d.approvals.rules()),
+    "approvals.add_rule": Line(STAFF, lambda d, _: d.approvals.add_rule(kind="pay")),
+    "approvals.remove_rule": Line(STAFF, lambda d, _: d.approvals.remove_rule(1)),
+    "operations.preview": Line(STAFF, lambda d, job: d.operations.preview("cancel", ids=[job]), Permission.CANCEL),
+    "operations.start": Line(
+        STAFF,
+        lambda d, job: d.operations.start("delete", ids=[job], filter_hash="x", expected_max=1),
+        Permission.DELETE,
+    ),
+    "operations.get": Line(ALL_ROLES, lambda d, _: d.operations.get(1)),
+    "operations.list": Line(ALL_ROLES, lambda d, _: d.operations.list()),
+    "operations.wait": Line(ALL_ROLES, lambda d, _: d.operations.wait(1, timeout=0.01)),
+    "operations.cancel": Line(ALL_ROLES, lambda d, _: d.operations.cancel(1)),
+    "streams.follow": Line(ALL_ROLES, lambda d, job: closed(d.streams.follow(job))),
+    "streams.listen": Line(ALL_ROLES, lambda d, _: closed(d.streams.listen()), Permission.READ),
     "lanes.get": Line(STAFF, lambda d, _: d.lanes.get("default")),
     "lanes.running": Line(STAFF, lambda d, _: d.lanes.running()),
     "lanes.list": Line(STAFF, lambda d, _: d.lanes.list()),
@@ -84,9 +115,16 @@ TABLE: dict[str, Line] = {
     "roles.grants": Line(ADMIN, lambda d, _: d.roles.grants()),
     "audit.list": Line(ADMIN, lambda d, _: d.audit.list()),
 }
-IN_CODE = {"lanes.define", "lanes.defined"}
-"""Declared at import time; define() asks the guard itself."""
-TABLES = ("jobs", "job_acts", "lanes", "workers", "tokens", "roles", "role_grants", "audit", "sessions", "job_keys")
+IN_CODE = {"lanes.define", "lanes.defined", "streams.close"}
+"""Of the process, not of whoever asks; define() asks the guard itself."""
+BY_TOPIC = {"streams.listen"}
+"""Has no guard before it: what it needs depends on what is listened to."""
+UNSAFE = {"jobs.bulk", "operations.start"}
+"""A dry run is a reading, so their guard is that of readings; the order itself asks once more."""
+TABLES = (
+    *("jobs", "job_acts", "lanes", "workers", "tokens", "roles", "role_grants", "audit", "sessions", "job_keys"),
+    *("operations", "approval_rules"),
+)
 
 
 def methods(app: Rowlock) -> dict[str, Callable[..., Any]]:
@@ -100,9 +138,12 @@ def methods(app: Rowlock) -> dict[str, Callable[..., Any]]:
     }
 
 
-def needs(method: Callable[..., Any]) -> Needs:
-    found: Needs = getattr(method, NEEDS)
-    return found
+def needs(name: str, method: Callable[..., Any]) -> Needs:
+    """What a call as in the table takes."""
+    found: Needs | None = getattr(method, NEEDS, None)
+    asked = TABLE[name].orders or (found.permission if found else None)
+    assert asked is not None
+    return Needs(asked, unsafe=name in UNSAFE or (found is not None and found.unsafe))
 
 
 async def held_by(app: Rowlock, role: str, **more: Any) -> Principal:  # noqa: ANN401 - Principal's fields
@@ -131,7 +172,7 @@ def stage(desk: Stage) -> Stage:
 def test_every_method_has_a_line_and_a_guard(app: Rowlock) -> None:
     found = methods(app)
     assert set(TABLE) | IN_CODE == set(found)
-    assert [name for name in TABLE if not hasattr(found[name], NEEDS)] == []
+    assert {name for name in TABLE if not hasattr(found[name], NEEDS)} == BY_TOPIC
 
 
 @pytest.mark.parametrize("role", [*sorted(ALL_ROLES), "nobody"])
@@ -141,7 +182,9 @@ async def test_every_method_for_every_role(stage: Stage, job: int, role: str) ->
         refused = await error_of(line.call(desk, job))  # a wrong state, perhaps, of what the guard let pass
         assert isinstance(refused, Forbidden) == (role not in line.roles), name
         if isinstance(refused, Forbidden):
-            assert refused.permission == needs(found[name]).permission
+            needed = needs(name, found[name]).permission
+            # Whoever may not even read is told that first.
+            assert refused.permission in ({needed, Permission.READ} if role == "nobody" else {needed})
             assert refused.permission in str(refused)
 
 
@@ -149,7 +192,7 @@ async def test_every_method_for_every_role(stage: Stage, job: int, role: str) ->
 async def test_the_roles_of_the_migration_hold_what_the_table_says(app: Rowlock, role: str) -> None:
     held = (await held_by(app, role)).permissions
     assert {name for name, line in TABLE.items() if role in line.roles} == {
-        name for name in TABLE if needs(methods(app)[name]).permission in held
+        name for name in TABLE if needs(name, methods(app)[name]).permission in held
     }
     assert role != "platform_admin" or held == ALL
 
@@ -157,7 +200,7 @@ async def test_the_roles_of_the_migration_hold_what_the_table_says(app: Rowlock,
 async def test_a_read_only_desk_changes_nothing(stage: Stage, job: int) -> None:
     desk = stage.app.desk(await held_by(stage.app, "platform_admin"), read_only=True)
     before = await dump(stage)
-    unsafe = [name for name, method in methods(stage.app).items() if name in TABLE and needs(method).unsafe]
+    unsafe = [name for name, method in methods(stage.app).items() if name in TABLE and needs(name, method).unsafe]
     for name in unsafe:
         with pytest.raises(ReadOnly):
             await TABLE[name].call(desk, job)
@@ -198,7 +241,7 @@ async def test_another_tenants_job_is_not_there(stage: Stage, job: int) -> None:
         for name, method in methods(stage.app).items()
         if name in TABLE and {"job_id", "job_ids"} & set(inspect.signature(method).parameters) and name != "audit.list"
     ]
-    assert len(taking) >= 15
+    assert len(taking) >= 19
     before = await dump(stage)
     for who, desk in desks.items():
         for name in taking:
@@ -208,6 +251,31 @@ async def test_another_tenants_job_is_not_there(stage: Stage, job: int) -> None:
     assert await outcome(desks["of none"].jobs.get(job)) == "done"
     assert [found.id for found in await desks["of a tenant"].jobs.list()] == []
     assert [found.id for found in await desks["of none"].jobs.list()] == [job]
+
+
+async def test_another_tenants_orders_and_rules_are_not_there(stage: Stage, job: int) -> None:
+    may = ALL - {Permission.READ_ALL}
+    acme, globex = (stage.app.desk(Principal("ada", tenant, may)) for tenant in ("acme", "globex"))
+    theirs = await stage.store.enqueue(tenant="globex", approval=True)
+    rule = await globex.approvals.add_rule(kind="pay", args={"pin": {"$secret": 1234}})
+    seen = await globex.jobs.bulk("approve", ids=[theirs], dry_run=True)
+    order = await globex.jobs.bulk("approve", ids=[theirs], filter_hash=seen.filter_hash, expected_max=1)
+    assert order.id is not None
+    assert (await globex.operations.wait(order.id, timeout=10)).done == 1
+
+    assert (await acme.approvals.pending()).items == (await acme.jobs.search()).items == []
+    assert [*await acme.operations.list(), *await acme.approvals.rules()] == []
+    for call in (acme.operations.get, acme.operations.cancel, acme.operations.wait):
+        with pytest.raises(OperationNotFound):
+            await call(order.id)
+    with pytest.raises(RuleNotFound):
+        await acme.approvals.remove_rule(rule.id)
+    for target in ({"ids": [theirs, job]}, {"search": "kind:k"}):
+        preview = await acme.operations.preview("cancel", **target)
+        assert (preview.count, preview.samples) == (Count(), [])
+    assert [each.id for each in (await globex.jobs.search("kind:k")).items] == [theirs]
+    shown = {each.id: each.args for each in (*await globex.approvals.rules(), *await stage.app.approvals.rules())}
+    assert shown == {rule.id: {"pin": "•••"}}
 
 
 async def outcome(call: Awaitable[object]) -> str:

@@ -78,6 +78,8 @@ async def test_other_changes_leave_a_line_too(desk: Desk) -> None:
     await mine.roles.delete("mine")
     token = (await mine.tokens.create("ci", permissions=["jobs:read"])).token
     await mine.tokens.revoke(token.id)
+    rule = await mine.approvals.add_rule(kind="pay", note="pennies")
+    await mine.approvals.remove_rule(rule.id)
     entries = list(reversed(await desk.app.audit.list()))
     assert [(entry.action, entry.target) for entry in entries] == [
         ("lane.create", "lane:bulk"),
@@ -91,6 +93,8 @@ async def test_other_changes_leave_a_line_too(desk: Desk) -> None:
         ("role.delete", "role:mine"),
         ("token.create", f"token:{token.id}"),
         ("token.revoke", f"token:{token.id}"),
+        ("rule.add", f"rule:{rule.id}"),
+        ("rule.remove", f"rule:{rule.id}"),
     ]
     assert told(entries[1])[1:] == (
         {"slots": 3, "poll_every": "0:00:05"},
@@ -98,6 +102,8 @@ async def test_other_changes_leave_a_line_too(desk: Desk) -> None:
     )
     assert told(entries[2])[1:] == ({"enabled": True}, {"enabled": False})
     assert told(entries[5])[1:] == (None, {"permissions": ["jobs:read"]})
+    assert entries[-2].after == entries[-1].before
+    assert (entries[-2].after or {})["kind"] == "pay"
     assert {entry.subject for entry in entries} == {"ada"}
 
 

@@ -7,7 +7,7 @@ import pytest
 from tests.factories import TOLD
 
 from rowlock import JobNotFound, Rowlock, State, WrongState
-from rowlock.desk import bulk, jobs
+from rowlock.desk import bulk, search
 
 if TYPE_CHECKING:
     from tests.desk.conftest import Desk
@@ -54,7 +54,7 @@ async def test_pages_by_reference_go_on_behind_the_last_id(app: Rowlock) -> None
 
 @pytest.mark.parametrize("few", [True, False], ids=["by state", "by id"])
 async def test_jobs_are_listed_by_state_newest_first(desk: Desk, monkeypatch: pytest.MonkeyPatch, few: bool) -> None:
-    monkeypatch.setattr(jobs, "_FEW", 100 if few else 0)
+    monkeypatch.setattr(search, "_FEW", 100 if few else 0)
     store, worker = desk.store, await desk.worker()
     made: dict[str, list[int]] = {str(state): [] for state in State}
     await store.gate("g", 1)
@@ -85,6 +85,16 @@ async def test_jobs_are_listed_by_state_newest_first(desk: Desk, monkeypatch: py
     first = await found("failed", limit=2)
     assert [*first, *await found("failed", before=first[-1])] == made["failed"]
     assert await found() == []
+
+
+async def test_a_list_looks_no_further_than_a_search(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(search, "_SCAN", 3)
+    rare, *_ = [await desk.store.enqueue(kind) for kind in ("rare", "k", "k", "k")]
+    assert await desk.app.jobs.list(kind="rare") == []
+    page = await desk.app.jobs.search("kind:rare")
+    assert (page.items, page.cut_off) == ([], True)
+    page = await desk.app.jobs.search("kind:rare", after=page.next)
+    assert [job.id for job in page.items] == [rare]
 
 
 # --- delete ----------------------------------------------------------------------------------------------------------

@@ -12,10 +12,11 @@ from tests.desk.test_plans import load
 from tests.factories import Store, opened
 from tests.store.test_plans import Explained
 
-from rowlock.desk.guard import TRUSTED
+from rowlock.desk.guard import TRUSTED, Guard
 from rowlock.desk.search import Searcher
 from rowlock.desk.sight import Sight
 from rowlock.model import search
+from rowlock.model.access import Permission, Principal
 from rowlock.store import search as composing
 
 if TYPE_CHECKING:
@@ -37,7 +38,9 @@ def loaded(
 SEARCHES = {
     "": ("id", 4500),
     "kind:none": ("id", 3000),
-    "tenant:none": ("id", 3000),
+    "tenant:none": ("tenant", 10),
+    "tenant:rare kind:none": ("tenant", 400),
+    "tenant:none,rare": ("id", 3000),
     "by:none priority:>5": ("id", 3000),
     "error:Nope*": ("id", 4500),
     "args.user.id:42": ("id", 4500),
@@ -55,11 +58,32 @@ SEARCHES = {
 }
 
 
+# Whose jobs lie far apart, and are 100 of all.
+OWN = {
+    ("rare", ""): ("tenant", 400),
+    ("rare", "kind:none"): ("tenant", 400),
+    ("rare", "state:failed"): ("state", 6000),
+    (None, ""): ("submitter", 400),
+    (None, "kind:none created:<1w"): ("submitter", 400),
+}
+
+
 @pytest.mark.parametrize("text", SEARCHES)
 async def test_a_search_reads_little(loaded: str, text: str) -> None:
-    walk, most = SEARCHES[text]
-    async with opened(loaded) as store:
-        searcher = Searcher(lambda: store.database, TRUSTED, Sight(lambda: store.database, TRUSTED))
+    await reads_little(loaded, text, TRUSTED, *SEARCHES[text])
+
+
+@pytest.mark.parametrize(("tenant", "text"), OWN)
+async def test_a_search_of_few_among_many_jobs_of_others_reads_little(
+    loaded: str, tenant: str | None, text: str
+) -> None:
+    guard = Guard(Principal("rare", tenant, frozenset({Permission.READ})))
+    await reads_little(loaded, text, guard, *OWN[tenant, text])
+
+
+async def reads_little(url: str, text: str, guard: Guard, walk: str, most: int) -> None:
+    async with opened(url) as store:
+        searcher = Searcher(lambda: store.database, guard, Sight(lambda: store.database, guard))
         plan = await searcher.plan(search.parse(text))
         found = await explained(store, plan)
         await store.database.close()

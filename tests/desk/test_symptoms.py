@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from rowlock.desk import symptoms
+from rowlock.desk.doctor import Doctor
 from rowlock.model import ids
 from rowlock.model.count import Count
 from rowlock.model.lane import Lane
@@ -15,6 +16,8 @@ from rowlock.store.migrate import Status as Schema
 from rowlock.store.probe import Between
 
 if TYPE_CHECKING:
+    from tests.desk.conftest import Desk
+
     from rowlock.model.finding import Finding
 
 NOON = datetime(2027, 1, 31, 12, tzinfo=UTC)
@@ -37,6 +40,7 @@ TABLE = {"name": "jobs", "unvacuumed": False, "live": 10, "dead": 0, "last_autov
 OLD = {"what": "process 7", "who": "psql", "state": "idle", "age": timedelta(hours=2)}
 PENDING: dict[str, Any] = {"id": 7, "n": 1000, "age": timedelta(days=2), "roles": "operator"}
 SLOT = {"name": "old", "bytes": 5_000_000_000, "holds_rows": True}
+QUIET: dict[str, Any] = {"id": 7, "n": 2, "lane": "front", "stall_after": None, "age": timedelta(hours=2)}
 SWEEP = {"name": "sweep", "age": timedelta(hours=1)}
 
 
@@ -120,6 +124,9 @@ def test_what_is_read_is_judged(finding: Finding, verdict: str, text: str) -> No
         (symptoms.kinds(status(worker()), [Backlog("old.name", "front")], None), "no live worker knows old.name"),
         (symptoms.kinds(status(worker()), [], ["greet", "wave"]), "no live worker knows wave of this application"),
         (symptoms.durability(SERVER | {"fsync": "off"}), "fsync off"),
+        (symptoms.stalls([QUIET]), f"2 jobs of front report nothing, {ids.encode(7)} for 2h"),
+        (symptoms.stalls([QUIET]), "--stall-after 1h takes such jobs back"),
+        (symptoms.stalls([QUIET | {"stall_after": timedelta(hours=3)}]), "gives a job up after 3h"),
         (symptoms.durability(SERVER | {"synchronous_commit": "off"}), "may forget"),
     ],
 )
@@ -133,4 +140,33 @@ def test_every_ill_is_named_with_what_to_do(findings: list[Finding], text: str) 
 def test_all_well_is_one_line_each() -> None:
     well = status(worker(), lanes=(lane(),))
     found = [*symptoms.workers(well), *symptoms.lanes(well), *symptoms.kinds(well, [], ["greet"])]
-    assert [finding.verdict for finding in found] == ["ok", "ok", "ok"]
+    assert [finding.verdict for finding in [*found, *symptoms.stalls([])]] == ["ok"] * 4
+
+
+async def test_jobs_that_report_nothing_are_found_by_their_lanes_own_measure(desk: Desk) -> None:
+    store, worker, dead = desk.store, await desk.worker(), await desk.worker("dead")
+    await store.execute("UPDATE {s}.workers SET seen_at = now() - interval '1 min' WHERE id = $1", dead)
+    for name, limit, quiet, by, reported in (
+        ("strict", "10 s", "6 s", worker, False),
+        ("strict", "10 s", "4 s", worker, False),
+        ("telling", "10 s", "9 s", worker, True),
+        ("lost", "10 s", "9 s", dead, False),
+        ("easy", None, "59 min", worker, False),
+        ("easy", None, "61 min", worker, False),
+    ):
+        await store.execute("INSERT INTO {s}.lanes (name) VALUES ($1) ON CONFLICT DO NOTHING", name)
+        await store.execute("UPDATE {s}.lanes SET stall_after = $2::text::interval WHERE name = $1", name, limit)
+        (claim,) = await store.claim(by, await store.enqueue())
+        await store.execute(
+            "UPDATE {s}.jobs SET lane = $2, claimed_at = clock_timestamp() - $3::text::interval WHERE id = $1",
+            *(claim.job_id, name, quiet),
+        )
+        if reported:
+            progress = "INSERT INTO {s}.job_progress (job_id, fence) VALUES ($1, $2)"
+            await store.execute(progress, claim.job_id, claim.fence)
+    doctor = Doctor(desk.app.database(), desk.app.settings)
+    found = [finding for finding in await doctor._jobs() if finding.check == "progress"]
+    assert [finding.says.partition(",")[0] for finding in found] == [
+        "1 jobs of easy report nothing",
+        "1 jobs of strict report nothing",
+    ]

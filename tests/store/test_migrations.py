@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import uuid
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
@@ -10,12 +11,14 @@ from typing import TYPE_CHECKING, Any
 import asyncpg
 import psycopg
 import pytest
+from tests.conftest import chosen_server
 from tests.factories import Store, opened
 from tests.waiting import eventually
 
 from rowlock.errors import ConfigurationError, DatabaseError, SchemaAhead, SchemaBehind, SchemaMissing
 from rowlock.store import migrate
 from rowlock.store.database import Database
+from rowlock.store.embedded.binaries import locate
 from rowlock.store.queries import checked_schema
 
 if TYPE_CHECKING:
@@ -193,6 +196,85 @@ async def test_a_lock_held_by_somebody_is_not_waited_for_but_tried_again(databas
         assert await asyncio.wait_for(watcher.enqueue(), 1)
         await transaction.rollback()
         assert await task == [step.version for step in reversed(migrate.migrations())]
+
+
+async def test_a_table_in_use_beyond_all_patience_is_told_with_its_user(
+    database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(migrate, "_LOCK_TRIES", 1)
+    async with opened(database_url) as holder:
+        async with holder.connection.transaction():
+            await holder.execute("LOCK TABLE {s}.jobs IN ROW EXCLUSIVE MODE")
+            with pytest.raises(DatabaseError, match=rf"in use by process {holder.pid} \(rowlock:test"):
+                await migrate.downgrade(database_url, to=1)
+        assert await migrate.downgrade(database_url, to=1) != []
+
+
+def test_tables_in_use_get_their_indexes_while_they_are_used() -> None:
+    """Any other index makes everybody who writes wait for a scan of the whole table."""
+    made: set[str] = set()
+    for step in migrate.migrations():
+        for table in re.findall(r"^CREATE (?:UNIQUE )?INDEX \w+ ON \{schema\}\.(\w+)", step.up, re.MULTILINE):
+            assert table not in made, f"{step.name}: CREATE INDEX CONCURRENTLY"
+        made |= set(re.findall(r"^CREATE TABLE \{schema\}\.(\w+)", step.up, re.MULTILINE))
+        # Built before its step: nothing the step makes is there yet.
+        for index in step.indexes:
+            columns = re.findall(r"ADD COLUMN (\w+)", step.up)
+            assert not set(columns) & set(re.findall(r"\w+", index.text))
+    assert "CONCURRENTLY" not in migrate.sql()
+
+
+async def test_an_interrupted_index_holds_nobody_up_and_is_built_again(empty_database_url: str) -> None:
+    url = empty_database_url
+    await migrate.upgrade(url, to=3)
+    async with opened(url) as holder, opened(url) as other:
+        insert = "INSERT INTO {s}.jobs (kind, tenant) VALUES ('k', 'acme')"
+        transaction = holder.connection.transaction()
+        await transaction.start()
+        await holder.execute(insert)
+        task = asyncio.ensure_future(migrate.upgrade(url))
+        await eventually(lambda: other.value("SELECT NOT indisvalid FROM pg_index WHERE NOT indisvalid"))
+        await asyncio.wait_for(other.execute(insert), 1)
+        await other.value(
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'rowlock:schema' "
+            "AND datname = current_database()"
+        )
+        with pytest.raises(DatabaseError):
+            await task
+        await transaction.commit()
+    assert (await migrate.status(url)).version == 3
+    (invalid, *_) = await migrate.verify(url)
+    assert invalid.startswith("invalid: index jobs_tenant")
+    assert await migrate.upgrade(url) == [4, 5, 6]
+    assert await migrate.verify(url) == []
+
+
+async def test_an_index_that_broke_later_is_repaired_by_the_next_upgrade(database_url: str) -> None:
+    await run(database_url, "UPDATE pg_index SET indisvalid = false WHERE indexrelid = 'rowlock.jobs_tenant'::regclass")
+    (found,) = await migrate.verify(database_url)
+    assert "rowlock schema upgrade" in found
+    assert await migrate.upgrade(database_url) == []
+    assert await migrate.verify(database_url) == []
+
+
+async def test_the_printed_upgrade_of_tables_in_use_runs_in_psql(empty_database_url: str) -> None:
+    await migrate.upgrade(empty_database_url, to=2)
+    await psql(empty_database_url, migrate.sql(since=2))
+    assert await migrate.verify(empty_database_url) == []
+    await psql(empty_database_url, migrate.sql(since=migrate.newest(), to=2))
+    assert (await migrate.status(empty_database_url)).version == 2
+    assert await migrate.verify(empty_database_url) == []
+
+
+async def psql(url: str, script: str) -> None:
+    server = chosen_server()
+    folder = server.get("binaries") or locate(server["version"])
+    options = ("--no-psqlrc", "--quiet", "-v", "ON_ERROR_STOP=1", "-f", "-")
+    process = await asyncio.create_subprocess_exec(
+        str(folder / "psql"), url, *options, stdin=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE
+    )
+    _, said = await process.communicate(script.encode())
+    assert (process.returncode, said.decode()) == (0, "")
 
 
 async def required(url: str, schema: str = "rowlock") -> None:

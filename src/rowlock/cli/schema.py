@@ -115,7 +115,7 @@ async def verify(call: Call) -> None:
 
 def _where(call: Call) -> tuple[str, str]:
     database = call.app.database()
-    return database.url, database.schema
+    return database.direct_url, database.schema  # past a pooler: steps hold a lock of their session
 
 
 _ADVICE: Final = {

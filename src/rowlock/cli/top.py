@@ -138,7 +138,9 @@ class Top:
 
     async def _until_news(self) -> None:
         with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(self._news.wait(), 1.0)
+            # Not wait_for: where news and a cancellation come together, it forgets the cancellation before Python 3.12.
+            async with asyncio.timeout(1.0):
+                await self._news.wait()
         self._news.clear()
         late = asyncio.get_running_loop().time() - self._since if self._since else 0.0
         if late > _LATE + self._every:
@@ -155,7 +157,8 @@ class Top:
             if not self._view.paused:
                 await self._look_once()
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._hurry.wait(), self._every)
+                async with asyncio.timeout(self._every):
+                    await self._hurry.wait()
             self._hurry.clear()
 
     async def _look_once(self) -> None:

@@ -97,13 +97,13 @@ def _totals(panel: Panel) -> list[Metric]:
     return [
         _gauge(
             "jobs",
-            "Live jobs and kept failures; counted up to 10000.",
+            "Live jobs and kept failures; counted up to 1000.",
             ["state"],
             {(state,): count.value for state, count in overview.states.items()},
         ),
         _gauge(
             "ended",
-            f"Jobs that ended {within}; the newest 20001 are counted.",
+            f"Jobs that ended {within}; the newest 5001 are counted.",
             ["state"],
             {(state,): count.value for state, count in overview.ended.items()},
         ),

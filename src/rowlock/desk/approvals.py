@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING
 
 from rowlock.desk.audit import record
@@ -13,6 +12,7 @@ from rowlock.errors import InvalidOption, RuleNotFound
 from rowlock.model.access import Permission
 from rowlock.model.approval import Approval, Rule, Standing
 from rowlock.model.options import as_json
+from rowlock.store import rows
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -116,7 +116,7 @@ def _rule(row: Record) -> Rule:
         kind=row["kind"],
         submitted_by=row["submitted_by"],
         tenant=row["tenant"],
-        args=None if row["args"] is None else json.loads(row["args"]),
+        args=rows.json_of(row["args"]),
         note=row["note"],
         created_by=row["created_by"],
         created_at=row["created_at"],

@@ -30,6 +30,8 @@ _PATIENCE: Final = 10.0
 _CAP: Final = 1_000
 """Rows a check looks at."""
 _OLD: Final = timedelta(minutes=15)
+_LONG: Final = timedelta(hours=1)
+"""Without a word of progress, in a lane that does not mind."""
 _NO_DIRECT: Final = warn(
     "listen",
     "the server at ROWLOCK_DIRECT_URL cannot be reached: workers notice new jobs only when they poll",
@@ -157,6 +159,7 @@ class Doctor:
             symptoms.oldest(await self._rows("doctor_oldest")),
             symptoms.pending([row for row in pending if row["asked"]], _CAP),
             symptoms.held([row for row in pending if not row["asked"]], _CAP),
+            *symptoms.stalls(await self._rows("doctor_stalls", long=_LONG)),
             symptoms.quarantined(await self._rows("doctor_quarantined", cap=_CAP)),
         ]
 

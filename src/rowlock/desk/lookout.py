@@ -126,7 +126,8 @@ class Lookout:
                     pause = EVERY if await self._look_once(waiter) else _AWAY
                     await asyncio.sleep(_GAP)
                     with contextlib.suppress(TimeoutError):
-                        await asyncio.wait_for(self._told.wait(), pause)
+                        async with asyncio.timeout(pause):
+                            await self._told.wait()
                 # From here on a newcomer starts a task of its own.
                 self._task = None
         finally:

@@ -35,7 +35,7 @@ _FEW: Final = 5000
 _CAP: Final = 10_000
 """Where a count stops."""
 _SCAN, _DEAR_SCAN, _LOOKUPS = 25_000, 12_000, 4_000
-"""Jobs one call looks at, at most; fewer when a term costs more than a comparison, or when each job is looked up."""
+"""Jobs one call looks at, at most; fewer when a term costs more than a comparison, or when they lie far apart."""
 _MOST: Final = 1000
 _LOWEST, _LARGEST = -1, 2**63 - 1
 _SLACK: Final = timedelta(minutes=10)
@@ -116,18 +116,21 @@ class Searcher:
         scope = Conditions(database.statements.fragment("visible"), self._guard.sight)
         where = composing.conditions(database.statements, query, known, scope)
         walk = await self._walk(query, now)
-        low, high = await self._window(query, now) if walk.name == "id" else (_LOWEST, _LARGEST)
+        timed = walk.name in {"id", "tenant", "submitter"}
+        low, high = await self._window(query, now) if timed else (_LOWEST, _LARGEST)
         return Plan(query, where, walk, _scan(query, walk), low, high)
 
     async def find(self, plan: Plan, n: int, *, newest: bool, below: int = _LARGEST, above: int = _LOWEST) -> Found:
         """The first n ids between two others, in one direction."""
         values = self._values(plan) | {"low": max(plan.low, above), "high": min(plan.high, below), "n": n}
-        rows = await self._run("search_ids", plan, values, newest=newest)
-        numbers = [row["id"] for row in rows]
-        if len(numbers) >= n:
-            return Found(numbers)
-        reach = await self._reach(plan, values, newest=newest)
-        return Found(numbers, reach)
+        numbers = [row["id"] for row in await self._run("search_ids", plan, values, newest=newest)]
+        return Found(numbers, await self._reach(plan, values, newest=newest) if len(numbers) < n else None)
+
+    async def newest(self, query: Query, n: int, *, below: int) -> Sequence[int]:
+        """The first n ids below another, as far as one call looks: for lists, which neither count nor go on."""
+        plan = await self.plan(query)
+        values = self._values(plan) | {"low": plan.low, "high": min(plan.high, below), "n": n}
+        return [row["id"] for row in await self._run("search_ids", plan, values, newest=True)]
 
     async def counted(self, plan: Plan, *, newest: bool = True) -> tuple[Found, Count]:
         """All there are, up to 10,000 and no further than a search looks, and how many that is."""
@@ -166,7 +169,24 @@ class Searcher:
         for term in search.positives(query, "state"):
             if ENDED_BADLY.issuperset(states := _states(term)):
                 return Walk("state", {"ended": states})
-        return Walk("id")
+        return self._by_owner(query) or Walk("id")
+
+    def _by_owner(self, query: Query) -> Walk | None:
+        """Through the jobs of the one tenant, or submitter, that are all the asker sees or asks for."""
+        who = self._guard.principal
+        asked = {
+            value.text
+            for term in search.positives(query, "tenant")
+            for value in term.values
+            if isinstance(value, Text) and not value.prefix
+        }
+        if not self._guard.sees_all and who.tenant is None:
+            return Walk("submitter", {"submitter": who.subject})
+        if not self._guard.sees_all:
+            return Walk("tenant", {"of_tenant": who.tenant})
+        if len(asked) == 1 and all(len(term.values) == 1 for term in search.positives(query, "tenant")):
+            return Walk("tenant", {"of_tenant": asked.pop()})
+        return None
 
     async def _few(self, query: Query, now: datetime) -> Sequence[int] | None:
         database = self._open()

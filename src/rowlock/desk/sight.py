@@ -46,13 +46,6 @@ class Sight:
         """Jobs from rows with the columns of job_view, secrets masked unless this principal may read them."""
         return [rows.job_of(row, reveal=self._guard.reveals) for row in found]
 
-    @property
-    def list_statement(self) -> str:
-        """The statement that lists what is in sight, each by an index of its own."""
-        if self._guard.sees_all:
-            return "jobs_list"
-        return "jobs_list_submitted" if self._guard.principal.tenant is None else "jobs_list_tenant"
-
     async def checked(self, job_id: int | str) -> int:
         """The number of a job in sight, before an order is given. Tenant and submitter of a job never change."""
         number = ids.parse(job_id)

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 class Stats:
-    """app.stats. A Count that reached its cap is marked so and prints as 10,000+."""
+    """app.stats. A Count that reached its cap is marked so and prints as 1,000+."""
 
     def __init__(self, database: Callable[[], Database], guard: Guard = TRUSTED) -> None:
         self._open, self._guard = database, guard

@@ -257,6 +257,21 @@ def held(rows: Sequence[Row], cap: int) -> Finding:
     return warn("held", says, f"rowlock jobs show {job}, then approve or reject it")
 
 
+def stalls(rows: Sequence[Row]) -> list[Finding]:
+    """Running jobs that report nothing, and lanes about to take theirs back for it."""
+    found = []
+    for row in rows:
+        job, lane, limit = ids.encode(row["id"]), row["lane"], row["stall_after"]
+        says = f"{row['n']} jobs of {lane} report nothing, {job} for {_span(row['age'])}"
+        if limit is None:
+            do = f"rowlock jobs explain {job}; rowlock lanes set {lane} --stall-after 1h takes such jobs back"
+        else:
+            says += f"; the lane gives a job up after {_span(limit)}"
+            do = f"Have the handler call ctx.progress(), or: rowlock lanes set {lane} --stall-after {_span(limit * 4)}"
+        found.append(warn("progress", says, do))
+    return found or [ok("progress", "no running job has been quiet for long")]
+
+
 def quarantined(rows: Sequence[Row]) -> Finding:
     """Jobs that took their workers with them."""
     if not rows or not rows[0]["n"]:

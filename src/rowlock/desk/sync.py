@@ -240,7 +240,11 @@ class SyncJobs:
         before: int | str | None = None,
         limit: int = 50,
     ) -> list[Job]:
-        """Newest first; before: the last id of the page above. refs and tag are found by index, the rest filters."""
+        """Newest first; before: the last id of the page above.
+
+        It looks at no more jobs than a search does in one go, the newest 25,000 as a rule. Where what is asked for may
+        be older, search() goes on: it says when it was cut off.
+        """
         return self._bridge.run(
             self._desk.list(
                 states=states, kind=kind, lane=lane, tenant=tenant, refs=refs, tag=tag, before=before, limit=limit

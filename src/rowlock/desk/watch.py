@@ -137,7 +137,8 @@ class Watch:
                     if self._ids and all(one.is_final for one in sightings):
                         return
                 with contextlib.suppress(TimeoutError):
-                    await asyncio.wait_for(self._told.wait(), EVERY)
+                    async with asyncio.timeout(EVERY):
+                        await self._told.wait()
 
     async def _look(self) -> list[Sighting]:
         if self._ids:

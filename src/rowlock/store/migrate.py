@@ -1,43 +1,40 @@
-"""Migrations: numbered SQL files, applied online, printable, reversible, verifiable.
+"""Migrations: the numbered steps of the schema, applied online, printable, reversible, verifiable.
 
-The files are named NNNN_name.up.sql and NNNN_name.down.sql; {schema}.migrations records what was applied.
+{schema}.migrations records what was applied. A step holds its locks for a moment: it waits briefly for them and tries
+again, and the indexes it adds to tables in use are built beforehand, concurrently.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-import re
+import logging
 import uuid
 from dataclasses import dataclass
-from importlib import resources
 from typing import TYPE_CHECKING, Final
 
 import asyncpg
 
 from rowlock.errors import ConfigurationError, DatabaseError, SchemaAhead, SchemaBehind, SchemaMissing
 from rowlock.store.database import Database, schema_missing
-from rowlock.store.queries import checked_schema, quoted
+from rowlock.store.queries import quoted
+from rowlock.store.steps import LOCK_WAIT, Migration, ledger, migrations, newest, path
+from rowlock.store.steps import script as sql
 
 if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
     from datetime import datetime
 
     from rowlock.store.database import Connection, Record
+    from rowlock.store.steps import Index
 
-_FILE: Final = re.compile(r"(\d{4})_(\w+)\.up\.sql")
-_LOCK_TRIES: Final = 30
+logger = logging.getLogger("rowlock.schema")
+_LOCK_TRIES: Final = 90
+_PAUSE: Final = 0.8
+_TELL_AFTER: Final = 10
+"""Tries after which somebody is told who is waited for."""
 # Two upgraders at once: the second waits for this lock, then finds nothing to do. "rowlock" in ASCII.
 _UPGRADE_LOCK: Final = 0x726F776C6F636B
-
-
-@dataclass(frozen=True, slots=True)
-class Migration:
-    """One numbered step."""
-
-    version: int
-    name: str
-    up: str
-    down: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,33 +44,6 @@ class Status:
     version: int
     newest: int
     steps: tuple[tuple[int, str, datetime | None], ...]
-
-
-def migrations() -> list[Migration]:
-    """Every step this code ships, in order."""
-    folder = resources.files("rowlock.store").joinpath("migrations")
-    steps = []
-    for file in folder.iterdir():
-        match = _FILE.fullmatch(file.name)
-        if match:
-            down = folder.joinpath(file.name.replace(".up.", ".down.")).read_text(encoding="utf-8")
-            steps.append(Migration(int(match[1]), match[2], file.read_text(encoding="utf-8"), down))
-    return sorted(steps, key=lambda step: step.version)
-
-
-def newest() -> int:
-    """The schema version this code was written for."""
-    return migrations()[-1].version
-
-
-def sql(schema: str = "rowlock", *, since: int = 0, to: int | None = None) -> str:
-    """The upgrade (or, with to < since, the downgrade) as one script for a DBA to read and run."""
-    target = newest() if to is None else to
-    head = [f"CREATE SCHEMA IF NOT EXISTS {quoted(checked_schema(schema))};", _ledger(schema)] if since == 0 else []
-    parts = [_step_sql(step, schema, up=up) for step, up in _path(since, target)]
-    # Without its ledger a schema counts as empty; an empty ledger left behind would stop the next upgrade.
-    tail = [f"DROP TABLE {quoted(schema)}.migrations;"] if target == 0 < since else []
-    return "\n\n".join(["BEGIN;", *head, *parts, *tail, "COMMIT;"]) + "\n"
 
 
 async def upgrade(url: str, schema: str = "rowlock", *, to: int | None = None) -> list[int]:
@@ -149,16 +119,13 @@ async def _move(url: str, schema: str, target: int, *, up: bool) -> list[int]:
     if not 0 <= target <= newest():
         message = f"A schema version from 0 to {newest()} is expected, got {target}."
         raise ConfigurationError(message)
-    connection = await Database(url, schema=schema).connect("schema", patient=True)
+    database = Database(url, schema=schema)
+    connection = await database.connect("schema", patient=True)
     try:
-        for left in range(_LOCK_TRIES, 0, -1):
-            try:
-                return await _move_once(connection, schema, target, up=up)
-            except asyncpg.LockNotAvailableError:
-                # Somebody's long transaction holds a table. Waiting behind it would make every enqueue wait behind us.
-                if left == 1:
-                    raise
-                await asyncio.sleep(1)
+        await connection.execute("SET statement_timeout = 0; SET lock_timeout = 0; SET client_min_messages = warning")
+        with database.translated():
+            async with _alone(connection):
+                return await _Mover(database, connection).move(target, up=up)
     except asyncpg.InsufficientPrivilegeError as error:
         message = (
             f"The database user may not change schema {schema!r}: {error}. Print the SQL for your DBA with: "
@@ -167,27 +134,104 @@ async def _move(url: str, schema: str, target: int, *, up: bool) -> list[int]:
         raise DatabaseError(message) from error
     finally:
         await connection.close()
-    return []
 
 
-async def _move_once(connection: Connection[Record], schema: str, target: int, *, up: bool) -> list[int]:
-    async with connection.transaction():
-        await connection.execute(
-            "SET LOCAL lock_timeout = '2s'; SET LOCAL statement_timeout = 0; SET LOCAL client_min_messages = warning"
+@contextlib.asynccontextmanager
+async def _alone(connection: Connection[Record]) -> AsyncIterator[None]:
+    """Of several upgraders, one at a time.
+
+    The others ask again and again: while a statement of theirs waited, no index could be built beside it.
+    """
+    tries = 0
+    while not await connection.fetchval("SELECT pg_try_advisory_lock($1)", _UPGRADE_LOCK):
+        tries += 1
+        if tries % 100 == _TELL_AFTER:
+            logger.warning("another upgrade is under way; waiting for its end")
+        await asyncio.sleep(0.2)
+    try:
+        yield
+    finally:
+        # With the session it goes anyway, unless a pooler keeps that.
+        with contextlib.suppress(OSError, asyncpg.PostgresError, asyncpg.InterfaceError):
+            await connection.execute(f"SELECT pg_advisory_unlock({_UPGRADE_LOCK})")
+
+
+class _Mover:
+    """Goes from step to step on one connection; whatever stops it, the next one goes on from there."""
+
+    def __init__(self, database: Database, connection: Connection[Record]) -> None:
+        self._database, self._connection, self._schema = database, connection, database.schema
+
+    async def move(self, target: int, *, up: bool) -> list[int]:
+        version = max((row["version"] for row in await _applied(self._connection, self._schema)), default=0)
+        steps = [step for step, step_up in path(version, target) if step_up == up]
+        if up and version == 0:
+            await self._patiently(lambda: self._found(steps))
+            return [step.version for step in steps]
+        if up:
+            # Those of earlier steps too: one that broke later is repaired by the next upgrade.
+            for step, _ in path(0, version):
+                await self._build(step)
+        for step in steps:
+            if up:
+                await self._build(step)
+            await self._patiently(lambda step=step: self._take(step, up=up, last=target == 0))  # type: ignore[misc]
+        return [step.version for step in steps]
+
+    async def _found(self, steps: Sequence[Migration]) -> None:
+        """Everything at once where nothing is there: nobody uses it yet, and half of it is of no use."""
+        if not steps:
+            return
+        if not await self._connection.fetchval("SELECT to_regnamespace($1) IS NOT NULL", quoted(self._schema)):
+            await self._connection.execute(f"CREATE SCHEMA {quoted(self._schema)}")
+        await self._connection.execute(ledger(self._schema))
+        for step in steps:
+            await self._connection.execute(step.sql(self._schema, up=True, whole=True))
+
+    async def _take(self, step: Migration, *, up: bool, last: bool) -> None:
+        await self._connection.execute(step.sql(self._schema, up=up))
+        if last and not up and step.version == 1:
+            await self._connection.execute(f"DROP TABLE {quoted(self._schema)}.migrations")
+            await _drop_if_empty(self._connection, self._schema)
+
+    async def _patiently(self, work: Callable[[], Awaitable[None]]) -> None:
+        """In a transaction that waits for no lock for long: every enqueue would wait behind it."""
+        for tried in range(1, _LOCK_TRIES + 1):
+            try:
+                async with self._connection.transaction():
+                    await self._connection.execute(f"SET LOCAL lock_timeout = '{LOCK_WAIT}'")
+                    return await work()
+            except (asyncpg.LockNotAvailableError, asyncpg.DeadlockDetectedError) as error:
+                if tried == _LOCK_TRIES:
+                    message = (
+                        f"The tables of schema {self._schema!r} are in use by {await self._holders()}. The step was "
+                        "not taken. End that transaction, then try again."
+                    )
+                    raise DatabaseError(message) from error
+                if tried == _TELL_AFTER:
+                    logger.warning("the tables are in use by %s; trying again", await self._holders())
+                await asyncio.sleep(_PAUSE)
+        return None
+
+    async def _holders(self) -> str:
+        rows = await self._connection.fetch(self._database.statements["lock_holders"].dollar, self._schema)
+        return ", ".join(f"process {row['pid']} ({row['who']}, for {row['age']})" for row in rows) or "somebody"
+
+    async def _build(self, step: Migration) -> None:
+        """The step's indexes, each if it is not there and valid. What was interrupted is dropped and built again."""
+        for index in step.indexes:
+            while (valid := await self._valid(index)) is not True:
+                if valid is False:
+                    name = f"{quoted(self._schema)}.{quoted(index.name)}"
+                    await self._connection.execute(f"DROP INDEX CONCURRENTLY IF EXISTS {name}")
+                await self._connection.execute(index.sql(self._schema))
+
+    async def _valid(self, index: Index) -> bool | None:
+        """None: there is none."""
+        valid: bool | None = await self._connection.fetchval(
+            self._database.statements["index_valid"].dollar, self._schema, index.name
         )
-        await connection.execute("SELECT pg_advisory_xact_lock($1)", _UPGRADE_LOCK)
-        version = max((row["version"] for row in await _applied(connection, schema)), default=0)
-        path = [(step, step_up) for step, step_up in _path(version, target) if step_up == up]
-        if path and up and version == 0:
-            if not await connection.fetchval("SELECT to_regnamespace($1) IS NOT NULL", quoted(schema)):
-                await connection.execute(f"CREATE SCHEMA {quoted(schema)}")
-            await connection.execute(_ledger(schema))
-        for step, step_up in path:
-            await connection.execute(_step_sql(step, schema, up=step_up))
-        if path and not up and target == 0:
-            await connection.execute(f"DROP TABLE {quoted(schema)}.migrations")
-            await _drop_if_empty(connection, schema)
-        return [step.version for step, _ in path]
+        return valid
 
 
 async def _drop_if_empty(connection: Connection[Record], schema: str) -> None:
@@ -201,35 +245,11 @@ async def _drop_if_empty(connection: Connection[Record], schema: str) -> None:
                 await connection.execute(f"DROP SCHEMA {quoted(schema)}")
 
 
-def _path(version: int, target: int) -> list[tuple[Migration, bool]]:
-    if target >= version:
-        return [(step, True) for step in migrations() if version < step.version <= target]
-    return [(step, False) for step in reversed(migrations()) if target < step.version <= version]
-
-
-def _step_sql(step: Migration, schema: str, *, up: bool) -> str:
-    text = (step.up if up else step.down).replace("{schema}", quoted(schema)).strip()
-    ledger = f"{quoted(schema)}.migrations"
-    mark = (
-        f"INSERT INTO {ledger} (version, name) VALUES ({step.version}, '{step.name}');"
-        if up
-        else f"DELETE FROM {ledger} WHERE version = {step.version};"
-    )
-    return f"{text}\n\n{mark}"
-
-
-def _ledger(schema: str) -> str:
-    return (
-        f"CREATE TABLE {quoted(schema)}.migrations "
-        "(version integer PRIMARY KEY, name text NOT NULL, applied_at timestamptz NOT NULL DEFAULT now());"
-    )
-
-
 async def _applied(connection: Connection[Record], schema: str) -> list[Record]:
-    ledger = f"{quoted(schema)}.migrations"
-    if not await connection.fetchval("SELECT to_regclass($1) IS NOT NULL", ledger):
+    table = f"{quoted(schema)}.migrations"
+    if not await connection.fetchval("SELECT to_regclass($1) IS NOT NULL", table):
         return []
-    return await connection.fetch(f"SELECT version, name, applied_at FROM {ledger} ORDER BY version")
+    return await connection.fetch(f"SELECT version, name, applied_at FROM {table} ORDER BY version")
 
 
 async def verify(url: str, schema: str = "rowlock") -> list[str]:
@@ -237,7 +257,8 @@ async def verify(url: str, schema: str = "rowlock") -> list[str]:
 
     The fresh one is built in a transaction that is rolled back, so the comparison needs no second database.
     """
-    connection = await Database(url, schema=schema).connect("schema", patient=True)
+    database = Database(url, schema=schema)
+    connection = await database.connect("schema", patient=True)
     try:
         rows = await _applied(connection, schema)
         if not rows:
@@ -247,17 +268,27 @@ async def verify(url: str, schema: str = "rowlock") -> list[str]:
         try:
             fresh = f"{schema[:20]}_{uuid.uuid4().hex[:12]}"  # nobody's schema, and at most 63 bytes
             await connection.execute(f"SET LOCAL client_min_messages = warning; CREATE SCHEMA {quoted(fresh)}")
-            await connection.execute(_ledger(fresh))
-            for step, _ in _path(0, min(newest(), max(row["version"] for row in rows))):
-                await connection.execute(_step_sql(step, fresh, up=True))
+            await connection.execute(ledger(fresh))
+            for step, _ in path(0, min(newest(), max(row["version"] for row in rows))):
+                await connection.execute(step.sql(fresh, up=True, whole=True))
+            invalid = await connection.fetch(database.statements["invalid_indexes"].dollar, schema)
             found, wanted = await _shape(connection, schema), await _shape(connection, fresh)
         finally:
             await transaction.rollback()
     finally:
         await connection.close()
-    return [f"missing: {item}" for item in sorted(wanted - found)] + [
-        f"unexpected: {item}" for item in sorted(found - wanted)
+    return [
+        *(f"invalid: index {row['name']}, whose building broke off; {_repair(row['name'])}" for row in invalid),
+        *(f"missing: {item}" for item in sorted(wanted - found)),
+        *(f"unexpected: {item}" for item in sorted(found - wanted)),
     ]
+
+
+def _repair(index: str) -> str:
+    if index == "jobs_args":
+        return "rowlock schema index args"
+    own = {index.name for step in migrations() for index in step.indexes}
+    return "rowlock schema upgrade" if index in own else "REINDEX INDEX CONCURRENTLY it, or drop it"
 
 
 async def _shape(connection: Connection[Record], schema: str) -> set[str]:

@@ -92,11 +92,8 @@ class Statements:
 
     def __init__(self, schema: str) -> None:
         self.schema = checked_schema(schema)
-        names: dict[str, str] = {}
-        fragments: dict[str, str] = {"schema": quoted(schema)}
-        for file in sorted(resources.files("rowlock.store").joinpath("sql").iterdir(), key=lambda f: f.name):
-            for what, name, body in _blocks(file.read_text(encoding="utf-8")):
-                (names if what == "name" else fragments)[name] = body
+        names, fragments = read(files())
+        fragments["schema"] = quoted(schema)
         self._fragments = fragments
         self._statements = {name: Statement(name, _filled(body, fragments)) for name, body in names.items()}
 
@@ -111,6 +108,27 @@ class Statements:
     def __iter__(self) -> object:
         """Iterate over the statements' names."""
         return iter(self._statements)
+
+
+def files() -> dict[str, str]:
+    """The texts of the sql folder by name of the file."""
+    folder = resources.files("rowlock.store").joinpath("sql")
+    return {file.name: file.read_text(encoding="utf-8") for file in sorted(folder.iterdir(), key=lambda f: f.name)}
+
+
+def read(texts: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:
+    """Statements and fragments by name. Each name stands for one text: of two, one would silently be the other."""
+    names: dict[str, str] = {}
+    fragments: dict[str, str] = {}
+    where: dict[str, str] = {"schema": "every statement, as the schema's own name"}
+    for file, text in texts.items():
+        for what, name, body in _blocks(text):
+            if name in where:
+                message = f"{file} has a {what} {name!r}, and so has {where[name]}. Give one of them another name."
+                raise ConfigurationError(message)
+            where[name] = file
+            (names if what == "name" else fragments)[name] = body
+    return names, fragments
 
 
 def _blocks(text: str) -> list[tuple[str, str, str]]:

@@ -39,7 +39,7 @@ class Known:
 
 @dataclass(frozen=True, slots=True)
 class Walk:
-    """How jobs are reached: by id, by ref or by list (of few), with the values that takes."""
+    """How jobs are reached: by id, ref, state, tenant, submitter or list (of few), with the values that takes."""
 
     name: str
     values: dict[str, object] = field(default_factory=dict)

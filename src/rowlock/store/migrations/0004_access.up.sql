@@ -53,5 +53,5 @@ ALTER TABLE {schema}.kinds ADD COLUMN defaults jsonb;
 ALTER TABLE {schema}.job_keys ADD COLUMN status smallint, ADD COLUMN what text;
 
 -- The lists of those who see their tenant's jobs, or their own, alone. Jobs of no tenant that nobody submitted do not pay.
-CREATE INDEX jobs_tenant ON {schema}.jobs (tenant, id) WHERE tenant IS NOT NULL;
-CREATE INDEX jobs_submitted ON {schema}.jobs (submitted_by, id) WHERE submitted_by IS NOT NULL AND tenant IS NULL;
+CREATE INDEX CONCURRENTLY jobs_tenant ON {schema}.jobs (tenant, id) WHERE tenant IS NOT NULL;
+CREATE INDEX CONCURRENTLY jobs_submitted ON {schema}.jobs (submitted_by, id) WHERE submitted_by IS NOT NULL AND tenant IS NULL;

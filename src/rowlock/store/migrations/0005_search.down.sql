@@ -2,7 +2,6 @@ DELETE FROM {schema}.duties WHERE name = 'operations';
 DROP TABLE {schema}.operations;
 DROP TABLE {schema}.approval_rules;
 ALTER TABLE {schema}.lanes DROP COLUMN requires_approval;
-DROP INDEX {schema}.jobs_answer_by;
 ALTER TABLE {schema}.jobs DROP COLUMN answer_by;
 ALTER TABLE {schema}.jobs DROP COLUMN approvers;
 DROP INDEX {schema}.jobs_ended_badly;

@@ -1,13 +1,12 @@
 -- What searching, bulk orders and approval need. Columns without a default: no rewrite, a lock of a moment.
 
 -- Searches for what went wrong, in id order. A job that completes never enters it.
-CREATE INDEX jobs_ended_badly ON {schema}.jobs (state, id)
+CREATE INDEX CONCURRENTLY jobs_ended_badly ON {schema}.jobs (state, id)
   WHERE state IN ('completed_with_errors', 'failed', 'cancelled', 'expired');
 
 -- Who approved so far, of a job that needs several; and until when somebody has to answer.
 ALTER TABLE {schema}.jobs ADD COLUMN approvers text[];
 ALTER TABLE {schema}.jobs ADD COLUMN answer_by timestamptz;
-CREATE INDEX jobs_answer_by ON {schema}.jobs (answer_by) WHERE answer_by IS NOT NULL AND state = 'pending';
 
 -- Every job of the lane's kinds needs approval.
 ALTER TABLE {schema}.lanes ADD COLUMN requires_approval boolean NOT NULL DEFAULT false;

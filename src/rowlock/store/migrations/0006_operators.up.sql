@@ -4,6 +4,9 @@
 -- Two settings of the session choose what views without parameters cannot: rowlock.within (which ends count) and
 -- rowlock.slow_after (how long a slow job has been running).
 
+-- Pending jobs by when they must be answered. The column came with the step before: an index is built ahead of its step.
+CREATE INDEX CONCURRENTLY jobs_answer_by ON {schema}.jobs (answer_by) WHERE answer_by IS NOT NULL AND state = 'pending';
+
 -- 1. Right now --------------------------------------------------------------------------------------------------------
 -- The limit is for the day somebody gives a lane a hundred thousand slots. Progress of an earlier attempt is not this one's.
 CREATE VIEW {schema}.stats_running AS
@@ -57,7 +60,7 @@ WITH RECURSIVE h AS (
       ORDER BY j.kind, j.priority DESC, j.share, j.run_after, j.id LIMIT 1)
     LIMIT 1) AS n),
 pair AS MATERIALIZED (SELECT h.kind, h.priority, h.share, h.run_after, h.id FROM h LIMIT 2000),
-most AS MATERIALIZED (SELECT least(10000, greatest(50, 100000 / greatest(1, count(*))))::integer AS cap FROM pair),
+most AS MATERIALIZED (SELECT least(1000, greatest(10, 20000 / greatest(1, count(*))))::integer AS cap FROM pair),
 clock AS MATERIALIZED (SELECT clock_timestamp() AS now),
 depth AS MATERIALIZED (
   SELECT p.kind, sum(least(due.n, m.cap))::bigint AS due, bool_or(due.n > m.cap) AS due_capped,
@@ -137,30 +140,30 @@ h AS (
     LIMIT 1) AS n),
 counted (state, n, more) AS (
   SELECT 'pending', count(*), false FROM (
-    SELECT 1 FROM {schema}.jobs j WHERE j.state = 'pending' ORDER BY j.id LIMIT 10001) AS x
+    SELECT 1 FROM {schema}.jobs j WHERE j.state = 'pending' ORDER BY j.id LIMIT 1001) AS x
   UNION ALL
   SELECT 'blocked', count(*), (SELECT count(*) FROM seen) >= 2000 FROM (
     SELECT 1 FROM seen s CROSS JOIN LATERAL (
       SELECT 1 FROM {schema}.jobs j WHERE j.gate_key = s.gate_key AND j.gate_place = -1 AND j.finished_at IS NULL
-      ORDER BY j.priority DESC, j.run_after, j.id LIMIT 10001) AS parked
-    WHERE s.gate_place = -1 LIMIT 10001) AS x
+      ORDER BY j.priority DESC, j.run_after, j.id LIMIT 1001) AS parked
+    WHERE s.gate_place = -1 LIMIT 1001) AS x
   UNION ALL
   SELECT 'queued', count(*), false FROM (
     SELECT 1 FROM h CROSS JOIN LATERAL (
       SELECT 1 FROM {schema}.jobs j
       WHERE j.state = 'queued' AND j.kind = h.kind AND j.priority = h.priority AND j.share = h.share
-      ORDER BY j.run_after, j.id LIMIT 10001) AS q
-    LIMIT 10001) AS x
+      ORDER BY j.run_after, j.id LIMIT 1001) AS q
+    LIMIT 1001) AS x
   UNION ALL
   SELECT 'running', count(*), false FROM (
-    SELECT 1 FROM {schema}.jobs j WHERE j.state = 'running' ORDER BY j.claimed_by, j.id LIMIT 10001) AS x
+    SELECT 1 FROM {schema}.jobs j WHERE j.state = 'running' ORDER BY j.claimed_by, j.id LIMIT 1001) AS x
   UNION ALL
   SELECT 'failed', count(*), false FROM (
-    SELECT 1 FROM {schema}.jobs j WHERE j.state = 'failed' ORDER BY j.finished_at DESC LIMIT 10001) AS x)
-SELECT c.state, least(c.n, 10000) AS jobs, c.n > 10000 OR c.more AS capped FROM counted c;
+    SELECT 1 FROM {schema}.jobs j WHERE j.state = 'failed' ORDER BY j.finished_at DESC LIMIT 1001) AS x)
+SELECT c.state, least(c.n, 1000) AS jobs, c.n > 1000 OR c.more AS capped FROM counted c;
 
 -- 2. Within the window ------------------------------------------------------------------------------------------------
--- The newest ends, at most 20,001. The bound is a subquery: as a volatile expression it would be a filter, and the walk would
+-- The newest ends, at most 5,001. The bound is a subquery: as a volatile expression it would be a filter, and the walk would
 -- go on through the whole history. The upper bound is for the planner: of a range it expects few rows, also without
 -- statistics, and takes the index; of an open one it expects a third of the table and may sort it.
 CREATE VIEW {schema}.stats_ends AS
@@ -168,12 +171,12 @@ SELECT j.id, j.kind, j.tenant, j.state, j.finished_at, j.finished_at - j.claimed
 FROM {schema}.jobs j
 WHERE j.finished_at < 'infinity' AND j.finished_at > (
   SELECT clock_timestamp() - coalesce(nullif(current_setting('rowlock.within', true), ''), '1 hour')::interval)
-ORDER BY j.finished_at DESC LIMIT 20001;
+ORDER BY j.finished_at DESC LIMIT 5001;
 
 
 CREATE VIEW {schema}.stats_ended AS
 WITH e AS MATERIALIZED (SELECT x.state FROM {schema}.stats_ends x)
-SELECT s.state, count(e.state) AS ended, (SELECT count(*) FROM e) > 20000 AS capped
+SELECT s.state, count(e.state) AS ended, (SELECT count(*) FROM e) > 5000 AS capped
 FROM unnest(ARRAY['completed', 'completed_with_errors', 'failed', 'cancelled', 'expired']) AS s(state)
 LEFT JOIN e ON e.state = s.state GROUP BY s.state;
 
@@ -181,19 +184,19 @@ LEFT JOIN e ON e.state = s.state GROUP BY s.state;
 CREATE VIEW {schema}.stats_failures AS
 WITH e AS MATERIALIZED (SELECT x.id, x.kind, x.state, x.finished_at FROM {schema}.stats_ends x),
 by_kind AS (
-  SELECT e.kind, count(*) AS ended, count(*) FILTER (WHERE e.state = 'failed') AS failed,
-         (array_agg(e.id ORDER BY e.finished_at DESC, e.id DESC) FILTER (WHERE e.state = 'failed'))[1] AS last_id
-  FROM e GROUP BY e.kind)
-SELECT b.kind, b.ended, b.failed, (SELECT count(*) FROM e) > 20000 AS capped, b.failed::double precision / b.ended AS rate,
-       b.last_id AS last_failed_id, j.finished_at AS last_failed_at, j.errors AS last_error
-FROM by_kind b LEFT JOIN {schema}.jobs j ON j.id = b.last_id;
+  SELECT e.kind, count(*) AS ended, count(*) FILTER (WHERE e.state = 'failed') AS failed FROM e GROUP BY e.kind),
+last AS (
+  SELECT DISTINCT ON (e.kind) e.kind, e.id FROM e WHERE e.state = 'failed' ORDER BY e.kind, e.finished_at DESC, e.id DESC)
+SELECT b.kind, b.ended, b.failed, (SELECT count(*) FROM e) > 5000 AS capped, b.failed::double precision / b.ended AS rate,
+       l.id AS last_failed_id, j.finished_at AS last_failed_at, j.errors AS last_error
+FROM by_kind b LEFT JOIN last l ON l.kind = b.kind LEFT JOIN {schema}.jobs j ON j.id = l.id;
 
--- counted_for: the window, or the part of it that the newest 20,001 ends cover.
+-- counted_for: the window, or the part of it that the newest 5,001 ends cover.
 CREATE VIEW {schema}.stats_tenants AS
 WITH e AS MATERIALIZED (SELECT x.tenant, x.state, x.finished_at FROM {schema}.stats_ends x),
 spanned AS MATERIALIZED (
-  SELECT count(*) > 20000 AS capped,
-         CASE WHEN count(*) > 20000 THEN clock_timestamp() - min(e.finished_at)
+  SELECT count(*) > 5000 AS capped,
+         CASE WHEN count(*) > 5000 THEN clock_timestamp() - min(e.finished_at)
               ELSE coalesce(nullif(current_setting('rowlock.within', true), ''), '1 hour')::interval END AS counted_for
   FROM e)
 SELECT e.tenant, count(*) AS ended, count(*) FILTER (WHERE e.state = 'failed') AS failed, s.capped, s.counted_for,
@@ -202,13 +205,13 @@ FROM e CROSS JOIN spanned s GROUP BY e.tenant, s.capped, s.counted_for;
 
 -- Counted in the index alone, so further than the others; by default the last five minutes.
 CREATE VIEW {schema}.stats_throughput AS
-SELECT least(t.n, 100000) AS ended, t.n > 100000 AS capped, t.counted_for,
-       least(t.n, 100000) / greatest(extract(epoch FROM t.counted_for)::double precision, 0.001) AS per_second
+SELECT least(t.n, 20000) AS ended, t.n > 20000 AS capped, t.counted_for,
+       least(t.n, 20000) / greatest(extract(epoch FROM t.counted_for)::double precision, 0.001) AS per_second
 FROM (
   SELECT count(*) AS n,
-         CASE WHEN count(*) > 100000 THEN clock_timestamp() - min(x.finished_at)
+         CASE WHEN count(*) > 20000 THEN clock_timestamp() - min(x.finished_at)
               ELSE coalesce(nullif(current_setting('rowlock.within', true), ''), '5 min')::interval END AS counted_for
   FROM (SELECT j.finished_at FROM {schema}.jobs j
         WHERE j.finished_at < 'infinity' AND j.finished_at > (
           SELECT clock_timestamp() - coalesce(nullif(current_setting('rowlock.within', true), ''), '5 min')::interval)
-        ORDER BY j.finished_at DESC LIMIT 100001) AS x) AS t;
+        ORDER BY j.finished_at DESC LIMIT 20001) AS x) AS t;

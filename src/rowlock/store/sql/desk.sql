@@ -24,9 +24,6 @@ LEFT JOIN {schema}.gates g ON g.key = j.gate_key
 LEFT JOIN {schema}.kinds k ON k.name = j.kind
 WHERE j.id = :id::bigint AND {visible}
 
--- name: clock
-SELECT clock_timestamp() AS now
-
 -- name: gate_holders
 -- Who has the places of a gate: those that run, and those a place was handed to.
 SELECT h.id, h.kind, h.state, h.claimed_at, w.name AS worker
@@ -131,8 +128,9 @@ j.phase, j.progress, j.reported_at, j.report, j.phases, j.items_in_progress, j.i
 j.refs, j.tags
 
 -- name: stats_window
--- For the statements after it in this transaction.
-SELECT set_config('rowlock.within', (:window::interval)::text, true)
+-- For the statements after it in this transaction. No bitmaps: a planner without statistics expects a handful of ends, and would
+-- collect and sort all there are to find the newest.
+SELECT set_config('rowlock.within', (:window::interval)::text, true), set_config('enable_bitmapscan', 'off', true)
 
 -- name: stats_slow_after
 -- As stats_window.

@@ -66,6 +66,17 @@ FROM (SELECT j.id, j.finished_at, j.errors FROM {schema}.jobs j WHERE j.state = 
       ORDER BY j.finished_at DESC LIMIT :cap::integer) AS f
 WHERE f.errors ->> 'reason' = 'quarantined'
 
+-- name: doctor_stalls
+-- Of what runs, what its lane takes back soon for want of a report, and what has reported nothing for `long` in a lane that
+-- takes nothing back. Silent: its worker's own check tells of those.
+SELECT r.lane, r.stall_after, count(*) AS n, (array_agg(r.id ORDER BY r.since))[1] AS id, clock_timestamp() - min(r.since) AS age
+FROM (SELECT j.id, l.name AS lane, l.stall_after, greatest(j.claimed_at, p.reported_at) AS since
+      FROM ({running_rows}) AS j JOIN {schema}.lanes l ON l.name = j.lane
+      JOIN {schema}.workers w ON w.id = j.claimed_by AND w.seen_at >= clock_timestamp() - interval '15 s'
+      LEFT JOIN {schema}.job_progress p ON p.job_id = j.id AND p.fence = j.fence) AS r
+WHERE r.since < clock_timestamp() - coalesce(r.stall_after / 2, :long::interval)
+GROUP BY r.lane, r.stall_after ORDER BY age DESC, r.lane LIMIT 5
+
 -- name: doctor_upkeep
 SELECT d.name, clock_timestamp() - d.last_run_at AS age FROM {schema}.duties d
 WHERE d.name = 'sweep' AND isfinite(d.last_run_at)

@@ -31,29 +31,6 @@ LEFT JOIN {schema}.job_progress p ON {own_progress}
 -- name: jobs_by_id
 SELECT {job_view} FROM {job_sources} WHERE j.id = ANY (:ids::bigint[]) AND {visible} ORDER BY j.id
 
--- name: jobs_list
--- Newest first by primary key, for those who see every job; filters are applied on the way, and `scan` bounds how far back a
--- rare match is looked for.
-SELECT {job_view} FROM {job_sources} WHERE {page_of} ORDER BY j.id DESC LIMIT :n::integer
-
--- fragment: page_of
--- What a list filters on the way, and where its page begins.
-j.id < :before::bigint AND j.id > :before::bigint - :scan::bigint
-  AND (:states::text[] IS NULL OR j.state = ANY (:states::text[]))
-  AND (:kind::text IS NULL OR j.kind = :kind::text)
-  AND (:lane::text IS NULL OR j.lane = :lane::text)
-  AND (:of_tenant::text IS NULL OR j.tenant = :of_tenant::text)
-
--- name: jobs_list_tenant
--- jobs_list for somebody who sees one tenant's jobs alone, by the index of just those: `visible` is an OR, which a generic plan
--- could only answer by walking everybody's history.
-SELECT {job_view} FROM {job_sources} WHERE j.tenant = :tenant::text AND {page_of} ORDER BY j.id DESC LIMIT :n::integer
-
--- name: jobs_list_submitted
--- The same for somebody of no tenant, who sees what they submitted themselves.
-SELECT {job_view} FROM {job_sources}
-WHERE j.tenant IS NULL AND j.submitted_by = :subject::text AND {page_of} ORDER BY j.id DESC LIMIT :n::integer
-
 -- name: few_jobs
 -- The ids of all jobs in these states, through the partial indexes, if they are few: a list of dead letters or approvals must
 -- not walk a history of millions. One state with more than the cap: they are no needles then, and the walk by id finds them.
@@ -80,36 +57,6 @@ SELECT p.ids, cardinality(p.ids) <= :cap::integer
   UNION ALL
   (SELECT j.id FROM {schema}.jobs j WHERE j.state = 'failed' AND 'failed' = ANY (:states::text[])
     ORDER BY j.finished_at DESC LIMIT :cap::integer + 1)) AS ids) AS p
-
--- name: jobs_list_of
--- The newest of these, filtered. The state is looked at again: the ids were read a moment before.
-SELECT {job_view} FROM {job_sources}
-WHERE j.id = ANY (:ids::bigint[]) AND j.id < :before::bigint
-  AND (:states::text[] IS NULL OR j.state = ANY (:states::text[]))
-  AND (:kind::text IS NULL OR j.kind = :kind::text)
-  AND (:lane::text IS NULL OR j.lane = :lane::text)
-  AND (:of_tenant::text IS NULL OR j.tenant = :of_tenant::text) AND {visible}
-ORDER BY j.id DESC LIMIT :n::integer
-
--- name: jobs_list_referenced
--- Jobs that carry every one of these references and tags, newest first. The first one is walked through the key of job_refs,
--- the others are looked up; the job's own columns filter on the way.
-SELECT {job_view}
-FROM (SELECT r.job_id FROM {schema}.job_refs r
-      WHERE r.name = :name::text AND r.value = :value::text AND r.job_id < :before::bigint
-        AND NOT EXISTS (
-          SELECT 1 FROM unnest(:names::text[], :values::text[]) AS o(name, value)
-          WHERE NOT EXISTS (SELECT 1 FROM {schema}.job_refs x
-                             WHERE x.name = o.name AND x.value = o.value AND x.job_id = r.job_id))
-      ORDER BY r.job_id DESC) AS found
-JOIN {schema}.jobs j ON j.id = found.job_id
-LEFT JOIN {schema}.workers w ON w.id = j.claimed_by
-LEFT JOIN {schema}.job_progress p ON {own_progress}
-WHERE (:states::text[] IS NULL OR j.state = ANY (:states::text[]))
-  AND (:kind::text IS NULL OR j.kind = :kind::text)
-  AND (:lane::text IS NULL OR j.lane = :lane::text)
-  AND (:of_tenant::text IS NULL OR j.tenant = :of_tenant::text) AND {visible}
-ORDER BY j.id DESC LIMIT :n::integer
 
 -- name: delete_job
 -- A final job with everything beside it; its idempotency key keeps its own retention. The audit keeps what it was.

@@ -19,3 +19,22 @@ SELECT 'function ' || p.proname || ' ' || md5(replace(p.prosrc, '"' || replace(:
 FROM pg_proc p JOIN pg_namespace n ON n.oid = p.pronamespace WHERE n.nspname = :schema::text
 UNION ALL
 SELECT 'view ' || v.viewname || ' ' || md5(v.definition) FROM pg_views v WHERE v.schemaname = :schema::text
+
+-- name: index_valid
+-- No row: there is no such index. false: its building broke off.
+SELECT x.indisvalid AS valid FROM pg_index x JOIN pg_class c ON c.oid = x.indexrelid JOIN pg_namespace n ON n.oid = c.relnamespace
+WHERE n.nspname = :schema::text AND c.relname = :index::text
+
+-- name: invalid_indexes
+SELECT c.relname AS name FROM pg_index x JOIN pg_class c ON c.oid = x.indexrelid JOIN pg_namespace n ON n.oid = c.relnamespace
+WHERE n.nspname = :schema::text AND NOT x.indisvalid ORDER BY c.relname
+
+-- name: lock_holders
+-- Whose transactions hold locks on the tables, the oldest first.
+SELECT a.pid, coalesce(nullif(a.application_name, ''), a.usename::text, '') || ', ' || coalesce(a.state, '') AS who,
+       date_trunc('second', clock_timestamp() - a.xact_start)::text AS age
+FROM pg_stat_activity a
+WHERE a.pid <> pg_backend_pid() AND a.xact_start IS NOT NULL AND EXISTS (
+  SELECT 1 FROM pg_locks l JOIN pg_class c ON c.oid = l.relation JOIN pg_namespace n ON n.oid = c.relnamespace
+  WHERE l.pid = a.pid AND l.granted AND n.nspname = :schema::text)
+ORDER BY a.xact_start LIMIT 3

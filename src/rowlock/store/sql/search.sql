@@ -38,6 +38,26 @@ ORDER BY key {direction} LIMIT :scan::integer
 SELECT j.*, f.key FROM ({search_by_state_keys}) AS f
 CROSS JOIN LATERAL (SELECT x.* FROM {schema}.jobs x WHERE x.id = f.key OFFSET 0) AS j ORDER BY f.key {direction}
 
+-- fragment: search_by_tenant_keys
+SELECT j.id AS key FROM {schema}.jobs j
+WHERE j.tenant = :of_tenant::text AND j.id > :low::bigint AND j.id < :high::bigint ORDER BY j.id {direction} LIMIT :scan::integer
+
+-- fragment: search_by_tenant
+-- One tenant's jobs by the index of just those: `visible` is an OR, which only a walk over everybody's history could answer.
+SELECT j.*, j.id AS key FROM {schema}.jobs j
+WHERE j.tenant = :of_tenant::text AND j.id > :low::bigint AND j.id < :high::bigint ORDER BY j.id {direction} LIMIT :scan::integer
+
+-- fragment: search_by_submitter_keys
+SELECT j.id AS key FROM {schema}.jobs j
+WHERE j.tenant IS NULL AND j.submitted_by = :submitter::text AND j.id > :low::bigint AND j.id < :high::bigint
+ORDER BY j.id {direction} LIMIT :scan::integer
+
+-- fragment: search_by_submitter
+-- The same for somebody of no tenant, who sees what they submitted themselves.
+SELECT j.*, j.id AS key FROM {schema}.jobs j
+WHERE j.tenant IS NULL AND j.submitted_by = :submitter::text AND j.id > :low::bigint AND j.id < :high::bigint
+ORDER BY j.id {direction} LIMIT :scan::integer
+
 -- fragment: search_by_list_keys
 SELECT f.key FROM unnest(:few::bigint[]) AS f(key)
 WHERE f.key > :low::bigint AND f.key < :high::bigint ORDER BY f.key {direction} LIMIT :scan::integer

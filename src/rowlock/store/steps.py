@@ -1,0 +1,119 @@
+"""Steps: the numbered SQL files of the schema, as what is run and as what a DBA reads.
+
+The files are named NNNN_name.up.sql and NNNN_name.down.sql. What they write as CREATE INDEX CONCURRENTLY is built
+before the step's transaction, while everybody works on; so it names no column of its own step. Where the tables are new
+it is built inside, like any other.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from functools import cached_property
+from importlib import resources
+from typing import Final
+
+from rowlock.store.queries import checked_schema, quoted
+
+_FILE: Final = re.compile(r"(\d{4})_(\w+)\.up\.sql")
+_INDEX: Final = re.compile(r"^CREATE (?:UNIQUE )?INDEX CONCURRENTLY (\w+) ON [^;]+;", re.MULTILINE)
+LOCK_WAIT: Final = "200ms"
+"""How long a step waits for a lock. Whoever comes after it waits as long, so it is short, and tried again and again."""
+
+
+@dataclass(frozen=True, slots=True)
+class Index:
+    """An index that is built while everybody works on."""
+
+    name: str
+    text: str
+
+    def sql(self, schema: str) -> str:
+        """The statement that builds it."""
+        return self.text.replace("{schema}", quoted(schema))
+
+
+@dataclass(frozen=True)
+class Migration:
+    """One numbered step."""
+
+    version: int
+    name: str
+    up: str
+    down: str
+
+    @cached_property
+    def indexes(self) -> tuple[Index, ...]:
+        """What is built before the step itself."""
+        return tuple(Index(match[1], match[0]) for match in _INDEX.finditer(self.up))
+
+    def sql(self, schema: str, *, up: bool, whole: bool = False) -> str:
+        """What its transaction does. whole: with its indexes, for tables that are new."""
+        online = self.up.replace("INDEX CONCURRENTLY", "INDEX") if whole else _INDEX.sub("", self.up)
+        text = online if up else self.down
+        ledger = f"{quoted(schema)}.migrations"
+        mark = (
+            f"INSERT INTO {ledger} (version, name) VALUES ({self.version}, '{self.name}');"
+            if up
+            else f"DELETE FROM {ledger} WHERE version = {self.version};"
+        )
+        return f"{text.replace('{schema}', quoted(schema)).strip()}\n\n{mark}"
+
+
+def migrations() -> list[Migration]:
+    """Every step this code ships, in order."""
+    folder = resources.files("rowlock.store").joinpath("migrations")
+    steps = []
+    for file in folder.iterdir():
+        match = _FILE.fullmatch(file.name)
+        if match:
+            down = folder.joinpath(file.name.replace(".up.", ".down.")).read_text(encoding="utf-8")
+            steps.append(Migration(int(match[1]), match[2], file.read_text(encoding="utf-8"), down))
+    return sorted(steps, key=lambda step: step.version)
+
+
+def newest() -> int:
+    """The schema version this code was written for."""
+    return migrations()[-1].version
+
+
+def path(version: int, target: int) -> list[tuple[Migration, bool]]:
+    """The steps between two versions, each with whether it goes up."""
+    if target >= version:
+        return [(step, True) for step in migrations() if version < step.version <= target]
+    return [(step, False) for step in reversed(migrations()) if target < step.version <= version]
+
+
+def ledger(schema: str) -> str:
+    """The table that records the steps."""
+    return (
+        f"CREATE TABLE {quoted(schema)}.migrations "
+        "(version integer PRIMARY KEY, name text NOT NULL, applied_at timestamptz NOT NULL DEFAULT now());"
+    )
+
+
+def script(schema: str = "rowlock", *, since: int = 0, to: int | None = None) -> str:
+    """The upgrade (or, with to < since, the downgrade) for a DBA to read and run with psql."""
+    target = newest() if to is None else to
+    checked_schema(schema)
+    if since == 0:
+        parts = [step.sql(schema, up=True, whole=True) for step, _ in path(0, target)]
+        head = [f"CREATE SCHEMA IF NOT EXISTS {quoted(schema)};", ledger(schema)]
+        return "\n\n".join(["BEGIN;", *head, *parts, "COMMIT;"]) + "\n"
+    steps = [part for step, up in path(since, target) for part in _step(step, schema, up=up)]
+    # Without its ledger a schema counts as empty; an empty ledger left behind would stop the next upgrade.
+    tail = [f"DROP TABLE {quoted(schema)}.migrations;"] if target == 0 else []
+    return "\n\n".join([_FOR_DBAS, *steps, *tail]) + "\n"
+
+
+_FOR_DBAS: Final = f"""\
+-- For psql -v ON_ERROR_STOP=1, statement by statement: no index is built concurrently inside a transaction.
+-- A step that meets a lock gives up after {LOCK_WAIT}, so that nobody queues behind it: go on from there.
+-- An index whose building broke off is there and invalid; drop it first."""
+
+
+def _step(step: Migration, schema: str, *, up: bool) -> list[str]:
+    head = f"-- {step.version} {step.name}" + ("" if up else ", undone")
+    built = [index.sql(schema).replace("CONCURRENTLY", "CONCURRENTLY IF NOT EXISTS") for index in step.indexes if up]
+    body = f"BEGIN;\nSET LOCAL lock_timeout = '{LOCK_WAIT}';\n\n{step.sql(schema, up=up)}\n\nCOMMIT;"
+    return ["\n".join([head, *built]), body]

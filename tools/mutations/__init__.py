@@ -1,0 +1,20 @@
+"""What to break on purpose, room by room."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from mutations import api, cli, desk, engine, flow, model, store
+from mutations.mutation import Mutation
+
+MUTATIONS: Final[tuple[Mutation, ...]] = (
+    *api.MUTATIONS,
+    *cli.MUTATIONS,
+    *desk.MUTATIONS,
+    *engine.MUTATIONS,
+    *flow.MUTATIONS,
+    *model.MUTATIONS,
+    *store.MUTATIONS,
+)
+
+__all__ = ["MUTATIONS", "Mutation"]

@@ -1,0 +1,31 @@
+"""Mutations of the command line."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from mutations.mutation import Mutation
+
+MUTATIONS: Final = (
+    Mutation(
+        "Ctrl-C is lost among the news",
+        "cli/top.py",
+        "            async with asyncio.timeout(1.0):\n                await self._news.wait()\n",
+        "            with contextlib.suppress(asyncio.CancelledError):\n                await self._news.wait()\n",
+        ("tests/cli/test_top.py::test_ctrl_c_is_heard_also_when_news_come_at_the_same_moment",),
+    ),
+    Mutation(
+        "a key that destroys does not ask",
+        "cli/top.py",
+        "        elif not question:\n",
+        "        elif give:\n",
+        ("tests/cli/test_top.py::test_destructive_keys_ask_first_and_anything_but_y_does_nothing",),
+    ),
+    Mutation(
+        "the terminal stays taken after a crash",
+        "cli/terminal.py",
+        "            loop.remove_signal_handler(signal.SIGTSTP)\n            self._leave()\n",
+        "            loop.remove_signal_handler(signal.SIGTSTP)\n",
+        ("tests/cli/test_top.py::test_the_terminal_is_restored_after_a_crash",),
+    ),
+)

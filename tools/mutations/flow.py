@@ -1,0 +1,149 @@
+"""Mutations of a job's way through a worker."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from mutations.mutation import Mutation
+
+EXECUTORS: Final = "tests/executors/test_executors.py::test_"
+CURSORS: Final = "flow/claim.py"
+AT_CURSORS: Final = "tests/store/test_cursors.py::test_"
+OF_SUPERVISION: Final = "tests/flow/test_supervise.py::test_"
+SUPERVISED: Final = "tests/torture/test_supervised.py::test_"
+
+MUTATIONS: Final = (
+    Mutation(
+        "suspects run among the others",
+        "flow/crew.py",
+        'if row["losses"] and self._children.isolates(handler):',
+        "if False:",
+        (f"{EXECUTORS}a_suspect_runs_alone_in_a_child_and_innocents_complete",),
+    ),
+    Mutation(
+        "a job that kills its process is never quarantined",
+        "flow/verdict.py",
+        "if deaths >= max_deaths:",
+        "if deaths > 100:",
+        (f"{EXECUTORS}a_job_that_kills_its_process_is_quarantined_alone",),
+    ),
+    Mutation(
+        "the last news of an attempt are overtaken by its outcome",
+        "flow/voice.py",
+        "if self._report is not None and (self._report.dirty or self._report.writing):",
+        "if False:",
+        ("tests/flow/test_logs.py::test_threads_and_handlers_without_a_context_are_heard_too",),
+    ),
+    Mutation(
+        "a stuck handler gives its slot away",
+        "flow/crew.py",
+        'self._in_use[attempt.row["lane"]] += 1\n        self._stuck',
+        "self._stuck",
+        (f"{EXECUTORS}a_cancel[thread.spins]",),
+    ),
+    Mutation(
+        "a child that does not stop is not killed",
+        "flow/processes.py",
+        "                    self.kill()\n                    kill_at = None\n",
+        "                    kill_at = None\n",
+        (f"{EXECUTORS}a_cancel[process.deaf]",),
+    ),
+    Mutation(
+        "memory is not watched",
+        "flow/processes.py",
+        "if kind.memory else None",
+        "if False else None",
+        (f"{EXECUTORS}a_job_that_eats_memory_fails_and_nobody_else[hog.slow-its limit is 190.7 MiB]",),
+    ),
+    Mutation(
+        "memory is not limited",
+        "flow/child.py",
+        "    elif memory is not None:\n",
+        "    elif False:\n",
+        (f"{EXECUTORS}a_job_that_eats_memory_fails_and_nobody_else[hog.fast-]",),
+    ),
+    Mutation(
+        "lagged look off",
+        CURSORS,
+        "low[pair] - LAG if active",
+        "low[pair] if active",
+        (f"{AT_CURSORS}a_late_commit_is_found_by_the_lagged_look_within_a_second",),
+    ),
+    Mutation(
+        "low_water ignored",
+        CURSORS,
+        "self._low[pair] = min(low_water, self._low[pair])",
+        "low_water",
+        (f"{AT_CURSORS}a_commit_later_than_the_lag_is_found_by_the_sweeps_low_water",),
+    ),
+    Mutation(
+        "wake-ups lower no cursor",
+        CURSORS,
+        "self._low[pair] = min(run_after, self._low.get(pair, BEGINNING))",
+        "self._low.setdefault(pair, BEGINNING)",
+        (f"{AT_CURSORS}a_late_commit_is_found_by_the_wake_up_that_names_it",),
+    ),
+    Mutation(
+        "a second producer of a moment tells nobody",
+        "flow/producer.py",
+        "if not settled:",
+        "if settled is None:",
+        ("tests/flow/test_waking.py::test_the_first_job_after_a_pause_carries_its_wake_up",),
+    ),
+    Mutation(
+        "crowded lanes forget those that were left out",
+        CURSORS,
+        "self.more = 0 < asked <= got or bool(self._waiting)",
+        "self.more = 0 < asked <= got",
+        (f"{AT_CURSORS}crowded_lanes_take_turns_and_a_lane_that_was_left_out_is_asked_at_once",),
+    ),
+    Mutation(
+        "a wake-up during a claim is undone",
+        CURSORS,
+        "            if pair not in self._told:\n    ",
+        "            if pair:\n    ",
+        (f"{AT_CURSORS}a_job_that_commits_while_an_empty_claim_is_under_way_is_not_skipped",),
+    ),
+    Mutation(
+        "parked jobs look like an empty queue",
+        CURSORS,
+        'taken = Counter(row["lane"] for row in answer.rows)',
+        'taken = Counter(row["lane"] for row in answer.rows if not row["parked"])',
+        (f"{AT_CURSORS}jobs_parked_at_a_gate_do_not_hide_those_behind_them",),
+    ),
+    Mutation(
+        "cold pairs count as seen by a full claim",
+        CURSORS,
+        "            if drained:\n                self._unseen",
+        "            if not self._unseen or True:\n                self._unseen",
+        (f"{AT_CURSORS}five_hundred_pairs_are_served",),
+    ),
+    Mutation(
+        "every job of a blocked loop is blamed",
+        "flow/worker.py",
+        "suspects = self._crew.on_loop() if claim is None else [claim]",
+        "suspects = self._crew.on_loop() if claim or True else [claim]",
+        (f"{OF_SUPERVISION}a_blocked_worker_blames_one_gives_back_the_rest_and_lets_its_heir_take_over",),
+    ),
+    Mutation(
+        "the dead wait for their silence",
+        "flow/supervise/supervisor.py",
+        "            self._dead[hand.worker] = _RESCUES\n",
+        "            pass\n",
+        (f"{SUPERVISED}a_killed_process_is_replaced_and_its_jobs_rescued_at_once",),
+    ),
+    Mutation(
+        "a supervisor vouches for a stopped process",
+        "flow/supervise/supervisor.py",
+        "if hand.running and hand.worker and not hand.stopped]",
+        "if hand.running and hand.worker]",
+        (f"{SUPERVISED}a_stopped_process_is_neither_vouched_for_nor_killed",),
+    ),
+    Mutation(
+        "a process may outlive its killed supervisor",
+        "flow/system.py",
+        "        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)\n",
+        "        pass\n",
+        (f"{SUPERVISED}no_process_outlives_a_killed_supervisor",),
+    ),
+)

@@ -1,0 +1,19 @@
+"""Mutations of the model."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from mutations.mutation import Mutation
+
+STREAMED: Final = "tests/desk/test_stream.py::test_"
+
+MUTATIONS: Final = (
+    Mutation(
+        "a stream repeats what was told",
+        "model/event.py",
+        "if happened is not None and fence >= position.step:",
+        "if happened is not None:",
+        (f"{STREAMED}a_life_is_told_from_the_rows_alone_and_from_every_event_on",),
+    ),
+)

@@ -1,0 +1,31 @@
+"""Mutation: one thing to break, and the tests that must notice."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+@dataclass(frozen=True, slots=True)
+class Mutation:
+    """What to break, and where that must be noticed. count: how often the text occurs; 0: once or more."""
+
+    name: str
+    file: str
+    old: str
+    new: str
+    tests: tuple[str, ...]
+    count: int = 1
+
+    def apply(self, package: Path) -> None:
+        """Break the copy; fails when the text to break is not there any more."""
+        path = package / self.file
+        text = path.read_text(encoding="utf-8")
+        found = text.count(self.old)
+        if found == 0 or (self.count and found != self.count):
+            message = f"{self.name}: expected {self.count or 'some'} of {self.old!r} in {self.file}, found {found}"
+            raise SystemExit(message)
+        path.write_text(text.replace(self.old, self.new), encoding="utf-8")

@@ -1,0 +1,86 @@
+"""Mutations of the store beside the engine: searches, progress, requests, migrations."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from mutations.mutation import Mutation
+
+PROGRESS: Final = "store/sql/progress.sql"
+OF_ITEMS: Final = "tests/flow/test_items.py::test_"
+OF_ACCESS: Final = "tests/desk/test_access.py::test_"
+
+MUTATIONS: Final = (
+    Mutation(
+        "an upgrade takes an interrupted index for a good one",
+        "store/migrate.py",
+        "while (valid := await self._valid(index)) is not True:",
+        "while (valid := await self._valid(index)) is None:",
+        ("tests/store/test_migrations.py::test_an_interrupted_index_holds_nobody_up_and_is_built_again",),
+    ),
+    Mutation(
+        "of two statements of one name the last one counts",
+        "store/queries.py",
+        "            if name in where:",
+        "            if name in where and not file:",
+        ("tests/store/test_queries.py::test_a_name_given_twice_is_refused",),
+    ),
+    Mutation(
+        "the feed tells jobs that are out of sight",
+        "store/sql/stream.sql",
+        "WHERE s.sees_all OR j.tenant = s.tenant OR",
+        "WHERE true OR s.sees_all OR j.tenant = s.tenant OR",
+        ("tests/desk/test_stream_feed.py::test_only_jobs_in_sight_are_told",),
+    ),
+    Mutation(
+        "a window with few ends walks the whole history",
+        "store/migrations/0006_operators.up.sql",
+        """AND j.finished_at > (
+  SELECT clock_timestamp() - coalesce(nullif(current_setting('rowlock.within', true), ''), '1 hour')::interval)""",
+        "AND j.finished_at > clock_timestamp() - "
+        "coalesce(nullif(current_setting('rowlock.within', true), ''), '1 hour')::interval",
+        ("tests/desk/test_plans.py::test_statistics_read_no_more_than_their_caps",),
+    ),
+    Mutation(
+        "an item counts again when it is written again",
+        PROGRESS,
+        "was = CASE WHEN i.fence = excluded.fence THEN i.state END, state",
+        "was = NULL, state",
+        (f"{OF_ITEMS}counts_are_exact_after_a_thousand_moves_from_everywhere",),
+    ),
+    Mutation(
+        "an item is reported for an attempt that is over",
+        PROGRESS,
+        "JOIN {schema}.jobs j ON j.id = t.id AND j.fence = t.fence AND j.finished_at IS NULL\n  JOIN {schema}.jobs b",
+        "JOIN {schema}.jobs j ON j.id = t.id\n  JOIN {schema}.jobs b",
+        (f"{OF_ITEMS}an_item_handed_over_is_left_alone_once_its_attempt_is_over",),
+    ),
+    Mutation(
+        "a checkpoint in a transaction needs no claim",
+        PROGRESS,
+        "WHERE j.id = :id::bigint AND j.fence = :fence::integer AND j.finished_at IS NULL FOR SHARE),",
+        "WHERE j.id = :id::bigint OR j.fence = :fence::integer FOR SHARE),",
+        ("tests/flow/test_progress.py::test_a_checkpoint_in_a_transaction_needs_the_claim_and_the_transaction",),
+    ),
+    Mutation(
+        "a principal sees every job",
+        "store/sql/history.sql",
+        "(:sees_all::boolean OR j.tenant = :tenant::text",
+        "(true OR j.tenant = :tenant::text",
+        (f"{OF_ACCESS}another_tenants_job_is_not_there",),
+    ),
+    Mutation(
+        "a namesake of another tenant sees the jobs of none",
+        "store/sql/history.sql",
+        "OR (:tenant::text IS NULL AND j.tenant IS NULL AND j.submitted_by",
+        "OR (j.submitted_by",
+        (f"{OF_ACCESS}another_tenants_job_is_not_there",),
+    ),
+    Mutation(
+        "a repeated request makes another job",
+        "store/sql/requests.sql",
+        "AND k.expires_at > now()",
+        "AND false",
+        ("tests/api/test_jobs.py::test_the_same_idempotency_key_makes_one_job",),
+    ),
+)

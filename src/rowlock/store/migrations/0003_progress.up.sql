@@ -43,4 +43,4 @@ ALTER TABLE {schema}.lanes ADD COLUMN stall_after interval CHECK (stall_after >=
 INSERT INTO {schema}.duties (name, every) VALUES ('stalled', '5 s');
 
 -- What was given back lately, for those who follow everything: the queue has no index by time. Only failed attempts pay.
-CREATE INDEX job_attempts_ended ON {schema}.job_attempts (ended_at);
+CREATE INDEX CONCURRENTLY job_attempts_ended ON {schema}.job_attempts (ended_at);

@@ -244,13 +244,13 @@ async def test_an_interrupted_index_holds_nobody_up_and_is_built_again(empty_dat
         await transaction.commit()
     assert (await migrate.status(url)).version == 3
     (invalid, *_) = await migrate.verify(url)
-    assert invalid.startswith("invalid: index jobs_tenant")
+    assert invalid.startswith("invalid: index jobs_owner")
     assert await migrate.upgrade(url) == [4, 5, 6]
     assert await migrate.verify(url) == []
 
 
 async def test_an_index_that_broke_later_is_repaired_by_the_next_upgrade(database_url: str) -> None:
-    await run(database_url, "UPDATE pg_index SET indisvalid = false WHERE indexrelid = 'rowlock.jobs_tenant'::regclass")
+    await run(database_url, "UPDATE pg_index SET indisvalid = false WHERE indexrelid = 'rowlock.jobs_owner'::regclass")
     (found,) = await migrate.verify(database_url)
     assert "rowlock schema upgrade" in found
     assert await migrate.upgrade(database_url) == []

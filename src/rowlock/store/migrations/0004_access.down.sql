@@ -1,5 +1,4 @@
-DROP INDEX {schema}.jobs_submitted;
-DROP INDEX {schema}.jobs_tenant;
+DROP INDEX {schema}.jobs_owner;
 ALTER TABLE {schema}.job_keys DROP COLUMN what, DROP COLUMN status;
 ALTER TABLE {schema}.kinds DROP COLUMN defaults;
 DROP TABLE {schema}.audit;

@@ -1,8 +1,10 @@
 -- What searching, bulk orders and approval need. Columns without a default: no rewrite, a lock of a moment.
 
--- Searches for what went wrong, in id order. A job that completes never enters it.
+-- Searches for what went wrong, in id order. A job that completes never enters it. The dead letters are found here, too.
 CREATE INDEX CONCURRENTLY jobs_ended_badly ON {schema}.jobs (state, id)
   WHERE state IN ('completed_with_errors', 'failed', 'cancelled', 'expired');
+
+DROP INDEX {schema}.jobs_failed;
 
 -- Who approved so far, of a job that needs several; and until when somebody has to answer.
 ALTER TABLE {schema}.jobs ADD COLUMN approvers text[];

@@ -159,7 +159,7 @@ counted (state, n, more) AS (
     SELECT 1 FROM {schema}.jobs j WHERE j.state = 'running' ORDER BY j.claimed_by, j.id LIMIT 1001) AS x
   UNION ALL
   SELECT 'failed', count(*), false FROM (
-    SELECT 1 FROM {schema}.jobs j WHERE j.state = 'failed' ORDER BY j.finished_at DESC LIMIT 1001) AS x)
+    SELECT 1 FROM {schema}.jobs j WHERE j.state = 'failed' ORDER BY j.id DESC LIMIT 1001) AS x)
 SELECT c.state, least(c.n, 1000) AS jobs, c.n > 1000 OR c.more AS capped FROM counted c;
 
 -- 2. Within the window ------------------------------------------------------------------------------------------------

@@ -63,7 +63,7 @@ GROUP BY 1
 -- Of the newest failures.
 SELECT count(*) AS n, max(f.id) AS id, clock_timestamp() - max(f.finished_at) AS age
 FROM (SELECT j.id, j.finished_at, j.errors FROM {schema}.jobs j WHERE j.state = 'failed'
-      ORDER BY j.finished_at DESC LIMIT :cap::integer) AS f
+      ORDER BY j.id DESC LIMIT :cap::integer) AS f
 WHERE f.errors ->> 'reason' = 'quarantined'
 
 -- name: doctor_stalls

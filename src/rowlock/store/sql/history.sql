@@ -56,7 +56,7 @@ SELECT p.ids, cardinality(p.ids) <= :cap::integer
     ORDER BY j.claimed_by, j.id LIMIT :cap::integer + 1)
   UNION ALL
   (SELECT j.id FROM {schema}.jobs j WHERE j.state = 'failed' AND 'failed' = ANY (:states::text[])
-    ORDER BY j.finished_at DESC LIMIT :cap::integer + 1)) AS ids) AS p
+    ORDER BY j.id DESC LIMIT :cap::integer + 1)) AS ids) AS p
 
 -- name: delete_job
 -- A final job with everything beside it; its idempotency key keeps its own retention. The audit keeps what it was.

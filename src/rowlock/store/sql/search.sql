@@ -40,22 +40,26 @@ CROSS JOIN LATERAL (SELECT x.* FROM {schema}.jobs x WHERE x.id = f.key OFFSET 0)
 
 -- fragment: search_by_tenant_keys
 SELECT j.id AS key FROM {schema}.jobs j
-WHERE j.tenant = :of_tenant::text AND j.id > :low::bigint AND j.id < :high::bigint ORDER BY j.id {direction} LIMIT :scan::integer
+WHERE coalesce(j.tenant, j.submitted_by) = :of_tenant::text AND j.tenant = :of_tenant::text
+  AND j.id > :low::bigint AND j.id < :high::bigint ORDER BY j.id {direction} LIMIT :scan::integer
 
 -- fragment: search_by_tenant
 -- One tenant's jobs by the index of just those: `visible` is an OR, which only a walk over everybody's history could answer.
 SELECT j.*, j.id AS key FROM {schema}.jobs j
-WHERE j.tenant = :of_tenant::text AND j.id > :low::bigint AND j.id < :high::bigint ORDER BY j.id {direction} LIMIT :scan::integer
+WHERE coalesce(j.tenant, j.submitted_by) = :of_tenant::text AND j.tenant = :of_tenant::text
+  AND j.id > :low::bigint AND j.id < :high::bigint ORDER BY j.id {direction} LIMIT :scan::integer
 
 -- fragment: search_by_submitter_keys
 SELECT j.id AS key FROM {schema}.jobs j
-WHERE j.tenant IS NULL AND j.submitted_by = :submitter::text AND j.id > :low::bigint AND j.id < :high::bigint
+WHERE coalesce(j.tenant, j.submitted_by) = :submitter::text AND j.tenant IS NULL AND j.submitted_by = :submitter::text
+  AND j.id > :low::bigint AND j.id < :high::bigint
 ORDER BY j.id {direction} LIMIT :scan::integer
 
 -- fragment: search_by_submitter
 -- The same for somebody of no tenant, who sees what they submitted themselves.
 SELECT j.*, j.id AS key FROM {schema}.jobs j
-WHERE j.tenant IS NULL AND j.submitted_by = :submitter::text AND j.id > :low::bigint AND j.id < :high::bigint
+WHERE coalesce(j.tenant, j.submitted_by) = :submitter::text AND j.tenant IS NULL AND j.submitted_by = :submitter::text
+  AND j.id > :low::bigint AND j.id < :high::bigint
 ORDER BY j.id {direction} LIMIT :scan::integer
 
 -- fragment: search_by_list_keys

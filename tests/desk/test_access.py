@@ -115,7 +115,7 @@ TABLE: dict[str, Line] = {
     "roles.grants": Line(ADMIN, lambda d, _: d.roles.grants()),
     "audit.list": Line(ADMIN, lambda d, _: d.audit.list()),
 }
-IN_CODE = {"lanes.define", "lanes.defined", "streams.close"}
+IN_CODE = {"lanes.define", "lanes.defined", "streams.close", "streams.closing"}
 """Of the process, not of whoever asks; define() asks the guard itself."""
 BY_TOPIC = {"streams.listen"}
 """Has no guard before it: what it needs depends on what is listened to."""

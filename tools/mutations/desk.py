@@ -13,7 +13,7 @@ MUTATIONS: Final = (
     Mutation(
         "a stream that was asked for just before the end holds it up",
         "desk/lookouts.py",
-        "if self._closed:",
+        "if self.closed:",
         "if False:",
         ("tests/api/test_streams.py::test_streams_end_at_once_when_they_are_closed",),
     ),

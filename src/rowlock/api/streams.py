@@ -102,6 +102,8 @@ async def stream_job(
     With the id of the last event that was seen, what came after it instead; 0: from the beginning. Whatever process
     answers, it says the same.
     """
+    if desk.streams.closing:
+        return EventStream(_come_back())
     stream = await desk.streams.follow(job_id, after=resume or resume_query)
     if stream.over:
         stream.close()
@@ -111,6 +113,11 @@ async def stream_job(
         await (await door.desk(request)).jobs.get(job_id)
 
     return EventStream(_job_frames(stream, Clockwork(door.stream_seconds, allowed)))
+
+
+async def _come_back() -> AsyncIterator[bytes]:
+    """A server that is about to leave opens nothing more; an error would keep a browser from coming back."""
+    yield RETRY
 
 
 async def _job_frames(stream: JobStream, clockwork: Clockwork) -> AsyncIterator[bytes]:
@@ -146,6 +153,8 @@ async def stream_events(
     A frame has all that one look found, twice a second at most; each change of a job is told once, as the job is then.
     """
     wanted = chosen.wanted
+    if desk.streams.closing:
+        return EventStream(_come_back())
     listener = await desk.streams.listen(wanted, after=resume or chosen.last_event_id)
 
     async def allowed() -> None:

@@ -38,7 +38,7 @@ class Lookouts:
 
     def __init__(self, database: Callable[[], Database], ears: Ears) -> None:
         self._open, self._ears = database, ears
-        self._closed = False
+        self.closed = False
         self._loops: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, Here] = weakref.WeakKeyDictionary()
 
     def here(self) -> Here:
@@ -48,14 +48,14 @@ class Lookouts:
         if here is None or here.database is not database:
             overview = Stats(self._open, TRUSTED).overview
             here = self._loops[loop] = Here(database, Lookout(database, self._ears), Feed(database, overview))
-            if self._closed:
+            if self.closed:
                 # A stream that was asked for just before the end must not hold it up.
                 here.close()
         return here
 
     async def leave(self) -> None:
         """End the streams of the running loop; what comes later begins anew."""
-        self._closed = False
+        self.closed = False
         here = self._loops.pop(asyncio.get_running_loop(), None)
         if here is not None:
             await here.lookout.stop()
@@ -63,7 +63,7 @@ class Lookouts:
 
     def close(self) -> None:
         """End every stream, on every loop; safe in any thread and in a signal handler."""
-        self._closed = True
+        self.closed = True
         for loop, here in list(self._loops.items()):
             if not loop.is_closed():
                 loop.call_soon_threadsafe(here.close)

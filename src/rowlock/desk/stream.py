@@ -68,6 +68,11 @@ class Streams:
         position = FeedPosition.parse(after) if after else None
         return self._lookouts.here().feed.enter(self._guard, wanted, position)
 
+    @property
+    def closing(self) -> bool:
+        """Whether this process is about to stop: whoever asks now is better served by another."""
+        return self._lookouts.closed
+
     def close(self) -> None:
         """End every open stream of this process at once, and those to come: it is about to stop.
 

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import argparse
+import re
 import signal
 import sys
 import tempfile
 from dataclasses import replace
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from bench import adversity, chart, felt, publish, report, roster, run, scenes
 from bench import server as servers
 from bench.results import Results
 from bench.stage import Stage
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 RESULTS: Final = Path(__file__).parent / "results"
 EXTRA: Final = ("adversity", "felt")
@@ -42,6 +46,11 @@ def parser() -> argparse.ArgumentParser:
     return options
 
 
+def _said(arguments: Sequence[str]) -> str:
+    """The options of this run, for the page: without those that name folders of this machine."""
+    return re.sub(r" ?--(?:out|after|server|python3\.12)[ =]\S+", "", " ".join(arguments)).strip()
+
+
 def main() -> None:
     """Run what was asked for."""
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # servers and workers end with us
@@ -64,9 +73,7 @@ def main() -> None:
             run.without_redis(results)
         if asked.quick:
             results.machine["sizes"] = "quick: they show that it works, not how fast it is"
-        results.machine |= run.about_server(server, redis[0]) | {
-            "command": f"make bench ARGS={' '.join(sys.argv[1:])!r}"
-        }
+        results.machine |= run.about_server(server, redis[0]) | {"command": f"make bench ARGS={_said(sys.argv[1:])!r}"}
         stage = Stage(server, Path(folder), found, redis, 0.0 if asked.quick else asked.patience)
         size = scenes.QUICK if asked.quick else scenes.FULL
         run.rounds(stage, results, subjects, [n for n in names if n in scenes.SCENES], size=size, repeat=asked.repeat)

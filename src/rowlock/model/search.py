@@ -88,11 +88,6 @@ class Query:
         """The same for queries that ask the same, in whatever order."""
         return digest(*sorted(map(_rendered, self.terms)))
 
-    @property
-    def reads_args(self) -> bool:
-        """Whether its answer tells something of arguments."""
-        return any(term.field == "args" for term in self.terms)
-
 
 def digest(*parts: str) -> str:
     """A short name for these texts."""

@@ -225,7 +225,9 @@ class Store:
         statement = self.database.statements["rescue"]
         text = statement.dollar.replace("pg_postmaster_start_time()", "'-infinity'::timestamptz")
         span = await self.value("SELECT $1::text::interval", watched)
-        rows = await self.connection.fetch(text, *statement.bind({"watched": span, "max_losses": max_losses}))
+        rows = await self.connection.fetch(
+            text, *statement.bind({"watched": span, "max_losses": max_losses, "channel": self.database.channel})
+        )
         return [row["id"] for row in rows]
 
     # --- several connections -----------------------------------------------------------------------------------------

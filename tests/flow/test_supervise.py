@@ -273,14 +273,28 @@ async def test_unblock_applies_the_kinds_policy_to_the_culprit_alone(store: Stor
     (_, claim) = await store.claim(worker, innocent, guilty)
     await store.claim(other, elsewhere)
     row = await store.one(
-        "unblock", worker=worker, ids=[claim.job_id], fences=[claim.fence], place="spin (x.py:1)", max_losses=3
+        "unblock",
+        worker=worker,
+        ids=[claim.job_id],
+        fences=[claim.fence],
+        place="spin (x.py:1)",
+        max_losses=3,
+        channel=store.database.channel,
     )
     assert sorted(row["ids"]) == [innocent, guilty]
     assert await store.states(innocent, guilty, elsewhere) == ["queued", "failed", "running"]
     assert json.loads((await store.row(guilty))["errors"])["reason"] == "blocked the event loop"
     # A claim that was revoked meanwhile is not blamed for what its old attempt does.
     (again,) = await store.claim(worker, innocent)
-    row = await store.one("unblock", worker=worker, ids=[innocent], fences=[again.fence - 1], place="x", max_losses=3)
+    row = await store.one(
+        "unblock",
+        worker=worker,
+        ids=[innocent],
+        fences=[again.fence - 1],
+        place="x",
+        max_losses=3,
+        channel=store.database.channel,
+    )
     assert (list(row["ids"]), (await store.row(innocent))["losses"]) == ([innocent], 0)
 
 
@@ -291,7 +305,15 @@ async def test_unblock_gives_neighbours_back_whatever_their_kinds_policy(store: 
     )
     neighbour, guilty = await store.enqueue("f"), await store.enqueue()
     (_, claim) = await store.claim(worker, neighbour, guilty)
-    await store.one("unblock", worker=worker, ids=[guilty], fences=[claim.fence], place="x", max_losses=3)
+    await store.one(
+        "unblock",
+        worker=worker,
+        ids=[guilty],
+        fences=[claim.fence],
+        place="x",
+        max_losses=3,
+        channel=store.database.channel,
+    )
     rows = [await store.row(job) for job in (neighbour, guilty)]
     assert [(row["state"], row["losses"], row["attempt"]) for row in rows] == [("queued", 0, 0), ("queued", 1, 0)]
 
@@ -301,7 +323,7 @@ async def test_the_dead_are_rescued_at_once_and_nobody_else(store: Store) -> Non
     lost, held = await store.enqueue(), await store.enqueue()
     await store.claim(dead, lost)
     await store.claim(alive, held)
-    rows = await store.fetch("rescue_dead", workers=[dead], max_losses=3)
+    rows = await store.fetch("rescue_dead", workers=[dead], max_losses=3, channel=store.database.channel)
     assert [row["id"] for row in rows] == [lost]
     assert await store.states(lost, held) == ["queued", "running"]
     assert ((await store.row(lost))["losses"], (await store.row(lost))["attempt"]) == (1, 0)

@@ -45,7 +45,9 @@ EXITS: dict[str, Callable[[Store, Claim], Awaitable[object]]] = {
     "stop": lambda store, claim: store.stop(claim.job_id),
     "rescue": lambda store, _: store.rescue(),
     "too old": lambda store, _: store.too_old(),
-    "disown": lambda store, _: store.one("disown", worker=1, held=[], before=datetime.now(UTC)),
+    "disown": lambda store, _: store.one(
+        "disown", worker=1, held=[], before=datetime.now(UTC), channel=store.database.channel
+    ),
 }
 
 

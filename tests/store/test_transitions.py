@@ -183,13 +183,15 @@ async def elsewhere(store: Store, job: Subject) -> None:
 
 async def disown(store: Store, job: Subject) -> None:
     await store.execute("UPDATE {s}.jobs SET claimed_at = claimed_at - interval '1 minute'")
-    row = await store.one("disown", worker=job.worker, held=[], before=datetime.now(UTC))
+    row = await store.one(
+        "disown", worker=job.worker, held=[], before=datetime.now(UTC), channel=store.database.channel
+    )
     assert row["ids"] == [job.id]
 
 
 async def orphan(store: Store, job: Subject) -> None:
     await store.execute("DELETE FROM {s}.workers")
-    assert [row["id"] for row in await store.fetch("orphans", max_losses=3)] == [job.id]
+    assert [row["id"] for row in await store.fetch("orphans", max_losses=3, channel=store.database.channel)] == [job.id]
 
 
 fail, complete = VERBS[Verb.FAIL], VERBS[Verb.COMPLETE]

@@ -8,6 +8,7 @@ from rowlock.desk.bulk import Bulk
 from rowlock.errors import ApprovalRefused, JobNotFound, WrongState
 from rowlock.model import ids
 from rowlock.model.options import checked_priority
+from rowlock.model.released import released
 from rowlock.model.state import State
 from rowlock.store.database import TRANSIENT
 
@@ -268,6 +269,7 @@ class Orders:
         if done["promoted"]:
             database = self._open()
             await database.fetch("wake", channel=database.channel, payload=LOOK)
+        self._wake((step.pair, step.run_after) for step in released(done["released"]))
 
     def _announce(self, moved: Sequence[Record]) -> None:
         self._wake(((row["kind"], row["priority"], row["share"]), row["run_after"]) for row in moved)

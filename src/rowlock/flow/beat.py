@@ -187,7 +187,13 @@ class Beat:
         self._last = row["now"]
         disowned = (disown or vitals.doubtful) and before is not None and vitals.complete is not None
         if disowned and vitals.complete is not None:
-            (given,) = await link.fetch("disown", worker=self._worker_id, held=list(vitals.complete), before=before)
+            (given,) = await link.fetch(
+                "disown",
+                worker=self._worker_id,
+                held=list(vitals.complete),
+                before=before,
+                channel=self._database.channel,
+            )
             if given["ids"]:
                 logger.warning("gave back %d claims whose answer was lost: %s", len(given["ids"]), given["ids"])
         lost = frozenset(row["lost"])
@@ -223,6 +229,7 @@ class Beat:
                     fences=[claim.fence for claim in holders.suspects],
                     place=stack.place,
                     max_losses=self._max_losses,
+                    channel=self._database.channel,
                 )
                 await link.fetch("wake", channel=self._database.channel, payload=wake.payload({}))
             logger.warning("gave back %d claims: %s", len(row["ids"]), row["ids"])

@@ -27,6 +27,7 @@ from rowlock.model.outcome import (
     Snoozed,
     Unreadable,
 )
+from rowlock.model.released import released
 from rowlock.model.state import SUCCESS, State
 from rowlock.store.database import OUTAGE, TRANSIENT, UNSTORABLE
 
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
     from rowlock.flow.wake import Pair
     from rowlock.model.hook import Hook
     from rowlock.model.job import Claim
+    from rowlock.model.released import Released
     from rowlock.store.database import Record
     from rowlock.store.link import Link
     from rowlock.telemetry import AttemptEvent
@@ -143,6 +145,8 @@ class Flushed:
     hooks: Sequence[tuple[Pair, datetime]] = ()
     """Where the hooks are that were inserted: workers have to look for them."""
     elsewhere: timedelta | None = None
+    released: Sequence[Released] = ()
+    """Steps of workflows that waited for these jobs."""
 
     def and_also(self, other: Flushed) -> Flushed:
         """Both flushes as one."""
@@ -154,6 +158,7 @@ class Flushed:
             min(moments, default=None),
             [*self.hooks, *other.hooks],
             self.elsewhere or other.elsewhere,
+            [*self.released, *other.released],
         )
 
 
@@ -262,6 +267,7 @@ class Finisher:
                 (f.write.delay for f in batch if isinstance(f.write, Returned) and f.write.outcome == "unreadable"),
                 default=None,
             ),
+            [step for row in rows for step in released(row["released"])],
         )
 
     async def _end(self, batch: list[Finished]) -> Record:

@@ -333,6 +333,10 @@ class Worker:
             for pair, low in flushed.hooks:
                 self._cursors.lower(pair, low)
             self._waker.wake(flushed.hooks)
+        if flushed.released:
+            for step in flushed.released:
+                self._cursors.lower(step.pair, step.run_after)
+            self._waker.wake((step.pair, step.run_after) for step in flushed.released)
         if flushed.elsewhere is not None:
             self._waker.look_in(flushed.elsewhere.total_seconds())
         if flushed.promoted:

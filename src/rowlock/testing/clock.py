@@ -70,7 +70,9 @@ class Clock:
         waker = Waker(database)
         caretaker = Caretaker(database, self._app.settings, waker)
         news = News(self.now, True, 0, 0, (), (), tuple(DUTIES), _FOREVER)  # noqa: FBT003 - a row's columns in order
-        while await database.fetch("rescue_travelled", max_losses=self._app.settings.max_losses):
+        while await database.fetch(
+            "rescue_travelled", max_losses=self._app.settings.max_losses, channel=database.channel
+        ):
             pass
         for duty in DUTIES:
             await caretaker.run(duty, news)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 from rowlock.desk.drive import Driver, Overtaken
 from rowlock.desk.identity import IDLE, LONGEST, WITHIN
 from rowlock.flow.beat import EVERY
+from rowlock.model.released import released
 from rowlock.model.state import State
 from rowlock.telemetry import Events, JobRescued
 
@@ -49,7 +50,7 @@ async def rescue(at: Round, news: News) -> int:
 
 async def stalled(at: Round, news: News) -> int:
     """Running jobs that reported nothing for as long as their lane allows are lost like those of silent workers."""
-    return await _in_batches(at, "stalled", "it made no progress", watched=news.watched, channel=at.database.channel)
+    return await _in_batches(at, "stalled", "it made no progress", watched=news.watched)
 
 
 async def rescue_dead(at: Round, workers: Sequence[int]) -> int:
@@ -69,7 +70,7 @@ async def orphans(at: Round, _news: News) -> int:
 async def _in_batches(at: Round, name: str, why: str = "its worker was lost", **values: object) -> int:
     total = 0
     for _ in range(_MOST_BATCHES):
-        rows = await at.database.fetch(name, max_losses=at.settings.max_losses, **values)
+        rows = await at.database.fetch(name, max_losses=at.settings.max_losses, channel=at.database.channel, **values)
         total += _moved(at, rows, why)
         if len(rows) < _STALE_BATCH:
             break
@@ -89,11 +90,16 @@ def _moved(at: Round, rows: Iterable[Record], why: str) -> int:
         at.waker.look()
     if rows:
         _wake_hooks(at, rows[0])
+        _wake_released(at, rows[0])
     return len(rows)
 
 
 def _wake_hooks(at: Round, row: Record) -> None:
     at.waker.wake(((kind, 0, 0), row["hooks_at"]) for kind in row["hook_kinds"] or ())
+
+
+def _wake_released(at: Round, row: Record) -> None:
+    at.waker.wake((step.pair, step.run_after) for step in released(row["released"]))
 
 
 async def expire(at: Round, _news: News) -> int:
@@ -111,6 +117,7 @@ async def expire(at: Round, _news: News) -> int:
             if row["ids"]:
                 logger.warning("⊘ %s %d jobs: %s", name.replace("_", " "), len(row["ids"]), row["ids"])
                 _wake_hooks(at, row)
+                _wake_released(at, row)
             if row["promoted"]:
                 at.waker.look()
             if len(row["ids"]) < _STALE_BATCH:

@@ -13,7 +13,7 @@ ended AS (
   SET state = :state::text, finished_at = now(), errors = coalesce(:error::jsonb, j.errors), fence = j.fence + 1, seq = j.seq + 1,
       claimed_by = NULL, gate_place = 0
   FROM ending e WHERE j.id = e.id
-  RETURNING j.id, j.kind, j.tenant, e.fence, e.attempt, e.state, e.claimed_by, e.claimed_at, jsonb_build_object('state', j.state) AS after,
+  RETURNING j.id, j.kind, j.tenant, j.feeds, e.fence, e.attempt, e.state, e.claimed_by, e.claimed_at, jsonb_build_object('state', j.state) AS after,
             CASE WHEN e.gate_place > 0 THEN j.gate_key END AS gate_key, CASE WHEN e.state = 'running' THEN j.lane END AS lane,
             {mark} AS mark),
 logged AS (
@@ -39,7 +39,7 @@ WITH ending AS (
   WHERE j.id = ANY (:ids::bigint[]) AND j.state IN ('pending', 'blocked', 'queued') ORDER BY j.id FOR UPDATE),
 {end_jobs},
 {recorded}
-SELECT coalesce(array_agg(m.id), '{}') AS ids, {left_places} AS promoted, {told} AS told FROM ended m
+SELECT coalesce(array_agg(m.id), '{}') AS ids, {left_places} AS promoted, {told} AS told, {followed} FROM ended m
 
 -- name: cancel_running
 -- A running one gets the flag (no transition: only seq moves); its worker hears of it at once and with its next beat.
@@ -60,7 +60,7 @@ WITH ending AS (
   WHERE j.id = ANY (:ids::bigint[]) AND j.finished_at IS NULL ORDER BY j.id FOR UPDATE),
 {end_jobs},
 {recorded}
-SELECT coalesce(array_agg(m.id), '{}') AS ids, {left_places} AS promoted, {told} AS told,
+SELECT coalesce(array_agg(m.id), '{}') AS ids, {left_places} AS promoted, {told} AS told, {followed},
        (SELECT pg_notify(:channel::text, json_build_object('lost', json_agg(x.id))::text)
         FROM ended x WHERE x.state = 'running' HAVING count(*) > 0) AS stopped
 FROM ended m
@@ -161,7 +161,7 @@ ending AS (
 {end_jobs},
 {ended_concluded},
 {exhausted}
-SELECT coalesce(array_agg(m.id), '{}') AS ids, {left_places} AS promoted, {told} AS told, {hooks_told} FROM ended m
+SELECT coalesce(array_agg(m.id), '{}') AS ids, {left_places} AS promoted, {told} AS told, {followed}, {hooks_told} FROM ended m
 
 -- name: reject
 WITH ending AS (
@@ -169,7 +169,7 @@ WITH ending AS (
   WHERE j.id = ANY (:ids::bigint[]) AND j.state = 'pending' ORDER BY j.id FOR UPDATE),
 {end_jobs},
 {recorded}
-SELECT coalesce(array_agg(m.id), '{}') AS ids, {left_places} AS promoted, {told} AS told FROM ended m
+SELECT coalesce(array_agg(m.id), '{}') AS ids, {left_places} AS promoted, {told} AS told, {followed} FROM ended m
 
 -- name: retry
 -- A person's retry: new attempt budget; the finished run goes to history under its own fence, so that a late re-flush of it

@@ -4,6 +4,11 @@
 -- The places the leaving rows held: their gate, and their lane's cap (keys without a gate row are ignored).
 {schema}.gate_leave(array_remove(array_agg(m.gate_key) || array_agg('lane:' || m.lane), NULL))
 
+-- fragment: followed
+-- Steps of workflows among the rows: what their ends release, [id, kind, priority, share, run_after as epoch] each. After the
+-- places: workflows are locked after gates. Without steps the function is not entered.
+{schema}.workflow_follow(array_agg(m.id) FILTER (WHERE m.feeds), :channel::text) AS released
+
 -- fragment: not_again
 -- Judged on the locked row (j): a cancel that commits while this statement waits for the row is still seen. A job held for
 -- a person (pending) waits too: its twin or a cancel ends it all the same.
@@ -47,7 +52,7 @@ moved AS (
     WHERE me.id = l.id) AS was
   WHERE j.id = l.id AND j.fence = l.fence AND j.finished_at IS NULL
   RETURNING j.id, l.fence, was.attempt, was.claimed_by, was.claimed_at, was.cause, l.outcome, l.error, j.gate_key, j.lane,
-            j.state, j.kind, j.priority, j.share, j.run_after, j.tenant),
+            j.state, j.kind, j.priority, j.share, j.run_after, j.tenant, j.feeds),
 logged AS (
   INSERT INTO {schema}.job_attempts (job_id, fence, attempt, worker_id, worker_name, started_at, outcome, error)
   SELECT m.id, m.fence, m.attempt, m.claimed_by, w.name, m.claimed_at, m.outcome, m.error
@@ -88,8 +93,8 @@ WITH m AS (
   FROM unnest(:ids::bigint[], :fences::integer[], :states::text[], :results::jsonb[], :errors::jsonb[])
        AS d(id, fence, state, result, error)
   WHERE {mine}
-  RETURNING j.id, j.gate_key, j.lane)
-SELECT coalesce(array_agg(m.id), '{}') AS ids, {left_places} AS promoted, {told} AS told FROM m
+  RETURNING j.id, j.gate_key, j.lane, j.feeds)
+SELECT coalesce(array_agg(m.id), '{}') AS ids, {left_places} AS promoted, {told} AS told, {followed} FROM m
 
 -- name: complete_plain
 -- `complete` for a batch of jobs that all returned nothing: two arrays instead of five, for client and server alike.
@@ -98,8 +103,8 @@ WITH m AS (
   SET state = 'completed', finished_at = now(), result = NULL, errors = NULL, fence = j.fence + 1, seq = j.seq + 1, gate_place = 0
   FROM unnest(:ids::bigint[], :fences::integer[]) AS d(id, fence)
   WHERE {mine}
-  RETURNING j.id, j.gate_key, j.lane)
-SELECT coalesce(array_agg(m.id), '{}') AS ids, {left_places} AS promoted, {told} AS told FROM m
+  RETURNING j.id, j.gate_key, j.lane, j.feeds)
+SELECT coalesce(array_agg(m.id), '{}') AS ids, {left_places} AS promoted, {told} AS told, {followed} FROM m
 
 -- name: complete_hooked
 -- `complete` for batches with kinds that have hooks; the others do not pay for the CTEs.
@@ -111,12 +116,12 @@ WITH m AS (
               :hook_attempts::smallint[])
        AS d(id, fence, state, result, error, hook, hook_attempts)
   WHERE {mine}
-  RETURNING j.id, j.gate_key, j.lane, d.fence, j.attempt, j.state, j.tenant, d.error, d.hook, d.hook_attempts),
+  RETURNING j.id, j.gate_key, j.lane, j.feeds, d.fence, j.attempt, j.state, j.tenant, d.error, d.hook, d.hook_attempts),
 hooking AS (
   SELECT m.id, m.fence, m.attempt, m.state, CASE WHEN m.state = 'failed' THEN m.error END AS error, m.tenant, m.hook, m.hook_attempts
   FROM m WHERE m.hook IS NOT NULL),
 {hooked}
-SELECT coalesce(array_agg(m.id), '{}') AS ids, {left_places} AS promoted, {told} AS told, {hooks_told} FROM m
+SELECT coalesce(array_agg(m.id), '{}') AS ids, {left_places} AS promoted, {told} AS told, {followed}, {hooks_told} FROM m
 
 -- name: give_back
 -- Retry, snooze, interrupt, unreadable arguments, death of a child: the owner's own way back to the queue, or (held) to a person.
@@ -126,7 +131,7 @@ WITH leaving AS (
               :outcomes::text[], :errors::jsonb[])
        AS d(id, fence, state, delay, refund, death, outcome, error)),
 {requeue}
-SELECT coalesce(array_agg(m.id), '{}') AS ids, {left_places} AS promoted, {told} AS told,
+SELECT coalesce(array_agg(m.id), '{}') AS ids, {left_places} AS promoted, {told} AS told, {followed},
        min(m.run_after) FILTER (WHERE m.state = 'queued') AS again_at FROM moved m
 
 -- name: give_back_hooked
@@ -142,7 +147,7 @@ hooking AS (
   FROM moved m JOIN unnest(:ids::bigint[], :hooks::text[], :hook_attempts::smallint[]) AS d(id, hook, hook_attempts) ON d.id = m.id
   WHERE d.hook IS NOT NULL AND m.state = 'queued'),
 {hooked}
-SELECT coalesce(array_agg(m.id), '{}') AS ids, {left_places} AS promoted, {told} AS told,
+SELECT coalesce(array_agg(m.id), '{}') AS ids, {left_places} AS promoted, {told} AS told, {followed},
        min(m.run_after) FILTER (WHERE m.state = 'queued') AS again_at, {hooks_told} FROM moved m
 
 -- name: settled
@@ -167,7 +172,7 @@ WITH leaving AS (
     AND j.claimed_at < :before::timestamptz
   ORDER BY j.id LIMIT 500 FOR NO KEY UPDATE),
 {requeue}
-SELECT coalesce(array_agg(m.id), '{}') AS ids, {left_places} AS promoted FROM moved m
+SELECT coalesce(array_agg(m.id), '{}') AS ids, {left_places} AS promoted, {followed} FROM moved m
 
 -- name: guard
 -- ctx.guarded(): inside the user's own transaction. FOR SHARE holds the claim until their commit: whoever revokes it waits,

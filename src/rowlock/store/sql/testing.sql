@@ -71,7 +71,7 @@ WITH leaving AS (
   ORDER BY j.id LIMIT 500 FOR NO KEY UPDATE OF j SKIP LOCKED),
 {requeue}
 SELECT m.id, m.state, places.promoted
-FROM moved m CROSS JOIN (SELECT {left_places} AS promoted FROM moved m) AS places
+FROM moved m CROSS JOIN (SELECT {left_places} AS promoted, {followed} FROM moved m) AS places
 
 -- name: heads
 SELECT p.kind, p.priority, p.share, p.low_water FROM {schema}.pairs p WHERE p.low_water IS NOT NULL

@@ -90,8 +90,8 @@ WITH leaving AS (
 {requeue},
 {moved_concluded},
 {exhausted}
-SELECT m.id, m.fence, m.state, m.kind, m.priority, m.share, m.run_after, places.promoted, {hooks_told}
-FROM moved m CROSS JOIN (SELECT {left_places} AS promoted FROM moved m) AS places
+SELECT m.id, m.fence, m.state, m.kind, m.priority, m.share, m.run_after, places.promoted, places.released, {hooks_told}
+FROM moved m CROSS JOIN (SELECT {left_places} AS promoted, {followed} FROM moved m) AS places
 
 -- name: rescue_dead
 -- The operating system has told their supervisor that these workers are dead: nobody need wait for their silence.
@@ -102,8 +102,8 @@ WITH leaving AS (
 {requeue},
 {moved_concluded},
 {exhausted}
-SELECT m.id, m.fence, m.state, m.kind, m.priority, m.share, m.run_after, places.promoted, {hooks_told}
-FROM moved m CROSS JOIN (SELECT {left_places} AS promoted FROM moved m) AS places
+SELECT m.id, m.fence, m.state, m.kind, m.priority, m.share, m.run_after, places.promoted, places.released, {hooks_told}
+FROM moved m CROSS JOIN (SELECT {left_places} AS promoted, {followed} FROM moved m) AS places
 
 -- name: unblock
 -- A handler holds the loop of this worker, whose process is replaced for it. The culprits are lost claims, and suspects from
@@ -125,7 +125,7 @@ WITH leaving AS (
 {moved_concluded},
 {exhausted},
 gone AS (UPDATE {schema}.workers w SET state = 'gone', hungry = false WHERE w.id = :worker::bigint)
-SELECT coalesce(array_agg(m.id), '{}') AS ids, {left_places} AS promoted FROM moved m
+SELECT coalesce(array_agg(m.id), '{}') AS ids, {left_places} AS promoted, {followed} FROM moved m
 
 -- name: stalled
 -- A running job that reported nothing for as long as its lane allows, since its claim or its last report, goes as if its
@@ -150,9 +150,9 @@ WITH leaving AS (
 {requeue},
 {moved_concluded},
 {exhausted}
-SELECT m.id, m.fence, m.state, m.kind, m.priority, m.share, m.run_after, places.promoted, {hooks_told},
+SELECT m.id, m.fence, m.state, m.kind, m.priority, m.share, m.run_after, places.promoted, places.released, {hooks_told},
        (SELECT pg_notify(:channel::text, json_build_object('lost', json_agg(x.id))::text) FROM moved x) AS stopped
-FROM moved m CROSS JOIN (SELECT {left_places} AS promoted FROM moved m) AS places
+FROM moved m CROSS JOIN (SELECT {left_places} AS promoted, {followed} FROM moved m) AS places
 
 -- name: any_orphan
 SELECT j.id FROM {schema}.jobs j
@@ -167,8 +167,8 @@ WITH leaving AS (
 {requeue},
 {moved_concluded},
 {exhausted}
-SELECT m.id, m.fence, m.state, m.kind, m.priority, m.share, m.run_after, places.promoted, {hooks_told}
-FROM moved m CROSS JOIN (SELECT {left_places} AS promoted FROM moved m) AS places
+SELECT m.id, m.fence, m.state, m.kind, m.priority, m.share, m.run_after, places.promoted, places.released, {hooks_told}
+FROM moved m CROSS JOIN (SELECT {left_places} AS promoted, {followed} FROM moved m) AS places
 
 -- name: expire
 -- Waiting jobs past expires_at. The ids come from the partial index; the lock order is by id like everywhere.
@@ -183,7 +183,7 @@ ending AS (
 {end_jobs},
 {ended_concluded},
 {exhausted}
-SELECT coalesce(array_agg(m.id), '{}') AS ids, {left_places} AS promoted, {told} AS told, {hooks_told} FROM ended m
+SELECT coalesce(array_agg(m.id), '{}') AS ids, {left_places} AS promoted, {told} AS told, {followed}, {hooks_told} FROM ended m
 
 -- name: too_old
 -- max_age ends a job in any live state, a running one included; its worker hears that the claim is lost.
@@ -198,7 +198,7 @@ ending AS (
 {end_jobs},
 {ended_concluded},
 {exhausted}
-SELECT coalesce(array_agg(m.id), '{}') AS ids, {left_places} AS promoted, {told} AS told, {hooks_told},
+SELECT coalesce(array_agg(m.id), '{}') AS ids, {left_places} AS promoted, {told} AS told, {followed}, {hooks_told},
        (SELECT pg_notify(:channel::text, json_build_object('lost', json_agg(x.id))::text)
         FROM ended x WHERE x.state = 'running' HAVING count(*) > 0) AS stopped
 FROM ended m

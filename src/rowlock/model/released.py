@@ -1,0 +1,23 @@
+"""Released: jobs that waited for others and may run now, as the statements that end jobs tell of them."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+from typing import NamedTuple
+
+
+class Released(NamedTuple):
+    """One of them. pair: its kind, priority and share, which is where workers look for it."""
+
+    id: int
+    pair: tuple[str, int, int]
+    run_after: datetime
+
+
+def released(text: str | None) -> list[Released]:
+    """Read the answer of a statement that ends jobs; None: nobody waited for them."""
+    return [
+        Released(number, (kind, priority, share), datetime.fromtimestamp(float(low), UTC))
+        for number, kind, priority, share, low in json.loads(text or "[]")
+    ]

@@ -1,0 +1,2 @@
+DELETE FROM {schema}.duties WHERE name = 'schedules';
+DROP TABLE {schema}.schedules;

@@ -1,0 +1,16 @@
+-- Steps stay as jobs; what they waited for is forgotten with the tables, so those that wait are cancelled rather than stuck.
+UPDATE {schema}.jobs j SET state = 'cancelled', finished_at = now(), errors = '{"reason": "workflows were removed"}', fence = j.fence + 1, seq = j.seq + 1
+ WHERE j.state = 'blocked' AND j.gate_place = 0;
+DELETE FROM {schema}.duties WHERE name = 'workflows';
+DROP FUNCTION {schema}.workflow_write(bigint, jsonb);
+DROP FUNCTION {schema}.workflow_follow(bigint[], text);
+DROP FUNCTION {schema}.workflow_verdict(bigint);
+DROP FUNCTION {schema}.workflow_undo(bigint);
+DROP FUNCTION {schema}.workflow_release(bigint[]);
+DROP TABLE {schema}.signals;
+DROP TABLE {schema}.waits;
+DROP TABLE {schema}.edges;
+DROP TABLE {schema}.workflow_steps;
+DROP TABLE {schema}.workflows;
+ALTER TABLE {schema}.jobs DROP COLUMN workflow_id;
+ALTER TABLE {schema}.jobs DROP COLUMN feeds;

@@ -32,6 +32,9 @@ if TYPE_CHECKING:
 logger = logging.getLogger("rowlock.beat")
 EVERY: Final = 1.9
 """Seconds. What no message brought sooner (lane edits, drain, cancel) arrives with the beat: within two seconds."""
+_LATE: Final = 0.002
+_SHORTEST: Final = 0.02
+"""Seconds from one beat to the next at least: it comes sooner when a schedule is due before."""
 _DISOWN_EVERY: Final = 30
 """Beats."""
 _TICK: Final = 0.25
@@ -112,6 +115,7 @@ class Beat:
         self._stop = threading.Event()
         self._ready = threading.Event()
         self._replacing = False
+        self._pause = EVERY
         self._last: datetime | None = None
         """The database's clock at the last beat."""
 
@@ -163,8 +167,9 @@ class Beat:
                     since = self._loop.time() + EVERY
                 except Exception:
                     logger.exception("a beat failed")
+                pause, self._pause = self._pause, EVERY
                 with contextlib.suppress(TimeoutError):
-                    await asyncio.wait_for(self._poked.wait(), EVERY)
+                    await asyncio.wait_for(self._poked.wait(), pause)
                 self._poked.clear()
         finally:
             if self._replacing:
@@ -185,6 +190,8 @@ class Beat:
             fences=[claim.fence for claim in vitals.held],
         )
         self._last = row["now"]
+        if row["schedule_in"] is not None:
+            self._pause = min(EVERY, max(_SHORTEST, row["schedule_in"] + _LATE))
         disowned = (disown or vitals.doubtful) and before is not None and vitals.complete is not None
         if disowned and vitals.complete is not None:
             (given,) = await link.fetch(

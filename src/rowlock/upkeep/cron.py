@@ -8,7 +8,7 @@ import logging
 from typing import TYPE_CHECKING
 
 from rowlock.desk.fire import fire
-from rowlock.errors import UnknownKind
+from rowlock.errors import DatabaseError, UnknownKind
 from rowlock.flow.register import until_served
 from rowlock.model.schedule import owed
 from rowlock.store.database import TRANSIENT
@@ -57,6 +57,11 @@ class Cron:
             logger.warning("the schedule %s is due, and nobody here can make its job: %s", schedule.name, error)
         except TRANSIENT as error:
             logger.warning("the schedule %s is put off: %s", schedule.name, error)
+        except DatabaseError:
+            raise
+        except Exception:
+            # A middleware of the application, perhaps: the other schedules are due all the same.
+            logger.exception("the schedule %s cannot be fired", schedule.name)
         else:
             _tell(schedule, fired)
             return 0 if fired is None else len(fired.jobs)

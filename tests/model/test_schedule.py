@@ -195,6 +195,7 @@ def test_slots_in_a_window_are_put_off_to_its_end_and_are_one_there() -> None:
     assert nights.after(utc("2027-01-02T03:00")) == utc("2027-01-02T06:30")
     assert nights.last(utc("2027-01-02T08:00"), utc("2027-01-01T21:00"), 9) == found[::-1]
     assert nights.last(utc("2027-01-02T05:00"), utc("2027-01-01T22:00"), 9) == []
+    assert nights.last(utc("2027-01-02T06:40"), utc("2027-01-02T06:30"), 9) == [utc("2027-01-02T06:30")]
     # A slot at the very end of the window is the same run.
     assert rule("0 * * * *", "UTC", Window("22:00-06:00", then="defer")).next(utc("2027-01-01T21:00"), 2) == [
         utc("2027-01-02T06:00"),

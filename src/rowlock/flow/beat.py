@@ -251,7 +251,7 @@ class Beat:
 
 
 def _until_next(schedule_in: float | None, overdue: int) -> float:
-    """Seconds to the next beat: at the moment of a slot, and soon after one, when it has been fired and the next is known.
+    """Seconds to the next beat: at the moment of a slot, and soon after it, when it was fired and the next is known.
 
     What stays due although every worker saw it is not worth more than the usual beats.
     """

@@ -148,7 +148,8 @@ class Rule:
     def last(self, moment: datetime, since: datetime, limit: int) -> list[datetime]:
         """The latest slots up to the moment, none before `since`; the latest first."""
         found: list[datetime] = []
-        cursor, beginning = moment, self._beginning(since)
+        # The end of a window may be a slot of those within it.
+        cursor, beginning = moment, self._beginning(since - _TICK)
         while len(found) < limit and (raw := self.timing.until(cursor)) is not None and raw >= beginning:
             closed = self._closed(raw)
             slot = raw if closed is None else self._deferred(closed)

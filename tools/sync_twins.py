@@ -27,6 +27,7 @@ CLASSES = {
     "audit": "Audit",
     "operations": "Operations",
     "approvals": "Approvals",
+    "schedules": "Schedules",
 }
 """Module, which is also the name on the app, to class."""
 

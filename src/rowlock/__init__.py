@@ -30,6 +30,7 @@ from rowlock.errors import (
     RoleNotFound,
     RowlockError,
     RuleNotFound,
+    ScheduleNotFound,
     SchemaAhead,
     SchemaBehind,
     SchemaMissing,
@@ -63,7 +64,9 @@ from rowlock.model.outcome import Cancel, Partial, Snooze
 from rowlock.model.page import Page
 from rowlock.model.progress import Item, ItemCounts, ItemRef, ItemState, LogLine, Phase, Progress, Skip
 from rowlock.model.retry import Retry
+from rowlock.model.schedule import Schedule
 from rowlock.model.state import State
+from rowlock.model.window import Window
 from rowlock.settings import Settings
 from rowlock.tasks import Enqueued, SyncTask, Task
 from rowlock.telemetry import JobLogFilter
@@ -127,6 +130,8 @@ __all__ = [
     "RowlockError",
     "Rule",
     "RuleNotFound",
+    "Schedule",
+    "ScheduleNotFound",
     "SchemaAhead",
     "SchemaBehind",
     "SchemaMissing",
@@ -147,6 +152,7 @@ __all__ = [
     "UnknownLane",
     "UnreadableArguments",
     "WaitTimeout",
+    "Window",
     "WorkerNotFound",
     "WrongState",
 ]

@@ -19,6 +19,7 @@ from rowlock.desk.access import Backing, Desk
 from rowlock.desk.guard import Guard
 from rowlock.desk.identity import Identity
 from rowlock.desk.lanes import first_lanes
+from rowlock.desk.scheduling import Scheduling
 from rowlock.desk.sync import SyncDesk
 from rowlock.errors import ConfigurationError, WrongState
 from rowlock.flow.args import Codec
@@ -46,6 +47,7 @@ from rowlock.store.caller import url_of
 from rowlock.store.database import Database
 from rowlock.tasks import Declared, Submitter, SyncTask, Task
 from rowlock.upkeep.caretaker import Caretaker
+from rowlock.upkeep.cron import declaring
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
@@ -111,13 +113,13 @@ class Rowlock(Extensions):
         self._database: Database | None = None
         self._embedded: embedded.Embedded | None = None
         self._producer = Producer(self.database, self._bridge, self._enqueue_middleware, self._events)
-        submit = Submitter(self.task, self._producer, self.settings.args_limit)
-        self._backing = Backing(self.database, self._producer.wake, submit)
+        self.submit = Submitter(self.task, self._producer, self.settings.args_limit, self.handlers)
+        self._backing = Backing(self.database, self._producer.wake, self.submit)
         own = self.desk(SYSTEM)
         self.jobs, self.lanes, self.workers, self.stats = own.jobs, own.lanes, own.workers, own.stats
         self.tokens, self.roles, self.audit = own.tokens, own.roles, own.audit
-        self.streams = own.streams
-        self.operations, self.approvals = own.operations, own.approvals
+        self.streams, self.operations, self.approvals = own.streams, own.operations, own.approvals
+        self.schedules, self.schedule = own.schedules, Scheduling(own.schedules)
         self.sync = SyncDesk(self._bridge, own)
         self.identity = Identity(self.database)
 
@@ -353,14 +355,14 @@ class Rowlock(Extensions):
             supervisor=supervisor,
         )
         database = self.database()
-        caretaker = Caretaker(database, self.settings, Waker(database), self._events) if claims else None
+        upkeep = Caretaker(database, self.settings, Waker(database), self._events, self.submit)
         return Worker(
             database,
             self.handlers if handlers is None else handlers,
             replace(self.settings, lanes=first_lanes(self.settings.lanes, self.lanes.defined)),
             options,
-            upkeep=caretaker,
-            scope=self.worker_scope,
+            upkeep=upkeep if claims else None,
+            scope=declaring(self.schedules, self.worker_scope) if claims else self.worker_scope,
             events=self._events,
             successor=successor,
         )

@@ -31,6 +31,7 @@ RowlockError
 ├── BulkRefused               a bulk order without its dry run, for another filter, or for more jobs than expected
 ├── OperationNotFound         no such bulk operation
 ├── RuleNotFound              no such approval rule
+├── ScheduleNotFound          no schedule has that name
 ├── InvalidResult             a handler's return value cannot be stored, or a stored one cannot be read
 ├── JobNotFound               no such job (or retention removed it)
 ├── WorkerNotFound            nobody of that id or name works
@@ -196,6 +197,10 @@ class OperationNotFound(RowlockError):
 
 class RuleNotFound(RowlockError):
     """No such approval rule."""
+
+
+class ScheduleNotFound(RowlockError):
+    """No schedule has that name."""
 
 
 class InvalidResult(RowlockError):

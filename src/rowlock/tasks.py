@@ -23,7 +23,7 @@ from rowlock.model.stored import Encoded
 from rowlock.telemetry import JobEnqueued
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterable
+    from collections.abc import Awaitable, Callable, Collection, Iterable
     from contextlib import AbstractContextManager
     from datetime import datetime
 
@@ -238,6 +238,7 @@ class Declared(Bound[P, R]):
             refs=dict(kind.refs(**call)) if kind.refs is not None else {},
             gate_key=gate.key if isinstance(gate, Gate) else gate,
             answer_in=kind.approval.answer_in if isinstance(kind.approval, Approval) else None,
+            scope=kind.scope,
         )
 
     def _call(self, args: Args) -> tuple[list[object], dict[str, object]]:
@@ -292,8 +293,16 @@ class Declared(Bound[P, R]):
 class Submitter:
     """Submits by the name of a kind, for the desk: through its task, or without its code where that is possible."""
 
-    def __init__(self, task: Callable[[str], Declared[..., object]], producer: Producer, limit: int) -> None:
+    def __init__(
+        self,
+        task: Callable[[str], Declared[..., object]],
+        producer: Producer,
+        limit: int,
+        kinds: Collection[str] = (),
+    ) -> None:
+        """kinds: the names of those whose code is here."""
         self._task, self._producer, self._limit = task, producer, limit
+        self.kinds = kinds
 
     async def __call__(self, kind: str, args: Args, options: Options, connection: object | None) -> tuple[int, str]:
         """The job's id, and whether it was created, kept or replaced."""
@@ -310,7 +319,7 @@ class Submitter:
             task = self._task(kind)
         except UnknownKind as unknown:
             found = await foreign.find(self._producer.database(), kind, unknown)
-            return Encoded(foreign.encode(found, args, self._limit))
+            return Encoded(foreign.encode(found, args, self._limit), scope=found.scope)
         return task.encoded(args)
 
     async def _without_code(

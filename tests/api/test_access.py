@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 READ, SUBMIT, APPROVE, CANCEL, RETRY = "jobs:read", "jobs:submit", "jobs:approve", "jobs:cancel", "jobs:retry"
 VIEW, MANAGE, TOKENS = "workers:view", "workers:manage", "tokens:manage"
+SEE, SCHEDULE = "schedules:view", "schedules:manage"
 # operation -> the permission it takes, and a body that fits.
 TABLE: dict[str, tuple[str | None, object]] = {
     "submit_job": (SUBMIT, {"kind": "greet", "args": {"name": "x"}}),
@@ -77,6 +78,17 @@ TABLE: dict[str, tuple[str | None, object]] = {
     "create_token": (TOKENS, {"name": "ci", "permissions": ["jobs:read"]}),
     "revoke_token": (TOKENS, None),
     "list_audit": ("audit:read", None),
+    "list_schedules": (SEE, None),
+    "get_schedule": (SEE, None),
+    "list_next_runs": (SEE, None),
+    "create_schedule": (SCHEDULE, {"name": "s", "kind": "greet", "args": {"name": "x"}, "every_s": 60}),
+    "change_schedule": (SCHEDULE, {"overlap": "skip"}),
+    "delete_schedule": (SCHEDULE, None),
+    "pause_schedule": (SCHEDULE, None),
+    "resume_schedule": (SCHEDULE, None),
+    "reset_schedule": (SCHEDULE, None),
+    "run_schedule": (SCHEDULE, None),
+    "backfill_schedule": (SCHEDULE, {"start": "2026-01-01T00:00:00Z", "end": "2026-01-02T00:00:00Z"}),
 }
 OUTSIDE = {"get_health", "get_readiness", "get_deploy_readiness", "get_metrics"}
 SESSIONS = {"log_in", "log_out"}
@@ -106,7 +118,7 @@ async def ask(client: httpx.AsyncClient, rest: Rest, operation: str, **known: st
         **known,
     }
     headers = {"Sec-Fetch-Site": "same-origin"} | (
-        {"If-Match": "*"} if operation in ("change_lane", "change_job") else {}
+        {"If-Match": "*"} if operation in ("change_lane", "change_job", "change_schedule") else {}
     )
     return await client.request(method, path.format(**names), json=body, headers=headers)
 
@@ -115,6 +127,7 @@ async def seeded(rest: Rest, **options: Any) -> str:  # noqa: ANN401 - of a subm
     rest.api.stream_seconds = -sse.LIFE
     await rest.store.worker()
     await rest.app.lanes.create("front")
+    await rest.app.schedules.create("front", "greet", every="1h", args={"name": "x"})
     options = {"kind": "pay", "args": {"amount": 1}, **options}
     job = await rest.submit(**options)
     # Ended, so that a stream of it ends too; that of everything has no time to live.

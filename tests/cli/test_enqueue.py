@@ -95,6 +95,21 @@ async def test_run_job_fails_with_the_job(cli: Cli) -> None:
     assert "ValueError: out of paper" in answer.err
 
 
+async def test_a_kind_that_workers_told_of_needs_no_code(cli: Cli, app: Rowlock) -> None:
+    """As in the container of a CronJob: repeated, it enqueues nothing more and is no failure."""
+
+    @app.job("mow")
+    async def mow(field: str) -> None: ...
+
+    async with app.worker():
+        pass
+    call = ("enqueue", "mow", "--args", '{"field": "north"}', "--idempotency-key", "mow:2027-03-28")
+    first, again = await cli(*call), await cli(*call)
+    assert (first.code, again.code, first.err, again.err) == (0, 0, "", "")
+    assert [answer.out.split()[1] for answer in (first, again)] == ["created", "kept"]
+    assert first.out.split()[0] == again.out.split()[0]
+
+
 async def test_commands_that_run_code_need_the_application(cli: Cli) -> None:
     answer = await cli("enqueue", "greet")
     assert answer.code == 2

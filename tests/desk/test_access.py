@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 
     from rowlock.desk.access import Desk
 
+LONG_AGO, LATER = datetime(2026, 1, 1, tzinfo=UTC), datetime(2026, 1, 2, tzinfo=UTC)
 ALL_ROLES = frozenset({"user", "operator", "platform_admin"})
 STAFF = ALL_ROLES - {"user"}
 ADMIN = STAFF - {"operator"}
@@ -113,9 +115,21 @@ TABLE: dict[str, Line] = {
     "roles.grant": Line(ADMIN, lambda d, _: d.roles.grant("ada", "user")),
     "roles.revoke": Line(ADMIN, lambda d, _: d.roles.revoke("ada", "user")),
     "roles.grants": Line(ADMIN, lambda d, _: d.roles.grants()),
+    "schedules.declare": Line(STAFF, lambda d, _: d.schedules.declare()),
+    "schedules.get": Line(STAFF, lambda d, _: d.schedules.get("s")),
+    "schedules.list": Line(STAFF, lambda d, _: d.schedules.list()),
+    "schedules.next": Line(STAFF, lambda d, _: d.schedules.next("s")),
+    "schedules.create": Line(STAFF, lambda d, _: d.schedules.create("s", "greet", every="1h", args={"name": "Ada"})),
+    "schedules.edit": Line(STAFF, lambda d, _: d.schedules.edit("s", overlap="skip")),
+    "schedules.reset": Line(STAFF, lambda d, _: d.schedules.reset("s")),
+    "schedules.pause": Line(STAFF, lambda d, _: d.schedules.pause("s")),
+    "schedules.resume": Line(STAFF, lambda d, _: d.schedules.resume("s")),
+    "schedules.run": Line(STAFF, lambda d, _: d.schedules.run("s")),
+    "schedules.backfill": Line(STAFF, lambda d, _: d.schedules.backfill("s", LONG_AGO, LATER)),
+    "schedules.delete": Line(STAFF, lambda d, _: d.schedules.delete("s")),
     "audit.list": Line(ADMIN, lambda d, _: d.audit.list()),
 }
-IN_CODE = {"lanes.define", "lanes.defined", "streams.close", "streams.closing"}
+IN_CODE = {"lanes.define", "lanes.defined", "schedules.define", "schedules.defined", "streams.close", "streams.closing"}
 """Of the process, not of whoever asks; define() asks the guard itself."""
 BY_TOPIC = {"streams.listen"}
 """Has no guard before it: what it needs depends on what is listened to."""
@@ -123,7 +137,7 @@ UNSAFE = {"jobs.bulk", "operations.start"}
 """A dry run is a reading, so their guard is that of readings; the order itself asks once more."""
 TABLES = (
     *("jobs", "job_acts", "lanes", "workers", "tokens", "roles", "role_grants", "audit", "sessions", "job_keys"),
-    *("operations", "approval_rules"),
+    *("operations", "approval_rules", "schedules"),
 )
 
 

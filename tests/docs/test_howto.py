@@ -156,6 +156,16 @@ async def test_approval(database_url: str) -> None:
         await page.close()
 
 
+async def test_schedules(database_url: str) -> None:
+    page = Page("schedules.md", database_url)
+    await page.run()
+    try:
+        assert page.printed == page.promised
+        assert len(page.promised) == 5
+    finally:
+        await page.close()
+
+
 async def test_search(database_url: str) -> None:
     page = Page("../reference/search.md", database_url)
     await page.run()

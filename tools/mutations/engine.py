@@ -24,6 +24,8 @@ AT_GATES: Final = "tests/races/test_gates_at_once.py::test_"
 OF_GATES: Final = "tests/store/test_gates.py::test_"
 ENQUEUE: Final = "store/sql/enqueue.sql"
 OF_RETENTION: Final = "tests/upkeep/test_retention.py::test_"
+SCHEDULES: Final = "store/sql/schedules.sql"
+OF_CRON: Final = "tests/upkeep/test_cron.py::test_"
 OF_SUPERVISION: Final = "tests/flow/test_supervise.py::test_"
 
 MUTATIONS: Final = (
@@ -205,5 +207,26 @@ MUTATIONS: Final = (
         "SELECT x.id, x.fence, CASE WHEN b.id IS NULL THEN 'queued' ELSE x.state END AS state,",
         "SELECT x.id, x.fence, x.state,",
         (f"{OF_SUPERVISION}unblock_gives_neighbours_back_whatever_their_kinds_policy",),
+    ),
+    Mutation(
+        "two schedulers fire one slot",
+        SCHEDULES,
+        "  AND s.next_at = :expected::timestamptz - {travelled} AND s.next_at <= clock_timestamp()",
+        "  AND :expected::timestamptz IS NOT NULL",
+        (f"{OF_CRON}of_many_schedulers_one_fires_a_slot",),
+    ),
+    Mutation(
+        "an old reading of a schedule fires after its edit",
+        SCHEDULES,
+        "s.version = :version::integer AND s.enabled\n",
+        "(:version::integer IS NULL OR s.enabled)\n",
+        (f"{OF_CRON}an_edit_meanwhile_keeps_an_old_reading_from_firing",),
+    ),
+    Mutation(
+        "beats hurry for a slot that nobody can fire",
+        "store/sql/lanes.sql",
+        "WHERE s.enabled AND s.next_at > now() ORDER BY s.next_at LIMIT 1) AS schedule_in",
+        "WHERE s.enabled ORDER BY s.next_at LIMIT 1) AS schedule_in",
+        (f"{OF_CRON}the_beat_does_not_hurry_for_what_nobody_can_fire",),
     ),
 )

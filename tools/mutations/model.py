@@ -16,4 +16,11 @@ MUTATIONS: Final = (
         "if happened is not None:",
         (f"{STREAMED}a_life_is_told_from_the_rows_alone_and_from_every_event_on",),
     ),
+    Mutation(
+        "a time of day that comes twice is due twice",
+        "model/cron.py",
+        "return [first] if self._daily else [first, second]",
+        "return [first, second]",
+        ("tests/model/test_schedule.py::test_a_time_of_day_is_due_once_on_every_day_of_a_year",),
+    ),
 )

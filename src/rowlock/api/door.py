@@ -21,6 +21,7 @@ from rowlock.api import (
     orders,
     people,
     problems,
+    schedules,
     stats,
     streams,
     told,
@@ -56,6 +57,7 @@ _ROUTES: Final = (
     # Fixed words before {worker}: the first route that fits answers.
     orders.admin,
     workers.routes,
+    schedules.routes,
     stats.routes,
     people.routes,
     streams.routes,

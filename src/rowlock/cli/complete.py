@@ -7,7 +7,7 @@ import contextlib
 import os
 import signal
 import sys
-from typing import TYPE_CHECKING, Final, NoReturn
+from typing import TYPE_CHECKING, Final, NoReturn, Protocol
 
 import typer
 
@@ -16,10 +16,18 @@ from rowlock.cli.locate import locate
 from rowlock.model.state import State
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 
 _PATIENCE: Final = 1.5
 """Seconds for importing the application and asking the database."""
+
+
+class Named(Protocol):
+    """Something with a name."""
+
+    @property
+    def name(self) -> str:
+        """Its name."""
 
 
 def states(incomplete: str) -> list[str]:
@@ -47,16 +55,26 @@ def kinds(ctx: typer.Context, incomplete: str) -> list[str]:
 def lanes(ctx: typer.Context, incomplete: str) -> list[str]:
     """The lanes in the database, if there is one that answers; behind a comma the next of a list."""
     *before, last = incomplete.split(",")
+    found = _starting(last, _asked(ctx, lambda app: app.lanes.list()))
+    return [",".join([*before, name]) for name in found]
+
+
+def schedules(ctx: typer.Context, incomplete: str) -> list[str]:
+    """The schedules in the database, if there is one that answers."""
+    return _starting(incomplete, _asked(ctx, lambda app: app.schedules.list()))
+
+
+def _asked(ctx: typer.Context, ask: Callable[[Rowlock], Awaitable[Sequence[Named]]]) -> list[str]:
     with _hushed():
         app = _app(ctx, ctx.params.get("database_url"))
         if app.settings.database_url is not None:  # nobody starts a server by pressing <Tab>
-            return [",".join([*before, name]) for name in _starting(last, asyncio.run(_lanes(app)))]
+            return asyncio.run(_names(app, ask))
     return []
 
 
-async def _lanes(app: Rowlock) -> list[str]:
+async def _names(app: Rowlock, ask: Callable[[Rowlock], Awaitable[Sequence[Named]]]) -> list[str]:
     try:
-        return [lane.name for lane in await app.lanes.list()]
+        return [item.name for item in await ask(app)]
     finally:
         await app.close()
 

@@ -13,7 +13,7 @@ from rowlock.cli.call import Call, command
 from rowlock.cli.exits import Exit
 from rowlock.cli.jobs import JobId, error_text
 from rowlock.cli.show import complain, job_record, moment, span
-from rowlock.errors import InvalidArguments, InvalidOption
+from rowlock.errors import InvalidArguments, InvalidOption, UnknownKind
 from rowlock.model.state import SUCCESS
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 def add_to(root: typer.Typer) -> None:
     """Register both commands."""
-    command(root, "enqueue", app=True)(enqueue)
+    command(root, "enqueue")(enqueue)
     command(root, "run-job", app=True)(run_job)
 
 
@@ -55,18 +55,22 @@ async def enqueue(
     idempotency_key: Annotated[str | None, typer.Option(help="One job per key in 30 days: safe to repeat.")] = None,
     tenant: Annotated[str | None, typer.Option(help="Whose job it is.")] = None,
 ) -> None:
-    """Enqueue one job and print its id."""
-    made = await call.desk.jobs.submit(
-        kind,
-        arguments(args),
-        priority=priority,
-        run_in=run_in,
-        run_at=None if run_at is None else instant(run_at),
-        unique_key=unique_key,
-        on_conflict=cast("OnConflict", on_conflict),  # checked by options()
-        idempotency_key=idempotency_key,
-        tenant=tenant,
-    )
+    """Enqueue one job and print its id. Without --app, of a kind that workers have told the database of."""
+    try:
+        made = await call.desk.jobs.submit(
+            kind,
+            arguments(args),
+            priority=priority,
+            run_in=run_in,
+            run_at=None if run_at is None else instant(run_at),
+            unique_key=unique_key,
+            on_conflict=cast("OnConflict", on_conflict),  # checked by options()
+            idempotency_key=idempotency_key,
+            tenant=tenant,
+        )
+    except UnknownKind:
+        call.require_app()
+        raise
     job = made.job
     record = {"id": job.public_id, "number": job.id, "kind": job.kind, "what": made.what}
     call.screen.said(f"{job.public_id} {made.what}", record)

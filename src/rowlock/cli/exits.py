@@ -24,7 +24,7 @@ from rowlock.errors import (
 )
 
 EPILOG: Final = (
-    "Exit codes: 0 done; 1 the operation failed (no such job, kind or lane, wrong state, differences found); "
+    "Exit codes: 0 done; 1 the operation failed (no such job, kind, lane or schedule, wrong state, differences found); "
     "2 wrong usage or configuration; 3 the database cannot be reached, or its schema is missing, behind or ahead; "
     "130 interrupted; 141 the reader of a pipe left."
 )

@@ -13,6 +13,7 @@ from rowlock.desk.lanes import Lanes
 from rowlock.desk.lookouts import Lookouts
 from rowlock.desk.operations import Operations
 from rowlock.desk.roles import Roles
+from rowlock.desk.schedules import Schedules
 from rowlock.desk.stats import Stats
 from rowlock.desk.stream import Streams
 from rowlock.desk.tokens import Tokens
@@ -62,6 +63,7 @@ class Desk:
         )
         self.lanes = Lanes(backing.database, guard)
         self.workers = Workers(backing.database, guard)
+        self.schedules = Schedules(backing.database, guard, backing.submit)
         self.stats = Stats(backing.database, guard)
         self.streams = Streams(backing.database, guard, backing.lookouts)
         self.tokens = Tokens(backing.database, guard)

@@ -151,6 +151,7 @@ class Doctor:
             *symptoms.lanes(status),
             *symptoms.kinds(status, backlog, self._kinds),
             symptoms.upkeep(upkeep, status),
+            *symptoms.schedules(await self._rows("doctor_schedules"), status),
         ]
 
     async def _jobs(self) -> list[Finding]:

@@ -15,7 +15,7 @@ from rowlock.model.options import Options
 from rowlock.store.database import Snapshot
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Mapping, Sequence
     from datetime import datetime
 
     from rowlock.desk.guard import Guard
@@ -64,6 +64,10 @@ class Submitted:
 
 class Submit(Protocol):
     """How the application enqueues by the name of a kind."""
+
+    @property
+    def kinds(self) -> Collection[str]:
+        """The names of the kinds whose code is here."""
 
     async def __call__(
         self,

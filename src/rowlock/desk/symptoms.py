@@ -29,6 +29,7 @@ _DEAD: Final = 100_000
 _LONG_WAIT: Final = timedelta(minutes=5)
 _LONG_PENDING: Final = timedelta(days=1)
 _LONG_UPKEEP: Final = timedelta(minutes=5)
+_LATE_SCHEDULE: Final = timedelta(seconds=30)
 _SHOWN: Final = 5
 _LANE: Final = "Name it in a lane's kinds: rowlock lanes set LANE --kinds …"
 
@@ -212,6 +213,25 @@ def kinds(status: Status, backlog: Sequence[Backlog], own: Sequence[str] | None)
         do = "Restart the workers with the new code."
         found.append(warn("kinds", f"no live worker knows {_some(fresh)} of this application", do))
     return found or [ok("kinds", f"{len(known)} known to the workers")]
+
+
+def schedules(rows: Sequence[Row], status: Status) -> list[Finding]:
+    """Schedules whose jobs nobody could run, and those that code once declared and no longer does."""
+    if not rows or not any(item.worker.works for item in status.workers):
+        return [ok("schedules", f"{len(rows)}" if rows else "none")]
+    found = []
+    if strange := [row for row in rows if row["enabled"] and not row["known"]]:
+        names = _some(f"{row['name']} ({row['kind']})" for row in strange)
+        do = "Start a worker with that code, or pause or remove it: rowlock schedules rm NAME"
+        found.append(warn("schedules", f"no live worker knows the kind of {names}", do))
+    late = [row for row in rows if row["enabled"] and row["known"] and row["late"] and row["late"] > _LATE_SCHEDULE]
+    if late:
+        says = f"{late[0]['name']} was due {_span(late[0]['late'])} ago and has not fired"
+        found.append(warn("schedules", says, "Look for errors of schedules in the workers' logs."))
+    if undeclared := [row["name"] for row in rows if row["enabled"] and row["undeclared"]]:
+        do = f"If it is to end with its declaration: rowlock schedules rm {undeclared[0]}"
+        found.append(warn("schedules", f"code declared {_some(undeclared)} once, and no live worker's does", do))
+    return found or [ok("schedules", f"{len(rows)}, each of a kind the workers know")]
 
 
 def upkeep(duties: Sequence[Row], status: Status) -> Finding:

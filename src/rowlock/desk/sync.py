@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
     from datetime import datetime
-    from typing import Literal
+    from typing import Any, Literal
 
     from typing_extensions import Unpack
 
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from rowlock.desk.lanes import Lanes
     from rowlock.desk.operations import Operations
     from rowlock.desk.roles import Roles
+    from rowlock.desk.schedules import Backfill, Schedules
     from rowlock.desk.stats import Stats
     from rowlock.desk.submit import Submission, Submitted
     from rowlock.desk.tokens import Tokens
@@ -47,7 +48,9 @@ if TYPE_CHECKING:
     from rowlock.model.options import Span
     from rowlock.model.page import Page
     from rowlock.model.progress import Item, ItemState, LogLine
+    from rowlock.model.schedule import Missed, Overlap, Schedule
     from rowlock.model.state import State
+    from rowlock.model.window import Window
     from rowlock.service import Bridge
     from rowlock.store.database import Connection, Record
 
@@ -655,6 +658,172 @@ class SyncApprovals:
         return self._bridge.run(self._desk.remove_rule(rule_id))
 
 
+class SyncSchedules:
+    """app.sync.schedules: what app.schedules does, blocking."""
+
+    def __init__(self, bridge: Bridge, desk: Schedules) -> None:
+        self._bridge, self._desk = bridge, desk
+
+    def define(
+        self,
+        name: str,
+        kind: str,
+        cron: str | None = None,
+        *,
+        every: Span | None = None,
+        tz: str = "UTC",
+        missed: Missed = "latest",
+        most_missed: int = 100,
+        overlap: Overlap = "queue",
+        windows: Sequence[Window] = (),
+        args: Mapping[str, Any] | None = None,
+        options: Mapping[str, Any] | None = None,
+    ) -> Schedule:
+        """Declare a schedule in code, at import time: a starting worker writes it.
+
+        It is created where it is absent. Later a field is written again when the code says something else of that very
+        field than before; what an operator changed stays otherwise.
+        """
+        return self._desk.define(
+            name,
+            kind,
+            cron,
+            every=every,
+            tz=tz,
+            missed=missed,
+            most_missed=most_missed,
+            overlap=overlap,
+            windows=windows,
+            args=args,
+            options=options,
+        )
+
+    @property
+    def defined(self) -> Sequence[Schedule]:
+        """The schedules declared in code."""
+        return self._desk.defined
+
+    def declare(self) -> list[Schedule]:
+        """Write what code declares, where it is new or has changed; workers do it at their start. Returns what was."""
+        return self._bridge.run(self._desk.declare())
+
+    def get(self, name: str) -> Schedule:
+        """One schedule; ScheduleNotFound when it is not there, or not for whoever asks."""
+        return self._bridge.run(self._desk.get(name))
+
+    def next(self, name: str, n: int = 5) -> list[datetime]:
+        """Its next n slots from now on, whether it is paused or not."""
+        return self._bridge.run(self._desk.next(name, n))
+
+    def create(
+        self,
+        name: str,
+        kind: str,
+        cron: str | None = None,
+        *,
+        every: Span | None = None,
+        tz: str = "UTC",
+        missed: Missed = "latest",
+        most_missed: int = 100,
+        overlap: Overlap = "queue",
+        windows: Sequence[Window] = (),
+        args: Mapping[str, Any] | None = None,
+        options: Mapping[str, Any] | None = None,
+        tenant: str | None = None,
+        enabled: bool = True,
+    ) -> Schedule:
+        """Make a schedule, first due at its next slot; WrongState when there is one of that name."""
+        return self._bridge.run(
+            self._desk.create(
+                name,
+                kind,
+                cron,
+                every=every,
+                tz=tz,
+                missed=missed,
+                most_missed=most_missed,
+                overlap=overlap,
+                windows=windows,
+                args=args,
+                options=options,
+                tenant=tenant,
+                enabled=enabled,
+            )
+        )
+
+    def edit(
+        self,
+        name: str,
+        *,
+        kind: str | None = None,
+        cron: str | None = None,
+        every: Span | None = None,
+        tz: str | None = None,
+        missed: Missed | None = None,
+        most_missed: int | None = None,
+        overlap: Overlap | None = None,
+        windows: Sequence[Window] | None = None,
+        args: Mapping[str, Any] | None = None,
+        options: Mapping[str, Any] | None = None,
+        enabled: bool | None = None,
+        version: int | None = None,
+    ) -> Schedule:
+        """Change what is given; version: only if it still has it. cron takes the place of every, every that of cron."""
+        return self._bridge.run(
+            self._desk.edit(
+                name,
+                kind=kind,
+                cron=cron,
+                every=every,
+                tz=tz,
+                missed=missed,
+                most_missed=most_missed,
+                overlap=overlap,
+                windows=windows,
+                args=args,
+                options=options,
+                enabled=enabled,
+                version=version,
+            )
+        )
+
+    def reset(self, name: str) -> Schedule:
+        """Back to what the code says of it, in every field; whether it is paused stays."""
+        return self._bridge.run(self._desk.reset(name))
+
+    def pause(self, name: str) -> Schedule:
+        """Fire nothing more; jobs that are enqueued already go on."""
+        return self._bridge.run(self._desk.pause(name))
+
+    def resume(self, name: str) -> Schedule:
+        """Fire again; what was due meanwhile was missed, and goes by its rule for that."""
+        return self._bridge.run(self._desk.resume(name))
+
+    def run(self, name: str) -> Job:
+        """Enqueue one job now, whatever the rule says; its slots stay as they are."""
+        return self._bridge.run(self._desk.run(name))
+
+    def backfill(
+        self, name: str, start: datetime, end: datetime, *, dry_run: bool = True, limit: int = 1000
+    ) -> Backfill:
+        """Enqueue a job for each slot from start until before end that has had none, all or none of them.
+
+        dry_run: only tell which. Slots are known to have had their job for 30 days.
+        """
+        return self._bridge.run(self._desk.backfill(name, start, end, dry_run=dry_run, limit=limit))
+
+    def delete(self, name: str) -> Schedule:
+        """Remove a schedule; its jobs stay. Returns it as it was.
+
+        A worker that starts with code which declares it writes it again: pause it instead.
+        """
+        return self._bridge.run(self._desk.delete(name))
+
+    def list(self) -> list[Schedule]:
+        """Every schedule in sight, by name."""
+        return self._bridge.run(self._desk.list())
+
+
 class SyncDesk:
     """app.sync: the desk for blocking code."""
 
@@ -668,3 +837,4 @@ class SyncDesk:
         self.audit = SyncAudit(bridge, desk.audit)
         self.operations = SyncOperations(bridge, desk.operations)
         self.approvals = SyncApprovals(bridge, desk.approvals)
+        self.schedules = SyncSchedules(bridge, desk.schedules)

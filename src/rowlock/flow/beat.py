@@ -32,6 +32,11 @@ if TYPE_CHECKING:
 logger = logging.getLogger("rowlock.beat")
 EVERY: Final = 1.9
 """Seconds. What no message brought sooner (lane edits, drain, cancel) arrives with the beat: within two seconds."""
+_LATE: Final = 0.002
+_SHORTEST: Final = 0.02
+"""Seconds from one beat to the next at least: it comes sooner when a schedule is due before."""
+_SOON: Final = 0.1
+_MOST_SOON: Final = 4
 _DISOWN_EVERY: Final = 30
 """Beats."""
 _TICK: Final = 0.25
@@ -112,6 +117,8 @@ class Beat:
         self._stop = threading.Event()
         self._ready = threading.Event()
         self._replacing = False
+        self._pause, self._overdue = EVERY, 0
+        """overdue: beats in a row that saw a schedule due."""
         self._last: datetime | None = None
         """The database's clock at the last beat."""
 
@@ -163,8 +170,9 @@ class Beat:
                     since = self._loop.time() + EVERY
                 except Exception:
                     logger.exception("a beat failed")
+                pause, self._pause = self._pause, EVERY
                 with contextlib.suppress(TimeoutError):
-                    await asyncio.wait_for(self._poked.wait(), EVERY)
+                    await asyncio.wait_for(self._poked.wait(), pause)
                 self._poked.clear()
         finally:
             if self._replacing:
@@ -185,6 +193,8 @@ class Beat:
             fences=[claim.fence for claim in vitals.held],
         )
         self._last = row["now"]
+        self._overdue = self._overdue + 1 if "schedules" in row["due"] else 0
+        self._pause = _until_next(row["schedule_in"], self._overdue)
         disowned = (disown or vitals.doubtful) and before is not None and vitals.complete is not None
         if disowned and vitals.complete is not None:
             (given,) = await link.fetch(
@@ -238,6 +248,15 @@ class Beat:
         await link.close()
         if self._successor is not None:
             self._successor.take_over()
+
+
+def _until_next(schedule_in: float | None, overdue: int) -> float:
+    """Seconds to the next beat: at the moment of a slot, and soon after it, when it was fired and the next is known.
+
+    What stays due although every worker saw it is not worth more than the usual beats.
+    """
+    pause = EVERY if schedule_in is None else min(EVERY, max(_SHORTEST, schedule_in + _LATE))
+    return min(pause, _SOON * 2 ** (overdue - 1)) if 0 < overdue <= _MOST_SOON else pause
 
 
 class Watchdog:

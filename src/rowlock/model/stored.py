@@ -39,6 +39,8 @@ class Encoded:
     refs: Mapping[str, object] = field(default_factory=dict)
     gate_key: str | None = None
     answer_in: timedelta | None = None
+    scope: str = ""
+    """The name under which keys of the kind are unique."""
 
     def over(self, before: Mapping[str, object]) -> str:
         """The text, with the secrets of the arguments before where people sent their masks back."""

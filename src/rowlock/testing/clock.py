@@ -44,6 +44,7 @@ class Clock:
         if span < _NOTHING:
             message = f"Time only goes forward here; {humanise(-span)} into the past were asked for."
             raise InvalidOption(message)
+        await self._app.schedules.declare()
         database = self._app.database()
         rest = span
         if (await database.fetch("any_running"))[0]["found"]:
@@ -68,7 +69,7 @@ class Clock:
         """Every duty once, whoever would have done it, and news for the workers that live in this test."""
         database = self._app.database()
         waker = Waker(database)
-        caretaker = Caretaker(database, self._app.settings, waker)
+        caretaker = Caretaker(database, self._app.settings, waker, submit=self._app.submit)
         news = News(self.now, True, 0, 0, (), (), tuple(DUTIES), _FOREVER)  # noqa: FBT003 - a row's columns in order
         while await database.fetch(
             "rescue_travelled", max_losses=self._app.settings.max_losses, channel=database.channel
@@ -76,11 +77,15 @@ class Clock:
             pass
         for duty in DUTIES:
             await caretaker.run(duty, news)
+        await caretaker.fire()
         heads = await database.fetch("heads")
         waker.wake(((row["kind"], row["priority"], row["share"]), row["low_water"]) for row in heads)
         await waker.flush()
 
     async def until_next(self) -> timedelta | None:
-        """How long until the next job is due; nothing, when one is; None: no job of a known kind waits in the queue."""
-        found = await self._app.database().fetch("next_due", kinds=list(self._app.handlers), without=[])
-        return max(_NOTHING, found[0]["wait"]) if found else None
+        """How long until the next job or schedule is due; nothing, when one is; None: none of a known kind will be."""
+        await self._app.schedules.declare()
+        database, kinds = self._app.database(), list(self._app.handlers)
+        found = await database.fetch("next_due", kinds=kinds, without=[])
+        found += await database.fetch("next_schedule", kinds=kinds)
+        return min((max(_NOTHING, row["wait"]) for row in found), default=None)

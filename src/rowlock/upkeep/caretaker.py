@@ -11,14 +11,19 @@ from rowlock.errors import DatabaseError
 from rowlock.store.database import TRANSIENT
 from rowlock.telemetry import Events, UpkeepDone
 from rowlock.upkeep import duties
+from rowlock.upkeep.cron import Cron
 
 if TYPE_CHECKING:
+    from collections.abc import Awaitable
+
+    from rowlock.desk.submit import Submit
     from rowlock.flow.beat import News
     from rowlock.flow.wake import Waker
     from rowlock.settings import Settings
     from rowlock.store.database import Database
 
 logger = logging.getLogger("rowlock.upkeep")
+SCHEDULES: Final = "schedules"
 _WORTH_NOTING: Final = 5
 """Milliseconds; below it a round's duration is not worth a write."""
 
@@ -26,21 +31,42 @@ _WORTH_NOTING: Final = 5
 class Caretaker:
     """One per worker. Every statement is bounded and idempotent, so two winners of one round are harmless."""
 
-    def __init__(self, database: Database, settings: Settings, waker: Waker, events: Events | None = None) -> None:
+    def __init__(
+        self,
+        database: Database,
+        settings: Settings,
+        waker: Waker,
+        events: Events | None = None,
+        submit: Submit | None = None,
+    ) -> None:
+        """submit: how the jobs of schedules are enqueued; without it none are."""
         self._database, self._events = database, events or Events()
+        self._cron = None if submit is None else Cron(database, submit)
         self._round = duties.Round(database, settings, waker, self._events)
         self._busy = asyncio.Lock()
 
     async def __call__(self, news: News) -> None:
-        """Do what is due, one duty after the other; skipped while an earlier call is still at it."""
+        """Do what is due, one duty after the other; skipped while an earlier call is still at it.
+
+        Schedules come first and wait for no other duty: their slots have a time.
+        """
+        if SCHEDULES in news.due:
+            await self._guarded(SCHEDULES, self.fire())
         if self._busy.locked():
             return
         async with self._busy:
             for name in news.due:
-                try:
-                    await self.run(name, news)
-                except (DatabaseError, TimeoutError, *TRANSIENT) as error:
-                    logger.warning("%s is put off: %s", name, error)
+                await self._guarded(name, self.run(name, news))
+
+    async def _guarded(self, name: str, duty: Awaitable[object]) -> None:
+        try:
+            await duty
+        except (DatabaseError, TimeoutError, *TRANSIENT) as error:
+            logger.warning("%s is put off: %s", name, error)
+
+    async def fire(self) -> int:
+        """Fire the schedules that are due; returns the number of jobs."""
+        return 0 if self._cron is None else await self._cron()
 
     async def run(self, name: str, news: News) -> int | None:
         """Run one duty if this process wins its round; returns how much it changed, None: another process won."""

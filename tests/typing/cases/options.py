@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 from typing import Any, assert_type
 
-from rowlock import Enqueued, Gate, Retry, Rowlock
+from rowlock import Enqueued, Gate, Retry, Rowlock, Window
 from rowlock.app import Decorator
 from rowlock.tasks import Bound  # noqa: TC001 - as users write it
 
@@ -59,6 +59,16 @@ async def wrong_names() -> None:
     report.options(1)  # E: call-arg | reportCallIssue
     report.options(priority=1)(7)  # E: operator | reportCallIssue
     report.options(priority=1).options(tenant="x")  # E: attr-defined | reportAttributeAccessIssue
+
+
+def scheduled() -> None:
+    assert_type(app.schedule("0 2 * * *", tz="UTC")(report).enqueue_sync(7), Enqueued[str])
+    app.schedule(every="15m", overlap="skip", windows=[Window("22:00-06:00")])(report)
+    app.schedule(2)  # E: arg-type | reportArgumentType
+    app.schedule("0 2 * * *", missed="some")  # E: arg-type | reportArgumentType
+    app.schedule("0 2 * * *", windows=["22:00-06:00"])  # E: list-item | reportArgumentType
+    app.schedule("0 2 * * *", colour="red")  # E: call-arg | reportCallIssue
+    app.schedule("0 2 * * *")(len)  # E: type-var | reportArgumentType
 
 
 def wrong_declarations() -> None:

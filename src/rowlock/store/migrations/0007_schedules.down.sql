@@ -1,2 +1,3 @@
 DELETE FROM {schema}.duties WHERE name = 'schedules';
+DROP TABLE {schema}.calendar;
 DROP TABLE {schema}.schedules;

@@ -109,7 +109,8 @@ RETURNING id, clock_timestamp() AS now,
 
 -- name: beat
 -- One statement for everything a worker must hear: that it is alive, whether lanes or pairs changed, whose cancel was asked,
--- which claims it lost, which duties are due. Cheap preconditions keep duties with nothing to do from being run at all.
+-- which claims it lost, which duties are due. Cheap preconditions keep duties with nothing to do from being run at all. In how
+-- many seconds the next schedule is due, those that are left over not counted: a worker beats again at that very moment.
 WITH me AS (
   UPDATE {schema}.workers w SET seen_at = clock_timestamp(), hungry = :hungry::boolean, state = :state::text,
                                stuck = :stuck::integer
@@ -117,6 +118,8 @@ WITH me AS (
 SELECT EXISTS (SELECT 1 FROM me) AS known, (SELECT me.told FROM me) AS told, clock_timestamp() AS now,
   (SELECT count(*) * 1000000 + coalesce(sum(l.version), 0) FROM {schema}.lanes l)::bigint AS lanes_version,
   (SELECT d.epoch FROM {schema}.duties d WHERE d.name = 'sweep') AS sweep_epoch,
+  (SELECT extract(epoch FROM s.next_at - clock_timestamp())::double precision FROM {schema}.schedules s
+    WHERE s.enabled AND s.next_at > now() ORDER BY s.next_at LIMIT 1) AS schedule_in,
   ARRAY(SELECT j.id FROM {schema}.jobs j
          WHERE j.claimed_by = :worker::bigint AND j.state = 'running' AND j.cancel_requested) AS cancelled,
   ARRAY(SELECT h.id FROM unnest(:ids::bigint[], :fences::integer[]) AS h(id, fence)
@@ -139,6 +142,7 @@ SELECT EXISTS (SELECT 1 FROM me) AS known, (SELECT me.told FROM me) AS told, clo
                             OR EXISTS (SELECT 1 FROM {schema}.job_keys k WHERE k.expires_at < now())
              WHEN 'gates' THEN EXISTS (SELECT 1 FROM {schema}.gates g)
                             OR EXISTS (SELECT 1 FROM {schema}.lanes l WHERE l.max_total IS NOT NULL)
+             WHEN 'schedules' THEN EXISTS (SELECT 1 FROM {schema}.schedules s WHERE s.enabled AND s.next_at <= clock_timestamp())
              WHEN 'operations' THEN EXISTS (SELECT 1 FROM {schema}.operations o WHERE o.state = 'running' AND o.driven_until < now())
              WHEN 'sweep' THEN (SELECT j.kind FROM {schema}.jobs j WHERE j.state = 'queued'
                                  ORDER BY j.kind, j.priority DESC LIMIT 1) IS NOT NULL

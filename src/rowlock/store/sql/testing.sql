@@ -43,10 +43,11 @@ WHERE a.datname = :name::text AND a.pid <> pg_backend_pid()
 
 -- name: shift_text
 -- Every stored moment of the schema, from the catalogue: tables that come later are covered. Partitions move with their table.
+-- In hours: days would be as long as those of the session's time zone, and not all moments would move as far.
 SELECT coalesce(string_agg(t.text, ';' || chr(10)), '') AS text
 FROM (
   SELECT format('UPDATE %I.%I SET %s', n.nspname, c.relname,
-                string_agg(format('%1$I = %1$I - %2$L::interval', a.attname, :span::interval), ', ' ORDER BY a.attnum)) AS text
+                string_agg(format('%1$I = %1$I - %2$L::interval', a.attname, make_interval(secs => extract(epoch FROM :span::interval)::double precision)), ', ' ORDER BY a.attnum)) AS text
   FROM pg_class c
   JOIN pg_namespace n ON n.oid = c.relnamespace
   JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped AND a.attgenerated = ''
@@ -86,6 +87,10 @@ FROM {schema}.jobs j
 WHERE j.state = 'queued' AND j.kind = ANY (:kinds::text[]) AND NOT (j.id = ANY (:without::bigint[]))
 ORDER BY j.run_after > clock_timestamp(), CASE WHEN j.run_after <= clock_timestamp() THEN -j.priority END, j.run_after, j.id
 LIMIT 1
+
+-- name: next_schedule
+SELECT s.next_at - clock_timestamp() AS wait FROM {schema}.schedules s
+WHERE s.enabled AND s.next_at IS NOT NULL AND s.kind = ANY (:kinds::text[]) ORDER BY s.next_at LIMIT 1
 
 -- name: jobs_enqueued
 SELECT {job_view} FROM {job_sources} WHERE :kind::text IS NULL OR j.kind = :kind::text ORDER BY j.id

@@ -1,0 +1,387 @@
+"""The schedules desk: declare them in code, change them while everything runs, run and backfill them by hand."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Final
+
+from rowlock.desk import audit
+from rowlock.desk.fire import enqueue
+from rowlock.desk.guard import TRUSTED, Guard, changes, reads
+from rowlock.desk.sight import Sight
+from rowlock.errors import ConfigurationError, InvalidArguments, InvalidOption, WrongState
+from rowlock.model import redact
+from rowlock.model.access import Permission
+from rowlock.model.duration import duration
+from rowlock.model.schedule import FIELDS, Schedule, checked
+from rowlock.model.stored import shown
+from rowlock.model.window import Window
+from rowlock.store.database import Snapshot
+from rowlock.store.schedules import schedule_of, unknown_schedule, values_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+    from datetime import datetime
+
+    from rowlock.desk.submit import Submit
+    from rowlock.model.job import Job
+    from rowlock.model.options import Span
+    from rowlock.model.schedule import Missed, Overlap
+    from rowlock.store.database import Database
+
+MOST_SLOTS: Final = 1000
+"""Of one backfill."""
+_TIMING: Final = frozenset({"cron", "every", "tz", "windows"})
+_TRIES: Final = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Backfill:
+    """slots: those that have had no job and get one; already: those that have; jobs: what was enqueued, if it was."""
+
+    slots: tuple[datetime, ...]
+    already: tuple[datetime, ...]
+    jobs: tuple[int, ...] = ()
+    dry_run: bool = True
+
+
+class Schedules:
+    """app.schedules."""
+
+    def __init__(self, database: Callable[[], Database], guard: Guard = TRUSTED, submit: Submit | None = None) -> None:
+        self._open, self._guard, self._submit = database, guard, submit
+        self._sight = Sight(database, guard)
+        self._defined: dict[str, Schedule] = {}
+
+    def define(
+        self,
+        name: str,
+        kind: str,
+        cron: str | None = None,
+        *,
+        every: Span | None = None,
+        tz: str = "UTC",
+        missed: Missed = "latest",
+        most_missed: int = 100,
+        overlap: Overlap = "queue",
+        windows: Sequence[Window] = (),
+        args: Mapping[str, Any] | None = None,
+        options: Mapping[str, Any] | None = None,
+    ) -> Schedule:
+        """Declare a schedule in code, at import time: a starting worker writes it.
+
+        It is created where it is absent. Later a field is written again when the code says something else of that very
+        field than before; what an operator changed stays otherwise.
+        """
+        self._guard.demand(Permission.SCHEDULES_MANAGE, unsafe=True)
+        said = {"missed": missed, "most_missed": most_missed, "overlap": overlap, "windows": windows}
+        schedule = checked(name, kind, cron=cron, every=every, tz=tz, args=args or {}, options=options or {}, **said)  # type: ignore[arg-type]  # each of its own type
+        if self._defined.setdefault(name, schedule) != schedule:
+            message = f"The schedule {name!r} is defined twice, and differently. Give one of them another name=."
+            raise ConfigurationError(message)
+        return schedule
+
+    @property
+    def defined(self) -> Sequence[Schedule]:
+        """The schedules declared in code."""
+        return tuple(self._defined.values())
+
+    @changes(Permission.SCHEDULES_MANAGE)
+    async def declare(self) -> list[Schedule]:
+        """Write what code declares, where it is new or has changed; workers do it at their start. Returns what was."""
+        written = []
+        for schedule in self.defined:
+            schedule = replace(schedule, args=await self._stored_args(schedule.kind, schedule.args))  # noqa: PLW2901 - the same, as it is stored
+            for _ in range(_TRIES):
+                changed, done = await self._declare_one(replace(schedule, declared=schedule.said()))
+                if done:
+                    written += [changed] if changed else []
+                    break
+        if self._defined:
+            await self._open().fetch("schedule_declared", names=list(self._defined))
+        if written:
+            await self._announce()
+        return written
+
+    async def _declare_one(self, schedule: Schedule) -> tuple[Schedule | None, bool]:
+        """What was written, and whether that was the end of it: of two that start at once, one looks again."""
+        found = await self._open().fetch("schedules", only=schedule.name, **TRUSTED.sight)
+        if not found:
+            made = await self._add(schedule)
+            return made, made is not None
+        before = schedule_of(found[0])
+        said, now_said = before.declared or {}, schedule.declared or {}
+        if said == now_said:
+            return None, True
+        names = [name for name in FIELDS if name not in said or said[name] != now_said[name]]
+        after = replace(before, declared=now_said, **{name: getattr(schedule, name) for name in names})
+        changed = await self._set(before, after)
+        return changed, changed is not None
+
+    @reads(Permission.SCHEDULES_VIEW)
+    async def get(self, name: str) -> Schedule:
+        """One schedule; ScheduleNotFound when it is not there, or not for whoever asks."""
+        return await self._find(name)
+
+    @reads(Permission.SCHEDULES_VIEW)
+    async def next(self, name: str, n: int = 5) -> list[datetime]:
+        """Its next n slots from now on, whether it is paused or not."""
+        schedule = await self._find(name)
+        return schedule.rule.next(await self._now(), min(max(n, 0), MOST_SLOTS))
+
+    @changes(Permission.SCHEDULES_MANAGE)
+    async def create(
+        self,
+        name: str,
+        kind: str,
+        cron: str | None = None,
+        *,
+        every: Span | None = None,
+        tz: str = "UTC",
+        missed: Missed = "latest",
+        most_missed: int = 100,
+        overlap: Overlap = "queue",
+        windows: Sequence[Window] = (),
+        args: Mapping[str, Any] | None = None,
+        options: Mapping[str, Any] | None = None,
+        tenant: str | None = None,
+        enabled: bool = True,
+    ) -> Schedule:
+        """Make a schedule, first due at its next slot; WrongState when there is one of that name."""
+        who = self._guard.principal
+        if tenant is not None and tenant != who.tenant:
+            self._guard.demand(Permission.SUBMIT_AS)
+        said = {"missed": missed, "most_missed": most_missed, "overlap": overlap, "windows": windows}
+        schedule = checked(
+            name,
+            kind,
+            cron=cron,
+            every=every,
+            tz=tz,
+            args=await self._stored_args(kind, args or {}),
+            options=options or {},
+            tenant=tenant or who.tenant,
+            **said,  # type: ignore[arg-type]  # each of its own type
+        )
+        owner = None if who.kind == "system" else who.subject
+        made = await self._add(replace(schedule, submitted_by=owner, enabled=enabled))
+        if made is None:
+            message = f"There is a schedule {name!r} already. Change it instead, or take another name."
+            raise WrongState(message)
+        await self._record("schedule.create", None, made)
+        await self._announce()
+        return made
+
+    @changes(Permission.SCHEDULES_MANAGE)
+    async def edit(
+        self,
+        name: str,
+        *,
+        kind: str | None = None,
+        cron: str | None = None,
+        every: Span | None = None,
+        tz: str | None = None,
+        missed: Missed | None = None,
+        most_missed: int | None = None,
+        overlap: Overlap | None = None,
+        windows: Sequence[Window] | None = None,
+        args: Mapping[str, Any] | None = None,
+        options: Mapping[str, Any] | None = None,
+        enabled: bool | None = None,
+        version: int | None = None,
+    ) -> Schedule:
+        """Change what is given; version: only if it still has it. cron takes the place of every, every that of cron."""
+        if cron is not None and every is not None:
+            message = "A schedule has a cron expression or an interval; got both. Pass one of them."
+            raise InvalidOption(message)
+        given = {
+            "kind": kind,
+            "tz": tz,
+            "missed": missed,
+            "most_missed": most_missed,
+            "overlap": overlap,
+            "windows": windows,
+            "options": options,
+        }
+        said: dict[str, Any] = {key: value for key, value in given.items() if value is not None}
+        if cron is not None or every is not None:
+            said |= {"cron": cron, "every": None if every is None else duration(every, "every")}
+        if args is not None or kind is not None:
+            before = await self._find(name)
+            said["args"] = await self._stored_args(kind or before.kind, before.args if args is None else args)
+        return await self._change(name, said, enabled, version)
+
+    @changes(Permission.SCHEDULES_MANAGE)
+    async def reset(self, name: str) -> Schedule:
+        """Back to what the code says of it, in every field; whether it is paused stays."""
+        before = await self._find(name)
+        if before.declared is None:
+            message = f"The schedule {name!r} was not declared in code: there is nothing to go back to."
+            raise WrongState(message)
+        said = dict(before.declared)
+        said["windows"] = tuple(Window.from_json(window) for window in said["windows"])
+        said["every"] = None if said["every"] is None else duration(said["every"], "every")
+        return await self._change(name, said, None, None)
+
+    @changes(Permission.SCHEDULES_MANAGE)
+    async def pause(self, name: str) -> Schedule:
+        """Fire nothing more; jobs that are enqueued already go on."""
+        return await self._change(name, {}, False, None)  # noqa: FBT003 - enabled
+
+    @changes(Permission.SCHEDULES_MANAGE)
+    async def resume(self, name: str) -> Schedule:
+        """Fire again; what was due meanwhile was missed, and goes by its rule for that."""
+        return await self._change(name, {}, True, None)  # noqa: FBT003 - enabled
+
+    @changes(Permission.SCHEDULES_MANAGE)
+    async def run(self, name: str) -> Job:
+        """Enqueue one job now, whatever the rule says; its slots stay as they are."""
+        schedule, database = await self._find(name), self._open()
+        async with database.connection() as connection, connection.transaction():
+            options = schedule.job_options(None)
+            number, _ = await self._submitting(schedule.kind, schedule.args, options, connection)
+            inside = Snapshot(database.statements, connection)
+            await inside.fetch("schedule_ran", name=name, job=number)
+            await audit.record(inside, self._guard, "schedule.run", f"schedule:{name}", after={"job": number})
+        return await self._sight.made(database, number)
+
+    @changes(Permission.SCHEDULES_MANAGE)
+    async def backfill(
+        self, name: str, start: datetime, end: datetime, *, dry_run: bool = True, limit: int = 1000
+    ) -> Backfill:
+        """Enqueue a job for each slot from start until before end that has had none, all or none of them.
+
+        dry_run: only tell which. Slots are known to have had their job for 30 days.
+        """
+        schedule, database = await self._find(name), self._open()
+        _check_range(start, end, await self._now())
+        slots = list(schedule.rule.between(start, end, limit + 1))
+        if len(slots) > min(limit, MOST_SLOTS):
+            message = f"More than {min(limit, MOST_SLOTS):,} slots are due in that time. Backfill it in smaller ranges."
+            raise InvalidOption(message)
+        keys = {schedule.key(slot): slot for slot in slots}
+        scope = (await self._submitting.encoded(schedule.kind, schedule.args)).scope
+        fired = {row["key"] for row in await database.fetch("slots_fired", scope=scope, keys=list(keys))}
+        already = tuple(slot for key, slot in keys.items() if key in fired)
+        open_slots = tuple(slot for key, slot in keys.items() if key not in fired)
+        if dry_run:
+            return Backfill(open_slots, already)
+        async with database.connection() as connection, connection.transaction():
+            made, _ = await enqueue(self._submitting, schedule, open_slots, connection)
+            about = {"from": start, "until": end, "jobs": len(made)}
+            inside = Snapshot(database.statements, connection)
+            await audit.record(inside, self._guard, "schedule.backfill", f"schedule:{name}", after=about)
+        return Backfill(open_slots, already, tuple(made), dry_run=False)
+
+    @changes(Permission.SCHEDULES_MANAGE)
+    async def delete(self, name: str) -> Schedule:
+        """Remove a schedule; its jobs stay. Returns it as it was.
+
+        A worker that starts with code which declares it writes it again: pause it instead.
+        """
+        gone = await self._open().fetch("schedule_delete", name=name, **self._guard.sight)
+        if not gone:
+            await self._find(name)
+            raise unknown_schedule(name, ())
+        schedule = schedule_of(gone[0])
+        await self._record("schedule.delete", schedule, None)
+        return schedule
+
+    @reads(Permission.SCHEDULES_VIEW)
+    async def list(self) -> list[Schedule]:
+        """Every schedule in sight, by name."""
+        return [schedule_of(row) for row in await self._open().fetch("schedules", only=None, **self._guard.sight)]
+
+    @property
+    def _submitting(self) -> Submit:
+        if self._submit is None:
+            message = "This desk was made without an application and cannot submit. Use app.desk(principal)."
+            raise ConfigurationError(message)
+        return self._submit
+
+    async def _stored_args(self, kind: str, args: Mapping[str, Any]) -> dict[str, Any]:
+        """The arguments as JSON, checked as those of a job are; secrets have no place in a table that people read."""
+        stored = json.loads((await self._submitting.encoded(kind, args)).text)
+        if redact.redact(stored) != stored:
+            message = (
+                f"{kind} has secret arguments, and a schedule cannot keep a secret. "
+                "Let the handler read it where secrets are kept, or leave the argument out."
+            )
+            raise InvalidArguments(message)
+        return shown(stored)
+
+    async def _now(self) -> datetime:
+        (row,) = await self._open().fetch("calendar")
+        now: datetime = row["now"]
+        return now
+
+    async def _find(self, name: str) -> Schedule:
+        found = await self._open().fetch("schedules", only=name, **self._guard.sight)
+        if not found:
+            every = await self._open().fetch("schedules", only=None, **self._guard.sight)
+            raise unknown_schedule(name, [row["name"] for row in every])
+        return schedule_of(found[0])
+
+    async def _add(self, schedule: Schedule) -> Schedule | None:
+        next_at = schedule.rule.after(await self._now())
+        values = {**values_of(schedule), "submitted_by": schedule.submitted_by, "next_at": next_at}
+        made = await self._open().fetch("schedule_add", **values)
+        return schedule_of(made[0]) if made else None
+
+    async def _change(self, name: str, said: Mapping[str, Any], enabled: bool | None, version: int | None) -> Schedule:  # noqa: FBT001 - as it comes
+        for _ in range(_TRIES):
+            before = await self._find(name)
+            if version is not None and before.version != version:
+                break
+            words = {key: getattr(before, key) for key in FIELDS} | dict(said)
+            after = replace(
+                checked(name, **words),
+                declared=before.declared,
+                enabled=before.enabled if enabled is None else enabled,
+            )
+            changed = await self._set(before, after)
+            if changed is not None:
+                await self._record("schedule.edit", before, changed)
+                await self._announce()
+                return changed
+        message = (
+            f"Schedule {name!r} is at version {before.version}, not {version}: someone else changed it. Read it again."
+        )
+        raise WrongState(message)
+
+    async def _set(self, before: Schedule, after: Schedule) -> Schedule | None:
+        """Write it, if it still is as it was read; its next slot is worked out anew only if its rule is another one."""
+        moves = any(getattr(before, name) != getattr(after, name) for name in _TIMING)
+        next_at = after.rule.after(await self._now()) if moves else None
+        values = {**values_of(after), "version": before.version, "moves": moves, "next_at": next_at}
+        found = await self._open().fetch("schedule_set", **values)
+        return schedule_of(found[0]) if found else None
+
+    async def _record(self, action: str, before: Schedule | None, after: Schedule | None) -> None:
+        """What changed, and nothing else of the schedule."""
+        was, now = ({} if it is None else {**it.said(), "enabled": it.enabled} for it in (before, after))
+        changed = [key for key in {**was, **now} if was.get(key) != now.get(key)]
+        named = after or before
+        await audit.record(
+            self._open(),
+            self._guard,
+            action,
+            f"schedule:{named.name if named else ''}",
+            before={key: was[key] for key in changed} if was else None,
+            after={key: now[key] for key in changed} if now else None,
+        )
+
+    async def _announce(self) -> None:
+        database = self._open()
+        await database.fetch("notify", channel=database.channel, payload='{"schedules":1}')
+
+
+def _check_range(start: datetime, end: datetime, now: datetime) -> None:
+    for name, moment in (("start", start), ("end", end)):
+        if moment.tzinfo is None:
+            message = f"{name} must be a datetime with a time zone; a naive one is ambiguous; got {moment!r}."
+            raise InvalidOption(message)
+    if not start < end <= now:
+        message = f"A backfill goes from a start to a later end that has passed; got {start} to {end}, and it is {now}."
+        raise InvalidOption(message)

@@ -1,0 +1,95 @@
+"""Cron: fires schedules that are due. Any number of processes may: each slot gets its job once."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from typing import TYPE_CHECKING
+
+from rowlock.desk.fire import fire
+from rowlock.errors import DatabaseError, UnknownKind
+from rowlock.flow.register import until_served
+from rowlock.model.schedule import owed
+from rowlock.store.database import TRANSIENT
+from rowlock.store.schedules import schedule_of
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable, Collection
+    from contextlib import AbstractAsyncContextManager
+    from datetime import datetime
+
+    from rowlock.desk.fire import Fired
+    from rowlock.desk.schedules import Schedules
+    from rowlock.desk.submit import Submit
+    from rowlock.model.schedule import Schedule
+    from rowlock.store.database import Database
+
+logger = logging.getLogger("rowlock.schedules")
+
+
+class Cron:
+    """One per worker."""
+
+    def __init__(self, database: Database, submit: Submit) -> None:
+        self._database, self._submit = database, submit
+        self._busy = asyncio.Lock()
+
+    async def __call__(self) -> int:
+        """Fire what is due; returns the number of jobs. Skipped while an earlier call is still at it."""
+        if self._busy.locked():
+            return 0
+        async with self._busy:
+            return await self._round()
+
+    async def _round(self) -> int:
+        rows = await self._database.fetch("schedules_due", kinds=list(self._submit.kinds))
+        # Every worker beats at the moment of a slot; those that lose find nothing due with their next beat.
+        if not rows or not await self._database.fetch("elect", name="schedules"):
+            return 0
+        return sum([await self._fire(schedule_of(row), row["now"]) for row in rows])
+
+    async def _fire(self, schedule: Schedule, now: datetime) -> int:
+        """One schedule; what goes wrong with it stays its own, and is tried again with the next beat."""
+        try:
+            fired = await fire(self._database, self._submit, schedule, owed(schedule, now))
+        except UnknownKind as error:
+            logger.warning("the schedule %s is due, and nobody here can make its job: %s", schedule.name, error)
+        except TRANSIENT as error:
+            logger.warning("the schedule %s is put off: %s", schedule.name, error)
+        except DatabaseError:
+            raise
+        except Exception:
+            # A middleware of the application, perhaps: the other schedules are due all the same.
+            logger.exception("the schedule %s cannot be fired", schedule.name)
+        else:
+            _tell(schedule, fired)
+            return 0 if fired is None else len(fired.jobs)
+        return 0
+
+
+def _tell(schedule: Schedule, fired: Fired | None) -> None:
+    if fired is None:
+        return
+    if fired.jobs:
+        logger.info("◷ %s: %s", schedule.name, ", ".join(map(str, fired.jobs[:5])) + " …" * (len(fired.jobs) > 5))  # noqa: PLR2004 - a line
+    if fired.left_out is not None:
+        logger.warning("the schedule %s left out its run of %s: %s", schedule.name, fired.left_out, fired.why)
+
+
+def declaring(
+    schedules: Schedules, scope: Callable[[Collection[str] | None], AbstractAsyncContextManager[object]]
+) -> Callable[[Collection[str] | None], AbstractAsyncContextManager[object]]:
+    """The scope of a worker that first writes the schedules its code declares."""
+
+    async def declare() -> None:
+        for written in await schedules.declare():
+            logger.info("the schedule %s is as the code says: %s %s", written.name, written.when, written.tz)
+
+    @contextlib.asynccontextmanager
+    async def entered(kinds: Collection[str] | None) -> AsyncIterator[object]:
+        await until_served("(its schedules)", declare)
+        async with scope(kinds) as state:
+            yield state
+
+    return entered

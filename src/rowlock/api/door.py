@@ -18,6 +18,7 @@ from rowlock.api import (
     jobs,
     kinds,
     lanes,
+    locks,
     orders,
     people,
     problems,
@@ -56,6 +57,7 @@ _ROUTES: Final = (
     # Fixed words before {worker}: the first route that fits answers.
     orders.admin,
     workers.routes,
+    locks.routes,
     stats.routes,
     people.routes,
     streams.routes,

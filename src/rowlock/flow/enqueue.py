@@ -136,6 +136,11 @@ def is_plain(job: NewJob) -> bool:
     )
 
 
+def is_several(job: NewJob) -> bool:
+    """Whether its enqueue may take several statements, which stand or fall together."""
+    return bool(job.approval) or (job.unique_key is not None and job.idempotency_key is not None)
+
+
 def state_of(job: NewJob) -> State:
     """Where a job that meets no other begins."""
     return State.PENDING if job.approval else State.QUEUED
@@ -149,16 +154,36 @@ def insert(ready: Prepared, text: str) -> Generator[Ask, list[Sequence[object]],
         return (yield from _by_rule(job, [created(job, rows[0])]))[0]
     for _ in range(_TRIES):
         rows = yield _statement(job), values
-        if rows:
-            receipt = _receipt(rows[0])
-            if receipt.what == "kept" and job.unique_key is not None and job.on_conflict == "reject":
-                raise conflict(job, receipt)
+        receipt = (yield from _settled(job, values, rows[0])) if rows else None
+        if receipt is not None:
             return (yield from _by_rule(job, [receipt]))[0]
     message = (
         f"The key of this {job.kind} job changed hands {_TRIES} times while it was enqueued; nothing was written. "
         "Try again outside a REPEATABLE READ or SERIALIZABLE transaction."
     )
     raise EnqueueError(message)
+
+
+def _settled(
+    job: NewJob, values: Mapping[str, object], row: Sequence[object]
+) -> Generator[Ask, list[Sequence[object]], Receipt | None]:
+    """What the first answer comes to; None: a race was lost, again. The idempotency key follows the unique key."""
+    receipt = _receipt(row)
+    if job.idempotency_key is None or job.unique_key is None:
+        if receipt.what == "kept" and job.unique_key is not None and job.on_conflict == "reject":
+            raise conflict(job, receipt)
+        return receipt
+    match receipt.what:
+        case "taken" if job.on_conflict == "reject":
+            raise conflict(job, receipt)
+        case "taken" | "replaced":
+            yield "point_key", {**values, "job_id": receipt.id}
+            return receipt if receipt.what == "replaced" else receipt._replace(what="kept")
+        case "lost":
+            yield "point_key", {**values, "job_id": None}
+            return None
+        case _:
+            return receipt
 
 
 def insert_inside(ready: Prepared, text: str, channel: str) -> Generator[Ask, list[Sequence[object]], Receipt]:
@@ -247,6 +272,7 @@ def parameters(job: NewJob) -> dict[str, object]:
         "unique_scope": job.unique_scope,
         "max_wait": job.max_wait,
         "idempotency_key": job.idempotency_key,
+        "rejects": job.on_conflict == "reject",
         "keep_key": job.keep_key,
         "scope": job.scope or job.kind,
         "gate_key": job.gate_key,
@@ -269,15 +295,14 @@ def many_parameters(batch: Batch, part: Sequence[int]) -> dict[str, object]:
 
 
 def _statement(job: NewJob) -> str:
-    if job.idempotency_key is not None:
-        return "enqueue_once"
     if job.unique_key is None:
+        if job.idempotency_key is not None:
+            return "enqueue_once"
         return "enqueue" if job.refs is None and job.tags is None else "enqueue_referenced"
-    if job.on_conflict == "debounce":
-        return "enqueue_debounce"
-    if job.on_conflict == "replace":
-        return f"enqueue_replace_{job.unique_scope}"
-    return "enqueue_keep"
+    once = "" if job.idempotency_key is None else "_once"
+    if job.on_conflict in ("replace", "debounce"):
+        return f"enqueue{once}_replace_{job.unique_scope}"
+    return f"enqueue{once}_keep"
 
 
 def _receipt(row: Sequence[object]) -> Receipt:

@@ -82,11 +82,6 @@ class Options:
             _refuse("on_conflict", '"reject", "keep", "replace" or "debounce"', self.on_conflict)
         if self.unique_scope not in ("live", "waiting"):
             _refuse("unique_scope", '"live" (waiting or running) or "waiting"', self.unique_scope)
-        if self.unique_key is not None and self.idempotency_key is not None:
-            message = (
-                "unique_key and idempotency_key were both given. One decides whether a job is new; pass one of them."
-            )
-            raise InvalidOption(message)
         if self.on_conflict == "debounce" and self.run_in is None and self.unique_key is not None:
             message = (
                 'on_conflict="debounce" pushes the job back by run_in with every call. Pass run_in, '

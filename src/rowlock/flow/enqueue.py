@@ -15,7 +15,7 @@ from rowlock.model.options import as_json, checked_key, refs_json, span
 from rowlock.model.state import State
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Mapping, Sequence
+    from collections.abc import Callable, Generator, Mapping, Sequence
     from datetime import datetime
 
     from rowlock.flow.wake import Pair
@@ -102,7 +102,7 @@ def prepare(kind: Kind, options: Options, named: Mapping[str, object]) -> Prepar
         unique_scope=None if options.unique_key is None else _scope(options),
         on_conflict=options.on_conflict,
         max_wait=span(options.max_wait, "max_wait"),
-        idempotency_key=options.idempotency_key,
+        idempotency_key=_made(options.idempotency_key, "idempotency_key", named),
         keep_key=None if options.idempotency_key is None else span(options.keep_key, "keep_key"),
         scope=kind.scope,
         gate_key=gate.key if gate else None,
@@ -208,19 +208,20 @@ def created(job: NewJob, row: Sequence[object]) -> Receipt:
 def insert_many(batch: Batch) -> Generator[Ask, list[Sequence[object]], list[Receipt]]:
     """The plan of a bulk enqueue: jobs that differ only in args, keys, gate and refs; receipts in input order."""
     receipts: dict[int, Receipt] = {}
+    statement = "enqueue_many" if batch[0].idempotency_key is None else "enqueue_many_once"
     left = list(range(len(batch.texts)))
     for _ in range(_TRIES):
         again: list[int] = []
         for start in range(0, len(left), BATCH):
             part = left[start : start + BATCH]
-            rows = yield "enqueue_many", many_parameters(batch, part)
+            rows = yield statement, many_parameters(batch, part)
             for n, (_, *row) in zip(part, rows, strict=True):
                 if row[3] is None:
                     again.append(n)
                 else:
                     receipts[n] = _receipt(row)
             taken = next((n for n in part if n in receipts and receipts[n].what == "kept"), None)
-            if taken is not None and batch[taken].on_conflict == "reject":
+            if taken is not None and batch[taken].on_conflict == "reject" and batch[taken].unique_key is not None:
                 yield "withdraw", {"ids": [made.id for made in receipts.values() if made.what == "created"]}
                 raise conflict(batch[taken], receipts[taken])
         left = again
@@ -289,6 +290,7 @@ def many_parameters(batch: Batch, part: Sequence[int]) -> dict[str, object]:
         **batch.jobs[0].values,
         "many_args": [batch.texts[n] for n in part],
         "many_unique_keys": [job.unique_key for job in jobs],
+        "many_idempotency_keys": [job.idempotency_key for job in jobs],
         "many_gate_keys": [job.gate_key for job in jobs],
         "many_refs": [job.refs for job in jobs],
     }
@@ -327,10 +329,13 @@ def _approval(kind: Kind, options: Options) -> Approval | None:
 
 
 def _unique(scope: str, options: Options, named: Mapping[str, object]) -> str | None:
-    if options.unique_key is None:
-        return None
-    key = options.unique_key if isinstance(options.unique_key, str) else options.unique_key(**named)
-    return f"{'*' if options.unique_across_kinds else scope}:{checked_key(key, 'unique_key')}"
+    key = _made(options.unique_key, "unique_key", named)
+    return None if key is None else f"{'*' if options.unique_across_kinds else scope}:{key}"
+
+
+def _made(key: str | Callable[..., str] | None, name: str, named: Mapping[str, object]) -> str | None:
+    """A key as given, or as made of the arguments."""
+    return None if key is None else checked_key(key(**named) if callable(key) else key, name)
 
 
 def _scope(options: Options) -> str:

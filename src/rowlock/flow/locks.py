@@ -1,8 +1,8 @@
 """Locks: one thing at a time for one key, over all processes.
 
-PostgreSQL's session locks are re-entrant and belong to a connection, of which a process has one. So those of one process
-take turns first, and whoever's turn it is tries for the process: at once, when another process lets go (it says so), and
-from time to time in case it died without a word.
+PostgreSQL's session locks are re-entrant and belong to a connection, of which a process has one. So those of one
+process take turns first, and whoever's turn it is tries for the process: at once, when another process lets go (it says
+so), and from time to time in case it died without a word.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ class _Try:
 
 
 class Room:
-    """The locks of one event loop: one connection, opened for the first of them and closed when none was used for long."""
+    """The locks of one event loop: one connection, opened for the first and closed when none was used for long."""
 
     def __init__(self, database: Database) -> None:
         self._database, self.process = database, os.getpid()

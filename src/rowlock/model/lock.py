@@ -22,7 +22,7 @@ def advisory(schema: str, namespace: str, name: str) -> int:
 
     Among n locks that are held or waited for at one moment two share a number with odds of about n² / 2⁶⁵.
     """
-    digest = hashlib.blake2b("\0".join((schema, namespace, name)).encode(), digest_size=8).digest()
+    digest = hashlib.blake2b(f"{schema}\0{namespace}\0{name}".encode(), digest_size=8).digest()
     return int.from_bytes(digest, "big", signed=True)
 
 

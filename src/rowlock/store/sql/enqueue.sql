@@ -273,6 +273,25 @@ WITH gone AS (
 UPDATE {schema}.job_keys k SET job_id = :job_id::bigint
 WHERE :job_id::bigint IS NOT NULL AND k.kind = :scope::text AND k.key = :idempotency_key::text
 
+-- fragment: many_values
+SELECT d.id, :kind::text, :priority::smallint, :share::smallint, CASE WHEN :approval::smallint <> 0 THEN 'pending' ELSE 'queued' END,
+       :approval::smallint, t.run_after, t.run_after + :expires_in::interval, t.now + :max_age::interval,
+       :max_attempts::smallint, :tenant::text, :submitted_by::text, d.unique_key, :unique_scope::text, d.gate_key,
+       :tags::text[], d.refs, :meta::text::jsonb, d.args, t.now + :answer_in::interval
+FROM d
+CROSS JOIN LATERAL (
+  SELECT c.now, greatest(c.now, :run_at::timestamptz, c.now + :run_in::interval) AS run_after
+  FROM (SELECT clock_timestamp() AS now, d.n OFFSET 0) AS c) AS t
+
+-- fragment: many_referenced
+referenced AS (
+  INSERT INTO {schema}.job_refs (name, value, job_id)
+  SELECT r.name, r.value, new.id
+  FROM new JOIN d ON d.id = new.id CROSS JOIN LATERAL (
+    SELECT e.key AS name, e.value FROM jsonb_each_text(d.refs) AS e WHERE e.value IS NOT NULL
+    UNION SELECT 'tag', tag FROM unnest(:tags::text[]) AS tag) AS r
+  ON CONFLICT DO NOTHING)
+
 -- name: enqueue_many
 -- Bulk with a per-row outcome in input order; what = NULL: run again for that row. Key order: two bulks cannot deadlock.
 WITH d AS MATERIALIZED (
@@ -281,24 +300,10 @@ WITH d AS MATERIALIZED (
   FROM unnest(:many_args::text[]::jsonb[], :many_unique_keys::text[], :many_gate_keys::text[], :many_refs::text[]::jsonb[])
        WITH ORDINALITY AS u(args, unique_key, gate_key, refs, n)),
 new AS (
-  INSERT INTO {schema}.jobs (id, {job_columns})
-  SELECT d.id, :kind::text, :priority::smallint, :share::smallint, CASE WHEN :approval::smallint <> 0 THEN 'pending' ELSE 'queued' END,
-         :approval::smallint, t.run_after, t.run_after + :expires_in::interval, t.now + :max_age::interval,
-         :max_attempts::smallint, :tenant::text, :submitted_by::text, d.unique_key, :unique_scope::text, d.gate_key,
-         :tags::text[], d.refs, :meta::text::jsonb, d.args, t.now + :answer_in::interval
-  FROM d
-  CROSS JOIN LATERAL (
-    SELECT c.now, greatest(c.now, :run_at::timestamptz, c.now + :run_in::interval) AS run_after
-    FROM (SELECT clock_timestamp() AS now, d.n OFFSET 0) AS c) AS t
+  INSERT INTO {schema}.jobs (id, {job_columns}) {many_values}
   ORDER BY d.unique_key, d.n
   ON CONFLICT DO NOTHING RETURNING id, state, run_after, unique_key),
-referenced AS (
-  INSERT INTO {schema}.job_refs (name, value, job_id)
-  SELECT r.name, r.value, new.id
-  FROM new JOIN d ON d.id = new.id CROSS JOIN LATERAL (
-    SELECT e.key AS name, e.value FROM jsonb_each_text(d.refs) AS e WHERE e.value IS NOT NULL
-    UNION SELECT 'tag', tag FROM unnest(:tags::text[]) AS tag) AS r
-  ON CONFLICT DO NOTHING)
+{many_referenced}
 SELECT d.n, coalesce(new.id, twin.id, o.id) AS id, coalesce(new.state, twin.state, o.state) AS state,
        coalesce(new.run_after, twin.run_after, o.run_after) AS run_after,
        CASE WHEN new.id IS NOT NULL THEN 'created' WHEN coalesce(twin.id, o.id) IS NOT NULL THEN 'kept' END AS what
@@ -310,6 +315,37 @@ LEFT JOIN LATERAL (
   WHERE new.id IS NULL AND twin.id IS NULL AND x.unique_key = d.unique_key AND x.unique_scope = :unique_scope::text
     AND ((x.unique_scope = 'live' AND x.finished_at IS NULL)
       OR (x.unique_scope = 'waiting' AND x.state IN ('pending', 'blocked', 'queued'))) LIMIT 1) AS o ON true
+ORDER BY d.n
+
+-- name: enqueue_many_once
+-- Bulk with an idempotency key per row: the first row of a key that is new becomes a job, every other row of it gets that one.
+-- Keys in their order, as above.
+WITH d AS MATERIALIZED (
+  SELECT u.n, u.args, u.key, NULL::text AS unique_key, u.gate_key, u.refs,
+         nextval((SELECT pg_get_serial_sequence('{schema}.jobs', 'id')::regclass)) AS id
+  FROM unnest(:many_args::text[]::jsonb[], :many_idempotency_keys::text[], :many_gate_keys::text[], :many_refs::text[]::jsonb[])
+       WITH ORDINALITY AS u(args, key, gate_key, refs, n)),
+claimed AS (
+  INSERT INTO {schema}.job_keys AS k (kind, key, job_id, expires_at)
+  SELECT :scope::text, f.key, f.id, clock_timestamp() + :keep_key::interval
+  FROM (SELECT DISTINCT ON (d.key) d.key, d.id FROM d ORDER BY d.key, d.n) AS f ORDER BY f.key
+  ON CONFLICT (kind, key) DO UPDATE
+     SET job_id = excluded.job_id, created_at = excluded.created_at, expires_at = excluded.expires_at
+     WHERE k.expires_at < now()
+  RETURNING key, job_id),
+new AS (
+  INSERT INTO {schema}.jobs (id, {job_columns}) {many_values} WHERE d.id IN (SELECT c.job_id FROM claimed c)
+  RETURNING id, state, run_after),
+{many_referenced}
+SELECT d.n, coalesce(c.job_id, k.job_id) AS id,
+       CASE WHEN c.job_id IS NOT NULL THEN new.state ELSE coalesce(j.state, 'pruned') END AS state,
+       coalesce(new.run_after, j.run_after) AS run_after,
+       CASE WHEN c.job_id = d.id THEN 'created' WHEN coalesce(c.job_id, k.job_id) IS NOT NULL THEN 'kept' END AS what
+FROM d
+LEFT JOIN claimed c ON c.key = d.key
+LEFT JOIN new ON new.id = c.job_id
+LEFT JOIN {schema}.job_keys k ON c.job_id IS NULL AND k.kind = :scope::text AND k.key = d.key
+LEFT JOIN {schema}.jobs j ON j.id = k.job_id
 ORDER BY d.n
 
 -- name: withdraw

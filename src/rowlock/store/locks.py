@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("rowlock.locks")
 _PING_SECONDS: Final = 5.0
-_PING_PATIENCE: Final = 5.0
+_PATIENCE: Final = 5.0
+"""Seconds for the answer to a statement; none takes more than a moment."""
 _POOLED: Final = (
     "Locks need a connection that stays the same, and this database is reached through a pooler that lends another one "
     "for every transaction. Set ROWLOCK_DIRECT_URL to the server itself."
@@ -83,9 +84,8 @@ class LockSession:
                 raise unreachable(self._database.url, ConnectionError("the connection for locks is gone"))
             try:
                 with self._database.translated():
-                    return await connection.fetch(
-                        statement.dollar, *statement.bind({**values, "session": self.number, "channel": self.channel})
-                    )
+                    bound = statement.bind({**values, "session": self.number, "channel": self.channel})
+                    return await connection.fetch(statement.dollar, *bound, timeout=_PATIENCE)
             except (DatabaseUnreachable, asyncpg.InterfaceError, asyncio.CancelledError) as error:
                 self._gone(str(error) or type(error).__name__)
                 if isinstance(error, asyncpg.InterfaceError):
@@ -111,9 +111,9 @@ class LockSession:
         while self.alive:
             await asyncio.sleep(_PING_SECONDS)
             try:
-                async with self._turn, asyncio.timeout(_PING_PATIENCE):
+                async with self._turn:
                     if self._connection is not None:
-                        await self._connection.fetchval("SELECT 1")
+                        await self._connection.fetchval("SELECT 1", timeout=_PATIENCE)
             except (*OUTAGE, asyncpg.InterfaceError, asyncpg.PostgresError) as error:
                 self._gone(str(error) or "it does not answer")
 

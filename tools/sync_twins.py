@@ -21,6 +21,7 @@ CLASSES = {
     "jobs": "Jobs",
     "lanes": "Lanes",
     "workers": "Workers",
+    "locks": "Locks",
     "stats": "Stats",
     "tokens": "Tokens",
     "roles": "Roles",

@@ -23,6 +23,11 @@ from rowlock.errors import (
     InvalidSearch,
     JobFailed,
     JobNotFound,
+    LockError,
+    LockLost,
+    LockNested,
+    LockTaken,
+    LockTimeout,
     MissingExtra,
     NotAuthenticated,
     OperationNotFound,
@@ -59,6 +64,8 @@ from rowlock.model.failure import Failure
 from rowlock.model.job import Claim, Job
 from rowlock.model.kind import Gate
 from rowlock.model.lane import Lane
+from rowlock.model.lock import LockUser, LockView
+from rowlock.model.newer import newer_than
 from rowlock.model.operation import Operation
 from rowlock.model.outcome import Cancel, Partial, Snooze
 from rowlock.model.page import Page
@@ -111,6 +118,13 @@ __all__ = [
     "JobLogFilter",
     "JobNotFound",
     "Lane",
+    "LockError",
+    "LockLost",
+    "LockNested",
+    "LockTaken",
+    "LockTimeout",
+    "LockUser",
+    "LockView",
     "LogLine",
     "MissingExtra",
     "NotAuthenticated",
@@ -155,4 +169,5 @@ __all__ = [
     "Window",
     "WorkerNotFound",
     "WrongState",
+    "newer_than",
 ]

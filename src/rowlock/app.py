@@ -30,6 +30,7 @@ from rowlock.flow.extend import Extensions
 from rowlock.flow.handler import Handler, find
 from rowlock.flow.hosted import WorkerThread
 from rowlock.flow.inject import planned
+from rowlock.flow.locking import Locking
 from rowlock.flow.middleware import inside
 from rowlock.flow.origin import NO_ORIGIN, importable, origin_of
 from rowlock.flow.producer import Producer
@@ -88,7 +89,7 @@ class Decorator(Protocol):
     def __call__(self, function: Callable[P, R], /) -> SyncTask[P, R]: ...
 
 
-class Rowlock(Extensions):
+class Rowlock(Extensions, Locking):
     """Jobs on one PostgreSQL database. Without a URL (ROWLOCK_DATABASE_URL), an embedded PostgreSQL is started."""
 
     def __init__(
@@ -119,7 +120,7 @@ class Rowlock(Extensions):
         self.jobs, self.lanes, self.workers, self.stats = own.jobs, own.lanes, own.workers, own.stats
         self.tokens, self.roles, self.audit = own.tokens, own.roles, own.audit
         self.streams, self.operations, self.approvals = own.streams, own.operations, own.approvals
-        self.schedules, self.schedule = own.schedules, Scheduling(own.schedules)
+        self.schedules, self.schedule, self.locks = own.schedules, Scheduling(own.schedules), own.locks
         self.sync = SyncDesk(self._bridge, own)
         self.identity = Identity(self.database)
 
@@ -282,6 +283,7 @@ class Rowlock(Extensions):
         if self._database is not None:
             await self._backing.lookouts.leave()
             await asyncio.gather(self._producer.flush(), self._backing.drives.leave())
+            await self._leave_locks()
             await self._database.close()
 
     async def __aenter__(self) -> Self:

@@ -38,6 +38,11 @@ RowlockError
 ├── WrongState                the verb does not apply in the job's state
 │   └── ApprovalRefused       this person's approval does not count for this job
 ├── WaitTimeout               job.wait() gave up; the job goes on
+├── LockError                 a lock cannot be had, or is gone
+│   ├── LockTaken             somebody else holds it, and wait=False
+│   ├── LockTimeout           somebody else held it for all the time given
+│   ├── LockNested            whoever asks for it holds it already
+│   └── LockLost              its connection broke; somebody else may hold it by now
 ├── EndlessDrain              a test's drain() ran its limit of jobs and more were due
 ├── JobFailed                 job.wait() found the job failed, cancelled or expired
 └── ClaimLost                 this attempt no longer owns its job; nothing it writes is accepted
@@ -225,6 +230,30 @@ class ApprovalRefused(WrongState):
 
 class WaitTimeout(RowlockError):
     """job.wait() gave up waiting; the job goes on."""
+
+
+class LockError(RowlockError):
+    """A lock cannot be had, or is gone. holder: who has it, if that is known."""
+
+    def __init__(self, message: str, holder: object = None) -> None:
+        self.holder = holder
+        super().__init__(message)
+
+
+class LockTaken(LockError):
+    """Somebody else holds it, and it was to be had at once or not at all."""
+
+
+class LockTimeout(LockError):
+    """Somebody else held it for all the time given."""
+
+
+class LockNested(LockError):
+    """Whoever asks for it holds it already and would wait for itself."""
+
+
+class LockLost(LockError):
+    """Its connection broke while its block ran; somebody else may hold it by now."""
 
 
 class EndlessDrain(RowlockError):

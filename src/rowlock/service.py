@@ -91,6 +91,11 @@ class Bridge:
             return self._loop
 
     @property
+    def loop(self) -> asyncio.AbstractEventLoop:
+        """Its loop, started if need be."""
+        return self._running_loop()
+
+    @property
     def started(self) -> bool:
         """Whether this process has used it."""
         return self._loop is not None and self._pid == os.getpid()

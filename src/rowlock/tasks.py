@@ -184,10 +184,11 @@ class Bound(Generic[P, R]):
         return ready
 
     def _batch(self, options: Options, items: Sequence[Mapping[str, object]]) -> Batch:
-        if options.idempotency_key is not None or options.on_conflict not in ("reject", "keep"):
+        both = options.idempotency_key is not None and options.unique_key is not None
+        if both or isinstance(options.idempotency_key, str) or options.on_conflict not in ("reject", "keep"):
             message = (
-                'enqueue_many() takes unique_key with on_conflict "reject" or "keep", and no idempotency_key. '
-                "Enqueue one by one instead."
+                'enqueue_many() takes unique_key with on_conflict "reject" or "keep", or an idempotency_key that a '
+                "function makes of the arguments, not both. Enqueue one by one instead."
             )
             raise InvalidOption(message)
         texts = self._handler.codec.encode_many(items)
@@ -196,7 +197,8 @@ class Bound(Generic[P, R]):
 
     def _looks_at_args(self, options: Options) -> bool:
         kind = self._handler.kind
-        return callable(options.unique_key) or callable(options.gate) or callable(kind.gate) or kind.refs is not None
+        keyed = callable(options.unique_key) or callable(options.idempotency_key)
+        return keyed or callable(options.gate) or callable(kind.gate) or kind.refs is not None
 
 
 class Declared(Bound[P, R]):
@@ -269,7 +271,7 @@ class Declared(Bound[P, R]):
         unique_across_kinds: bool = False,
         on_conflict: OnConflict = "reject",
         max_wait: Span | None = None,
-        idempotency_key: str | None = None,
+        idempotency_key: str | Callable[..., str] | None = None,
         keep_key: Span = "30 days",
         gate: Gate | Callable[..., Gate | str] | str | None = None,
         tenant: str | None = None,

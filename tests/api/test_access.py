@@ -57,6 +57,7 @@ TABLE: dict[str, tuple[str | None, object]] = {
     "drain_lane": (MANAGE, None),
     "resume_lane": (MANAGE, None),
     "drain_worker": (MANAGE, None),
+    "list_locks": (VIEW, None),
     "list_pending": (READ, None),
     "get_approval": (READ, None),
     "list_rules": (APPROVE, None),

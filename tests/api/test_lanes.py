@@ -98,3 +98,9 @@ async def test_kinds_and_the_schema_of_their_arguments(rest: Rest) -> None:
         assert (set(schema["properties"]), schema["required"]) == ({"name", "times"}, ["name"])
         unknown = await client.get("/kinds/nothing/schema")
         assert (unknown.status_code, unknown.json()["code"]) == (404, "kind-not-found")
+
+
+async def test_locks_are_listed_with_holder_and_waiters(rest: Rest) -> None:
+    async with rest.app.lock("edition", 7), rest.client() as client:
+        (lock,) = (await client.get("/locks")).json()["items"]
+    assert (lock["namespace"], lock["key"], lock["waiters"], lock["holder"]["job"]) == ("edition", "7", [], None)

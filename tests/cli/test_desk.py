@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
+import os
 from typing import TYPE_CHECKING
 
 import pytest
 from tests.cli.test_worker import ended, holding, said
 from tests.factories import opened
+from tests.waiting import eventually
 
 from rowlock.model import ids
 from rowlock.model.state import State
@@ -31,6 +34,32 @@ async def test_explain_says_why_in_words_and_codes(cli: Cli) -> None:
     unknown = await cli("jobs", "explain", "7777")
     assert unknown.code == 1
     assert "There is no job 7777" in unknown.err
+
+
+async def test_locks_are_listed_with_holder_and_waiters(cli: Cli, app: Rowlock) -> None:
+    assert (await cli("locks", "ls")).out == "No locks.\n"
+
+    async def wait() -> None:
+        async with app.lock("edition", "main"):
+            pass
+
+    async with app.lock("edition", "main"):
+        waiting = asyncio.create_task(wait())
+
+        async def waits() -> bool:
+            return bool((await app.locks.list())[0].waiters)
+
+        await eventually(waits)
+        lines = [line.split() for line in (await cli("locks", "ls")).out.splitlines()]
+        assert [line[:3] for line in lines] == [
+            ["NAMESPACE", "KEY", "WHO"],
+            ["edition", "main", "holds"],
+            ["edition", "main", "waits"],
+        ]
+        (record,) = (await cli("locks", "ls", "--json")).json
+        assert (record["namespace"], record["key"], len(record["waiters"])) == ("edition", "main", 1)
+        assert record["holder"]["process"].endswith(f":{os.getpid()}")
+    await waiting
 
 
 async def test_rm_removes_final_jobs_and_refuses_the_others(cli: Cli, app: Rowlock) -> None:

@@ -96,6 +96,7 @@ TABLE: dict[str, Line] = {
     "workers.list": Line(STAFF, lambda d, _: d.workers.list()),
     "workers.status": Line(STAFF, lambda d, _: d.workers.status()),
     "workers.drain": Line(STAFF, lambda d, _: d.workers.drain("w")),
+    "locks.list": Line(STAFF, lambda d, _: d.locks.list()),
     "stats.overview": Line(STAFF, lambda d, _: d.stats.overview()),
     "stats.backlog": Line(STAFF, lambda d, _: d.stats.backlog()),
     "stats.slow": Line(STAFF, lambda d, _: d.stats.slow("1s")),

@@ -86,14 +86,24 @@ async def test_transactions(database_url: str, raw: asyncpg.Connection[asyncpg.R
 
 
 async def test_unique_jobs(database_url: str, raw: asyncpg.Connection[asyncpg.Record]) -> None:
-    page = Page("unique_jobs.md", database_url)
+    page = Page("keys.md", database_url)
     await page.run()
     try:
         assert page.printed == [text.partition(":")[0] if text.startswith("True:") else text for text in page.promised]
-        assert len(page.printed) == 5
+        assert len(page.printed) == 10
         assert page.names["pushed"].what == "replaced"
         rows = await raw.fetch("SELECT (args->>'org_id')::integer FROM rowlock.jobs ORDER BY 1")
-        assert [row[0] for row in rows] == [7, 7, 8, 9, 10, 11, 20, 21]
+        assert [row[0] for row in rows] == [7, 7, 8, 9, 10, 11, 20, 21, 30, 40, 50, 51]
+    finally:
+        await page.close()
+
+
+async def test_locks(database_url: str) -> None:
+    page = Page("locks.md", database_url)
+    await page.run()
+    try:
+        assert page.printed == page.promised
+        assert len(page.printed) == 5
     finally:
         await page.close()
 

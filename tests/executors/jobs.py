@@ -14,7 +14,7 @@ from pathlib import Path
 
 from typing_extensions import override
 
-from rowlock import Context, Retry, Rowlock, Skip, SyncContext, SyncItemContext
+from rowlock import Context, Retry, Rowlock, Skip, SyncContext, SyncItemContext, SyncTask, Task
 
 app = Rowlock(os.environ.get("ROWLOCK_DATABASE_URL", "postgresql://set.by.the.test/x"))
 released = threading.Event()
@@ -262,3 +262,24 @@ def starts_another(ctx: SyncContext, pid_file: str) -> None:
     Path(pid_file).write_text(str(started.pid))
     ctx.progress(1, message=str(os.getpid()))
     time.sleep(60)
+
+
+@app.job("process.lock", executor="process", retry=ONCE)
+def process_lock(ctx: SyncContext, seconds: float) -> str:
+    with ctx.lock("edition", 7):
+        ctx.progress(1, message=str(os.getpid()))
+        until = time.monotonic() + seconds
+        while time.monotonic() < until:
+            time.sleep(0.01)
+            ctx.check()
+    return "done"
+
+
+@app.job("process.lock.async", executor="process", retry=ONCE)
+async def process_lock_async(ctx: Context, seconds: float) -> str:
+    async with ctx.lock("edition", 7):
+        await asyncio.sleep(seconds)
+    return "done"
+
+
+ProcessLock = Task[[float], str] | SyncTask[[float], str]

@@ -198,7 +198,6 @@ async def test_a_call_may_demand_approval_and_never_waive_it(app: Rowlock) -> No
         ({"run_in": -1}, "run_in"),
         ({"unique_key": ""}, "unique_key must be a text of 1 to 1000 bytes"),
         ({"unique_key": "a\x00b"}, "without NUL"),
-        ({"unique_key": "k", "idempotency_key": "k"}, "unique_key and idempotency_key were both given"),
         ({"unique_key": "k", "on_conflict": "ignore"}, 'on_conflict must be "reject", "keep", "replace" or "debounce"'),
         ({"unique_key": "k", "unique_scope": "dead"}, "unique_scope must be"),
         ({"unique_key": "k", "on_conflict": "debounce"}, "Pass run_in"),

@@ -140,6 +140,7 @@ async def test_a_bulk_of_nothing_needs_no_database() -> None:
     "options",
     [
         {"idempotency_key": "k"},
+        {"idempotency_key": str, "unique_key": "k"},
         {"unique_key": "k", "on_conflict": "replace"},
         {"unique_key": "k", "on_conflict": "debounce", "run_in": 1},
     ],
@@ -148,6 +149,30 @@ async def test_what_a_bulk_cannot_do_is_refused(options: dict[str, Any]) -> None
     task = ship(Rowlock("postgresql://nowhere/x"))
     with pytest.raises(InvalidOption, match="Enqueue one by one instead"):
         await task.options(**options).enqueue_many(items(1))
+
+
+async def test_each_row_of_a_bulk_has_its_own_idempotency_key(
+    app: Rowlock, raw: asyncpg.Connection[asyncpg.Record]
+) -> None:
+    bound = ship(app).options(idempotency_key=lambda number: f"order-{number % 1200}", refs={"x": 1})
+    jobs = await bound.enqueue_many(items(2500))
+    assert [job.what for job in jobs] == ["created"] * 1200 + ["kept"] * 1300
+    assert [job.id for job in jobs[1200:2400]] == [job.id for job in jobs[:1200]]
+    assert set((await stored(raw)).values()) == set(range(1200))
+    assert await raw.fetchval("SELECT count(*) FROM rowlock.job_refs") == 1200
+    await raw.execute("DELETE FROM rowlock.jobs WHERE id = $1", jobs[0].id)
+    await raw.execute("UPDATE rowlock.job_keys SET expires_at = now() - interval '1 s' WHERE key = 'order-2'")
+    again = await bound.enqueue_many(items(3))
+    assert [job.what for job in again] == ["kept", "kept", "created"]
+    assert [job.id for job in again[:2]] == [job.id for job in jobs[:2]]
+    assert (await bound.enqueue(1)).id == jobs[1].id
+
+
+async def test_two_bulks_with_the_same_idempotency_keys_make_one_job_each(app: Rowlock) -> None:
+    bound = ship(app).options(idempotency_key=lambda number: f"order-{number}")
+    one, other = await asyncio.gather(bound.enqueue_many(items(500)), bound.enqueue_many(items(500)[::-1]))
+    assert [job.id for job in one] == [job.id for job in other[::-1]]
+    assert sorted(job.what for job in (*one, *other)) == ["created"] * 500 + ["kept"] * 500
 
 
 async def test_two_bulks_in_opposite_order_do_not_deadlock(app: Rowlock, database_url: str) -> None:

@@ -10,7 +10,7 @@ import asyncpg
 import pytest
 from tests.waiting import eventually
 
-from rowlock import Gate, Rowlock, State, UniqueConflict
+from rowlock import Gate, Rowlock, State, UniqueConflict, WrongState
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -267,3 +267,184 @@ async def test_many_racers_make_one_job(shop: Shop) -> None:
     jobs = await asyncio.gather(*(bound.enqueue(n) for n in range(20)))
     assert sorted(job.what for job in jobs) == ["created", *["kept"] * 19]
     assert len({job.id for job in jobs}) == 1
+
+
+# --- what a replacement takes over -----------------------------------------------------------------------------------
+
+REFS = "SELECT array_agg(name || '=' || value ORDER BY name, value) FROM rowlock.job_refs WHERE job_id = $1"
+
+
+@pytest.mark.parametrize(("policy", "scope"), [("replace", "live"), ("replace", "waiting"), ("debounce", "waiting")])
+async def test_a_replacement_takes_over_all_that_the_call_says(
+    shop: Shop, raw: Raw, policy: OnConflict, scope: Scope
+) -> None:
+    first = await shop.sync.options(
+        **KEYED, unique_scope=scope, refs={"a": 1, "b": 2}, tags=["x", "y"], gate="old", expires_in="1h", max_age="1d",
+        max_attempts=3, run_in="1h", meta={"old": 1},
+    ).enqueue(1)  # fmt: skip
+    before = await shop.app.jobs.get(first.id)
+    second = await shop.sync.options(
+        **KEYED, unique_scope=scope, on_conflict=policy, refs={"a": 1, "b": 3}, tags=["y", "z"], gate="new",
+        expires_in="2h", max_age="2d", max_attempts=7, run_in="3h", priority=4,
+    ).enqueue(2)  # fmt: skip
+    after = await shop.app.jobs.get(first.id)
+    assert (second.what, second.id) == ("replaced", first.id)
+    assert (after.args, after.refs, after.tags, after.gate_key) == ({"version": 2}, {"a": 1, "b": 3}, ("y", "z"), "new")
+    assert (after.max_attempts, after.priority, after.meta) == (7, 4, {})
+    assert await raw.fetchval(REFS, first.id) == ["a=1", "b=3", "tag=y", "tag=z"]
+    assert after.expires_at is not None
+    assert after.too_old_at is not None
+    second_ = timedelta(seconds=5)
+    assert abs(after.run_after - before.run_after - timedelta(hours=2)) < second_
+    assert abs(after.expires_at - after.run_after - timedelta(hours=2)) < second_
+    assert abs(after.too_old_at - after.created_at - timedelta(days=2)) < second_
+    plain = await shop.sync.options(
+        **KEYED, unique_scope=scope, on_conflict=policy, run_in="1h" if policy == "debounce" else None
+    ).enqueue(3)
+    last = await shop.app.jobs.get(plain.id)
+    assert (last.refs, last.tags, last.gate_key, last.expires_at, last.too_old_at) == ({}, (), None, None, None)
+    assert await raw.fetchval(REFS, first.id) is None
+    if policy == "replace":
+        assert last.run_after == after.run_after  # no time was named
+
+
+async def test_a_parked_job_that_gets_another_gate_leaves_the_old_one(shop: Shop) -> None:
+    full = Gate("full", 1)
+    async with shop.app.worker():
+        running = await shop.sync.options(gate=full).enqueue(1)
+        await shop.until_running(running.id)
+        parked = await shop.other.options(**KEYED, gate=full).enqueue(2)
+        await shop.until(parked.id, "blocked")
+        fence = (await shop.app.jobs.get(parked.id)).fence
+        kept_there = await shop.other.options(**KEYED, gate=full, on_conflict="replace").enqueue(3)
+        assert (await shop.app.jobs.get(kept_there.id)).state == "blocked"
+        moved = await shop.other.options(**KEYED, gate="free", on_conflict="replace").enqueue(4)
+        assert (moved.what, moved.id) == ("replaced", parked.id)
+        await shop.until(parked.id, "completed")
+        assert (await shop.app.jobs.get(parked.id)).fence > fence + 1
+        shop.go.set()
+        await shop.until(running.id, "completed")
+    assert shop.ran == [1, 4]
+
+
+async def test_two_replacements_at_once_leave_the_references_of_the_last(
+    shop: Shop, raw: Raw, database_url: str
+) -> None:
+    first = await shop.sync.options(**KEYED, refs={"a": 1}).enqueue(1)
+    holder = await asyncpg.connect(database_url)
+    transaction = holder.transaction()
+    await transaction.start()
+    await shop.sync.options(**KEYED, on_conflict="replace", refs={"a": 2}, connection=holder).enqueue(2)
+    racing = asyncio.create_task(shop.sync.options(**KEYED, on_conflict="replace", refs={"a": 3}).enqueue(3))
+    await waits_for_a_lock(raw)
+    await transaction.commit()
+    await holder.close()
+    assert ((await racing).what, (await shop.app.jobs.get(first.id)).refs) == ("replaced", {"a": 3})
+    assert await raw.fetchval(REFS, first.id) == ["a=3"]
+
+
+# --- both keys in one call -------------------------------------------------------------------------------------------
+
+BOTH = [("keep", "live"), ("keep", "waiting"), ("replace", "live"), ("replace", "waiting"), ("debounce", "waiting")]
+
+
+def both(shop: Shop, request: str, policy: OnConflict, scope: Scope, **more: Any) -> Any:  # noqa: ANN401 - options
+    run_in = "1h" if policy == "debounce" else None
+    return shop.sync.options(
+        **KEYED, idempotency_key=request, unique_scope=scope, on_conflict=policy, run_in=run_in, **more
+    )
+
+
+@pytest.mark.parametrize(("policy", "scope"), BOTH)
+async def test_the_idempotency_key_decides_first_and_then_the_unique_key(
+    shop: Shop, raw: Raw, policy: OnConflict, scope: Scope
+) -> None:
+    first = await both(shop, "one", policy, scope).enqueue(1)
+    again = await both(shop, "one", policy, scope).enqueue(2)
+    assert (first.what, again.what, again.id) == ("created", "kept", first.id)
+    assert (await shop.app.jobs.get(first.id)).args == {"version": 1}  # asked before: not replaced either
+    other = await both(shop, "two", policy, scope).enqueue(3)
+    assert (other.what, other.id) == ("kept" if policy == "keep" else "replaced", first.id)
+    assert (await shop.app.jobs.get(first.id)).args == {"version": 1 if policy == "keep" else 3}
+    await shop.app.jobs.cancel(first.id)
+    for request in ("one", "two"):
+        replayed = await both(shop, request, policy, scope).enqueue(4)
+        assert (replayed.what, replayed.id) == ("kept", first.id)
+    third = await both(shop, "three", policy, scope).enqueue(5)
+    assert (third.what, third.id != first.id) == ("created", True)
+    assert await raw.fetchval("SELECT count(*) FROM rowlock.job_keys") == 3
+    assert await raw.fetchval("SELECT count(*) FROM rowlock.jobs") == 2
+
+
+async def test_a_rejected_call_leaves_no_idempotency_key(shop: Shop, raw: Raw) -> None:
+    first = await both(shop, "one", "reject", "live").enqueue(1)
+    for _ in range(2):
+        with pytest.raises(UniqueConflict, match="already queued"):
+            await both(shop, "two", "reject", "live").enqueue(2)
+    assert (await both(shop, "one", "reject", "live").enqueue(3)).id == first.id
+    await shop.app.jobs.cancel(first.id)
+    assert (await both(shop, "two", "reject", "live").enqueue(4)).what == "created"
+    assert await raw.fetchval("SELECT count(*) FROM rowlock.job_keys") == 2
+
+
+async def test_a_running_holder_is_what_the_idempotency_key_stands_for(shop: Shop) -> None:
+    async with shop.app.worker():
+        first = await shop.sync.options(**KEYED).enqueue(1)
+        await shop.until_running(first.id)
+        kept = await both(shop, "one", "replace", "live").enqueue(2)
+        assert (kept.what, kept.id) == ("kept", first.id)
+        shop.go.set()
+        await shop.until(first.id, "completed")
+        replayed = await both(shop, "one", "replace", "live").enqueue(3)
+        assert (replayed.what, replayed.id) == ("kept", first.id)
+
+
+@pytest.mark.parametrize("same_request", [True, False])
+@pytest.mark.parametrize("committed", [True, False])
+@pytest.mark.parametrize(("policy", "scope"), [("reject", "live"), *BOTH])
+async def test_both_keys_hold_against_a_racer(  # noqa: PLR0917 - a table
+    shop: Shop, raw: Raw, database_url: str, policy: OnConflict, scope: Scope, committed: bool, same_request: bool
+) -> None:
+    holder = await asyncpg.connect(database_url)
+    transaction = holder.transaction()
+    await transaction.start()
+    first = await both(shop, "one", policy, scope, connection=holder).enqueue(1)
+    racing = asyncio.create_task(both(shop, "one" if same_request else "two", policy, scope).enqueue(2))
+    await waits_for_a_lock(raw)
+    await (transaction.commit() if committed else transaction.rollback())
+    await holder.close()
+    if committed and policy == "reject" and not same_request:
+        with pytest.raises(UniqueConflict):
+            await racing
+    else:
+        second = await racing
+        taken = "kept" if same_request or policy in ("keep", "reject") else "replaced"
+        assert (second.what, second.id == first.id) == ((taken, True) if committed else ("created", False))
+    dangling = (
+        "SELECT count(*) FROM rowlock.job_keys k WHERE NOT EXISTS (SELECT FROM rowlock.jobs j WHERE j.id = k.job_id)"
+    )
+    assert await raw.fetchval(dangling) == 0
+    assert await raw.fetchval("SELECT count(*) FROM rowlock.jobs") == 1
+
+
+# --- one current job -------------------------------------------------------------------------------------------------
+
+
+async def test_one_current_job_per_key_through_retries_and_crashes(shop: Shop, raw: Raw) -> None:
+    """A key is held from the enqueue to the end, whatever happens between; a person's retry does not make a second."""
+    bound = shop.sync.options(unique_key="org-7", on_conflict="keep")
+    first = await bound.enqueue(1)
+    async with shop.app.worker() as worker:
+        assert worker is not None
+        await shop.until_running(first.id)
+        assert (await bound.enqueue(2)).id == first.id
+        await worker.stop(after=0)
+    assert (await shop.app.jobs.get(first.id)).state == "queued"  # its worker stopped; it goes on elsewhere
+    assert (await bound.enqueue(3)).id == first.id
+    await shop.app.jobs.cancel(first.id)
+    second = await bound.enqueue(4)
+    assert second.what == "created"
+    with pytest.raises(WrongState, match=f"its unique key is held by the live job {second.public_id}"):
+        await shop.app.jobs.retry(first.id)
+    live = "SELECT count(*) FROM rowlock.jobs WHERE finished_at IS NULL"
+    assert await raw.fetchval(live) == 1

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from mutations import api, cli, desk, engine, flow, model, store
+from mutations import api, cli, desk, engine, flow, locks, model, store
 from mutations.mutation import Mutation
 
 MUTATIONS: Final[tuple[Mutation, ...]] = (
@@ -13,6 +13,7 @@ MUTATIONS: Final[tuple[Mutation, ...]] = (
     *desk.MUTATIONS,
     *engine.MUTATIONS,
     *flow.MUTATIONS,
+    *locks.MUTATIONS,
     *model.MUTATIONS,
     *store.MUTATIONS,
 )

@@ -18,6 +18,7 @@ from rowlock.cli import (
     enqueue,
     jobs,
     lanes,
+    locks,
     roles,
     schedules,
     schema,
@@ -58,6 +59,7 @@ def build() -> typer.Typer:
     root.add_typer(lanes.group, name="lanes")
     root.add_typer(workers.group, name="workers")
     root.add_typer(schedules.group, name="schedules")
+    root.add_typer(locks.group, name="locks")
     root.add_typer(schema.group, name="schema")
     root.add_typer(tokens.group, name="tokens")
     root.add_typer(roles.group, name="roles")

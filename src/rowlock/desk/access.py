@@ -10,6 +10,7 @@ from rowlock.desk.audit import Audit
 from rowlock.desk.drive import Drives
 from rowlock.desk.jobs import Jobs
 from rowlock.desk.lanes import Lanes
+from rowlock.desk.locks import Locks
 from rowlock.desk.lookouts import Lookouts
 from rowlock.desk.operations import Operations
 from rowlock.desk.roles import Roles
@@ -64,6 +65,7 @@ class Desk:
         self.lanes = Lanes(backing.database, guard)
         self.workers = Workers(backing.database, guard)
         self.schedules = Schedules(backing.database, guard, backing.submit)
+        self.locks = Locks(backing.database, guard)
         self.stats = Stats(backing.database, guard)
         self.streams = Streams(backing.database, guard, backing.lookouts)
         self.tokens = Tokens(backing.database, guard)

@@ -52,6 +52,8 @@ class Facts:
     """Due jobs of the lane with a higher priority."""
     older: Count
     """Due jobs of the lane as high and older."""
+    lock_waits: Sequence[Record] = ()
+    """Locks that the running job waits for, each with its holder."""
 
     @property
     def due(self) -> bool:
@@ -104,6 +106,7 @@ async def read(reads: Snapshot, job_id: int, needed: int, guard: Guard) -> Facts
         parked_ahead=await _parked_ahead(reads, job) if job.state is State.BLOCKED and gated else Count(),
         higher=higher,
         older=older,
+        lock_waits=await reads.fetch("lock_waits", id=job.id, **guard.sight) if job.state is State.RUNNING else (),
     )
 
 

@@ -10,6 +10,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
 from rowlock.desk.consent import approval
+from rowlock.desk.locked import locked
 from rowlock.desk.silence import stalls, worker_silent
 from rowlock.desk.words import ago, blame, several, span_text, until, when
 from rowlock.model import ids
@@ -350,6 +351,7 @@ RUNNING: Final[Sequence[Callable[[Facts], Reason | None]]] = (
     worker_silent,
     stalls,
     cancel_requested,
+    locked,
     running,
     expiring,
 )

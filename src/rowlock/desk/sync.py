@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from rowlock.desk.bulk import Bulk
     from rowlock.desk.jobs import History, Jobs
     from rowlock.desk.lanes import Lanes
+    from rowlock.desk.locks import Locks
     from rowlock.desk.operations import Operations
     from rowlock.desk.roles import Roles
     from rowlock.desk.schedules import Backfill, Schedules
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
         Work,
         WorkerView,
     )
+    from rowlock.model.lock import LockView
     from rowlock.model.operation import Action, Operation
     from rowlock.model.options import Span
     from rowlock.model.page import Page
@@ -408,6 +410,17 @@ class SyncWorkers:
 
     def list(self) -> list[WorkerView]:
         """Workers that have not said good-bye."""
+        return self._bridge.run(self._desk.list())
+
+
+class SyncLocks:
+    """app.sync.locks: what app.locks does, blocking."""
+
+    def __init__(self, bridge: Bridge, desk: Locks) -> None:
+        self._bridge, self._desk = bridge, desk
+
+    def list(self) -> list[LockView]:
+        """Every lock that somebody holds or waits for, by namespace and key."""
         return self._bridge.run(self._desk.list())
 
 
@@ -831,6 +844,7 @@ class SyncDesk:
         self.jobs = SyncJobs(bridge, desk.jobs)
         self.lanes = SyncLanes(bridge, desk.lanes)
         self.workers = SyncWorkers(bridge, desk.workers)
+        self.locks = SyncLocks(bridge, desk.locks)
         self.stats = SyncStats(bridge, desk.stats)
         self.tokens = SyncTokens(bridge, desk.tokens)
         self.roles = SyncRoles(bridge, desk.roles)

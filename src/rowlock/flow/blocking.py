@@ -15,6 +15,7 @@ from pydantic_core import to_json
 
 from rowlock.errors import ClaimLost, Stopped
 from rowlock.flow.items import ItemsDone, ItemView, Move, Tally, checked_limit
+from rowlock.flow.locking import SyncLock, taken
 from rowlock.model.progress import Skip
 
 if TYPE_CHECKING:
@@ -22,7 +23,11 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     from rowlock.flow.context import Context
+    from rowlock.flow.hold import Hold, Wish
+    from rowlock.flow.voice import Line
     from rowlock.model.job import Claim, Job
+    from rowlock.model.lock import LockKey
+    from rowlock.model.options import Span
     from rowlock.model.progress import ItemRef
     from rowlock.telemetry import JobLog
 
@@ -81,6 +86,9 @@ class SyncContext:
         if self._context.cancelled:
             message = f"Job {self.claim.job_id} was told to stop."
             raise Stopped(message)
+        for hold, thread in self._context.holds:
+            if thread in (None, threading.get_ident()):
+                hold.check()
 
     def progress(self, done: float, total: float | None = None, message: str | None = None) -> None:
         """Report how far the job is. Coalesced: at most one write a second, the newest wins."""
@@ -157,6 +165,34 @@ class SyncContext:
                 yield thing
                 self._say(self._context.reach, name, n)
 
+    def lock(
+        self, namespace: str, key: LockKey, *, wait: bool = True, timeout: Span | None = None
+    ) -> AbstractContextManager[SyncLock]:
+        """`with ctx.lock("edition", 7):` one thing at a time for this key, over all processes.
+
+        wait=False: LockTaken at once if somebody has it. timeout: LockTimeout after that long; None: wait on.
+        """
+        return self._locked(self._context.wish(namespace, key, None, wait=wait, timeout=timeout), None)
+
+    @contextlib.contextmanager
+    def _locked(self, wish: Wish, thread: int | None) -> Iterator[SyncLock]:
+        self.check()
+        hold, error, line = self._taken(wish), None, self._context.line
+        held = (hold, thread)
+        self._context.holds.append(held)
+        try:
+            yield SyncLock(hold)
+        except BaseException as raised:
+            error = raised
+            raise
+        finally:
+            self._context.holds.remove(held)
+            self._wait(_released(line, hold))
+            hold.conclude(error)
+
+    def _taken(self, wish: Wish) -> Hold:
+        return taken(self._loop, lambda: self._context.line.locks, wish, self.check)
+
     def guarded(self, session: object) -> AbstractContextManager[None]:
         """Commit the caller's own rows only while the claim holds: it is checked and held until their commit."""
         self.check()
@@ -226,6 +262,14 @@ class SyncItemContext(ItemView[SyncContext]):
         """Raise if the attempt has to stop here."""
         self._context.check()
 
+    def lock(
+        self, namespace: str, key: LockKey, *, wait: bool = True, timeout: Span | None = None
+    ) -> AbstractContextManager[SyncLock]:
+        """`with ctx.lock("edition", 7):` one thing at a time for this key, over all items, jobs and processes."""
+        whole = self._context
+        wish = whole._context.wish(namespace, key, self.name, wait=wait, timeout=timeout)  # noqa: SLF001 - of this module
+        return whole._locked(wish, threading.get_ident())  # noqa: SLF001 - of this module
+
     def guarded(self, session: object) -> AbstractContextManager[None]:
         """Commit the caller's own rows only while the claim holds: it is checked and held until their commit."""
         return self._context.guarded(session)
@@ -281,6 +325,10 @@ class Crowd(Generic[T, R]):
                     return name, thing
                 self._context.advance()
         return None
+
+
+async def _released(line: Line, hold: Hold) -> None:
+    await line.locks.release(hold)
 
 
 async def _done(what: Callable[[], T]) -> T:

@@ -29,6 +29,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 from typing_extensions import override
 
 from rowlock.errors import ConfigurationError, Stopped
+from rowlock.flow.borrow import Borrower
 from rowlock.flow.logs import LogBook
 from rowlock.flow.pipe import (
     Answer,
@@ -36,6 +37,7 @@ from rowlock.flow.pipe import (
     Broken,
     Ended,
     Hello,
+    LockGone,
     Logged,
     Message,
     Ready,
@@ -145,6 +147,9 @@ class Child:
             case Answer(number, value, error):
                 if self._attempt is not None:
                     self._line.answer(number, value, error)
+            case LockGone():
+                if self._attempt is not None:
+                    self._line.locks.gone(message)
             case _:
                 raise TypeError(message)
 
@@ -221,6 +226,7 @@ class _PipeLine:
         self._waiting: dict[int, asyncio.Future[str | None]] = {}
         self._noted: Report | None = None
         self._next = 0.0
+        self.locks = Borrower(self)
 
     @property
     def statements(self) -> Statements:
@@ -268,10 +274,19 @@ class _PipeLine:
         phase: str = "",
         resume: bool = False,
     ) -> str | None:
+        return await self.ask(lambda number: Asked(number, what, checkpoint, phase, resume))
+
+    async def ask(self, message: Callable[[int], Message]) -> str | None:
         number = next(self._numbers)
-        self._waiting[number] = self._loop.create_future()
-        self._say(Asked(number, what, checkpoint, phase, resume))
-        return await self._waiting[number]
+        waiting: asyncio.Future[str | None] = self._loop.create_future()
+        self._waiting[number] = waiting
+        self._say(message(number))
+        return await waiting
+
+    def tell(self, message: Callable[[int], Message]) -> int:
+        number = next(self._numbers)
+        self._say(message(number))
+        return number
 
     def answer(self, number: int, value: str | None, error: Exception | None) -> None:
         future = self._waiting.pop(number, None)

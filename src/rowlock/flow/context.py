@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from pydantic_core import to_json
 
 from rowlock.flow.items import ItemContext, ItemsDone, OpenItem, each, run_items
+from rowlock.flow.locking import Lock
 from rowlock.flow.voice import Line, Voice, logger
 from rowlock.model import stored
 from rowlock.model.job import Claim, Job
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Iterable, Iterator
 
     from rowlock.flow.logs import LogBook
+    from rowlock.model.lock import LockKey
+    from rowlock.model.options import Span
     from rowlock.store.rows import Row
 
 T = TypeVar("T")
@@ -120,6 +123,13 @@ class Context(Voice):
             if n > done:
                 yield thing
                 self.reach(name, n)
+
+    def lock(self, namespace: str, key: LockKey, *, wait: bool = True, timeout: Span | None = None) -> Lock:
+        """`async with ctx.lock("edition", 7):` one thing at a time for this key, over all processes.
+
+        wait=False: LockTaken at once if somebody has it. timeout: LockTimeout after that long; None: wait on.
+        """
+        return Lock(lambda: self.line.locks, self.wish(namespace, key, None, wait=wait, timeout=timeout))
 
     @contextlib.asynccontextmanager
     async def guarded(self, session: object) -> AsyncIterator[None]:

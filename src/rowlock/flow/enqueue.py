@@ -15,7 +15,7 @@ from rowlock.model.options import as_json, checked_key, refs_json, span
 from rowlock.model.state import State
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Mapping, Sequence
+    from collections.abc import Callable, Generator, Mapping, Sequence
     from datetime import datetime
 
     from rowlock.flow.wake import Pair
@@ -102,7 +102,7 @@ def prepare(kind: Kind, options: Options, named: Mapping[str, object]) -> Prepar
         unique_scope=None if options.unique_key is None else _scope(options),
         on_conflict=options.on_conflict,
         max_wait=span(options.max_wait, "max_wait"),
-        idempotency_key=options.idempotency_key,
+        idempotency_key=_made(options.idempotency_key, "idempotency_key", named),
         keep_key=None if options.idempotency_key is None else span(options.keep_key, "keep_key"),
         scope=kind.scope,
         gate_key=gate.key if gate else None,
@@ -136,6 +136,11 @@ def is_plain(job: NewJob) -> bool:
     )
 
 
+def is_several(job: NewJob) -> bool:
+    """Whether its enqueue may take several statements, which stand or fall together."""
+    return bool(job.approval) or (job.unique_key is not None and job.idempotency_key is not None)
+
+
 def state_of(job: NewJob) -> State:
     """Where a job that meets no other begins."""
     return State.PENDING if job.approval else State.QUEUED
@@ -149,16 +154,36 @@ def insert(ready: Prepared, text: str) -> Generator[Ask, list[Sequence[object]],
         return (yield from _by_rule(job, [created(job, rows[0])]))[0]
     for _ in range(_TRIES):
         rows = yield _statement(job), values
-        if rows:
-            receipt = _receipt(rows[0])
-            if receipt.what == "kept" and job.unique_key is not None and job.on_conflict == "reject":
-                raise conflict(job, receipt)
+        receipt = (yield from _settled(job, values, rows[0])) if rows else None
+        if receipt is not None:
             return (yield from _by_rule(job, [receipt]))[0]
     message = (
         f"The key of this {job.kind} job changed hands {_TRIES} times while it was enqueued; nothing was written. "
         "Try again outside a REPEATABLE READ or SERIALIZABLE transaction."
     )
     raise EnqueueError(message)
+
+
+def _settled(
+    job: NewJob, values: Mapping[str, object], row: Sequence[object]
+) -> Generator[Ask, list[Sequence[object]], Receipt | None]:
+    """What the first answer comes to; None: a race was lost, again. The idempotency key follows the unique key."""
+    receipt = _receipt(row)
+    if job.idempotency_key is None or job.unique_key is None:
+        if receipt.what == "kept" and job.unique_key is not None and job.on_conflict == "reject":
+            raise conflict(job, receipt)
+        return receipt
+    match receipt.what:
+        case "taken" if job.on_conflict == "reject":
+            raise conflict(job, receipt)
+        case "taken" | "replaced":
+            yield "point_key", {**values, "job_id": receipt.id}
+            return receipt if receipt.what == "replaced" else receipt._replace(what="kept")
+        case "lost":
+            yield "point_key", {**values, "job_id": None}
+            return None
+        case _:
+            return receipt
 
 
 def insert_inside(ready: Prepared, text: str, channel: str) -> Generator[Ask, list[Sequence[object]], Receipt]:
@@ -183,19 +208,20 @@ def created(job: NewJob, row: Sequence[object]) -> Receipt:
 def insert_many(batch: Batch) -> Generator[Ask, list[Sequence[object]], list[Receipt]]:
     """The plan of a bulk enqueue: jobs that differ only in args, keys, gate and refs; receipts in input order."""
     receipts: dict[int, Receipt] = {}
+    statement = "enqueue_many" if batch[0].idempotency_key is None else "enqueue_many_once"
     left = list(range(len(batch.texts)))
     for _ in range(_TRIES):
         again: list[int] = []
         for start in range(0, len(left), BATCH):
             part = left[start : start + BATCH]
-            rows = yield "enqueue_many", many_parameters(batch, part)
+            rows = yield statement, many_parameters(batch, part)
             for n, (_, *row) in zip(part, rows, strict=True):
                 if row[3] is None:
                     again.append(n)
                 else:
                     receipts[n] = _receipt(row)
             taken = next((n for n in part if n in receipts and receipts[n].what == "kept"), None)
-            if taken is not None and batch[taken].on_conflict == "reject":
+            if taken is not None and batch[taken].on_conflict == "reject" and batch[taken].unique_key is not None:
                 yield "withdraw", {"ids": [made.id for made in receipts.values() if made.what == "created"]}
                 raise conflict(batch[taken], receipts[taken])
         left = again
@@ -247,6 +273,7 @@ def parameters(job: NewJob) -> dict[str, object]:
         "unique_scope": job.unique_scope,
         "max_wait": job.max_wait,
         "idempotency_key": job.idempotency_key,
+        "rejects": job.on_conflict == "reject",
         "keep_key": job.keep_key,
         "scope": job.scope or job.kind,
         "gate_key": job.gate_key,
@@ -263,21 +290,21 @@ def many_parameters(batch: Batch, part: Sequence[int]) -> dict[str, object]:
         **batch.jobs[0].values,
         "many_args": [batch.texts[n] for n in part],
         "many_unique_keys": [job.unique_key for job in jobs],
+        "many_idempotency_keys": [job.idempotency_key for job in jobs],
         "many_gate_keys": [job.gate_key for job in jobs],
         "many_refs": [job.refs for job in jobs],
     }
 
 
 def _statement(job: NewJob) -> str:
-    if job.idempotency_key is not None:
-        return "enqueue_once"
     if job.unique_key is None:
+        if job.idempotency_key is not None:
+            return "enqueue_once"
         return "enqueue" if job.refs is None and job.tags is None else "enqueue_referenced"
-    if job.on_conflict == "debounce":
-        return "enqueue_debounce"
-    if job.on_conflict == "replace":
-        return f"enqueue_replace_{job.unique_scope}"
-    return "enqueue_keep"
+    once = "" if job.idempotency_key is None else "_once"
+    if job.on_conflict in ("replace", "debounce"):
+        return f"enqueue{once}_replace_{job.unique_scope}"
+    return f"enqueue{once}_keep"
 
 
 def _receipt(row: Sequence[object]) -> Receipt:
@@ -302,10 +329,13 @@ def _approval(kind: Kind, options: Options) -> Approval | None:
 
 
 def _unique(scope: str, options: Options, named: Mapping[str, object]) -> str | None:
-    if options.unique_key is None:
-        return None
-    key = options.unique_key if isinstance(options.unique_key, str) else options.unique_key(**named)
-    return f"{'*' if options.unique_across_kinds else scope}:{checked_key(key, 'unique_key')}"
+    key = _made(options.unique_key, "unique_key", named)
+    return None if key is None else f"{'*' if options.unique_across_kinds else scope}:{key}"
+
+
+def _made(key: str | Callable[..., str] | None, name: str, named: Mapping[str, object]) -> str | None:
+    """A key as given, or as made of the arguments."""
+    return None if key is None else checked_key(key(**named) if callable(key) else key, name)
 
 
 def _scope(options: Options) -> str:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Generic, Protocol, TypeVar
 
 from rowlock.errors import ClaimLost, InvalidOption
+from rowlock.flow.locking import Lock
 from rowlock.flow.report import Moved
 from rowlock.flow.verdict import described
 from rowlock.model.progress import ItemRef, ItemState, Skip
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
     from rowlock.flow.context import Context
     from rowlock.flow.voice import Voice
     from rowlock.model.job import Claim, Job
+    from rowlock.model.lock import LockKey
+    from rowlock.model.options import Span
     from rowlock.telemetry import JobLog
 
 T = TypeVar("T")
@@ -148,6 +151,11 @@ class ItemContext(ItemView["Context"]):
     def guarded(self, session: object) -> contextlib.AbstractAsyncContextManager[None]:
         """Commit the caller's own rows only while the claim holds: it is checked and held until their commit."""
         return self._context.guarded(session)
+
+    def lock(self, namespace: str, key: LockKey, *, wait: bool = True, timeout: Span | None = None) -> Lock:
+        """`async with ctx.lock("edition", 7):` one thing at a time for this key, over all items, jobs and processes."""
+        context = self._context
+        return Lock(lambda: context.line.locks, context.wish(namespace, key, self.name, wait=wait, timeout=timeout))
 
     async def hand_over(self) -> ItemRef:
         """A reference to this item for another job; this one still ends it when its function returns."""

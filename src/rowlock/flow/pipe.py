@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     import asyncio
     from collections.abc import Mapping, Sequence
 
+    from rowlock.flow.hold import Wish
     from rowlock.flow.origin import Origin
     from rowlock.flow.report import News
     from rowlock.flow.run import Reason
@@ -92,6 +93,30 @@ class Asked:
 
 
 @dataclass(frozen=True, slots=True)
+class Locking:
+    """To the worker: get this lock for the attempt; the answer under the same number says that it has it."""
+
+    number: int
+    wish: Wish
+
+
+@dataclass(frozen=True, slots=True)
+class Unlocking:
+    """To the worker: give back the lock of that number, or wait for it no longer."""
+
+    number: int
+    held: int
+
+
+@dataclass(frozen=True, slots=True)
+class LockGone:
+    """To the child: the lock of that number is lost."""
+
+    held: int
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
 class Logged:
     """To the worker: a log record, formatted."""
 
@@ -112,7 +137,9 @@ class Ended:
     outcome: Outcome
 
 
-Message = Hello | Run | Stop | Answer | Ready | Broken | Reported | Asked | Logged | Ended
+Message = (
+    Hello | Run | Stop | Answer | Ready | Broken | Reported | Asked | Locking | Unlocking | LockGone | Logged | Ended
+)
 
 
 def packed(message: Message) -> bytes:

@@ -17,6 +17,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from rowlock.errors import ClaimLost, RowlockError
+from rowlock.flow.borrow import Lender
 from rowlock.flow.origin import NO_ORIGIN, importable, module_of
 from rowlock.flow.pipe import (
     Answer,
@@ -24,12 +25,14 @@ from rowlock.flow.pipe import (
     Broken,
     Ended,
     Hello,
+    Locking,
     Logged,
     Message,
     Ready,
     Reported,
     Run,
     Stop,
+    Unlocking,
     packed,
     receive,
 )
@@ -39,6 +42,7 @@ from rowlock.model.size import shown
 
 if TYPE_CHECKING:
     from asyncio.subprocess import Process
+    from collections.abc import Coroutine
 
     from rowlock.flow.handler import Handler
     from rowlock.flow.origin import Origin
@@ -146,7 +150,7 @@ class _Child:
         self._resting: asyncio.TimerHandle | None = None
         self._jobs = 0
         self._told = False
-        self._answers: set[asyncio.Task[None]] = set()
+        self._answers: set[asyncio.Future[None]] = set()
 
     async def start(self, hello: Hello) -> None:
         """Start the process and wait until it has imported the application; RowlockError when it cannot."""
@@ -194,9 +198,11 @@ class _Child:
         loop = asyncio.get_running_loop()
         timers = [loop.call_later(kind.timeout.total_seconds(), attempt.stop, "timeout")] if kind.timeout else []
         watching = asyncio.ensure_future(self._watch(kind.memory)) if kind.memory else None
+        self._lender = Lender(lambda: attempt.context.line.locks, self._say)
         try:
             outcome = await self._outcome(attempt, terms)
         finally:
+            self._begin(self._lender.close())
             for timer in timers:
                 timer.cancel()
             if watching is not None:
@@ -250,13 +256,18 @@ class _Child:
                 with contextlib.suppress(ClaimLost):  # it is told by other ways, too
                     attempt.context.adopt(news)
             case Asked():
-                task = asyncio.ensure_future(self._answer(message, attempt))
-                self._answers.add(task)
-                task.add_done_callback(self._answers.discard)
+                self._begin(self._answer(message, attempt))
+            case Locking() | Unlocking():
+                self._begin(self._lender.hear(message))
             case Logged():
                 message.emit()
             case _:
                 raise TypeError(message)
+
+    def _begin(self, answer: Coroutine[object, object, None]) -> None:
+        task = asyncio.ensure_future(answer)
+        self._answers.add(task)
+        task.add_done_callback(self._answers.discard)
 
     async def _answer(self, asked: Asked, attempt: Attempt) -> None:
         value: str | None = None

@@ -93,7 +93,7 @@ class Producer:
     async def _enqueue(self, ready: Prepared, text: str) -> Receipt:
         database = self._open()
         if ready.plain is None or ready.job.approval:
-            receipt = await self._on_own(enqueue.insert(ready, text), whole=bool(ready.job.approval))
+            receipt = await self._on_own(enqueue.insert(ready, text), whole=enqueue.is_several(ready.job))
             self.wake(_lows([ready], [receipt]).items())
             return receipt
         statements, waker = database.statements, self._waker()

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from rowlock.errors import ClaimLost, DatabaseUnreachable, InvalidResult
+from rowlock.flow.locks import room_of
 from rowlock.flow.report import LOG_BYTES, LOG_LINES, Report
 from rowlock.model.job import Claim
 from rowlock.model.redact import storable
@@ -20,6 +21,7 @@ from rowlock.store.database import UNSTORABLE
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from rowlock.flow.locks import Room
     from rowlock.flow.report import ItemKey, Moved, News
     from rowlock.model.progress import LogLine
     from rowlock.store.link import Link
@@ -84,6 +86,11 @@ class Reporter:
     def statements(self) -> Statements:
         """The named statements, for those that run in the user's own transaction."""
         return self._link.database.statements
+
+    @property
+    def locks(self) -> Room:
+        """Who gets locks."""
+        return room_of(self._link.database)
 
     async def load(self, claim: Claim) -> str | None:
         """The checkpoint of a job, encoded; None: there is none."""

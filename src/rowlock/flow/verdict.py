@@ -26,6 +26,7 @@ from rowlock.model.outcome import (
     Snoozed,
     Unreadable,
 )
+from rowlock.model.progress import Skip
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -85,6 +86,8 @@ class Verdict:
 
     def raised(self, error: BaseException) -> Outcome:
         """The handler, or something on its behalf, raised this."""
+        if isinstance(error, Skip):
+            return Cancelled({"reason": self._told(error) or "skipped by its handler"})
         about = self.described(error)
         most = self._row["max_attempts"]
         if self._row["attempt"] >= most:

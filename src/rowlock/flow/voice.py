@@ -11,6 +11,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from rowlock.errors import ClaimLost, InvalidOption
+from rowlock.flow.hold import Asker, Wish
 from rowlock.flow.logs import record_of, said
 from rowlock.flow.report import Report
 from rowlock.flow.verdict import secrets_of
@@ -23,9 +24,12 @@ if TYPE_CHECKING:
     import asyncio
     from collections.abc import Mapping, Sequence
 
+    from rowlock.flow.hold import Hold, Keeper
     from rowlock.flow.logs import LogBook, Said
     from rowlock.flow.pipe import Asked
     from rowlock.flow.report import Moved, News
+    from rowlock.model.lock import LockKey
+    from rowlock.model.options import Span
     from rowlock.store.caller import Caller
     from rowlock.store.queries import Statement, Statements
     from rowlock.store.rows import Row
@@ -61,6 +65,10 @@ class Line(Protocol):
     async def flush(self) -> None:
         """Write what was noted."""
 
+    @property
+    def locks(self) -> Keeper:
+        """Who gets locks, on the loop that asks."""
+
 
 class Voice:
     """What a context is to the worker; users see its Context."""
@@ -79,6 +87,7 @@ class Voice:
         "deadline",
         "failed",
         "failures",
+        "holds",
         "line",
         "log_level",
         "state",
@@ -103,6 +112,8 @@ class Voice:
         self.failures: list[str] = []
         """Items that failed, one sentence each: the job ends as completed_with_errors. The first ones only."""
         self.failed = 0
+        self.holds: list[tuple[Hold, int | None]] = []
+        """Locks of a blocking handler, each with the thread that is to be told; None: every one of the job's."""
         self._began = time.monotonic()
         self.line, self._row, self._stopping, self._book = line, row, stopping, book
         self._told = self._lost = False
@@ -275,6 +286,11 @@ class Voice:
         if self._secrets is None:
             self._secrets = secrets_of(self._row["args"])
         return self._secrets
+
+    def wish(self, namespace: str, key: LockKey, item: str | None, *, wait: bool, timeout: Span | None) -> Wish:
+        """A lock that this attempt, or one of its items, wants."""
+        asker = Asker(self.claim.job_id, self.claim.fence, self._row["kind"], item)
+        return Wish.of(namespace, key, asker, wait=wait, timeout=timeout)
 
     def tell(self, *, lost: bool) -> None:
         """The worker told this attempt to stop; lost: because its claim is gone."""

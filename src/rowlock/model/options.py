@@ -37,7 +37,7 @@ class Options:
     unique_across_kinds: bool = False
     on_conflict: OnConflict = "reject"
     max_wait: Span | None = None
-    idempotency_key: str | None = None
+    idempotency_key: str | Callable[..., str] | None = None
     keep_key: Span = _KEEP_KEY
     gate: Gate | Callable[..., Gate | str] | str | None = None
     tenant: str | None = None
@@ -82,23 +82,16 @@ class Options:
             _refuse("on_conflict", '"reject", "keep", "replace" or "debounce"', self.on_conflict)
         if self.unique_scope not in ("live", "waiting"):
             _refuse("unique_scope", '"live" (waiting or running) or "waiting"', self.unique_scope)
-        if self.unique_key is not None and self.idempotency_key is not None:
-            message = (
-                "unique_key and idempotency_key were both given. One decides whether a job is new; pass one of them."
-            )
-            raise InvalidOption(message)
         if self.on_conflict == "debounce" and self.run_in is None and self.unique_key is not None:
             message = (
                 'on_conflict="debounce" pushes the job back by run_in with every call. Pass run_in, '
                 'for example run_in="5s".'
             )
             raise InvalidOption(message)
-        for name in ("idempotency_key", "tenant", "submitted_by"):
+        for name in ("unique_key", "idempotency_key", "tenant", "submitted_by"):
             value = getattr(self, name)
-            if value is not None:
+            if value is not None and not (name.endswith("_key") and callable(value)):
                 checked_key(value, name)
-        if isinstance(self.unique_key, str):
-            checked_key(self.unique_key, "unique_key")
         if isinstance(self.tags, str):
             _refuse("tags", "a list of strings", self.tags)
         for tag in self.tags or ():

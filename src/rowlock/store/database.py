@@ -103,6 +103,8 @@ class Database:
         self.channel = f"{schema}_events"
         self._pools: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, Pool] = weakref.WeakKeyDictionary()
         self._last: tuple[asyncio.AbstractEventLoop, Pool] | None = None
+        self.lock_rooms: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, object] = weakref.WeakKeyDictionary()
+        """The locks of each event loop, kept by those who take them."""
         self._pid = os.getpid()
 
     async def connect(

@@ -16,6 +16,7 @@ from typing_extensions import override
 from rowlock.errors import ClaimLost
 from rowlock.flow.blocking import SyncContext
 from rowlock.flow.context import Context
+from rowlock.flow.hold import Hold
 from rowlock.model.job import Claim, Job
 from rowlock.model.progress import Item, Progress
 from rowlock.model.state import State
@@ -25,6 +26,7 @@ from rowlock.telemetry import JobLog
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 
+    from rowlock.flow.hold import Wish
     from rowlock.flow.report import Report
 
 T = TypeVar("T")
@@ -44,6 +46,8 @@ class Record:
         """Everything logged through ctx.log, formatted."""
         self.guarded: list[object] = []
         """Sessions given to guarded()."""
+        self.locked: list[tuple[str, str]] = []
+        """Namespaces and keys given to lock()."""
         self.cursor: dict[str, int] = {}
         """How far ctx.resume() came, by name."""
         self.stored = checkpoint
@@ -104,6 +108,19 @@ class Record:
 
     async def flush(self) -> None:
         """The engine's side: nothing to write."""
+
+    @property
+    def locks(self) -> Record:
+        """The engine's side: locks, of which every one is free."""
+        return self
+
+    async def acquire(self, wish: Wish) -> Hold:
+        """The engine's side: the lock is got at once, and noted."""
+        self.locked.append((wish.namespace, wish.name))
+        return Hold(wish)
+
+    async def release(self, hold: Hold) -> None:
+        """The engine's side: the lock is given back."""
 
 
 class StubContext(Context):
@@ -180,6 +197,10 @@ class StubSyncContext(SyncContext):
     def _say(self, what: Callable[..., None], *args: object) -> None:
         self.check()
         what(*args)
+
+    @override
+    def _taken(self, wish: Wish) -> Hold:
+        return self._wait(self.record.acquire(wish))
 
     @override
     def _wait(self, coroutine: Coroutine[object, object, T]) -> T:

@@ -170,6 +170,7 @@ async def registry(at: Round, _news: News) -> int:
     await at.database.fetch("workers_silent")
     await at.database.fetch("prune_workers")
     await at.database.fetch("prune_waiters")
+    await at.database.fetch("prune_locks")
     await at.database.fetch("prune_operations")
     return 0
 

@@ -87,78 +87,210 @@ UNION ALL
       OR (o.unique_scope = 'waiting' AND o.state IN ('pending', 'blocked', 'queued'))) LIMIT 1)
 
 -- fragment: replaced_columns
+-- A waiting job becomes what the new call says, and stays where and whose it is: id, tenant, attempts and workflow are its own.
+-- A call that names a time moves it there; one that names none leaves its time, brought up to now, as its priority may have
+-- changed and cursors look at nothing earlier. Deadlines count anew.
 -- Changed args void an approval, also a half given one: the job goes back to the approver, a transition, so the fence moves. So
 -- does a job that needed none when this call demands it; of two demands the stricter counts, and the one who changed the args is
 -- their submitter now. It leaves its gate's queue as well, else the next leaver would promote it past the approver; a place it
--- held is found by the gates duty.
+-- held is found by the gates duty. A job parked at a gate that is not its own any more is released: another transition.
 SET args = excluded.args, priority = excluded.priority, meta = excluded.meta, seq = o.seq + 1,
-    fence = o.fence + CASE WHEN {asked_again} AND o.state <> 'pending' THEN 1 ELSE 0 END,
-    state = CASE WHEN {asked_again} THEN 'pending' ELSE o.state END,
+    refs = excluded.refs, tags = excluded.tags, max_attempts = excluded.max_attempts, gate_key = excluded.gate_key,
+    run_after = {moved_to}, expires_at = {moved_to} + :expires_in::interval, too_old_at = excluded.too_old_at,
+    fence = o.fence + CASE WHEN ({asked_again} AND o.state <> 'pending') OR {unparked} THEN 1 ELSE 0 END,
+    state = CASE WHEN {asked_again} THEN 'pending' WHEN {unparked} THEN 'queued' ELSE o.state END,
     approval = CASE WHEN {asked_again}
                     THEN greatest(o.approval >> 3, excluded.approval >> 3) << 3 | ((o.approval | excluded.approval) & 4) | 1
                     ELSE o.approval END,
     approvers = NULL, answer_by = CASE WHEN {asked_again} THEN coalesce(excluded.answer_by, o.answer_by) END,
     submitted_by = CASE WHEN {asked_again} THEN coalesce(excluded.submitted_by, o.submitted_by) ELSE o.submitted_by END,
-    gate_place = CASE WHEN {asked_again} THEN 0 ELSE o.gate_place END
+    gate_place = CASE WHEN {asked_again} OR o.gate_key IS DISTINCT FROM excluded.gate_key THEN 0 ELSE o.gate_place END
 
 -- fragment: asked_again
 (o.approval <> 0 OR excluded.approval <> 0)
 
+-- fragment: unparked
+(o.gate_place = -1 AND o.gate_key IS DISTINCT FROM excluded.gate_key)
+
+-- fragment: moved_to
+-- Debounce is the one policy that always names a time: every new call pushes the job back by its delay, never beyond max_wait
+-- after the first call.
+greatest(clock_timestamp(), CASE WHEN :run_at::timestamptz IS NULL AND :run_in::interval IS NULL THEN o.run_after
+                                 ELSE least(excluded.run_after, o.created_at + :max_wait::interval) END)
+
+-- fragment: as_known
+-- The references to take away are those that the statement's snapshot shows; a row that has others by now was changed by
+-- somebody else meanwhile. Then nothing is updated, and the caller runs the statement again.
+(o.refs IS NOT DISTINCT FROM (SELECT w.refs FROM was w) AND o.tags IS NOT DISTINCT FROM (SELECT w.tags FROM was w))
+
+-- fragment: rereferenced
+-- job_refs after a replacement: what is gone goes, what is new comes, the rest is not touched.
+before AS (
+  SELECT new.id, p.name, p.value FROM new CROSS JOIN was w CROSS JOIN LATERAL (
+    SELECT e.key AS name, e.value FROM jsonb_each_text(w.refs) AS e WHERE e.value IS NOT NULL
+    UNION SELECT 'tag', tag FROM unnest(w.tags) AS tag) AS p
+  WHERE new.what = 'replaced'),
+after AS (
+  SELECT new.id, p.name, p.value FROM new CROSS JOIN LATERAL (
+    SELECT e.key AS name, e.value FROM jsonb_each_text(:refs::text::jsonb) AS e WHERE e.value IS NOT NULL
+    UNION SELECT 'tag', tag FROM unnest(:tags::text[]) AS tag) AS p),
+unreferenced AS (
+  DELETE FROM {schema}.job_refs r USING (SELECT * FROM before EXCEPT SELECT * FROM after) AS g
+  WHERE r.name = g.name AND r.value = g.value AND r.job_id = g.id),
+referenced AS (
+  INSERT INTO {schema}.job_refs (name, value, job_id)
+  SELECT n.name, n.value, n.id FROM (SELECT * FROM after EXCEPT SELECT * FROM before) AS n ON CONFLICT DO NOTHING)
+
+-- fragment: live_twin
+o.unique_key = :unique_key::text AND o.unique_scope = 'live' AND o.finished_at IS NULL
+
+-- fragment: waiting_twin
+o.unique_key = :unique_key::text AND o.unique_scope = 'waiting' AND o.state IN ('pending', 'blocked', 'queued')
+
+-- fragment: replace_live
+ON CONFLICT (unique_key) WHERE unique_scope = 'live' AND finished_at IS NULL
+DO UPDATE {replaced_columns} WHERE o.state IN ('pending', 'blocked', 'queued') AND o.gate_place <= 0 AND {as_known}
+RETURNING o.id, o.state, o.run_after, {fresh} AS what
+
+-- fragment: replace_waiting
+ON CONFLICT (unique_key) WHERE unique_scope = 'waiting' AND state IN ('pending', 'blocked', 'queued')
+DO UPDATE {replaced_columns} WHERE {as_known}
+RETURNING o.id, o.state, o.run_after, {fresh} AS what
+
+-- fragment: too_late
+-- A running holder, or one that was handed a place at its gate, is kept as it is, and the caller is told.
+SELECT o.id, o.state, o.run_after, 'kept' FROM {schema}.jobs o
+WHERE {live_twin} AND (o.state = 'running' OR o.gate_place > 0) AND NOT EXISTS (SELECT 1 FROM new)
+
 -- name: enqueue_replace_live
--- A waiting holder takes the new args; a running one is kept as it is, and the caller is told.
-WITH new AS (
-  INSERT INTO {schema}.jobs AS o ({job_columns}) {job_values}
-  ON CONFLICT (unique_key) WHERE unique_scope = 'live' AND finished_at IS NULL
-  DO UPDATE {replaced_columns}, run_after = greatest(o.run_after, clock_timestamp())
-     WHERE o.state IN ('pending', 'blocked', 'queued') AND o.gate_place <= 0
-  RETURNING o.id, o.state, o.run_after, {fresh} AS what),
-{referenced}
-SELECT id, state, run_after, what FROM new
-UNION ALL
-(SELECT o.id, o.state, o.run_after, 'kept' FROM {schema}.jobs o
-  WHERE o.unique_key = :unique_key::text AND o.unique_scope = 'live' AND o.finished_at IS NULL
-    AND (o.state = 'running' OR o.gate_place > 0) AND NOT EXISTS (SELECT 1 FROM new))
+-- A waiting holder takes over what the new call says.
+WITH was AS MATERIALIZED (SELECT o.refs, o.tags FROM {schema}.jobs o WHERE {live_twin}),
+new AS (INSERT INTO {schema}.jobs AS o ({job_columns}) {job_values} {replace_live}),
+{rereferenced}
+SELECT id, state, run_after, what FROM new UNION ALL {too_late}
 
 -- name: enqueue_replace_waiting
--- A running twin does not count: it gets exactly one trailing job with the newest args.
-WITH new AS (
-  INSERT INTO {schema}.jobs AS o ({job_columns}) {job_values}
-  ON CONFLICT (unique_key) WHERE unique_scope = 'waiting' AND state IN ('pending', 'blocked', 'queued')
-  DO UPDATE {replaced_columns}, run_after = greatest(o.run_after, clock_timestamp())
-  RETURNING o.id, o.state, o.run_after, {fresh} AS what),
-{referenced}
+-- A running twin does not count: it gets exactly one trailing job with the newest args. Debounce is the same statement with a
+-- delay.
+WITH was AS MATERIALIZED (SELECT o.refs, o.tags FROM {schema}.jobs o WHERE {waiting_twin}),
+new AS (INSERT INTO {schema}.jobs AS o ({job_columns}) {job_values} {replace_waiting}),
+{rereferenced}
 SELECT id, state, run_after, what FROM new
 
--- name: enqueue_debounce
--- Every new call pushes the job back by its delay, never beyond max_wait after the first call.
-WITH new AS (
-  INSERT INTO {schema}.jobs AS o ({job_columns}) {job_values}
-  ON CONFLICT (unique_key) WHERE unique_scope = 'waiting' AND state IN ('pending', 'blocked', 'queued')
-  DO UPDATE {replaced_columns},
-     run_after = greatest(clock_timestamp(), least(excluded.run_after, o.created_at + :max_wait::interval))
-  RETURNING o.id, o.state, o.run_after, {fresh} AS what),
-{referenced}
-SELECT id, state, run_after, what FROM new
+-- fragment: claim_key
+-- Idempotency: the key row decides, has its own retention and outlives the job row. A row that is there and not expired: nothing
+-- comes of this.
+INSERT INTO {schema}.job_keys AS k (kind, key, job_id, expires_at)
+SELECT :scope::text, :idempotency_key::text, {key_job}, clock_timestamp() + :keep_key::interval
+ON CONFLICT (kind, key) DO UPDATE
+   SET job_id = excluded.job_id, created_at = excluded.created_at, expires_at = excluded.expires_at
+   WHERE k.expires_at < now()
+RETURNING job_id
+
+-- fragment: key_job
+nextval(pg_get_serial_sequence('{schema}.jobs', 'id'))
+
+-- fragment: claimed_values
+SELECT claimed.job_id, v.* FROM claimed CROSS JOIN ({job_values}) AS v
+
+-- fragment: known_key
+SELECT k.job_id, coalesce(j.state, 'pruned'), j.run_after, 'kept'
+FROM {schema}.job_keys k LEFT JOIN {schema}.jobs j ON j.id = k.job_id
+WHERE k.kind = :scope::text AND k.key = :idempotency_key::text AND NOT EXISTS (SELECT 1 FROM claimed)
 
 -- name: enqueue_once
--- Idempotency: the key row decides, has its own retention and outlives the job row.
-WITH claimed AS (
+WITH claimed AS ({claim_key}),
+new AS (
+  INSERT INTO {schema}.jobs (id, {job_columns}) {claimed_values} RETURNING id, state, run_after, 'created' AS what),
+{referenced}
+SELECT id, state, run_after, what FROM new UNION ALL {known_key}
+
+-- fragment: unsettled
+-- The idempotency key was new and its job is another one: what the unique key made of it, 'taken' or 'replaced'. Nothing at all:
+-- the holder of the unique key is not visible yet ('lost'). Either way the caller points the key row elsewhere, or removes it,
+-- in the same transaction.
+SELECT claimed.job_id, 'queued', NULL::timestamptz, 'lost' FROM claimed
+WHERE NOT EXISTS (SELECT 1 FROM new) AND NOT EXISTS (SELECT 1 FROM twin)
+
+-- name: enqueue_once_keep
+-- Both keys, policies keep and reject. The idempotency key decides first; is it new, the unique key decides, and what that
+-- says is what the idempotency key says from now on. A visible holder of the unique key needs no second statement: the key row
+-- points at it at once, or is not written when the caller rejects.
+WITH twin AS MATERIALIZED (
+  SELECT o.id, o.state, o.run_after FROM {schema}.jobs o
+  WHERE o.unique_key = :unique_key::text AND o.unique_scope = :unique_scope::text
+    AND ((o.unique_scope = 'live' AND o.finished_at IS NULL)
+      OR (o.unique_scope = 'waiting' AND o.state IN ('pending', 'blocked', 'queued'))) LIMIT 1),
+claimed AS (
   INSERT INTO {schema}.job_keys AS k (kind, key, job_id, expires_at)
-  VALUES (:scope::text, :idempotency_key::text, nextval(pg_get_serial_sequence('{schema}.jobs', 'id')),
-          clock_timestamp() + :keep_key::interval)
+  SELECT :scope::text, :idempotency_key::text, coalesce((SELECT twin.id FROM twin), {key_job}),
+         clock_timestamp() + :keep_key::interval
+  WHERE NOT (:rejects::boolean AND EXISTS (SELECT 1 FROM twin))
   ON CONFLICT (kind, key) DO UPDATE
      SET job_id = excluded.job_id, created_at = excluded.created_at, expires_at = excluded.expires_at
      WHERE k.expires_at < now()
   RETURNING job_id),
 new AS (
   INSERT INTO {schema}.jobs (id, {job_columns})
-  SELECT claimed.job_id, v.* FROM claimed CROSS JOIN ({job_values}) AS v RETURNING id, state, run_after, 'created' AS what),
-{referenced}
+  SELECT claimed.job_id, v.* FROM claimed CROSS JOIN ({job_values}) AS v WHERE NOT EXISTS (SELECT 1 FROM twin)
+  ON CONFLICT DO NOTHING RETURNING id, state, run_after, 'created' AS what),
+{referenced},
+known AS ({known_key} AND k.expires_at >= now())
 SELECT id, state, run_after, what FROM new
+UNION ALL SELECT * FROM known
 UNION ALL
-SELECT k.job_id, coalesce(j.state, 'pruned'), j.run_after, 'kept'
-FROM {schema}.job_keys k LEFT JOIN {schema}.jobs j ON j.id = k.job_id
-WHERE k.kind = :scope::text AND k.key = :idempotency_key::text AND NOT EXISTS (SELECT 1 FROM claimed)
+SELECT twin.id, twin.state, twin.run_after, CASE WHEN :rejects::boolean THEN 'taken' ELSE 'kept' END FROM twin
+WHERE NOT EXISTS (SELECT 1 FROM known) AND (:rejects::boolean OR EXISTS (SELECT 1 FROM claimed))
+UNION ALL {unsettled}
+
+-- name: enqueue_once_replace_live
+-- Both keys, policy replace: as above, but only the conflict itself tells which job the unique key stands for.
+WITH was AS MATERIALIZED (SELECT o.refs, o.tags FROM {schema}.jobs o WHERE {live_twin}),
+claimed AS ({claim_key}),
+new AS (INSERT INTO {schema}.jobs AS o (id, {job_columns}) {claimed_values} {replace_live}),
+twin AS (SELECT late.* FROM ({too_late} AND EXISTS (SELECT 1 FROM claimed)) AS late(id, state, run_after, what)),
+{rereferenced}
+SELECT id, state, run_after, what FROM new
+UNION ALL SELECT id, state, run_after, 'taken' FROM twin
+UNION ALL {known_key}
+UNION ALL {unsettled}
+
+-- name: enqueue_once_replace_waiting
+WITH was AS MATERIALIZED (SELECT o.refs, o.tags FROM {schema}.jobs o WHERE {waiting_twin}),
+claimed AS ({claim_key}),
+new AS (INSERT INTO {schema}.jobs AS o (id, {job_columns}) {claimed_values} {replace_waiting}),
+twin AS (SELECT 0::bigint AS id WHERE false),
+{rereferenced}
+SELECT id, state, run_after, what FROM new
+UNION ALL {known_key}
+UNION ALL {unsettled}
+
+-- name: point_key
+-- The idempotency key stands for the job that the unique key led to; NULL: for none, it was not to be written.
+WITH gone AS (
+  DELETE FROM {schema}.job_keys k
+  WHERE :job_id::bigint IS NULL AND k.kind = :scope::text AND k.key = :idempotency_key::text)
+UPDATE {schema}.job_keys k SET job_id = :job_id::bigint
+WHERE :job_id::bigint IS NOT NULL AND k.kind = :scope::text AND k.key = :idempotency_key::text
+
+-- fragment: many_values
+SELECT d.id, :kind::text, :priority::smallint, :share::smallint, CASE WHEN :approval::smallint <> 0 THEN 'pending' ELSE 'queued' END,
+       :approval::smallint, t.run_after, t.run_after + :expires_in::interval, t.now + :max_age::interval,
+       :max_attempts::smallint, :tenant::text, :submitted_by::text, d.unique_key, :unique_scope::text, d.gate_key,
+       :tags::text[], d.refs, :meta::text::jsonb, d.args, t.now + :answer_in::interval
+FROM d
+CROSS JOIN LATERAL (
+  SELECT c.now, greatest(c.now, :run_at::timestamptz, c.now + :run_in::interval) AS run_after
+  FROM (SELECT clock_timestamp() AS now, d.n OFFSET 0) AS c) AS t
+
+-- fragment: many_referenced
+referenced AS (
+  INSERT INTO {schema}.job_refs (name, value, job_id)
+  SELECT r.name, r.value, new.id
+  FROM new JOIN d ON d.id = new.id CROSS JOIN LATERAL (
+    SELECT e.key AS name, e.value FROM jsonb_each_text(d.refs) AS e WHERE e.value IS NOT NULL
+    UNION SELECT 'tag', tag FROM unnest(:tags::text[]) AS tag) AS r
+  ON CONFLICT DO NOTHING)
 
 -- name: enqueue_many
 -- Bulk with a per-row outcome in input order; what = NULL: run again for that row. Key order: two bulks cannot deadlock.
@@ -168,24 +300,10 @@ WITH d AS MATERIALIZED (
   FROM unnest(:many_args::text[]::jsonb[], :many_unique_keys::text[], :many_gate_keys::text[], :many_refs::text[]::jsonb[])
        WITH ORDINALITY AS u(args, unique_key, gate_key, refs, n)),
 new AS (
-  INSERT INTO {schema}.jobs (id, {job_columns})
-  SELECT d.id, :kind::text, :priority::smallint, :share::smallint, CASE WHEN :approval::smallint <> 0 THEN 'pending' ELSE 'queued' END,
-         :approval::smallint, t.run_after, t.run_after + :expires_in::interval, t.now + :max_age::interval,
-         :max_attempts::smallint, :tenant::text, :submitted_by::text, d.unique_key, :unique_scope::text, d.gate_key,
-         :tags::text[], d.refs, :meta::text::jsonb, d.args, t.now + :answer_in::interval
-  FROM d
-  CROSS JOIN LATERAL (
-    SELECT c.now, greatest(c.now, :run_at::timestamptz, c.now + :run_in::interval) AS run_after
-    FROM (SELECT clock_timestamp() AS now, d.n OFFSET 0) AS c) AS t
+  INSERT INTO {schema}.jobs (id, {job_columns}) {many_values}
   ORDER BY d.unique_key, d.n
   ON CONFLICT DO NOTHING RETURNING id, state, run_after, unique_key),
-referenced AS (
-  INSERT INTO {schema}.job_refs (name, value, job_id)
-  SELECT r.name, r.value, new.id
-  FROM new JOIN d ON d.id = new.id CROSS JOIN LATERAL (
-    SELECT e.key AS name, e.value FROM jsonb_each_text(d.refs) AS e WHERE e.value IS NOT NULL
-    UNION SELECT 'tag', tag FROM unnest(:tags::text[]) AS tag) AS r
-  ON CONFLICT DO NOTHING)
+{many_referenced}
 SELECT d.n, coalesce(new.id, twin.id, o.id) AS id, coalesce(new.state, twin.state, o.state) AS state,
        coalesce(new.run_after, twin.run_after, o.run_after) AS run_after,
        CASE WHEN new.id IS NOT NULL THEN 'created' WHEN coalesce(twin.id, o.id) IS NOT NULL THEN 'kept' END AS what
@@ -197,6 +315,37 @@ LEFT JOIN LATERAL (
   WHERE new.id IS NULL AND twin.id IS NULL AND x.unique_key = d.unique_key AND x.unique_scope = :unique_scope::text
     AND ((x.unique_scope = 'live' AND x.finished_at IS NULL)
       OR (x.unique_scope = 'waiting' AND x.state IN ('pending', 'blocked', 'queued'))) LIMIT 1) AS o ON true
+ORDER BY d.n
+
+-- name: enqueue_many_once
+-- Bulk with an idempotency key per row: the first row of a key that is new becomes a job, every other row of it gets that one.
+-- Keys in their order, as above.
+WITH d AS MATERIALIZED (
+  SELECT u.n, u.args, u.key, NULL::text AS unique_key, u.gate_key, u.refs,
+         nextval((SELECT pg_get_serial_sequence('{schema}.jobs', 'id')::regclass)) AS id
+  FROM unnest(:many_args::text[]::jsonb[], :many_idempotency_keys::text[], :many_gate_keys::text[], :many_refs::text[]::jsonb[])
+       WITH ORDINALITY AS u(args, key, gate_key, refs, n)),
+claimed AS (
+  INSERT INTO {schema}.job_keys AS k (kind, key, job_id, expires_at)
+  SELECT :scope::text, f.key, f.id, clock_timestamp() + :keep_key::interval
+  FROM (SELECT DISTINCT ON (d.key) d.key, d.id FROM d ORDER BY d.key, d.n) AS f ORDER BY f.key
+  ON CONFLICT (kind, key) DO UPDATE
+     SET job_id = excluded.job_id, created_at = excluded.created_at, expires_at = excluded.expires_at
+     WHERE k.expires_at < now()
+  RETURNING key, job_id),
+new AS (
+  INSERT INTO {schema}.jobs (id, {job_columns}) {many_values} WHERE d.id IN (SELECT c.job_id FROM claimed c)
+  RETURNING id, state, run_after),
+{many_referenced}
+SELECT d.n, coalesce(c.job_id, k.job_id) AS id,
+       CASE WHEN c.job_id IS NOT NULL THEN new.state ELSE coalesce(j.state, 'pruned') END AS state,
+       coalesce(new.run_after, j.run_after) AS run_after,
+       CASE WHEN c.job_id = d.id THEN 'created' WHEN coalesce(c.job_id, k.job_id) IS NOT NULL THEN 'kept' END AS what
+FROM d
+LEFT JOIN claimed c ON c.key = d.key
+LEFT JOIN new ON new.id = c.job_id
+LEFT JOIN {schema}.job_keys k ON c.job_id IS NULL AND k.kind = :scope::text AND k.key = d.key
+LEFT JOIN {schema}.jobs j ON j.id = k.job_id
 ORDER BY d.n
 
 -- name: withdraw

@@ -1,0 +1,64 @@
+"""Mutations of locks and keys."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from mutations.mutation import Mutation
+
+LOCKS: Final = "flow/locks.py"
+ENQUEUE: Final = "store/sql/enqueue.sql"
+OF_LOCKS: Final = "tests/flow/test_locks.py::test_"
+OF_KEYS: Final = "tests/flow/test_enqueue_unique.py::test_"
+
+MUTATIONS: Final = (
+    Mutation(
+        "those of one process do not take turns",
+        LOCKS,
+        "            await turn.lock.acquire()\n",
+        "            turn.lock = asyncio.Lock()\n            await turn.lock.acquire()\n",
+        (f"{OF_LOCKS}fifty_tasks_of_two_connections_enter_one_at_a_time",),
+    ),
+    Mutation(
+        "a lost lock is not told",
+        LOCKS,
+        "        for hold in [hold for hold in self._holds if hold.session is session]:",
+        "        for hold in []:",
+        (f"{OF_LOCKS}a_broken_connection_is_told_to_the_holder_and_not_to_those_who_wait",),
+    ),
+    Mutation(
+        "a release tells nobody",
+        "store/migrations/0010_locks.up.sql",
+        "IF heir <> p_session THEN",
+        "IF false THEN",
+        (f"{OF_LOCKS}a_release_reaches_another_process_in_milliseconds",),
+    ),
+    Mutation(
+        "who gives up leaves his traces",
+        LOCKS,
+        "            self._spawn(self._forget(attempt))\n",
+        "",
+        (f"{OF_LOCKS}who_gives_up_leaves_nothing_behind",),
+    ),
+    Mutation(
+        "rows of the dead are shown",
+        "store/sql/locks.sql",
+        "WHERE {lives}\nORDER BY",
+        "ORDER BY",
+        (f"{OF_LOCKS}a_killed_process_hands_over_and_is_forgotten",),
+    ),
+    Mutation(
+        "two replacements at once leave references of both",
+        ENQUEUE,
+        "(o.refs IS NOT DISTINCT FROM (SELECT w.refs FROM was w) AND",
+        "(true OR o.refs IS NOT DISTINCT FROM (SELECT w.refs FROM was w) AND",
+        (f"{OF_KEYS}two_replacements_at_once_leave_the_references_of_the_last",),
+    ),
+    Mutation(
+        "an idempotency key stands for a job that was never made",
+        "flow/enqueue.py",
+        """            yield "point_key", {**values, "job_id": receipt.id}\n""",
+        "",
+        (f"{OF_KEYS}the_idempotency_key_decides_first_and_then_the_unique_key[replace-live]",),
+    ),
+)

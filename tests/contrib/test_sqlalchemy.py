@@ -107,7 +107,7 @@ async def test_a_session_carries_the_wake_up_of_its_job_unless_it_commits_in_two
         with Session(engine) as session:
             session.connection()
             session.twophase, before = twophase, app._producer.wake
-            app._producer.wake = lambda pairs: None  # type: ignore[method-assign]  # what follows the commit
+            app._producer.wake = lambda _pairs: None  # type: ignore[method-assign]  # what follows the commit
             handle = await ping.options(session=session).enqueue()
             session.twophase = False
             session.commit()

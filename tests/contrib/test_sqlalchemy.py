@@ -91,7 +91,7 @@ def test_a_session_that_is_a_guest_in_a_connection_notifies_inside(engine: sqlal
 
 @pytest.mark.parametrize("twophase", [False, True])
 async def test_a_session_carries_the_wake_up_of_its_job_unless_it_commits_in_two_phases(
-    app: Rowlock, engine: sqlalchemy.Engine, twophase: bool
+    app: Rowlock, engine: sqlalchemy.Engine, monkeypatch: pytest.MonkeyPatch, twophase: bool
 ) -> None:
     """PostgreSQL prepares no transaction that notifies. Nobody prepares one here: the session says that it might."""
 
@@ -106,12 +106,12 @@ async def test_a_session_carries_the_wake_up_of_its_job_unless_it_commits_in_two
         await other.add_listener(app.database().channel, lambda *message: listened.append(message[3]))
         with Session(engine) as session:
             session.connection()
-            session.twophase, before = twophase, app._producer.wake
-            app._producer.wake = lambda _pairs: None  # type: ignore[method-assign]  # what follows the commit
-            handle = await ping.options(session=session).enqueue()
-            session.twophase = False
-            session.commit()
-            app._producer.wake = before  # type: ignore[method-assign]  # as it was
+            session.twophase = twophase
+            with monkeypatch.context() as patched:
+                patched.setattr(app._producer, "wake", lambda _: None)  # what follows the commit
+                handle = await ping.options(session=session).enqueue()
+                session.twophase = False
+                session.commit()
         await handle.wait(timeout=10)
         await other.execute("SELECT 1")
     assert any('"wake"' in message and '"ping"' in message for message in listened) == (not twophase)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import itertools
 import json
 import os
@@ -15,7 +16,7 @@ from tests.waiting import eventually
 if TYPE_CHECKING:
     from tests.torture.conftest import Scene
 
-KILLS: Final = int(os.environ.get("ROWLOCK_TEST_KILLS", "20"))
+KILLS: Final = int(os.environ.get("ROWLOCK_TEST_KILLS", "8"))
 """Processes that are killed; each has many chains under way."""
 CHAINS: Final = 120
 STEPS: Final = 6
@@ -53,7 +54,7 @@ async def test_chains_whose_process_is_killed_between_steps_finish_once(
         # The next one is there when this one dies.
         starting = asyncio.ensure_future(asyncio.to_thread(scene.start))
         # It has ended some steps and released others: it dies in the middle of them.
-        await eventually(lambda pid=victim.popen.pid: ended_by(scene, pid), within=40)
+        await eventually(functools.partial(ended_by, scene, victim.popen.pid), within=40)
         victim.signal(signal.SIGKILL)
         victim = await starting
     await scene.quiet(within=60)

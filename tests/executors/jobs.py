@@ -283,3 +283,8 @@ async def process_lock_async(ctx: Context, seconds: float) -> str:
 
 
 ProcessLock = Task[[float], str] | SyncTask[[float], str]
+
+
+@app.job("process.asks", executor="process", retry=ONCE)
+def process_asks(ctx: SyncContext, n: int) -> list[object]:
+    return [n, ctx.wait_for("go", timeout="1h")]

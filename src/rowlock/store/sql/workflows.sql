@@ -1,0 +1,138 @@
+-- workflows: jobs that wait for jobs, and jobs that wait for a signal. What takes several steps under one lock is a function of the
+-- schema: each of its statements has a snapshot taken after the lock, which a single statement would not have.
+
+-- name: workflow_start
+-- One statement, so that it joins a user's transaction like any enqueue. Rows of what = kept: a live workflow has the key already.
+SELECT x.workflow_id, x.what, x.name, x.job_id, x.kind, x.priority, x.share, x.state, x.run_after
+FROM {schema}.workflow_start(:name::text, :tenant::text, :submitted_by::text, :unique_key::text, :meta::text::jsonb, :plan::text::jsonb) AS x
+
+-- name: workflow_add
+-- job and fence: the claim of the job that adds; fence NULL: a person adds behind that job; job NULL: to the workflow.
+SELECT x.workflow_id, x.what, x.name, x.job_id, x.kind, x.priority, x.share, x.state, x.run_after
+FROM {schema}.workflow_add(:job::bigint, :fence::integer, :workflow::bigint, :plan::text::jsonb, :channel::text) AS x
+
+-- name: workflow_adopt
+-- NULL: no such job.
+SELECT {schema}.workflow_adopt(:job::bigint) AS workflow_id
+
+-- name: workflow_cancel
+-- Committed before any step is touched: from here on nothing is released or added, and whoever dies over the rest leaves it to
+-- the duty. The answer is the workflow as it is: `asked` says whether this order changed anything.
+WITH asked AS (
+  UPDATE {schema}.workflows w SET cancel_requested = true
+  WHERE w.id = :workflow::bigint AND w.state = 'running' AND NOT w.cancel_requested RETURNING w.id)
+SELECT w.id, w.state, w.finished_at IS NOT NULL AS final, EXISTS (SELECT 1 FROM asked) AS asked
+FROM {schema}.workflows w WHERE w.id = :workflow::bigint
+
+-- name: workflow_halt
+-- A batch of the live steps of a workflow whose cancel was asked for: what waits ends at once, what runs is asked to stop. All of
+-- them are locked in id order by one CTE. Call it until it answers no ids: a step that is given back at this moment waits again.
+WITH live AS MATERIALIZED (
+  SELECT {ending_columns} FROM {schema}.workflow_steps s JOIN {schema}.jobs j ON j.id = s.job_id
+  WHERE s.workflow_id = :workflow::bigint AND NOT s.ended AND j.finished_at IS NULL AND NOT (j.state = 'running' AND j.cancel_requested)
+    AND EXISTS (SELECT 1 FROM {schema}.workflows w WHERE w.id = :workflow::bigint AND w.cancel_requested AND w.state = 'running')
+  ORDER BY j.id LIMIT 500 FOR UPDATE OF j),
+ending AS (SELECT l.* FROM live l WHERE l.state <> 'running'),
+{end_jobs},
+flagged AS (
+  UPDATE {schema}.jobs j SET cancel_requested = true, seq = j.seq + 1 FROM live l WHERE j.id = l.id AND l.state = 'running'
+  RETURNING j.id)
+SELECT coalesce(array_agg(m.id), '{}') || ARRAY(SELECT f.id FROM flagged f) AS ids, {left_places} AS promoted, {told} AS told, {followed},
+       (SELECT pg_notify(:channel::text, json_build_object('cancel', json_agg(f.id))::text) FROM flagged f HAVING count(*) > 0) AS asked
+FROM ended m
+
+-- name: workflow_retry
+SELECT x.workflow_id, x.what, x.name, x.job_id, x.kind, x.priority, x.share, x.state, x.run_after
+FROM {schema}.workflow_retry(:workflow::bigint, :step::text, :by_whom::text, :note::text) AS x
+
+-- name: workflow_step_of
+-- NULL: a plain job.
+SELECT s.workflow_id, s.name FROM {schema}.workflow_steps s WHERE s.job_id = :id::bigint
+
+-- name: signal_send
+SELECT x.what, x.state, x.released, x.timed_out
+FROM {schema}.signal_send(:id::bigint, :name::text, :payload::text::jsonb, :by_whom::text) AS x
+
+-- name: signal_of
+-- What a waiting handler looks for first. No row: the claim is lost; NULL: none has come.
+SELECT CASE WHEN g.job_id IS NOT NULL THEN jsonb_build_object('payload', g.payload, 'timed_out', g.timed_out) END AS signal
+FROM {schema}.jobs j LEFT JOIN {schema}.signals g ON g.job_id = j.id AND g.name = :name::text
+WHERE j.id = :id::bigint AND j.fence = :fence::integer AND j.finished_at IS NULL
+
+-- name: suspend
+-- running -> blocked until a signal comes; otherwise a way back like any other, so a cancel that was asked for and a trailing
+-- twin win over it. signal_await runs when every row is moved, with a snapshot of its own: a signal that was committed while this
+-- statement waited for the row is seen. Before the ends are followed: a step must not be taken for one whose edges let it go.
+WITH leaving AS (
+  SELECT d.id, d.fence, 'blocked'::text AS state, 0::float8 AS delay, 1 AS refund, 0 AS loss, 0 AS death, 'waiting'::text AS outcome,
+         jsonb_build_object('reason', 'waits for a signal', 'signal', d.signal) AS error, false AS revoked
+  FROM unnest(:ids::bigint[], :fences::integer[], :signals::text[]) AS d(id, fence, signal)),
+{requeue}
+SELECT coalesce(array_agg(m.id), '{}') AS ids,
+       {schema}.signal_await(array_agg(m.id), :ids::bigint[], :signals::text[], :seconds::float8[]) AS resumed,
+       {left_places} AS promoted, {told} AS told, {followed}
+FROM moved m
+
+-- name: signals_overdue
+SELECT x.ids, x.released FROM {schema}.signals_overdue(:batch::integer) AS x
+
+-- name: outputs
+-- The results of other steps of the job's workflow, by name; NULL for a step that has none.
+SELECT s.name, j.result FROM {schema}.workflow_steps s LEFT JOIN {schema}.jobs j ON j.id = s.job_id
+WHERE s.workflow_id = (SELECT m.workflow_id FROM {schema}.workflow_steps m WHERE m.job_id = :id::bigint) AND s.name = ANY (:names::text[])
+
+-- name: workflow_repair
+SELECT x.ids, x.released FROM {schema}.workflow_repair(:flows::integer, :steps::integer, :channel::text) AS x
+
+-- name: workflows_cancelling
+-- Whose canceller may have died: something of it still waits, or runs and was not asked to stop.
+SELECT w.id FROM {schema}.workflows w
+WHERE w.finished_at IS NULL AND w.cancel_requested AND w.state = 'running'
+  AND EXISTS (SELECT 1 FROM {schema}.workflow_steps s JOIN {schema}.jobs j ON j.id = s.job_id
+               WHERE s.workflow_id = w.id AND NOT s.ended AND j.finished_at IS NULL AND NOT (j.state = 'running' AND j.cancel_requested))
+ORDER BY w.id LIMIT 50
+
+-- name: judge_workflows
+-- Retention counts from the end of the whole workflow, by the rule for everything; a step whose own rule keeps it longer keeps
+-- all of them, and that moment is noted so that the next rounds need not look again. `until` moves it behind the walk.
+UPDATE {schema}.workflows w SET kept_until = w.finished_at + (longest.keep - rule.keep)
+FROM (SELECT r.keep FROM {schema}.retention r WHERE r.kind = '*' AND r.state = '*') AS rule
+CROSS JOIN LATERAL (
+  SELECT o.id FROM {schema}.workflows o
+  WHERE o.finished_at IS NOT NULL AND coalesce(o.kept_until, o.finished_at) < now() - rule.keep
+  ORDER BY coalesce(o.kept_until, o.finished_at) LIMIT 500) AS old
+CROSS JOIN LATERAL (
+  SELECT max(own.keep) AS keep FROM {schema}.workflow_steps s JOIN {schema}.jobs j ON j.id = s.job_id
+  CROSS JOIN LATERAL (
+    SELECT r.keep FROM {schema}.retention r WHERE r.kind IN ('*', j.kind) AND r.state IN ('*', j.state)
+    ORDER BY (r.kind <> '*')::integer * 2 + (r.state <> '*')::integer DESC LIMIT 1) AS own
+  WHERE s.workflow_id = old.id) AS longest
+WHERE w.id = old.id AND w.finished_at IS NOT NULL AND longest.keep > rule.keep AND w.finished_at >= now() - longest.keep
+RETURNING w.id
+
+-- name: prune_workflows
+-- Whole workflows, oldest first, as many as fit the batch (at least one). Job rows are held before the workflow, as by a retry; one
+-- that is retried at this moment is passed over by both: its rows are taken together or not at all.
+WITH rule AS (SELECT r.keep FROM {schema}.retention r WHERE r.kind = '*' AND r.state = '*'),
+old AS MATERIALIZED (
+  SELECT o.id FROM (
+    SELECT w.id, sum(w.total) OVER (ORDER BY coalesce(w.kept_until, w.finished_at), w.id) - w.total AS before
+    FROM (SELECT x.id, x.total, x.kept_until, x.finished_at FROM {schema}.workflows x
+          WHERE x.finished_at IS NOT NULL AND coalesce(x.kept_until, x.finished_at) < now() - (SELECT rule.keep FROM rule)
+          ORDER BY coalesce(x.kept_until, x.finished_at), x.id LIMIT 500) AS w) AS o
+  WHERE o.before < :batch::integer),
+rows AS MATERIALIZED (
+  SELECT j.id, j.workflow_id FROM {schema}.workflow_steps s JOIN {schema}.jobs j ON j.id = s.job_id
+  WHERE s.workflow_id IN (SELECT old.id FROM old) ORDER BY j.id FOR UPDATE OF j),
+whole AS MATERIALIZED (
+  SELECT w.id FROM {schema}.workflows w
+  WHERE w.id IN (SELECT old.id FROM old) AND w.finished_at IS NOT NULL AND (SELECT count(*) FROM rows) >= 0
+  ORDER BY w.id FOR UPDATE SKIP LOCKED),
+gone AS (
+  DELETE FROM {schema}.jobs j USING rows WHERE j.id = rows.id AND rows.workflow_id IN (SELECT whole.id FROM whole) AND j.finished_at IS NOT NULL
+  RETURNING j.id, j.refs, j.tags),
+{gone_beside},
+steps AS (DELETE FROM {schema}.workflow_steps s WHERE s.workflow_id IN (SELECT whole.id FROM whole) RETURNING s.job_id),
+edges AS (DELETE FROM {schema}.edges e USING steps s WHERE e.upstream = s.job_id),
+flows AS (DELETE FROM {schema}.workflows w WHERE w.id IN (SELECT whole.id FROM whole) RETURNING w.id)
+SELECT (SELECT count(*) FROM flows) AS workflows, count(*) AS pruned FROM gone

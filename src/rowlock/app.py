@@ -116,7 +116,7 @@ class Rowlock(Extensions):
         own = self.desk(SYSTEM)
         self.jobs, self.lanes, self.workers, self.stats = own.jobs, own.lanes, own.workers, own.stats
         self.tokens, self.roles, self.audit = own.tokens, own.roles, own.audit
-        self.streams = own.streams
+        self.streams, self.workflows = own.streams, own.workflows
         self.operations, self.approvals = own.operations, own.approvals
         self.sync = SyncDesk(self._bridge, own)
         self.identity = Identity(self.database)
@@ -200,7 +200,9 @@ class Rowlock(Extensions):
             raise ConfigurationError(message)
         handler = self._place(handler, plan)
         add_hook = functools.partial(self._hook, definition.name)
-        task: Declared[..., object] = (Task if is_async else SyncTask)(handler, self._producer, self.jobs, add_hook)
+        task: Declared[..., object] = (Task if is_async else SyncTask)(
+            handler, self._producer, self.jobs, add_hook, self.workflows
+        )
         self.tasks[definition.name] = task
         return task
 

@@ -20,11 +20,12 @@ CREATE TABLE {schema}.workflows (
   cancel_requested boolean NOT NULL DEFAULT false,
   tenant text, submitted_by text, unique_key text, meta jsonb,
   created_at timestamptz NOT NULL DEFAULT clock_timestamp(), finished_at timestamptz,
+  kept_until timestamptz,                              -- judged by retention once: a step of it is kept longer than others
   CONSTRAINT workflow_finished_iff_final CHECK ((finished_at IS NULL) = (state IN ('running', 'compensating')))
 ) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.01, autovacuum_vacuum_threshold = 1000);
 CREATE UNIQUE INDEX workflows_unique ON {schema}.workflows (unique_key) WHERE finished_at IS NULL AND unique_key IS NOT NULL;
 CREATE INDEX workflows_live ON {schema}.workflows (id) WHERE finished_at IS NULL;
-CREATE INDEX workflows_done ON {schema}.workflows (finished_at) WHERE finished_at IS NOT NULL;
+CREATE INDEX workflows_done ON {schema}.workflows (coalesce(kept_until, finished_at)) WHERE finished_at IS NOT NULL;
 
 -- ended: its end was counted; so it counts once, whoever brings the news. undo: the step that takes this one back, as a new
 -- job's columns. undoes: this job takes back the step of that name.
@@ -41,11 +42,14 @@ CREATE TABLE {schema}.edges (
 CREATE INDEX edges_downstream ON {schema}.edges (downstream);
 
 -- What a blocked job waits for: ends of other jobs (remaining edges), or a signal, until a moment. any_of: one met edge is
--- enough, judged when all are known. delay and expires_in count from the release.
+-- enough, judged when all are known. go: what the edges say so far, NULL: not known yet. delay, expires_in and answer_in count
+-- from the release. The row of a step stays behind its release: a person may have the step run again.
 CREATE TABLE {schema}.waits (
   job_id bigint PRIMARY KEY, remaining integer NOT NULL DEFAULT 0, met integer NOT NULL DEFAULT 0, unmet integer NOT NULL DEFAULT 0,
-  any_of boolean NOT NULL DEFAULT false, delay interval, expires_in interval,
-  signal text, until timestamptz)
+  any_of boolean NOT NULL DEFAULT false, delay interval, expires_in interval, answer_in interval,
+  signal text COLLATE "C", until timestamptz,
+  go boolean GENERATED ALWAYS AS (CASE WHEN NOT any_of AND unmet > 0 THEN false WHEN remaining > 0 THEN NULL
+                                       WHEN any_of THEN met > 0 ELSE true END) STORED)
   WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.01, autovacuum_vacuum_threshold = 200);
 CREATE INDEX waits_until ON {schema}.waits (until) WHERE until IS NOT NULL;
 
@@ -54,24 +58,30 @@ CREATE TABLE {schema}.signals (
   job_id bigint, name text COLLATE "C", payload jsonb, timed_out boolean NOT NULL DEFAULT false,
   sent_by text, sent_at timestamptz NOT NULL DEFAULT clock_timestamp(), PRIMARY KEY (job_id, name));
 
-INSERT INTO {schema}.duties (name, every) VALUES ('workflows', '5 s');
+INSERT INTO {schema}.duties (name, every) VALUES ('workflows', '5 s'), ('signals', '1 s');
 
 -- workflow_release: blocked jobs whose waiting is over. The caller holds their workflows, or their own rows. Answers what
--- workers have to be told: [id, kind, priority, share, run_after as epoch] of each that became queued.
+-- workers have to be told: [id, kind, priority, share, run_after as epoch] of each that became queued. A row that somebody holds is
+-- passed over, and the repair comes back for it. A job that a person has put off keeps the later moment.
 CREATE FUNCTION {schema}.workflow_release(p_ids bigint[]) RETURNS jsonb LANGUAGE sql AS $$
   WITH free AS MATERIALIZED (
-    SELECT j.id, w.delay, w.expires_in FROM {schema}.jobs j LEFT JOIN {schema}.waits w ON w.job_id = j.id
+    SELECT j.id, w.signal, CASE WHEN w.signal IS NULL THEN w.delay END AS delay,
+           CASE WHEN w.signal IS NULL THEN w.expires_in END AS expires_in, w.answer_in
+      FROM {schema}.jobs j LEFT JOIN {schema}.waits w ON w.job_id = j.id
      WHERE j.id = ANY (p_ids) AND j.state = 'blocked' AND j.gate_place = 0
      ORDER BY j.id FOR NO KEY UPDATE OF j SKIP LOCKED),
   released AS (
     UPDATE {schema}.jobs j
        SET state = CASE WHEN j.approval & 3 = 1 THEN 'pending' ELSE 'queued' END, fence = j.fence + 1, seq = j.seq + 1,
-           run_after = clock_timestamp() + coalesce(free.delay, interval '0'),
-           expires_at = coalesce(clock_timestamp() + coalesce(free.delay, interval '0') + free.expires_in, j.expires_at)
-      FROM free
-     WHERE j.id = free.id
-    RETURNING j.id, j.kind, j.priority, j.share, j.run_after, j.state),
-  forgotten AS (DELETE FROM {schema}.waits w USING released r WHERE w.job_id = r.id AND w.signal IS NOT NULL)
+           run_after = greatest(j.run_after, t.now + coalesce(f.delay, interval '0')),
+           expires_at = coalesce(greatest(j.run_after, t.now + coalesce(f.delay, interval '0')) + f.expires_in, j.expires_at),
+           answer_by = CASE WHEN j.approval & 3 = 1 THEN coalesce(t.now + f.answer_in, j.answer_by) ELSE j.answer_by END
+      FROM free f CROSS JOIN (SELECT clock_timestamp() AS now) AS t
+     WHERE j.id = f.id
+    RETURNING j.id, j.kind, j.priority, j.share, j.run_after, j.state, j.workflow_id, f.signal),
+  cleared AS (UPDATE {schema}.waits w SET signal = NULL, until = NULL FROM released r
+               WHERE w.job_id = r.id AND r.signal IS NOT NULL AND r.workflow_id IS NOT NULL),
+  forgotten AS (DELETE FROM {schema}.waits w USING released r WHERE w.job_id = r.id AND r.signal IS NOT NULL AND r.workflow_id IS NULL)
   SELECT jsonb_agg(jsonb_build_array(r.id, r.kind, r.priority, r.share, extract(epoch FROM r.run_after)) ORDER BY r.id)
     FROM released r WHERE r.state = 'queued'
 $$;
@@ -82,14 +92,14 @@ CREATE FUNCTION {schema}.workflow_undo(p_id bigint) RETURNS jsonb LANGUAGE plpgs
 DECLARE v_first bigint; v_n integer;
 BEGIN
   WITH undone AS MATERIALIZED (
-    SELECT s.name, s.undo, row_number() OVER (ORDER BY j.finished_at DESC, j.id DESC) AS n,
+    SELECT s.name, s.undo, j.share, row_number() OVER (ORDER BY j.finished_at DESC, j.id DESC) AS n,
            nextval(pg_get_serial_sequence('{schema}.jobs', 'id')) AS id
       FROM {schema}.workflow_steps s JOIN {schema}.jobs j ON j.id = s.job_id
      WHERE s.workflow_id = p_id AND s.undo IS NOT NULL AND j.state IN ('completed', 'completed_with_errors')),
   jobs AS (
-    INSERT INTO {schema}.jobs (id, kind, priority, max_attempts, args, meta, state, feeds, workflow_id, tenant, submitted_by)
-    SELECT u.id, u.undo ->> 'kind', coalesce((u.undo ->> 'priority')::smallint, 0), coalesce((u.undo ->> 'max_attempts')::smallint, 5),
-           coalesce(u.undo -> 'args', '{}'), u.undo -> 'meta', 'blocked', true, p_id, w.tenant, w.submitted_by
+    INSERT INTO {schema}.jobs (id, kind, priority, share, max_attempts, args, meta, state, feeds, workflow_id, tenant, submitted_by)
+    SELECT u.id, u.undo ->> 'kind', (u.undo ->> 'priority')::smallint, u.share, (u.undo ->> 'max_attempts')::smallint,
+           u.undo -> 'args', nullif(u.undo -> 'meta', 'null'), 'blocked', true, p_id, w.tenant, w.submitted_by
       FROM undone u CROSS JOIN {schema}.workflows w WHERE w.id = p_id),
   steps AS (
     INSERT INTO {schema}.workflow_steps (job_id, workflow_id, name, undoes)
@@ -125,24 +135,30 @@ CREATE FUNCTION {schema}.workflow_verdict(p_id bigint) RETURNS text LANGUAGE sql
 $$;
 
 -- workflow_follow: in the statement that makes jobs final, for those that feed. Counts their ends, judges the edges behind them, releases
--- or cancels who waits, in rounds, as a cancelled job is an end too; closes workflows whose last step it was. STRICT: a flush
+-- or cancels who waits, in rounds, as a cancelled job is an end too; closes workflows whose last step it was. Of the given jobs
+-- those that still wait are judged again: a release that passed over a held row is made good by this. Everything is read after
+-- the workflows are held, each statement with a snapshot of its own, so nothing older than the lock is believed. STRICT: a flush
 -- without steps does not even enter. Answers what was released, as workflow_release does.
 CREATE FUNCTION {schema}.workflow_follow(p_ids bigint[], p_channel text) RETURNS jsonb LANGUAGE plpgsql STRICT AS $$
 DECLARE
-  v_ids bigint[] := p_ids; v_flows bigint[]; v_go bigint[]; v_stop bigint[]; v_why jsonb[]; v_done bigint[] := '{}';
+  v_ids bigint[] := p_ids; v_flows bigint[]; v_go bigint[]; v_stop bigint[]; v_done bigint[] := '{}';
   v_out jsonb := '[]'; v_id bigint; v_verdict text; v_undo jsonb;
 BEGIN
-  SELECT array_agg(DISTINCT j.workflow_id) INTO v_flows FROM {schema}.jobs j
-   WHERE j.id = ANY (p_ids) AND j.finished_at IS NOT NULL AND j.workflow_id IS NOT NULL;
+  SELECT array_agg(DISTINCT s.workflow_id) INTO v_flows
+    FROM {schema}.workflow_steps s LEFT JOIN {schema}.jobs j ON j.id = s.job_id
+   WHERE s.job_id = ANY (p_ids)
+     AND (j.id IS NULL OR j.finished_at IS NOT NULL
+          OR (j.state = 'blocked' AND EXISTS (SELECT 1 FROM {schema}.waits x WHERE x.job_id = j.id AND x.signal IS NULL AND x.go IS NOT NULL)));
   IF v_flows IS NULL THEN RETURN NULL; END IF;
   PERFORM 1 FROM {schema}.workflows w WHERE w.id = ANY (v_flows) ORDER BY w.id FOR UPDATE;
   WHILE cardinality(v_ids) > 0 LOOP
     WITH final AS MATERIALIZED (
-      SELECT s.job_id, s.workflow_id, s.ended, s.name, j.state, coalesce(j.errors ->> 'reason', '') = 'not needed' AS unneeded
-        FROM {schema}.workflow_steps s JOIN {schema}.jobs j ON j.id = s.job_id
-       WHERE s.job_id = ANY (v_ids) AND j.finished_at IS NOT NULL),
+      SELECT s.job_id, s.workflow_id, s.ended, coalesce(j.state, 'cancelled') AS state,
+             coalesce(j.errors ->> 'reason', '') = 'not needed' AS unneeded
+        FROM {schema}.workflow_steps s LEFT JOIN {schema}.jobs j ON j.id = s.job_id
+       WHERE s.job_id = ANY (v_ids) AND (j.id IS NULL OR j.finished_at IS NOT NULL)),
     counted AS (
-      UPDATE {schema}.workflow_steps s SET ended = true FROM final f WHERE s.job_id = f.job_id AND NOT s.ended),
+      UPDATE {schema}.workflow_steps s SET ended = true FROM final f WHERE s.job_id = f.job_id AND NOT f.ended),
     numbers AS (
       UPDATE {schema}.workflows w
          SET open = w.open - n.n, failed = w.failed + n.failed, cancelled = w.cancelled + n.cancelled, with_errors = w.with_errors + n.with_errors
@@ -157,33 +173,45 @@ BEGIN
                                 WHEN 'failure' THEN f.state IN ('failed', 'expired', 'cancelled') AND NOT f.unneeded
                                 ELSE f.state IN ('completed', 'completed_with_errors') END
         FROM final f WHERE e.upstream = f.job_id AND e.met IS NULL
-      RETURNING e.downstream, e.met,
-        CASE WHEN NOT e.met THEN jsonb_build_object('reason', CASE WHEN e.needs = 'failure' THEN 'not needed' ELSE 'dependency' END,
-          'step', f.name, 'job', f.job_id, 'state', f.state, 'needed', e.needs) END AS why),
+      RETURNING e.downstream, e.met),
     lessened AS (
       UPDATE {schema}.waits w SET remaining = w.remaining - n.n, met = w.met + n.met, unmet = w.unmet + n.n - n.met
-        FROM (SELECT k.downstream, count(*)::integer AS n, (count(*) FILTER (WHERE k.met))::integer AS met, min(k.why::text)::jsonb AS why
+        FROM (SELECT k.downstream, count(*)::integer AS n, (count(*) FILTER (WHERE k.met))::integer AS met
                 FROM known k GROUP BY k.downstream) AS n
        WHERE w.job_id = n.downstream
-      RETURNING w.job_id, n.why,
-        CASE WHEN w.any_of AND w.remaining = 0 THEN w.met > 0 WHEN NOT w.any_of AND w.unmet > 0 THEN false
-             WHEN NOT w.any_of AND w.remaining = 0 THEN true END AS go)
-    SELECT array_agg(l.job_id ORDER BY l.job_id) FILTER (WHERE l.go AND NOT f.cancel_requested),
-           array_agg(l.job_id ORDER BY l.job_id) FILTER (WHERE NOT l.go OR f.cancel_requested),
-           array_agg(coalesce(l.why, jsonb_build_object('reason', 'workflow cancelled')) ORDER BY l.job_id)
-             FILTER (WHERE NOT l.go OR f.cancel_requested)
-      INTO v_go, v_stop, v_why
-      FROM lessened l JOIN {schema}.jobs j ON j.id = l.job_id JOIN {schema}.workflows f ON f.id = j.workflow_id
-     WHERE l.go IS NOT NULL;
-    v_out := v_out || coalesce({schema}.workflow_release(v_go), '[]');
-    WITH stopped AS MATERIALIZED (
-      SELECT j.id FROM {schema}.jobs j WHERE j.id = ANY (v_stop) AND j.state = 'blocked' AND j.gate_place = 0
-       ORDER BY j.id FOR NO KEY UPDATE SKIP LOCKED),
-    cancelled AS (
-      UPDATE {schema}.jobs j SET state = 'cancelled', finished_at = now(), errors = d.why, fence = j.fence + 1, seq = j.seq + 1
-        FROM stopped s JOIN unnest(v_stop, v_why) AS d(id, why) ON d.id = s.id WHERE j.id = s.id RETURNING j.id)
-    SELECT coalesce(array_agg(c.id), '{}') INTO v_ids FROM cancelled c;
-    v_done := v_done || v_ids;
+      RETURNING w.job_id, w.go, w.signal),
+    judged AS (
+      SELECT l.job_id, l.go FROM lessened l WHERE l.go IS NOT NULL AND l.signal IS NULL
+      UNION ALL
+      SELECT w.job_id, w.go FROM {schema}.waits w
+       WHERE w.job_id = ANY (v_ids) AND w.go IS NOT NULL AND w.signal IS NULL
+         AND NOT EXISTS (SELECT 1 FROM known k WHERE k.downstream = w.job_id))
+    -- What is taken back goes on though the workflow was cancelled.
+    SELECT array_agg(d.job_id) FILTER (WHERE d.go AND (NOT f.cancel_requested OR f.state = 'compensating')),
+           array_agg(d.job_id) FILTER (WHERE NOT d.go OR (f.cancel_requested AND f.state <> 'compensating'))
+      INTO v_go, v_stop
+      FROM judged d JOIN {schema}.jobs j ON j.id = d.job_id AND j.state = 'blocked' JOIN {schema}.workflows f ON f.id = j.workflow_id;
+    IF v_go IS NOT NULL THEN v_out := v_out || coalesce({schema}.workflow_release(v_go), '[]'); END IF;
+    v_ids := '{}';
+    IF v_stop IS NOT NULL THEN
+      WITH stopped AS MATERIALIZED (
+        SELECT j.id FROM {schema}.jobs j WHERE j.id = ANY (v_stop) AND j.state = 'blocked' AND j.gate_place = 0
+         ORDER BY j.id FOR NO KEY UPDATE SKIP LOCKED),
+      cancelled AS (
+        UPDATE {schema}.jobs j
+           SET state = 'cancelled', finished_at = now(), fence = j.fence + 1, seq = j.seq + 1,
+               errors = coalesce(why.unmet, jsonb_build_object('reason', 'workflow cancelled'))
+          FROM stopped s LEFT JOIN LATERAL (
+            SELECT jsonb_build_object('reason', CASE WHEN e.needs = 'failure' THEN 'not needed' ELSE 'dependency' END,
+                                      'step', u.name, 'job', e.upstream, 'state', coalesce(f.state, 'deleted'), 'needed', e.needs) AS unmet
+              FROM {schema}.edges e JOIN {schema}.workflow_steps u ON u.job_id = e.upstream
+              LEFT JOIN {schema}.jobs f ON f.id = e.upstream
+             WHERE e.downstream = s.id AND NOT e.met
+             ORDER BY e.needs = 'failure', e.upstream LIMIT 1) AS why ON true
+         WHERE j.id = s.id RETURNING j.id)
+      SELECT coalesce(array_agg(c.id), '{}') INTO v_ids FROM cancelled c;
+      v_done := v_done || v_ids;
+    END IF;
   END LOOP;
   FOR v_id IN SELECT w.id FROM {schema}.workflows w WHERE w.id = ANY (v_flows) AND w.open <= 0 AND w.finished_at IS NULL ORDER BY w.id LOOP
     v_verdict := {schema}.workflow_verdict(v_id);
@@ -199,23 +227,39 @@ BEGIN
     UPDATE {schema}.workflows w SET state = v_verdict, finished_at = now() WHERE w.id = v_id;
     v_done := v_done || -v_id;
   END LOOP;
-  PERFORM pg_notify(p_channel, json_build_object('done', json_agg(DISTINCT w.job_id))::text)
-    FROM {schema}.job_waiters w WHERE w.job_id = ANY (v_done) HAVING count(*) > 0;
+  -- A message has a longest length; whoever is left out looks again by itself.
+  PERFORM pg_notify(p_channel, json_build_object('done', json_agg(x.job_id))::text)
+    FROM (SELECT DISTINCT w.job_id FROM {schema}.job_waiters w WHERE w.job_id = ANY (v_done) LIMIT 300) AS x HAVING count(*) > 0;
   RETURN v_out;
 END $$;
 
 -- workflow_write: inserts the steps of a plan into a workflow whose row the caller holds, and the edges by name, to steps that
--- are already there too. A step without edges is queued (or pending) at once. Bounded by the plan; one statement per table.
+-- are already there too. A step without edges is queued (or pending) at once. Bounded by the plan; one statement per table. What
+-- it cannot write it refuses as a whole: a step nobody has, a name that is taken, a compensation that could not be written later.
 CREATE FUNCTION {schema}.workflow_write(p_id bigint, p_plan jsonb) RETURNS TABLE
   (name text, job_id bigint, kind text, priority smallint, share smallint, state text, run_after timestamptz) LANGUAGE plpgsql AS $$
 #variable_conflict use_column
+DECLARE v_name text;
 BEGIN
+  SELECT x.name INTO v_name
+    FROM jsonb_to_recordset(p_plan -> 'edges') AS e(upstream text, downstream text)
+   CROSS JOIN LATERAL (VALUES (e.upstream), (e.downstream)) AS x(name)
+    LEFT JOIN (SELECT s.name FROM jsonb_to_recordset(p_plan -> 'steps') AS s(name text)) AS s ON s.name = x.name
+    LEFT JOIN {schema}.workflow_steps o ON s.name IS NULL AND o.workflow_id = p_id AND o.name = x.name
+   WHERE s.name IS NULL AND o.name IS NULL LIMIT 1;
+  IF FOUND THEN
+    RAISE EXCEPTION 'An edge names the step %, which neither the plan nor workflow % has.', v_name, p_id USING ERRCODE = 'foreign_key_violation';
+  END IF;
   RETURN QUERY
   WITH step AS MATERIALIZED (
-    SELECT s.*, nextval(pg_get_serial_sequence('{schema}.jobs', 'id')) AS id
+    SELECT s.*, CASE WHEN jsonb_typeof(s.undo) = 'object' THEN jsonb_build_object('kind', u.kind, 'args', coalesce(u.args, '{}'),
+             'priority', coalesce(u.priority, 0), 'max_attempts', coalesce(u.max_attempts, 5), 'meta', u.meta) END AS undone_by,
+           nextval(pg_get_serial_sequence('{schema}.jobs', 'id')) AS id
       FROM jsonb_to_recordset(p_plan -> 'steps') AS s(name text, kind text, args jsonb, priority smallint, share smallint,
            approval smallint, max_attempts smallint, gate_key text, tags text[], refs jsonb, meta jsonb, delay interval,
-           expires_in interval, max_age interval, answer_in interval, any_of boolean, undo jsonb)),
+           expires_in interval, max_age interval, answer_in interval, any_of boolean, undo jsonb)
+      LEFT JOIN LATERAL jsonb_to_record(s.undo) AS u(kind text, args jsonb, priority smallint, max_attempts smallint, meta jsonb)
+        ON jsonb_typeof(s.undo) = 'object'),
   edge AS MATERIALIZED (
     SELECT coalesce(u.id, us.job_id) AS upstream, coalesce(d.id, ds.job_id) AS downstream, d.id IS NULL AS grown, e.needs
       FROM jsonb_to_recordset(p_plan -> 'edges') AS e(upstream text, downstream text, needs text)
@@ -231,18 +275,18 @@ BEGIN
            CASE WHEN n.n > 0 THEN 'blocked' WHEN s.approval <> 0 THEN 'pending' ELSE 'queued' END, coalesce(s.approval, 0::smallint),
            t.run_after, CASE WHEN n.n > 0 THEN NULL ELSE t.run_after + s.expires_in END, t.now + s.max_age,
            coalesce(s.max_attempts, 5::smallint), w.tenant, w.submitted_by, s.gate_key, s.tags, s.refs, s.meta, coalesce(s.args, '{}'),
-           t.now + s.answer_in, true, p_id
+           CASE WHEN n.n > 0 THEN NULL ELSE t.now + s.answer_in END, true, p_id
       FROM step s CROSS JOIN {schema}.workflows w LEFT JOIN needed n ON n.downstream = s.id
      CROSS JOIN LATERAL (
        SELECT c.now, c.now + coalesce(s.delay, interval '0') AS run_after FROM (SELECT clock_timestamp() AS now, s.id OFFSET 0) AS c) AS t
      WHERE w.id = p_id
     RETURNING j.id, j.kind, j.priority, j.share, j.state, j.run_after),
   named AS (
-    INSERT INTO {schema}.workflow_steps (job_id, workflow_id, name, undo) SELECT s.id, p_id, s.name, s.undo FROM step s),
+    INSERT INTO {schema}.workflow_steps (job_id, workflow_id, name, undo) SELECT s.id, p_id, s.name, s.undone_by FROM step s),
   linked AS (INSERT INTO {schema}.edges (upstream, downstream, needs) SELECT e.upstream, e.downstream, coalesce(e.needs, 'success') FROM edge e),
   waiting AS (
-    INSERT INTO {schema}.waits (job_id, remaining, any_of, delay, expires_in)
-    SELECT s.id, n.n, coalesce(s.any_of, false), s.delay, s.expires_in FROM step s JOIN needed n ON n.downstream = s.id),
+    INSERT INTO {schema}.waits (job_id, remaining, any_of, delay, expires_in, answer_in)
+    SELECT s.id, n.n, coalesce(s.any_of, false), s.delay, s.expires_in, s.answer_in FROM step s JOIN needed n ON n.downstream = s.id),
   more AS (
     UPDATE {schema}.waits w SET remaining = w.remaining + n.n
       FROM (SELECT e.downstream, count(*)::integer AS n FROM edge e WHERE e.grown GROUP BY e.downstream) AS n WHERE w.job_id = n.downstream),
@@ -256,4 +300,261 @@ BEGIN
   numbers AS (
     UPDATE {schema}.workflows w SET total = w.total + n.n, open = w.open + n.n FROM (SELECT count(*)::integer AS n FROM step) AS n WHERE w.id = p_id)
   SELECT s.name, x.id, x.kind, x.priority, x.share, x.state, x.run_after FROM step s JOIN written x ON x.id = s.id ORDER BY s.id;
+END $$;
+
+-- workflow_start: a new workflow with its plan, in the caller's transaction; or the live one that has its key, as it stands.
+CREATE FUNCTION {schema}.workflow_start(p_name text, p_tenant text, p_submitted_by text, p_key text, p_meta jsonb, p_plan jsonb) RETURNS TABLE
+  (workflow_id bigint, what text, name text, job_id bigint, kind text, priority smallint, share smallint, state text, run_after timestamptz)
+LANGUAGE plpgsql AS $$
+#variable_conflict use_column
+DECLARE v_id bigint;
+BEGIN
+  IF coalesce(jsonb_array_length(p_plan -> 'steps'), 0) = 0 THEN
+    RAISE EXCEPTION 'A workflow has at least one step; the plan of % has none.', p_name USING ERRCODE = 'invalid_parameter_value';
+  END IF;
+  LOOP
+    INSERT INTO {schema}.workflows (name, tenant, submitted_by, unique_key, meta) VALUES (p_name, p_tenant, p_submitted_by, p_key, p_meta)
+    ON CONFLICT (unique_key) WHERE finished_at IS NULL AND unique_key IS NOT NULL DO NOTHING RETURNING id INTO v_id;
+    IF FOUND THEN
+      RETURN QUERY SELECT v_id, 'created', x.* FROM {schema}.workflow_write(v_id, p_plan) AS x;
+      RETURN;
+    END IF;
+    -- It may have ended since: then the key is free, and the next turn takes it.
+    SELECT w.id INTO v_id FROM {schema}.workflows w WHERE w.unique_key = p_key AND w.finished_at IS NULL;
+    IF FOUND THEN
+      RETURN QUERY SELECT v_id, 'kept', s.name, j.id, j.kind, j.priority, j.share, j.state, j.run_after
+        FROM {schema}.workflow_steps s JOIN {schema}.jobs j ON j.id = s.job_id WHERE s.workflow_id = v_id ORDER BY j.id;
+      RETURN;
+    END IF;
+  END LOOP;
+END $$;
+
+-- workflow_adopt: makes a plain job the first step of a workflow of its own, named after its kind; a step is left as it is.
+-- Its row is held first: a finish that waits for it sees `feeds` when it goes on, and one that came first is seen here. NULL: no such job.
+CREATE FUNCTION {schema}.workflow_adopt(p_job bigint) RETURNS bigint LANGUAGE plpgsql AS $$
+DECLARE j {schema}.jobs; v_id bigint;
+BEGIN
+  SELECT x.* INTO j FROM {schema}.jobs x WHERE x.id = p_job FOR NO KEY UPDATE;
+  IF NOT FOUND OR j.workflow_id IS NOT NULL THEN RETURN j.workflow_id; END IF;
+  INSERT INTO {schema}.workflows (name, tenant, submitted_by, total, open, failed, cancelled, with_errors)
+  VALUES (j.kind, j.tenant, j.submitted_by, 1, (j.finished_at IS NULL)::integer, (j.state IN ('failed', 'expired'))::integer,
+          (j.state = 'cancelled')::integer, (j.state = 'completed_with_errors')::integer) RETURNING id INTO v_id;
+  INSERT INTO {schema}.workflow_steps (job_id, workflow_id, name, ended) VALUES (p_job, v_id, j.kind, j.finished_at IS NOT NULL);
+  UPDATE {schema}.jobs x SET feeds = true, workflow_id = v_id, seq = x.seq + 1 WHERE x.id = p_job;
+  RETURN v_id;
+END $$;
+
+-- workflow_add: grows a live workflow by a plan. p_fence: the claim of the running job that adds, which is held to the commit, so a
+-- lost claim adds nothing; NULL: a person's order. Without p_flow it is the workflow of p_job, adopted when it is a plain job. A
+-- name that is there already is kept: the next attempt of a handler adds the same again. "joins" in the plan: whoever waits for
+-- p_job waits for the new steps that nothing new waits for, too. what: created, kept; or why nothing was added, with the name of the
+-- step in question: lost, missing, finished, cancelled, late (that step does not wait any more), unknown (no step of that name).
+CREATE FUNCTION {schema}.workflow_add(p_job bigint, p_fence integer, p_flow bigint, p_plan jsonb, p_channel text) RETURNS TABLE
+  (workflow_id bigint, what text, name text, job_id bigint, kind text, priority smallint, share smallint, state text, run_after timestamptz)
+LANGUAGE plpgsql AS $$
+#variable_conflict use_column
+DECLARE
+  v_id bigint := p_flow; w {schema}.workflows; v_why text; v_name text; v_new jsonb; v_edges jsonb; v_kept text[]; v_ended bigint[];
+  v_grown bigint;
+BEGIN
+  IF p_job IS NOT NULL THEN
+    IF p_fence IS NOT NULL THEN
+      SELECT j.workflow_id INTO v_id FROM {schema}.jobs j WHERE j.id = p_job AND j.fence = p_fence AND j.finished_at IS NULL FOR SHARE;
+      IF NOT FOUND THEN RETURN QUERY SELECT NULL::bigint, 'lost', NULL::text, p_job, NULL::text, NULL::smallint, NULL::smallint, NULL::text, NULL::timestamptz; RETURN; END IF;
+    END IF;
+    IF v_id IS NULL THEN
+      v_id := {schema}.workflow_adopt(p_job);
+    END IF;
+  END IF;
+  SELECT x.* INTO w FROM {schema}.workflows x WHERE x.id = v_id FOR UPDATE;
+  IF NOT FOUND THEN v_why := 'missing';
+  ELSIF w.cancel_requested THEN v_why := 'cancelled';
+  ELSIF w.state <> 'running' THEN v_why := 'finished'; END IF;
+  -- Without what is there already.
+  SELECT array_agg(o.name) INTO v_kept FROM {schema}.workflow_steps o
+    JOIN jsonb_to_recordset(p_plan -> 'steps') AS s(name text) ON s.name = o.name WHERE o.workflow_id = v_id;
+  SELECT coalesce(jsonb_agg(s.step), '[]') INTO v_new FROM jsonb_array_elements(p_plan -> 'steps') AS s(step)
+   WHERE NOT (s.step ->> 'name' = ANY (coalesce(v_kept, '{}')));
+  WITH asked AS (
+    SELECT e.upstream, e.downstream, coalesce(e.needs, 'success') AS needs
+      FROM jsonb_to_recordset(p_plan -> 'edges') AS e(upstream text, downstream text, needs text)),
+  joined AS (
+    SELECT n.step ->> 'name' AS upstream, d.name AS downstream, e.needs
+      FROM jsonb_array_elements(v_new) AS n(step) JOIN {schema}.edges e ON e.upstream = p_job
+      JOIN {schema}.workflow_steps d ON d.job_id = e.downstream JOIN {schema}.waits x ON x.job_id = e.downstream
+     WHERE (p_plan -> 'joins')::boolean AND e.met IS NULL AND (x.any_of OR e.needs <> 'failure')
+       AND NOT EXISTS (SELECT 1 FROM asked a WHERE a.upstream = n.step ->> 'name'))
+  SELECT coalesce(jsonb_agg(jsonb_build_object('upstream', a.upstream, 'downstream', a.downstream, 'needs', a.needs)), '[]') INTO v_edges
+    FROM (SELECT * FROM asked UNION SELECT * FROM joined) AS a
+   WHERE NOT EXISTS (
+     SELECT 1 FROM {schema}.workflow_steps u JOIN {schema}.workflow_steps d ON d.workflow_id = v_id AND d.name = a.downstream
+       JOIN {schema}.edges e ON e.upstream = u.job_id AND e.downstream = d.job_id
+      WHERE u.workflow_id = v_id AND u.name = a.upstream);
+  IF v_why IS NULL THEN
+    SELECT CASE WHEN o.job_id IS NULL THEN 'unknown' ELSE 'late' END, x.name INTO v_why, v_name
+      FROM jsonb_to_recordset(v_edges) AS e(upstream text, downstream text)
+     CROSS JOIN LATERAL (VALUES (e.upstream, false), (e.downstream, true)) AS x(name, waits)
+      LEFT JOIN {schema}.workflow_steps o ON o.workflow_id = v_id AND o.name = x.name
+      LEFT JOIN {schema}.jobs j ON j.id = o.job_id LEFT JOIN {schema}.waits q ON q.job_id = o.job_id
+     WHERE NOT EXISTS (SELECT 1 FROM jsonb_array_elements(v_new) AS n(step) WHERE n.step ->> 'name' = x.name)
+       AND (o.job_id IS NULL OR (x.waits AND NOT (j.state = 'blocked' AND j.gate_place = 0 AND q.signal IS NULL AND q.job_id IS NOT NULL)))
+     LIMIT 1;
+  END IF;
+  IF v_why IS NOT NULL THEN
+    RETURN QUERY SELECT v_id, v_why, v_name, p_job, NULL::text, NULL::smallint, NULL::smallint, NULL::text, NULL::timestamptz;
+    RETURN;
+  END IF;
+  PERFORM 1 FROM {schema}.workflow_write(v_id, jsonb_build_object('steps', v_new, 'edges', v_edges));
+  FOR v_grown, v_name IN
+      SELECT DISTINCT o.job_id, o.name FROM jsonb_to_recordset(v_edges) AS e(downstream text)
+        JOIN {schema}.workflow_steps o ON o.workflow_id = v_id AND o.name = e.downstream
+       WHERE NOT EXISTS (SELECT 1 FROM jsonb_array_elements(v_new) AS n(step) WHERE n.step ->> 'name' = o.name) LOOP
+    PERFORM 1 FROM (
+      WITH RECURSIVE behind AS (
+        SELECT e.downstream FROM {schema}.edges e WHERE e.upstream = v_grown
+        UNION SELECT e.downstream FROM behind b JOIN {schema}.edges e ON e.upstream = b.downstream)
+      SELECT 1 FROM behind b WHERE b.downstream = v_grown) AS circle;
+    IF FOUND THEN
+      RAISE EXCEPTION 'Step % of workflow % would wait for itself.', v_name, v_id USING ERRCODE = 'check_violation';
+    END IF;
+  END LOOP;
+  -- Edges from steps that have ended are known at once.
+  SELECT array_agg(DISTINCT u.job_id) INTO v_ended FROM jsonb_to_recordset(v_edges) AS e(upstream text)
+    JOIN {schema}.workflow_steps u ON u.workflow_id = v_id AND u.name = e.upstream AND u.ended;
+  PERFORM {schema}.workflow_follow(v_ended, p_channel);
+  RETURN QUERY
+    SELECT v_id, CASE WHEN s.name = ANY (coalesce(v_kept, '{}')) THEN 'kept' ELSE 'created' END, s.name, j.id, j.kind, j.priority, j.share, j.state, j.run_after
+      FROM jsonb_to_recordset(p_plan -> 'steps') AS n(name text)
+      JOIN {schema}.workflow_steps s ON s.workflow_id = v_id AND s.name = n.name JOIN {schema}.jobs j ON j.id = s.job_id ORDER BY j.id;
+END $$;
+
+-- workflow_behind: a job and everything that waits for it, directly or not.
+CREATE FUNCTION {schema}.workflow_behind(p_job bigint) RETURNS bigint[] LANGUAGE sql STABLE AS $$
+  WITH RECURSIVE behind AS (
+    SELECT p_job AS id UNION SELECT e.downstream FROM behind b JOIN {schema}.edges e ON e.upstream = b.id)
+  SELECT array_agg(b.id) FROM behind b
+$$;
+
+-- workflow_retry: a step and everything behind it again, the rest as it is. Job rows are held first, in id order, then the workflow; what
+-- was read before the locks is read again behind them. what: retried; or why not, with the step in question: missing, unknown,
+-- waiting (it will run anyway), running (behind it one still runs: cancel it first), compensated (what it did is taken back),
+-- taken (another live workflow has its key), again (it grew at this moment).
+CREATE FUNCTION {schema}.workflow_retry(p_flow bigint, p_step text, p_by text, p_note text) RETURNS TABLE
+  (workflow_id bigint, what text, name text, job_id bigint, kind text, priority smallint, share smallint, state text, run_after timestamptz)
+LANGUAGE plpgsql AS $$
+#variable_conflict use_column
+DECLARE w {schema}.workflows; v_first bigint; v_ids bigint[]; v_now bigint[]; v_why text; v_name text := p_step;
+BEGIN
+  SELECT s.job_id INTO v_first FROM {schema}.workflow_steps s WHERE s.workflow_id = p_flow AND s.name = p_step;
+  v_ids := {schema}.workflow_behind(v_first);
+  PERFORM 1 FROM {schema}.jobs j WHERE j.id = ANY (v_ids) ORDER BY j.id FOR UPDATE;
+  SELECT x.* INTO w FROM {schema}.workflows x WHERE x.id = p_flow FOR UPDATE;
+  v_now := {schema}.workflow_behind(v_first);
+  IF w.id IS NULL THEN v_why := 'missing';
+  ELSIF v_first IS NULL OR NOT EXISTS (SELECT 1 FROM {schema}.jobs j WHERE j.id = v_first) THEN v_why := 'unknown';
+  ELSIF w.verdict IS NOT NULL THEN v_why := 'compensated';
+  ELSIF NOT v_now <@ v_ids THEN v_why := 'again';
+  ELSIF w.finished_at IS NOT NULL AND EXISTS (
+    SELECT 1 FROM {schema}.workflows o WHERE o.unique_key = w.unique_key AND o.finished_at IS NULL) THEN v_why := 'taken';
+  ELSE
+    SELECT CASE WHEN j.id = v_first THEN 'waiting' ELSE 'running' END, s.name INTO v_why, v_name
+      FROM {schema}.jobs j JOIN {schema}.workflow_steps s ON s.job_id = j.id
+     WHERE j.id = ANY (v_now) AND ((j.id = v_first AND j.finished_at IS NULL) OR j.state = 'running') ORDER BY j.id <> v_first LIMIT 1;
+  END IF;
+  IF v_why IS NOT NULL THEN
+    RETURN QUERY SELECT p_flow, v_why, v_name, v_first, NULL::text, NULL::smallint, NULL::smallint, NULL::text, NULL::timestamptz;
+    RETURN;
+  END IF;
+  INSERT INTO {schema}.job_attempts (job_id, fence, attempt, worker_id, worker_name, started_at, ended_at, outcome, error)
+  SELECT j.id, j.fence - 1, j.attempt, j.claimed_by, k.name, j.claimed_at, j.finished_at, j.state, j.errors
+    FROM {schema}.jobs j LEFT JOIN {schema}.workers k ON k.id = j.claimed_by
+   WHERE j.id = ANY (v_now) AND j.finished_at IS NOT NULL AND j.claimed_by IS NOT NULL ON CONFLICT DO NOTHING;
+  WITH again AS (
+    UPDATE {schema}.jobs j
+       SET state = CASE WHEN j.id <> v_first THEN 'blocked' WHEN j.approval & 3 = 1 THEN 'pending' ELSE 'queued' END,
+           approvers = NULL, answer_by = NULL, finished_at = NULL, result = NULL, errors = NULL, attempt = 0, losses = 0, deaths = 0,
+           refunds = 0, cancel_requested = false, claimed_by = NULL, claimed_at = NULL, lane = NULL, expires_at = NULL,
+           too_old_at = NULL, gate_place = 0, run_after = clock_timestamp(), fence = j.fence + 1, seq = j.seq + 1
+      FROM (SELECT x.id, x.state, x.finished_at FROM {schema}.jobs x WHERE x.id = ANY (v_now)) AS was
+     WHERE j.id = was.id AND (was.finished_at IS NOT NULL OR was.state <> 'blocked')
+    RETURNING j.id, j.fence, j.seq, was.state AS was, was.finished_at AS ended_at)
+  INSERT INTO {schema}.job_acts (job_id, verb, by_whom, note, detail)
+  SELECT a.id, 'retry', p_by, p_note, jsonb_build_object('fence', a.fence, 'seq', a.seq, 'was', a.was, 'ended_at', a.ended_at) FROM again a;
+  DELETE FROM {schema}.signals g WHERE g.job_id = ANY (v_now) AND g.timed_out;
+  UPDATE {schema}.workflow_steps s SET ended = false WHERE s.job_id = ANY (v_now) AND s.ended;
+  UPDATE {schema}.edges e SET met = NULL WHERE e.upstream = ANY (v_now) AND e.met IS NOT NULL;
+  -- The first one runs though what it waited for may have failed: that is what was ordered.
+  UPDATE {schema}.waits q
+     SET remaining = CASE WHEN q.job_id = v_first THEN 0 ELSE n.remaining END, met = n.met,
+         unmet = CASE WHEN q.job_id = v_first THEN 0 ELSE n.unmet END, signal = NULL, until = NULL
+    FROM (SELECT e.downstream, (count(*) FILTER (WHERE e.met IS NULL))::integer AS remaining,
+                 (count(*) FILTER (WHERE e.met))::integer AS met, (count(*) FILTER (WHERE NOT e.met))::integer AS unmet
+            FROM {schema}.edges e WHERE e.downstream = ANY (v_now) GROUP BY e.downstream) AS n
+   WHERE q.job_id = n.downstream;
+  UPDATE {schema}.workflows x
+     SET state = 'running', finished_at = NULL, kept_until = NULL, cancel_requested = false, open = n.open, failed = n.failed,
+         cancelled = n.cancelled, with_errors = n.with_errors
+    FROM (SELECT count(*) FILTER (WHERE NOT s.ended) AS open,
+                 count(*) FILTER (WHERE s.ended AND j.state IN ('failed', 'expired')) AS failed,
+                 count(*) FILTER (WHERE s.ended AND coalesce(j.state, 'cancelled') = 'cancelled') AS cancelled,
+                 count(*) FILTER (WHERE s.ended AND j.state = 'completed_with_errors') AS with_errors
+            FROM {schema}.workflow_steps s LEFT JOIN {schema}.jobs j ON j.id = s.job_id WHERE s.workflow_id = p_flow) AS n
+   WHERE x.id = p_flow;
+  RETURN QUERY SELECT p_flow, 'retried', s.name, j.id, j.kind, j.priority, j.share, j.state, j.run_after
+    FROM {schema}.workflow_steps s JOIN {schema}.jobs j ON j.id = s.job_id WHERE s.job_id = ANY (v_now) ORDER BY j.id <> v_first, j.id;
+END $$;
+
+-- signal_send: the first signal of a name counts and is kept. The job's row is held first, as by the one that waits: so either sees the
+-- other. what: sent, kept (one came before, or its time was over), final, missing; released as workflow_release tells it.
+CREATE FUNCTION {schema}.signal_send(p_job bigint, p_name text, p_payload jsonb, p_by text) RETURNS TABLE
+  (what text, state text, released jsonb, timed_out boolean) LANGUAGE plpgsql AS $$
+#variable_conflict use_column
+DECLARE v_state text; v_final boolean; v_out jsonb; v_late boolean;
+BEGIN
+  SELECT j.state, j.finished_at IS NOT NULL INTO v_state, v_final FROM {schema}.jobs j WHERE j.id = p_job FOR NO KEY UPDATE;
+  IF NOT FOUND THEN RETURN QUERY SELECT 'missing', NULL::text, NULL::jsonb, false; RETURN; END IF;
+  IF v_final THEN RETURN QUERY SELECT 'final', v_state, NULL::jsonb, false; RETURN; END IF;
+  INSERT INTO {schema}.signals (job_id, name, payload, sent_by) VALUES (p_job, p_name, p_payload, p_by) ON CONFLICT DO NOTHING;
+  IF NOT FOUND THEN
+    SELECT g.timed_out INTO v_late FROM {schema}.signals g WHERE g.job_id = p_job AND g.name = p_name;
+    RETURN QUERY SELECT 'kept', v_state, NULL::jsonb, v_late; RETURN;
+  END IF;
+  IF v_state = 'blocked' AND EXISTS (SELECT 1 FROM {schema}.waits q WHERE q.job_id = p_job AND q.signal = p_name) THEN
+    v_out := {schema}.workflow_release(ARRAY[p_job]);
+  END IF;
+  RETURN QUERY SELECT 'sent', j.state, v_out, false FROM {schema}.jobs j WHERE j.id = p_job;
+END $$;
+
+-- signal_await: in the statement that suspends these jobs, which holds their rows: what each waits for and how long. Who finds its
+-- signal here goes back to the queue at once. A wait has a time of its own: what has started does not expire any more.
+CREATE FUNCTION {schema}.signal_await(p_moved bigint[], p_ids bigint[], p_names text[], p_seconds float8[]) RETURNS jsonb LANGUAGE plpgsql STRICT AS $$
+DECLARE v_there bigint[];
+BEGIN
+  INSERT INTO {schema}.waits AS q (job_id, signal, until)
+  SELECT j.id, d.name, clock_timestamp() + make_interval(secs => d.seconds)
+    FROM unnest(p_ids, p_names, p_seconds) AS d(id, name, seconds)
+    JOIN {schema}.jobs j ON j.id = d.id AND j.state = 'blocked' AND j.id = ANY (p_moved)
+  ON CONFLICT (job_id) DO UPDATE SET signal = excluded.signal, until = excluded.until;
+  UPDATE {schema}.jobs j SET expires_at = NULL WHERE j.id = ANY (p_moved) AND j.state = 'blocked' AND j.expires_at IS NOT NULL;
+  SELECT array_agg(q.job_id) INTO v_there
+    FROM {schema}.waits q JOIN {schema}.signals g ON g.job_id = q.job_id AND g.name = q.signal WHERE q.job_id = ANY (p_moved);
+  RETURN {schema}.workflow_release(v_there);
+END $$;
+
+-- signals_overdue: waits whose time is over. Held rows are passed over: somebody sends the signal at this moment, or ends the job.
+CREATE FUNCTION {schema}.signals_overdue(p_limit integer) RETURNS TABLE (ids bigint[], released jsonb) LANGUAGE plpgsql AS $$
+DECLARE v_ids bigint[];
+BEGIN
+  DELETE FROM {schema}.waits q USING {schema}.jobs j
+   WHERE q.until < clock_timestamp() AND j.id = q.job_id AND j.finished_at IS NOT NULL AND j.workflow_id IS NULL;
+  UPDATE {schema}.waits q SET signal = NULL, until = NULL FROM {schema}.jobs j
+   WHERE q.until < clock_timestamp() AND j.id = q.job_id AND j.finished_at IS NOT NULL AND j.workflow_id IS NOT NULL;
+  SELECT array_agg(x.id) INTO v_ids FROM (
+    SELECT j.id FROM {schema}.jobs j
+     WHERE j.id IN (SELECT q.job_id FROM {schema}.waits q WHERE q.until < clock_timestamp() ORDER BY q.until LIMIT p_limit)
+       AND j.state = 'blocked' ORDER BY j.id FOR NO KEY UPDATE SKIP LOCKED) AS x;
+  INSERT INTO {schema}.signals (job_id, name, timed_out)
+  SELECT q.job_id, q.signal, true FROM {schema}.waits q WHERE q.job_id = ANY (v_ids) AND q.until < clock_timestamp() ON CONFLICT DO NOTHING;
+  RETURN QUERY SELECT v_ids, {schema}.workflow_release(ARRAY(
+    SELECT q.job_id FROM {schema}.waits q WHERE q.job_id = ANY (v_ids) AND q.until < clock_timestamp()));
 END $$;

@@ -1,0 +1,81 @@
+-- workflows: jobs that wait for jobs, and jobs that wait for a signal. What takes several steps under one lock is a function of the
+-- schema: each of its statements has a snapshot taken after the lock, which a single statement would not have.
+
+-- name: workflow_start
+-- One statement, so that it joins a user's transaction like any enqueue. Rows of what = kept: a live workflow has the key already.
+SELECT x.workflow_id, x.what, x.name, x.job_id, x.kind, x.priority, x.share, x.state, x.run_after
+FROM {schema}.workflow_start(:name::text, :tenant::text, :submitted_by::text, :unique_key::text, :meta::text::jsonb, :plan::text::jsonb) AS x
+
+-- name: workflow_add
+-- job and fence: the claim of the job that adds; fence NULL: a person adds behind that job; job NULL: to the workflow.
+SELECT x.workflow_id, x.what, x.name, x.job_id, x.kind, x.priority, x.share, x.state, x.run_after
+FROM {schema}.workflow_add(:job::bigint, :fence::integer, :workflow::bigint, :plan::text::jsonb, :channel::text) AS x
+
+-- name: workflow_adopt
+-- NULL: no such job.
+SELECT {schema}.workflow_adopt(:job::bigint) AS workflow_id
+
+-- name: workflow_cancel
+-- Committed before any step is touched: from here on nothing is released or added, and whoever dies over the rest leaves it to
+-- the duty. The answer is the workflow as it is: `asked` says whether this order changed anything.
+WITH asked AS (
+  UPDATE {schema}.workflows w SET cancel_requested = true
+  WHERE w.id = :workflow::bigint AND w.state = 'running' AND NOT w.cancel_requested RETURNING w.id)
+SELECT w.id, w.state, w.finished_at IS NOT NULL AS final, EXISTS (SELECT 1 FROM asked) AS asked
+FROM {schema}.workflows w WHERE w.id = :workflow::bigint
+
+-- name: workflow_halt
+-- A batch of the live steps of a workflow whose cancel was asked for: what waits ends at once, what runs is asked to stop. All of
+-- them are locked in id order by one CTE. Call it until it answers no ids: a step that is given back at this moment waits again.
+WITH live AS MATERIALIZED (
+  SELECT {ending_columns} FROM {schema}.workflow_steps s JOIN {schema}.jobs j ON j.id = s.job_id
+  WHERE s.workflow_id = :workflow::bigint AND NOT s.ended AND j.finished_at IS NULL AND NOT (j.state = 'running' AND j.cancel_requested)
+    AND EXISTS (SELECT 1 FROM {schema}.workflows w WHERE w.id = :workflow::bigint AND w.cancel_requested AND w.state = 'running')
+  ORDER BY j.id LIMIT 500 FOR UPDATE OF j),
+ending AS (SELECT l.* FROM live l WHERE l.state <> 'running'),
+{end_jobs},
+flagged AS (
+  UPDATE {schema}.jobs j SET cancel_requested = true, seq = j.seq + 1 FROM live l WHERE j.id = l.id AND l.state = 'running'
+  RETURNING j.id)
+SELECT coalesce(array_agg(m.id), '{}') || ARRAY(SELECT f.id FROM flagged f) AS ids, {left_places} AS promoted, {told} AS told, {followed},
+       (SELECT pg_notify(:channel::text, json_build_object('cancel', json_agg(f.id))::text) FROM flagged f HAVING count(*) > 0) AS asked
+FROM ended m
+
+-- name: workflow_retry
+SELECT x.workflow_id, x.what, x.name, x.job_id, x.kind, x.priority, x.share, x.state, x.run_after
+FROM {schema}.workflow_retry(:workflow::bigint, :step::text, :by_whom::text, :note::text) AS x
+
+-- name: workflow_step_of
+-- NULL: a plain job.
+SELECT s.workflow_id, s.name FROM {schema}.workflow_steps s WHERE s.job_id = :id::bigint
+
+-- name: signal_send
+SELECT x.what, x.state, x.released, x.timed_out
+FROM {schema}.signal_send(:id::bigint, :name::text, :payload::text::jsonb, :by_whom::text) AS x
+
+-- name: signal_of
+-- What a waiting handler looks for first. No row: the claim is lost; found NULL: none has come.
+SELECT g.job_id IS NOT NULL AS found, g.payload, g.timed_out
+FROM {schema}.jobs j LEFT JOIN {schema}.signals g ON g.job_id = j.id AND g.name = :name::text
+WHERE j.id = :id::bigint AND j.fence = :fence::integer AND j.finished_at IS NULL
+
+-- name: suspend
+-- running -> blocked until a signal comes; otherwise a way back like any other, so a cancel that was asked for and a trailing
+-- twin win over it. signal_await runs when every row is moved, with a snapshot of its own: a signal that was committed while this
+-- statement waited for the row is seen.
+WITH leaving AS (
+  SELECT d.id, d.fence, 'blocked'::text AS state, 0::float8 AS delay, 1 AS refund, 0 AS loss, 0 AS death, 'waiting'::text AS outcome,
+         jsonb_build_object('reason', 'waits for a signal', 'signal', d.signal) AS error, false AS revoked
+  FROM unnest(:ids::bigint[], :fences::integer[], :signals::text[]) AS d(id, fence, signal)),
+{requeue}
+SELECT coalesce(array_agg(m.id), '{}') AS ids, {left_places} AS promoted, {told} AS told, {followed},
+       {schema}.signal_await(array_agg(m.id), :ids::bigint[], :signals::text[], :seconds::float8[]) AS resumed
+FROM moved m
+
+-- name: signals_overdue
+SELECT x.ids, x.released FROM {schema}.signals_overdue(:batch::integer) AS x
+
+-- name: outputs
+-- The results of other steps of the job's workflow, by name; NULL for a step that has none.
+SELECT s.name, j.result FROM {schema}.workflow_steps s LEFT JOIN {schema}.jobs j ON j.id = s.job_id
+WHERE s.workflow_id = (SELECT m.workflow_id FROM {schema}.workflow_steps m WHERE m.job_id = :id::bigint) AND s.name = ANY (:names::text[])

@@ -27,6 +27,7 @@ CLASSES = {
     "audit": "Audit",
     "operations": "Operations",
     "approvals": "Approvals",
+    "workflows": "Workflows",
 }
 """Module, which is also the name on the app, to class."""
 

@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 from rowlock.app import Rowlock
+from rowlock.compose.chain import Chain, chain
+from rowlock.compose.group import Group, group
+from rowlock.compose.started import Started
+from rowlock.compose.step import RESULT, Step
+from rowlock.compose.workflow import Node, Workflow
 from rowlock.errors import (
     ApprovalRefused,
     ArgumentsTooLarge,
     BulkRefused,
+    ChainError,
     ClaimLost,
     ConfigurationError,
     DatabaseError,
@@ -21,6 +27,7 @@ from rowlock.errors import (
     InvalidOption,
     InvalidResult,
     InvalidSearch,
+    InvalidWorkflow,
     JobFailed,
     JobNotFound,
     MissingExtra,
@@ -43,13 +50,15 @@ from rowlock.errors import (
     UnreadableArguments,
     WaitTimeout,
     WorkerNotFound,
+    WorkflowFailed,
+    WorkflowNotFound,
     WrongState,
 )
 from rowlock.flow.blocking import SyncContext, SyncItemContext
 from rowlock.flow.context import Context
 from rowlock.flow.depends import Depends
 from rowlock.flow.items import ItemContext, ItemsDone
-from rowlock.flow.middleware import Enqueuing
+from rowlock.flow.passing import Enqueuing
 from rowlock.model.access import Permission, Principal
 from rowlock.model.approval import Approval, Rule
 from rowlock.model.count import Count
@@ -64,16 +73,20 @@ from rowlock.model.page import Page
 from rowlock.model.progress import Item, ItemCounts, ItemRef, ItemState, LogLine, Phase, Progress, Skip
 from rowlock.model.retry import Retry
 from rowlock.model.state import State
+from rowlock.model.workflow import StepView, WorkflowPage, WorkflowState, WorkflowView
 from rowlock.settings import Settings
 from rowlock.tasks import Enqueued, SyncTask, Task
 from rowlock.telemetry import JobLogFilter
 
 __all__ = [
+    "RESULT",
     "Approval",
     "ApprovalRefused",
     "ArgumentsTooLarge",
     "BulkRefused",
     "Cancel",
+    "Chain",
+    "ChainError",
     "Claim",
     "ClaimLost",
     "ConfigurationError",
@@ -91,12 +104,14 @@ __all__ = [
     "Failure",
     "Forbidden",
     "Gate",
+    "Group",
     "InvalidArguments",
     "InvalidCursor",
     "InvalidId",
     "InvalidOption",
     "InvalidResult",
     "InvalidSearch",
+    "InvalidWorkflow",
     "Item",
     "ItemContext",
     "ItemCounts",
@@ -110,6 +125,7 @@ __all__ = [
     "Lane",
     "LogLine",
     "MissingExtra",
+    "Node",
     "NotAuthenticated",
     "Operation",
     "OperationNotFound",
@@ -134,7 +150,10 @@ __all__ = [
     "Skip",
     "Snooze",
     "StartFailed",
+    "Started",
     "State",
+    "Step",
+    "StepView",
     "Stopped",
     "SyncContext",
     "SyncItemContext",
@@ -148,5 +167,13 @@ __all__ = [
     "UnreadableArguments",
     "WaitTimeout",
     "WorkerNotFound",
+    "Workflow",
+    "WorkflowFailed",
+    "WorkflowNotFound",
+    "WorkflowPage",
+    "WorkflowState",
+    "WorkflowView",
     "WrongState",
+    "chain",
+    "group",
 ]

@@ -15,7 +15,7 @@ from rowlock.compose.step import Alone, Origin, Step, Stepper, Takes, step_of
 from rowlock.errors import InvalidOption, JobFailed, UnknownKind
 from rowlock.flow import enqueue, foreign
 from rowlock.flow.hooks import On
-from rowlock.flow.middleware import Enqueuing, passing
+from rowlock.flow.passing import Enqueuing, passing
 from rowlock.model import ids
 from rowlock.model.approval import Approval
 from rowlock.model.kind import Gate

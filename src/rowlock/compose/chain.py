@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Generic, Literal, ParamSpec, Protocol, TypeVar, overload
 
 from typing_extensions import override
 
 from rowlock.compose import fit
-from rowlock.compose.start import Draft, FlowOptions, Member, flow_options
+from rowlock.compose.start import Draft, FlowOptions, flow_options
 from rowlock.compose.step import Alone, Output, Step, Stepper, Takes, step_of
 from rowlock.errors import ChainError
+from rowlock.flow.place import Member
 from rowlock.model.workflow import Edge, checked_step_name
 
 if TYPE_CHECKING:
@@ -148,8 +150,9 @@ class Chain(Generic[P, R_co]):
             n = numbers[step.kind] = numbers.get(step.kind, 0) + 1
             names.append(step.kind if n == 1 else f"{step.kind}-{n}")
         self._members = [Member(names[0], steps[0])]
-        for name_, step in zip(names[1:], steps[1:], strict=True):
-            self._members.append(Member(name_, _following(self._members[-1], step)))
+        for n in range(1, len(steps)):
+            steps[n] = _following(names[n - 1], steps[n - 1], steps[n])
+            self._members.append(Member(names[n], steps[n]))
         if self._first is None:
             steps[0].checked()
 
@@ -197,17 +200,18 @@ class Chain(Generic[P, R_co]):
                 "to pass them to enqueue()."
             )
             raise ChainError(message)
-        edges = [Edge(one.name, other.name) for one, other in zip(members, members[1:], strict=False)]
+        edges = [Edge(one.name, other.name) for one, other in pairwise(members)]
         return Draft(self.name, members, edges, self._options, _only, (members[-1].name,))
 
 
-def _following(before: Member, step: Step[Any]) -> Step[Any]:
-    returns = before.step.origin.returns
-    following = step.after(Output(before.name, returns), before.step.kind)
+def _following(name: str, before: Step[Any], step: Step[Any]) -> Step[Any]:
+    returns = before.origin.returns
+    following = step.after(Output(name, returns), before.kind)
     if following.missing and fit.returns_nothing(returns):
+        open_one = following.missing[0]
         message = (
-            f"{before.step.kind} returns None, so it passes nothing on, but {step.kind} needs {following.missing[0]!r}. "
-            f"Pass it: {step.kind}.step({following.missing[0]}=…)."
+            f"{before.kind} returns None, so it passes nothing on, but {step.kind} needs {open_one!r}. "
+            f"Pass it: {step.kind}.step({open_one}=…)."
         )
         raise ChainError(message)
     return following.checked()

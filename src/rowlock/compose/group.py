@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final, Generic, Literal, TypeVar
 
-from rowlock.compose.start import Draft, FlowOptions, Member, flow_options
+from rowlock.compose.start import Draft, FlowOptions, flow_options
 from rowlock.compose.step import Alone, Output, Step, step_of
 from rowlock.errors import InvalidWorkflow
+from rowlock.flow.place import Member
 from rowlock.model.workflow import Edge, checked_step_name
 
 if TYPE_CHECKING:
@@ -58,16 +59,12 @@ class Group(Generic[R]):
         for step in steps:
             n = numbers[step.kind] = numbers.get(step.kind, 0) + 1
             self._members.append(Member(step.kind if n == 1 else f"{step.kind}-{n}", step.checked()))
-        self._callbacks = [self._callback(event, needs, any_of, callbacks) for event, needs, any_of in _CALLBACKS]
-
-    def _callback(
-        self, event: str, needs: Needs, any_of: bool, callbacks: Mapping[str, Step[Any]]  # noqa: FBT001 - of the table
-    ) -> tuple[Member, Needs] | None:
-        step = callbacks.get(event)
-        if step is None:
-            return None
-        results = [Output(member.name, member.step.origin.returns) for member in self._members]
-        return Member(event, step.gathering(results, f"The group {self.name!r}").checked(), any_of), needs
+        results = [Output(member.name, step.origin.returns) for member, step in zip(self._members, steps, strict=True)]
+        self._callbacks = [
+            (Member(event, callbacks[event].gathering(results, f"The group {self.name!r}").checked(), any_of), needs)
+            for event, needs, any_of in _CALLBACKS
+            if event in callbacks
+        ]
 
     def options(
         self,
@@ -97,11 +94,10 @@ class Group(Generic[R]):
         return self._draft().enqueue_sync()
 
     def _draft(self) -> Draft:
-        callbacks = [one for one in self._callbacks if one is not None]
         edges = [
-            Edge(member.name, callback.name, needs) for callback, needs in callbacks for member in self._members
+            Edge(member.name, callback.name, needs) for callback, needs in self._callbacks for member in self._members
         ]
-        members = [*self._members, *(callback for callback, _ in callbacks)]
+        members = [*self._members, *(callback for callback, _ in self._callbacks)]
         last = tuple(member.name for member in self._members)
         return Draft(self.name, members, edges, self._options, _in_order, last)
 

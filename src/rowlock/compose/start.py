@@ -2,25 +2,22 @@
 
 from __future__ import annotations
 
-import contextlib
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal, cast
 
 from rowlock.compose.started import Started
 from rowlock.errors import InvalidOption, InvalidWorkflow, UniqueConflict
 from rowlock.flow import place
-from rowlock.flow.middleware import Enqueuing, passing
 from rowlock.model import ids
 from rowlock.model.options import as_json, checked_key
-from rowlock.model.workflow import Edge, Plan, check
-from rowlock.telemetry import JobEnqueued
+from rowlock.model.workflow import Edge, check
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Generator, Mapping, Sequence
 
     from rowlock.compose.step import Step
     from rowlock.flow.enqueue import Prepared
-    from rowlock.flow.place import Placed
+    from rowlock.flow.place import Member, Placed
     from rowlock.flow.producer import Producer
     from rowlock.store.caller import Ask
 
@@ -61,16 +58,6 @@ def flow_options(given: Mapping[str, Any]) -> FlowOptions:
 
 
 @dataclass(frozen=True, slots=True)
-class Member:
-    """One step under its name."""
-
-    name: str
-    step: Step[Any]
-    any_of: bool = False
-    undo: Step[Any] | None = None
-
-
-@dataclass(frozen=True, slots=True)
 class Draft:
     """A workflow with all that is needed to write it. last: whose results are the workflow's."""
 
@@ -103,14 +90,14 @@ class Draft:
 
     async def enqueue(self) -> Started[Any]:
         """Write it; returns when that is done, in the caller's transaction if one was given."""
-        with passed(self.producer, self.members) as readies:
-            found = await self.producer.place(_distinct(readies), self._placing(readies), self.options.connection)
+        with place.passed(self.producer, self.members) as readies:
+            found = await self.producer.place(place.distinct(readies), self._placing(readies), self.options.connection)
             return self._started(found)
 
     def enqueue_sync(self) -> Started[Any]:
         """enqueue() for blocking code."""
-        with passed(self.producer, self.members) as readies:
-            found = self.producer.place_sync(_distinct(readies), self._placing(readies), self.options.connection)
+        with place.passed(self.producer, self.members) as readies:
+            found = self.producer.place_sync(place.distinct(readies), self._placing(readies), self.options.connection)
             return self._started(found)
 
     def _placing(
@@ -125,7 +112,7 @@ class Draft:
                 "submitted_by": self.options.submitted_by,
                 "unique_key": None if key is None else f"{self.name}:{key}",
                 "meta": as_json(self.options.meta, "meta"),
-                "plan": plan_of(self.members, readies, asked, self.edges).text(),
+                "plan": place.plan_of(self.members, readies, asked, self.edges).text(),
             }
             return place.write("workflow_start", values)
 
@@ -139,47 +126,7 @@ class Draft:
                 'pass on_conflict="keep" to get that one.'
             )
             raise UniqueConflict(message, found.steps[0].job_id if found.steps else 0)
-        tell(self.producer, found)
-        origins = {member.name: member.step.origin for member in self.members}
+        place.tell(self.producer, found)
+        origins = {member.name: cast("Step[Any]", member.step).origin for member in self.members}
         jobs = {step.name: step.job_id for step in found.steps}
         return Started(found.workflow_id, found.what, jobs, origins, self.result, self.last)
-
-
-def plan_of(
-    members: Sequence[Member],
-    readies: Sequence[Prepared],
-    asked: Callable[[Prepared], Prepared],
-    edges: Sequence[Edge],
-) -> Plan:
-    """As it is written, with what the lanes ask for."""
-    steps = [
-        member.step.planned(member.name, asked(ready), any_of=member.any_of, undo=member.undo)
-        for member, ready in zip(members, readies, strict=True)
-    ]
-    return Plan(steps, edges)
-
-
-@contextlib.contextmanager
-def passed(producer: Producer, members: Sequence[Member]) -> Iterator[list[Prepared]]:
-    """Every step as middleware of enqueues leaves it; without any, as it was made."""
-    if not producer.middleware:
-        yield [member.step.ready for member in members]
-        return
-    with contextlib.ExitStack() as stack:
-        readies = []
-        for member in members:
-            step = member.step
-            seen = stack.enter_context(passing(producer.middleware, Enqueuing(step.kind, [step.call], step.options)))
-            readies.append(step.ready if seen.options is step.options else step.prepared(seen.options))
-        yield readies
-
-
-def tell(producer: Producer, found: Placed) -> None:
-    """Emit what was enqueued, if anybody listens."""
-    if producer.events.active and found.what == "created":
-        for step in found.steps:
-            producer.events.emit(JobEnqueued(step.job_id, step.kind, "created"))
-
-
-def _distinct(readies: Sequence[Prepared]) -> list[Prepared]:
-    return list({id(ready): ready for ready in readies}.values())

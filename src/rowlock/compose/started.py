@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
-from rowlock.compose.step import Origin
 from rowlock.errors import InvalidWorkflow, WorkflowFailed
 from rowlock.model import ids
 from rowlock.model.state import State
@@ -13,6 +12,7 @@ from rowlock.model.state import State
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from rowlock.compose.step import Origin
     from rowlock.compose.workflow import Node
     from rowlock.model.workflow import StepView, WorkflowView
 
@@ -66,9 +66,7 @@ class Started(Generic[R_co]):
 
     async def _outputs(self, names: tuple[str, ...]) -> dict[str, object]:
         found = await self._origin.workflows.results(self.id, names)
-        return {
-            name: self._origins[name].handler.codec.decode_result(found.get(name)) for name in names
-        }
+        return {name: self._origins[name].handler.codec.decode_result(found.get(name)) for name in names}
 
     async def workflow(self) -> WorkflowView:
         """Read the workflow as it stands now, with its steps."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
+from types import GenericAlias
 from typing import TYPE_CHECKING, Any, Final, Generic, Protocol, TypeVar
 
 from typing_extensions import override
@@ -137,9 +138,8 @@ class Step(Generic[R_co]):
     @property
     def open(self) -> list[str]:
         """Parameters that have no argument yet, in their order."""
-        return [
-            name for name in self.origin.handler.codec.signature.arguments if name not in self.call | dict(self.outputs)
-        ]
+        given = {*self.call, *self.outputs}
+        return [name for name in self.origin.handler.codec.signature.arguments if name not in given]
 
     @property
     def missing(self) -> list[str]:
@@ -169,7 +169,7 @@ class Step(Generic[R_co]):
         if not self.open:
             return self
         name, annotation = self.open[0], self.origin.handler.codec.signature.arguments[self.open[0]].annotation
-        returned = list[_common(results)]  # type: ignore[misc]  # known at run time only
+        returned = GenericAlias(list, (_common(results),))
         if not fit.fits(returned, annotation):
             message = (
                 f"{described} passes on {fit.shown(returned)}, but {self.kind} takes {name}: {fit.shown(annotation)}."
@@ -190,7 +190,10 @@ class Step(Generic[R_co]):
 
     def checked(self) -> Step[R_co]:
         """The step, if it has all it needs; InvalidArguments names what is missing."""
-        if any(output is RESULT or (not isinstance(output, Output) and RESULT in output) for output in self.outputs.values()):
+        if any(
+            output is RESULT or (not isinstance(output, Output) and RESULT in output)
+            for output in self.outputs.values()
+        ):
             message = f"{self.kind}: RESULT stands for the result of the step before, and there is none here."
             raise InvalidWorkflow(message)
         if self.missing:
@@ -234,7 +237,9 @@ class Stepper:
             )
             raise InvalidOption(message)
         self._origin, self._producer, self._options = origin, producer, options
-        self._looks = callable(options.gate) or callable(origin.handler.kind.gate) or origin.handler.kind.refs is not None
+        self._looks = (
+            callable(options.gate) or callable(origin.handler.kind.gate) or origin.handler.kind.refs is not None
+        )
         self._ready: Prepared | None = None
 
     def step(self, args: tuple[object, ...], kwargs: Mapping[str, object]) -> Step[Any]:
@@ -270,7 +275,7 @@ class Stepper:
                 message = f"There is no argument {name!r} in {call}."
                 raise InvalidArguments(message)
             wanted = arguments[name].annotation
-            returned = output.returns if isinstance(output, Output) else list[_common(output)]  # type: ignore[misc]  # known at run time only
+            returned = output.returns if isinstance(output, Output) else GenericAlias(list, (_common(output),))
             if not fit.fits(returned, wanted):
                 source = output.step if isinstance(output, Output) else output[0].step
                 message = (
@@ -305,7 +310,7 @@ def _outputs(name: str, value: Any) -> Output | Sequence[Output]:  # noqa: ANN40
     if isinstance(value, Output):
         return value
     if not all(isinstance(each, Output) for each in value):
-        message = f"{name!r} is a list of outputs and other values. Pass outputs alone, the others in an argument of their own."
+        message = f"{name!r} is a list of outputs and other values. Pass the others in an argument of their own."
         raise InvalidArguments(message)
     return list(value)
 

@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, cast, overload
 
 from typing_extensions import override
 
-from rowlock.compose.start import Draft, FlowOptions, Member, flow_options
+from rowlock.compose.start import Draft, FlowOptions, flow_options
 from rowlock.compose.step import Alone, Output, Step, step_of
 from rowlock.errors import InvalidOption, InvalidWorkflow
+from rowlock.flow.place import Member
 from rowlock.model.workflow import MOST_STEPS, NEEDS, Edge, checked_step_name
 
 if TYPE_CHECKING:
@@ -182,8 +183,8 @@ class Workflow:
         given = locals()
         given.pop("self")
         other = Workflow(self.name)
-        other._members, other._edges, other._numbers = self._members, self._edges, self._numbers  # noqa: SLF001 - one of us
-        other._options, other.identity = flow_options(given), self.identity  # noqa: SLF001 - one of us
+        other._members, other._edges, other._numbers = self._members, self._edges, self._numbers
+        other._options, other.identity = flow_options(given), self.identity
         return other
 
     def check(self) -> None:

@@ -22,8 +22,10 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     from rowlock.flow.context import Context
+    from rowlock.flow.grow import Added
     from rowlock.model.job import Claim, Job
     from rowlock.model.progress import ItemRef
+    from rowlock.model.workflow import Needs
     from rowlock.telemetry import JobLog
 
 T = TypeVar("T")
@@ -157,6 +159,16 @@ class SyncContext:
                 yield thing
                 self._say(self._context.reach, name, n)
 
+    @property
+    def workflow(self) -> SyncGrowth:
+        """The workflow this job is a step of: `ctx.workflow.add(step)` adds one to it while it runs."""
+        return SyncGrowth(self)
+
+    def spawn(self, steps: Iterable[object], *, join: bool = True) -> list[Added]:
+        """Add steps to this job's workflow that may start at once. join: who waits for this job waits for them, too."""
+        self.check()
+        return self._wait(self._context.workflow.spawn(steps, join=join))
+
     def guarded(self, session: object) -> AbstractContextManager[None]:
         """Commit the caller's own rows only while the claim holds: it is checked and held until their commit."""
         self.check()
@@ -215,6 +227,31 @@ class SyncCheckpoint:
     def load(self) -> Any:  # noqa: ANN401 - whatever was saved
         """What this attempt or an earlier one saved last; None: nothing."""
         return self._context._wait(self._context._context.checkpoint.load())  # noqa: SLF001 - of this module
+
+
+class SyncGrowth:
+    """ctx.workflow of a blocking handler."""
+
+    __slots__ = ("_context",)
+
+    def __init__(self, context: SyncContext) -> None:
+        self._context = context
+
+    def add(
+        self,
+        step: object,
+        *,
+        name: str | None = None,
+        after: Iterable[Added | str] = (),
+        before: Iterable[Added | str] = (),
+        when: Needs = "success",
+        any_of: bool = False,
+    ) -> Added:
+        """Add a task or step. after: steps it waits for, none by default; before: steps that wait for it, too."""
+        self._context.check()
+        growth = self._context._context.workflow  # noqa: SLF001 - of this module
+        adding = growth.add(step, name=name, after=after, before=before, when=when, any_of=any_of)
+        return self._context._wait(adding)  # noqa: SLF001 - of this module
 
 
 class SyncItemContext(ItemView[SyncContext]):

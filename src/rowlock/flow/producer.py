@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
     from datetime import datetime
 
-    from rowlock.flow.middleware import EnqueueMiddleware
+    from rowlock.flow.passing import EnqueueMiddleware
     from rowlock.flow.place import Placed
     from rowlock.flow.wake import Pair
     from rowlock.service import Bridge
@@ -271,7 +271,7 @@ class Producer:
         return written
 
     def _announce(
-        self, caller: Caller, lows: Mapping[Pair, datetime], created: Sequence[int]
+        self, caller: Caller, lows: dict[Pair, datetime], created: Sequence[int]
     ) -> Generator[Ask, list[Sequence[object]], None]:
         """Wake after the caller's commit where it can be observed, else let the database notify at it."""
         if lows and not caller.on_commit(lambda: self._committed(lows, created)):

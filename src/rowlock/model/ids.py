@@ -61,9 +61,8 @@ def decode_workflow(text: str) -> int:
     """Read the public id of a workflow, as decode() does that of a job."""
     compact = _SEPARATORS.sub("", text)
     if compact[:1] not in ("w", "W") or len(compact) != _SYMBOLS + 2:
-        message = f"{_shown(text)!r} is not a workflow id. Expected W and {_SYMBOLS + 1} symbols such as " + (
-            f"{encode_workflow(1)}."
-        )
+        expected = f"W and {_SYMBOLS + 1} symbols such as {encode_workflow(1)}"
+        message = f"{_shown(text)!r} is not a workflow id. Expected {expected}."
         raise InvalidId(message)
     return _read(text, compact[1:], _WORKFLOW)
 

@@ -86,6 +86,8 @@ class Plan:
 
     steps: Sequence[Planned]
     edges: Sequence[Edge] = ()
+    joins: bool = False
+    """Whoever waits for the job that adds the plan waits for its steps, too."""
 
     def text(self) -> str:
         """As the store takes it. Steps made with the same options share all but name and arguments."""
@@ -102,7 +104,8 @@ class Plan:
             f'{{"upstream":{json.dumps(edge.upstream)},"downstream":{json.dumps(edge.downstream)},"needs":"{edge.needs}"}}'
             for edge in self.edges
         ]
-        return f'{{"steps":[{",".join(steps)}],"edges":[{",".join(edges)}]}}'
+        joins = ',"joins":true' if self.joins else ""
+        return f'{{"steps":[{",".join(steps)}],"edges":[{",".join(edges)}]{joins}}}'
 
 
 def columns_of(job: NewJob) -> dict[str, Any]:

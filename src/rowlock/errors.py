@@ -39,16 +39,23 @@ RowlockError
 ├── WorkerNotFound            nobody of that id or name works
 ├── WrongState                the verb does not apply in the job's state
 │   └── ApprovalRefused       this person's approval does not count for this job
+├── SignalTimeout             ctx.wait_for() waited as long as it may; the handler may go on without the signal
 ├── WaitTimeout               job.wait() gave up; the job goes on
 ├── EndlessDrain              a test's drain() ran its limit of jobs and more were due
 ├── JobFailed                 job.wait() found the job failed, cancelled or expired
 │   └── WorkflowFailed        a workflow ended without success; knows the step that failed
 └── ClaimLost                 this attempt no longer owns its job; nothing it writes is accepted
 
-Stopped (a BaseException, like asyncio.CancelledError) is raised inside a blocking handler that is told to stop.
+Stopped (a BaseException, like asyncio.CancelledError) is raised inside a blocking handler that is told to stop; its
+Suspended by ctx.wait_for() when the signal is not there yet.
 """
 
 from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from datetime import timedelta
 
 
 class RowlockError(Exception):
@@ -234,6 +241,10 @@ class ApprovalRefused(WrongState):
     """This person's approval does not count for this job."""
 
 
+class SignalTimeout(RowlockError):
+    """No signal of that name came in time; every later attempt of the job is told the same."""
+
+
 class WaitTimeout(RowlockError):
     """job.wait() gave up waiting; the job goes on."""
 
@@ -263,3 +274,14 @@ class Stopped(BaseException):
 
     A BaseException, so that `except Exception` in a handler does not swallow it.
     """
+
+
+class Suspended(Stopped):
+    """The job waits for a signal and gives its slot back: let it pass, clean up in `finally`.
+
+    When the signal is there, or its time is over, the handler is called again from its top.
+    """
+
+    def __init__(self, signal: str, timeout: timedelta | None) -> None:
+        self.signal, self.timeout = signal, timeout
+        super().__init__(f"waits for the signal {signal!r}")

@@ -125,6 +125,15 @@ class JobUnreadable(AttemptEvent):
 
 
 @dataclass(frozen=True, slots=True)
+class JobSuspended(AttemptEvent):
+    """The handler waits for a signal and has given its slot back; acknowledged."""
+
+    name: ClassVar[str] = "job.suspended"
+    seconds: float
+    signal: str
+
+
+@dataclass(frozen=True, slots=True)
 class JobInterrupted(AttemptEvent):
     """The worker had to stop first: the job went back to the queue; acknowledged."""
 

@@ -20,6 +20,7 @@ from rowlock.model.progress import Skip
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
     from contextlib import AbstractContextManager
+    from datetime import timedelta
 
     from rowlock.flow.context import Context
     from rowlock.flow.grow import Added
@@ -142,6 +143,11 @@ class SyncContext:
         """Leave an item to another job: pass the reference as an argument, for `ctx.item(ref)` there."""
         self.check()
         return self._wait(self._context.hand_over(name))
+
+    def wait_for(self, signal: str, *, timeout: timedelta | str | float | None = None) -> Any:  # noqa: ANN401 - what was sent
+        """What was sent as the signal of that name; see Context.wait_for: the handler is called again from its top."""
+        self.check()
+        return self._wait(self._context.received(signal, timeout))
 
     @property
     def checkpoint(self) -> SyncCheckpoint:

@@ -257,12 +257,15 @@ class _PipeLine:
         kept: list[str] = json.loads(await self._ask("keep_items", phase=phase, resume=resume) or "[]")
         return kept
 
+    async def signal(self, _claim: Claim, name: str) -> str | None:
+        return await self._ask("signal", phase=name)
+
     async def flush(self) -> None:
         self._send()
 
     async def _ask(
         self,
-        what: Literal["save", "load", "cursors", "keep_items"],
+        what: Literal["save", "load", "cursors", "keep_items", "signal"],
         checkpoint: str | None = None,
         *,
         phase: str = "",

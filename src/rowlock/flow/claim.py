@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     from rowlock.flow.wake import Pair
     from rowlock.model.lane import Lane
+    from rowlock.model.released import Released
     from rowlock.store.database import Connection, Record
     from rowlock.store.link import Link
 
@@ -120,6 +121,17 @@ class Cursors:
                 low[pair] - LAG if active.get(pair, never) > lively and lagged.get(pair, never) <= due else low[pair],
             )
             for pair in pairs
+        ]
+
+    def above(self, kinds: Collection[str], priority: int) -> list[Probe]:
+        """The pairs of these kinds with a higher priority, and where they begin."""
+        if self._counted != len(self._low):
+            self._count_pairs()
+        return [
+            (pair, self._low[pair] - LAG)
+            for kind in kinds
+            for pair in self._by_kind.get(kind, ())
+            if pair[1] > priority
         ]
 
     def _count_pairs(self) -> None:
@@ -234,6 +246,32 @@ class Claimer:
         self.in_flight = True
         answer = await self._carefully(lane, 1, by_id)
         # Its cursor stays where it is: older jobs of the pair may still wait before this one.
+        return [row for row in answer.rows if not row["parked"]]
+
+    async def claim_released(self, steps: Sequence[Released], lane: str) -> list[Record]:
+        """Claim steps that were just released, by their ids; none that a job of a higher priority should precede."""
+        statement = self._link.database.statements["claim_released"]
+        lowest = min(step.pair[1] for step in steps)
+        above = self._cursors.above(self._served.get(lane, ()), lowest)
+        values = {
+            "worker": self._worker_id,
+            "lane": lane,
+            "ids": [step.id for step in steps],
+            "kinds": [pair[0] for pair, _ in above],
+            "priorities": [pair[1] for pair, _ in above],
+            "shares": [pair[2] for pair, _ in above],
+            "lows": [low for _, low in above],
+        }
+
+        async def by_id(connection: Connection[Record], free: int) -> _Answer:
+            rows = await connection.fetch(statement.dollar, *statement.bind({**values, "free": free}))
+            return _Answer({}, {}, None, rows)
+
+        if self._lanes[lane].max_total is None:
+            async with self._link.session() as connection:
+                answer = await by_id(connection, len(steps))
+        else:
+            answer = await self._carefully(lane, len(steps), by_id)
         return [row for row in answer.rows if not row["parked"]]
 
     def _noted(self, answer: _Answer) -> list[Record]:

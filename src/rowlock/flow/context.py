@@ -20,6 +20,7 @@ from rowlock.telemetry import JobLog
 if TYPE_CHECKING:
     import asyncio
     from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Iterable, Iterator
+    from datetime import timedelta
 
     from rowlock.flow.logs import LogBook
     from rowlock.store.rows import Row
@@ -104,6 +105,14 @@ class Context(Voice):
         item.begin()
         await self.line.save(self._reported())
         return item.item
+
+    async def wait_for(self, signal: str, *, timeout: timedelta | str | float | None = None) -> Any:  # noqa: ANN401 - what was sent
+        """What was sent as the signal of that name; the first one counts, and it may have come before this call.
+
+        While it has not come the job gives its slot back; then the handler is called again from its top. So what is
+        done before must bear being done again. SignalTimeout when none came within `timeout` of the first call.
+        """
+        return await self.received(signal, timeout)
 
     @property
     def checkpoint(self) -> Checkpoint:

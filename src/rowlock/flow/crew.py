@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from rowlock.flow.finish import PLAIN, Finished, Finisher, Flushed, Returned, write_of
 from rowlock.flow.logs import LogBook
+from rowlock.flow.outputs import Outputs
 from rowlock.flow.progress import Reporter
 from rowlock.flow.run import Attempt, Surroundings, on_loop
 from rowlock.flow.tell import Teller
@@ -72,7 +73,8 @@ class Crew:
         """Jobs given back to the queue, due at once."""
         self._stopping = asyncio.Event()
         self._book = LogBook(self._loop, job_logs, lambda row: self._attempts.get(Claim(row["id"], row["fence"])))
-        self._around = Surroundings(self._reporter, self._stopping, random, self._told_to_stop, self._book)
+        outputs = Outputs(link.database)
+        self._around = Surroundings(self._reporter, self._stopping, random, self._told_to_stop, self._book, outputs)
         self._empty = asyncio.Event()
         self._empty.set()
 
@@ -84,6 +86,10 @@ class Crew:
     def free(self, lane: str, slots: int) -> int:
         """Slots of a lane that neither run a job nor wait for its flush."""
         return slots - self._in_use[lane]
+
+    def reserve(self, lane: str, slots: int) -> None:
+        """Keep so many slots of a lane for a claim under way; a negative number gives them back."""
+        self._in_use[lane] += slots
 
     def run(self, rows: Iterable[Record]) -> None:
         """Start claimed jobs."""
@@ -269,7 +275,8 @@ class Crew:
             self._in_use[finished.lane] -= 1
             self._unflushed.discard(finished.claim)
         self.returned += sum(
-            isinstance(finished.write, Returned) and not finished.write.delay for finished in flushed.accepted
+            isinstance(finished.write, Returned) and not finished.write.delay and finished.write.signal is None
+            for finished in flushed.accepted
         )
         self._teller.flushed(flushed)
         self._room(flushed)

@@ -26,6 +26,7 @@ from rowlock.model.outcome import (
     Retried,
     Snoozed,
     Unreadable,
+    Waiting,
 )
 from rowlock.model.released import released
 from rowlock.model.state import SUCCESS, State
@@ -67,7 +68,10 @@ PLAIN: Final = Ended(State.COMPLETED)
 
 @dataclass(frozen=True, slots=True)
 class Returned:
-    """The last write of an attempt: back to the queue. refund: 1 gives the attempt back; death: 1 counts as one."""
+    """The last write of an attempt: back to the queue. refund: 1 gives the attempt back; death: 1 counts as one.
+
+    signal: what it waits for, blocked, and for how many seconds at most.
+    """
 
     outcome: str
     delay: timedelta
@@ -75,9 +79,11 @@ class Returned:
     error: str | None = None
     death: int = 0
     state: str = State.QUEUED
+    signal: str | None = None
+    seconds: float | None = None
 
 
-def write_of(outcome: Outcome) -> Ended | Returned | None:  # noqa: C901, PLR0911 - one return per outcome
+def write_of(outcome: Outcome) -> Ended | Returned | None:  # noqa: C901, PLR0911, PLR0912 - one return per outcome
     """What an outcome writes; None: the claim is lost, nothing may be written."""
     match outcome:
         case Completed(None):
@@ -96,6 +102,9 @@ def write_of(outcome: Outcome) -> Ended | Returned | None:  # noqa: C901, PLR091
             return Returned("snoozed", delay, 1)
         case Interrupted(reason):
             return Returned("interrupted", _NOW, 1, json.dumps({"reason": reason}))
+        case Waiting(signal, timeout):
+            seconds = None if timeout is None else timeout.total_seconds()
+            return Returned("waiting", _NOW, 1, state=State.BLOCKED, signal=signal, seconds=seconds)
         case Unreadable(delay, error):
             return Returned("unreadable", delay, 1, json.dumps(error))
         case Died(delay, error, held):
@@ -247,12 +256,15 @@ class Finisher:
 
     async def _flush(self, batch: list[Finished], *, again: bool) -> Flushed:
         ended = [f for f in batch if isinstance(f.write, Ended)]
-        returned = [f for f in batch if isinstance(f.write, Returned)]
+        returned = [f for f in batch if isinstance(f.write, Returned) and f.write.signal is None]
+        waiting = [f for f in batch if isinstance(f.write, Returned) and f.write.signal is not None]
         rows = [await self._end(ended)] if ended else []
         again_at: datetime | None = None
         if returned:
             rows.append(await self._give_back(returned))
             again_at = rows[-1]["again_at"]
+        if waiting:
+            rows.append(await self._suspend(waiting))
         accepted = {job_id for row in rows for job_id in row["ids"]}
         missing = [f for f in batch if f.claim.job_id not in accepted]
         if missing and again:
@@ -267,7 +279,7 @@ class Finisher:
                 (f.write.delay for f in batch if isinstance(f.write, Returned) and f.write.outcome == "unreadable"),
                 default=None,
             ),
-            [step for row in rows for step in released(row["released"])],
+            [step for row in rows for text in (row["released"], row.get("resumed")) for step in released(text)],
         )
 
     async def _end(self, batch: list[Finished]) -> Record:
@@ -292,6 +304,15 @@ class Finisher:
             refunds=[write.refund for write in writes],
             outcomes=[write.outcome for write in writes],
             errors=[write.error for write in writes],
+        )
+
+    async def _suspend(self, batch: list[Finished]) -> Record:
+        writes = [f.write for f in batch if isinstance(f.write, Returned)]
+        return await self._write(
+            "suspend",
+            [f._replace(hooks=None) for f in batch],
+            signals=[write.signal for write in writes],
+            seconds=[write.seconds for write in writes],
         )
 
     async def _write(self, name: str, batch: list[Finished], **columns: list[Any]) -> Record:

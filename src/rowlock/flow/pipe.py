@@ -82,10 +82,13 @@ class Reported:
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """To the worker: a question, answered in JSON under the same number. Saving is one, too: the answer says it is."""
+    """To the worker: a question, answered in JSON under the same number. Saving is one, too: the answer says it is.
+
+    phase: of the items asked for; the name of a signal.
+    """
 
     number: int
-    what: Literal["save", "load", "cursors", "keep_items"]
+    what: Literal["save", "load", "cursors", "keep_items", "signal"]
     checkpoint: str | None = None
     phase: str = ""
     resume: bool = False

@@ -65,6 +65,17 @@ class Terms:
     """Suspects that are run at once: a lost worker may leave hundreds behind."""
     max_deaths: int
 
+    @classmethod
+    def of(cls, settings: Settings) -> Terms:
+        """As the settings say."""
+        return cls(
+            patience=settings.stop_patience.total_seconds(),
+            jobs=settings.child_jobs,
+            memory=settings.child_memory,
+            suspects=max(2, os.cpu_count() or 2),
+            max_deaths=settings.max_losses,
+        )
+
 
 class Children:
     """The child processes of one worker."""

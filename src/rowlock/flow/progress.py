@@ -106,6 +106,14 @@ class Reporter:
         )
         return [row["name"] for row in rows]
 
+    async def signal(self, claim: Claim, name: str) -> str | None:
+        """The signal of that name as JSON; None: none has come."""
+        rows = await self._link.database.fetch("signal_of", id=claim.job_id, fence=claim.fence, name=name)
+        if not rows:
+            message = f"Job {claim.job_id} is not this attempt's any more; it waits for nothing."
+            raise ClaimLost(message)
+        return rows[0]["signal"]  # type: ignore[no-any-return]
+
     async def flush(self) -> None:
         """Write everything noted so far; also waits for what is being written."""
         async with self._turn:

@@ -46,7 +46,7 @@ class Rounds:
     ) -> None:
         """lanes: those served now; wakeable: whether a message would come for every job."""
         self._claimer, self._crew, self._wear = claimer, crew, wear
-        self._name, self._lanes, self._wakeable, self._random = name, lanes, wakeable, random
+        self._name, self.lanes, self._wakeable, self._random = name, lanes, wakeable, random
         self._look = look
         self._loop = asyncio.get_running_loop()
         self.draining = False
@@ -73,7 +73,7 @@ class Rounds:
             if self._claimer.more:
                 # There is more: the next claim is under way while the jobs of this one have their first turn.
                 idle = _IDLE_FROM
-                if all(self._crew.free(name, lane.slots) <= 0 for name, lane in self._lanes().items()):
+                if all(self._crew.free(name, lane.slots) <= 0 for name, lane in self.lanes().items()):
                     await self._look.wait()
                 continue
             match len(rows):
@@ -87,7 +87,7 @@ class Rounds:
                 await asyncio.wait_for(self._look.wait(), idle)
 
     async def _claim_and_run(self) -> list[Record]:
-        free = {name: self._crew.free(name, lane.slots) for name, lane in self._lanes().items() if lane.enabled}
+        free = {name: self._crew.free(name, lane.slots) for name, lane in self.lanes().items() if lane.enabled}
         wanted = {name: n for name, n in free.items() if n > 0}
         if not wanted:
             self._claimer.more = False
@@ -118,6 +118,6 @@ class Rounds:
 
     def _poll_seconds(self) -> float:
         """How long to sleep at most: the shortest lane's interval, or a second while late commits may come."""
-        lanes = self._lanes().values()
+        lanes = self.lanes().values()
         shortest = min((lane.poll_every.total_seconds() for lane in lanes if lane.enabled), default=5.0)
         return shortest if self._wakeable() else min(shortest, _POLL_ONLY)

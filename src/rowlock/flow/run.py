@@ -7,11 +7,11 @@ import logging
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, Protocol, assert_never, cast
 
-from rowlock.errors import ClaimLost, Stopped, UnreadableArguments
+from rowlock.errors import ClaimLost, DatabaseUnreachable, Stopped, Suspended, UnreadableArguments
 from rowlock.flow.context import Context
 from rowlock.flow.verdict import Verdict, with_failures
 from rowlock.model.job import Claim
-from rowlock.model.outcome import NO_RESULT, Cancelled, Interrupted, Lost, Outcome
+from rowlock.model.outcome import NO_RESULT, Cancelled, Interrupted, Lost, Outcome, Waiting
 from rowlock.telemetry import CURRENT
 
 if TYPE_CHECKING:
@@ -43,6 +43,8 @@ class Surroundings:
     random: Random
     overdue: Callable[[Attempt], None]
     book: LogBook
+    outputs: Callable[[Row], Awaitable[Row]] | None = None
+    """Puts the results of other steps where the arguments name them; None: it is done already."""
 
 
 class Attempt:
@@ -125,9 +127,13 @@ class Attempt:
         """Run the handler to its end, whatever that is, and hand over the outcome."""
         self._begun = True
         try:
+            if "$output" in self.row["args"] and self._around.outputs is not None:
+                self.row = await self._around.outputs(self.row)
             outcome = self.stopped() if self.reason is not None else await place(self)
         except asyncio.CancelledError as error:
             outcome = self.stopped(error)
+        except DatabaseUnreachable as error:
+            outcome = Interrupted(f"its inputs could not be read: {error}")
         except Exception as error:  # noqa: BLE001 - no place to run it in, such as a child that cannot be started
             outcome = self.raised(error)
         except BaseException as error:
@@ -166,6 +172,8 @@ class Attempt:
         """What becomes of an attempt whose handler raised, perhaps because it was stopped."""
         if isinstance(error, ClaimLost) or self.reason == "lost":
             return Lost()
+        if isinstance(error, Suspended) and self.reason is None:
+            return Waiting(error.signal, error.timeout)
         if isinstance(error, Stopped):
             return self.stopped(error)
         if self.reason == "cancel":

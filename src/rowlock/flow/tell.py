@@ -19,6 +19,7 @@ from rowlock.telemetry import (
     JobRetried,
     JobSnoozed,
     JobStarted,
+    JobSuspended,
     JobUnreadable,
     about,
 )
@@ -39,6 +40,7 @@ _SIGNS: Final = {
 _AGAIN: Final = {
     "failed": "↻ retry  ",
     "snoozed": "↻ snooze ",
+    "waiting": "‖ waits  ",
     "interrupted": "↻ back   ",
     "unreadable": "? unread ",
     "died": "! died   ",
@@ -145,6 +147,9 @@ def _line(write: Ended | Returned | None) -> tuple[str, str]:
     why = _why(write.error).replace("%", "%%")
     if isinstance(write, Ended):
         return _SIGNS[write.state], f"{write.state} after %.3f s{why}"
+    if write.signal is not None:
+        until = f"until the signal {write.signal!r}".replace("%", "%%")
+        return _AGAIN[write.outcome], f"gives its slot back after %.3f s, {until}"
     then = f"again in {humanise(write.delay)}" if write.state == "queued" else "held for a person"
     return _AGAIN[write.outcome], f"{write.outcome} after %.3f s, {then}{why}"
 
@@ -169,6 +174,8 @@ def _event(row: Row, write: Ended | Returned | None, seconds: float) -> AttemptE
             return JobRetried(*where, seconds, write.delay, error)
         case "snoozed":
             return JobSnoozed(*where, seconds, write.delay)
+        case "waiting":
+            return JobSuspended(*where, seconds, write.signal or "")
         case "unreadable":
             return JobUnreadable(*where, seconds, error)
         case "died":

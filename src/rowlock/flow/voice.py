@@ -10,12 +10,14 @@ from datetime import UTC, datetime, timedelta
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from rowlock.errors import ClaimLost, InvalidOption
+from rowlock.errors import ClaimLost, InvalidOption, SignalTimeout, Suspended
 from rowlock.flow.logs import record_of, said
 from rowlock.flow.report import Report
 from rowlock.flow.verdict import secrets_of
 from rowlock.model import redact
+from rowlock.model.duration import duration
 from rowlock.model.job import Claim
+from rowlock.model.options import checked_key
 from rowlock.model.progress import ATTEMPT_LINES, LOGS_OFF, ItemRef, LogLine
 from rowlock.store.caller import AsyncCaller, join
 
@@ -57,6 +59,9 @@ class Line(Protocol):
 
     async def keep_items(self, report: Report, phase: str, *, resume: bool) -> list[str]:
         """The items that earlier attempts finished and this one need not do."""
+
+    async def signal(self, claim: Claim, name: str) -> str | None:
+        """The signal of that name as JSON {payload, timed_out}; None: none has come. ClaimLost without the claim."""
 
     async def flush(self) -> None:
         """Write what was noted."""
@@ -196,6 +201,20 @@ class Voice:
             case "keep_items":
                 kept = await self.line.keep_items(self._reported(), asked.phase, resume=asked.resume)
                 return json.dumps(kept)
+            case "signal":
+                return await self.line.signal(self.claim, asked.phase)
+
+    async def received(self, name: str, timeout: timedelta | str | float | None) -> Any:  # noqa: ANN401 - what was sent
+        """The payload of a signal; Suspended when it has not come, SignalTimeout when it did not come in time."""
+        limit = None if timeout is None else duration(timeout, name="timeout")
+        text = await self.line.signal(self.claim, checked_key(name, "signal"))
+        if text is None:
+            raise Suspended(name, limit)
+        found = json.loads(text)
+        if found["timed_out"]:
+            message = f"No signal {name!r} came in time for job {self.claim.job_id}."
+            raise SignalTimeout(message)
+        return found["payload"]
 
     async def cursor(self, name: str) -> int:
         """How many elements of a loop earlier attempts have done."""

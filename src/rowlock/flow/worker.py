@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 from rowlock.errors import WrongState
 from rowlock.flow import wake
 from rowlock.flow.beat import Beat, Holders, Vitals
+from rowlock.flow.chain import Chain
 from rowlock.flow.claim import Claimer, Cursors
 from rowlock.flow.clock import Clock
 from rowlock.flow.crew import Crew
@@ -97,7 +98,7 @@ class Worker:
         self._loop = asyncio.get_running_loop()
         self._clock, self._steps = Clock(self._loop.time), Steps(self._on_failed_step)
         self._claims, self._finishes = Link(self.database, "claim"), Link(self.database, "finish")
-        self._children = Children(self.options.origin, self.settings, _terms(self.settings))
+        self._children = Children(self.options.origin, self.settings, Terms.of(self.settings))
         self._registration = Registration(
             self._claims, self._handlers, self.name, self.options, self._children.isolates
         )
@@ -138,6 +139,10 @@ class Worker:
             random=self._random,
         )
         self._waker = wake.Waker(self.database)
+        self._chain = Chain(
+            *(self._claimer, self._crew, self._rounds, self._clock), spawn=self._steps.spawn, tell=self._tell_of
+        )
+        self._chain.on = self.options.claims
         self._listener = Listener(self.database, self._on_message, self._on_listening)
         self._beat = Beat(
             self.database,
@@ -192,6 +197,7 @@ class Worker:
         if self._claiming is not None:
             # A claim under way may bring jobs: they are given back, not forgotten.
             await asyncio.wait({self._claiming}, timeout=min(patience, _LAST_CLAIM))
+        await self._chain.settled(min(patience, _LAST_CLAIM))
         ended, hurried = asyncio.ensure_future(self._crew.ended()), asyncio.ensure_future(self._hurry.wait())
         try:
             await asyncio.wait({ended, hurried}, timeout=patience, return_when=asyncio.FIRST_COMPLETED)
@@ -315,9 +321,8 @@ class Worker:
 
     def _look_again_at(self, moments: Iterable[datetime]) -> None:
         """For jobs due within a minute look again at that moment: no other message will come."""
-        for ahead in map(self._clock.ahead, moments):
-            if 0 < ahead < _HORIZON:
-                self._loop.call_later(ahead + 0.002, self._look.set)
+        for ahead in (ahead for ahead in map(self._clock.ahead, moments) if 0 < ahead < _HORIZON):
+            self._loop.call_later(ahead + 0.002, self._look.set)
 
     def _on_listening(self) -> None:
         # What was sent while nobody listened is unknown.
@@ -330,24 +335,28 @@ class Worker:
         if flushed.again_at is not None:
             self._look_again_at([flushed.again_at])
         if flushed.hooks:
-            for pair, low in flushed.hooks:
-                self._cursors.lower(pair, low)
-            self._waker.wake(flushed.hooks)
+            self._tell_of(flushed.hooks)
         if flushed.released:
-            for step in flushed.released:
-                self._cursors.lower(step.pair, step.run_after)
-            self._waker.wake((step.pair, step.run_after) for step in flushed.released)
+            self._chain.follow(flushed.released)
         if flushed.elsewhere is not None:
             self._waker.look_in(flushed.elsewhere.total_seconds())
         if flushed.promoted:
             # Parked jobs became queued here; workers with free slots elsewhere may be asleep.
             self._waker.look()
 
+    def _tell_of(self, lows: Iterable[tuple[wake.Pair, datetime]]) -> None:
+        """There are jobs here for anybody."""
+        told = list(lows)
+        for pair, low in told:
+            self._cursors.lower(pair, low)
+        self._waker.wake(told)
+        self._look.set()
+
     def _vitals(self) -> Vitals:
         """Called in the beat's thread."""
         everything, self._check_all = self._check_all, False
         hungry = any(self._crew.free(name, lane.slots) > 0 for name, lane in list(self.lanes.items()))
-        known = None if self._claimer.in_flight else self._crew.known()
+        known = None if self._claimer.in_flight or self._chain.in_flight else self._crew.known()
         held = self._crew.held(self._loop.time(), everything=everything)
         return Vitals(hungry, self.draining, held, known, self._rounds.doubts > 0, self._crew.stuck)
 
@@ -391,13 +400,3 @@ class Worker:
         logger.error("worker %s: a background step failed", self.name, exc_info=error)
         # It may have been the reading of lanes or pairs: the next beat has it done again.
         self._lanes_version = self._sweep_epoch = -1
-
-
-def _terms(settings: Settings) -> Terms:
-    return Terms(
-        patience=settings.stop_patience.total_seconds(),
-        jobs=settings.child_jobs,
-        memory=settings.child_memory,
-        suspects=max(2, os.cpu_count() or 2),
-        max_deaths=settings.max_losses,
-    )

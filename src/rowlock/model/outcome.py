@@ -93,6 +93,17 @@ class Interrupted:
 
 
 @dataclass(frozen=True, slots=True)
+class Waiting:
+    """The handler waits for a signal that has not come: the job gives its slot back; the attempt is refunded.
+
+    timeout: how long it waits, None: for ever.
+    """
+
+    signal: str
+    timeout: timedelta | None
+
+
+@dataclass(frozen=True, slots=True)
 class Unreadable:
     """This worker's code cannot read the arguments; the job waits for one that can, the attempt is refunded."""
 
@@ -115,5 +126,15 @@ class Lost:
 
 
 Outcome = (
-    Completed | CompletedWithErrors | Retried | Failed | Snoozed | Cancelled | Interrupted | Unreadable | Died | Lost
+    Completed
+    | CompletedWithErrors
+    | Retried
+    | Failed
+    | Snoozed
+    | Cancelled
+    | Interrupted
+    | Waiting
+    | Unreadable
+    | Died
+    | Lost
 )

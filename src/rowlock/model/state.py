@@ -11,7 +11,7 @@ class State(StrEnum):
     PENDING = "pending"
     """Awaits a person's approval."""
     BLOCKED = "blocked"
-    """Awaits a place at its gate."""
+    """Awaits a place at its gate, the ends of other jobs, or a signal."""
     QUEUED = "queued"
     """Claimable once run_after has passed; scheduled and retrying jobs are queued too."""
     RUNNING = "running"
@@ -44,6 +44,7 @@ class Verb(StrEnum):
     COMPLETE = "complete"
     FAIL = "fail"
     SNOOZE = "snooze"
+    WAIT = "wait"
     INTERRUPT = "interrupt"
     LOSE = "lose"
     CANCEL = "cancel"
@@ -63,12 +64,14 @@ _NONE: frozenset[State] = frozenset()
 TRANSITIONS: dict[Verb, dict[State, frozenset[State]]] = {
     Verb.APPROVE: {_P: frozenset({_Q})},
     Verb.REJECT: {_P: frozenset({State.CANCELLED})},
-    Verb.RELEASE: {_B: frozenset({_Q})},
+    # pending: a step that needs approval asks for it when its turn comes
+    Verb.RELEASE: {_B: frozenset({_Q, _P})},
     Verb.CLAIM: {_Q: frozenset({_R})},
     Verb.PARK: {_Q: frozenset({_B})},
     Verb.COMPLETE: {_R: frozenset({State.COMPLETED, State.COMPLETED_WITH_ERRORS})},
     Verb.FAIL: {_R: frozenset({_Q, State.FAILED})},
     Verb.SNOOZE: {_R: frozenset({_Q})},
+    Verb.WAIT: {_R: frozenset({_B})},
     Verb.INTERRUPT: {_R: frozenset({_Q})},
     # hold puts the job before a person: pending, so that approve and reject decide
     Verb.LOSE: {_R: frozenset({_Q, _P, State.FAILED})},

@@ -46,6 +46,8 @@ class Record:
         """Sessions given to guarded()."""
         self.cursor: dict[str, int] = {}
         """How far ctx.resume() came, by name."""
+        self.signals: dict[str, Any] = {}
+        """What ctx.wait_for() finds, by name; without it, it raises Suspended."""
         self.stored = checkpoint
         self.patience = patience
         self.statements = Statements("rowlock")
@@ -101,6 +103,12 @@ class Record:
     async def keep_items(self, _report: Report, _phase: str, *, resume: bool) -> list[str]:  # noqa: ARG002 - as Line has it
         """The engine's side: there was no earlier attempt."""
         return []
+
+    async def signal(self, _claim: Claim, name: str) -> str | None:
+        """The engine's side: what the test put among the signals."""
+        if name not in self.signals:
+            return None
+        return json.dumps({"payload": self.signals[name], "timed_out": False})
 
     async def flush(self) -> None:
         """The engine's side: nothing to write."""

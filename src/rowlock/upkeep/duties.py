@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from rowlock.desk.drive import Driver, Overtaken
+from rowlock.desk.halt import halt
 from rowlock.desk.identity import IDLE, LONGEST, WITHIN
 from rowlock.flow.beat import EVERY
 from rowlock.model.released import released
@@ -30,6 +31,8 @@ _BATCH: Final = 5000
 _MOST_BATCHES: Final = 20
 _BATCHES_OF_OTHERS: Final = 5
 _STALE_BATCH: Final = 500
+_FLOWS: Final = 200
+"""Live workflows one round looks at."""
 _REVIVAL: Final = 2.5 * EVERY
 
 
@@ -149,8 +152,21 @@ async def prune(at: Round, _news: News) -> int:
             total += row["pruned"]
             if row["pruned"] < _BATCH:
                 break
+    total += await _prune_workflows(at)
     await at.database.fetch("prune_keys", batch=_BATCH)
     await _prune_access(at)
+    return total
+
+
+async def _prune_workflows(at: Round) -> int:
+    """Whole workflows with their steps; what one of their rules keeps longer is noted first."""
+    total = 0
+    for _ in range(_MOST_BATCHES):
+        judged = await at.database.fetch("judge_workflows")
+        (row,) = await at.database.fetch("prune_workflows", batch=_BATCH)
+        total += row["pruned"]
+        if not row["workflows"] and not judged:
+            break
     return total
 
 
@@ -188,6 +204,36 @@ async def operations(at: Round, _news: News) -> int:
     return done
 
 
+async def workflows(at: Round, _news: News) -> int:
+    """Ends nobody followed, releases that passed over a held row, cancels whose process is gone."""
+    channel = at.database.channel
+    (row,) = await at.database.fetch("workflow_repair", flows=_FLOWS, steps=_STALE_BATCH, channel=channel)
+    _wake_released(at, row)
+    done = len(row["ids"] or ())
+    for flow in await at.database.fetch("workflows_cancelling"):
+        for _ in range(_MOST_BATCHES):
+            halted = await halt(at.database, flow["id"])
+            _wake_released(at, halted)
+            if halted["promoted"]:
+                at.waker.look()
+            done += len(halted["ids"])
+            if not halted["ids"]:
+                break
+    return done
+
+
+async def signals(at: Round, _news: News) -> int:
+    """Jobs that waited for a signal as long as they may: they go on, and are told so."""
+    done = 0
+    for _ in range(_MOST_BATCHES):
+        (row,) = await at.database.fetch("signals_overdue", batch=_STALE_BATCH)
+        _wake_released(at, row)
+        done += len(row["ids"] or ())
+        if len(row["ids"] or ()) < _STALE_BATCH:
+            break
+    return done
+
+
 Duty = Callable[[Round, "News"], Awaitable[int]]
 DUTIES: Final[dict[str, Duty]] = {
     "rescue": rescue,
@@ -199,4 +245,6 @@ DUTIES: Final[dict[str, Duty]] = {
     "prune": prune,
     "registry": registry,
     "operations": operations,
+    "workflows": workflows,
+    "signals": signals,
 }

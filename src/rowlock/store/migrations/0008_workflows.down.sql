@@ -2,6 +2,7 @@
 UPDATE {schema}.jobs j SET state = 'cancelled', finished_at = now(), errors = '{"reason": "workflows were removed"}', fence = j.fence + 1, seq = j.seq + 1
  WHERE j.state = 'blocked' AND j.gate_place = 0;
 DELETE FROM {schema}.duties WHERE name IN ('workflows', 'signals');
+DROP FUNCTION {schema}.workflow_repair(integer, integer, text);
 DROP FUNCTION {schema}.signals_overdue(integer);
 DROP FUNCTION {schema}.signal_await(bigint[], bigint[], text[], float8[]);
 DROP FUNCTION {schema}.signal_send(bigint, text, jsonb, text);

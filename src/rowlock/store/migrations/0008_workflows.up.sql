@@ -558,3 +558,25 @@ BEGIN
   RETURN QUERY SELECT v_ids, {schema}.workflow_release(ARRAY(
     SELECT q.job_id FROM {schema}.waits q WHERE q.job_id = ANY (v_ids) AND q.until < clock_timestamp()));
 END $$;
+
+-- workflow_repair: what code that knows no workflows has ended, what a release passed over as somebody held its row, what has no step
+-- left and is not closed. A bounded look at live workflows, from a random one on when there are many, so that every round sees others.
+CREATE FUNCTION {schema}.workflow_repair(p_flows integer, p_steps integer, p_channel text) RETURNS TABLE (ids bigint[], released jsonb)
+LANGUAGE plpgsql AS $$
+DECLARE v_ids bigint[]; v_from bigint := 0;
+BEGIN
+  IF (SELECT count(*) FROM (SELECT 1 FROM {schema}.workflows w WHERE w.finished_at IS NULL LIMIT p_flows + 1) AS x) > p_flows THEN
+    SELECT min(w.id) + floor(random() * (max(w.id) - min(w.id)))::bigint INTO v_from FROM {schema}.workflows w WHERE w.finished_at IS NULL;
+  END IF;
+  SELECT array_agg(x.job_id ORDER BY x.job_id) INTO v_ids FROM (
+    SELECT s.job_id
+      FROM (SELECT w.id, w.open FROM {schema}.workflows w WHERE w.finished_at IS NULL AND w.id >= v_from ORDER BY w.id LIMIT p_flows) AS w
+      JOIN {schema}.workflow_steps s ON s.workflow_id = w.id
+      LEFT JOIN {schema}.jobs j ON j.id = s.job_id
+      LEFT JOIN {schema}.waits q ON q.job_id = s.job_id
+     WHERE (NOT s.ended AND (j.id IS NULL OR j.finished_at IS NOT NULL))
+        OR (j.state = 'blocked' AND j.gate_place = 0 AND q.signal IS NULL AND q.go IS NOT NULL)
+        OR (s.ended AND (w.open <= 0 OR EXISTS (SELECT 1 FROM {schema}.edges e WHERE e.upstream = s.job_id AND e.met IS NULL)))
+     LIMIT p_steps) AS x;
+  RETURN QUERY SELECT v_ids, {schema}.workflow_follow(v_ids, p_channel);
+END $$;

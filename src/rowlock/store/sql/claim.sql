@@ -100,6 +100,25 @@ taken AS ({take}),
 {admitted}
 SELECT t.*, NOT {may_run} AS parked FROM taken t
 
+-- name: claim_released
+-- Steps that this process has just released: the same guard, the same effect. They pass jobs of their own priority, which is what
+-- a chain is for, and none of a higher one: the pairs above theirs are looked at first, from the worker's cursors on.
+WITH pick AS MATERIALIZED (
+  SELECT j.id, :lane::text AS lane FROM {schema}.jobs j
+  WHERE j.id = ANY (:ids::bigint[]) AND j.state = 'queued' AND j.run_after <= statement_timestamp()
+    AND NOT EXISTS (
+      SELECT 1 FROM unnest(:kinds::text[], :priorities::smallint[], :shares::smallint[], :lows::timestamptz[]) AS p(kind, priority, share, lo)
+      CROSS JOIN LATERAL (
+        SELECT 1 FROM {schema}.jobs h
+        WHERE h.state = 'queued' AND h.kind = p.kind AND h.priority = p.priority AND h.share = p.share
+          AND h.run_after >= p.lo AND h.run_after <= statement_timestamp()
+        ORDER BY h.run_after, h.id LIMIT 1) AS ahead
+      WHERE p.priority > j.priority)
+  ORDER BY j.id LIMIT :free::integer FOR NO KEY UPDATE SKIP LOCKED),
+taken AS ({take}),
+{admitted}
+SELECT t.*, NOT {may_run} AS parked FROM taken t
+
 -- name: lock_lanes
 -- Strict lanes only, before their claim: without this row lock other workers' uncommitted claims hide heads, and the order
 -- over all workers is not exact. Taken before any job row; claims never wait for job rows, so no cycle.

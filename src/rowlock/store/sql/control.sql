@@ -175,7 +175,7 @@ SELECT coalesce(array_agg(m.id), '{}') AS ids, {left_places} AS promoted, {told}
 -- A person's retry: new attempt budget; the finished run goes to history under its own fence, so that a late re-flush of it
 -- is still recognised. A job whose unique key is held by a live twin stays as it is (blocked_by names the twin); a twin that
 -- commits at this very moment raises a unique violation and the statement is run again. Never approved: back to pending.
--- keep_items: items that are done stay done, and only the others are run.
+-- keep_items: items that are done stay done, and only the others are run. A step is retried with what is behind it (workflow_retry).
 WITH old AS (
   SELECT j.id, j.fence, j.attempt, j.claimed_by, j.claimed_at, j.finished_at, j.state, j.errors, twin.id AS blocked_by
   FROM {schema}.jobs j
@@ -183,7 +183,7 @@ WITH old AS (
     SELECT t.id FROM {schema}.jobs t
     WHERE t.unique_key = j.unique_key AND t.unique_scope = j.unique_scope AND t.finished_at IS NULL
       AND (t.unique_scope = 'live' OR t.state IN ('pending', 'blocked', 'queued')) LIMIT 1) AS twin ON true
-  WHERE j.id = ANY (:ids::bigint[]) AND j.finished_at IS NOT NULL ORDER BY j.id FOR UPDATE OF j),
+  WHERE j.id = ANY (:ids::bigint[]) AND j.finished_at IS NOT NULL AND j.workflow_id IS NULL ORDER BY j.id FOR UPDATE OF j),
 logged AS (
   INSERT INTO {schema}.job_attempts (job_id, fence, attempt, worker_id, worker_name, started_at, ended_at, outcome, error)
   SELECT o.id, o.fence - 1, o.attempt, o.claimed_by, w.name, o.claimed_at, o.finished_at, o.state, o.errors
@@ -198,6 +198,7 @@ ended AS (
   FROM old o WHERE j.id = o.id AND o.blocked_by IS NULL
   RETURNING j.id, j.kind, j.priority, j.share, j.run_after, j.state, jsonb_build_object('state', j.state) AS after,
             {mark} || jsonb_build_object('was', o.state, 'ended_at', o.finished_at) AS mark),
+late AS (DELETE FROM {schema}.signals g USING ended e WHERE g.job_id = e.id AND g.timed_out),
 kept AS (
   UPDATE {schema}.job_progress p SET keep_items = :keep_items::boolean
   FROM ended e WHERE p.job_id = e.id AND p.keep_items <> :keep_items::boolean),
@@ -221,13 +222,15 @@ SELECT e.id, e.kind, e.priority, e.share, e.run_after, e.state FROM ended e ORDE
 -- What is given changes, NULL stays; only while the job waits and its seq is the one that was read: so `before`, which was redacted
 -- by the one who read it, tells of this very row. The row is locked first (a claim passes it over, or came first, and then there is
 -- nothing to edit), then its gate, then the references. Changed args void an approval, also a half given one: back to the
--- approver, which is a transition, and out of its gate's queue, else the next leaver would promote it past them. run_after is
+-- approver, which is a transition, and out of its gate's queue, else the next leaver would promote it past them (what waits for other
+-- jobs is asked for when they have ended). run_after is
 -- judged after the lock was waited for, never behind the cursors; expires_at counts from it and moves along.
 WITH old AS MATERIALIZED (
-  SELECT j.id, j.state, j.args, j.run_after, j.priority, j.tags, j.refs, j.gate_place, j.approval FROM {schema}.jobs j
+  SELECT j.id, j.state, j.args, j.run_after, j.priority, j.tags, j.refs, j.gate_place, j.approval,
+         j.state = 'blocked' AND j.gate_place = 0 AS depends FROM {schema}.jobs j
   WHERE j.id = :id::bigint AND j.seq = :seq::integer AND j.state IN ('pending', 'blocked', 'queued') FOR UPDATE),
 meant AS MATERIALIZED (
-  SELECT o.*, w.anew, w.anew AND o.approval <> 0 AS voids,
+  SELECT o.*, w.anew, w.anew AND o.approval <> 0 AS voids, w.anew AND o.approval <> 0 AND NOT o.depends AS asks,
          CASE WHEN w.moves OR coalesce(:priority::smallint <> o.priority, false)
               THEN greatest(clock_timestamp(), CASE WHEN w.moves THEN coalesce(:run_at::timestamptz, clock_timestamp() + :run_in::interval)
                                                     ELSE o.run_after END)
@@ -243,8 +246,8 @@ ended AS (
       tags = CASE WHEN :tags::text[] IS NULL THEN j.tags ELSE nullif(:tags::text[], '{}') END,
       refs = CASE WHEN w.anew THEN coalesce(:refs::text::jsonb, j.refs) ELSE j.refs END,
       run_after = w.due, expires_at = CASE WHEN w.moves THEN j.expires_at + (w.due - j.run_after) ELSE j.expires_at END,
-      seq = j.seq + 1, fence = j.fence + (w.voids AND j.state <> 'pending')::integer,
-      state = CASE WHEN w.voids THEN 'pending' ELSE j.state END,
+      seq = j.seq + 1, fence = j.fence + (w.asks AND j.state <> 'pending')::integer,
+      state = CASE WHEN w.asks THEN 'pending' ELSE j.state END,
       approval = CASE WHEN w.voids THEN (j.approval & 32764) | 1 ELSE j.approval END,
       approvers = CASE WHEN w.voids THEN NULL ELSE j.approvers END,
       answer_by = CASE WHEN w.voids THEN coalesce(clock_timestamp() + :answer_in::interval, j.answer_by) ELSE j.answer_by END,

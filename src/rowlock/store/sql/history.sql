@@ -61,9 +61,12 @@ SELECT p.ids, cardinality(p.ids) <= :cap::integer
     ORDER BY j.id DESC LIMIT :cap::integer + 1)) AS ids) AS p
 
 -- name: delete_job
--- A final job with everything beside it; its idempotency key keeps its own retention. The audit keeps what it was.
+-- A final job with everything beside it; its idempotency key keeps its own retention. The audit keeps what it was. A step stays
+-- while its workflow goes on: others wait for it, or read its result.
 WITH gone AS (
-  DELETE FROM {schema}.jobs j WHERE j.id = :id::bigint AND j.finished_at IS NOT NULL RETURNING j.id, j.refs, j.tags),
+  DELETE FROM {schema}.jobs j WHERE j.id = :id::bigint AND j.finished_at IS NOT NULL
+     AND NOT EXISTS (SELECT 1 FROM {schema}.workflows f WHERE f.id = j.workflow_id AND f.finished_at IS NULL)
+  RETURNING j.id, j.refs, j.tags),
 {gone_beside},
 ended AS (SELECT gone.id, NULL::jsonb AS after FROM gone),
 {audited}

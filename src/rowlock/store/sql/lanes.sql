@@ -137,8 +137,13 @@ SELECT EXISTS (SELECT 1 FROM me) AS known, (SELECT me.told FROM me) AS told, clo
              WHEN 'prune' THEN (SELECT j.finished_at FROM {schema}.jobs j WHERE j.finished_at IS NOT NULL
                                  ORDER BY j.finished_at LIMIT 1) < now() - (SELECT min(r.keep) FROM {schema}.retention r)
                             OR EXISTS (SELECT 1 FROM {schema}.job_keys k WHERE k.expires_at < now())
+                            OR EXISTS (SELECT 1 FROM {schema}.workflows f WHERE f.finished_at IS NOT NULL
+                                          AND coalesce(f.kept_until, f.finished_at) < now() - (
+                                            SELECT r.keep FROM {schema}.retention r WHERE r.kind = '*' AND r.state = '*'))
              WHEN 'gates' THEN EXISTS (SELECT 1 FROM {schema}.gates g)
                             OR EXISTS (SELECT 1 FROM {schema}.lanes l WHERE l.max_total IS NOT NULL)
+             WHEN 'workflows' THEN EXISTS (SELECT 1 FROM {schema}.workflows f WHERE f.finished_at IS NULL)
+             WHEN 'signals' THEN EXISTS (SELECT 1 FROM {schema}.waits q WHERE q.until < now())
              WHEN 'operations' THEN EXISTS (SELECT 1 FROM {schema}.operations o WHERE o.state = 'running' AND o.driven_until < now())
              WHEN 'sweep' THEN (SELECT j.kind FROM {schema}.jobs j WHERE j.state = 'queued'
                                  ORDER BY j.kind, j.priority DESC LIMIT 1) IS NOT NULL

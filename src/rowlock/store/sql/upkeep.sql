@@ -226,18 +226,21 @@ p AS (DELETE FROM {schema}.job_progress p USING gone g WHERE p.job_id = g.id),
 c AS (DELETE FROM {schema}.job_acts c USING gone g WHERE c.job_id = g.id),
 i AS (DELETE FROM {schema}.job_items i USING gone g WHERE i.job_id = g.id),
 l AS (DELETE FROM {schema}.job_logs l USING gone g WHERE l.job_id = g.id),
-k AS (DELETE FROM {schema}.job_checkpoints k USING gone g WHERE k.job_id = g.id)
+k AS (DELETE FROM {schema}.job_checkpoints k USING gone g WHERE k.job_id = g.id),
+w AS (DELETE FROM {schema}.waits w USING gone g WHERE w.job_id = g.id),
+n AS (DELETE FROM {schema}.signals n USING gone g WHERE n.job_id = g.id)
 
 -- name: prune
 -- One rule, one bounded batch, from where the last round stopped. A more specific rule keeps its rows out of a wider one.
 -- FOR UPDATE SKIP LOCKED: a row someone is retrying at this moment is passed over, and it will not be final any more.
+-- Steps go with their workflow (prune_workflows).
 WITH rule AS (
   SELECT r.kind, r.state, r.pruned_to, now() - r.keep AS until FROM {schema}.retention r
   WHERE r.kind = :kind::text AND r.state = :state::text FOR UPDATE SKIP LOCKED),
 old AS (
   SELECT j.id, j.finished_at FROM rule r CROSS JOIN LATERAL (
     SELECT x.id, x.finished_at FROM {schema}.jobs x
-    WHERE x.finished_at >= r.pruned_to AND x.finished_at < r.until AND x.finished_at IS NOT NULL
+    WHERE x.finished_at >= r.pruned_to AND x.finished_at < r.until AND x.finished_at IS NOT NULL AND x.workflow_id IS NULL
       AND (r.kind = '*' OR x.kind = r.kind) AND (r.state = '*' OR x.state = r.state)
       AND NOT EXISTS (SELECT 1 FROM {schema}.retention s
                        WHERE (s.kind, s.state) <> (r.kind, r.state) AND s.kind IN ('*', x.kind) AND s.state IN ('*', x.state)

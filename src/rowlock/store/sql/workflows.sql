@@ -54,8 +54,8 @@ SELECT x.what, x.state, x.released, x.timed_out
 FROM {schema}.signal_send(:id::bigint, :name::text, :payload::text::jsonb, :by_whom::text) AS x
 
 -- name: signal_of
--- What a waiting handler looks for first. No row: the claim is lost; found NULL: none has come.
-SELECT g.job_id IS NOT NULL AS found, g.payload, g.timed_out
+-- What a waiting handler looks for first. No row: the claim is lost; NULL: none has come.
+SELECT CASE WHEN g.job_id IS NOT NULL THEN jsonb_build_object('payload', g.payload, 'timed_out', g.timed_out) END AS signal
 FROM {schema}.jobs j LEFT JOIN {schema}.signals g ON g.job_id = j.id AND g.name = :name::text
 WHERE j.id = :id::bigint AND j.fence = :fence::integer AND j.finished_at IS NULL
 
@@ -79,3 +79,59 @@ SELECT x.ids, x.released FROM {schema}.signals_overdue(:batch::integer) AS x
 -- The results of other steps of the job's workflow, by name; NULL for a step that has none.
 SELECT s.name, j.result FROM {schema}.workflow_steps s LEFT JOIN {schema}.jobs j ON j.id = s.job_id
 WHERE s.workflow_id = (SELECT m.workflow_id FROM {schema}.workflow_steps m WHERE m.job_id = :id::bigint) AND s.name = ANY (:names::text[])
+
+-- name: workflow_repair
+SELECT x.ids, x.released FROM {schema}.workflow_repair(:flows::integer, :steps::integer, :channel::text) AS x
+
+-- name: workflows_cancelling
+-- Whose canceller may have died: something of it still waits, or runs and was not asked to stop.
+SELECT w.id FROM {schema}.workflows w
+WHERE w.finished_at IS NULL AND w.cancel_requested AND w.state = 'running'
+  AND EXISTS (SELECT 1 FROM {schema}.workflow_steps s JOIN {schema}.jobs j ON j.id = s.job_id
+               WHERE s.workflow_id = w.id AND NOT s.ended AND j.finished_at IS NULL AND NOT (j.state = 'running' AND j.cancel_requested))
+ORDER BY w.id LIMIT 50
+
+-- name: judge_workflows
+-- Retention counts from the end of the whole workflow, by the rule for everything; a step whose own rule keeps it longer keeps
+-- all of them, and that moment is noted so that the next rounds need not look again. `until` moves it behind the walk.
+UPDATE {schema}.workflows w SET kept_until = w.finished_at + (longest.keep - rule.keep)
+FROM (SELECT r.keep FROM {schema}.retention r WHERE r.kind = '*' AND r.state = '*') AS rule
+CROSS JOIN LATERAL (
+  SELECT o.id FROM {schema}.workflows o
+  WHERE o.finished_at IS NOT NULL AND coalesce(o.kept_until, o.finished_at) < now() - rule.keep
+  ORDER BY coalesce(o.kept_until, o.finished_at) LIMIT 500) AS old
+CROSS JOIN LATERAL (
+  SELECT max(own.keep) AS keep FROM {schema}.workflow_steps s JOIN {schema}.jobs j ON j.id = s.job_id
+  CROSS JOIN LATERAL (
+    SELECT r.keep FROM {schema}.retention r WHERE r.kind IN ('*', j.kind) AND r.state IN ('*', j.state)
+    ORDER BY (r.kind <> '*')::integer * 2 + (r.state <> '*')::integer DESC LIMIT 1) AS own
+  WHERE s.workflow_id = old.id) AS longest
+WHERE w.id = old.id AND w.finished_at IS NOT NULL AND longest.keep > rule.keep AND w.finished_at >= now() - longest.keep
+RETURNING w.id
+
+-- name: prune_workflows
+-- Whole workflows, oldest first, as many as fit the batch (at least one). Job rows are held before the workflow, as by a retry; one
+-- that is retried at this moment is passed over by both: its rows are taken together or not at all.
+WITH rule AS (SELECT r.keep FROM {schema}.retention r WHERE r.kind = '*' AND r.state = '*'),
+old AS MATERIALIZED (
+  SELECT o.id FROM (
+    SELECT w.id, sum(w.total) OVER (ORDER BY coalesce(w.kept_until, w.finished_at), w.id) - w.total AS before
+    FROM (SELECT x.id, x.total, x.kept_until, x.finished_at FROM {schema}.workflows x
+          WHERE x.finished_at IS NOT NULL AND coalesce(x.kept_until, x.finished_at) < now() - (SELECT rule.keep FROM rule)
+          ORDER BY coalesce(x.kept_until, x.finished_at), x.id LIMIT 500) AS w) AS o
+  WHERE o.before < :batch::integer),
+rows AS MATERIALIZED (
+  SELECT j.id, j.workflow_id FROM {schema}.workflow_steps s JOIN {schema}.jobs j ON j.id = s.job_id
+  WHERE s.workflow_id IN (SELECT old.id FROM old) ORDER BY j.id FOR UPDATE OF j),
+whole AS MATERIALIZED (
+  SELECT w.id FROM {schema}.workflows w
+  WHERE w.id IN (SELECT old.id FROM old) AND w.finished_at IS NOT NULL AND (SELECT count(*) FROM rows) >= 0
+  ORDER BY w.id FOR UPDATE SKIP LOCKED),
+gone AS (
+  DELETE FROM {schema}.jobs j USING rows WHERE j.id = rows.id AND rows.workflow_id IN (SELECT whole.id FROM whole) AND j.finished_at IS NOT NULL
+  RETURNING j.id, j.refs, j.tags),
+{gone_beside},
+steps AS (DELETE FROM {schema}.workflow_steps s WHERE s.workflow_id IN (SELECT whole.id FROM whole) RETURNING s.job_id),
+edges AS (DELETE FROM {schema}.edges e USING steps s WHERE e.upstream = s.job_id),
+flows AS (DELETE FROM {schema}.workflows w WHERE w.id IN (SELECT whole.id FROM whole) RETURNING w.id)
+SELECT (SELECT count(*) FROM flows) AS workflows, count(*) AS pruned FROM gone

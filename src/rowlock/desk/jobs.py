@@ -301,7 +301,9 @@ class Jobs:
     async def wait(self, job_id: int | str, *, timeout: float | None = None) -> Job:
         """Wait until the job is final. timeout in seconds; WaitTimeout leaves the job as it is."""
         number = ids.parse(job_id)
-        return await until_final(self._open(), self._ears, number, lambda: self._sight.one(number), timeout=timeout, what="Job")
+        return await until_final(
+            self._open(), self._ears, number, lambda: self._sight.one(number), timeout=timeout, what="Job"
+        )
 
     @changes(Permission.EDIT)
     async def signal(

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from rowlock.desk import audit
 from rowlock.desk.guard import TRUSTED, Guard, changes, reads
+from rowlock.desk.halt import halt
 from rowlock.desk.orders import hand_on
 from rowlock.desk.waiting import Ears, until_final
 from rowlock.errors import InvalidOption, WorkflowNotFound, WrongState
@@ -34,7 +35,6 @@ _MOST: Final = 1000
 """Of one page."""
 _EDGES: Final = 20 * MOST_STEPS
 """As many as are shown of one workflow."""
-_CANCELLED: Final = '{"reason": "workflow cancelled"}'
 _TRIES: Final = 5
 _CONSEQUENCES: Final = ("dependency", "not needed")
 """Why steps were cancelled that another one's end has cancelled."""
@@ -101,7 +101,7 @@ class Workflows:
         """End what waits, ask what runs to stop, then undo what completed and says how."""
         before = await self._one(workflow_id)
         (row,) = await self._open().fetch("workflow_cancel", workflow=before.id)
-        if not row["asked"] and not before.cancel_requested:
+        if not row["asked"] and (row["final"] or not before.cancel_requested):
             message = f"Cannot cancel workflow {before.public_id}: it is {row['state']}; only a running one can be."
             raise WrongState(message)
         await self._halt(before.id)
@@ -112,17 +112,8 @@ class Workflows:
     async def _halt(self, number: int) -> None:
         """In batches; the duty of upkeep goes on with what is left when this process dies over it."""
         database = self._open()
-        while True:
-            (done,) = await database.fetch(
-                "workflow_halt",
-                workflow=number,
-                state=State.CANCELLED,
-                error=_CANCELLED,
-                channel=database.channel,
-            )
+        while (done := await halt(database, number))["ids"]:
             await hand_on(database, self._wake, done)
-            if not done["ids"]:
-                return
 
     @changes(Permission.RETRY)
     async def retry(
@@ -180,7 +171,9 @@ class Workflows:
         """Wait until the workflow is final, its steps undone if need be. WaitTimeout leaves it as it is."""
         number = ids.parse_workflow(workflow_id)
         # Who waits for a workflow is written down under its number below zero, where no job is.
-        await until_final(self._open(), self._ears, -number, lambda: self._one(number), timeout=timeout, what="Workflow")
+        await until_final(
+            self._open(), self._ears, -number, lambda: self._one(number), timeout=timeout, what="Workflow"
+        )
         return await self.get(number)
 
     async def _one(self, workflow_id: int | str) -> WorkflowView:

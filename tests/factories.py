@@ -158,6 +158,16 @@ class Store:
         )
         return list(row["ids"])
 
+    async def suspend(self, claim: Claim, signal: str, seconds: float | None = None) -> Record:
+        return await self.one(
+            "suspend",
+            channel=self.database.channel,
+            ids=[claim.job_id],
+            fences=[claim.fence],
+            signals=[signal],
+            seconds=[seconds],
+        )
+
     async def settled(self, worker: int, claim: Claim) -> bool:
         row = await self.one("settled", worker=worker, ids=[claim.job_id], fences=[claim.fence])
         return bool(row["applied"])
@@ -196,6 +206,9 @@ class Store:
 
     async def reject(self, *job_ids: int) -> list[int]:
         return await self._end("reject", job_ids, "cancelled", **ORDER)
+
+    async def signal(self, job_id: int, name: str, payload: str = "null", by: str | None = None) -> Record:
+        return await self.one("signal_send", id=job_id, name=name, payload=payload, by_whom=by)
 
     async def approve(self, *job_ids: int) -> list[int]:
         return [row["id"] for row in await self.fetch("approve", ids=list(job_ids), **ORDER)]

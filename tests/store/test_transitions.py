@@ -106,6 +106,7 @@ VERBS: dict[Verb, Callable[[Store, Subject], Awaitable[Any]]] = {
     Verb.COMPLETE: lambda store, job: store.complete(job.claim),
     Verb.FAIL: returning("failed", 0),
     Verb.SNOOZE: returning("snoozed", 1),
+    Verb.WAIT: lambda store, job: store.suspend(job.claim, "s"),
     Verb.INTERRUPT: returning("interrupted", 1),
     Verb.LOSE: lambda store, _: store.rescue(),
     Verb.CANCEL: cancel,

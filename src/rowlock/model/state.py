@@ -84,7 +84,8 @@ TRANSITIONS: dict[Verb, dict[State, frozenset[State]]] = {
     Verb.STOP: {state: frozenset({State.CANCELLED}) for state in (_P, _B, _Q, _R)},
     Verb.EXPIRE: {state: frozenset({State.EXPIRED}) for state in (_P, _B, _Q)},
     Verb.AGE: {state: frozenset({State.FAILED}) for state in (_P, _B, _Q, _R)},
-    Verb.RETRY: {state: frozenset({_Q, _P}) for state in sorted(FINAL)},
+    # blocked: what is behind a step that is retried waits for it again
+    Verb.RETRY: {state: frozenset({_Q, _P, _B}) for state in sorted(FINAL)},
     # Of arguments that were approved, or are to be; any other edit is no transition.
     Verb.EDIT: {state: frozenset({_P}) for state in (_P, _B, _Q)},
 }

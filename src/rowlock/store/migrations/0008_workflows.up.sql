@@ -437,8 +437,8 @@ $$;
 
 -- workflow_retry: a step and everything behind it again, the rest as it is. Job rows are held first, in id order, then the workflow; what
 -- was read before the locks is read again behind them. what: retried; or why not, with the step in question: missing, unknown,
--- waiting (it will run anyway), running (behind it one still runs: cancel it first), compensated (what it did is taken back),
--- taken (another live workflow has its key), again (it grew at this moment).
+-- waiting (it will run anyway), live (a step behind it runs or is about to: cancel it first), compensated (what it did is taken
+-- back), taken (another live workflow has its key), again (it grew at this moment).
 CREATE FUNCTION {schema}.workflow_retry(p_flow bigint, p_step text, p_by text, p_note text) RETURNS TABLE
   (workflow_id bigint, what text, name text, job_id bigint, kind text, priority smallint, share smallint, state text, run_after timestamptz)
 LANGUAGE plpgsql AS $$
@@ -457,9 +457,10 @@ BEGIN
   ELSIF w.finished_at IS NOT NULL AND EXISTS (
     SELECT 1 FROM {schema}.workflows o WHERE o.unique_key = w.unique_key AND o.finished_at IS NULL) THEN v_why := 'taken';
   ELSE
-    SELECT CASE WHEN j.id = v_first THEN 'waiting' ELSE 'running' END, s.name INTO v_why, v_name
-      FROM {schema}.jobs j JOIN {schema}.workflow_steps s ON s.job_id = j.id
-     WHERE j.id = ANY (v_now) AND ((j.id = v_first AND j.finished_at IS NULL) OR j.state = 'running') ORDER BY j.id <> v_first LIMIT 1;
+    SELECT CASE WHEN j.id = v_first THEN 'waiting' ELSE 'live' END, s.name INTO v_why, v_name
+      FROM {schema}.jobs j JOIN {schema}.workflow_steps s ON s.job_id = j.id LEFT JOIN {schema}.waits q ON q.job_id = j.id
+     WHERE j.id = ANY (v_now) AND j.finished_at IS NULL
+       AND (j.id = v_first OR j.state <> 'blocked' OR j.gate_place <> 0 OR q.signal IS NOT NULL) ORDER BY j.id <> v_first LIMIT 1;
   END IF;
   IF v_why IS NOT NULL THEN
     RETURN QUERY SELECT p_flow, v_why, v_name, v_first, NULL::text, NULL::smallint, NULL::smallint, NULL::text, NULL::timestamptz;
@@ -476,7 +477,7 @@ BEGIN
            refunds = 0, cancel_requested = false, claimed_by = NULL, claimed_at = NULL, lane = NULL, expires_at = NULL,
            too_old_at = NULL, gate_place = 0, run_after = clock_timestamp(), fence = j.fence + 1, seq = j.seq + 1
       FROM (SELECT x.id, x.state, x.finished_at FROM {schema}.jobs x WHERE x.id = ANY (v_now)) AS was
-     WHERE j.id = was.id AND (was.finished_at IS NOT NULL OR was.state <> 'blocked')
+     WHERE j.id = was.id AND was.finished_at IS NOT NULL
     RETURNING j.id, j.fence, j.seq, was.state AS was, was.finished_at AS ended_at)
   INSERT INTO {schema}.job_acts (job_id, verb, by_whom, note, detail)
   SELECT a.id, 'retry', p_by, p_note, jsonb_build_object('fence', a.fence, 'seq', a.seq, 'was', a.was, 'ended_at', a.ended_at) FROM again a;

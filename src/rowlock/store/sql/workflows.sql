@@ -62,14 +62,15 @@ WHERE j.id = :id::bigint AND j.fence = :fence::integer AND j.finished_at IS NULL
 -- name: suspend
 -- running -> blocked until a signal comes; otherwise a way back like any other, so a cancel that was asked for and a trailing
 -- twin win over it. signal_await runs when every row is moved, with a snapshot of its own: a signal that was committed while this
--- statement waited for the row is seen.
+-- statement waited for the row is seen. Before the ends are followed: a step must not be taken for one whose edges let it go.
 WITH leaving AS (
   SELECT d.id, d.fence, 'blocked'::text AS state, 0::float8 AS delay, 1 AS refund, 0 AS loss, 0 AS death, 'waiting'::text AS outcome,
          jsonb_build_object('reason', 'waits for a signal', 'signal', d.signal) AS error, false AS revoked
   FROM unnest(:ids::bigint[], :fences::integer[], :signals::text[]) AS d(id, fence, signal)),
 {requeue}
-SELECT coalesce(array_agg(m.id), '{}') AS ids, {left_places} AS promoted, {told} AS told, {followed},
-       {schema}.signal_await(array_agg(m.id), :ids::bigint[], :signals::text[], :seconds::float8[]) AS resumed
+SELECT coalesce(array_agg(m.id), '{}') AS ids,
+       {schema}.signal_await(array_agg(m.id), :ids::bigint[], :signals::text[], :seconds::float8[]) AS resumed,
+       {left_places} AS promoted, {told} AS told, {followed}
 FROM moved m
 
 -- name: signals_overdue

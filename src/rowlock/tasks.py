@@ -91,10 +91,11 @@ class Enqueued(Generic[R_co]):
     ) -> Enqueued[S]:
         """Enqueue a task or step that waits for this job, also when it has ended already: the two are a workflow then.
 
-        It gets the job's result as its first open parameter. when: as of Workflow.add().
+        It gets the job's result as its first open parameter. when: as of Workflow.add(). name: of the step; one that is
+        there already is kept.
         """
         made = step_of(step)
-        return Enqueued(await follow(self.id, self._origin, made, when, name), "created", made.origin)
+        return Enqueued(*await follow(self.id, self._origin, made, when, name), made.origin)
 
     def then_sync(
         self, step: Step[S] | Takes[R_co, S] | Alone[S], *, when: Needs = "success", name: str | None = None

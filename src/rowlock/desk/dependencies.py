@@ -33,7 +33,9 @@ def waits_for_steps(facts: Facts) -> Reason | None:
     named = [f"{step['name']!r} ({step['kind']}, {step['state']}) {_WORDS[step['needs']]}" for step in facts.before]
     more = waits["remaining"] - len(named)
     which = "one of " if waits["any_of"] else ""
-    text = f"It is a step of workflow {ids.encode_workflow(waits['workflow_id'])} and waits for {which}{'; '.join(named)}"
+    text = (
+        f"It is a step of workflow {ids.encode_workflow(waits['workflow_id'])} and waits for {which}{'; '.join(named)}"
+    )
     text += f"; and {several(more, 'other')}." if more > 0 else "."
     steps = [
         {"step": step["name"], "id": ids.encode(step["job_id"]), "state": step["state"], "needs": step["needs"]}

@@ -10,8 +10,8 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
 from rowlock.desk.consent import approval
-from rowlock.desk.silence import stalls, worker_silent
 from rowlock.desk.dependencies import waits_for_signal, waits_for_steps, workflow_cancelled
+from rowlock.desk.silence import stalls, worker_silent
 from rowlock.desk.words import ago, blame, several, span_text, until, when
 from rowlock.model import ids
 from rowlock.model.count import Count

@@ -25,6 +25,7 @@ from rowlock.api import (
     streams,
     told,
     workers,
+    workflows,
 )
 from rowlock.api.local import Loopback
 from rowlock.api.problems import BEARER, REQUEST_ID, Problem
@@ -50,6 +51,7 @@ _ROUTES: Final = (
     bulk.routes,
     told.routes,
     orders.orders,
+    workflows.routes,
     approvals.routes,
     kinds.routes,
     lanes.routes,

@@ -19,7 +19,8 @@ from typing_extensions import is_typeddict
 from rowlock.flow.shape import stored_result
 from rowlock.flow.signature import EMPTY
 
-_NUMBERS: Final = (int, float, bool)
+_NUMBERS: Final = (bool, int, float)
+"""A bool is an int and an int a float, and not the other way round."""
 _TEXTS: Final = (str, UUID, date, time, timedelta, Decimal)
 _LISTS: Final = (list, tuple, set, frozenset)
 
@@ -55,8 +56,7 @@ def _inside(sort: str, given: object, taken: object) -> bool:
     """Of the same sort: look closer."""
     one, other = _class(given), _class(taken)
     if sort == "number":
-        # A bool is an int and an int a float, and not the other way round.
-        return other is not None and one is not None and _NUMBERS[::-1].index(_number(one)) <= _rank(other)
+        return one is not None and other is not None and _rank(one) <= _rank(other)
     if sort == "list":
         elements, wanted = _elements(given), _elements(taken)
         return elements is None or wanted is None or fits(elements, wanted)
@@ -65,12 +65,8 @@ def _inside(sort: str, given: object, taken: object) -> bool:
     return True
 
 
-def _number(cls: type) -> type:
-    return next(number for number in (bool, int, float) if issubclass(cls, number))
-
-
 def _rank(cls: type) -> int:
-    return _NUMBERS[::-1].index(_number(cls))
+    return next(n for n, number in enumerate(_NUMBERS) if issubclass(cls, number))
 
 
 def _bare(annotation: object) -> object:

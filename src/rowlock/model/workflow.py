@@ -203,7 +203,8 @@ def cycle(edges: Iterable[Edge]) -> list[str] | None:
         path.append(name)
         name = ahead[name]
     found = path[path.index(name) :][::-1]
-    return [*found, found[0]]
+    first = found.index(min(found))
+    return [*found[first:], *found[:first], found[first]]
 
 
 def _some(names: Iterable[str]) -> str:

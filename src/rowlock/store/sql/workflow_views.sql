@@ -11,12 +11,12 @@ SELECT {workflow_columns} FROM {schema}.workflows j WHERE j.id = :id::bigint AND
 -- name: workflow_page
 -- Newest first by primary key. It looks at a bounded number of workflows in one go: a name nobody has must not walk them all.
 -- looked: the oldest one that was looked at, where the next page begins if this one is not full.
-WITH some AS MATERIALIZED (
+WITH newest AS MATERIALIZED (
   SELECT {workflow_columns} FROM {schema}.workflows j
   WHERE j.id < :before_id::bigint AND {visible} ORDER BY j.id DESC LIMIT :most::integer)
-SELECT {workflow_columns}, (SELECT CASE WHEN count(*) = :most::integer THEN min(s.id) END FROM some s) AS looked
+SELECT {workflow_columns}, (SELECT CASE WHEN count(*) = :most::integer THEN min(s.id) END FROM newest s) AS looked
 FROM (SELECT 1) AS always LEFT JOIN LATERAL (
-  SELECT * FROM some s
+  SELECT * FROM newest s
   WHERE (:states::text[] IS NULL OR s.state = ANY (:states::text[])) AND (:name::text IS NULL OR s.name = :name::text)
   ORDER BY s.id DESC LIMIT :n::integer) AS j ON true
 ORDER BY j.id DESC

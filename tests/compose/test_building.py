@@ -138,7 +138,7 @@ def test_result_needs_a_step_before_it() -> None:
 
 def test_a_chain_that_begins_with_a_step_takes_no_arguments() -> None:
     with pytest.raises(ChainError, match="Begin it with the task"):
-        loose(chain(extract.step(1), clean))._draft((1,), {})  # noqa: SLF001 - as enqueue() does
+        loose(chain(extract.step(1), clean))._draft((1,), {})
 
 
 def test_a_workflow_takes_outputs_of_its_own_steps_only() -> None:
@@ -179,7 +179,7 @@ def test_a_cycle_is_told_with_its_path() -> None:
     flow.add("b", notify, after=["a"])
     flow.add("c", notify, after=["b"])
     flow.add("end", notify, after=["c"])
-    with pytest.raises(InvalidWorkflow, match="wait for each other.*: a → b → c → a"):
+    with pytest.raises(InvalidWorkflow, match=r"wait for each other.*: a → b → c → a"):
         flow.check()
     assert cycle([Edge("x", "x")]) == ["x", "x"]
     assert cycle([Edge(str(n), str(n + 1)) for n in range(5000)]) is None

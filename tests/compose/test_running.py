@@ -6,6 +6,7 @@ import asyncio
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from tests.waiting import eventually
 
 from rowlock import (
     RESULT,
@@ -80,6 +81,13 @@ class Shop:
 
         self.pick, self.pack, self.ship, self.tidy = pick, pack, ship, tidy
         self.fail, self.take_back, self.gather, self.wait = fail, take_back, gather, wait
+
+    async def waits(self) -> bool:
+        return "wait" in self.done
+
+
+async def explained(app: Rowlock, number: int, code: str) -> bool:
+    return code in (await app.jobs.explain(number)).codes
 
 
 @pytest.fixture
@@ -195,7 +203,7 @@ async def test_a_failed_workflow_names_the_step_and_is_undone_in_reverse(app: Ro
     flow.add("ship", shop.ship.step("x"), after=["charge"])
     started = await flow.enqueue()
     async with app.worker():
-        with pytest.raises(WorkflowFailed, match="step 'charge' .*card refused") as failed:
+        with pytest.raises(WorkflowFailed, match=r"step 'charge' .*card refused") as failed:
             await started.wait(timeout=20)
     assert failed.value.step == "charge"
     assert shop.done == ["pick 4", "pack [4, 5]", "fail card refused", "take back box of 2", "take back [4, 5]"]
@@ -218,8 +226,7 @@ async def test_a_cancelled_workflow_ends_what_waits_and_undoes_what_was_done(app
     flow.add(shop.tidy, after=[waiting])
     started = await flow.enqueue()
     async with app.worker():
-        while "wait" not in shop.done:
-            await asyncio.sleep(0.01)
+        await eventually(shop.waits)
         await app.workflows.cancel(started.id, by="ada", note="wrong order")
         with pytest.raises(WorkflowFailed, match="ended cancelled"):
             await started.wait(timeout=20)
@@ -395,7 +402,7 @@ async def test_a_workflow_joins_the_callers_transaction(
     assert await sql.fetchval("SELECT count(*) FROM workflows WHERE id = $1", gone.id) == 0
 
 
-async def test_waiting_gives_up_and_leaves_the_workflow(app: Rowlock, shop: Shop) -> None:
+async def test_waiting_gives_up_and_leaves_the_workflow(shop: Shop) -> None:
     started = await chain(shop.pick, shop.pack).enqueue(1)
     with pytest.raises(WaitTimeout, match=f"Workflow {started.public_id} is still running"):
         await started.wait(timeout=0.05)
@@ -416,8 +423,7 @@ async def test_a_signal_wakes_a_step_and_may_come_early(app: Rowlock, shop: Shop
     async with app.worker():
         assert await early.wait(timeout=20) == "box of 2 by ada"
         number = late.jobs["confirm"]
-        while "waits_for_signal" not in (await app.jobs.explain(number)).codes:
-            await asyncio.sleep(0.01)
+        await eventually(lambda: explained(app, number, "waits_for_signal"))
         await app.jobs.signal(number, "confirmed", {"by": "bo"})
         assert await late.wait(timeout=20) == "box of 2 by bo"
     with pytest.raises(WrongState, match="has ended"):

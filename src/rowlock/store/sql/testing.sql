@@ -87,6 +87,13 @@ WHERE j.state = 'queued' AND j.kind = ANY (:kinds::text[]) AND NOT (j.id = ANY (
 ORDER BY j.run_after > clock_timestamp(), CASE WHEN j.run_after <= clock_timestamp() THEN -j.priority END, j.run_after, j.id
 LIMIT 1
 
+-- name: due_steps
+-- What the workflows of these jobs have due: steps that were released since.
+SELECT j.id FROM {schema}.jobs j
+WHERE j.state = 'queued' AND j.run_after <= clock_timestamp() AND j.kind = ANY (:kinds::text[]) AND NOT (j.id = ANY (:without::bigint[]))
+  AND j.workflow_id IN (SELECT o.workflow_id FROM {schema}.jobs o WHERE o.id = ANY (:ids::bigint[]))
+ORDER BY j.priority DESC, j.run_after, j.id LIMIT 1
+
 -- name: jobs_enqueued
 SELECT {job_view} FROM {job_sources} WHERE :kind::text IS NULL OR j.kind = :kind::text ORDER BY j.id
 

@@ -29,6 +29,7 @@ CLASSES = {
     "operations": "Operations",
     "approvals": "Approvals",
     "schedules": "Schedules",
+    "workflows": "Workflows",
 }
 """Module, which is also the name on the app, to class."""
 

@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 from rowlock.app import Rowlock
+from rowlock.compose.chain import Chain, chain
+from rowlock.compose.group import Group, group
+from rowlock.compose.started import Started
+from rowlock.compose.step import RESULT, Step
+from rowlock.compose.workflow import Node, Workflow
 from rowlock.errors import (
     ApprovalRefused,
     ArgumentsTooLarge,
     BulkRefused,
+    ChainError,
     ClaimLost,
     ConfigurationError,
     DatabaseError,
@@ -21,6 +27,7 @@ from rowlock.errors import (
     InvalidOption,
     InvalidResult,
     InvalidSearch,
+    InvalidWorkflow,
     JobFailed,
     JobNotFound,
     LockError,
@@ -49,13 +56,15 @@ from rowlock.errors import (
     UnreadableArguments,
     WaitTimeout,
     WorkerNotFound,
+    WorkflowFailed,
+    WorkflowNotFound,
     WrongState,
 )
 from rowlock.flow.blocking import SyncContext, SyncItemContext
 from rowlock.flow.context import Context
 from rowlock.flow.depends import Depends
 from rowlock.flow.items import ItemContext, ItemsDone
-from rowlock.flow.middleware import Enqueuing
+from rowlock.flow.passing import Enqueuing
 from rowlock.model.access import Permission, Principal
 from rowlock.model.approval import Approval, Rule
 from rowlock.model.count import Count
@@ -74,16 +83,20 @@ from rowlock.model.retry import Retry
 from rowlock.model.schedule import Schedule
 from rowlock.model.state import State
 from rowlock.model.window import Window
+from rowlock.model.workflow import StepView, WorkflowPage, WorkflowState, WorkflowView
 from rowlock.settings import Settings
 from rowlock.tasks import Enqueued, SyncTask, Task
 from rowlock.telemetry import JobLogFilter
 
 __all__ = [
+    "RESULT",
     "Approval",
     "ApprovalRefused",
     "ArgumentsTooLarge",
     "BulkRefused",
     "Cancel",
+    "Chain",
+    "ChainError",
     "Claim",
     "ClaimLost",
     "ConfigurationError",
@@ -101,12 +114,14 @@ __all__ = [
     "Failure",
     "Forbidden",
     "Gate",
+    "Group",
     "InvalidArguments",
     "InvalidCursor",
     "InvalidId",
     "InvalidOption",
     "InvalidResult",
     "InvalidSearch",
+    "InvalidWorkflow",
     "Item",
     "ItemContext",
     "ItemCounts",
@@ -127,6 +142,7 @@ __all__ = [
     "LockView",
     "LogLine",
     "MissingExtra",
+    "Node",
     "NotAuthenticated",
     "Operation",
     "OperationNotFound",
@@ -153,7 +169,10 @@ __all__ = [
     "Skip",
     "Snooze",
     "StartFailed",
+    "Started",
     "State",
+    "Step",
+    "StepView",
     "Stopped",
     "SyncContext",
     "SyncItemContext",
@@ -168,6 +187,14 @@ __all__ = [
     "WaitTimeout",
     "Window",
     "WorkerNotFound",
+    "Workflow",
+    "WorkflowFailed",
+    "WorkflowNotFound",
+    "WorkflowPage",
+    "WorkflowState",
+    "WorkflowView",
     "WrongState",
+    "chain",
+    "group",
     "newer_than",
 ]

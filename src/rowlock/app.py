@@ -121,6 +121,7 @@ class Rowlock(Extensions, Locking):
         self.tokens, self.roles, self.audit = own.tokens, own.roles, own.audit
         self.streams, self.operations, self.approvals = own.streams, own.operations, own.approvals
         self.schedules, self.schedule, self.locks = own.schedules, Scheduling(own.schedules), own.locks
+        self.workflows = own.workflows
         self.sync = SyncDesk(self._bridge, own)
         self.identity = Identity(self.database)
 
@@ -203,7 +204,9 @@ class Rowlock(Extensions, Locking):
             raise ConfigurationError(message)
         handler = self._place(handler, plan)
         add_hook = functools.partial(self._hook, definition.name)
-        task: Declared[..., object] = (Task if is_async else SyncTask)(handler, self._producer, self.jobs, add_hook)
+        task: Declared[..., object] = (Task if is_async else SyncTask)(
+            handler, self._producer, self.jobs, add_hook, self.workflows
+        )
         self.tasks[definition.name] = task
         return task
 

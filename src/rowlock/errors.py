@@ -17,6 +17,8 @@ RowlockError
 │   │   └── UnreadableArguments   stored ones do not fit the code of this worker; their job waits for another
 │   ├── InvalidOption         an option such as priority or run_at has an impossible value
 │   ├── ArgumentsTooLarge     the encoded arguments exceed the limit
+│   ├── InvalidWorkflow       steps that cannot be put together: a cycle, a name twice, a step of another workflow
+│   │   └── ChainError        what one step returns is not what the next one takes
 │   └── UniqueConflict        unique_key is taken and the policy is "reject"
 ├── Forbidden                 whoever asks lacks a permission; nothing was done
 │   ├── ReadOnly              nothing may be changed here, whoever asks
@@ -34,6 +36,7 @@ RowlockError
 ├── ScheduleNotFound          no schedule has that name
 ├── InvalidResult             a handler's return value cannot be stored, or a stored one cannot be read
 ├── JobNotFound               no such job (or retention removed it)
+├── WorkflowNotFound          no such workflow (or retention removed it)
 ├── WorkerNotFound            nobody of that id or name works
 ├── WrongState                the verb does not apply in the job's state
 │   └── ApprovalRefused       this person's approval does not count for this job
@@ -46,6 +49,7 @@ RowlockError
 │   └── LockLost              its connection broke; somebody else may hold it by now
 ├── EndlessDrain              a test's drain() ran its limit of jobs and more were due
 ├── JobFailed                 job.wait() found the job failed, cancelled or expired
+│   └── WorkflowFailed        a workflow ended without success; knows the step that failed
 └── ClaimLost                 this attempt no longer owns its job; nothing it writes is accepted
 
 Stopped (a BaseException, like asyncio.CancelledError) is raised inside a blocking handler that is told to stop; its
@@ -137,11 +141,19 @@ class ArgumentsTooLarge(EnqueueError):
 
 
 class UniqueConflict(EnqueueError):
-    """unique_key is taken and the policy is "reject"."""
+    """unique_key is taken and the policy is "reject". job_id: who has it; of a workflow, its first step."""
 
     def __init__(self, message: str, job_id: int) -> None:
         self.job_id = job_id
         super().__init__(message)
+
+
+class InvalidWorkflow(EnqueueError):
+    """Steps that cannot be put together."""
+
+
+class ChainError(InvalidWorkflow):
+    """What one step returns is not what the next one takes."""
 
 
 class Forbidden(RowlockError):
@@ -223,6 +235,10 @@ class JobNotFound(RowlockError):
     """No such job, or retention removed it."""
 
 
+class WorkflowNotFound(RowlockError):
+    """No such workflow, or retention removed it."""
+
+
 class WorkerNotFound(RowlockError):
     """No worker of that id or name is there."""
 
@@ -273,6 +289,14 @@ class EndlessDrain(RowlockError):
 
 class JobFailed(RowlockError):
     """The awaited job ended without success."""
+
+
+class WorkflowFailed(JobFailed):
+    """The awaited workflow ended without success. step: the name of the step that failed first; None: none did."""
+
+    def __init__(self, message: str, step: str | None = None) -> None:
+        self.step = step
+        super().__init__(message)
 
 
 class ClaimLost(RowlockError):

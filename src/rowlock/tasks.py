@@ -6,14 +6,16 @@ import functools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from itertools import repeat
-from typing import TYPE_CHECKING, Any, Final, Generic, ParamSpec, Protocol, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Final, Generic, ParamSpec, TypeVar, cast
 
 from typing_extensions import override
 
+from rowlock.compose.follow import follow
+from rowlock.compose.step import Alone, Origin, Step, Stepper, Takes, step_of
 from rowlock.errors import InvalidOption, JobFailed, UnknownKind
 from rowlock.flow import enqueue, foreign
 from rowlock.flow.hooks import On
-from rowlock.flow.middleware import Enqueuing, passing
+from rowlock.flow.passing import Enqueuing, passing
 from rowlock.model import ids
 from rowlock.model.approval import Approval
 from rowlock.model.kind import Gate
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
     from datetime import datetime
 
+    from rowlock.compose.step import WaitsForJobs, WaitsForWorkflows
     from rowlock.flow.enqueue import Batch, Prepared, Receipt, Written
     from rowlock.flow.handler import Handler
     from rowlock.flow.hooks import AddHook
@@ -35,37 +38,16 @@ if TYPE_CHECKING:
     from rowlock.model.job import Job
     from rowlock.model.kind import OnConflict, Scope
     from rowlock.model.options import Span
-    from rowlock.service import Bridge
+    from rowlock.model.workflow import Needs
 
 P = ParamSpec("P")
 R = TypeVar("R")
+S = TypeVar("S")
 R_co = TypeVar("R_co", covariant=True)
 _OPTIONS: Final = tuple(option.name for option in fields(Options))
 Args = Mapping[str, object] | Sequence[object]
 """The arguments of a call: by name, or in their order."""
 _NOTHING: Final = enqueue.Written((), ())
-
-
-class Waits(Protocol):
-    """The part of the jobs desk a handle needs."""
-
-    async def get(self, job_id: int | str) -> Job:
-        """Read one job."""
-
-    async def wait(self, job_id: int | str, *, timeout: float | None = None) -> Job:
-        """Wait until a job is final."""
-
-    async def result(self, job_id: int) -> str | None:
-        """The stored result, encoded and with its secrets."""
-
-
-@dataclass(frozen=True, slots=True)
-class Origin:
-    """What the handles of one task share; a bulk makes a million of those."""
-
-    handler: Handler
-    desk: Waits
-    bridge: Bridge
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,6 +86,23 @@ class Enqueued(Generic[R_co]):
         """job() for blocking code."""
         return self._origin.bridge.run(self.job())
 
+    async def then(
+        self, step: Step[S] | Takes[R_co, S] | Alone[S], *, when: Needs = "success", name: str | None = None
+    ) -> Enqueued[S]:
+        """Enqueue a task or step that waits for this job, also when it has ended already: the two are a workflow then.
+
+        It gets the job's result as its first open parameter. when: as of Workflow.add(). name: of the step; one that is
+        there already is kept.
+        """
+        made = step_of(step)
+        return Enqueued(*await follow(self.id, self._origin, made, when, name), made.origin)
+
+    def then_sync(
+        self, step: Step[S] | Takes[R_co, S] | Alone[S], *, when: Needs = "success", name: str | None = None
+    ) -> Enqueued[S]:
+        """then() for blocking code."""
+        return self._origin.bridge.run(self.then(step, when=when, name=name))
+
 
 class Bound(Generic[P, R]):
     """A task with options: enqueues, and nothing else."""
@@ -112,6 +111,20 @@ class Bound(Generic[P, R]):
         self._origin, self._producer, self._handler = origin, producer, origin.handler
         self._options, self._connection = options, connection
         self._ready: Prepared | None = None
+        self._stepper: Stepper | None = None
+
+    def step(self, *args: P.args, **kwargs: P.kwargs) -> Step[R]:
+        """A step with these arguments, checked now and enqueued with the chain, workflow or group it becomes part of.
+
+        An argument may be the output of another step; in a chain the first one left open is the result before.
+        """
+        return self.stepper().step(args, kwargs)
+
+    def stepper(self) -> Stepper:
+        """Makes the steps."""
+        if self._stepper is None:
+            self._stepper = Stepper(self._origin, self._producer, self._options, self._connection)
+        return self._stepper
 
     async def enqueue(self, *args: P.args, **kwargs: P.kwargs) -> Enqueued[R]:
         """Enqueue one job; returns when it is written (in the caller's transaction, if one was given)."""
@@ -204,8 +217,15 @@ class Bound(Generic[P, R]):
 class Declared(Bound[P, R]):
     """A kind in the hands of its users."""
 
-    def __init__(self, handler: Handler, producer: Producer, desk: Waits, add_hook: AddHook) -> None:
-        super().__init__(Origin(handler, desk, producer.bridge), producer, Options(), None)
+    def __init__(
+        self,
+        handler: Handler,
+        producer: Producer,
+        desk: WaitsForJobs,
+        add_hook: AddHook,
+        workflows: WaitsForWorkflows,
+    ) -> None:
+        super().__init__(Origin(handler, desk, producer.bridge, workflows), producer, Options(), None)
         self.on_success = On("on_success", add_hook)
         """Decorates a function that runs after the job completed, with errors or without."""
         self.on_failure = On("on_failure", add_hook)

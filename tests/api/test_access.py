@@ -44,6 +44,11 @@ TABLE: dict[str, tuple[str | None, object]] = {
     "retry_job": (RETRY, {}),
     "cancel_running_job": (MANAGE, {}),
     "reprioritise_job": (MANAGE, {"priority": 3}),
+    "list_workflows": (READ, None),
+    "get_workflow": (READ, None),
+    "cancel_workflow": (CANCEL, {}),
+    "retry_workflow": (RETRY, {"from_step": "pay"}),
+    "send_signal": ("jobs:edit", {"payload": {"ok": True}}),
     "stream_job": (READ, None),
     "stream_events": (READ, None),
     "list_kinds": (READ, None),
@@ -116,6 +121,7 @@ async def ask(client: httpx.AsyncClient, rest: Rest, operation: str, **known: st
         "token_id": "none",
         "operation_id": "1",
         "rule_id": "1",
+        "workflow_id": ids.encode_workflow(1),
         **known,
     }
     headers = {"Sec-Fetch-Site": "same-origin"} | (
@@ -131,6 +137,7 @@ async def seeded(rest: Rest, **options: Any) -> str:  # noqa: ANN401 - of a subm
     await rest.app.schedules.create("front", "greet", every="1h", args={"name": "x"})
     options = {"kind": "pay", "args": {"amount": 1}, **options}
     job = await rest.submit(**options)
+    await rest.app.database().fetch("workflow_adopt", job=ids.decode(job["id"]))
     # Ended, so that a stream of it ends too; that of everything has no time to live.
     await rest.store.stop(ids.decode(job["id"]))
     return str(job["id"])
@@ -175,6 +182,12 @@ async def test_a_job_of_another_tenant_does_not_exist(rest: Rest, tenant: str | 
         for operation in about_one:
             answer = await ask(client, rest, operation, job_id=job)
             assert (answer.status_code, answer.json()["code"]) == (404, "job-not-found"), (operation, answer.text)
+        whole = [name for name, (_, path) in routes_of(rest.api).items() if "{workflow_id}" in path]
+        assert len(whole) == 3
+        for operation in whole:
+            answer = await ask(client, rest, operation)
+            assert (answer.status_code, answer.json()["code"]) == (404, "workflow-not-found"), (operation, answer.text)
+        assert (await client.get("/workflows")).json()["items"] == []
         assert (await client.get("/jobs")).json()["items"] == []
         assert (await client.get("/jobs", params={"q": f"id:{job}"})).json()["items"] == []
 

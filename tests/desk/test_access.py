@@ -68,6 +68,14 @@ TABLE: dict[str, Line] = {
     "jobs.bulk": Line(
         STAFF, lambda d, job: d.jobs.bulk("retry", ids=[job], filter_hash="x", expected_max=1), Permission.RETRY
     ),
+    "jobs.signal": Line(STAFF, lambda d, job: d.jobs.signal(job, "go")),
+    "workflows.get": Line(ALL_ROLES, lambda d, _: d.workflows.get(1)),
+    "workflows.list": Line(ALL_ROLES, lambda d, _: d.workflows.list()),
+    "workflows.wait": Line(ALL_ROLES, lambda d, _: d.workflows.wait(1, timeout=0.01)),
+    "workflows.results": Line(ADMIN, lambda d, _: d.workflows.results(1, ["k"])),
+    "workflows.cancel": Line(STAFF, lambda d, _: d.workflows.cancel(1)),
+    "workflows.retry": Line(STAFF, lambda d, _: d.workflows.retry(1, "k")),
+    "workflows.signal": Line(STAFF, lambda d, _: d.workflows.signal(1, "k", "go")),
     "approvals.pending": Line(ALL_ROLES, lambda d, _: d.approvals.pending()),
     "approvals.standing": Line(ALL_ROLES, lambda d, job: d.approvals.standing(job)),
     "approvals.rules": Line(STAFF, lambda d, _: d.approvals.rules()),
@@ -138,7 +146,7 @@ UNSAFE = {"jobs.bulk", "operations.start"}
 """A dry run is a reading, so their guard is that of readings; the order itself asks once more."""
 TABLES = (
     *("jobs", "job_acts", "lanes", "workers", "tokens", "roles", "role_grants", "audit", "sessions", "job_keys"),
-    *("operations", "approval_rules", "schedules"),
+    *("operations", "approval_rules", "schedules", "workflows", "workflow_steps", "signals"),
 )
 
 

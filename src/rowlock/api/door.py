@@ -27,6 +27,7 @@ from rowlock.api import (
     streams,
     told,
     workers,
+    workflows,
 )
 from rowlock.api.local import Loopback
 from rowlock.api.problems import BEARER, REQUEST_ID, Problem
@@ -52,6 +53,7 @@ _ROUTES: Final = (
     bulk.routes,
     told.routes,
     orders.orders,
+    workflows.routes,
     approvals.routes,
     kinds.routes,
     lanes.routes,

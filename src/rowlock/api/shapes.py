@@ -114,6 +114,8 @@ class JobAnswer(Answer):
     result: Any
     errors: dict[str, Any] | None
     progress: ProgressAnswer | None
+    workflow: str | None = Field(description="The workflow it is a step of.")
+    step: str | None = Field(description="Its name there.")
 
     @classmethod
     def of(cls, job: Job, **more: object) -> JobAnswer:

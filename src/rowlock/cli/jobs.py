@@ -319,6 +319,7 @@ def _fields(history: History) -> dict[str, str]:
         "ran": span(ran),
         "expires": moment(job.expires_at),
         "too old": moment(job.too_old_at),
+        "workflow": f"{job.workflow}, step {job.step}" if job.workflow else "",
         "unique key": job.unique_key or "",
         "gate": job.gate_key or "",
         "tags": ", ".join(job.tags),

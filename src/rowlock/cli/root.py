@@ -28,6 +28,7 @@ from rowlock.cli import (
     top,
     worker,
     workers,
+    workflows,
 )
 from rowlock.cli.exits import EPILOG
 
@@ -54,7 +55,9 @@ def build() -> typer.Typer:
     doctor.add_to(root)
     bench.add_to(root)
     edit.add_to(jobs.group)
+    workflows.add_signal_to(jobs.group)
     root.add_typer(jobs.group, name="jobs")
+    root.add_typer(workflows.group, name="workflows")
     root.add_typer(approvals.group, name="approvals")
     root.add_typer(lanes.group, name="lanes")
     root.add_typer(workers.group, name="workers")

@@ -178,7 +178,7 @@ def compact(value: object) -> str:
 def job_record(job: Job) -> dict[str, Any]:
     """A job as JSON shows it: `id` is the public one, `number` the table's."""
     values = asdict(job)
-    return {"id": job.public_id, "number": values.pop("id"), **values}
+    return {"id": job.public_id, "number": values.pop("id"), **values, "workflow": job.workflow}
 
 
 def job_rows(jobs: Sequence[Job]) -> list[list[str]]:

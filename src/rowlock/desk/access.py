@@ -20,6 +20,7 @@ from rowlock.desk.stream import Streams
 from rowlock.desk.tokens import Tokens
 from rowlock.desk.waiting import Ears
 from rowlock.desk.workers import Workers
+from rowlock.desk.workflows import Workflows
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -62,6 +63,7 @@ class Desk:
         self.jobs = Jobs(
             backing.database, backing.wake, guard, backing.ears, backing.submit, operations=self.operations
         )
+        self.workflows = Workflows(backing.database, backing.wake, self.jobs, guard, backing.ears)
         self.lanes = Lanes(backing.database, guard)
         self.workers = Workers(backing.database, guard)
         self.schedules = Schedules(backing.database, guard, backing.submit)

@@ -54,6 +54,10 @@ class Facts:
     """Due jobs of the lane as high and older."""
     lock_waits: Sequence[Record] = ()
     """Locks that the running job waits for, each with its holder."""
+    waits: Record | None = None
+    """Its place in its workflow, and what it waits for there."""
+    before: Sequence[Record] = ()
+    """Some of the steps it waits for."""
 
     @property
     def due(self) -> bool:
@@ -91,6 +95,9 @@ async def read(reads: Snapshot, job_id: int, needed: int, guard: Guard) -> Facts
     lane = next((lane for lane in lanes if lane.name == owner), None)
     due = job.state is State.QUEUED and job.run_after <= row["now"]
     higher, older = await _ahead(reads, row, lanes, lane, workers) if due else (Count(), Count())
+    # A blocked job at no gate waits for others, or for a signal.
+    ungated = job.state is State.BLOCKED and row["gate_place"] == 0
+    waits = (await reads.fetch("job_waits", id=job.id))[0] if ungated else None
     gated = job.gate_key is not None and not job.is_final
     return Facts(
         job=job,
@@ -107,6 +114,8 @@ async def read(reads: Snapshot, job_id: int, needed: int, guard: Guard) -> Facts
         higher=higher,
         older=older,
         lock_waits=await reads.fetch("lock_waits", id=job.id, **guard.sight) if job.state is State.RUNNING else (),
+        waits=waits,
+        before=await reads.fetch("waited_for", id=job.id, n=SHOWN) if waits is not None and waits["remaining"] else [],
     )
 
 

@@ -2,12 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
-import time
-import uuid
 from dataclasses import dataclass
-from datetime import timedelta
 from typing import TYPE_CHECKING, Final, Literal
 
 from rowlock.desk import explain, facts, told
@@ -19,9 +14,10 @@ from rowlock.desk.operations import Operations
 from rowlock.desk.orders import Orders
 from rowlock.desk.search import Searcher
 from rowlock.desk.sight import Sight, not_found
+from rowlock.desk.signals import Signalled, Signals
 from rowlock.desk.submit import Submissions, Submitted
-from rowlock.desk.waiting import Ears
-from rowlock.errors import BulkRefused, InvalidOption, WaitTimeout
+from rowlock.desk.waiting import Ears, until_final
+from rowlock.errors import BulkRefused, InvalidOption
 from rowlock.model import ids
 from rowlock.model.access import Permission
 from rowlock.model.options import Options, Span
@@ -45,7 +41,6 @@ if TYPE_CHECKING:
     from rowlock.store.database import Connection, Database, Record
 
 _LARGEST_ID: Final = 2**63 - 1
-_POLL: Final = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +70,7 @@ class Jobs:
         self._sight = Sight(database, guard)
         self._operations = operations or Operations(database, Drives(database, wake), guard)
         self._orders = Orders(database, wake, guard, self._sight)
+        self._signals = Signals(database, wake, guard, self._sight)
         self._editor = Editor(database, wake, guard, self._sight, submit)
         self._searcher = Searcher(database, guard, self._sight)
         self._submissions = Submissions(database, submit, guard, self._sight)
@@ -305,31 +301,16 @@ class Jobs:
     async def wait(self, job_id: int | str, *, timeout: float | None = None) -> Job:
         """Wait until the job is final. timeout in seconds; WaitTimeout leaves the job as it is."""
         number = ids.parse(job_id)
-        database = self._open()
-        until = None if timeout is None else time.monotonic() + timeout
-        job = await self._sight.one(number)
-        if job.is_final:
-            return job
-        waiter = uuid.uuid4()
-        try:
-            async with self._ears.hearing(number) as told:
-                await database.fetch("await_job", id=number, waiter=waiter, seconds=timedelta(seconds=timeout or 86400))
-                while not (job := await self._sight.one(number)).is_final:
-                    left = _POLL if until is None else min(_POLL, until - time.monotonic())
-                    if left <= 0:
-                        message = (
-                            f"Job {job.public_id} is still {job.state} after {timeout:g} s. "
-                            "It goes on; wait again or cancel it."
-                        )
-                        raise WaitTimeout(message)
-                    told.clear()
-                    with contextlib.suppress(TimeoutError):
-                        # Not wait_for: before Python 3.12 it may forget a cancellation.
-                        async with asyncio.timeout(left):
-                            await told.wait()
-                return job
-        finally:
-            await database.fetch("forget_waiter", id=number, waiter=waiter)
+        return await until_final(
+            self._open(), self._ears, number, lambda: self._sight.one(number), timeout=timeout, what="Job"
+        )
+
+    @changes(Permission.EDIT)
+    async def signal(
+        self, job_id: int | str, name: str, payload: object = None, *, by: str | None = None, note: str | None = None
+    ) -> Signalled:
+        """Send what the job waits for, or will wait for, with ctx.wait_for(name); the first one of a name counts."""
+        return await self._signals.send(job_id, name, payload, by, note)
 
 
 def _state(state: State | str) -> str:

@@ -300,11 +300,7 @@ class Orders:
         return moved
 
     async def _hand_on(self, done: Record) -> None:
-        """The ended job's place went to a parked one: a worker that sleeps must hear of it."""
-        if done["promoted"]:
-            database = self._open()
-            await database.fetch("wake", channel=database.channel, payload=LOOK)
-        self._wake((step.pair, step.run_after) for step in released(done["released"]))
+        await hand_on(self._open(), self._wake, done)
 
     def _announce(self, moved: Sequence[Record]) -> None:
         self._wake(((row["kind"], row["priority"], row["share"]), row["run_after"]) for row in moved)
@@ -312,6 +308,13 @@ class Orders:
     def _taken(self, twin: int) -> str:
         named = f"the live job {ids.encode(twin)}" if self._guard.sees_all else "another live job"
         return f"its unique key is held by {named}"
+
+
+async def hand_on(database: Database, wake: Callable[[Iterable[tuple[Pair, datetime]]], None], done: Record) -> None:
+    """The ended job's place went to a parked one, or others waited for it: a worker that sleeps must hear of it."""
+    if done["promoted"]:
+        await database.fetch("wake", channel=database.channel, payload=LOOK)
+    wake((step.pair, step.run_after) for step in released(done["released"]))
 
 
 def _refusal(row: Record) -> str:

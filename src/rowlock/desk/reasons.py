@@ -10,6 +10,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
 from rowlock.desk.consent import approval
+from rowlock.desk.dependencies import waits_for_signal, waits_for_steps, workflow_cancelled
 from rowlock.desk.locked import locked
 from rowlock.desk.silence import stalls, worker_silent
 from rowlock.desk.words import ago, blame, several, span_text, until, when
@@ -132,7 +133,7 @@ def not_due(facts: Facts) -> Reason | None:
 
 def parked(facts: Facts) -> Reason | None:
     """It stands at its gate until somebody leaves."""
-    if facts.job.state is not State.BLOCKED or facts.job.gate_key is None:
+    if facts.job.state is not State.BLOCKED or facts.job.gate_key is None or facts.row["gate_place"] == 0:
         return None
     return _gate(facts, "parked", "It is parked at gate")
 
@@ -358,6 +359,9 @@ RUNNING: Final[Sequence[Callable[[Facts], Reason | None]]] = (
 WAITING: Final[Sequence[Callable[[Facts], Reason | None]]] = (
     approval,
     unreadable,
+    workflow_cancelled,
+    waits_for_steps,
+    waits_for_signal,
     not_due,
     parked,
     schema,

@@ -24,10 +24,12 @@ if TYPE_CHECKING:
     from rowlock.desk.operations import Operations
     from rowlock.desk.roles import Roles
     from rowlock.desk.schedules import Backfill, Schedules
+    from rowlock.desk.signals import Signalled
     from rowlock.desk.stats import Stats
     from rowlock.desk.submit import Submission, Submitted
     from rowlock.desk.tokens import Tokens
     from rowlock.desk.workers import Workers
+    from rowlock.desk.workflows import Workflows
     from rowlock.model.access import Entry, Grant, NewToken, Role, Token
     from rowlock.model.approval import Rule, Standing
     from rowlock.model.explanation import Explanation
@@ -53,6 +55,7 @@ if TYPE_CHECKING:
     from rowlock.model.schedule import Missed, Overlap, Schedule
     from rowlock.model.state import State
     from rowlock.model.window import Window
+    from rowlock.model.workflow import WorkflowPage, WorkflowState, WorkflowView
     from rowlock.service import Bridge
     from rowlock.store.database import Connection, Record
 
@@ -232,6 +235,12 @@ class SyncJobs:
     def wait(self, job_id: int | str, *, timeout: float | None = None) -> Job:
         """Wait until the job is final. timeout in seconds; WaitTimeout leaves the job as it is."""
         return self._bridge.run(self._desk.wait(job_id, timeout=timeout))
+
+    def signal(
+        self, job_id: int | str, name: str, payload: object = None, *, by: str | None = None, note: str | None = None
+    ) -> Signalled:
+        """Send what the job waits for, or will wait for, with ctx.wait_for(name); the first one of a name counts."""
+        return self._bridge.run(self._desk.signal(job_id, name, payload, by=by, note=note))
 
     def list(
         self,
@@ -837,6 +846,59 @@ class SyncSchedules:
         return self._bridge.run(self._desk.list())
 
 
+class SyncWorkflows:
+    """app.sync.workflows: what app.workflows does, blocking."""
+
+    def __init__(self, bridge: Bridge, desk: Workflows) -> None:
+        self._bridge, self._desk = bridge, desk
+
+    def get(self, workflow_id: int | str) -> WorkflowView:
+        """The workflow as it stands now, with its steps and edges; WorkflowNotFound when there is none."""
+        return self._bridge.run(self._desk.get(workflow_id))
+
+    def results(self, workflow_id: int | str, steps: Sequence[str]) -> Mapping[str, str | None]:
+        """The stored results of steps by name, encoded and with their secrets: for programs, never for a screen."""
+        return self._bridge.run(self._desk.results(workflow_id, steps))
+
+    def cancel(self, workflow_id: int | str, *, by: str | None = None, note: str | None = None) -> WorkflowView:
+        """End what waits, ask what runs to stop, then undo what completed and says how."""
+        return self._bridge.run(self._desk.cancel(workflow_id, by=by, note=note))
+
+    def retry(
+        self, workflow_id: int | str, step: str | None = None, *, by: str | None = None, note: str | None = None
+    ) -> WorkflowView:
+        """Run a step and everything behind it again, the rest as it is; without a step, those that failed."""
+        return self._bridge.run(self._desk.retry(workflow_id, step, by=by, note=note))
+
+    def signal(
+        self,
+        workflow_id: int | str,
+        step: str,
+        name: str,
+        payload: object = None,
+        *,
+        by: str | None = None,
+        note: str | None = None,
+    ) -> Signalled:
+        """Send a signal to the job of a step; it may come before the step waits for it, or even runs."""
+        return self._bridge.run(self._desk.signal(workflow_id, step, name, payload, by=by, note=note))
+
+    def wait(self, workflow_id: int | str, *, timeout: float | None = None) -> WorkflowView:
+        """Wait until the workflow is final, its steps undone if need be. WaitTimeout leaves it as it is."""
+        return self._bridge.run(self._desk.wait(workflow_id, timeout=timeout))
+
+    def list(
+        self,
+        *,
+        states: Sequence[WorkflowState | str] | None = None,
+        name: str | None = None,
+        after: str | None = None,
+        limit: int = 50,
+    ) -> WorkflowPage:
+        """Newest first, without their steps. after: a page's next; an empty page with a next says "none so far"."""
+        return self._bridge.run(self._desk.list(states=states, name=name, after=after, limit=limit))
+
+
 class SyncDesk:
     """app.sync: the desk for blocking code."""
 
@@ -852,3 +914,4 @@ class SyncDesk:
         self.operations = SyncOperations(bridge, desk.operations)
         self.approvals = SyncApprovals(bridge, desk.approvals)
         self.schedules = SyncSchedules(bridge, desk.schedules)
+        self.workflows = SyncWorkflows(bridge, desk.workflows)

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import time
+import uuid
 import weakref
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, TypeAlias
+from collections.abc import Awaitable, Callable, Sequence
+from datetime import timedelta
+from typing import TYPE_CHECKING, Final, Protocol, TypeAlias, TypeVar
 
+from rowlock.errors import WaitTimeout
 from rowlock.store.notify import Listener
 
 if TYPE_CHECKING:
@@ -17,6 +21,62 @@ if TYPE_CHECKING:
 
 Told: TypeAlias = Callable[[Sequence[int] | None], None]
 """Called with the ids of jobs that may have ended; None: messages may have been missed."""
+
+
+T = TypeVar("T", bound="Ending")
+_POLL: Final = 1.0
+
+
+class Ending(Protocol):
+    """A job or a workflow."""
+
+    @property
+    def is_final(self) -> bool:
+        """Whether it has ended."""
+
+    @property
+    def public_id(self) -> str:
+        """The id to show to people."""
+
+    @property
+    def state(self) -> str:
+        """Where it is in its life."""
+
+
+async def until_final(
+    database: Database,
+    ears: Ears,
+    key: int,
+    look: Callable[[], Awaitable[T]],
+    *,
+    timeout: float | None,
+    what: str,
+) -> T:
+    """Wait until what `look` finds has ended; key: under which it is told, a job's id or a workflow's below zero."""
+    until = None if timeout is None else time.monotonic() + timeout
+    found = await look()
+    if found.is_final:
+        return found
+    waiter = uuid.uuid4()
+    try:
+        async with ears.hearing(key) as told:
+            await database.fetch("await_job", id=key, waiter=waiter, seconds=timedelta(seconds=timeout or 86400))
+            while not (found := await look()).is_final:
+                left = _POLL if until is None else min(_POLL, until - time.monotonic())
+                if left <= 0:
+                    message = (
+                        f"{what} {found.public_id} is still {found.state} after {timeout:g} s. "
+                        "It goes on; wait again or cancel it."
+                    )
+                    raise WaitTimeout(message)
+                told.clear()
+                with contextlib.suppress(TimeoutError):
+                    # Not wait_for: before Python 3.12 it may forget a cancellation.
+                    async with asyncio.timeout(left):
+                        await told.wait()
+            return found
+    finally:
+        await database.fetch("forget_waiter", id=key, waiter=waiter)
 
 
 class Ears:

@@ -10,7 +10,7 @@ import difflib
 import inspect
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, cast
 
 from pydantic import TypeAdapter, ValidationError
@@ -111,6 +111,10 @@ class Codec:
     def json_schema(self) -> dict[str, object]:
         """The JSON Schema of the arguments by name, for forms; what no schema can tell is any value."""
         return self._arguments.adapter.json_schema(schema_generator=_Schema)
+
+    def encode_named(self, named: Mapping[str, object]) -> str:
+        """Encode arguments by name, positional-only ones too."""
+        return self._encode(dict(named))
 
     def encode_many(self, items: Iterable[Mapping[str, object]]) -> list[str]:
         """Encode one mapping of arguments per job; an error names the index of its item."""
@@ -314,6 +318,16 @@ class Codec:
         came = f"a {type(item['input']).__name__}" if secret else _shown(item["input"])
         reason = "" if secret and item["type"] in _OPAQUE else f" ({item['msg']})"
         return f"argument {path!r} should fit {name}: {expected}, got {came}{reason}."
+
+
+def open_codec(codec: Codec) -> Codec:
+    """The same codec for arguments of which others follow later: those given are checked, none is missed."""
+    arguments = {
+        name: item if item.default is not EMPTY else item.replace(default=None)
+        for name, item in codec.signature.arguments.items()
+    }
+    shape = arguments_shape(replace(codec.signature, arguments=arguments), codec.kind)
+    return replace(codec, _arguments=shape, _stored=shape, _at_once=False)
 
 
 class _Schema(GenerateJsonSchema):

@@ -24,12 +24,14 @@ if TYPE_CHECKING:
     from datetime import timedelta
 
     from rowlock.flow.context import Context
+    from rowlock.flow.grow import Added
     from rowlock.flow.hold import Hold, Wish
     from rowlock.flow.voice import Line
     from rowlock.model.job import Claim, Job
     from rowlock.model.lock import LockKey
     from rowlock.model.options import Span
     from rowlock.model.progress import ItemRef
+    from rowlock.model.workflow import Needs
     from rowlock.telemetry import JobLog
 
 T = TypeVar("T")
@@ -199,6 +201,16 @@ class SyncContext:
     def _taken(self, wish: Wish) -> Hold:
         return taken(self._loop, lambda: self._context.line.locks, wish, self.check)
 
+    @property
+    def workflow(self) -> SyncGrowth:
+        """The workflow this job is a step of: `ctx.workflow.add(step)` adds one to it while it runs."""
+        return SyncGrowth(self)
+
+    def spawn(self, steps: Iterable[object], *, join: bool = True) -> list[Added]:
+        """Add steps to this job's workflow that may start at once. join: who waits for this job waits for them, too."""
+        self.check()
+        return self._wait(self._context.workflow.spawn(steps, join=join))
+
     def guarded(self, session: object) -> AbstractContextManager[None]:
         """Commit the caller's own rows only while the claim holds: it is checked and held until their commit."""
         self.check()
@@ -257,6 +269,31 @@ class SyncCheckpoint:
     def load(self) -> Any:  # noqa: ANN401 - whatever was saved
         """What this attempt or an earlier one saved last; None: nothing."""
         return self._context._wait(self._context._context.checkpoint.load())  # noqa: SLF001 - of this module
+
+
+class SyncGrowth:
+    """ctx.workflow of a blocking handler."""
+
+    __slots__ = ("_context",)
+
+    def __init__(self, context: SyncContext) -> None:
+        self._context = context
+
+    def add(
+        self,
+        step: object,
+        *,
+        name: str | None = None,
+        after: Iterable[Added | str] = (),
+        before: Iterable[Added | str] = (),
+        when: Needs = "success",
+        any_of: bool = False,
+    ) -> Added:
+        """Add a task or step. after: steps it waits for, none by default; before: steps that wait for it, too."""
+        self._context.check()
+        growth = self._context._context.workflow  # noqa: SLF001 - of this module
+        adding = growth.add(step, name=name, after=after, before=before, when=when, any_of=any_of)
+        return self._context._wait(adding)  # noqa: SLF001 - of this module
 
 
 class SyncItemContext(ItemView[SyncContext]):

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from pydantic_core import to_json
 
+from rowlock.flow.grow import Added, Growth
 from rowlock.flow.items import ItemContext, ItemsDone, OpenItem, each, run_items
 from rowlock.flow.locking import Lock
 from rowlock.flow.voice import Line, Voice, logger
@@ -34,7 +35,7 @@ R = TypeVar("R")
 class Context(Voice):
     """Passed to a handler that asks for it. Every write through it carries the claim; a lost claim raises ClaimLost."""
 
-    __slots__ = ("_job", "_log")
+    __slots__ = ("_growth", "_job", "_log")
 
     def __init__(
         self,
@@ -49,6 +50,7 @@ class Context(Voice):
         super().__init__(row, claim, line, stopping, book=book, log_level=log_level)
         self._log: JobLog | None = None
         self._job: Job | None = None
+        self._growth: Growth | None = None
 
     @property
     def job(self) -> Job:
@@ -139,6 +141,17 @@ class Context(Voice):
         wait=False: LockTaken at once if somebody has it. timeout: LockTimeout after that long; None: wait on.
         """
         return Lock(lambda: self.line.locks, self.wish(namespace, key, None, wait=wait, timeout=timeout))
+
+    @property
+    def workflow(self) -> Growth:
+        """The workflow this job is a step of: `await ctx.workflow.add(step)` adds one to it while it runs."""
+        if self._growth is None:
+            self._growth = Growth(self.claim, self._row["kind"])
+        return self._growth
+
+    async def spawn(self, steps: Iterable[object], *, join: bool = True) -> list[Added]:
+        """Add steps to this job's workflow that may start at once. join: who waits for this job waits for them, too."""
+        return await self.workflow.spawn(steps, join=join)
 
     @contextlib.asynccontextmanager
     async def guarded(self, session: object) -> AsyncIterator[None]:

@@ -13,13 +13,12 @@ from rowlock.flow.handler import enter
 from rowlock.flow.hooks import HookSurround, hook_of
 from rowlock.flow.inject import NOTHING, named, understood, worker_needs
 from rowlock.flow.middleware import (
-    EnqueueMiddleware,
-    Enqueuing,
     Middleware,
     checked_enqueue_middleware,
     checked_middleware,
     surrounded,
 )
+from rowlock.flow.passing import EnqueueMiddleware, Enqueuing
 from rowlock.flow.scope import Scopes
 from rowlock.model.hook import HOOK_EVENTS, hook_kind
 from rowlock.model.options import span

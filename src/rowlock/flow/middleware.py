@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import functools
 import inspect
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from rowlock.errors import ConfigurationError, InvalidOption
+from rowlock.errors import ConfigurationError
 from rowlock.flow.blocking import SyncContext
 from rowlock.flow.inject import NOTHING, Resolution, named
 from rowlock.flow.scope import Host, Scopes
-from rowlock.model.options import Options
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+    from collections.abc import Awaitable, Callable, Mapping, Sequence
 
     from rowlock.flow.context import Context
     from rowlock.flow.handler import Call, Handler
@@ -24,8 +22,6 @@ if TYPE_CHECKING:
 
 Middleware: TypeAlias = "Callable[[Context, Callable[[], Awaitable[object]]], Awaitable[object]]"
 """async def timing(ctx, call): … return await call()"""
-EnqueueMiddleware: TypeAlias = "Callable[[Enqueuing], Iterator[None] | None]"
-"""A function called before the job is written, or a generator whose rest runs after its yield, when it is."""
 _INSIDE: Final = "rowlock:inside"
 """The keyword that carries the resolution into a blocking handler's thread; no parameter can be called so."""
 
@@ -167,56 +163,6 @@ def checked_middleware(function: Function) -> None:
 
 
 # --- around an enqueue -----------------------------------------------------------------------------------------------
-
-
-class Enqueuing:
-    """One call of enqueue(), enqueue_many() or their blocking twins, before and after it is written.
-
-    calls: the arguments of each job, by name, as the caller gave them: to be read. ids: of the jobs, once written.
-    """
-
-    __slots__ = ("calls", "ids", "kind", "options")
-
-    def __init__(self, kind: str, calls: Sequence[Mapping[str, object]], options: Options) -> None:
-        self.kind, self.calls, self.options = kind, calls, options
-        self.ids: tuple[int, ...] = ()
-
-    def set(self, **options: Any) -> None:  # noqa: ANN401 - what task.options() takes
-        """Enqueue with these options instead: priority, tags, meta and whatever else task.options() takes."""
-        try:
-            self.options = replace(self.options, **options)
-        except TypeError:
-            known = ", ".join(Options.__dataclass_fields__)
-            message = f"set() takes the options of a job ({known}); got {', '.join(options)}."
-            raise InvalidOption(message) from None
-
-    def add_meta(self, **values: object) -> None:
-        """Add to the job's meta; what is there under the same name is replaced."""
-        self.set(meta={**(self.options.meta or {}), **values})
-
-    def add_tags(self, *tags: str) -> None:
-        """Add to the job's tags."""
-        self.set(tags=[*(self.options.tags or ()), *tags])
-
-
-@contextlib.contextmanager
-def passing(middleware: Sequence[EnqueueMiddleware], enqueuing: Enqueuing) -> Iterator[Enqueuing]:
-    """Let every middleware see it, the first registered outermost; one that raises refuses the enqueue."""
-    failure: BaseException | None = None
-    with contextlib.ExitStack() as stack:
-        for function in middleware:
-            if inspect.isgeneratorfunction(function):
-                stack.enter_context(contextlib.contextmanager(function)(enqueuing))
-            else:
-                function(enqueuing)
-        try:
-            yield enqueuing
-        except BaseException as error:
-            failure = error
-            raise
-    if failure is not None:
-        # A middleware swallowed it; a caller without its job must hear of it all the same.
-        raise failure
 
 
 def checked_enqueue_middleware(function: Function) -> None:

@@ -8,7 +8,7 @@ import contextlib
 import logging
 import time
 import weakref
-from typing import TYPE_CHECKING, Final, Protocol, TypeVar
+from typing import TYPE_CHECKING, Final, Protocol, TypeAlias, TypeVar
 
 from rowlock.errors import InvalidOption, RowlockError
 from rowlock.flow import enqueue, wake
@@ -24,7 +24,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
     from datetime import datetime
 
-    from rowlock.flow.middleware import EnqueueMiddleware
+    from rowlock.flow.passing import EnqueueMiddleware
+    from rowlock.flow.place import Placed
     from rowlock.flow.wake import Pair
     from rowlock.service import Bridge
     from rowlock.store.caller import Ask, Caller
@@ -33,6 +34,8 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("rowlock.enqueue")
 T = TypeVar("T")
+Placing: TypeAlias = "Callable[[Callable[[Prepared], Prepared]], Generator[Ask, list[Sequence[object]], Placed]]"
+"""Writes a plan; is given what makes of a job what its lane asks for."""
 _REMEMBERED: Final = 100_000
 """Gate keys; beyond it they are registered again and again, which is harmless."""
 
@@ -155,6 +158,41 @@ class Producer:
             self.watcher.enqueued_sync(_created(*written))
         return written
 
+    async def place(self, jobs: Sequence[Prepared], plan: Placing, connection: object | None) -> Placed:
+        """Write the steps of a workflow, all or none; jobs: each sort of them once, to be registered."""
+        await self._register(jobs)
+        if connection is not None:
+            caller = join(connection)
+            return await self._joined(self._joining_plan(caller, plan), caller)
+        found = await self._place(plan)
+        if self.watcher is not None and found.created:
+            await self.watcher.enqueued(found.created)
+        return found
+
+    def place_sync(self, jobs: Sequence[Prepared], plan: Placing, connection: object | None) -> Placed:
+        """The blocking twin of place()."""
+        if connection is not None:
+            return self._joined_sync(connection, jobs, lambda caller: self._joining_plan(caller, plan))
+        found = self.bridge.run(self._place_through_bridge(jobs, plan))
+        if self.watcher is not None and found.created:
+            self.watcher.enqueued_sync(found.created)
+        return found
+
+    async def _place(self, plan: Placing) -> Placed:
+        found = await self._on_own(plan(self._needs.of), whole=True)
+        self.wake(found.lows.items())
+        return found
+
+    async def _place_through_bridge(self, jobs: Sequence[Prepared], plan: Placing) -> Placed:
+        self._before_exit()
+        await self._register(jobs)
+        return await self._place(plan)
+
+    def _joining_plan(self, caller: Caller, plan: Placing) -> Generator[Ask, list[Sequence[object]], Placed]:
+        found = yield from plan(self._needs.of)
+        yield from self._announce(caller, found.lows, found.created)
+        return found
+
     async def _through_bridge(self, ready: Prepared, text: str) -> Receipt:
         self._before_exit()
         await self._register([ready]) if self._is_new(ready) else None
@@ -229,23 +267,24 @@ class Producer:
             receipt, told = yield from enqueue.insert_telling(ready, text, self._open().channel)
         else:
             receipt, told = (yield from enqueue.insert(ready, text)), False
-        yield from self._announce(caller, [ready], [receipt], told=told)
+        lows = _lows([ready], [receipt])
+        yield from self._announce(caller, lows, _created([receipt.id], [receipt.what]), told=told)
         return receipt
 
     def _joining_many(self, caller: Caller, batch: Batch) -> Generator[Ask, list[Sequence[object]], Written]:
         receipts = yield from enqueue.insert_many(batch)
-        yield from self._announce(caller, batch.jobs, receipts)
-        return _written(receipts)
+        written = _written(receipts)
+        yield from self._announce(caller, _lows(batch.jobs, receipts), _created(*written))
+        return written
 
     def _announce(
-        self, caller: Caller, jobs: Sequence[Prepared], receipts: Sequence[Receipt], *, told: bool = False
+        self, caller: Caller, lows: dict[Pair, datetime], created: Sequence[int], *, told: bool = False
     ) -> Generator[Ask, list[Sequence[object]], None]:
         """Wake after the caller's commit where it can be observed, else let the database notify at it.
 
         told: the commit notifies already.
         """
-        lows = _lows(jobs, receipts)
-        if lows and not caller.on_commit(lambda: self._committed({} if told else lows, receipts)) and not told:
+        if lows and not caller.on_commit(lambda: self._committed({} if told else lows, created)) and not told:
             yield "wake_inside", {"channel": self._open().channel, "payload": wake.payload(lows)}
 
     def _may_tell(self) -> bool:
@@ -256,10 +295,10 @@ class Producer:
         self._next_telling = now + wake.WINDOW
         return True
 
-    def _committed(self, lows: Mapping[Pair, datetime], receipts: Sequence[Receipt]) -> None:
+    def _committed(self, lows: Mapping[Pair, datetime], created: Sequence[int]) -> None:
         self.wake(lows.items())
         if self.watcher is not None:
-            self.watcher.committed(_created(*_written(receipts)))
+            self.watcher.committed(created)
 
     def _waker(self) -> Waker:
         loop, last = asyncio.get_running_loop(), self._last

@@ -105,12 +105,12 @@ def result_shape(annotation: object) -> Shape:
     """The shape of what a handler returns."""
     # An annotation that pydantic cannot use is no reason to refuse the handler: most results are plain values.
     try:
-        return shape_of(TypeAdapter(_result_type(annotation)), strict_fields=False)
+        return shape_of(TypeAdapter(stored_result(annotation)), strict_fields=False)
     except _UNUSABLE:
         return shape_of(TypeAdapter(Any), strict_fields=False)
 
 
-def _result_type(annotation: object) -> Any:  # noqa: ANN401 - any type
+def stored_result(annotation: object) -> Any:  # noqa: ANN401 - any type
     """The annotation without Partial, Snooze and Cancel: they say how the attempt ended, not what is stored."""
     union = get_origin(annotation) in (Union, UnionType)
     members = get_args(annotation) if union else (annotation,)

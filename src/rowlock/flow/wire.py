@@ -24,7 +24,7 @@ from pydantic import Secret, SecretBytes, SecretStr, TypeAdapter
 from pydantic.errors import PydanticSchemaGenerationError
 from pydantic_core import PydanticSerializationError, from_json, to_json
 
-from rowlock.model.redact import BYTES, SECRET
+from rowlock.model.redact import BYTES, OUTPUT, SECRET
 
 TAG: Final = '"$'  # what every tagged text contains, and few others
 
@@ -93,7 +93,7 @@ class Tagger:
                 return value
 
     def _key(self, key: object, path: str) -> object:
-        if key in (SECRET, BYTES):
+        if key in (SECRET, BYTES, OUTPUT):
             message = f"{named(path)} has the key {key!r}, which Rowlock keeps for itself. Choose another key."
             raise ValueError(message)
         if not isinstance(key, _KEYS):

@@ -29,6 +29,7 @@ _LONGEST_NUMBER: Final = 12  # digits; a public id has 14 symbols, so the two ne
 # Odd factors are invertible modulo 2**63; a shift of 32 > 63 / 2 makes each xor step its own inverse.
 _SHIFT: Final = 32
 _FACTORS: Final = (0x1F3B_9D4A_C86E_5277, 0x6A09_E667_F3BC_C909, 0x3C6E_F372_FE94_F82B)
+_WORKFLOW: Final = 0b10101  # changes the check symbol: a workflow's id without its W is no job's
 _INVERSES: Final = tuple(pow(factor, -1, _MODULUS) for factor in reversed(_FACTORS))
 
 
@@ -37,31 +38,79 @@ def encode(job_id: int) -> str:
     if not 1 <= job_id <= LARGEST:
         message = f"A job id is a whole number from 1 to {LARGEST}, not {job_id}."
         raise InvalidId(message)
-    number = _scramble(job_id)
-    symbols = [(number >> shift) & 31 for shift in range(5 * (_SYMBOLS - 1), -1, -5)]
-    symbols.append(_check(symbols))
-    text = "".join([_ALPHABET[symbol] for symbol in symbols])
-    return f"{text[:4]}-{text[4:8]}-{text[8:12]}-{text[12:]}"
+    return _written(job_id, 0)
 
 
 def decode(text: str) -> int:
     """Read a public id; case, hyphens and spaces do not matter, O reads as 0, I and L as 1."""
     compact = _SEPARATORS.sub("", text)
+    if len(compact) == _SYMBOLS + 2 and compact[0] in "wW" and _is_workflow(text):
+        raise _invalid(text, "it is a workflow's")
+    return _read(text, compact, 0)
+
+
+def encode_workflow(workflow_id: int) -> str:
+    """Give the public id of a workflow: W and 14 symbols, which without the W are no job's."""
+    if not 1 <= workflow_id <= LARGEST:
+        message = f"A workflow id is a whole number from 1 to {LARGEST}, not {workflow_id}."
+        raise InvalidId(message)
+    return f"W-{_written(workflow_id, _WORKFLOW)}"
+
+
+def decode_workflow(text: str) -> int:
+    """Read the public id of a workflow, as decode() does that of a job."""
+    compact = _SEPARATORS.sub("", text)
+    if compact[:1] not in ("w", "W") or len(compact) != _SYMBOLS + 2:
+        expected = f"W and {_SYMBOLS + 1} symbols such as {encode_workflow(1)}"
+        message = f"{_shown(text)!r} is not a workflow id. Expected {expected}."
+        raise InvalidId(message)
+    return _read(text, compact[1:], _WORKFLOW)
+
+
+def parse_workflow(text: str | int) -> int:
+    """Read what a person may type of a workflow: a plain number (as text at most 12 digits) or a public id."""
+    if isinstance(text, str):
+        stripped = text.strip()
+        if not (stripped.isascii() and stripped.isdigit() and len(stripped) <= _LONGEST_NUMBER):
+            return decode_workflow(text)
+    number = int(text)
+    encode_workflow(number)
+    return number
+
+
+def _is_workflow(text: str) -> bool:
+    try:
+        decode_workflow(text)
+    except InvalidId:
+        return False
+    return True
+
+
+def _written(number: int, mark: int) -> str:
+    """mark: what tells the ids of one sort of thing from another's, in the check symbol."""
+    number = _scramble(number)
+    symbols = [(number >> shift) & 31 for shift in range(5 * (_SYMBOLS - 1), -1, -5)]
+    symbols.append(_check(symbols) ^ mark)
+    text = "".join([_ALPHABET[symbol] for symbol in symbols])
+    return f"{text[:4]}-{text[4:8]}-{text[8:12]}-{text[12:]}"
+
+
+def _read(text: str, compact: str, mark: int) -> int:
     if len(compact) != _SYMBOLS + 1:
         raise _invalid(text, f"it has {len(compact)} symbols instead of {_SYMBOLS + 1}")
     strange = next((symbol for symbol in compact if symbol not in _VALUE), None)
     if strange is not None:
         raise _invalid(text, f"{strange!r} is not one of the symbols {_ALPHABET}")
     symbols = [_VALUE[symbol] for symbol in compact]
-    if _check(symbols[:_SYMBOLS]) != symbols[_SYMBOLS]:
+    if _check(symbols[:_SYMBOLS]) ^ mark != symbols[_SYMBOLS]:
         raise _invalid(text, "its check symbol does not fit, so at least one symbol is mistyped")
     number = 0
     for value in symbols[:_SYMBOLS]:
         number = number << 5 | value
-    job_id = _unscramble(number) if number < _MODULUS else 0
-    if not job_id:
+    found = _unscramble(number) if number < _MODULUS else 0
+    if not found:
         raise _invalid(text, "no job can have that id")
-    return job_id
+    return found
 
 
 def parse(text: str | int) -> int:
@@ -109,6 +158,9 @@ def _times_x(element: int) -> int:
     return doubled ^ 0b100101 if doubled > 31 else doubled  # noqa: PLR2004 - x^5 + x^2 + 1 is primitive
 
 
+def _shown(text: str) -> str:
+    return text if len(text) <= 40 else text[:40] + "…"  # noqa: PLR2004 - a line of a terminal
+
+
 def _invalid(text: str, why: str) -> InvalidId:
-    shown = text if len(text) <= 40 else text[:40] + "…"  # noqa: PLR2004 - a line of a terminal
-    return InvalidId(f"{shown!r} is not a job id: {why}. Expected {_SYMBOLS + 1} symbols such as {encode(1)}.")
+    return InvalidId(f"{_shown(text)!r} is not a job id: {why}. Expected {_SYMBOLS + 1} symbols such as {encode(1)}.")

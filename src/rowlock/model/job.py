@@ -112,11 +112,19 @@ class Job:
     progress: Progress | None = None
     last_progress_at: datetime | None = None
     """When the attempt last reported anything, a log line included."""
+    workflow_id: int | None = None
+    step: str | None = None
+    """Its name in that workflow."""
 
     @property
     def public_id(self) -> str:
         """The id to show to people: Crockford Base32 with a check symbol."""
         return ids.encode(self.id)
+
+    @property
+    def workflow(self) -> str | None:
+        """The public id of the workflow it is a step of."""
+        return None if self.workflow_id is None else ids.encode_workflow(self.workflow_id)
 
     @property
     def is_final(self) -> bool:

@@ -15,6 +15,7 @@ from urllib.parse import quote, quote_plus
 
 SECRET: Final = "$secret"  # noqa: S105 - the marker, not a password
 BYTES: Final = "$bytes"
+OUTPUT: Final = "$output"
 MASK: Final = "•••"
 
 _MASKED: Final = (MASK, {BYTES: base64.b64encode(MASK.encode()).decode()})

@@ -71,6 +71,8 @@ def job_of(row: Row, *, reveal: bool = False) -> Job:
         errors=json_of(row["errors"]),
         progress=progress_of(row),
         last_progress_at=row["reported_at"],
+        workflow_id=row["workflow_id"],
+        step=row["step"],
     )
 
 

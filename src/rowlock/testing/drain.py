@@ -86,9 +86,15 @@ class Drainer:
             await _given_up(running)
 
     async def run(self, ids: Iterable[int], *, raise_errors: bool) -> None:
-        """Run these jobs now, one after the other; those that are not due stay."""
-        for job_id in ids:
+        """Run these jobs now, one after the other, then what their workflows release; those that are not due stay."""
+        given, refused = list(ids), list[int]()
+        for job_id in given:
             await self._run(job_id, raise_errors=raise_errors)
+        kinds = list(self._app.handlers)
+        while found := await self._app.database().fetch("due_steps", ids=given, kinds=kinds, without=refused):
+            number = int(found[0]["id"])
+            if await self._run(number, raise_errors=raise_errors) is None:
+                refused.append(number)
 
     async def _due(self, without: Iterable[int]) -> int | None:
         found = await self._app.database().fetch("next_due", kinds=list(self._app.handlers), without=list(without))

@@ -16,6 +16,7 @@ from typing_extensions import override
 from rowlock.errors import ClaimLost
 from rowlock.flow.blocking import SyncContext
 from rowlock.flow.context import Context
+from rowlock.flow.grow import Added, Growth
 from rowlock.flow.hold import Hold
 from rowlock.model.job import Claim, Job
 from rowlock.model.progress import Item, Progress
@@ -24,10 +25,12 @@ from rowlock.store.queries import Statements
 from rowlock.telemetry import JobLog
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+    from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Sequence
 
     from rowlock.flow.hold import Wish
+    from rowlock.flow.place import Member
     from rowlock.flow.report import Report
+    from rowlock.model.workflow import Edge
 
 T = TypeVar("T")
 
@@ -52,6 +55,8 @@ class Record:
         """How far ctx.resume() came, by name."""
         self.signals: dict[str, Any] = {}
         """What ctx.wait_for() finds, by name; without it, it raises Suspended."""
+        self.added: list[tuple[str, str, dict[str, object]]] = []
+        """Steps added with ctx.workflow.add() and ctx.spawn(): name, kind and arguments."""
         self.stored = checkpoint
         self.patience = patience
         self.statements = Statements("rowlock")
@@ -131,6 +136,21 @@ class Record:
         """The engine's side: the lock is given back."""
 
 
+class StubGrowth(Growth):
+    """ctx.workflow of a handler that is called without a database: what it adds is written down."""
+
+    __slots__ = ("_record",)
+
+    def __init__(self, claim: Claim, kind: str, record: Record) -> None:
+        super().__init__(claim, kind)
+        self._parent, self._record = kind, record
+
+    @override
+    async def _grow(self, members: Sequence[Member], edges: Sequence[Edge], *, joins: bool) -> list[Added]:
+        self._record.added += [(member.name, member.step.kind, dict(member.step.call)) for member in members]
+        return [Added(member.name, n, "created") for n, member in enumerate(members, 1)]
+
+
 class StubContext(Context):
     """A Context that records. cancel() and lose() do what a worker would, at the handler's next word to it."""
 
@@ -141,6 +161,7 @@ class StubContext(Context):
         self._job = job
         self.record = record
         self._log = JobLog(_logger(record.logs), row)
+        self._growth = StubGrowth(self.claim, job.kind, record)
 
     def cancel(self) -> None:
         """Tell the handler to stop: asyncio.CancelledError (Stopped in a blocking one) at its next report."""

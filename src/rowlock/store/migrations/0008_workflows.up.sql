@@ -369,6 +369,10 @@ BEGIN
   SELECT x.* INTO w FROM {schema}.workflows x WHERE x.id = v_id FOR UPDATE;
   IF NOT FOUND THEN v_why := 'missing';
   ELSIF w.cancel_requested THEN v_why := 'cancelled';
+  ELSIF w.finished_at IS NOT NULL AND p_job IS NOT NULL AND p_fence IS NULL AND w.verdict IS NULL AND NOT EXISTS (
+    SELECT 1 FROM {schema}.workflows o WHERE o.unique_key = w.unique_key AND o.finished_at IS NULL) THEN
+    -- Whoever adds behind a job cannot know whether the workflow ends at this moment: it goes on. What was undone stays undone.
+    UPDATE {schema}.workflows x SET state = 'running', finished_at = NULL, kept_until = NULL WHERE x.id = v_id;
   ELSIF w.state <> 'running' THEN v_why := 'finished'; END IF;
   -- Without what is there already.
   SELECT array_agg(o.name) INTO v_kept FROM {schema}.workflow_steps o

@@ -10,7 +10,9 @@ w.name AS worker, p.phase, p.progress, p.reported_at
 p.n AS report, p.phases, p.items_in_progress, p.items_completed, p.items_skipped, p.items_failed
 
 -- fragment: job_view
-{job_row}, {progress_counts}
+-- The step's name is looked up for steps alone.
+{job_row}, {progress_counts}, j.workflow_id,
+CASE WHEN j.workflow_id IS NOT NULL THEN (SELECT s.name FROM {schema}.workflow_steps s WHERE s.job_id = j.id) END AS step
 
 -- fragment: own_progress
 -- That of the attempt under way, or of the last one while none is; an earlier attempt's is none of this one's.

@@ -92,6 +92,13 @@ LIMIT 1
 SELECT s.next_at - clock_timestamp() AS wait FROM {schema}.schedules s
 WHERE s.enabled AND s.next_at IS NOT NULL AND s.kind = ANY (:kinds::text[]) ORDER BY s.next_at LIMIT 1
 
+-- name: due_steps
+-- What the workflows of these jobs have due: steps that were released since.
+SELECT j.id FROM {schema}.jobs j
+WHERE j.state = 'queued' AND j.run_after <= clock_timestamp() AND j.kind = ANY (:kinds::text[]) AND NOT (j.id = ANY (:without::bigint[]))
+  AND j.workflow_id IN (SELECT o.workflow_id FROM {schema}.jobs o WHERE o.id = ANY (:ids::bigint[]))
+ORDER BY j.priority DESC, j.run_after, j.id LIMIT 1
+
 -- name: jobs_enqueued
 SELECT {job_view} FROM {job_sources} WHERE :kind::text IS NULL OR j.kind = :kind::text ORDER BY j.id
 

@@ -1,0 +1,1 @@
+"""Compose: jobs that wait for jobs, as chains, workflows and groups."""

@@ -1,0 +1,220 @@
+"""Workflow: a graph of steps, built in code and enqueued as one."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, cast, overload
+
+from typing_extensions import override
+
+from rowlock.compose.start import Draft, FlowOptions, flow_options
+from rowlock.compose.step import Alone, Output, Step, step_of
+from rowlock.errors import InvalidOption, InvalidWorkflow
+from rowlock.flow.place import Member
+from rowlock.model.workflow import MOST_STEPS, NEEDS, Edge, checked_step_name
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+    from rowlock.compose.started import Started
+    from rowlock.model.workflow import Needs
+
+R = TypeVar("R")
+R_co = TypeVar("R_co", covariant=True)
+
+
+class Node(Generic[R_co]):
+    """A step in its workflow. output: stands for its result, as an argument of other steps."""
+
+    __slots__ = ("_workflow", "name", "step")
+
+    def __init__(self, workflow: Workflow, name: str, step: Step[R_co]) -> None:
+        self._workflow, self.name, self.step = workflow, name, step
+
+    @property
+    def output(self) -> R_co:
+        """The step's result, once it is there: pass it to the step() of others, which then wait for this one."""
+        return cast("R_co", Output(self.name, self.step.origin.returns, self._workflow.identity))
+
+    @property
+    def workflow(self) -> Workflow:
+        """The one it was added to."""
+        return self._workflow
+
+    @override
+    def __repr__(self) -> str:
+        return f"<step {self.name} of {self._workflow.name}>"
+
+
+class Workflow:
+    """Steps and who waits for whom. Add steps, then enqueue it, as often as you like.
+
+    A step waits for those whose output it takes and for those named by `after`. Nothing is written before enqueue().
+    """
+
+    def __init__(self, name: str) -> None:
+        self.name = checked_step_name(name)
+        self._members: dict[str, Member] = {}
+        self._edges: dict[tuple[str, str], Needs] = {}
+        self._numbers: dict[str, int] = {}
+        self._options = FlowOptions()
+        self.identity = object()
+        """The same for this workflow with other options."""
+
+    @override
+    def __repr__(self) -> str:
+        return f"<workflow {self.name}: {len(self._members)} steps>"
+
+    @overload
+    def add(
+        self,
+        name: str,
+        step: Step[R] | Alone[R],
+        /,
+        *,
+        after: Iterable[Node[Any] | str] = (),
+        before: Iterable[Node[Any] | str] = (),
+        when: Needs = "success",
+        any_of: bool = False,
+        undo: object = None,
+    ) -> Node[R]: ...
+    @overload
+    def add(
+        self,
+        step: Step[R] | Alone[R],
+        /,
+        *,
+        after: Iterable[Node[Any] | str] = (),
+        before: Iterable[Node[Any] | str] = (),
+        when: Needs = "success",
+        any_of: bool = False,
+        undo: object = None,
+    ) -> Node[R]: ...
+    def add(
+        self,
+        name: Any,
+        step: Any = None,
+        /,
+        *,
+        after: Iterable[Node[Any] | str] = (),
+        before: Iterable[Node[Any] | str] = (),
+        when: Needs = "success",
+        any_of: bool = False,
+        undo: Any = None,
+    ) -> Node[Any]:
+        """Add a step; without a name it has its kind's, numbered when repeated.
+
+        after: steps it waits for beside those whose output it takes, as nodes or names. when: what it asks of each of
+        them: "success" (with errors or without), "strict" (without), "finish" (any end) or "failure". any_of: one of
+        them is enough, judged when all have ended. before: steps that wait for this one. undo: a task or step that
+        takes it back when the workflow fails or is cancelled; it gets this one's result as its first open parameter,
+        or where it says RESULT.
+        """
+        if when not in NEEDS:
+            message = f"when must be {', '.join(NEEDS)}; got {when!r}."
+            raise InvalidOption(message)
+        given, unnamed = (name, None) if isinstance(name, str) else (None, name)
+        made = step_of(step if unnamed is None else unnamed).checked()
+        chosen = self._named(given, made)
+        self._check_owner(made)
+        back = None if undo is None else self._undo(step_of(undo), chosen, made)
+        if len(self._members) >= MOST_STEPS:
+            message = f"A workflow has at most {MOST_STEPS:,} steps. Let steps enqueue workflows of their own."
+            raise InvalidWorkflow(message)
+        edges = {self._name_of(one): when for one in after} | {
+            output.step: when for output in _outputs(made) if output.step != chosen
+        }
+        self._members[chosen] = Member(chosen, made, any_of, back)
+        self._edges |= {(upstream, chosen): needs for upstream, needs in edges.items()}
+        self._edges |= {(chosen, self._name_of(one)): when for one in before}
+        return Node(self, chosen, made)
+
+    def _named(self, name: str | None, step: Step[Any]) -> str:
+        if name is not None:
+            if checked_step_name(name) in self._members:
+                message = f"The workflow {self.name!r} has a step {name!r} already. Give this one another name."
+                raise InvalidWorkflow(message)
+            return name
+        while True:
+            n = self._numbers[step.kind] = self._numbers.get(step.kind, 0) + 1
+            chosen = step.kind if n == 1 else f"{step.kind}-{n}"
+            if chosen not in self._members:
+                return chosen
+
+    def _name_of(self, one: Node[Any] | str) -> str:
+        if isinstance(one, str):
+            return one
+        if not isinstance(one, Node):
+            message = f"after and before take steps of this workflow, as add() returned them, or names; got {one!r}."
+            raise InvalidWorkflow(message)
+        if one.workflow.identity is not self.identity:
+            message = f"{one.name!r} is a step of another workflow ({one.workflow.name!r}); an edge cannot leave one."
+            raise InvalidWorkflow(message)
+        return one.name
+
+    def _check_owner(self, step: Step[Any]) -> None:
+        for output in _outputs(step):
+            if output.owner is not self.identity:
+                message = (
+                    f"{step.kind} takes the output of {output.step!r}, which is a step of another workflow. "
+                    "Pass a result on by enqueueing that one from a step of this."
+                )
+                raise InvalidWorkflow(message)
+
+    def _undo(self, undo: Step[Any], name: str, undone: Step[Any]) -> Step[Any]:
+        filled = undo.after(Output(name, undone.origin.returns, self.identity), f"The undone step {name!r}").checked()
+        self._check_owner(filled)
+        return filled
+
+    def options(
+        self,
+        *,
+        unique_key: str | None = None,
+        on_conflict: Literal["reject", "keep"] = "reject",
+        tenant: str | None = None,
+        submitted_by: str | None = None,
+        meta: Mapping[str, object] | None = None,
+        connection: object | None = None,
+        session: object | None = None,
+    ) -> Workflow:
+        """The same workflow, enqueued with these options. unique_key: one at a time, until the last step is done.
+
+        connection or session: join that transaction.
+        """
+        given = locals()
+        given.pop("self")
+        other = Workflow(self.name)
+        other._members, other._edges, other._numbers = self._members, self._edges, self._numbers
+        other._options, other.identity = flow_options(given), self.identity
+        return other
+
+    def check(self) -> None:
+        """Raise what enqueue() would: a missing step, a cycle with its path."""
+        self._draft()
+
+    async def enqueue(self) -> Started[Any]:
+        """Enqueue all steps at once; those that wait for none may start."""
+        return await self._draft().enqueue()
+
+    def enqueue_sync(self) -> Started[Any]:
+        """enqueue() for blocking code."""
+        return self._draft().enqueue_sync()
+
+    def _draft(self) -> Draft:
+        followed = {upstream for upstream, _ in self._edges}
+        last = tuple(name for name in self._members if name not in followed)
+        return Draft(self.name, tuple(self._members.values()), tuple(self._all_edges()), self._options, _result, last)
+
+    def _all_edges(self) -> Iterator[Edge]:
+        return (Edge(upstream, downstream, needs) for (upstream, downstream), needs in self._edges.items())
+
+
+def _outputs(step: Step[Any]) -> Iterator[Output]:
+    for output in step.outputs.values():
+        if isinstance(output, Output):
+            yield output
+        else:
+            yield from output
+
+
+def _result(outputs: Mapping[str, object]) -> object:
+    return next(iter(outputs.values())) if len(outputs) == 1 else dict(outputs)

@@ -1,0 +1,77 @@
+"""Signals: what somebody outside tells a job that waits for it, or will."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from rowlock.desk import audit
+from rowlock.errors import InvalidOption, WrongState
+from rowlock.model.options import checked_key
+from rowlock.model.released import released
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+    from datetime import datetime
+
+    from rowlock.desk.guard import Guard
+    from rowlock.desk.orders import Pair
+    from rowlock.desk.sight import Sight
+    from rowlock.model.job import Job
+    from rowlock.store.database import Database
+
+_LARGEST: Final = 1024 * 1024
+"""Bytes of a payload."""
+
+
+class Signalled(NamedTuple):
+    """What became of a signal. what: sent, or kept when one of that name came before: the first one counts."""
+
+    job: Job
+    what: str
+
+
+class Signals:
+    """Sends signals for one guard's principal."""
+
+    def __init__(
+        self,
+        database: Callable[[], Database],
+        wake: Callable[[Iterable[tuple[Pair, datetime]]], None],
+        guard: Guard,
+        sight: Sight,
+    ) -> None:
+        self._open, self._wake, self._guard, self._sight = database, wake, guard, sight
+
+    async def send(self, job_id: int | str, name: str, payload: object, by: str | None, note: str | None) -> Signalled:
+        """Keep the signal with the job; one that waits for it goes on at once."""
+        number = await self._sight.checked(job_id)
+        job = await self._sight.one(number)
+        (row,) = await self._open().fetch(
+            "signal_send",
+            id=number,
+            name=checked_key(name, "name"),
+            payload=_encoded(payload),
+            by_whom=self._guard.name_of(by),
+        )
+        if row["what"] in ("final", "missing") or row["timed_out"]:
+            why = "it has ended" if row["what"] != "kept" else "it has waited for it in vain, and its time was over"
+            message = f"Cannot send {name!r} to job {job.public_id}: it is {row['state'] or job.state}; {why}."
+            raise WrongState(message)
+        self._wake((step.pair, step.run_after) for step in released(row["released"]))
+        if row["what"] == "sent":
+            after = {"signal": name}
+            await audit.record(self._open(), self._guard, "job.signal", f"job:{number}", after=after, by=by, note=note)
+        return Signalled(await self._sight.one(number), row["what"])
+
+
+def _encoded(payload: object) -> str:
+    try:
+        text = json.dumps(payload, allow_nan=False)
+    except (TypeError, ValueError) as error:
+        message = f"payload must be a JSON value: {error}."
+        raise InvalidOption(message) from None
+    if "\\u0000" in text or len(text) > _LARGEST:
+        message = f"payload must be JSON without NUL characters, of at most {_LARGEST:,} bytes."
+        raise InvalidOption(message)
+    return text

@@ -1,0 +1,238 @@
+"""The workflows desk: what a person may ask about workflows and order them to do."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from rowlock.desk import audit
+from rowlock.desk.guard import TRUSTED, Guard, changes, reads
+from rowlock.desk.halt import halt
+from rowlock.desk.orders import hand_on
+from rowlock.desk.waiting import Ears, until_final
+from rowlock.errors import InvalidOption, WorkflowNotFound, WrongState
+from rowlock.model import ids, page
+from rowlock.model import search as grammar
+from rowlock.model.access import Permission
+from rowlock.model.state import State
+from rowlock.model.workflow import MOST_STEPS, WorkflowPage, WorkflowState
+from rowlock.store.workflows import workflow_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from datetime import datetime
+
+    from rowlock.desk.jobs import Jobs
+    from rowlock.desk.orders import Pair
+    from rowlock.desk.signals import Signalled
+    from rowlock.model.workflow import WorkflowView
+    from rowlock.store.database import Database, Record
+
+_LARGEST_ID: Final = 2**63 - 1
+_SORT: Final = "workflows"
+_LOOKS: Final = 10_000
+"""Workflows that one page looks at."""
+_MOST: Final = 1000
+"""Of one page."""
+_EDGES: Final = 20 * MOST_STEPS
+"""As many as are shown of one workflow."""
+_TRIES: Final = 5
+_CONSEQUENCES: Final = ("dependency", "not needed")
+"""Why steps were cancelled that another one's end has cancelled."""
+
+
+class Workflows:
+    """app.workflows. Ids are numbers or public ids, which begin with W."""
+
+    def __init__(
+        self,
+        database: Callable[[], Database],
+        wake: Callable[[Iterable[tuple[Pair, datetime]]], None],
+        jobs: Jobs,
+        guard: Guard = TRUSTED,
+        ears: Ears | None = None,
+    ) -> None:
+        self._open, self._wake, self._jobs, self._guard = database, wake, jobs, guard
+        self._ears = ears or Ears(database)
+
+    @reads(Permission.READ)
+    async def get(self, workflow_id: int | str) -> WorkflowView:
+        """The workflow as it stands now, with its steps and edges; WorkflowNotFound when there is none."""
+        number = ids.parse_workflow(workflow_id)
+        async with self._open().snapshot() as source:
+            found = await source.fetch("workflow_by_id", id=number, **self._guard.sight)
+            if not found:
+                raise _not_found(workflow_id)
+            steps = await source.fetch("workflow_steps_of", id=number, n=2 * MOST_STEPS)
+            edges = await source.fetch("workflow_edges_of", id=number, n=_EDGES)
+        return workflow_of(found[0], steps, edges)
+
+    @reads(Permission.READ_ARGS)
+    async def results(self, workflow_id: int | str, steps: Sequence[str]) -> Mapping[str, str | None]:
+        """The stored results of steps by name, encoded and with their secrets: for programs, never for a screen."""
+        number = (await self._one(workflow_id)).id
+        found = await self._open().fetch("workflow_results", id=number, names=list(steps))
+        return {str(row["name"]): None if row["result"] is None else str(row["result"]) for row in found}
+
+    @reads(Permission.READ)
+    async def list(
+        self,
+        *,
+        states: Sequence[WorkflowState | str] | None = None,
+        name: str | None = None,
+        after: str | None = None,
+        limit: int = 50,
+    ) -> WorkflowPage:
+        """Newest first, without their steps. after: a page's next; an empty page with a next says "none so far"."""
+        if not 1 <= limit <= _MOST:
+            message = f"limit must be from 1 to {_MOST}; got {limit}."
+            raise InvalidOption(message)
+        wanted = None if states is None else [_state(state) for state in states]
+        hashed = grammar.digest(_SORT, name or "", *sorted(wanted or ()))
+        before = _LARGEST_ID if after is None else page.decode(after, sort=_SORT, filter_hash=hashed).key
+        found = await self._open().fetch(
+            "workflow_page", before_id=before, most=_LOOKS, states=wanted, name=name, n=limit, **self._guard.sight
+        )
+        items = [workflow_of(row) for row in found if row["id"] is not None]
+        key = items[-1].id if len(items) == limit else found[0]["looked"]
+        return WorkflowPage(items, None if key is None else page.Cursor(_SORT, key, hashed).encode())
+
+    @changes(Permission.CANCEL)
+    async def cancel(self, workflow_id: int | str, *, by: str | None = None, note: str | None = None) -> WorkflowView:
+        """End what waits, ask what runs to stop, then undo what completed and says how."""
+        before = await self._one(workflow_id)
+        (row,) = await self._open().fetch("workflow_cancel", workflow=before.id)
+        if not row["asked"] and (row["final"] or not before.cancel_requested):
+            message = f"Cannot cancel workflow {before.public_id}: it is {row['state']}; only a running one can be."
+            raise WrongState(message)
+        await self._halt(before.id)
+        if row["asked"]:
+            await self._record("cancel", before, {"state": "cancelled"}, by, note)
+        return await self.get(before.id)
+
+    async def _halt(self, number: int) -> None:
+        """In batches; the duty of upkeep goes on with what is left when this process dies over it."""
+        database = self._open()
+        while (done := await halt(database, number))["ids"]:
+            await hand_on(database, self._wake, done)
+
+    @changes(Permission.RETRY)
+    async def retry(
+        self, workflow_id: int | str, step: str | None = None, *, by: str | None = None, note: str | None = None
+    ) -> WorkflowView:
+        """Run a step and everything behind it again, the rest as it is; without a step, those that failed."""
+        view = await self.get(workflow_id)
+        chosen = [step] if step is not None else _failed(view)
+        if not chosen:
+            message = f"Cannot retry workflow {view.public_id}: it is {view.state}, and no step of it has failed."
+            raise WrongState(message)
+        self._guard.name_of(by)
+        again = 0
+        for name in chosen:
+            again += await self._retry(view, name, by, note, alone=step is not None)
+        await self._record("retry", view, {"steps": chosen, "jobs": again}, by, note)
+        return await self.get(view.id)
+
+    async def _retry(self, view: WorkflowView, step: str, by: str | None, note: str | None, *, alone: bool) -> int:
+        for _ in range(_TRIES):
+            found = await self._open().fetch(
+                "workflow_retry", workflow=view.id, step=step, by_whom=self._guard.name_of(by), note=note
+            )
+            if found[0]["what"] != "again":
+                break
+        if found[0]["what"] == "retried":
+            due = [row for row in found if row["state"] == State.QUEUED]
+            self._wake(((row["kind"], row["priority"], row["share"]), row["run_after"]) for row in due)
+            return len(found)
+        if found[0]["what"] == "waiting" and not alone:
+            return 0  # it is behind another one that is retried
+        raise _refusal(view, found[0])
+
+    @changes(Permission.EDIT)
+    async def signal(
+        self,
+        workflow_id: int | str,
+        step: str,
+        name: str,
+        payload: object = None,
+        *,
+        by: str | None = None,
+        note: str | None = None,
+    ) -> Signalled:
+        """Send a signal to the job of a step; it may come before the step waits for it, or even runs."""
+        view = await self._one(workflow_id)
+        found = await self._open().fetch("workflow_jobs", id=view.id, names=[step])
+        if not found:
+            message = f"There is no step {step!r} in workflow {view.public_id}."
+            raise WorkflowNotFound(message)
+        return await self._jobs.signal(found[0]["job_id"], name, payload, by=by, note=note)
+
+    @reads(Permission.READ)
+    async def wait(self, workflow_id: int | str, *, timeout: float | None = None) -> WorkflowView:
+        """Wait until the workflow is final, its steps undone if need be. WaitTimeout leaves it as it is."""
+        number = ids.parse_workflow(workflow_id)
+        # Who waits for a workflow is written down under its number below zero, where no job is.
+        await until_final(
+            self._open(), self._ears, -number, lambda: self._one(number), timeout=timeout, what="Workflow"
+        )
+        return await self.get(number)
+
+    async def _one(self, workflow_id: int | str) -> WorkflowView:
+        number = ids.parse_workflow(workflow_id)
+        found = await self._open().fetch("workflow_by_id", id=number, **self._guard.sight)
+        if not found:
+            raise _not_found(workflow_id)
+        return workflow_of(found[0])
+
+    async def _record(
+        self, verb: str, before: WorkflowView, after: Mapping[str, Any], by: str | None, note: str | None
+    ) -> None:
+        await audit.record(
+            self._open(),
+            self._guard,
+            f"workflow.{verb}",
+            f"workflow:{before.public_id}",
+            before={"state": before.state},
+            after=after,
+            by=by,
+            note=note,
+        )
+
+
+def _failed(view: WorkflowView) -> list[str]:
+    """Steps that failed by themselves, in their order."""
+    return [
+        step.name
+        for step in view.steps
+        if step.undoes is None
+        and (
+            step.state in (State.FAILED, State.EXPIRED)
+            or (step.state is State.CANCELLED and (step.errors or {}).get("reason") not in _CONSEQUENCES)
+        )
+    ]
+
+
+def _refusal(view: WorkflowView, row: Record) -> Exception:
+    why = {
+        "unknown": "there is no such step, or retention removed its job",
+        "waiting": "it has not ended, so it will run anyway",
+        "running": f"behind it {row['name']!r} is running; cancel that one first",
+        "compensated": "what its steps did is being undone, or was; enqueue the workflow anew",
+        "taken": "another workflow with its unique_key is under way",
+        "again": "it grows at this moment; try again",
+    }.get(row["what"], str(row["what"]))
+    named = f"Cannot retry step {row['name']!r} of workflow {view.public_id}"
+    return _not_found(view.public_id) if row["what"] == "missing" else WrongState(f"{named}: {why}.")
+
+
+def _state(state: WorkflowState | str) -> str:
+    try:
+        return WorkflowState(state)
+    except ValueError:
+        message = f"There is no state {str(state)!r} of workflows; there are {', '.join(WorkflowState)}."
+        raise InvalidOption(message) from None
+
+
+def _not_found(workflow_id: int | str) -> WorkflowNotFound:
+    return WorkflowNotFound(
+        f"There is no workflow {workflow_id}. Finished ones are removed with their jobs, after 7 days by default."
+    )

@@ -1,0 +1,173 @@
+"""Place: a plan of steps -> rows. Like an enqueue of many kinds at once: registered, written, told to workers."""
+
+from __future__ import annotations
+
+import contextlib
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, cast
+
+from rowlock.flow.passing import Enqueuing, passing
+from rowlock.model.state import State
+from rowlock.model.workflow import Plan
+from rowlock.telemetry import JobEnqueued
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+    from datetime import datetime
+
+    from rowlock.flow.enqueue import Prepared
+    from rowlock.flow.producer import Producer
+    from rowlock.flow.wake import Pair
+    from rowlock.model.options import Options
+    from rowlock.model.workflow import Edge, Planned
+    from rowlock.store.caller import Ask
+
+
+class Stepped(Protocol):
+    """A step as task.step() makes it."""
+
+    @property
+    def producer(self) -> Producer:
+        """Writes it."""
+
+    @property
+    def kind(self) -> str:
+        """The kind's name."""
+
+    @property
+    def options(self) -> Options:
+        """As the caller gave them."""
+
+    @property
+    def ready(self) -> Prepared:
+        """All but its arguments."""
+
+    @property
+    def call(self) -> Mapping[str, object]:
+        """The arguments given, by name."""
+
+    def checked(self) -> Any:  # noqa: ANN401 - the step itself
+        """The step, if it has all it needs."""
+
+    def prepared(self, options: Options) -> Prepared:
+        """As a job of these options."""
+
+    def planned(self, name: str, ready: Prepared, *, any_of: bool = False, undo: Any = None) -> Planned:  # noqa: ANN401 - a step
+        """As a plan has it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """One step under its name."""
+
+    name: str
+    step: Stepped
+    any_of: bool = False
+    undo: Stepped | None = None
+
+
+class PlacedStep(NamedTuple):
+    """One step as it was written, or found. what: created, kept or retried."""
+
+    what: str
+    name: str
+    job_id: int
+    kind: str
+    priority: int
+    share: int
+    state: str
+    run_after: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """What became of a plan. what: that of the first step, or why nothing was written; about: the step in question."""
+
+    workflow_id: int
+    what: str
+    steps: Sequence[PlacedStep] = ()
+    about: str | None = None
+
+    @property
+    def lows(self) -> dict[Pair, datetime]:
+        """The lowest run_after that became claimable, per kind, priority and share."""
+        lows: dict[Pair, datetime] = {}
+        for step in self.steps:
+            if step.state == State.QUEUED and step.what != "kept":
+                pair = (step.kind, step.priority, step.share)
+                lows[pair] = min(step.run_after, lows.get(pair, step.run_after))
+        return lows
+
+    @property
+    def created(self) -> list[int]:
+        """The jobs that were not there before."""
+        return [step.job_id for step in self.steps if step.what == "created"]
+
+
+def placed(rows: Sequence[Sequence[object]]) -> Placed:
+    """Read the answer of a statement that writes a plan; a row without a kind says why nothing was written."""
+    workflow_id, what, name, _, kind = rows[0][:5]
+    if kind is None:
+        return Placed(cast("int", workflow_id), str(what), (), cast("str | None", name))
+    steps = [PlacedStep(*row[1:9]) for row in rows]  # type: ignore[arg-type]  # as the statement says
+    return Placed(cast("int", workflow_id), str(what), steps)
+
+
+def write(statement: str, values: Mapping[str, object]) -> Generator[Ask, list[Sequence[object]], Placed]:
+    """Write a plan; what a rule approves in advance is approved with it."""
+    found = placed((yield statement, values))
+    asked = [step.job_id for step in found.steps if step.state == State.PENDING and step.what == "created"]
+    if not asked:
+        return found
+    moved = {row[0]: row for row in (yield "auto_approve", {"ids": asked})}
+    steps = [
+        step._replace(state=str(moved[step.job_id][1]), run_after=cast("datetime", moved[step.job_id][2]))
+        if step.job_id in moved
+        else step
+        for step in found.steps
+    ]
+    return Placed(found.workflow_id, found.what, steps)
+
+
+def plan_of(
+    members: Sequence[Member],
+    readies: Sequence[Prepared],
+    asked: Callable[[Prepared], Prepared],
+    edges: Sequence[Edge],
+    *,
+    joins: bool = False,
+) -> Plan:
+    """As it is written; asked: makes of a job what its lane asks for."""
+    steps = [
+        member.step.planned(member.name, asked(ready), any_of=member.any_of, undo=member.undo)
+        for member, ready in zip(members, readies, strict=True)
+    ]
+    return Plan(steps, edges, joins)
+
+
+@contextlib.contextmanager
+def passed(producer: Producer, members: Sequence[Member]) -> Iterator[list[Prepared]]:
+    """Every step as middleware of enqueues leaves it; without any, as it was made."""
+    if not producer.middleware:
+        yield [member.step.ready for member in members]
+        return
+    with contextlib.ExitStack() as stack:
+        readies = []
+        for member in members:
+            step = member.step
+            seen = stack.enter_context(passing(producer.middleware, Enqueuing(step.kind, [step.call], step.options)))
+            readies.append(step.ready if seen.options is step.options else step.prepared(seen.options))
+        yield readies
+
+
+def tell(producer: Producer, found: Placed) -> None:
+    """Emit what was enqueued, if anybody listens."""
+    if producer.events.active:
+        for step in found.steps:
+            if step.what == "created":
+                producer.events.emit(JobEnqueued(step.job_id, step.kind, "created"))
+
+
+def distinct(readies: Sequence[Prepared]) -> list[Prepared]:
+    """Each once: steps made with the same options share them."""
+    return list({id(ready): ready for ready in readies}.values())

@@ -59,6 +59,7 @@ if TYPE_CHECKING:
     from rowlock.model.job import Job
     from rowlock.model.kind import Executor, Gate, OnWorkerLost, UnknownArgs
     from rowlock.model.options import Span
+    from rowlock.model.rate import Rated
     from rowlock.model.retry import Retry
     from rowlock.model.size import Size
 
@@ -170,6 +171,9 @@ class Rowlock(Extensions):
         unknown_args: UnknownArgs = "refuse",
         aliases: Sequence[str] = (),
         logs: str | int | None = None,
+        rate: Rated | Callable[..., Rated] | None = None,
+        weight: int = 1,
+        fair: bool = False,
     ) -> Decorator: ...
     def job(self, kind: str | Callable[..., object] | None = None, /, **says: object) -> object:
         """Declare a kind of job: @app.job, @app.job("name") or @app.job(lane=…, retry=…).

@@ -79,6 +79,14 @@ class Snoozed:
 
 
 @dataclass(frozen=True, slots=True)
+class Limited:
+    """The handler was told to come back later: its rates, or the one of that key, are paused for so long."""
+
+    delay: timedelta
+    key: str | None
+
+
+@dataclass(frozen=True, slots=True)
 class Cancelled:
     """A person or the handler ended it."""
 
@@ -115,5 +123,5 @@ class Lost:
 
 
 Outcome = (
-    Completed | CompletedWithErrors | Retried | Failed | Snoozed | Cancelled | Interrupted | Unreadable | Died | Lost
+    Completed | CompletedWithErrors | Retried | Failed | Snoozed | Limited | Cancelled | Interrupted | Unreadable | Died | Lost
 )

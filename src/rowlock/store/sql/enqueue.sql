@@ -5,14 +5,15 @@
 
 -- fragment: job_columns
 kind, priority, share, state, approval, run_after, expires_at, too_old_at, max_attempts, tenant, submitted_by, unique_key,
-unique_scope, gate_key, tags, refs, meta, args, answer_by
+unique_scope, gate_key, tags, refs, meta, args, answer_by, rate_keys, rate_weight
 
 -- fragment: job_values
 -- run_after is judged by the database's clock at this very moment, never by the caller's and never by the transaction's start.
 SELECT :kind::text, :priority::smallint, :share::smallint, CASE WHEN :approval::smallint <> 0 THEN 'pending' ELSE 'queued' END,
        :approval::smallint, t.run_after, t.run_after + :expires_in::interval, t.now + :max_age::interval, :max_attempts::smallint,
        :tenant::text, :submitted_by::text, :unique_key::text, :unique_scope::text, :gate_key::text, :tags::text[],
-       :refs::text::jsonb, :meta::text::jsonb, :args::text::jsonb, t.now + :answer_in::interval
+       :refs::text::jsonb, :meta::text::jsonb, :args::text::jsonb, t.now + :answer_in::interval, :rate_keys::text[],
+       :rate_weight::smallint
 FROM (SELECT c.now, greatest(c.now, :run_at::timestamptz, c.now + :run_in::interval) AS run_after
       FROM (SELECT clock_timestamp() AS now OFFSET 0) AS c) AS t
 
@@ -162,16 +163,18 @@ WHERE k.kind = :scope::text AND k.key = :idempotency_key::text AND NOT EXISTS (S
 -- name: enqueue_many
 -- Bulk with a per-row outcome in input order; what = NULL: run again for that row. Key order: two bulks cannot deadlock.
 WITH d AS MATERIALIZED (
-  SELECT u.n, u.args, u.unique_key, u.gate_key, u.refs,
+  SELECT u.n, u.args, u.unique_key, u.gate_key, u.refs, u.rate_keys,
          nextval((SELECT pg_get_serial_sequence('{schema}.jobs', 'id')::regclass)) AS id
-  FROM unnest(:many_args::text[]::jsonb[], :many_unique_keys::text[], :many_gate_keys::text[], :many_refs::text[]::jsonb[])
-       WITH ORDINALITY AS u(args, unique_key, gate_key, refs, n)),
+  FROM unnest(:many_args::text[]::jsonb[], :many_unique_keys::text[], :many_gate_keys::text[], :many_refs::text[]::jsonb[],
+              :many_rate_keys::text[]::jsonb[])
+       WITH ORDINALITY AS u(args, unique_key, gate_key, refs, rate_keys, n)),
 new AS (
   INSERT INTO {schema}.jobs (id, {job_columns})
   SELECT d.id, :kind::text, :priority::smallint, :share::smallint, CASE WHEN :approval::smallint <> 0 THEN 'pending' ELSE 'queued' END,
          :approval::smallint, t.run_after, t.run_after + :expires_in::interval, t.now + :max_age::interval,
          :max_attempts::smallint, :tenant::text, :submitted_by::text, d.unique_key, :unique_scope::text, d.gate_key,
-         :tags::text[], d.refs, :meta::text::jsonb, d.args, t.now + :answer_in::interval
+         :tags::text[], d.refs, :meta::text::jsonb, d.args, t.now + :answer_in::interval,
+         (SELECT array_agg(k) FROM jsonb_array_elements_text(d.rate_keys) AS k), :rate_weight::smallint
   FROM d
   CROSS JOIN LATERAL (
     SELECT c.now, greatest(c.now, :run_at::timestamptz, c.now + :run_in::interval) AS run_after
@@ -217,11 +220,12 @@ SELECT clock_timestamp() AS now, ARRAY(
 SELECT clock_timestamp() AS now
 
 -- name: register_gates
--- Created if absent; afterwards the row decides. On the library's own connection, like register_pairs.
-INSERT INTO {schema}.gates (key, max_running, fifo)
+-- Created if absent; afterwards the row decides. On the library's own connection, like register_pairs. A gate nobody names for a
+-- week is forgotten, so those in use are marked; at most one write a day.
+INSERT INTO {schema}.gates AS g (key, max_running, fifo)
 SELECT d.key, d.max_running, d.fifo FROM unnest(:keys::text[], :limits::integer[], :fifos::boolean[]) AS d(key, max_running, fifo)
 ORDER BY 1
-ON CONFLICT (key) DO NOTHING
+ON CONFLICT (key) DO UPDATE SET used_at = now() WHERE g.used_at < now() - interval '1 day'
 
 -- fragment: hungry
 EXISTS (SELECT 1 FROM {schema}.workers w WHERE w.hungry AND w.state = 'up' AND w.seen_at > now() - interval '15 s')

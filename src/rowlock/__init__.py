@@ -23,9 +23,11 @@ from rowlock.errors import (
     InvalidSearch,
     JobFailed,
     JobNotFound,
+    LimitNotFound,
     MissingExtra,
     NotAuthenticated,
     OperationNotFound,
+    RateLimited,
     ReadOnly,
     RoleNotFound,
     RowlockError,
@@ -62,6 +64,7 @@ from rowlock.model.operation import Operation
 from rowlock.model.outcome import Cancel, Partial, Snooze
 from rowlock.model.page import Page
 from rowlock.model.progress import Item, ItemCounts, ItemRef, ItemState, LogLine, Phase, Progress, Skip
+from rowlock.model.rate import GateView, Rate, RateView
 from rowlock.model.retry import Retry
 from rowlock.model.state import State
 from rowlock.settings import Settings
@@ -91,6 +94,7 @@ __all__ = [
     "Failure",
     "Forbidden",
     "Gate",
+    "GateView",
     "InvalidArguments",
     "InvalidCursor",
     "InvalidId",
@@ -108,6 +112,7 @@ __all__ = [
     "JobLogFilter",
     "JobNotFound",
     "Lane",
+    "LimitNotFound",
     "LogLine",
     "MissingExtra",
     "NotAuthenticated",
@@ -119,6 +124,9 @@ __all__ = [
     "Phase",
     "Principal",
     "Progress",
+    "Rate",
+    "RateLimited",
+    "RateView",
     "ReadOnly",
     "Reason",
     "Retry",

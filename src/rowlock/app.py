@@ -117,7 +117,7 @@ class Rowlock(Extensions):
         own = self.desk(SYSTEM)
         self.jobs, self.lanes, self.workers, self.stats = own.jobs, own.lanes, own.workers, own.stats
         self.tokens, self.roles, self.audit = own.tokens, own.roles, own.audit
-        self.streams = own.streams
+        self.streams, self.limits = own.streams, own.limits
         self.operations, self.approvals = own.operations, own.approvals
         self.sync = SyncDesk(self._bridge, own)
         self.identity = Identity(self.database)

@@ -24,7 +24,12 @@ async def store(database_url: str) -> AsyncIterator[Store]:
 
 async def rate(store: Store, key: str, said: Rate) -> None:
     await store.fetch(
-        "register_rates", keys=[key], amounts=[said.amount], pers=[said.per], bursts=[said.burst], slidings=[said.window]
+        "register_rates",
+        keys=[key],
+        amounts=[said.amount],
+        pers=[said.per],
+        bursts=[said.burst],
+        slidings=[said.window],
     )
 
 
@@ -52,7 +57,13 @@ async def test_a_bucket_lets_its_burst_start_and_gives_the_others_turns(store: S
     assert await turns(store, *jobs[3:]) == [0, 0.1, 0.2]
     for job in jobs[3:]:
         row = await store.row(job)
-        assert (row["state"], row["attempt"], row["claimed_by"], row["lane"], row["fence"]) == ("queued", 0, None, None, 2)
+        assert (row["state"], row["attempt"], row["claimed_by"], row["lane"], row["fence"]) == (
+            "queued",
+            0,
+            None,
+            None,
+            2,
+        )
         assert row["rate_turn"]
 
 

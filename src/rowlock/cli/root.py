@@ -18,6 +18,7 @@ from rowlock.cli import (
     enqueue,
     jobs,
     lanes,
+    limits,
     roles,
     schema,
     serve,
@@ -55,6 +56,7 @@ def build() -> typer.Typer:
     root.add_typer(jobs.group, name="jobs")
     root.add_typer(approvals.group, name="approvals")
     root.add_typer(lanes.group, name="lanes")
+    root.add_typer(limits.group, name="limits")
     root.add_typer(workers.group, name="workers")
     root.add_typer(schema.group, name="schema")
     root.add_typer(tokens.group, name="tokens")

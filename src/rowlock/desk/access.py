@@ -10,6 +10,7 @@ from rowlock.desk.audit import Audit
 from rowlock.desk.drive import Drives
 from rowlock.desk.jobs import Jobs
 from rowlock.desk.lanes import Lanes
+from rowlock.desk.limits import Limits
 from rowlock.desk.lookouts import Lookouts
 from rowlock.desk.operations import Operations
 from rowlock.desk.roles import Roles
@@ -61,6 +62,7 @@ class Desk:
             backing.database, backing.wake, guard, backing.ears, backing.submit, operations=self.operations
         )
         self.lanes = Lanes(backing.database, guard)
+        self.limits = Limits(backing.database, backing.wake, guard)
         self.workers = Workers(backing.database, guard)
         self.stats = Stats(backing.database, guard)
         self.streams = Streams(backing.database, guard, backing.lookouts)

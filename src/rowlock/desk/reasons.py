@@ -10,6 +10,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
 from rowlock.desk.consent import approval
+from rowlock.desk.pace import lane_rate, rate_limited
 from rowlock.desk.silence import stalls, worker_silent
 from rowlock.desk.words import ago, blame, several, span_text, until, when
 from rowlock.model import ids
@@ -116,6 +117,8 @@ def not_due(facts: Facts) -> Reason | None:
     job, row = facts.job, facts.row
     if job.state is State.RUNNING or job.run_after <= facts.now or unreadable(facts) is not None:
         return None
+    if row["rate_turn"]:
+        return None  # the rate says it
     why = {
         "failed": f"Attempt {job.attempt} of {job.max_attempts} failed ({blame(job.errors) or 'no error recorded'})",
         "snoozed": "Its handler asked to be run later",
@@ -357,6 +360,7 @@ WAITING: Final[Sequence[Callable[[Facts], Reason | None]]] = (
     approval,
     unreadable,
     not_due,
+    rate_limited,
     parked,
     schema,
     unserved,
@@ -368,6 +372,7 @@ WAITING: Final[Sequence[Callable[[Facts], Reason | None]]] = (
     gate_full,
     full,
     capped,
+    lane_rate,
     ahead,
 )
 """Any of them keeps a job from running."""

@@ -39,6 +39,7 @@ _SIGNS: Final = {
 _AGAIN: Final = {
     "failed": "↻ retry  ",
     "snoozed": "↻ snooze ",
+    "limited": "↻ limited",
     "interrupted": "↻ back   ",
     "unreadable": "? unread ",
     "died": "! died   ",
@@ -167,7 +168,7 @@ def _event(row: Row, write: Ended | Returned | None, seconds: float) -> AttemptE
     match write.outcome:
         case "failed":
             return JobRetried(*where, seconds, write.delay, error)
-        case "snoozed":
+        case "snoozed" | "limited":
             return JobSnoozed(*where, seconds, write.delay)
         case "unreadable":
             return JobUnreadable(*where, seconds, error)

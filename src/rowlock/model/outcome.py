@@ -123,5 +123,15 @@ class Lost:
 
 
 Outcome = (
-    Completed | CompletedWithErrors | Retried | Failed | Snoozed | Limited | Cancelled | Interrupted | Unreadable | Died | Lost
+    Completed
+    | CompletedWithErrors
+    | Retried
+    | Failed
+    | Snoozed
+    | Limited
+    | Cancelled
+    | Interrupted
+    | Unreadable
+    | Died
+    | Lost
 )

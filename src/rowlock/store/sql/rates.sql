@@ -229,3 +229,7 @@ SELECT DISTINCT p.kind FROM {schema}.pairs p WHERE p.low_water IS NOT NULL
 
 -- name: job_rates
 SELECT j.rate_keys FROM {schema}.jobs j WHERE j.id = :id::bigint
+
+-- name: lane_touch
+-- Workers read lanes whose version moved: one that rests until its rate has room looks again.
+UPDATE {schema}.lanes l SET version = l.version + 1, updated_at = now() WHERE l.name = :name::text

@@ -58,9 +58,6 @@ async def test_a_backlog_over_its_rate_costs_an_idle_worker_no_statements(
         assert worker is not None
         waiting = "SELECT count(*) = 199 FROM jobs WHERE state = 'queued' AND rate_turn AND run_after > now()"
         await eventually(lambda: sql.fetchval(waiting))
-        before = await sql.fetchval("SELECT max(fence) FROM jobs")
-        await asyncio.sleep(0)
-        assert before <= 3
     assert await sql.fetchval("SELECT max(seq) FROM jobs WHERE state = 'queued'") <= 3
 
 
@@ -73,7 +70,7 @@ async def test_a_limited_handler_pauses_its_rate_for_everybody_and_loses_no_atte
     @app.job(rate=Rate(100, "1s"))
     async def call(n: int) -> object:
         tries.append(time.monotonic())
-        if len(tries) == 1:
+        if n == 1 and len(tries) == 1:
             if how == "return":
                 return RateLimited("700ms")
             raise RateLimited("700ms")
@@ -95,11 +92,11 @@ async def test_a_lane_has_a_rate_of_its_own_edited_while_it_runs(app: Rowlock) -
     started: list[float] = []
 
     @app.job
-    async def call(n: int) -> None:
+    async def call() -> None:
         started.append(time.monotonic())
 
     await app.lanes.create("default", kinds=["*"], rate="4/1h")
-    handles = [await call.enqueue(n) for n in range(12)]
+    handles = [await call.enqueue() for _ in range(12)]
     async with app.worker() as worker:
         assert worker is not None
 
@@ -119,9 +116,11 @@ async def test_a_lane_has_a_rate_of_its_own_edited_while_it_runs(app: Rowlock) -
 
 
 def test_what_a_rate_cannot_be_is_said() -> None:
-    for wrong in (lambda: Rate(0), lambda: Rate(1, "0s"), lambda: Rate(1, burst=2, window=True), lambda: Rate.parse("x")):
+    for amount, per, burst, window in ((0, "1s", None, False), (1, "0s", None, False), (1, "1s", 2, True)):
         with pytest.raises(InvalidOption):
-            wrong()
+            Rate(amount, per, burst=burst, window=window)
+    with pytest.raises(InvalidOption, match="10/s"):
+        Rate.parse("x")
     with pytest.raises(ConfigurationError, match="lane:"):
         Rate(1).for_key("lane:x")
     assert [str(Rate.parse(text)) for text in ("10/s", "5 / 30s", "100/1m")] == ["10/s", "5/30s", "100/m"]

@@ -22,7 +22,8 @@ if TYPE_CHECKING:
 group = typer.Typer(no_args_is_help=True, help="Tune lanes while workers run; edits apply within two seconds.")
 Name = Annotated[str, typer.Argument(metavar="LANE", help="The lane's name.", autocompletion=complete.lanes)]
 _COLUMNS: Final = (
-    "lane", "kinds", "slots", "running", "max total", "rate", "order", "poll", "stale", "stall", "age", "state", "version",
+    "lane", "kinds", "slots", "running", "max total", "rate", "order", "poll", "stale", "stall", "age", "state",
+    "version",
 )  # fmt: skip
 _SPARE: Final = ("version", "age", "order", "poll", "stall", "stale", "max total", "rate")
 
@@ -88,7 +89,7 @@ async def change(
         stale=stale,
         stall=stall_after,
         requires_approval=approval,
-        rate=rate if rate in (None, "off") else Rate.parse(cast("str", rate), burst=burst, window=window),
+        rate=rate if rate in (None, "off") else Rate.parse(rate, burst=burst, window=window),
         age=age,
         version=version,
     )

@@ -44,7 +44,7 @@ class Limits:
 
     @reads(Permission.WORKERS_VIEW)
     async def gates(self, *, prefix: str | None = None, after: str = "", limit: int = 100) -> list[GateView]:
-        """Gates by key, with how many places are taken and how many jobs wait; after: the last key of the page above."""
+        """Gates by key, with the places taken and the jobs that wait; after: the last key of the page above."""
         found = await self._open().fetch("gates", prefix=prefix, after=after, n=_checked_page(limit))
         return [_gate_of(row) for row in found]
 
@@ -106,10 +106,10 @@ class Limits:
 
     @changes(Permission.WORKERS_MANAGE)
     async def set_rate(self, key: str, rate: Rate | str) -> RateView:
-        """Another rate for the key, as Rate(10, per="1s") or "10/s"; those that wait get new turns. What is used stays so."""
+        """Another rate for the key, as Rate(10, "1s") or "10/s"; those that wait get new turns, what is used stays."""
         if key.startswith(LANE):
             name = key.removeprefix(LANE)
-            message = f"The rate of a lane is set with it: app.lanes.set({name!r}, rate=…), or rowlock lanes set {name} --rate"
+            message = f"The rate of a lane is set with the lane: rowlock lanes set {name} --rate … Nothing was changed."
             raise InvalidOption(message)
         said, before = Rate.parse(rate) if isinstance(rate, str) else rate, await self._rate(key)
         values = {"amount": said.amount, "per": said.per, "burst": said.burst, "sliding": said.window}

@@ -53,5 +53,6 @@ def lane_rate(facts: Facts) -> Reason | None:
 def _paused(code: str, what: str, view: RateView, facts: Facts) -> Reason:
     assert view.paused_until is not None  # noqa: S101 - its callers have looked
     by = f" by {view.paused_by}" if view.paused_by else ""
-    text = f"{what} is paused{by}: it goes on {until(view.paused_until, facts.now)}. Resume it: rowlock limits resume {view.key}"
+    ends = until(view.paused_until, facts.now)
+    text = f"{what} is paused{by}: it goes on {ends}. Resume it now: rowlock limits resume {view.key}"
     return Reason(code, text, {"key": view.key, "until": view.paused_until, "by": view.paused_by})

@@ -411,7 +411,7 @@ class SyncLimits:
         self._bridge, self._desk = bridge, desk
 
     def gates(self, *, prefix: str | None = None, after: str = "", limit: int = 100) -> list[GateView]:
-        """Gates by key, with how many places are taken and how many jobs wait; after: the last key of the page above."""
+        """Gates by key, with the places taken and the jobs that wait; after: the last key of the page above."""
         return self._bridge.run(self._desk.gates(prefix=prefix, after=after, limit=limit))
 
     def gate(self, key: str) -> GateView:
@@ -435,7 +435,7 @@ class SyncLimits:
         return self._bridge.run(self._desk.rate(key))
 
     def set_rate(self, key: str, rate: Rate | str) -> RateView:
-        """Another rate for the key, as Rate(10, per="1s") or "10/s"; those that wait get new turns. What is used stays so."""
+        """Another rate for the key, as Rate(10, "1s") or "10/s"; those that wait get new turns, what is used stays."""
         return self._bridge.run(self._desk.set_rate(key, rate))
 
     def pause(self, key: str, lasting: Span | None = None, *, until: datetime | None = None) -> RateView:

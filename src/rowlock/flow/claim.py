@@ -171,6 +171,7 @@ class Claimer:
         cursors: Cursors,
         kinds: Collection[str],
         now: Callable[[], datetime | None] = lambda: None,
+        *,
         later: Callable[[Iterable[datetime]], None] = lambda _: None,
     ) -> None:
         """later: told when jobs that a rate put back, or a lane's rate holds back, are due."""
@@ -310,7 +311,7 @@ class Claimer:
         return lambda connection, free: self._claim(connection, {name: free}, fair=fair)
 
     async def _carefully(self, name: str, free: int, claim: _Claim) -> _Answer:
-        """Order, caps and rates hold over all workers: the lane's row, its cap, its rate are locked around the claim."""
+        """Order, caps and rates hold over all workers: the lane's row, its cap and its rate are locked around it."""
         statements, lane = self._link.database.statements, self._lanes[name]
         async with self._link.session() as connection, connection.transaction():
             if lane.ordering == "strict":

@@ -80,7 +80,7 @@ class Returned:
     """Of a limited one: the rate to pause; None: the job's own."""
 
 
-def write_of(outcome: Outcome) -> Ended | Returned | None:  # noqa: C901, PLR0911 - one return per outcome
+def write_of(outcome: Outcome) -> Ended | Returned | None:  # noqa: C901, PLR0911, PLR0912 - one return per outcome
     """What an outcome writes; None: the claim is lost, nothing may be written."""
     match outcome:
         case Completed(None):

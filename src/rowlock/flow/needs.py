@@ -1,4 +1,4 @@
-"""Needs: which kinds a lane wants approved, or takes by turns. Producers know within five seconds of the lane's edit."""
+"""Needs: which kinds a lane wants approved, or takes by turns. Producers know within five seconds of its edit."""
 
 from __future__ import annotations
 

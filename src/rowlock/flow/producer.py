@@ -47,7 +47,7 @@ class Watcher(Protocol):
 
 
 class Producer:
-    """Every way to enqueue. Pairs, gates and rates are registered once per process, never in the caller's transaction."""
+    """Every way to enqueue. Pairs, gates and rates are registered rarely, never in the caller's transaction."""
 
     def __init__(
         self,

@@ -116,7 +116,7 @@ class Worker:
         await until_served(self.name, self._register)
         self._cursors = Cursors(self._loop.time)
         self._claimer = Claimer(
-            self._claims, self.id, self._cursors, self._handlers.keys(), self._clock.now, self._alarm.at
+            self._claims, self.id, self._cursors, self._handlers.keys(), self._clock.now, later=self._alarm.at
         )
         self._crew = Crew(
             self._finishes,

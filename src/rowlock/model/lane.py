@@ -7,11 +7,12 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Literal
 
 from rowlock.model.hook import hooked_kind
-from rowlock.model.rate import Rate
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
     from datetime import datetime
+
+    from rowlock.model.rate import Rate
 
 Ordering = Literal["fast", "strict", "fair"]
 EVERY_KIND = "*"

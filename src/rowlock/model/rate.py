@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final, cast
 
+from typing_extensions import override
+
 from rowlock.errors import ConfigurationError, InvalidOption
 from rowlock.model.duration import duration, humanise
 from rowlock.model.options import checked_key
@@ -80,6 +82,7 @@ class Rate:
         per = found[2] if found[2][:1].isdigit() else f"1{found[2]}"
         return cls(int(found[1]), per, burst=burst, window=window)
 
+    @override
     def __str__(self) -> str:
         """As parse() reads it, with what else it says."""
         more = " window" if self.window else f" burst {self.burst}" if self.burst != self.amount else ""
@@ -145,7 +148,7 @@ def _checked(key: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class RateView:
-    """A rate as operators see it. available: what may start now; waiting: about how many have a turn, until busy_until."""
+    """A rate as operators see it. available: what may start now; waiting: about how many have a turn by busy_until."""
 
     key: str
     rate: Rate

@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from tests.store.test_rates import rate
 
+from rowlock import Rate
 from rowlock.api import RowlockAPI, sse
 from rowlock.api.auth import SessionAuth, TokenAuth
 from rowlock.api.bulk import OF_THE_ACTION

@@ -257,7 +257,7 @@ def parameters(job: NewJob) -> dict[str, object]:
         "refs": job.refs,
         "meta": job.meta,
         "rate_keys": list(job.rate_keys) if job.rate_keys else None,
-        "rate_weight": job.rate_weight,
+        "rate_weight": job.rate_weight if job.rate_keys and job.rate_weight > 1 else None,
     }
 
 

@@ -1,10 +1,11 @@
 -- Rates, ageing, and what operators see of limits. A new table, and columns with a constant default or none: no rewrite, a lock
 -- of a moment. A job without a rate has rate_keys NULL, and that is all a claim looks at.
 
--- rate_turn: it was put back by its rate and has a turn (run_after): it comes before those that only arrive now.
+-- No defaults: a default is stored with every row, NULL is a bit that is there anyway. rate_weight NULL: 1. rate_turn: it was put
+-- back by its rate and has a turn (run_after): it comes before those that only arrive now.
 ALTER TABLE {schema}.jobs ADD COLUMN rate_keys text[];
-ALTER TABLE {schema}.jobs ADD COLUMN rate_weight smallint NOT NULL DEFAULT 1;
-ALTER TABLE {schema}.jobs ADD COLUMN rate_turn boolean NOT NULL DEFAULT false;
+ALTER TABLE {schema}.jobs ADD COLUMN rate_weight smallint;
+ALTER TABLE {schema}.jobs ADD COLUMN rate_turn boolean;
 
 -- {"amount", "per" in seconds, "burst", "window"}; its count is the rates row 'lane:<name>'.
 ALTER TABLE {schema}.lanes ADD COLUMN rate jsonb;
@@ -111,10 +112,11 @@ BEGIN
     FROM {schema}.rates r CROSS JOIN LATERAL {schema}.rate_now(r, v_now) AS n
    WHERE r.key IN (SELECT unnest(q.rate_keys) FROM {schema}.jobs q WHERE q.id = ANY (p_ids));
 
-  FOR j IN SELECT q.id, q.kind, q.share, q.priority, q.run_after, q.rate_keys, q.rate_weight, q.rate_turn
+  FOR j IN SELECT q.id, q.kind, q.share, q.priority, q.run_after, q.rate_keys, coalesce(q.rate_weight, 1) AS rate_weight,
+                  q.rate_turn IS TRUE AS rate_turn
              FROM unnest(p_ids, p_fences) d(id, fence) JOIN {schema}.jobs q USING (id, fence)
             WHERE q.rate_keys IS NOT NULL AND (q.gate_place <> 1 OR q.id = ANY (v_in))
-            ORDER BY q.rate_turn DESC, q.priority DESC, q.run_after, q.id LOOP
+            ORDER BY 8 DESC, q.priority DESC, q.run_after, q.id LOOP
     v_at := NULL;
     FOREACH v_key IN ARRAY j.rate_keys LOOP
       i := array_position(v_keys, v_key);
@@ -158,7 +160,7 @@ BEGIN
   IF v_more IS NOT NULL THEN
     -- Only keys that made somebody wait count; each of the others is judged when the turn has come.
     WITH near AS MATERIALIZED (
-      SELECT q.id, q.run_after, q.rate_keys, q.rate_weight, q.rate_turn FROM {schema}.jobs q
+      SELECT q.id, q.run_after, q.rate_keys, coalesce(q.rate_weight, 1) AS rate_weight, q.rate_turn IS TRUE AS rate_turn FROM {schema}.jobs q
        WHERE q.state = 'queued' AND q.kind = v_late.kind AND q.priority = v_late.priority AND q.share = v_late.share
          AND q.run_after >= v_late.run_after AND q.run_after <= v_now
        ORDER BY q.run_after, q.id LIMIT p_bulk),

@@ -196,7 +196,7 @@ ended AS (
   UPDATE {schema}.jobs j
   SET state = CASE WHEN j.approval & 3 = 1 THEN 'pending' ELSE 'queued' END, approvers = NULL, answer_by = NULL,
       finished_at = NULL, result = NULL, errors = NULL, attempt = 0, losses = 0, deaths = 0, refunds = 0, cancel_requested = false,
-      claimed_by = NULL, claimed_at = NULL, lane = NULL, expires_at = NULL, too_old_at = NULL, rate_turn = false,
+      claimed_by = NULL, claimed_at = NULL, lane = NULL, expires_at = NULL, too_old_at = NULL, rate_turn = NULL,
       run_after = clock_timestamp(), fence = j.fence + 1, seq = j.seq + 1
   FROM old o WHERE j.id = o.id AND o.blocked_by IS NULL
   RETURNING j.id, j.kind, j.priority, j.share, j.run_after, j.state, jsonb_build_object('state', j.state) AS after,

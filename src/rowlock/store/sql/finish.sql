@@ -34,7 +34,7 @@ moved AS (
       approvers = CASE WHEN l.state = 'pending' THEN NULL ELSE j.approvers END,
       attempt = j.attempt - l.refund, losses = j.losses + l.loss, deaths = j.deaths + l.death,
       refunds = least(32000, j.refunds + l.refund * (1 - l.loss) * (l.outcome <> 'unreadable')::integer),
-      fence = j.fence + 1, seq = j.seq + 1, gate_place = 0, rate_turn = l.outcome = 'limited',
+      fence = j.fence + 1, seq = j.seq + 1, gate_place = 0, rate_turn = CASE WHEN l.outcome = 'limited' THEN true END,
       claimed_by = CASE WHEN l.revoked THEN NULL ELSE j.claimed_by END
   FROM leaving l
   CROSS JOIN LATERAL (

@@ -115,7 +115,7 @@ WHERE r.key = :key::text RETURNING r.key
 WITH rate AS (
   SELECT r.key, n.pace, greatest(n.now, r.paused_until) AS begins FROM {rates_now} WHERE r.key = :key::text),
 waits AS MATERIALIZED (
-  SELECT q.id, q.rate_weight, q.run_after
+  SELECT q.id, coalesce(q.rate_weight, 1) AS rate_weight, q.run_after
   FROM {schema}.pairs p
   CROSS JOIN LATERAL (
     SELECT j.id, j.rate_weight, j.run_after FROM {schema}.jobs j
@@ -130,7 +130,7 @@ turn AS MATERIALIZED (
     SELECT 1 FROM {schema}.jobs j WHERE j.id = w.id AND j.state = 'queued' AND j.rate_turn FOR NO KEY UPDATE SKIP LOCKED) AS locked),
 moved AS (
   UPDATE {schema}.jobs j SET run_after = greatest(t.at, clock_timestamp()), seq = j.seq + 1
-  FROM turn t WHERE j.id = t.id RETURNING j.id, j.kind, j.priority, j.share, j.run_after, j.rate_weight),
+  FROM turn t WHERE j.id = t.id RETURNING j.id, j.kind, j.priority, j.share, j.run_after, coalesce(j.rate_weight, 1) AS rate_weight),
 told AS (
   UPDATE {schema}.rates r SET horizon = greatest(r.horizon, (SELECT max(m.run_after) FROM moved m))
   WHERE r.key = :key::text AND EXISTS (SELECT 1 FROM moved))

@@ -20,6 +20,7 @@ TARGET = DESK / "sync.py"
 CLASSES = {
     "jobs": "Jobs",
     "lanes": "Lanes",
+    "limits": "Limits",
     "workers": "Workers",
     "locks": "Locks",
     "stats": "Stats",

@@ -30,6 +30,7 @@ from rowlock.errors import (
     InvalidWorkflow,
     JobFailed,
     JobNotFound,
+    LimitNotFound,
     LockError,
     LockLost,
     LockNested,
@@ -38,6 +39,7 @@ from rowlock.errors import (
     MissingExtra,
     NotAuthenticated,
     OperationNotFound,
+    RateLimited,
     ReadOnly,
     RoleNotFound,
     RowlockError,
@@ -79,6 +81,7 @@ from rowlock.model.operation import Operation
 from rowlock.model.outcome import Cancel, Partial, Snooze
 from rowlock.model.page import Page
 from rowlock.model.progress import Item, ItemCounts, ItemRef, ItemState, LogLine, Phase, Progress, Skip
+from rowlock.model.rate import GateView, Rate, RateView
 from rowlock.model.retry import Retry
 from rowlock.model.schedule import Schedule
 from rowlock.model.state import State
@@ -114,6 +117,7 @@ __all__ = [
     "Failure",
     "Forbidden",
     "Gate",
+    "GateView",
     "Group",
     "InvalidArguments",
     "InvalidCursor",
@@ -133,6 +137,7 @@ __all__ = [
     "JobLogFilter",
     "JobNotFound",
     "Lane",
+    "LimitNotFound",
     "LockError",
     "LockLost",
     "LockNested",
@@ -152,6 +157,9 @@ __all__ = [
     "Phase",
     "Principal",
     "Progress",
+    "Rate",
+    "RateLimited",
+    "RateView",
     "ReadOnly",
     "Reason",
     "Retry",

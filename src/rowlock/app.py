@@ -62,6 +62,7 @@ if TYPE_CHECKING:
     from rowlock.model.job import Job
     from rowlock.model.kind import Executor, Gate, OnWorkerLost, UnknownArgs
     from rowlock.model.options import Span
+    from rowlock.model.rate import Rated
     from rowlock.model.retry import Retry
     from rowlock.model.size import Size
 
@@ -121,7 +122,7 @@ class Rowlock(Extensions, Locking):
         self.tokens, self.roles, self.audit = own.tokens, own.roles, own.audit
         self.streams, self.operations, self.approvals = own.streams, own.operations, own.approvals
         self.schedules, self.schedule, self.locks = own.schedules, Scheduling(own.schedules), own.locks
-        self.workflows = own.workflows
+        self.workflows, self.limits = own.workflows, own.limits
         self.sync = SyncDesk(self._bridge, own)
         self.identity = Identity(self.database)
 
@@ -174,6 +175,9 @@ class Rowlock(Extensions, Locking):
         unknown_args: UnknownArgs = "refuse",
         aliases: Sequence[str] = (),
         logs: str | int | None = None,
+        rate: Rated | Callable[..., Rated] | None = None,
+        weight: int = 1,
+        fair: bool = False,
     ) -> Decorator: ...
     def job(self, kind: str | Callable[..., object] | None = None, /, **says: object) -> object:
         """Declare a kind of job: @app.job, @app.job("name") or @app.job(lane=…, retry=…).

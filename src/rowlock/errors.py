@@ -50,6 +50,8 @@ RowlockError
 ├── EndlessDrain              a test's drain() ran its limit of jobs and more were due
 ├── JobFailed                 job.wait() found the job failed, cancelled or expired
 │   └── WorkflowFailed        a workflow ended without success; knows the step that failed
+├── LimitNotFound             no gate or rate has that key
+├── RateLimited               raised, or returned, by a handler that was told to come back later (HTTP 429)
 └── ClaimLost                 this attempt no longer owns its job; nothing it writes is accepted
 
 Stopped (a BaseException, like asyncio.CancelledError) is raised inside a blocking handler that is told to stop; its
@@ -297,6 +299,22 @@ class WorkflowFailed(JobFailed):
     def __init__(self, message: str, step: str | None = None) -> None:
         self.step = step
         super().__init__(message)
+
+
+class LimitNotFound(RowlockError):
+    """No gate, or no rate, has that key."""
+
+
+class RateLimited(RowlockError):
+    """A handler raises or returns it when it was told to come back later (HTTP 429, Retry-After).
+
+    Its rates, or the one of that key, are paused for every worker, and the job runs again afterwards; no attempt is
+    lost. after: seconds, a timedelta or a text such as "30s".
+    """
+
+    def __init__(self, after: object, *, key: str | None = None) -> None:
+        self.after, self.key = after, key
+        super().__init__(f"told to come back after {after}")
 
 
 class ClaimLost(RowlockError):

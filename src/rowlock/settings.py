@@ -12,6 +12,7 @@ from rowlock.errors import ConfigurationError, InvalidOption
 from rowlock.model.duration import duration
 from rowlock.model.lane import Lane
 from rowlock.model.progress import log_level
+from rowlock.model.rate import Rate
 from rowlock.model.size import size
 
 if TYPE_CHECKING:
@@ -148,8 +149,8 @@ def _kinds(value: object) -> tuple[str, ...]:
 
 
 def _ordering(value: object) -> str:
-    if value not in ("fast", "strict"):
-        message = f"expected order fast or strict, got {value!r}"
+    if value not in ("fast", "strict", "fair"):
+        message = f"expected order fast, strict or fair, got {value!r}"
         raise ValueError(message)
     return str(value)
 
@@ -167,6 +168,8 @@ _LANE_FIELDS: dict[str, tuple[str, Callable[[object], object]]] = {
     "poll": ("poll_every", _span),
     "stale": ("stale_after", _span),
     "stall": ("stall_after", _span),
+    "rate": ("rate", lambda value: Rate.parse(str(value))),
+    "age": ("age_every", _span),
 }
 
 _VARIABLES: dict[str, tuple[str, Callable[[str], object]]] = {

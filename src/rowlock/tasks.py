@@ -20,6 +20,7 @@ from rowlock.model import ids
 from rowlock.model.approval import Approval
 from rowlock.model.kind import Gate
 from rowlock.model.options import Options
+from rowlock.model.rate import rates_of
 from rowlock.model.state import SUCCESS
 from rowlock.model.stored import Encoded
 from rowlock.telemetry import JobEnqueued
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
     from rowlock.model.job import Job
     from rowlock.model.kind import OnConflict, Scope
     from rowlock.model.options import Span
+    from rowlock.model.rate import Rated
     from rowlock.model.workflow import Needs
 
 P = ParamSpec("P")
@@ -210,8 +212,8 @@ class Bound(Generic[P, R]):
 
     def _looks_at_args(self, options: Options) -> bool:
         kind = self._handler.kind
-        keyed = callable(options.unique_key) or callable(options.idempotency_key)
-        return keyed or callable(options.gate) or callable(kind.gate) or kind.refs is not None
+        made = (options.unique_key, options.idempotency_key, options.gate, kind.gate, options.rate, kind.rate)
+        return kind.refs is not None or any(map(callable, made))
 
 
 class Declared(Bound[P, R]):
@@ -259,6 +261,7 @@ class Declared(Bound[P, R]):
             text,
             refs=dict(kind.refs(**call)) if kind.refs is not None else {},
             gate_key=gate.key if isinstance(gate, Gate) else gate,
+            rate_keys=tuple(str(r.key) for r in rates_of(kind.rate, call, kind.scope)) if callable(kind.rate) else (),
             answer_in=kind.approval.answer_in if isinstance(kind.approval, Approval) else None,
             scope=kind.scope,
         )
@@ -300,6 +303,8 @@ class Declared(Bound[P, R]):
         tags: Sequence[str] | None = None,
         meta: Mapping[str, object] | None = None,
         approval: bool | Approval = False,
+        rate: Rated | Callable[..., Rated] | None = None,
+        weight: int | None = None,
         connection: object | None = None,
         session: object | None = None,
     ) -> Bound[P, R]:

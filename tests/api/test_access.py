@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from tests.store.test_rates import rate
 
+from rowlock import Rate
 from rowlock.api import RowlockAPI, sse
 from rowlock.api.auth import SessionAuth, TokenAuth
 from rowlock.api.bulk import OF_THE_ACTION
@@ -63,6 +65,17 @@ TABLE: dict[str, tuple[str | None, object]] = {
     "resume_lane": (MANAGE, None),
     "drain_worker": (MANAGE, None),
     "list_locks": (VIEW, None),
+    "list_gates": (VIEW, None),
+    "get_gate": (VIEW, None),
+    "change_gate": (MANAGE, {"limit": 3}),
+    "delete_gate": (MANAGE, None),
+    "list_rates": (VIEW, None),
+    "get_rate": (VIEW, None),
+    "set_rate": (MANAGE, {"amount": 3}),
+    "pause_rate": (MANAGE, {"lasting_s": 3}),
+    "resume_rate": (MANAGE, None),
+    "reset_rate": (MANAGE, None),
+    "delete_rate": (MANAGE, None),
     "list_pending": (READ, None),
     "get_approval": (READ, None),
     "list_rules": (APPROVE, None),
@@ -122,12 +135,13 @@ async def ask(client: httpx.AsyncClient, rest: Rest, operation: str, **known: st
         "operation_id": "1",
         "rule_id": "1",
         "workflow_id": ids.encode_workflow(1),
+        "key": "org:7",
         **known,
     }
     headers = {"Sec-Fetch-Site": "same-origin"} | (
         {"If-Match": "*"} if operation in ("change_lane", "change_job", "change_schedule") else {}
     )
-    return await client.request(method, path.format(**names), json=body, headers=headers)
+    return await client.request(method, path.replace(":path}", "}").format(**names), json=body, headers=headers)
 
 
 async def seeded(rest: Rest, **options: Any) -> str:  # noqa: ANN401 - of a submission
@@ -135,6 +149,8 @@ async def seeded(rest: Rest, **options: Any) -> str:  # noqa: ANN401 - of a subm
     await rest.store.worker()
     await rest.app.lanes.create("front")
     await rest.app.schedules.create("front", "greet", every="1h", args={"name": "x"})
+    await rest.store.gate("org:7")
+    await rate(rest.store, "org:7", Rate(1))
     options = {"kind": "pay", "args": {"amount": 1}, **options}
     job = await rest.submit(**options)
     await rest.app.database().fetch("workflow_adopt", job=ids.decode(job["id"]))
@@ -195,7 +211,7 @@ async def test_a_job_of_another_tenant_does_not_exist(rest: Rest, tenant: str | 
 async def test_who_may_only_read_changes_nothing(rest: Rest) -> None:
     job = await seeded(rest)
     picture = "SELECT md5(string_agg(t::text, '|' ORDER BY t::text)) FROM {s}.%s t"
-    tables = ("jobs", "lanes", "workers", "tokens", "job_acts", "audit", "roles", "job_keys")
+    tables = ("jobs", "lanes", "workers", "tokens", "job_acts", "audit", "roles", "job_keys", "gates", "rates")
     before = [await rest.store.value(picture % table) for table in tables]
     reading = {Permission(name) for name, _ in TABLE.values() if name in (READ, VIEW, "audit:read", "jobs:read_all")}
     async with rest.knows(Principal("eve", permissions=frozenset(reading | {Permission.READ_ALL}))) as client:

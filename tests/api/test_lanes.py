@@ -30,6 +30,15 @@ async def test_a_lane_is_created_read_and_changed_under_its_version(rest: Rest) 
         assert (uncapped.json()["max_total"], uncapped.json()["slots"]) == (None, 5)
 
 
+async def test_a_rate_and_ageing_are_set_and_taken_away(rest: Rest) -> None:
+    async with rest.client() as client:
+        made = await client.post(LANES, json={"name": "a", "rate": {"amount": 10, "burst": 20}, "order": "fair"})
+        assert made.json()["rate"] == {"amount": 10, "per_s": 1.0, "burst": 20, "window": False}
+        old = {"If-Match": made.headers["etag"]}
+        changed = await client.patch(f"{LANES}/a", json={"rate": None, "age_s": 60}, headers=old)
+        assert (changed.json()["rate"], changed.json()["age_s"], changed.json()["order"]) == (None, 60, "fair")
+
+
 async def test_a_change_without_if_match_is_428_and_with_an_old_one_412(rest: Rest) -> None:
     async with rest.client() as client:
         made = await client.post(LANES, json={"name": "a"})

@@ -28,6 +28,17 @@ async def test_lanes_are_listed_and_tuned(cli: Cli, app: Rowlock) -> None:
     assert "someone else changed it" in stale.err
 
 
+async def test_a_rate_and_ageing_are_set_and_taken_away(cli: Cli, app: Rowlock) -> None:
+    await app.lanes.create(Lane("reports"))
+    edits = ["--rate", "10/s", "--burst", "20", "--age", "10m", "--order", "fair"]
+    (lane,) = (await cli("lanes", "set", "reports", *edits, "--json")).json
+    assert (lane["rate"], lane["age_every"], lane["ordering"]) == ("10/s burst 20", 600.0, "fair")
+    assert "10/s burst 20" in (await cli("lanes", "ls")).out
+    (lane,) = (await cli("lanes", "set", "reports", "--rate", "off", "--age", "0", "--json")).json
+    assert (lane["rate"], lane["age_every"]) == (None, None)
+    assert (await cli("lanes", "set", "reports", "--rate", "often")).code == 2
+
+
 async def test_drain_and_resume(cli: Cli, app: Rowlock) -> None:
     await app.lanes.create(Lane("reports"))
     drained = await cli("lanes", "drain", "reports")

@@ -101,6 +101,17 @@ TABLE: dict[str, Line] = {
     "lanes.drain": Line(STAFF, lambda d, _: d.lanes.drain("default")),
     "lanes.resume": Line(STAFF, lambda d, _: d.lanes.resume("default")),
     "lanes.delete": Line(STAFF, lambda d, _: d.lanes.delete("default")),
+    "limits.gates": Line(STAFF, lambda d, _: d.limits.gates()),
+    "limits.gate": Line(STAFF, lambda d, _: d.limits.gate("g")),
+    "limits.set_gate": Line(STAFF, lambda d, _: d.limits.set_gate("g", limit=3)),
+    "limits.delete_gate": Line(STAFF, lambda d, _: d.limits.delete_gate("g")),
+    "limits.rates": Line(STAFF, lambda d, _: d.limits.rates()),
+    "limits.rate": Line(STAFF, lambda d, _: d.limits.rate("r")),
+    "limits.set_rate": Line(STAFF, lambda d, _: d.limits.set_rate("r", "10/s")),
+    "limits.pause": Line(STAFF, lambda d, _: d.limits.pause("r", "30s")),
+    "limits.resume": Line(STAFF, lambda d, _: d.limits.resume("r")),
+    "limits.reset": Line(STAFF, lambda d, _: d.limits.reset("r")),
+    "limits.delete_rate": Line(STAFF, lambda d, _: d.limits.delete_rate("r")),
     "workers.list": Line(STAFF, lambda d, _: d.workers.list()),
     "workers.status": Line(STAFF, lambda d, _: d.workers.status()),
     "workers.drain": Line(STAFF, lambda d, _: d.workers.drain("w")),
@@ -146,7 +157,7 @@ UNSAFE = {"jobs.bulk", "operations.start"}
 """A dry run is a reading, so their guard is that of readings; the order itself asks once more."""
 TABLES = (
     *("jobs", "job_acts", "lanes", "workers", "tokens", "roles", "role_grants", "audit", "sessions", "job_keys"),
-    *("operations", "approval_rules", "schedules", "workflows", "workflow_steps", "signals"),
+    *("operations", "approval_rules", "schedules", "workflows", "workflow_steps", "signals", "gates", "rates"),
 )
 
 

@@ -69,6 +69,20 @@ async def raw(database_url: str) -> AsyncIterator[asyncpg.Connection[asyncpg.Rec
     await connection.close()
 
 
+async def test_limits(database_url: str) -> None:
+    page = Page("limits.md", database_url)
+    page.text = page.text.replace("print(view.key, view.rate, view.available)", "pass")
+    await page.run()
+    app: Rowlock = page.names["app"]
+    try:
+        handle = await page.names["call_crm"].enqueue(2)
+        async with app.worker():
+            await handle.wait(timeout=10)
+        assert [view.key for view in await app.limits.rates()] == ["crm", "org:7"]
+    finally:
+        await page.close()
+
+
 async def test_transactions(database_url: str, raw: asyncpg.Connection[asyncpg.Record]) -> None:
     page = Page("transactions.md", database_url)
     await page.run()

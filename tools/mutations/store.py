@@ -8,9 +8,39 @@ from mutations.mutation import Mutation
 
 PROGRESS: Final = "store/sql/progress.sql"
 OF_ITEMS: Final = "tests/flow/test_items.py::test_"
+LIMITS: Final = "store/migrations/0008_limits.up.sql"
+OF_RATES: Final = "tests/store/test_rates.py::test_"
 OF_ACCESS: Final = "tests/desk/test_access.py::test_"
 
 MUTATIONS: Final = (
+    Mutation(
+        "an admitted job uses nothing of its rate",
+        LIMITS,
+        "      v_used[i] := v_used[i] + w;",
+        "      v_used[i] := v_used[i];",
+        (f"{OF_RATES}a_window_never_has_more_than_its_amount_and_frees_what_has_left_it",),
+    ),
+    Mutation(
+        "a newcomer overtakes those that have a turn",
+        LIMITS,
+        "AND (v_early OR v_horizon[i] <= v_now OR v_full[i] < v_now - interval '1 s');",
+        ";",
+        (f"{OF_RATES}a_turn_is_kept_and_newcomers_queue_up_behind",),
+    ),
+    Mutation(
+        "a job that its rate refuses keeps its place at the gate",
+        LIMITS,
+        "SELECT {schema}.gate_leave(array_agg(b.gate_key)) INTO v_left FROM back b WHERE b.gate_key IS NOT NULL;",
+        "SELECT 0 INTO v_left;",
+        (f"{OF_RATES}a_job_at_a_full_gate_uses_no_token_and_one_over_its_rate_gives_its_place_back",),
+    ),
+    Mutation(
+        "the oldest step of a window is not counted",
+        LIMITS,
+        "r.uses)[1:21];",
+        "r.uses)[1:20] || 0;",
+        (f"{OF_RATES}a_window_never_has_more_than_its_amount_and_frees_what_has_left_it",),
+    ),
     Mutation(
         "an upgrade takes an interrupted index for a good one",
         "store/migrate.py",

@@ -6,7 +6,7 @@ from typing import Final
 
 from mutations.mutation import Mutation
 
-STEP: Final = "store/migrations/0008_workflows.up.sql"
+STEP: Final = "store/migrations/0009_workflows.up.sql"
 SQL: Final = "store/sql/workflows.sql"
 OF_STORE: Final = "tests/store/test_workflows.py::test_"
 OF_RACES: Final = "tests/races/test_workflows_at_once.py::test_"

@@ -18,6 +18,7 @@ from rowlock.api import (
     jobs,
     kinds,
     lanes,
+    limits,
     locks,
     orders,
     people,
@@ -57,6 +58,7 @@ _ROUTES: Final = (
     approvals.routes,
     kinds.routes,
     lanes.routes,
+    limits.routes,
     # Fixed words before {worker}: the first route that fits answers.
     orders.admin,
     workers.routes,

@@ -10,6 +10,7 @@ from pydantic import Field
 from starlette.responses import Response
 
 from rowlock.api.asked import Asked, IfMatch, IfNoneMatch, conditional, matched, outdated
+from rowlock.api.rates import RateShape
 from rowlock.api.route import Routes
 from rowlock.api.shapes import Answer, Body, Text
 from rowlock.desk.lanes import NO_CAP
@@ -43,6 +44,8 @@ class LaneAnswer(Answer):
     stale_s: float
     stall_s: float | None
     requires_approval: bool
+    rate: RateShape | None
+    age_s: float | None
     enabled: bool
     version: int
     updated_at: datetime | None
@@ -60,6 +63,8 @@ class LaneAnswer(Answer):
             stale_s=lane.stale_after.total_seconds(),
             stall_s=None if lane.stall_after is None else lane.stall_after.total_seconds(),
             requires_approval=lane.requires_approval,
+            rate=None if lane.rate is None else RateShape.of(lane.rate),
+            age_s=None if lane.age_every is None else lane.age_every.total_seconds(),
             enabled=lane.enabled,
             version=lane.version,
             updated_at=lane.updated_at,
@@ -79,23 +84,27 @@ class NewLane(Body):
     kinds: Kinds = Field(default_factory=list)
     slots: Slots = 10
     max_total: Total | None = None
-    order: Literal["fast", "strict"] = "fast"
+    order: Literal["fast", "strict", "fair"] = "fast"
     poll_s: Poll = 5
     stale_s: Stale = 60
     stall_s: Stall | None = None
+    rate: RateShape | None = None
+    age_s: Stale | None = None
 
 
 class LaneChange(Body):
-    """What is to change; what is left out stays. max_total and stall_s null remove them."""
+    """What is to change; what is left out stays. max_total, stall_s, rate and age_s null remove them."""
 
     kinds: Kinds | None = None
     slots: Slots | None = None
     max_total: Total | None = None
-    order: Literal["fast", "strict"] | None = None
+    order: Literal["fast", "strict", "fair"] | None = None
     poll_s: Poll | None = None
     stale_s: Stale | None = None
     stall_s: Stall | None = None
     requires_approval: bool | None = None
+    rate: RateShape | None = None
+    age_s: Stale | None = None
     enabled: bool | None = None
 
 
@@ -124,6 +133,8 @@ async def create_lane(desk: Asked, new: NewLane) -> Response:
         poll=new.poll_s,
         stale=new.stale_s,
         stall=new.stall_s,
+        rate=None if new.rate is None else new.rate.rate(),
+        age=new.age_s,
         must_be_new=True,
     )
     return _shown(lane, 201)
@@ -147,6 +158,8 @@ async def change_lane(desk: Asked, name: Name, change: LaneChange, if_match: IfM
             stale=change.stale_s,
             stall=0 if "stall_s" in gone else change.stall_s,
             requires_approval=change.requires_approval,
+            rate="off" if "rate" in gone else None if change.rate is None else change.rate.rate(),
+            age=0 if "age_s" in gone else change.age_s,
             enabled=change.enabled,
             version=lane.version,
         )

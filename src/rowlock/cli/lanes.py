@@ -12,6 +12,7 @@ from rowlock.cli.call import Call, command
 from rowlock.cli.show import span
 from rowlock.errors import InvalidOption
 from rowlock.model.lane import Lane
+from rowlock.model.rate import Rate
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -21,9 +22,10 @@ if TYPE_CHECKING:
 group = typer.Typer(no_args_is_help=True, help="Tune lanes while workers run; edits apply within two seconds.")
 Name = Annotated[str, typer.Argument(metavar="LANE", help="The lane's name.", autocompletion=complete.lanes)]
 _COLUMNS: Final = (
-    "lane", "kinds", "slots", "running", "max total", "order", "poll", "stale", "stall", "state", "version",
+    "lane", "kinds", "slots", "running", "max total", "rate", "order", "poll", "stale", "stall", "age", "state",
+    "version",
 )  # fmt: skip
-_SPARE: Final = ("version", "order", "poll", "stall", "stale", "max total")
+_SPARE: Final = ("version", "age", "order", "poll", "stall", "stale", "max total", "rate")
 
 
 @command(group, "ls")
@@ -43,9 +45,9 @@ async def change(
     order: Annotated[
         str | None,
         typer.Option(
-            metavar="fast|strict",
-            help="How exactly priority is kept.",
-            autocompletion=complete.one_of("fast", "strict"),
+            metavar="fast|strict|fair",
+            help="How exactly priority is kept; fair: by turns of tenants.",
+            autocompletion=complete.one_of("fast", "strict", "fair"),
         ),
     ] = None,
     poll: Annotated[str | None, typer.Option(metavar="DURATION", help="Between polls when idle, such as 5s.")] = None,
@@ -56,15 +58,23 @@ async def change(
     approval: Annotated[
         bool | None, typer.Option("--approval/--no-approval", help="New jobs wait for a person's approval.")
     ] = None,
+    rate: Annotated[
+        str | None, typer.Option(metavar="N/TIME", help="Starts over all workers, such as 10/s; off: no limit.")
+    ] = None,
+    burst: Annotated[int | None, typer.Option(help="With --rate: how many may start at once after a pause.")] = None,
+    window: Annotated[bool, typer.Option("--window", help="With --rate: never more in any such time.")] = False,
+    age: Annotated[
+        str | None, typer.Option(metavar="DURATION", help="Waiting that raises a job by one priority; 0: never.")
+    ] = None,
     version: Annotated[int | None, typer.Option(help="Only if the lane still has this version.")] = None,
     create: Annotated[bool, typer.Option("--create", help="Create the lane first if it is absent.")] = False,
 ) -> None:
     """Change what is given of a lane; the rest stays."""
-    given = (kinds, slots, max_total, order, poll, stale, stall_after, approval)
+    given = (kinds, slots, max_total, order, poll, stale, stall_after, approval, rate, age)
     if not create and all(value is None for value in given):
         raise InvalidOption(
-            "Nothing to change: add --kinds, --slots, --max-total, --order, --poll, --stale, --stall-after or "
-            "--approval."
+            "Nothing to change: add --kinds, --slots, --max-total, --order, --poll, --stale, --stall-after, "
+            "--approval, --rate or --age."
         )
     lanes = call.desk.lanes
     if create:
@@ -79,6 +89,8 @@ async def change(
         stale=stale,
         stall=stall_after,
         requires_approval=approval,
+        rate=rate if rate in (None, "off") else Rate.parse(rate, burst=burst, window=window),
+        age=age,
         version=version,
     )
     await _show(call, [changed], "")
@@ -105,10 +117,12 @@ async def _show(call: Call, lanes: Sequence[Lane], empty: str) -> None:
             str(lane.slots),
             str(running.get(lane.name, 0)),
             "" if lane.max_total is None else str(lane.max_total),
+            "" if lane.rate is None else str(lane.rate),
             lane.ordering,
             span(lane.poll_every),
             span(lane.stale_after),
             span(lane.stall_after),
+            span(lane.age_every),
             ("open" if lane.enabled else "drained") + ", approval" * lane.requires_approval,
             str(lane.version),
         ]
@@ -118,4 +132,4 @@ async def _show(call: Call, lanes: Sequence[Lane], empty: str) -> None:
 
 
 def _record(lane: Lane, running: dict[str, int]) -> dict[str, Any]:
-    return {**asdict(lane), "running": running.get(lane.name, 0)}
+    return {**asdict(lane), "rate": None if lane.rate is None else str(lane.rate), "running": running.get(lane.name, 0)}

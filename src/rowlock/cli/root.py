@@ -18,6 +18,7 @@ from rowlock.cli import (
     enqueue,
     jobs,
     lanes,
+    limits,
     locks,
     roles,
     schedules,
@@ -60,6 +61,7 @@ def build() -> typer.Typer:
     root.add_typer(workflows.group, name="workflows")
     root.add_typer(approvals.group, name="approvals")
     root.add_typer(lanes.group, name="lanes")
+    root.add_typer(limits.group, name="limits")
     root.add_typer(workers.group, name="workers")
     root.add_typer(schedules.group, name="schedules")
     root.add_typer(locks.group, name="locks")

@@ -10,6 +10,7 @@ from rowlock.desk.audit import Audit
 from rowlock.desk.drive import Drives
 from rowlock.desk.jobs import Jobs
 from rowlock.desk.lanes import Lanes
+from rowlock.desk.limits import Limits
 from rowlock.desk.locks import Locks
 from rowlock.desk.lookouts import Lookouts
 from rowlock.desk.operations import Operations
@@ -65,6 +66,7 @@ class Desk:
         )
         self.workflows = Workflows(backing.database, backing.wake, self.jobs, guard, backing.ears)
         self.lanes = Lanes(backing.database, guard)
+        self.limits = Limits(backing.database, backing.wake, guard)
         self.workers = Workers(backing.database, guard)
         self.schedules = Schedules(backing.database, guard, backing.submit)
         self.locks = Locks(backing.database, guard)

@@ -121,6 +121,14 @@ class Editor:
                 f"{job.gate_key!r}. Cancel it and submit another."
             )
             raise InvalidOption(message)
+        if encoded.rate_keys:
+            (row,) = await self._open().fetch("job_rates", id=job.id)
+            if list(encoded.rate_keys) != row["rate_keys"]:
+                message = (
+                    f"With these arguments job {job.public_id} would be limited by {', '.join(encoded.rate_keys)}, not "
+                    f"by {', '.join(row['rate_keys'] or ['nothing'])}. Cancel it and submit another."
+                )
+                raise InvalidOption(message)
         return encoded
 
     async def _follow(self, done: Record) -> None:

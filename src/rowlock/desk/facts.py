@@ -6,9 +6,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from rowlock.desk import load
+from rowlock.desk.limits import rate_of
 from rowlock.desk.workers import views
 from rowlock.model.count import Count
 from rowlock.model.lane import kinds_by_lane
+from rowlock.model.rate import LANE
 from rowlock.model.state import State
 from rowlock.store import lanes as lane_rows
 from rowlock.store import rows
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
     from rowlock.model.job import Job
     from rowlock.model.lane import Lane
     from rowlock.model.load import Running, WorkerView
+    from rowlock.model.rate import RateView
     from rowlock.store.database import Record, Snapshot
 
 CAP: Final = 1000
@@ -47,6 +50,8 @@ class Facts:
     """Some that run in the lane, the longest running first."""
     holders: Sequence[Record]
     """Some that have a place at the job's gate."""
+    rates: Sequence[RateView]
+    """The job's own, and its lane's."""
     parked_ahead: Count
     higher: Count
     """Due jobs of the lane with a higher priority."""
@@ -110,6 +115,7 @@ async def read(reads: Snapshot, job_id: int, needed: int, guard: Guard) -> Facts
         use=await load.slot_use(reads),
         in_lane=[] if owner is None else await load.holders(reads, guard, owner, n=SHOWN),
         holders=await reads.fetch("gate_holders", key=job.gate_key, n=SHOWN, **guard.sight) if gated else [],
+        rates=await _rates(reads, row, lane),
         parked_ahead=await _parked_ahead(reads, job) if job.state is State.BLOCKED and gated else Count(),
         higher=higher,
         older=older,
@@ -117,6 +123,11 @@ async def read(reads: Snapshot, job_id: int, needed: int, guard: Guard) -> Facts
         waits=waits,
         before=await reads.fetch("waited_for", id=job.id, n=SHOWN) if waits is not None and waits["remaining"] else [],
     )
+
+
+async def _rates(reads: Snapshot, row: Record, lane: Lane | None) -> list[RateView]:
+    keys = [*row["rate_keys"], *([LANE + lane.name] if lane is not None and lane.rate is not None else [])]
+    return [rate_of(found) for found in await reads.fetch("rates_named", keys=keys)] if keys else []
 
 
 async def _ahead(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import asdict, replace
 from datetime import timedelta
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, cast
 
 from rowlock.desk import audit
 from rowlock.desk.guard import TRUSTED, Guard, changes, reads
@@ -13,6 +13,7 @@ from rowlock.model.access import Permission
 from rowlock.model.duration import duration, humanise
 from rowlock.model.lane import Lane
 from rowlock.model.options import span
+from rowlock.model.rate import Rate
 from rowlock.store import lanes as lane_rows
 
 if TYPE_CHECKING:
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
 
 NO_CAP: Final = -1
 """Removes max_total."""
+NO_RATE: Final = "{}"
+"""Removes the rate, as the statement has it."""
 _MOST_SLOTS: Final = 100_000
 _LONGEST_NAME: Final = 100
 _STAMPS: Final = ("version", "updated_at")
@@ -48,16 +51,19 @@ class Lanes:
         stale: Span = "60s",
         stall: Span | None = None,
         requires_approval: bool = False,
+        rate: Rate | str | None = None,
+        age: Span | None = None,
     ) -> Lane:
         """Declare a lane in code, at import time: a starting worker creates it if it is absent.
 
         Afterwards its row decides and operators edit it live. slots: jobs at once per worker process; max_total: over
         all workers; poll: between looks of an idle worker; stale: silence after which a worker's jobs are lost;
-        stall: time without a report after which a running job is; requires_approval: its jobs wait for a person.
+        stall: time without a report after which a running job is; requires_approval: its jobs wait for a person;
+        rate: how often its jobs may start over all workers; age: a job that waits for so long rises by one priority.
         """
         self._guard.demand(Permission.WORKERS_MANAGE, unsafe=True)
         lane = _lane(name, kinds, slots=slots, max_total=max_total, order=order, poll=poll, stale=stale, stall=stall)
-        lane = replace(lane, requires_approval=requires_approval)
+        lane = replace(lane, requires_approval=requires_approval, rate=_rate(rate), age_every=_age(age))
         if self._defined.setdefault(name, lane) != lane:
             message = f"The lane {name!r} is defined twice, and differently. Define it in one place."
             raise ConfigurationError(message)
@@ -96,6 +102,8 @@ class Lanes:
         poll: Span = "5s",
         stale: Span = "60s",
         stall: Span | None = None,
+        rate: Rate | str | None = None,
+        age: Span | None = None,
         must_be_new: bool = False,
     ) -> Lane:
         """Create the lane if it is absent; afterwards its row decides. Returns the lane as it stands.
@@ -107,6 +115,7 @@ class Lanes:
             lane = _lane(
                 lane, kinds, slots=slots, max_total=max_total, order=order, poll=poll, stale=stale, stall=stall
             )
+            lane = replace(lane, rate=_rate(rate), age_every=_age(age))
         check(slots=lane.slots, max_total=lane.max_total, ordering=lane.ordering)
         made = await lane_rows.add(self._open(), lane)
         if made is None and must_be_new:
@@ -133,9 +142,14 @@ class Lanes:
         stall: Span | None = None,
         requires_approval: bool | None = None,
         enabled: bool | None = None,
+        rate: Rate | str | None = None,
+        age: Span | None = None,
         version: int | None = None,
     ) -> Lane:
-        """Change what is given; version: only if the lane still has it. max_total -1 and stall 0 remove them."""
+        """Change what is given; version: only if the lane still has it.
+
+        max_total -1, stall 0, rate "off" and age 0 remove them.
+        """
         check(slots=slots, max_total=max_total, ordering=order)
         database, before = self._open(), await self._find(name)
         found = await database.fetch(
@@ -150,6 +164,8 @@ class Lanes:
             stall_after=None if stall is None else _stall(stall, off=True),
             requires_approval=requires_approval,
             enabled=enabled,
+            rate=NO_RATE if rate == "off" else None if rate is None else cast("Rate", _rate(rate)).stored,
+            age_every=_age(age, off=True),
             version=version,
         )
         if not found:
@@ -162,6 +178,8 @@ class Lanes:
             await database.fetch("lane_drop_kinds", name=name, kinds=list(kinds))
         if max_total is not None:
             await database.fetch("lane_cap", name=name)
+        if rate is not None:
+            await database.fetch("lane_rate", name=name)
         lane = lane_rows.lane_of(found[0])
         await self._record("lane.set", before, lane)
         await self._announce()
@@ -259,6 +277,19 @@ def _stall(value: Span, *, off: bool = False) -> timedelta:
     return _at_least(value, "stall", timedelta(seconds=5))
 
 
+def _rate(value: Rate | str | None) -> Rate | None:
+    return Rate.parse(value) if isinstance(value, str) else value
+
+
+def _age(value: Span | None, *, off: bool = False) -> timedelta | None:
+    """How long a job waits in its priority; off: 0 stands for ever."""
+    if value is None:
+        return None
+    if off and (value == "off" or duration(value, "age") == timedelta(0)):
+        return timedelta(0)
+    return _at_least(value, "age", timedelta(seconds=1))
+
+
 def _at_least(value: Span, name: str, least: timedelta) -> timedelta:
     given = duration(value, name)
     if given < least:
@@ -275,6 +306,6 @@ def check(*, slots: int | None, max_total: int | None, ordering: str | None) -> 
     if max_total is not None and max_total < NO_CAP:
         message = f"max_total must be 0 or more, or -1 for no cap; got {max_total}."
         raise InvalidOption(message)
-    if ordering is not None and ordering not in ("fast", "strict"):
-        message = f'order must be "fast" or "strict"; got {ordering!r}.'
+    if ordering is not None and ordering not in ("fast", "strict", "fair"):
+        message = f'order must be "fast", "strict" or "fair"; got {ordering!r}.'
         raise InvalidOption(message)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 from rowlock.desk.consent import approval
 from rowlock.desk.dependencies import waits_for_signal, waits_for_steps, workflow_cancelled
 from rowlock.desk.locked import locked
+from rowlock.desk.pace import lane_rate, rate_limited
 from rowlock.desk.silence import stalls, worker_silent
 from rowlock.desk.words import ago, blame, several, span_text, until, when
 from rowlock.model import ids
@@ -118,6 +119,8 @@ def not_due(facts: Facts) -> Reason | None:
     job, row = facts.job, facts.row
     if job.state is State.RUNNING or job.run_after <= facts.now or unreadable(facts) is not None:
         return None
+    if row["rate_turn"]:
+        return None  # the rate says it
     why = {
         "failed": f"Attempt {job.attempt} of {job.max_attempts} failed ({blame(job.errors) or 'no error recorded'})",
         "snoozed": "Its handler asked to be run later",
@@ -363,6 +366,7 @@ WAITING: Final[Sequence[Callable[[Facts], Reason | None]]] = (
     waits_for_steps,
     waits_for_signal,
     not_due,
+    rate_limited,
     parked,
     schema,
     unserved,
@@ -374,6 +378,7 @@ WAITING: Final[Sequence[Callable[[Facts], Reason | None]]] = (
     gate_full,
     full,
     capped,
+    lane_rate,
     ahead,
 )
 """Any of them keeps a job from running."""

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from rowlock.desk.bulk import Bulk
     from rowlock.desk.jobs import History, Jobs
     from rowlock.desk.lanes import Lanes
+    from rowlock.desk.limits import Limits
     from rowlock.desk.locks import Locks
     from rowlock.desk.operations import Operations
     from rowlock.desk.roles import Roles
@@ -52,6 +53,7 @@ if TYPE_CHECKING:
     from rowlock.model.options import Span
     from rowlock.model.page import Page
     from rowlock.model.progress import Item, ItemState, LogLine
+    from rowlock.model.rate import GateView, Rate, RateView
     from rowlock.model.schedule import Missed, Overlap, Schedule
     from rowlock.model.state import State
     from rowlock.model.window import Window
@@ -284,12 +286,15 @@ class SyncLanes:
         stale: Span = "60s",
         stall: Span | None = None,
         requires_approval: bool = False,
+        rate: Rate | str | None = None,
+        age: Span | None = None,
     ) -> Lane:
         """Declare a lane in code, at import time: a starting worker creates it if it is absent.
 
         Afterwards its row decides and operators edit it live. slots: jobs at once per worker process; max_total: over
         all workers; poll: between looks of an idle worker; stale: silence after which a worker's jobs are lost;
-        stall: time without a report after which a running job is; requires_approval: its jobs wait for a person.
+        stall: time without a report after which a running job is; requires_approval: its jobs wait for a person;
+        rate: how often its jobs may start over all workers; age: a job that waits for so long rises by one priority.
         """
         return self._desk.define(
             name,
@@ -301,6 +306,8 @@ class SyncLanes:
             stale=stale,
             stall=stall,
             requires_approval=requires_approval,
+            rate=rate,
+            age=age,
         )
 
     @property
@@ -327,6 +334,8 @@ class SyncLanes:
         poll: Span = "5s",
         stale: Span = "60s",
         stall: Span | None = None,
+        rate: Rate | str | None = None,
+        age: Span | None = None,
         must_be_new: bool = False,
     ) -> Lane:
         """Create the lane if it is absent; afterwards its row decides. Returns the lane as it stands.
@@ -344,6 +353,8 @@ class SyncLanes:
                 poll=poll,
                 stale=stale,
                 stall=stall,
+                rate=rate,
+                age=age,
                 must_be_new=must_be_new,
             )
         )
@@ -361,9 +372,14 @@ class SyncLanes:
         stall: Span | None = None,
         requires_approval: bool | None = None,
         enabled: bool | None = None,
+        rate: Rate | str | None = None,
+        age: Span | None = None,
         version: int | None = None,
     ) -> Lane:
-        """Change what is given; version: only if the lane still has it. max_total -1 and stall 0 remove them."""
+        """Change what is given; version: only if the lane still has it.
+
+        max_total -1, stall 0, rate "off" and age 0 remove them.
+        """
         return self._bridge.run(
             self._desk.set(
                 name,
@@ -376,6 +392,8 @@ class SyncLanes:
                 stall=stall,
                 requires_approval=requires_approval,
                 enabled=enabled,
+                rate=rate,
+                age=age,
                 version=version,
             )
         )
@@ -398,6 +416,57 @@ class SyncLanes:
     def list(self) -> list[Lane]:
         """Every lane, by name."""
         return self._bridge.run(self._desk.list())
+
+
+class SyncLimits:
+    """app.sync.limits: what app.limits does, blocking."""
+
+    def __init__(self, bridge: Bridge, desk: Limits) -> None:
+        self._bridge, self._desk = bridge, desk
+
+    def gates(self, *, prefix: str | None = None, after: str = "", limit: int = 100) -> list[GateView]:
+        """Gates by key, with the places taken and the jobs that wait; after: the last key of the page above."""
+        return self._bridge.run(self._desk.gates(prefix=prefix, after=after, limit=limit))
+
+    def gate(self, key: str) -> GateView:
+        """One gate, with those that have its places; LimitNotFound when there is none."""
+        return self._bridge.run(self._desk.gate(key))
+
+    def set_gate(self, key: str, *, limit: int | None = None, fifo: bool | None = None) -> GateView:
+        """Change what is given. A raised limit lets waiting jobs in at once, a lowered one waits for running ones."""
+        return self._bridge.run(self._desk.set_gate(key, limit=limit, fifo=fifo))
+
+    def delete_gate(self, key: str) -> GateView:
+        """Forget a gate that no job needs; code that names it makes it again. Returns it as it was."""
+        return self._bridge.run(self._desk.delete_gate(key))
+
+    def rates(self, *, prefix: str | None = None, after: str = "", limit: int = 100) -> list[RateView]:
+        """Rates by key, with what may start now and who waits; the rates of lanes are named lane:<name>."""
+        return self._bridge.run(self._desk.rates(prefix=prefix, after=after, limit=limit))
+
+    def rate(self, key: str) -> RateView:
+        """One rate; LimitNotFound when there is none."""
+        return self._bridge.run(self._desk.rate(key))
+
+    def set_rate(self, key: str, rate: Rate | str) -> RateView:
+        """Another rate for the key, as Rate(10, "1s") or "10/s"; those that wait get new turns, what is used stays."""
+        return self._bridge.run(self._desk.set_rate(key, rate))
+
+    def pause(self, key: str, lasting: Span | None = None, *, until: datetime | None = None) -> RateView:
+        """Start nothing of the key for so long, or until then; what runs goes on. A lane's key is lane:<name>."""
+        return self._bridge.run(self._desk.pause(key, lasting, until=until))
+
+    def resume(self, key: str) -> RateView:
+        """End a pause: those that waited for its end get turns from now on."""
+        return self._bridge.run(self._desk.resume(key))
+
+    def reset(self, key: str) -> RateView:
+        """As if nothing of the rate had been used yet."""
+        return self._bridge.run(self._desk.reset(key))
+
+    def delete_rate(self, key: str) -> RateView:
+        """Forget a rate that was not used for an hour; code that names it makes it again. Returns it as it was."""
+        return self._bridge.run(self._desk.delete_rate(key))
 
 
 class SyncWorkers:
@@ -905,6 +974,7 @@ class SyncDesk:
     def __init__(self, bridge: Bridge, desk: Desk) -> None:
         self.jobs = SyncJobs(bridge, desk.jobs)
         self.lanes = SyncLanes(bridge, desk.lanes)
+        self.limits = SyncLimits(bridge, desk.limits)
         self.workers = SyncWorkers(bridge, desk.workers)
         self.locks = SyncLocks(bridge, desk.locks)
         self.stats = SyncStats(bridge, desk.stats)

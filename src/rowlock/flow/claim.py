@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Final, TypeAlias
 
+from rowlock.flow.turns import Turns, pairs_of
 from rowlock.model.lane import kinds_by_lane
 
 if TYPE_CHECKING:
@@ -182,8 +183,14 @@ class Claimer:
         cursors: Cursors,
         kinds: Collection[str],
         now: Callable[[], datetime | None] = lambda: None,
+        *,
+        later: Callable[[Iterable[datetime]], None] = lambda _: None,
     ) -> None:
+        """later: told when jobs that a rate put back, or a lane's rate holds back, are due."""
         self._link, self._worker_id, self._cursors, self._now = link, worker_id, cursors, now
+        self._later, self._turns = later, Turns()
+        self._resting: dict[str, datetime] = {}
+        """Lanes whose rate has no room before that moment."""
         self._kinds = kinds
         self._lanes: dict[str, Lane] = {}
         self._served: dict[str, list[str]] = {}
@@ -199,6 +206,7 @@ class Claimer:
     def serve(self, lanes: Mapping[str, Lane], every_lane: Iterable[Lane]) -> None:
         """Take over the lanes as they stand now; `every_lane` decides what '*' means."""
         self._lanes = dict(lanes)
+        self._resting = {}
         self._served = kinds_by_lane(every_lane, self._kinds)
 
     def lane_of(self, kind: str) -> str | None:
@@ -211,17 +219,20 @@ class Claimer:
 
     async def claim(self, free: Mapping[str, int]) -> list[Record]:
         """Claim up to `free` jobs per lane; rows come with their lane."""
-        wanted = self._turn({name: n for name, n in free.items() if n > 0 and self._lanes[name].enabled})
-        careful = {
-            name for name in wanted if self._lanes[name].max_total is not None or self._lanes[name].ordering == "strict"
-        }
-        plain = {name: n for name, n in wanted.items() if name not in careful}
+        free = {name: n for name, n in free.items() if n > 0 and self._lanes[name].enabled and not self._rests(name)}
+        wanted = self._turn(free)
+        careful = {name for name in wanted if self._lanes[name].is_careful}
+        fair = {name for name in wanted if name not in careful and self._lanes[name].ordering == "fair"}
+        plain = {name: n for name, n in wanted.items() if name not in careful and name not in fair}
         answers: list[_Answer] = []
         self.in_flight = True
         try:
             if plain:
                 async with self._link.session() as connection:
                     answers.append(await self._claim(connection, plain))
+            if fair:
+                async with self._link.session() as connection:
+                    answers.append(await self._claim(connection, {name: wanted[name] for name in fair}, fair=True))
             for name in sorted(careful):
                 answers.append(await self._carefully(name, wanted[name], self._heads_of(name)))  # noqa: PERF401 - kept up to a failure
         except Exception:
@@ -245,6 +256,7 @@ class Claimer:
 
         self.in_flight = True
         answer = await self._carefully(lane, 1, by_id)
+        self._note_later(answer)
         # Its cursor stays where it is: older jobs of the pair may still wait before this one.
         return [row for row in answer.rows if not row["parked"]]
 
@@ -287,7 +299,18 @@ class Claimer:
             furthest[pair] = max(row["run_after"], furthest.get(pair, BEGINNING))
         for pair, run_after in furthest.items():
             self._cursors.advance(pair, run_after)
+        self._note_later(answer)
         return [row for row in answer.rows if not row["parked"]]
+
+    def _note_later(self, answer: _Answer) -> None:
+        if answer.rows and answer.rows[0]["again_at"]:
+            self._later(answer.rows[0]["again_at"])
+
+    def _rests(self, name: str) -> bool:
+        """Whether the rate of the lane is known to have no room yet."""
+        until = self._resting.get(name)
+        now = self._now() if until is not None else None
+        return until is not None and now is not None and now < until
 
     def _turn(self, free: Mapping[str, int]) -> dict[str, int]:
         """Half the slots at most, so that one half is claimed while the other half's outcomes are written.
@@ -305,36 +328,60 @@ class Claimer:
                 del turn[name]
         return turn
 
-    async def _claim(self, connection: Connection[Record], free: Mapping[str, int]) -> _Answer:
+    async def _claim(self, connection: Connection[Record], free: Mapping[str, int], *, fair: bool = False) -> _Answer:
         # A lane may be gone by the time the connection is free.
         probes = {name: self._cursors.probes(self._served.get(name, ())) for name in free}
         if not any(probes.values()):
             return _Answer(free, probes, None, ())
-        statement = self._link.database.statements["claim"]
+        values = self._arguments(free, probes)
+        if fair:
+            pairs = pairs_of(values)
+            values["debts"] = self._turns.debts(pairs)
+        statement = self._link.database.statements["claim_fair" if fair else "claim"]
         began = self._now()
-        rows = await connection.fetch(statement.dollar, *statement.bind(self._arguments(free, probes)))
+        rows = await connection.fetch(statement.dollar, *statement.bind(values))
+        if fair:
+            self._turns.give(pairs, ((row["kind"], row["priority"], row["share"]) for row in rows))
         return _Answer(free, probes, began, rows)
 
     def _heads_of(self, name: str) -> _Claim:
-        return lambda connection, free: self._claim(connection, {name: free})
+        fair = self._lanes[name].ordering == "fair"
+        return lambda connection, free: self._claim(connection, {name: free}, fair=fair)
 
     async def _carefully(self, name: str, free: int, claim: _Claim) -> _Answer:
-        """Strict order and caps hold over all workers: the lane's row, then its cap, are locked around the claim."""
+        """Order, caps and rates hold over all workers: the lane's row, its cap and its rate are locked around it."""
         statements, lane = self._link.database.statements, self._lanes[name]
         async with self._link.session() as connection, connection.transaction():
             if lane.ordering == "strict":
                 await connection.fetch(statements["lock_lanes"].dollar, [name])
-            if lane.max_total is None:
-                return await claim(connection, free)
-            enter = statements["cap_enter"]
-            granted = await connection.fetchrow(enter.dollar, *enter.bind({"lanes": [name], "free": [free]}))
-            if granted is None or granted["free"] <= 0:
+            if lane.max_total is not None:
+                enter = statements["cap_enter"]
+                granted = await connection.fetchrow(enter.dollar, *enter.bind({"lanes": [name], "free": [free]}))
+                free = 0 if granted is None else granted["free"]
+            if lane.rate is not None and free > 0:
+                free = await self._allowed(connection, name, free)
+            if free <= 0:
                 return _Answer({}, {}, None, ())
-            answer = await claim(connection, granted["free"])
+            answer = await claim(connection, free)
             started = sum(not row["parked"] for row in answer.rows)
-            if started:
+            if started and lane.max_total is not None:
                 await connection.fetch(statements["cap_taken"].dollar, [name] * started)
+            if started and lane.rate is not None:
+                taken = statements["lane_rate_taken"]
+                await connection.fetch(taken.dollar, *taken.bind({"lane": name, "n": started}))
             return answer
+
+    async def _allowed(self, connection: Connection[Record], name: str, free: int) -> int:
+        """How many the lane's rate lets start; without room it rests until there is some."""
+        enter = self._link.database.statements["lane_rate_enter"]
+        row = await connection.fetchrow(enter.dollar, *enter.bind({"lane": name, "free": free}))
+        if row is None:
+            return free  # its count is gone, and the gates duty makes another
+        if row["free"] < free:
+            self._later([row["again_at"]])
+        if row["free"] <= 0:
+            self._resting[name] = row["again_at"]
+        return int(row["free"])
 
     def _arguments(self, free: Mapping[str, int], probes: Mapping[str, Sequence[Probe]]) -> dict[str, object]:
         strict = {name for name in free if name in self._lanes and self._lanes[name].ordering == "strict"}

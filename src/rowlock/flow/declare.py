@@ -19,7 +19,9 @@ if TYPE_CHECKING:
     from rowlock.model.options import Span
     from rowlock.model.size import Size
 
-_AS_THEY_ARE: Final = frozenset({"lane", "priority", "approval", "gate", "refs", "version", "unknown_args", "aliases"})
+_AS_THEY_ARE: Final = frozenset(
+    {"lane", "priority", "approval", "gate", "refs", "version", "unknown_args", "aliases", "rate", "weight", "fair"}
+)
 
 
 def kind_of(name: str, says: dict[str, object], *, is_async: bool) -> Kind:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from operator import itemgetter
 from typing import TYPE_CHECKING, Final, NamedTuple, cast
@@ -12,6 +13,8 @@ from rowlock.model.approval import demanded
 from rowlock.model.job import NewJob
 from rowlock.model.kind import Gate
 from rowlock.model.options import as_json, checked_key, refs_json, span
+from rowlock.model.rate import checked_weight, rates_of
+from rowlock.model.share import share_of
 from rowlock.model.state import State
 
 if TYPE_CHECKING:
@@ -22,6 +25,7 @@ if TYPE_CHECKING:
     from rowlock.model.approval import Approval
     from rowlock.model.kind import Kind
     from rowlock.model.options import Options
+    from rowlock.model.rate import Rate
     from rowlock.store.caller import Ask
 
 _TRIES: Final = 20
@@ -59,7 +63,8 @@ class Prepared:
 
     job: NewJob
     gate: Gate | None
-    """To be registered."""
+    rates: tuple[Rate, ...]
+    """To be registered, like the gate."""
     pair: Pair
     values: Mapping[str, object]
     """Of the enqueue statements, without args."""
@@ -85,9 +90,12 @@ def prepare(kind: Kind, options: Options, named: Mapping[str, object]) -> Prepar
     refs = dict(kind.refs(**named)) if kind.refs is not None else {}
     refs.update(options.refs or {})
     approval = _approval(kind, options)
+    rates = rates_of(kind.rate if options.rate is None else options.rate, named, kind.scope)
+    weight = kind.weight if options.weight is None else options.weight
     job = NewJob(
         kind=kind.name,
         priority=kind.priority if options.priority is None else options.priority,
+        share=share_of(options.tenant) if kind.fair else 0,
         # A call may demand approval, never waive it.
         approval=0 if approval is None else approval.code,
         answer_in=None if approval is None else approval.answer_in,
@@ -109,15 +117,17 @@ def prepare(kind: Kind, options: Options, named: Mapping[str, object]) -> Prepar
         tags=tuple(options.tags) if options.tags else None,
         refs=refs_json(refs) if refs else None,
         meta=as_json(options.meta, "meta"),
+        rate_keys=tuple(str(rate.key) for rate in rates) or None,
+        rate_weight=checked_weight(weight, rates),
     )
-    return prepared(job, gate)
+    return prepared(job, gate, rates)
 
 
-def prepared(job: NewJob, gate: Gate | None = None) -> Prepared:
+def prepared(job: NewJob, gate: Gate | None = None, rates: tuple[Rate, ...] = ()) -> Prepared:
     """Work out once what every enqueue of such a job needs."""
     values = parameters(job)
     plain = _plain_values(values) if is_plain(job) else None
-    return Prepared(job, gate, (job.kind, job.priority, job.share), values, plain)
+    return Prepared(job, gate, rates, (job.kind, job.priority, job.share), values, plain)
 
 
 def is_plain(job: NewJob) -> bool:
@@ -131,6 +141,7 @@ def is_plain(job: NewJob) -> bool:
         and job.unique_key is None
         and job.idempotency_key is None
         and job.gate_key is None
+        and job.rate_keys is None
         and job.tags is None
         and job.refs is None
     )
@@ -280,6 +291,8 @@ def parameters(job: NewJob) -> dict[str, object]:
         "tags": list(job.tags) if job.tags else None,
         "refs": job.refs,
         "meta": job.meta,
+        "rate_keys": list(job.rate_keys) if job.rate_keys else None,
+        "rate_weight": job.rate_weight if job.rate_keys and job.rate_weight > 1 else None,
     }
 
 
@@ -293,6 +306,7 @@ def many_parameters(batch: Batch, part: Sequence[int]) -> dict[str, object]:
         "many_idempotency_keys": [job.idempotency_key for job in jobs],
         "many_gate_keys": [job.gate_key for job in jobs],
         "many_refs": [job.refs for job in jobs],
+        "many_rate_keys": [json.dumps(job.rate_keys) if job.rate_keys else None for job in jobs],
     }
 
 

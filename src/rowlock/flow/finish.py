@@ -21,6 +21,7 @@ from rowlock.model.outcome import (
     Died,
     Failed,
     Interrupted,
+    Limited,
     Lost,
     Outcome,
     Retried,
@@ -81,6 +82,8 @@ class Returned:
     state: str = State.QUEUED
     signal: str | None = None
     seconds: float | None = None
+    rate_key: str | None = None
+    """Of a limited one: the rate to pause; None: the job's own."""
 
 
 def write_of(outcome: Outcome) -> Ended | Returned | None:  # noqa: C901, PLR0911, PLR0912 - one return per outcome
@@ -100,6 +103,8 @@ def write_of(outcome: Outcome) -> Ended | Returned | None:  # noqa: C901, PLR091
             return Returned("failed", delay, 0, json.dumps(error))
         case Snoozed(delay):
             return Returned("snoozed", delay, 1)
+        case Limited(delay, key):
+            return Returned("limited", delay, 1, json.dumps({"reason": "rate limited"}), rate_key=key)
         case Interrupted(reason):
             return Returned("interrupted", _NOW, 1, json.dumps({"reason": reason}))
         case Waiting(signal, timeout):
@@ -295,6 +300,16 @@ class Finisher:
 
     async def _give_back(self, batch: list[Finished]) -> Record:
         writes = [f.write for f in batch if isinstance(f.write, Returned)]
+        limited = [n for n, write in enumerate(writes) if write.outcome == "limited"]
+        if limited:
+            # Before the job goes back: whoever claims it next finds its rate paused. Harmless without what follows.
+            await self._link.fetch(
+                "rates_heed",
+                ids=[batch[n].claim.job_id for n in limited],
+                fences=[batch[n].claim.fence for n in limited],
+                delays=[writes[n].delay.total_seconds() for n in limited],
+                keys=[writes[n].rate_key for n in limited],
+            )
         return await self._write(
             "give_back",
             batch,

@@ -1,4 +1,4 @@
-"""Needs: which kinds a lane wants approved. Known to every producer within five seconds of the lane's edit."""
+"""Needs: which kinds a lane wants approved, or takes by turns. Producers know within five seconds of its edit."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 from rowlock.errors import RowlockError
 from rowlock.flow.enqueue import Batch, prepared
 from rowlock.model.approval import Approval
+from rowlock.model.share import share_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -34,6 +35,8 @@ class Needs:
         """Another database from now on."""
         self._until = 0.0
         self._kinds, self._named, self._rest = frozenset[str](), frozenset[str](), False
+        self._fair, self._fair_rest = frozenset[str](), False
+        self._none = True
 
     @property
     def are_old(self) -> bool:
@@ -44,21 +47,28 @@ class Needs:
         """Look; what cannot be read stays as it was."""
         self._until = time.monotonic() + EVERY
         try:
-            (row,) = await self._open().fetch("approval_needs")
+            (row,) = await self._open().fetch("lane_needs")
         except RowlockError as error:
-            logger.debug("the lanes' approval cannot be read, what was known stays: %s", error)
+            logger.debug("what the lanes need cannot be read, what was known stays: %s", error)
         else:
             self._kinds, self._named, self._rest = frozenset(row["kinds"]), frozenset(row["named"]), row["rest"]
+            self._fair, self._fair_rest = frozenset(row["fair_kinds"]), row["fair_rest"]
+            self._none = not (self._kinds or self._rest or self._fair or self._fair_rest)
 
     def of(self, ready: Prepared) -> Prepared:
         """The job as its lane wants it."""
-        if not (self._kinds or self._rest) or ready.job.approval or not self._asks(ready.job.kind):
+        if self._none:
             return ready
-        return prepared(replace(ready.job, approval=_ASKED), ready.gate)
+        job = ready.job
+        if not job.approval and self._among(job.kind, self._kinds, rest=self._rest):
+            job = replace(job, approval=_ASKED)
+        if not job.share and job.tenant is not None and self._among(job.kind, self._fair, rest=self._fair_rest):
+            job = replace(job, share=share_of(job.tenant))
+        return ready if job is ready.job else prepared(job, ready.gate, ready.rates)
 
     def of_all(self, batch: Batch) -> Batch:
         """The same for a bulk."""
-        return Batch(batch.texts, [self.of(ready) for ready in batch.jobs]) if self._kinds or self._rest else batch
+        return Batch(batch.texts, [self.of(ready) for ready in batch.jobs]) if not self._none else batch
 
-    def _asks(self, kind: str) -> bool:
-        return kind in self._kinds or (self._rest and kind not in self._named)
+    def _among(self, kind: str, kinds: frozenset[str], *, rest: bool) -> bool:
+        return kind in kinds or (rest and kind not in self._named)

@@ -5,14 +5,14 @@ from __future__ import annotations
 import asyncio
 import atexit
 import contextlib
-import logging
 import time
 import weakref
-from typing import TYPE_CHECKING, Final, Protocol, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Protocol, TypeAlias, TypeVar
 
-from rowlock.errors import InvalidOption, RowlockError
+from rowlock.errors import InvalidOption
 from rowlock.flow import enqueue, wake
 from rowlock.flow.enqueue import PLAIN, Batch, Prepared, Receipt, Written
+from rowlock.flow.known import Known
 from rowlock.flow.needs import Needs
 from rowlock.flow.wake import Waker
 from rowlock.model.state import State
@@ -32,12 +32,9 @@ if TYPE_CHECKING:
     from rowlock.store.database import Database
     from rowlock.store.queries import Statement
 
-logger = logging.getLogger("rowlock.enqueue")
 T = TypeVar("T")
 Placing: TypeAlias = "Callable[[Callable[[Prepared], Prepared]], Generator[Ask, list[Sequence[object]], Placed]]"
 """Writes a plan; is given what makes of a job what its lane asks for."""
-_REMEMBERED: Final = 100_000
-"""Gate keys; beyond it they are registered again and again, which is harmless."""
 
 
 class Watcher(Protocol):
@@ -54,7 +51,7 @@ class Watcher(Protocol):
 
 
 class Producer:
-    """Every way to enqueue. Pairs and gates are registered once per process, never in the caller's transaction."""
+    """Every way to enqueue. Pairs, gates and rates are registered rarely, never in the caller's transaction."""
 
     def __init__(
         self,
@@ -69,8 +66,7 @@ class Producer:
         self.middleware, self.events = middleware, events or Events()
         self._wakers: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, Waker] = weakref.WeakKeyDictionary()
         self._last: tuple[asyncio.AbstractEventLoop, Waker] | None = None
-        self._registered: set[Pair] = set()
-        self._gates: set[str] = set()
+        self._known = Known(database)
         self._needs = Needs(database)
         self._flushed_at_exit = False
         self.watcher: Watcher | None = None
@@ -78,13 +74,14 @@ class Producer:
     def forget(self) -> None:
         """Another database from now on: nothing is registered there yet."""
         self._wakers, self._last = weakref.WeakKeyDictionary(), None
-        self._registered, self._gates = set(), set()
+        self._known.forget()
         self._needs.forget()
 
     async def enqueue(self, ready: Prepared, text: str, connection: object | None) -> Receipt:
         """Insert one job; it is visible and woken when this call returns, or at the caller's commit."""
-        await self._register([ready]) if self._is_new(ready) else None
         ready = self._needs.of(ready)
+        if self._is_new(ready):
+            ready = await self._met(ready)
         if connection is not None:
             caller = join(connection)
             return await self._joined(self._joining(caller, ready, text), caller)
@@ -195,8 +192,10 @@ class Producer:
 
     async def _through_bridge(self, ready: Prepared, text: str) -> Receipt:
         self._before_exit()
-        await self._register([ready]) if self._is_new(ready) else None
-        return await self._enqueue(self._needs.of(ready), text)
+        ready = self._needs.of(ready)
+        if self._is_new(ready):
+            ready = await self._met(ready)
+        return await self._enqueue(ready, text)
 
     async def _many_through_bridge(self, batch: Batch) -> Written:
         self._before_exit()
@@ -216,7 +215,7 @@ class Producer:
                 "await …enqueue()"
             )
             raise InvalidOption(message)
-        if any(map(self._is_new, jobs)):
+        if self._needs.are_old or any(self._known.is_new(self._needs.of(item)) for item in jobs):
             self.bridge.run(self._register(jobs))
         return drive(plan(caller), self._open().statements, caller)
 
@@ -314,34 +313,18 @@ class Producer:
         return waker
 
     def _is_new(self, ready: Prepared) -> bool:
-        return (
-            self._needs.are_old
-            or ready.pair not in self._registered
-            or (ready.gate is not None and ready.gate.key not in self._gates)
-        )
+        return self._needs.are_old or self._known.is_new(ready)
+
+    async def _met(self, ready: Prepared) -> Prepared:
+        """Register what is new about a job; returns it as its lane wants it now."""
+        await self._register([ready])
+        return self._needs.of(ready)
 
     async def _register(self, jobs: Sequence[Prepared]) -> None:
-        """Best effort: what is not registered is found by the sweep. What the lanes ask for is read with it."""
+        """What the lanes ask for is read with it."""
         if self._needs.are_old:
             await self._needs.read()
-        pairs = {item.pair for item in jobs} - self._registered
-        gates = {item.gate.key: item.gate for item in jobs if item.gate and item.gate.key not in self._gates}
-        try:
-            if pairs:
-                kinds, priorities, shares = (list(column) for column in zip(*sorted(pairs), strict=True))
-                await self._open().fetch("register_pairs", kinds=kinds, priorities=priorities, shares=shares)
-                self._registered |= pairs
-            if gates:
-                wanted = list(gates.values())
-                await self._open().fetch(
-                    "register_gates",
-                    keys=[gate.key for gate in wanted],
-                    limits=[gate.limit for gate in wanted],
-                    fifos=[gate.fifo for gate in wanted],
-                )
-                self._gates |= gates.keys() if len(self._gates) < _REMEMBERED else set()
-        except RowlockError as error:
-            logger.debug("not registered, the sweep will find it: %s", error)
+        await self._known.register([self._needs.of(item) for item in jobs])
 
 
 class _Own:

@@ -41,6 +41,7 @@ _AGAIN: Final = {
     "failed": "↻ retry  ",
     "snoozed": "↻ snooze ",
     "waiting": "‖ waits  ",
+    "limited": "↻ limited",
     "interrupted": "↻ back   ",
     "unreadable": "? unread ",
     "died": "! died   ",
@@ -172,7 +173,7 @@ def _event(row: Row, write: Ended | Returned | None, seconds: float) -> AttemptE
     match write.outcome:
         case "failed":
             return JobRetried(*where, seconds, write.delay, error)
-        case "snoozed":
+        case "snoozed" | "limited":
             return JobSnoozed(*where, seconds, write.delay)
         case "waiting":
             return JobSuspended(*where, seconds, write.signal or "")

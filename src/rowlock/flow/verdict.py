@@ -9,8 +9,9 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final, cast
 
-from rowlock.errors import InvalidResult
+from rowlock.errors import InvalidOption, InvalidResult, RateLimited
 from rowlock.model import redact
+from rowlock.model.duration import duration
 from rowlock.model.outcome import (
     NO_RESULT,
     Cancel,
@@ -19,6 +20,7 @@ from rowlock.model.outcome import (
     CompletedWithErrors,
     Died,
     Failed,
+    Limited,
     Outcome,
     Partial,
     Retried,
@@ -34,6 +36,7 @@ if TYPE_CHECKING:
 
     from rowlock.errors import UnreadableArguments
     from rowlock.flow.handler import Handler
+    from rowlock.model.duration import Duration
     from rowlock.store.rows import Row
 
 logger = logging.getLogger("rowlock.run")
@@ -76,6 +79,8 @@ class Verdict:
                 if self._row["refunds"] >= MAX_REFUNDS:
                     return Failed({"reason": "snoozed too often", "snoozes": self._row["refunds"]})
                 return Snoozed(after)
+            case RateLimited():
+                return self._limited(value)
             case Cancel(reason):
                 return Cancelled({"reason": self._told(reason) if reason else "cancelled by its handler"})
             case Partial(result, errors):
@@ -84,10 +89,20 @@ class Verdict:
             case _:
                 return Completed(self._handler.codec.encode_result(value))
 
+    def _limited(self, told: RateLimited) -> Outcome:
+        if self._row["refunds"] >= MAX_REFUNDS:
+            return Failed({"reason": "limited too often", "snoozes": self._row["refunds"]})
+        return Limited(duration(cast("Duration", told.after), "RateLimited"), told.key)
+
     def raised(self, error: BaseException) -> Outcome:
         """The handler, or something on its behalf, raised this."""
         if isinstance(error, Skip):
             return Cancelled({"reason": self._told(error) or "skipped by its handler"})
+        if isinstance(error, RateLimited):
+            try:
+                return self._limited(error)
+            except InvalidOption as wrong:
+                error = wrong
         about = self.described(error)
         most = self._row["max_attempts"]
         if self._row["attempt"] >= most:

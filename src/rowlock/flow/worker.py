@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from rowlock.errors import WrongState
 from rowlock.flow import wake
+from rowlock.flow.alarm import Alarm
 from rowlock.flow.beat import Beat, Holders, Vitals
 from rowlock.flow.chain import Chain
 from rowlock.flow.claim import Claimer, Cursors
@@ -44,7 +45,6 @@ if TYPE_CHECKING:
     from rowlock.store.database import Database
 
 logger = logging.getLogger("rowlock.worker")
-_HORIZON: Final = 60.0
 _LAST_CLAIM: Final = 5.0
 """Seconds a claim under way is waited for when the worker stops."""
 
@@ -97,6 +97,7 @@ class Worker:
         self._started = True
         self._loop = asyncio.get_running_loop()
         self._clock, self._steps = Clock(self._loop.time), Steps(self._on_failed_step)
+        self._alarm = Alarm(self._loop, self._clock, self._look)
         self._claims, self._finishes = Link(self.database, "claim"), Link(self.database, "finish")
         self._children = Children(self.options.origin, self.settings, Terms.of(self.settings))
         self._registration = Registration(
@@ -116,7 +117,9 @@ class Worker:
     async def _begin(self) -> None:
         await until_served(self.name, self._register)
         self._cursors = Cursors(self._loop.time)
-        self._claimer = Claimer(self._claims, self.id, self._cursors, self._handlers.keys(), self._clock.now)
+        self._claimer = Claimer(
+            self._claims, self.id, self._cursors, self._handlers.keys(), self._clock.now, later=self._alarm.at
+        )
         self._crew = Crew(
             self._finishes,
             self.id,
@@ -296,7 +299,7 @@ class Worker:
         heads = (((row["kind"], row["priority"], row["share"]), row["low_water"]) for row in rows)
         if self._cursors.publish(heads):
             self._look.set()
-        self._look_again_at([row["next_at"] for row in rows if row["next_at"] is not None])
+        self._alarm.at([row["next_at"] for row in rows if row["next_at"] is not None])
 
     def _wakeable(self) -> bool:
         """Whether a message comes for every job; while late commits may come, none does."""
@@ -315,14 +318,9 @@ class Worker:
             self._cursors.lower(pair, low)
         if not lows:
             self._cursors.everywhere()
-        self._look_again_at(known.values())
+        self._alarm.at(known.values())
         if known or not lows:
             self._look.set()
-
-    def _look_again_at(self, moments: Iterable[datetime]) -> None:
-        """For jobs due within a minute look again at that moment: no other message will come."""
-        for ahead in (ahead for ahead in map(self._clock.ahead, moments) if 0 < ahead < _HORIZON):
-            self._loop.call_later(ahead + 0.002, self._look.set)
 
     def _on_listening(self) -> None:
         # What was sent while nobody listened is unknown.
@@ -333,7 +331,7 @@ class Worker:
     def _on_flushed(self, flushed: Flushed) -> None:
         self._look.set()
         if flushed.again_at is not None:
-            self._look_again_at([flushed.again_at])
+            self._alarm.at([flushed.again_at])
         if flushed.hooks:
             self._tell_of(flushed.hooks)
         if flushed.released:

@@ -51,6 +51,8 @@ class NewJob:
     tags: tuple[str, ...] | None = None
     refs: str | None = None
     meta: str | None = None
+    rate_keys: tuple[str, ...] | None = None
+    rate_weight: int = 1
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -9,12 +10,14 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 from rowlock.errors import ConfigurationError
 from rowlock.model.approval import Approval
+from rowlock.model.rate import Rate, checked_weight, rates_of
 from rowlock.model.retry import Retry
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from rowlock.model.hook import Hook
+    from rowlock.model.rate import Rated
 
 OnWorkerLost = Literal["retry", "fail", "hold"]
 Executor = Literal["loop", "thread", "process"]
@@ -71,6 +74,12 @@ class Kind:
     unknown_args: UnknownArgs = "refuse"
     aliases: tuple[str, ...] = ()
     """Names it had before, the oldest first."""
+    rate: Rated | Callable[..., Rated] | None = None
+    """How often its jobs may start; a function makes it of the arguments."""
+    weight: int = 1
+    """How much of its rates one job uses."""
+    fair: bool = False
+    """Its jobs are kept apart by tenant, so that a fair lane can take them by turns."""
     logs: int | None = None
     """The level from which what its jobs log is kept with them; None: the worker's."""
 
@@ -84,6 +93,8 @@ class Kind:
         if isinstance(self.aliases, str):
             message = f"{self.name}: aliases is a sequence of names; write aliases=({self.aliases!r},)."
             raise ConfigurationError(message)
+        if self.rate is not None and not callable(self.rate):
+            checked_weight(self.weight, rates_of(self.rate, {}, self.name))
         object.__setattr__(self, "aliases", tuple(map(checked_name, self.aliases)))
         if self.name in self.aliases or len(set(self.aliases)) < len(self.aliases):
             message = f"{self.name}: aliases are the names it had before, each once; got {', '.join(self.aliases)}."
@@ -96,7 +107,7 @@ class Kind:
 
     def defaults(self) -> dict[str, object] | None:
         """What a process without the code must know to submit a job of the kind; None: that takes the code."""
-        if self.refs is not None or callable(self.gate):
+        if self.refs is not None or callable(self.gate) or callable(self.rate):
             return None
         gate = Gate(self.gate) if isinstance(self.gate, str) else self.gate
         return {
@@ -108,6 +119,17 @@ class Kind:
             "gate": None if gate is None else [gate.key, gate.limit, gate.fifo],
             "version": self.version,
             "scope": self.scope,
+            **self._limits(),
+        }
+
+    def _limits(self) -> dict[str, object]:
+        if self.rate is None and not self.fair:
+            return {}
+        rates = rates_of(self.rate, {}, self.scope)
+        return {
+            "rates": [json.loads(rate.stored) | {"key": rate.key} for rate in rates],
+            "weight": self.weight,
+            "fair": self.fair,
         }
 
     @classmethod
@@ -122,6 +144,9 @@ class Kind:
             approval=Approval(*said["approval"]) if isinstance(said["approval"], list) else said["approval"],
             gate=None if said["gate"] is None else Gate(*said["gate"]),
             version=said["version"],
+            rate=tuple(map(Rate.from_said, said.get("rates", ()))) or None,
+            weight=said.get("weight", 1),
+            fair=said.get("fair", False),
             aliases=() if said["scope"] == name else (said["scope"],),
         )
 

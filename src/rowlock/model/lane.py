@@ -12,6 +12,8 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
     from datetime import datetime
 
+    from rowlock.model.rate import Rate
+
 Ordering = Literal["fast", "strict", "fair"]
 EVERY_KIND = "*"
 
@@ -34,6 +36,15 @@ class Lane:
     """Without a report for so long a running job counts as lost; None: never."""
     requires_approval: bool = False
     """Every job of its kinds that is enqueued from now on waits for approval."""
+    rate: Rate | None = None
+    """How often its jobs may start, over all workers."""
+    age_every: timedelta | None = None
+    """A job that waits for so long rises by one priority; None: never."""
+
+    @property
+    def is_careful(self) -> bool:
+        """Whether something about it holds over all workers, so that a claim has to lock it."""
+        return self.max_total is not None or self.rate is not None or self.ordering == "strict"
 
 
 DEFAULT_LANE = Lane("default", kinds=(EVERY_KIND,))

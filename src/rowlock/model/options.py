@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
     from rowlock.model.approval import Approval
     from rowlock.model.kind import Gate, OnConflict, Scope
+    from rowlock.model.rate import Rate
 
 Span = timedelta | str | float
 _PRIORITY: Final = 100
@@ -46,6 +47,8 @@ class Options:
     tags: Sequence[str] | None = None
     meta: Mapping[str, object] | None = None
     approval: bool | Approval = False
+    rate: Rate | Sequence[Rate] | Callable[..., Rate | Sequence[Rate]] | None = None
+    weight: int | None = None
 
     def __post_init__(self) -> None:
         self._check_numbers()

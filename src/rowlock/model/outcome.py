@@ -79,6 +79,14 @@ class Snoozed:
 
 
 @dataclass(frozen=True, slots=True)
+class Limited:
+    """The handler was told to come back later: its rates, or the one of that key, are paused for so long."""
+
+    delay: timedelta
+    key: str | None
+
+
+@dataclass(frozen=True, slots=True)
 class Cancelled:
     """A person or the handler ended it."""
 
@@ -131,6 +139,7 @@ Outcome = (
     | Retried
     | Failed
     | Snoozed
+    | Limited
     | Cancelled
     | Interrupted
     | Waiting

@@ -32,12 +32,13 @@ def shown(args: Mapping[str, object], *, reveal: bool = False) -> dict[str, obje
 class Encoded:
     """Arguments as a job of their kind has them stored, and what the kind makes of them.
 
-    refs, gate_key: empty where the kind makes none of them; answer_in: how long their approval may take.
+    refs, gate_key, rate_keys: empty where the kind makes none of them; answer_in: how long their approval may take.
     """
 
     text: str
     refs: Mapping[str, object] = field(default_factory=dict)
     gate_key: str | None = None
+    rate_keys: tuple[str, ...] = ()
     answer_in: timedelta | None = None
     scope: str = ""
     """The name under which keys of the kind are unique."""

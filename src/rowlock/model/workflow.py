@@ -124,6 +124,8 @@ def columns_of(job: NewJob) -> dict[str, Any]:
         "expires_in": _seconds(job.expires_in),
         "max_age": _seconds(job.max_age),
         "answer_in": _seconds(job.answer_in),
+        "rate_keys": None if job.rate_keys is None else list(job.rate_keys),
+        "rate_weight": job.rate_weight if job.rate_keys and job.rate_weight > 1 else None,
     }
     return {name: value for name, value in values.items() if value is not None}
 

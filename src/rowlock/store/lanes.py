@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, cast
 
 from rowlock.errors import UnknownLane
 from rowlock.model.lane import DEFAULT_LANE, Lane
+from rowlock.model.rate import Rate
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -43,6 +44,8 @@ def lane_of(row: Record) -> Lane:
         updated_at=row["updated_at"],
         stall_after=row["stall_after"],
         requires_approval=row["requires_approval"],
+        rate=Rate.from_stored(row["rate"]),
+        age_every=row["age_every"],
     )
 
 
@@ -64,9 +67,13 @@ async def add(link: Link | Database, lane: Lane) -> Lane | None:
         stale_after=lane.stale_after,
         stall_after=lane.stall_after,
         requires_approval=lane.requires_approval,
+        rate=None if lane.rate is None else lane.rate.stored,
+        age_every=lane.age_every,
     )
     if rows and lane.max_total is not None:
         await link.fetch("lane_cap", name=lane.name)
+    if rows and lane.rate is not None:
+        await link.fetch("lane_rate", name=lane.name)
     return lane_of(rows[0]) if rows else None
 
 

@@ -14,8 +14,10 @@ from rowlock.desk.drive import Driver, Overtaken
 from rowlock.desk.halt import halt
 from rowlock.desk.identity import IDLE, LONGEST, WITHIN
 from rowlock.flow.beat import EVERY
+from rowlock.model.lane import kinds_by_lane
 from rowlock.model.released import released
 from rowlock.model.state import State
+from rowlock.store import lanes as lane_rows
 from rowlock.telemetry import Events, JobRescued
 
 if TYPE_CHECKING:
@@ -137,6 +139,7 @@ async def sweep(at: Round, _news: News) -> int:
 async def gates(at: Round, _news: News) -> int:
     """Recount held places and hand free ones on; the caps follow what the lanes say."""
     await at.database.fetch("repair_caps")
+    await at.database.fetch("lane_rate", name=None)
     (row,) = await at.database.fetch("repair_gates")
     if row["changed"]:
         at.waker.look()
@@ -235,6 +238,38 @@ async def signals(at: Round, _news: News) -> int:
     return done
 
 
+async def ageing(at: Round, _news: News) -> int:
+    """Jobs that waited too long in their priority rise by one, in lanes that say so."""
+    lanes = await lane_rows.read(at.database)
+    if not any(lane.age_every for lane in lanes):
+        return 0
+    kinds = kinds_by_lane(lanes, [row["kind"] for row in await at.database.fetch("pair_kinds")])
+    total = 0
+    for lane in lanes:
+        if lane.age_every is None or not kinds[lane.name]:
+            continue
+        for _ in range(_BATCHES_OF_OTHERS):
+            rows = await at.database.fetch("age", kinds=kinds[lane.name], every=lane.age_every, batch=_STALE_BATCH)
+            at.waker.wake(((row["kind"], row["priority"], row["share"]), row["run_after"]) for row in rows)
+            raised = sum(row["n"] for row in rows)
+            total += raised
+            if raised < _STALE_BATCH:
+                break
+    return total
+
+
+async def limits(at: Round, _news: News) -> int:
+    """Gates and rates that nobody named for a week and no job needs."""
+    gone = 0
+    for name in ("forget_gates", "forget_rates"):
+        for _ in range(_MOST_BATCHES):
+            forgotten = len(await at.database.fetch(name, batch=_STALE_BATCH))
+            gone += forgotten
+            if forgotten < _STALE_BATCH:
+                break
+    return gone
+
+
 Duty = Callable[[Round, "News"], Awaitable[int]]
 DUTIES: Final[dict[str, Duty]] = {
     "rescue": rescue,
@@ -248,4 +283,6 @@ DUTIES: Final[dict[str, Duty]] = {
     "operations": operations,
     "workflows": workflows,
     "signals": signals,
+    "ageing": ageing,
+    "limits": limits,
 }

@@ -1,9 +1,9 @@
--- claim: queued -> running (or parked at a full gate). Everything here enters `running`; nothing else does.
+-- claim: queued -> running (or parked at a full gate, or put back by a rate). Everything here enters `running`; nothing else does.
 
 -- fragment: claimed_columns
 j.id, j.fence, j.kind, j.args, j.attempt, j.max_attempts, j.priority, j.share, j.run_after, j.lane, j.gate_place,
 j.losses, j.deaths, j.refunds, j.errors -> 'unreadable' AS unread, j.created_at, j.claimed_at, j.claimed_by, j.tenant,
-j.submitted_by, j.gate_key, j.tags, j.refs, j.meta
+j.submitted_by, j.gate_key, j.tags, j.refs, j.meta, j.rate_keys
 
 -- fragment: for_me
 -- Workers whose code could not read a job leave it to the others for a moment; else the one that gave it back, and knows when
@@ -23,14 +23,51 @@ WHERE j.id = pick.id
 RETURNING {claimed_columns}
 
 -- fragment: admitted
--- A CTE of its own reads `taken` to its end before gate_enter runs, so the function sees every row the claim changed.
+-- A CTE of its own reads `taken` to its end before admit runs, so the function sees every row the claim changed. Jobs without a
+-- gate and without a rate are not handed to it: if there are only such, it is not called.
 admitted AS MATERIALIZED (
-  SELECT {schema}.gate_enter(n.ids, n.fences) AS id
-  FROM (SELECT array_agg(t.id) AS ids, array_agg(t.fence) AS fences FROM taken t WHERE t.gate_place = 1) AS n
+  SELECT a.id, a.again_at
+  FROM (SELECT array_agg(t.id) AS ids, array_agg(t.fence) AS fences FROM taken t WHERE t.gate_place = 1 OR t.rate_keys IS NOT NULL) AS n
+  CROSS JOIN LATERAL {schema}.admit(n.ids, n.fences) AS a
   WHERE n.ids IS NOT NULL)
 
 -- fragment: may_run
-(t.gate_place <> 1 OR t.id IN (SELECT a.id FROM admitted a))
+((t.gate_place <> 1 AND t.rate_keys IS NULL) OR t.id IN (SELECT a.id FROM admitted a WHERE a.again_at IS NULL))
+
+-- fragment: claimed
+-- Rows that were parked at their gate, or put back by their rate, are answered too, marked. again_at: when the first of those
+-- put back are due, up to a hundred of them, so that the worker looks again just then; the same in every row.
+SELECT t.*, NOT {may_run} AS parked,
+       (SELECT array_agg(a.again_at) FROM (SELECT x.again_at FROM admitted x WHERE x.again_at IS NOT NULL ORDER BY 1 LIMIT 100) AS a)
+         AS again_at
+FROM taken t
+
+-- fragment: wanted_levels
+-- The lanes that want jobs, and the priority levels of each from the highest down.
+FROM unnest(:lanes::text[], :free::integer[], :first_levels::integer[], :last_levels::integer[])
+  AS l(lane, free, first_level, last_level)
+CROSS JOIN LATERAL (
+  SELECT k.id
+  FROM unnest((:priorities::smallint[])[l.first_level : l.last_level], (:first_pairs::integer[])[l.first_level : l.last_level],
+              (:last_pairs::integer[])[l.first_level : l.last_level]) AS level(priority, first_pair, last_pair)
+
+-- fragment: locked_head
+-- Locked by id and checked again; whoever reads on stops after as many as are wanted.
+CROSS JOIN LATERAL (
+  SELECT 1 FROM {schema}.jobs j
+  WHERE j.id = m.id AND j.state = 'queued' AND j.run_after <= statement_timestamp() AND {for_me}
+  FOR NO KEY UPDATE SKIP LOCKED) AS locked
+
+-- fragment: rest_of_pair
+-- Behind the last head of a pair that gave all it was asked for; the ends of the level, the lane and the pick.
+CROSS JOIN LATERAL (
+  SELECT j.id FROM {schema}.jobs j
+  WHERE j.state = 'queued' AND j.kind = full_pair.kind AND j.priority = level.priority AND j.share = full_pair.share
+    AND (j.run_after, j.id) > (full_pair.lo, full_pair.last_id) AND j.run_after <= statement_timestamp() AND {for_me}
+  ORDER BY j.run_after, j.id
+  LIMIT l.free
+  FOR NO KEY UPDATE SKIP LOCKED) AS r) AS k
+    LIMIT l.free) AS t)
 
 -- name: claim
 -- One claim for several lanes. Per lane, from the highest priority level down:
@@ -46,12 +83,7 @@ admitted AS MATERIALIZED (
 -- meanwhile count. Rows parked at a full gate are answered too, marked: fewer rows than wanted must mean an empty queue.
 WITH pick AS MATERIALIZED (
   SELECT l.lane, t.id
-  FROM unnest(:lanes::text[], :free::integer[], :first_levels::integer[], :last_levels::integer[])
-    AS l(lane, free, first_level, last_level)
-  CROSS JOIN LATERAL (
-    SELECT k.id
-    FROM unnest((:priorities::smallint[])[l.first_level : l.last_level], (:first_pairs::integer[])[l.first_level : l.last_level],
-                (:last_pairs::integer[])[l.first_level : l.last_level]) AS level(priority, first_pair, last_pair)
+  {wanted_levels}
     CROSS JOIN LATERAL (
       WITH heads AS MATERIALIZED (
         SELECT p.kind, p.share, p.lo, p.take, h.id, h.run_after
@@ -67,10 +99,7 @@ WITH pick AS MATERIALIZED (
           LIMIT p.take) AS h ON p.take > 0)
       SELECT m.id
       FROM (SELECT h.id FROM heads h WHERE h.id IS NOT NULL ORDER BY h.run_after, h.id) AS m
-      CROSS JOIN LATERAL (
-        SELECT 1 FROM {schema}.jobs j
-        WHERE j.id = m.id AND j.state = 'queued' AND j.run_after <= statement_timestamp() AND {for_me}
-        FOR NO KEY UPDATE SKIP LOCKED) AS locked
+      {locked_head}
       UNION ALL
       SELECT r.id
       FROM (SELECT h.kind, h.share, coalesce(max(h.run_after), h.lo) AS lo,
@@ -78,17 +107,45 @@ WITH pick AS MATERIALIZED (
             FROM heads h GROUP BY h.kind, h.share, h.lo, h.take
             HAVING count(h.id) = h.take
             ORDER BY 3) AS full_pair
-      CROSS JOIN LATERAL (
-        SELECT j.id FROM {schema}.jobs j
-        WHERE j.state = 'queued' AND j.kind = full_pair.kind AND j.priority = level.priority AND j.share = full_pair.share
-          AND (j.run_after, j.id) > (full_pair.lo, full_pair.last_id) AND j.run_after <= statement_timestamp() AND {for_me}
-        ORDER BY j.run_after, j.id
-        LIMIT l.free
-        FOR NO KEY UPDATE SKIP LOCKED) AS r) AS k
-    LIMIT l.free) AS t),
+      {rest_of_pair},
 taken AS ({take}),
 {admitted}
-SELECT t.*, NOT {may_run} AS parked FROM taken t
+{claimed}
+
+-- name: claim_fair
+-- `claim` for fair lanes: the heads of a level by turns instead of by age. A pair's turn is its debt (what this worker gave it so
+-- far, beyond the pair it gave least) plus the head's rank in it. A statement of its own: the others do not pay for the ranks.
+WITH pick AS MATERIALIZED (
+  SELECT l.lane, t.id
+  {wanted_levels}
+    CROSS JOIN LATERAL (
+      WITH heads AS MATERIALIZED (
+        SELECT p.kind, p.share, p.lo, p.take, p.debt, h.id, h.run_after, h.rank
+        FROM unnest((:kinds::text[])[level.first_pair : level.last_pair], (:shares::smallint[])[level.first_pair : level.last_pair],
+                    (:lows::timestamptz[])[level.first_pair : level.last_pair], (:takes::integer[])[level.first_pair : level.last_pair],
+                    (:debts::float8[])[level.first_pair : level.last_pair])
+          AS p(kind, share, lo, take, debt)
+        LEFT JOIN LATERAL (
+          SELECT j.id, j.run_after, row_number() OVER (ORDER BY j.run_after, j.id) AS rank
+          FROM {schema}.jobs j
+          WHERE j.state = 'queued' AND j.kind = p.kind AND j.priority = level.priority AND j.share = p.share
+            AND j.run_after >= p.lo AND j.run_after <= statement_timestamp()
+          ORDER BY j.run_after, j.id
+          LIMIT p.take) AS h ON p.take > 0)
+      SELECT m.id
+      FROM (SELECT h.id FROM heads h WHERE h.id IS NOT NULL ORDER BY h.debt + h.rank, h.run_after, h.id) AS m
+      {locked_head}
+      UNION ALL
+      SELECT r.id
+      FROM (SELECT h.kind, h.share, coalesce(max(h.run_after), h.lo) AS lo,
+                   coalesce((array_agg(h.id ORDER BY h.rank DESC))[1], 0) AS last_id
+            FROM heads h GROUP BY h.kind, h.share, h.lo, h.take, h.debt
+            HAVING count(h.id) = h.take
+            ORDER BY h.debt + h.take, 3) AS full_pair
+      {rest_of_pair},
+taken AS ({take}),
+{admitted}
+{claimed}
 
 -- name: claim_ids
 -- A job named by its id (run-job, a carrier's delivery): the same guard, the same effect. A paused lane is the caller's check.
@@ -98,7 +155,7 @@ WITH pick AS MATERIALIZED (
   ORDER BY j.id FOR NO KEY UPDATE SKIP LOCKED),
 taken AS ({take}),
 {admitted}
-SELECT t.*, NOT {may_run} AS parked FROM taken t
+{claimed}
 
 -- name: claim_released
 -- Steps that this process has just released: the same guard, the same effect. They pass jobs of their own priority, which is what

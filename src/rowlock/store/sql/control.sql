@@ -13,7 +13,7 @@ ended AS (
   SET state = :state::text, finished_at = now(), errors = coalesce(:error::jsonb, j.errors), fence = j.fence + 1, seq = j.seq + 1,
       claimed_by = NULL, gate_place = 0
   FROM ending e WHERE j.id = e.id
-  RETURNING j.id, j.kind, j.tenant, j.feeds, e.fence, e.attempt, e.state, e.claimed_by, e.claimed_at, jsonb_build_object('state', j.state) AS after,
+  RETURNING j.id, j.kind, j.tenant, j.workflow_id, e.fence, e.attempt, e.state, e.claimed_by, e.claimed_at, jsonb_build_object('state', j.state) AS after,
             CASE WHEN e.gate_place > 0 THEN j.gate_key END AS gate_key, CASE WHEN e.state = 'running' THEN j.lane END AS lane,
             {mark} AS mark),
 logged AS (
@@ -143,9 +143,12 @@ RETURNING r.id, r.kind, r.submitted_by, r.tenant, r.args, r.note, r.created_by, 
 -- name: approval_of
 SELECT j.approval, j.approvers, j.answer_by FROM {schema}.jobs j WHERE j.id = :id::bigint
 
--- name: approval_needs
--- The kinds whose lane asks for approval; `rest`: so does the lane of '*', and `named` are the kinds that are not its own.
-SELECT ARRAY(SELECT k FROM {schema}.lanes l CROSS JOIN unnest(l.kinds) AS k WHERE l.requires_approval AND k <> '*') AS kinds,
+-- name: lane_needs
+-- The kinds whose lane asks for approval, or is fair; `rest`: so does, or is, the lane of '*', and `named` are the kinds that
+-- are not its own.
+SELECT ARRAY(SELECT k FROM {schema}.lanes l CROSS JOIN unnest(l.kinds) AS k WHERE l.ordering = 'fair' AND k <> '*') AS fair_kinds,
+       EXISTS (SELECT 1 FROM {schema}.lanes l WHERE l.ordering = 'fair' AND '*' = ANY (l.kinds)) AS fair_rest,
+       ARRAY(SELECT k FROM {schema}.lanes l CROSS JOIN unnest(l.kinds) AS k WHERE l.requires_approval AND k <> '*') AS kinds,
        EXISTS (SELECT 1 FROM {schema}.lanes l WHERE l.requires_approval AND '*' = ANY (l.kinds)) AS rest,
        ARRAY(SELECT k FROM {schema}.lanes l CROSS JOIN unnest(l.kinds) AS k WHERE k <> '*') AS named
 
@@ -193,7 +196,7 @@ ended AS (
   UPDATE {schema}.jobs j
   SET state = CASE WHEN j.approval & 3 = 1 THEN 'pending' ELSE 'queued' END, approvers = NULL, answer_by = NULL,
       finished_at = NULL, result = NULL, errors = NULL, attempt = 0, losses = 0, deaths = 0, refunds = 0, cancel_requested = false,
-      claimed_by = NULL, claimed_at = NULL, lane = NULL, expires_at = NULL, too_old_at = NULL,
+      claimed_by = NULL, claimed_at = NULL, lane = NULL, expires_at = NULL, too_old_at = NULL, rate_turn = NULL,
       run_after = clock_timestamp(), fence = j.fence + 1, seq = j.seq + 1
   FROM old o WHERE j.id = o.id AND o.blocked_by IS NULL
   RETURNING j.id, j.kind, j.priority, j.share, j.run_after, j.state, jsonb_build_object('state', j.state) AS after,

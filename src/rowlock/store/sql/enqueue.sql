@@ -5,14 +5,15 @@
 
 -- fragment: job_columns
 kind, priority, share, state, approval, run_after, expires_at, too_old_at, max_attempts, tenant, submitted_by, unique_key,
-unique_scope, gate_key, tags, refs, meta, args, answer_by
+unique_scope, gate_key, tags, refs, meta, args, answer_by, rate_keys, rate_weight
 
 -- fragment: job_values
 -- run_after is judged by the database's clock at this very moment, never by the caller's and never by the transaction's start.
 SELECT :kind::text, :priority::smallint, :share::smallint, CASE WHEN :approval::smallint <> 0 THEN 'pending' ELSE 'queued' END,
        :approval::smallint, t.run_after, t.run_after + :expires_in::interval, t.now + :max_age::interval, :max_attempts::smallint,
        :tenant::text, :submitted_by::text, :unique_key::text, :unique_scope::text, :gate_key::text, :tags::text[],
-       :refs::text::jsonb, :meta::text::jsonb, :args::text::jsonb, t.now + :answer_in::interval
+       :refs::text::jsonb, :meta::text::jsonb, :args::text::jsonb, t.now + :answer_in::interval, :rate_keys::text[],
+       :rate_weight::smallint
 FROM (SELECT c.now, greatest(c.now, :run_at::timestamptz, c.now + :run_in::interval) AS run_after
       FROM (SELECT clock_timestamp() AS now OFFSET 0) AS c) AS t
 
@@ -96,6 +97,8 @@ UNION ALL
 -- held is found by the gates duty. A job parked at a gate that is not its own any more is released: another transition.
 SET args = excluded.args, priority = excluded.priority, meta = excluded.meta, seq = o.seq + 1,
     refs = excluded.refs, tags = excluded.tags, max_attempts = excluded.max_attempts, gate_key = excluded.gate_key,
+    rate_keys = excluded.rate_keys, rate_weight = excluded.rate_weight,
+    rate_turn = CASE WHEN o.rate_keys = excluded.rate_keys THEN o.rate_turn END,
     run_after = {moved_to}, expires_at = {moved_to} + :expires_in::interval, too_old_at = excluded.too_old_at,
     fence = o.fence + CASE WHEN ({asked_again} AND o.state <> 'pending') OR {unparked} THEN 1 ELSE 0 END,
     state = CASE WHEN {asked_again} THEN 'pending' WHEN {unparked} THEN 'queued' ELSE o.state END,
@@ -277,7 +280,8 @@ WHERE :job_id::bigint IS NOT NULL AND k.kind = :scope::text AND k.key = :idempot
 SELECT d.id, :kind::text, :priority::smallint, :share::smallint, CASE WHEN :approval::smallint <> 0 THEN 'pending' ELSE 'queued' END,
        :approval::smallint, t.run_after, t.run_after + :expires_in::interval, t.now + :max_age::interval,
        :max_attempts::smallint, :tenant::text, :submitted_by::text, d.unique_key, :unique_scope::text, d.gate_key,
-       :tags::text[], d.refs, :meta::text::jsonb, d.args, t.now + :answer_in::interval
+       :tags::text[], d.refs, :meta::text::jsonb, d.args, t.now + :answer_in::interval,
+       (SELECT array_agg(k) FROM jsonb_array_elements_text(d.rate_keys) AS k), :rate_weight::smallint
 FROM d
 CROSS JOIN LATERAL (
   SELECT c.now, greatest(c.now, :run_at::timestamptz, c.now + :run_in::interval) AS run_after
@@ -295,10 +299,11 @@ referenced AS (
 -- name: enqueue_many
 -- Bulk with a per-row outcome in input order; what = NULL: run again for that row. Key order: two bulks cannot deadlock.
 WITH d AS MATERIALIZED (
-  SELECT u.n, u.args, u.unique_key, u.gate_key, u.refs,
+  SELECT u.n, u.args, u.unique_key, u.gate_key, u.refs, u.rate_keys,
          nextval((SELECT pg_get_serial_sequence('{schema}.jobs', 'id')::regclass)) AS id
-  FROM unnest(:many_args::text[]::jsonb[], :many_unique_keys::text[], :many_gate_keys::text[], :many_refs::text[]::jsonb[])
-       WITH ORDINALITY AS u(args, unique_key, gate_key, refs, n)),
+  FROM unnest(:many_args::text[]::jsonb[], :many_unique_keys::text[], :many_gate_keys::text[], :many_refs::text[]::jsonb[],
+              :many_rate_keys::text[]::jsonb[])
+       WITH ORDINALITY AS u(args, unique_key, gate_key, refs, rate_keys, n)),
 new AS (
   INSERT INTO {schema}.jobs (id, {job_columns}) {many_values}
   ORDER BY d.unique_key, d.n
@@ -321,10 +326,11 @@ ORDER BY d.n
 -- Bulk with an idempotency key per row: the first row of a key that is new becomes a job, every other row of it gets that one.
 -- Keys in their order, as above.
 WITH d AS MATERIALIZED (
-  SELECT u.n, u.args, u.key, NULL::text AS unique_key, u.gate_key, u.refs,
+  SELECT u.n, u.args, u.key, NULL::text AS unique_key, u.gate_key, u.refs, u.rate_keys,
          nextval((SELECT pg_get_serial_sequence('{schema}.jobs', 'id')::regclass)) AS id
-  FROM unnest(:many_args::text[]::jsonb[], :many_idempotency_keys::text[], :many_gate_keys::text[], :many_refs::text[]::jsonb[])
-       WITH ORDINALITY AS u(args, key, gate_key, refs, n)),
+  FROM unnest(:many_args::text[]::jsonb[], :many_idempotency_keys::text[], :many_gate_keys::text[], :many_refs::text[]::jsonb[],
+              :many_rate_keys::text[]::jsonb[])
+       WITH ORDINALITY AS u(args, key, gate_key, refs, rate_keys, n)),
 claimed AS (
   INSERT INTO {schema}.job_keys AS k (kind, key, job_id, expires_at)
   SELECT :scope::text, f.key, f.id, clock_timestamp() + :keep_key::interval
@@ -367,11 +373,12 @@ SELECT clock_timestamp() AS now, ARRAY(
 SELECT clock_timestamp() AS now
 
 -- name: register_gates
--- Created if absent; afterwards the row decides. On the library's own connection, like register_pairs.
-INSERT INTO {schema}.gates (key, max_running, fifo)
+-- Created if absent; afterwards the row decides. On the library's own connection, like register_pairs. A gate nobody names for a
+-- week is forgotten, so those in use are marked; at most one write a day.
+INSERT INTO {schema}.gates AS g (key, max_running, fifo)
 SELECT d.key, d.max_running, d.fifo FROM unnest(:keys::text[], :limits::integer[], :fifos::boolean[]) AS d(key, max_running, fifo)
 ORDER BY 1
-ON CONFLICT (key) DO NOTHING
+ON CONFLICT (key) DO UPDATE SET used_at = now() WHERE g.used_at < now() - interval '1 day'
 
 -- fragment: hungry
 EXISTS (SELECT 1 FROM {schema}.workers w WHERE w.hungry AND w.state = 'up' AND w.seen_at > now() - interval '15 s')

@@ -7,7 +7,7 @@
 -- fragment: followed
 -- Steps of workflows among the rows: what their ends release, [id, kind, priority, share, run_after as epoch] each. After the
 -- places: workflows are locked after gates. Without steps the function is not entered.
-{schema}.workflow_follow(array_agg(m.id) FILTER (WHERE m.feeds), :channel::text) AS released
+{schema}.workflow_follow(array_agg(m.id) FILTER (WHERE m.workflow_id IS NOT NULL), :channel::text) AS released
 
 -- fragment: not_again
 -- Judged on the locked row (j): a cancel that commits while this statement waits for the row is still seen. A job held for
@@ -34,7 +34,7 @@ moved AS (
       approvers = CASE WHEN l.state = 'pending' THEN NULL ELSE j.approvers END,
       attempt = j.attempt - l.refund, losses = j.losses + l.loss, deaths = j.deaths + l.death,
       refunds = least(32000, j.refunds + l.refund * (1 - l.loss) * (l.outcome <> 'unreadable')::integer),
-      fence = j.fence + 1, seq = j.seq + 1, gate_place = 0,
+      fence = j.fence + 1, seq = j.seq + 1, gate_place = 0, rate_turn = CASE WHEN l.outcome = 'limited' THEN true END,
       claimed_by = CASE WHEN l.revoked THEN NULL ELSE j.claimed_by END
   FROM leaving l
   CROSS JOIN LATERAL (
@@ -52,7 +52,7 @@ moved AS (
     WHERE me.id = l.id) AS was
   WHERE j.id = l.id AND j.fence = l.fence AND j.finished_at IS NULL
   RETURNING j.id, l.fence, was.attempt, was.claimed_by, was.claimed_at, was.cause, l.outcome, l.error, j.gate_key, j.lane,
-            j.state, j.kind, j.priority, j.share, j.run_after, j.tenant, j.feeds),
+            j.state, j.kind, j.priority, j.share, j.run_after, j.tenant, j.workflow_id),
 logged AS (
   INSERT INTO {schema}.job_attempts (job_id, fence, attempt, worker_id, worker_name, started_at, outcome, error)
   SELECT m.id, m.fence, m.attempt, m.claimed_by, w.name, m.claimed_at, m.outcome, m.error
@@ -93,7 +93,7 @@ WITH m AS (
   FROM unnest(:ids::bigint[], :fences::integer[], :states::text[], :results::jsonb[], :errors::jsonb[])
        AS d(id, fence, state, result, error)
   WHERE {mine}
-  RETURNING j.id, j.gate_key, j.lane, j.feeds)
+  RETURNING j.id, j.gate_key, j.lane, j.workflow_id)
 SELECT coalesce(array_agg(m.id), '{}') AS ids, {left_places} AS promoted, {told} AS told, {followed} FROM m
 
 -- name: complete_plain
@@ -103,7 +103,7 @@ WITH m AS (
   SET state = 'completed', finished_at = now(), result = NULL, errors = NULL, fence = j.fence + 1, seq = j.seq + 1, gate_place = 0
   FROM unnest(:ids::bigint[], :fences::integer[]) AS d(id, fence)
   WHERE {mine}
-  RETURNING j.id, j.gate_key, j.lane, j.feeds)
+  RETURNING j.id, j.gate_key, j.lane, j.workflow_id)
 SELECT coalesce(array_agg(m.id), '{}') AS ids, {left_places} AS promoted, {told} AS told, {followed} FROM m
 
 -- name: complete_hooked
@@ -116,7 +116,7 @@ WITH m AS (
               :hook_attempts::smallint[])
        AS d(id, fence, state, result, error, hook, hook_attempts)
   WHERE {mine}
-  RETURNING j.id, j.gate_key, j.lane, j.feeds, d.fence, j.attempt, j.state, j.tenant, d.error, d.hook, d.hook_attempts),
+  RETURNING j.id, j.gate_key, j.lane, j.workflow_id, d.fence, j.attempt, j.state, j.tenant, d.error, d.hook, d.hook_attempts),
 hooking AS (
   SELECT m.id, m.fence, m.attempt, m.state, CASE WHEN m.state = 'failed' THEN m.error END AS error, m.tenant, m.hook, m.hook_attempts
   FROM m WHERE m.hook IS NOT NULL),

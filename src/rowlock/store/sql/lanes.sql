@@ -4,7 +4,8 @@
 -- to_jsonb: the desk also explains jobs on a schema that is behind and has no such columns yet.
 l.name, l.kinds, l.slots, l.max_total, l.ordering, l.poll_every, l.stale_after, l.enabled, l.version, l.updated_at,
 (to_jsonb(l) ->> 'stall_after')::interval AS stall_after,
-coalesce((to_jsonb(l) ->> 'requires_approval')::boolean, false) AS requires_approval
+coalesce((to_jsonb(l) ->> 'requires_approval')::boolean, false) AS requires_approval,
+nullif(to_jsonb(l) -> 'rate', 'null')::text AS rate, (to_jsonb(l) ->> 'age_every')::interval AS age_every
 
 -- fragment: unnamed
 -- The lane's own row is judged again after waiting for another worker that does the same at this moment.
@@ -15,9 +16,10 @@ SELECT {lane_columns} FROM {schema}.lanes l ORDER BY l.name
 
 -- name: lane_add
 -- Created if absent; afterwards the row decides. Answers nothing when the lane was already there.
-INSERT INTO {schema}.lanes AS l (name, kinds, slots, max_total, ordering, poll_every, stale_after, stall_after, requires_approval)
+INSERT INTO {schema}.lanes AS l (name, kinds, slots, max_total, ordering, poll_every, stale_after, stall_after, requires_approval,
+                               rate, age_every)
 VALUES (:name::text, :kinds::text[], :slots::integer, :max_total::integer, :ordering::text, :poll_every::interval, :stale_after::interval,
-        :stall_after::interval, :requires_approval::boolean)
+        :stall_after::interval, :requires_approval::boolean, :rate::text::jsonb, :age_every::interval)
 ON CONFLICT (name) DO NOTHING
 RETURNING {lane_columns}
 
@@ -34,7 +36,8 @@ WHERE l.name = (SELECT o.name FROM {schema}.lanes o WHERE o.kinds && :others::te
 RETURNING {lane_columns}
 
 -- name: lane_set
--- NULL leaves a value as it is; max_total -1 removes the cap, a stall_after of 0 the limit. version NULL: whatever it is; else compare-and-set.
+-- NULL leaves a value as it is; max_total -1 removes the cap, a stall_after of 0 the limit, a rate of {} the rate, an age_every of
+-- 0 the ageing. version NULL: whatever it is; else compare-and-set.
 UPDATE {schema}.lanes l
 SET kinds = coalesce(:kinds::text[], l.kinds), slots = coalesce(:slots::integer, l.slots),
     max_total = CASE WHEN :max_total::integer = -1 THEN NULL ELSE coalesce(:max_total::integer, l.max_total) END,
@@ -42,6 +45,8 @@ SET kinds = coalesce(:kinds::text[], l.kinds), slots = coalesce(:slots::integer,
     stale_after = coalesce(:stale_after::interval, l.stale_after),
     requires_approval = coalesce(:requires_approval::boolean, l.requires_approval),
     stall_after = CASE WHEN :stall_after::interval = '0 s' THEN NULL ELSE coalesce(:stall_after::interval, l.stall_after) END, enabled = coalesce(:enabled::boolean, l.enabled),
+    rate = CASE WHEN :rate::text = '{}' THEN NULL ELSE coalesce(:rate::text::jsonb, l.rate) END,
+    age_every = CASE WHEN :age_every::interval = '0 s' THEN NULL ELSE coalesce(:age_every::interval, l.age_every) END,
     version = l.version + 1, updated_at = now()
 WHERE l.name = :name::text AND (:version::integer IS NULL OR l.version = :version::integer)
 RETURNING {lane_columns}
@@ -68,7 +73,8 @@ WITH gone AS (
   DELETE FROM {schema}.lanes l
   WHERE l.name = :name::text AND NOT EXISTS (SELECT 1 FROM {schema}.jobs j WHERE j.state = 'running' AND j.lane = l.name)
   RETURNING {lane_columns}),
-cap AS (DELETE FROM {schema}.gates g USING gone WHERE g.key = 'lane:' || gone.name)
+cap AS (DELETE FROM {schema}.gates g USING gone WHERE g.key = 'lane:' || gone.name),
+rate AS (DELETE FROM {schema}.rates r USING gone WHERE r.key = 'lane:' || gone.name)
 SELECT * FROM gone
 
 -- name: lane_running
@@ -144,10 +150,13 @@ SELECT EXISTS (SELECT 1 FROM me) AS known, (SELECT me.told FROM me) AS told, clo
                                           AND coalesce(f.kept_until, f.finished_at) < now() - (
                                             SELECT r.keep FROM {schema}.retention r WHERE r.kind = '*' AND r.state = '*'))
              WHEN 'gates' THEN EXISTS (SELECT 1 FROM {schema}.gates g)
-                            OR EXISTS (SELECT 1 FROM {schema}.lanes l WHERE l.max_total IS NOT NULL)
+                            OR EXISTS (SELECT 1 FROM {schema}.lanes l WHERE l.max_total IS NOT NULL OR l.rate IS NOT NULL)
              WHEN 'schedules' THEN EXISTS (SELECT 1 FROM {schema}.schedules s WHERE s.enabled AND s.next_at <= clock_timestamp())
              WHEN 'workflows' THEN EXISTS (SELECT 1 FROM {schema}.workflows f WHERE f.finished_at IS NULL)
              WHEN 'signals' THEN EXISTS (SELECT 1 FROM {schema}.waits q WHERE q.until < now())
+             WHEN 'ageing' THEN EXISTS (SELECT 1 FROM {schema}.lanes l WHERE l.age_every IS NOT NULL)
+             WHEN 'limits' THEN EXISTS (SELECT 1 FROM {schema}.gates g WHERE g.used_at < now() - interval '7 days')
+                             OR EXISTS (SELECT 1 FROM {schema}.rates r WHERE r.used_at < now() - interval '7 days')
              WHEN 'operations' THEN EXISTS (SELECT 1 FROM {schema}.operations o WHERE o.state = 'running' AND o.driven_until < now())
              WHEN 'sweep' THEN (SELECT j.kind FROM {schema}.jobs j WHERE j.state = 'queued'
                                  ORDER BY j.kind, j.priority DESC LIMIT 1) IS NOT NULL

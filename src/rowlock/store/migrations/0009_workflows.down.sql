@@ -22,4 +22,3 @@ DROP TABLE {schema}.edges;
 DROP TABLE {schema}.workflow_steps;
 DROP TABLE {schema}.workflows;
 ALTER TABLE {schema}.jobs DROP COLUMN workflow_id;
-ALTER TABLE {schema}.jobs DROP COLUMN feeds;

@@ -1,9 +1,8 @@
 -- Jobs that wait for jobs: workflows, their steps, the edges between them, and signals from outside.
 -- New tables, and columns with a constant default or none: no rewrite, a lock of a moment. A job of no workflow touches none
--- of them: its row says feeds = false, and that is all a finish looks at.
+-- of them: its workflow_id is NULL, and that is all a finish looks at.
 
--- feeds: the job is a step of a workflow, so somebody may wait for its end.
-ALTER TABLE {schema}.jobs ADD COLUMN feeds boolean NOT NULL DEFAULT false;
+-- The job is a step of that workflow, so somebody may wait for its end.
 ALTER TABLE {schema}.jobs ADD COLUMN workflow_id bigint;
 
 -- Every edge is inside one workflow, and whoever moves along an edge holds the workflow's row. So there is one lock for the
@@ -97,9 +96,9 @@ BEGIN
       FROM {schema}.workflow_steps s JOIN {schema}.jobs j ON j.id = s.job_id
      WHERE s.workflow_id = p_id AND s.undo IS NOT NULL AND j.state IN ('completed', 'completed_with_errors')),
   jobs AS (
-    INSERT INTO {schema}.jobs (id, kind, priority, share, max_attempts, args, meta, state, feeds, workflow_id, tenant, submitted_by)
+    INSERT INTO {schema}.jobs (id, kind, priority, share, max_attempts, args, meta, state, workflow_id, tenant, submitted_by)
     SELECT u.id, u.undo ->> 'kind', (u.undo ->> 'priority')::smallint, u.share, (u.undo ->> 'max_attempts')::smallint,
-           u.undo -> 'args', nullif(u.undo -> 'meta', 'null'), 'blocked', true, p_id, w.tenant, w.submitted_by
+           u.undo -> 'args', nullif(u.undo -> 'meta', 'null'), 'blocked', p_id, w.tenant, w.submitted_by
       FROM undone u CROSS JOIN {schema}.workflows w WHERE w.id = p_id),
   steps AS (
     INSERT INTO {schema}.workflow_steps (job_id, workflow_id, name, undoes)
@@ -134,7 +133,7 @@ CREATE FUNCTION {schema}.workflow_verdict(p_id bigint) RETURNS text LANGUAGE sql
   FROM {schema}.workflows w WHERE w.id = p_id
 $$;
 
--- workflow_follow: in the statement that makes jobs final, for those that feed. Counts their ends, judges the edges behind them, releases
+-- workflow_follow: in the statement that makes jobs final, for those that are steps. Counts their ends, judges the edges behind them, releases
 -- or cancels who waits, in rounds, as a cancelled job is an end too; closes workflows whose last step it was. Of the given jobs
 -- those that still wait are judged again: a release that passed over a held row is made good by this. Everything is read after
 -- the workflows are held, each statement with a snapshot of its own, so nothing older than the lock is believed. STRICT: a flush
@@ -257,7 +256,7 @@ BEGIN
            nextval(pg_get_serial_sequence('{schema}.jobs', 'id')) AS id
       FROM jsonb_to_recordset(p_plan -> 'steps') AS s(name text, kind text, args jsonb, priority smallint, share smallint,
            approval smallint, max_attempts smallint, gate_key text, tags text[], refs jsonb, meta jsonb, delay interval,
-           expires_in interval, max_age interval, answer_in interval, any_of boolean, undo jsonb)
+           expires_in interval, max_age interval, answer_in interval, any_of boolean, rate_keys text[], rate_weight smallint, undo jsonb)
       LEFT JOIN LATERAL jsonb_to_record(s.undo) AS u(kind text, args jsonb, priority smallint, max_attempts smallint, meta jsonb)
         ON jsonb_typeof(s.undo) = 'object'),
   edge AS MATERIALIZED (
@@ -270,12 +269,12 @@ BEGIN
   needed AS MATERIALIZED (SELECT e.downstream, count(*)::integer AS n FROM edge e GROUP BY e.downstream),
   written AS (
     INSERT INTO {schema}.jobs AS j (id, kind, priority, share, state, approval, run_after, expires_at, too_old_at, max_attempts, tenant,
-        submitted_by, gate_key, tags, refs, meta, args, answer_by, feeds, workflow_id)
+        submitted_by, gate_key, tags, refs, meta, args, answer_by, rate_keys, rate_weight, workflow_id)
     SELECT s.id, s.kind, coalesce(s.priority, 0::smallint), coalesce(s.share, 0::smallint),
            CASE WHEN n.n > 0 THEN 'blocked' WHEN s.approval <> 0 THEN 'pending' ELSE 'queued' END, coalesce(s.approval, 0::smallint),
            t.run_after, CASE WHEN n.n > 0 THEN NULL ELSE t.run_after + s.expires_in END, t.now + s.max_age,
            coalesce(s.max_attempts, 5::smallint), w.tenant, w.submitted_by, s.gate_key, s.tags, s.refs, s.meta, coalesce(s.args, '{}'),
-           CASE WHEN n.n > 0 THEN NULL ELSE t.now + s.answer_in END, true, p_id
+           CASE WHEN n.n > 0 THEN NULL ELSE t.now + s.answer_in END, s.rate_keys, s.rate_weight, p_id
       FROM step s CROSS JOIN {schema}.workflows w LEFT JOIN needed n ON n.downstream = s.id
      CROSS JOIN LATERAL (
        SELECT c.now, c.now + coalesce(s.delay, interval '0') AS run_after FROM (SELECT clock_timestamp() AS now, s.id OFFSET 0) AS c) AS t
@@ -330,7 +329,7 @@ BEGIN
 END $$;
 
 -- workflow_adopt: makes a plain job the first step of a workflow of its own, named after its kind; a step is left as it is.
--- Its row is held first: a finish that waits for it sees `feeds` when it goes on, and one that came first is seen here. NULL: no such job.
+-- Its row is held first: a finish that waits for it sees the workflow when it goes on, and one that came first is seen here. NULL: no such job.
 CREATE FUNCTION {schema}.workflow_adopt(p_job bigint) RETURNS bigint LANGUAGE plpgsql AS $$
 DECLARE j {schema}.jobs; v_id bigint;
 BEGIN
@@ -340,7 +339,7 @@ BEGIN
   VALUES (j.kind, j.tenant, j.submitted_by, 1, (j.finished_at IS NULL)::integer, (j.state IN ('failed', 'expired'))::integer,
           (j.state = 'cancelled')::integer, (j.state = 'completed_with_errors')::integer) RETURNING id INTO v_id;
   INSERT INTO {schema}.workflow_steps (job_id, workflow_id, name, ended) VALUES (p_job, v_id, j.kind, j.finished_at IS NOT NULL);
-  UPDATE {schema}.jobs x SET feeds = true, workflow_id = v_id, seq = x.seq + 1 WHERE x.id = p_job;
+  UPDATE {schema}.jobs x SET workflow_id = v_id, seq = x.seq + 1 WHERE x.id = p_job;
   RETURN v_id;
 END $$;
 

@@ -1,0 +1,239 @@
+"""The limits desk: gates and rates as they stand, and how to change them while everything runs."""
+
+from __future__ import annotations
+
+import difflib
+from typing import TYPE_CHECKING, Final, Literal
+
+from rowlock.desk import audit
+from rowlock.desk.guard import TRUSTED, Guard, changes, reads
+from rowlock.errors import InvalidOption, LimitNotFound, WrongState
+from rowlock.model import ids
+from rowlock.model.access import Permission
+from rowlock.model.options import span
+from rowlock.model.rate import LANE, GateView, Holder, Rate, RateView
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+    from datetime import datetime
+
+    from rowlock.desk.orders import Pair
+    from rowlock.model.options import Span
+    from rowlock.store.database import Database, Record
+
+PAGE: Final = 1000
+_COUNTED: Final = 1000
+_BATCH: Final = 5000
+_MOST_BATCHES: Final = 20
+_SHOWN: Final = 100
+"""Holders of a gate."""
+
+
+class Limits:
+    """app.limits."""
+
+    def __init__(
+        self,
+        database: Callable[[], Database],
+        wake: Callable[[Iterable[tuple[Pair, datetime]]], None],
+        guard: Guard = TRUSTED,
+    ) -> None:
+        self._open, self._wake, self._guard = database, wake, guard
+
+    # --- gates -------------------------------------------------------------------------------------------------------
+
+    @reads(Permission.WORKERS_VIEW)
+    async def gates(self, *, prefix: str | None = None, after: str = "", limit: int = 100) -> list[GateView]:
+        """Gates by key, with the places taken and the jobs that wait; after: the last key of the page above."""
+        found = await self._open().fetch("gates", prefix=prefix, after=after, n=_checked_page(limit))
+        return [_gate_of(row) for row in found]
+
+    @reads(Permission.WORKERS_VIEW)
+    async def gate(self, key: str) -> GateView:
+        """One gate, with those that have its places; LimitNotFound when there is none."""
+        return await self._gate(key)
+
+    async def _gate(self, key: str) -> GateView:
+        database = self._open()
+        found = await database.fetch("gates_named", keys=[key])
+        if not found:
+            raise await self._unknown("gate", key)
+        holders = await database.fetch("gate_holders", key=key, n=_SHOWN, **self._guard.sight)
+        return _gate_of(found[0], holders)
+
+    @changes(Permission.WORKERS_MANAGE)
+    async def set_gate(self, key: str, *, limit: int | None = None, fifo: bool | None = None) -> GateView:
+        """Change what is given. A raised limit lets waiting jobs in at once, a lowered one waits for running ones."""
+        if limit is not None and not 0 <= limit < 2**31:
+            message = f"A gate's limit is a whole number of 0 or more; got {limit!r}."
+            raise InvalidOption(message)
+        database, before = self._open(), await self._gate(key)
+        found = await database.fetch("gate_set", key=key, max_running=limit, fifo=fifo)
+        after = await self._gate(key)
+        await self._record("gate.set", f"gate:{key}", _gate_says(before), _gate_says(after))
+        if found and found[0]["promoted"]:
+            await database.fetch("wake", channel=database.channel, payload='{"wake":[]}')
+        return after
+
+    @changes(Permission.WORKERS_MANAGE)
+    async def delete_gate(self, key: str) -> GateView:
+        """Forget a gate that no job needs; code that names it makes it again. Returns it as it was."""
+        before = await self._gate(key)
+        if not await self._open().fetch("gate_delete", key=key):
+            message = f"Jobs wait at gate {key!r} or have a place there. Let them end, and delete it then."
+            raise WrongState(message)
+        await self._record("gate.delete", f"gate:{key}", _gate_says(before), None)
+        return before
+
+    # --- rates -------------------------------------------------------------------------------------------------------
+
+    @reads(Permission.WORKERS_VIEW)
+    async def rates(self, *, prefix: str | None = None, after: str = "", limit: int = 100) -> list[RateView]:
+        """Rates by key, with what may start now and who waits; the rates of lanes are named lane:<name>."""
+        found = await self._open().fetch("rates", prefix=prefix, after=after, n=_checked_page(limit))
+        return [rate_of(row) for row in found]
+
+    @reads(Permission.WORKERS_VIEW)
+    async def rate(self, key: str) -> RateView:
+        """One rate; LimitNotFound when there is none."""
+        return await self._rate(key)
+
+    async def _rate(self, key: str) -> RateView:
+        found = await self._open().fetch("rates_named", keys=[key])
+        if not found:
+            raise await self._unknown("rate", key)
+        return rate_of(found[0])
+
+    @changes(Permission.WORKERS_MANAGE)
+    async def set_rate(self, key: str, rate: Rate | str) -> RateView:
+        """Another rate for the key, as Rate(10, "1s") or "10/s"; those that wait get new turns, what is used stays."""
+        if key.startswith(LANE):
+            name = key.removeprefix(LANE)
+            message = f"The rate of a lane is set with the lane: rowlock lanes set {name} --rate … Nothing was changed."
+            raise InvalidOption(message)
+        said, before = Rate.parse(rate) if isinstance(rate, str) else rate, await self._rate(key)
+        values = {"amount": said.amount, "per": said.per, "burst": said.burst, "sliding": said.window}
+        await self._open().fetch("rate_set", key=key, **values)
+        return await self._changed("rate.set", key, before, recall=True)
+
+    @changes(Permission.WORKERS_MANAGE)
+    async def pause(self, key: str, lasting: Span | None = None, *, until: datetime | None = None) -> RateView:
+        """Start nothing of the key for so long, or until then; what runs goes on. A lane's key is lane:<name>."""
+        if (lasting is None) == (until is None):
+            message = 'Say how long: pause(key, "30s"), or until=… with a time zone; one of them.'
+            raise InvalidOption(message)
+        if until is not None and until.tzinfo is None:
+            message = f"until must be a datetime with a time zone; got {until!r}."
+            raise InvalidOption(message)
+        before = await self._rate(key)
+        await self._open().fetch(
+            "rate_pause",
+            key=key,
+            until=until,
+            lasting=span(lasting, "lasting"),
+            by_whom=self._guard.principal.name,
+        )
+        return await self._changed("rate.pause", key, before)
+
+    @changes(Permission.WORKERS_MANAGE)
+    async def resume(self, key: str) -> RateView:
+        """End a pause: those that waited for its end get turns from now on."""
+        before = await self._rate(key)
+        await self._open().fetch("rate_resume", key=key)
+        return await self._changed("rate.resume", key, before, recall=True)
+
+    @changes(Permission.WORKERS_MANAGE)
+    async def reset(self, key: str) -> RateView:
+        """As if nothing of the rate had been used yet."""
+        before = await self._rate(key)
+        await self._open().fetch("rate_reset", key=key)
+        return await self._changed("rate.reset", key, before, recall=True)
+
+    @changes(Permission.WORKERS_MANAGE)
+    async def delete_rate(self, key: str) -> RateView:
+        """Forget a rate that was not used for an hour; code that names it makes it again. Returns it as it was."""
+        before = await self._rate(key)
+        if key.startswith(LANE) or not await self._open().fetch("rate_delete", key=key):
+            message = f"The rate {key!r} is in use. One that nothing used for an hour can be deleted."
+            raise WrongState(message)
+        await self._record("rate.delete", f"rate:{key}", _rate_says(before), None)
+        return before
+
+    async def _changed(self, action: str, key: str, before: RateView, *, recall: bool = False) -> RateView:
+        database = self._open()
+        if recall:
+            await self._recall(key)
+        if key.startswith(LANE):
+            await database.fetch("lane_touch", name=key.removeprefix(LANE))
+            await database.fetch("notify", channel=database.channel, payload='{"lanes":1}')
+        after = await self._rate(key)
+        await self._record(action, f"rate:{key}", _rate_says(before), _rate_says(after))
+        return after
+
+    async def _recall(self, key: str) -> None:
+        """Give those that wait for the key new turns."""
+        done: list[int] = []
+        weight = 0
+        for _ in range(_MOST_BATCHES):
+            rows = await self._open().fetch("rate_recall", key=key, done=done, passed=weight, batch=_BATCH)
+            done += [row["id"] for row in rows]
+            weight += sum(row["rate_weight"] for row in rows)
+            self._wake(((row["kind"], row["priority"], row["share"]), row["run_after"]) for row in rows)
+            if len(rows) < _BATCH:
+                return
+
+    async def _record(
+        self, action: str, target: str, before: Mapping[str, object], after: Mapping[str, object] | None
+    ) -> None:
+        await audit.record(self._open(), self._guard, action, target, before=before, after=after)
+
+    async def _unknown(self, what: Literal["gate", "rate"], key: str) -> LimitNotFound:
+        found = await self._open().fetch(f"{what}s", prefix=None, after="", n=PAGE)
+        near = difflib.get_close_matches(key, [row["key"] for row in found], n=1)
+        hint = f" Did you mean {near[0]!r}?" if near else " It is there once a job that names it was enqueued."
+        return LimitNotFound(f"There is no {what} {key!r}.{hint}")
+
+
+def rate_of(row: Record) -> RateView:
+    """A RateView from its columns."""
+    burst = None if row["sliding"] else row["burst"]
+    return RateView(
+        key=row["key"],
+        rate=Rate(row["amount"], row["per"], burst=burst, window=row["sliding"]),
+        available=row["available"],
+        waiting=max(0, row["waiting"]),
+        busy_until=row["busy_until"],
+        paused_until=row["paused_until"],
+        paused_by=row["paused_by"],
+        used_at=row["used_at"],
+        edited_at=row["edited_at"],
+    )
+
+
+def _gate_of(row: Record, holders: Iterable[Record] = ()) -> GateView:
+    return GateView(
+        key=row["key"],
+        limit=row["max_running"],
+        fifo=row["fifo"],
+        held=row["held"],
+        parked=min(row["parked"], _COUNTED),
+        parked_capped=row["parked"] > _COUNTED,
+        used_at=row["used_at"],
+        edited_at=row["edited_at"],
+        holders=tuple(Holder(ids.encode(h["id"]), h["kind"], h["worker"], h["claimed_at"]) for h in holders),
+    )
+
+
+def _gate_says(gate: GateView) -> dict[str, object]:
+    return {"limit": gate.limit, "fifo": gate.fifo}
+
+
+def _rate_says(rate: RateView) -> dict[str, object]:
+    return {"rate": str(rate.rate), "paused_until": rate.paused_until}
+
+
+def _checked_page(limit: int) -> int:
+    if not 1 <= limit <= PAGE:
+        message = f"limit must be from 1 to {PAGE}; got {limit}."
+        raise InvalidOption(message)
+    return limit

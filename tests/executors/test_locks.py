@@ -48,7 +48,7 @@ async def free(app: Rowlock) -> None:
 async def test_a_child_waits_for_a_lock_holds_it_and_gives_it_back(app: Rowlock, task: jobs.ProcessLock) -> None:
     async with app.worker():
         async with app.lock("edition", 7):
-            job = await task.enqueue(seconds=0.3)
+            job = await task.enqueue(0.3)
             await lock_of(app, None, waiters=1)
         await lock_of(app, job.id)
         with pytest.raises(LockTaken, match=rf"job {job.public_id} \({job_kind(task)}\)"):
@@ -85,7 +85,7 @@ async def test_whatever_ends_a_child_frees_its_lock(app: Rowlock) -> None:
 @pytest.mark.parametrize("task", [jobs.process_lock, jobs.process_lock_async], ids=lambda task: task.kind)
 async def test_a_child_is_told_that_its_lock_is_lost(app: Rowlock, task: jobs.ProcessLock) -> None:
     async with app.worker():
-        job = await task.enqueue(seconds=60)
+        job = await task.enqueue(60)
         await lock_of(app, job.id)
         async with app.database().connection() as connection:
             await connection.execute(

@@ -342,7 +342,7 @@ async def test_closing_the_application_releases(make_app: Callable[..., Rowlock]
     task = asyncio.create_task(hold())
 
     async def taken() -> bool:
-        return await sql.fetchval(HELD, EDITION) == 1
+        return bool(await sql.fetchval(HELD, EDITION))
 
     await eventually(taken)
     await app.close()
@@ -540,7 +540,7 @@ async def test_of_two_builds_that_race_for_an_edition_the_older_is_skipped(app: 
     older_first = asyncio.Event()
 
     async def update(ctx: ItemContext, edition: str) -> None:
-        build = int(ctx.job.args["build"])
+        build = int(str(ctx.job.args["build"]))
         if build == 1:
             await older_first.wait()
         async with ctx.lock("edition", edition):

@@ -70,6 +70,8 @@ async def test_a_cancel_and_a_finish_leave_nothing_running(stores: list[Store], 
         late = await mine.blocked(other, other.complete(claim))
     await transaction.commit()
     await late
+    # Whoever finishes after the cancel releases nothing, before anybody has come to halt the rest.
+    assert (await mine.row(jobs["b"]))["state"] == ("queued" if first == "finish" else "cancelled")
     await mine.one(
         "workflow_halt", workflow=workflow, state="cancelled", error=CANCELLED, channel=mine.database.channel
     )

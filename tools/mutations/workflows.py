@@ -14,13 +14,6 @@ OF_CHAIN: Final = "tests/flow/test_chain.py::test_"
 
 MUTATIONS: Final = (
     Mutation(
-        "two finishers of a fan-in do not wait for each other",
-        STEP,
-        "  PERFORM 1 FROM {schema}.workflows w WHERE w.id = ANY (v_flows) ORDER BY w.id FOR UPDATE;\n",
-        "",
-        (OF_RACES + "two_finishers_of_one_fan_in_release_it_once",),
-    ),
-    Mutation(
         "a cancelled workflow takes nothing back but its last step",
         STEP,
         "(WHERE d.go AND (NOT f.cancel_requested OR f.state = 'compensating'))",

@@ -68,18 +68,18 @@ async def test_a_bucket_lets_its_burst_start_and_gives_the_others_turns(store: S
 
 
 async def test_a_turn_is_kept_and_newcomers_queue_up_behind(store: Store) -> None:
-    await rate(store, "a", Rate(10, "1s", burst=1))
-    jobs = await rated(store, 3, "a")
+    await rate(store, "a", Rate(1, "10s", burst=2))
+    jobs = await rated(store, 4, "a")
     worker = await store.worker()
-    assert len(await store.claim(worker, *jobs)) == 1
-    await pass_time(store, "0.15")
+    assert len(await store.claim(worker, *jobs)) == 2
+    await pass_time(store, "12")
     newcomer = await store.enqueue(rate_keys=("a",))
     # There is a token, and it is the first waiting one's.
     assert await store.claim(worker, newcomer) == []
-    assert await turns(store, jobs[1], jobs[2], newcomer) == [0, 0.1, 0.2]
-    assert [claim.job_id for claim in await store.claim(worker, *jobs, newcomer)] == [jobs[1]]
-    await pass_time(store, "0.2")
-    assert [claim.job_id for claim in await store.claim(worker, newcomer, jobs[2])] == [jobs[2]]
+    assert await turns(store, jobs[2], jobs[3], newcomer) == [0, 10, 20]
+    assert [claim.job_id for claim in await store.claim(worker, *jobs, newcomer)] == [jobs[2]]
+    await pass_time(store, "10")
+    assert [claim.job_id for claim in await store.claim(worker, newcomer, jobs[3])] == [jobs[3]]
 
 
 async def test_a_more_urgent_newcomer_overtakes_those_that_wait(store: Store) -> None:

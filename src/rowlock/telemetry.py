@@ -230,6 +230,7 @@ EVENTS: Final[tuple[type[Event], ...]] = (
     JobRetried,
     JobSnoozed,
     JobUnreadable,
+    JobSuspended,
     JobInterrupted,
     JobDied,
     JobLost,

@@ -262,3 +262,8 @@ def starts_another(ctx: SyncContext, pid_file: str) -> None:
     Path(pid_file).write_text(str(started.pid))
     ctx.progress(1, message=str(os.getpid()))
     time.sleep(60)
+
+
+@app.job("process.asks", executor="process", retry=ONCE)
+def process_asks(ctx: SyncContext, n: int) -> list[object]:
+    return [n, ctx.wait_for("go", timeout="1h")]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 import os
 from dataclasses import replace
@@ -318,3 +319,26 @@ async def test_a_child_enqueues_into_the_database_of_its_worker(app: Rowlock) ->
         handle = await jobs.enqueues.enqueue(n=9)
         job = await app.jobs.wait(await handle.wait(timeout=20), timeout=20)
     assert (job.kind, job.result) == ("neighbour", 9)
+
+
+async def test_outputs_and_signals_reach_a_child_process(app: Rowlock) -> None:
+    plan = {
+        "steps": [
+            {"name": "a", "kind": "neighbour", "args": {"n": 7}},
+            {"name": "b", "kind": "process.asks", "args": {"n": {"$output": "a"}}},
+        ],
+        "edges": [{"upstream": "a", "downstream": "b"}],
+    }
+    about = {"name": "f", "tenant": None, "submitted_by": None, "unique_key": None, "meta": None}
+    rows = await app.database().fetch("workflow_start", **about, plan=json.dumps(plan))
+    job_id = rows[1]["job_id"]
+
+    async def waits() -> bool:
+        found = await app.database().fetch("job_kind", id=job_id)
+        return bool(found[0]["state"] == State.BLOCKED and (await app.jobs.history(job_id)).attempts)
+
+    async with app.worker():
+        await eventually(waits)
+        await app.database().fetch("signal_send", id=job_id, name="go", payload='"now"', by_whom=None)
+        job = await ended(app, job_id)
+    assert job.result == [7, "now"]

@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import json
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from tests.waiting import eventually
 
-from rowlock import Context, Retry, SyncContext
-from rowlock.flow.chain import Chain
+from rowlock import Retry, SyncContext
+from rowlock.flow.claim import Claimer
 from rowlock.flow.outputs import filled, named
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     import asyncpg
 
     from rowlock import Rowlock
+    from rowlock.model.released import Released
+    from rowlock.store.database import Record
 
     Sql = asyncpg.Connection[asyncpg.Record]
 
@@ -28,7 +33,7 @@ def line_of(*kinds: str, args: dict[str, dict[str, Any]] | None = None, **more: 
         {"name": name, "kind": kind, "args": (args or {}).get(name, {}), **more}
         for name, kind in zip(names, kinds, strict=True)
     ]
-    edges = [{"upstream": up, "downstream": down} for up, down in zip(names, names[1:], strict=False)]
+    edges = [{"upstream": up, "downstream": down} for up, down in itertools.pairwise(names)]
     return {"steps": steps, "edges": edges}
 
 
@@ -55,6 +60,7 @@ def declare(app: Rowlock) -> list[str]:
 
     @app.job
     def two(ctx: SyncContext, n: int = 0) -> int:
+        ctx.check()
         ran.append("two")
         return n + 1
 
@@ -70,8 +76,14 @@ async def test_a_chain_goes_on_in_the_process_that_finished_its_last_step(
     app: Rowlock, sql: Sql, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ran = declare(app)
-    left: list[object] = []
-    monkeypatch.setattr(Chain, "_leave", lambda _self, steps: left.extend(steps))
+    asked: list[int] = []
+    claim = Claimer.claim_released
+
+    async def claim_released(self: Claimer, steps: Sequence[Released], lane: str) -> list[Record]:
+        asked.extend(step.id for step in steps)
+        return await claim(self, steps, lane)
+
+    monkeypatch.setattr(Claimer, "claim_released", claim_released)
     async with app.worker():
         output = {
             f"{kind}{n}": {"n": {"$output": before}}
@@ -80,7 +92,7 @@ async def test_a_chain_goes_on_in_the_process_that_finished_its_last_step(
         workflow, jobs = await start(app, line_of("one", "two", "one", "two", args=output))
         await ended(sql, workflow)
     assert ran == ["one", "two", "one", "two"]
-    assert left == []
+    assert asked == [jobs["two1"], jobs["one2"], jobs["two3"]]
     assert await sql.fetchval("SELECT result FROM jobs WHERE id = $1", jobs["two3"]) == "4"
     assert await sql.fetchval("SELECT count(DISTINCT claimed_by) FROM jobs") == 1
     assert await sql.fetchval("SELECT max(attempt) FROM jobs") == 1
@@ -117,62 +129,66 @@ def test_a_result_that_looks_like_an_output_is_left_alone() -> None:
     assert filled(args, {"x": {"$output": "y"}}) == {"a": {"$output": "y"}, "b": [{"$output": "x", "more": 1}]}
 
 
-@pytest.mark.parametrize(
-    "obstacle", ["no slot", "strict lane", "drained lane", "full cap", "higher priority", "full gate"]
-)
-async def test_a_released_step_respects_what_holds_for_any_job(app: Rowlock, sql: Sql, obstacle: str) -> None:
-    order: list[str] = []
-    free, entered = asyncio.Event(), asyncio.Event()
+HELD = ("no slot", "full cap", "full gate")
+LANES: dict[str, dict[str, Any]] = {
+    "no slot": {"slots": 1},
+    "strict lane": {"order": "strict"},
+    "full cap": {"max_total": 1},
+    "higher priority": {"slots": 1},
+}
 
-    @app.job(lane="first")
+
+def declare_two(app: Rowlock, obstacle: str, free: asyncio.Event) -> list[str]:
+    """A step in a lane of its own and the one behind it; returns what ran, in order."""
+    order: list[str] = []
+
+    @app.job
     async def head() -> None:
         order.append("head")
         if obstacle == "higher priority":
-            await sql.execute("INSERT INTO jobs (kind, priority, args) VALUES ('tail', 50, '{\"who\": \"urgent\"}')")
+            # Nobody is woken for it: only the claim itself can see that it comes first.
+            connection = await app.database().connect("test")
+            await connection.execute(
+                "INSERT INTO rowlock.jobs (kind, priority, args) VALUES ('tail', 50, '{\"who\": \"urgent\"}')"
+            )
+            await connection.close()
         elif obstacle == "drained lane":
             await app.lanes.drain("second")
-            await eventually(lambda: _async(not worker.lanes["second"].enabled))
+            await asyncio.sleep(2.5)  # workers hear of it with their next beat
 
-    @app.job(lane="second")
+    @app.job
     async def tail(who: str = "tail") -> None:
         order.append(who)
         if who == "holder":
-            entered.set()
             await free.wait()
 
-    lane = {
-        "no slot": {"slots": 1},
-        "strict lane": {"order": "strict"},
-        "full cap": {"max_total": 1},
-        "higher priority": {"slots": 1},
-    }
     app.lanes.define("first", kinds=["head"])
-    app.lanes.define("second", kinds=["tail"], **lane.get(obstacle, {}))
-    if obstacle == "higher priority":
-        # The pair is known: somebody enqueued such jobs before.
-        await app.database().fetch("register_pairs", kinds=["tail"], priorities=[50], shares=[0])
+    app.lanes.define("second", kinds=["tail"], **LANES.get(obstacle, {}))
+    return order
+
+
+@pytest.mark.parametrize("obstacle", [*HELD, "strict lane", "drained lane", "higher priority"])
+async def test_a_released_step_respects_what_holds_for_any_job(app: Rowlock, sql: Sql, obstacle: str) -> None:
+    free, database = asyncio.Event(), app.database()
+    order = declare_two(app, obstacle, free)
+    await database.fetch("register_pairs", kinds=["tail"], priorities=[50], shares=[0])
+    await database.fetch("register_gates", keys=["g"], limits=[1], fifos=[False])
     plan = line_of("head", "tail")
-    if obstacle == "full gate":
-        await app.database().fetch("register_gates", keys=["g"], limits=[1], fifos=[False])
-        plan["steps"][1]["gate_key"] = "g"
-    async with app.worker() as worker:
-        if obstacle in ("no slot", "full cap", "full gate"):
-            holder = app.task("tail")
-            if obstacle == "full gate":
-                await holder.options(gate="g").enqueue(who="holder")
-            else:
-                await holder.enqueue(who="holder")
-            await entered.wait()
+    gate = "g" if obstacle == "full gate" else None
+    plan["steps"][1]["gate_key"] = gate
+    async with app.worker():
+        if obstacle in HELD:
+            await app.task("tail").options(gate=gate).enqueue(who="holder")
+            await eventually(lambda: _async("holder" in order))
         workflow, jobs = await start(app, plan)
-        if obstacle in ("no slot", "full cap", "full gate", "drained lane"):
+        if obstacle in (*HELD, "drained lane"):
             await eventually(lambda: sql.fetchval("SELECT state = 'completed' FROM jobs WHERE id = $1", jobs["head0"]))
             await asyncio.sleep(0.05)
             assert "tail" not in order
             free.set()
-            if obstacle == "drained lane":
-                await app.lanes.resume("second")
+        if obstacle == "drained lane":
+            await app.lanes.resume("second")
         await ended(sql, workflow)
-        await eventually(lambda: _async("urgent" in order or obstacle != "higher priority"))
     if obstacle == "higher priority":
         assert order == ["head", "urgent", "tail"]
 
@@ -186,7 +202,7 @@ async def test_a_worker_that_stops_gives_back_what_it_had_just_claimed(app: Rowl
     stopping = asyncio.Event()
 
     @app.job
-    async def last(ctx: Context) -> None:
+    async def last() -> None:
         stopping.set()
         await asyncio.sleep(0)
 
@@ -196,3 +212,26 @@ async def test_a_worker_that_stops_gives_back_what_it_had_just_claimed(app: Rowl
     await stopping.wait()
     await worker.stop()
     assert await sql.fetchval("SELECT count(*) FROM jobs WHERE state = 'running'") == 0
+
+
+async def test_a_retried_step_takes_along_what_is_behind_it(app: Rowlock, sql: Sql) -> None:
+    good = asyncio.Event()
+    ran = declare(app)
+
+    @app.job(retry=Retry(attempts=1))
+    async def shaky() -> None:
+        if not good.is_set():
+            raise ValueError
+
+    async with app.worker():
+        workflow, jobs = await start(app, line_of("one", "shaky", "two"))
+        await ended(sql, workflow, "failed")
+        good.set()
+        await app.jobs.retry(jobs["shaky1"], by="ada", note="again")
+        await ended(sql, workflow)
+    assert ran[0] == "one"
+    assert ran[-1] == "two"
+    assert ran.count("one") == 1
+    acts = (await app.jobs.history(jobs["shaky1"])).acts
+    assert [(act.verb, act.by, act.note) for act in acts][-1] == ("retry", "ada", "again")
+    assert await sql.fetchval("SELECT count(*) FROM audit WHERE action = 'job.retry'") >= 1

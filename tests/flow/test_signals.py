@@ -66,7 +66,7 @@ async def test_a_handler_gives_its_slot_back_while_it_waits(app: Rowlock, sql: S
     assert [attempt.outcome for attempt in history.attempts] == ["waiting"]
 
 
-async def test_a_signal_is_kept_for_later_attempts(app: Rowlock, sql: Sql) -> None:
+async def test_a_signal_is_kept_for_later_attempts(app: Rowlock) -> None:
     @app.job(retry=Retry(attempts=2, minimum="0s", jitter="0s"))
     async def asks(ctx: Context) -> object:
         told = await ctx.wait_for("answer")
@@ -125,3 +125,25 @@ async def test_what_a_handler_catches_does_not_keep_it_from_waiting(app: Rowlock
         assert cleaned.is_set()
         await send(app, handle.id, "answer", "1")
         assert await handle.wait(timeout=10) == 1
+
+
+async def test_a_stream_tells_of_the_wait_and_its_end(app: Rowlock, sql: Sql) -> None:
+    @app.job
+    async def asks(ctx: Context) -> object:
+        return await ctx.wait_for("answer")
+
+    async with app.worker():
+        handle = await asks.enqueue()
+        await waits(sql, handle.id)
+        await send(app, handle.id, "answer", "1")
+        await handle.wait(timeout=10)
+    async with await app.streams.follow(handle.id, after="0") as following:
+        told = [event.name async for event in following]
+    assert [name for name in told if name.startswith("job.")] == [
+        "job.created",
+        "job.claimed",
+        "job.waiting",
+        "job.released",
+        "job.claimed",
+        "job.completed",
+    ]

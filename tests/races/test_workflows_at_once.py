@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from typing import TYPE_CHECKING, Any
 
@@ -10,6 +9,7 @@ import pytest
 from tests.factories import Store, several
 
 if TYPE_CHECKING:
+    import asyncio
     from collections.abc import AsyncIterator
 
 CANCELLED = '{"reason": "workflow cancelled"}'

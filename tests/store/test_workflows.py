@@ -522,7 +522,8 @@ async def test_a_workflow_is_pruned_whole(store: Store) -> None:
     assert await store.fetch("judge_workflows") == []
     assert (await store.one("prune_workflows", batch=100))["workflows"] == 0
     await store.execute(
-        "UPDATE {s}.workflows SET finished_at = now() - interval '31 days', kept_until = NULL WHERE finished_at IS NOT NULL"
+        "UPDATE {s}.workflows SET finished_at = now() - interval '31 days', kept_until = NULL"
+        " WHERE finished_at IS NOT NULL"
     )
     assert await store.fetch("judge_workflows") == []
     row = await store.one("prune_workflows", batch=100)

@@ -53,7 +53,10 @@ class Ledger:
 
 def make(url: str, *, shutdown_after: float = 10, settings: Settings | None = None) -> Rowlock:
     """The application under torture."""
-    given = settings or Settings(shutdown_after=timedelta(seconds=shutdown_after), lanes=lanes_from_text(LANES))
+    losses = int(os.environ.get("TORTURE_LOSSES", "3"))
+    given = settings or Settings(
+        shutdown_after=timedelta(seconds=shutdown_after), lanes=lanes_from_text(LANES), max_losses=losses
+    )
     app = Rowlock(url, settings=given)
     ledger = Ledger(url)
     hoarded: list[bytes] = []

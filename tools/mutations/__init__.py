@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from mutations import api, cli, desk, engine, flow, model, store
+from mutations import api, cli, desk, engine, flow, model, store, workflows
 from mutations.mutation import Mutation
 
 MUTATIONS: Final[tuple[Mutation, ...]] = (
@@ -15,6 +15,7 @@ MUTATIONS: Final[tuple[Mutation, ...]] = (
     *flow.MUTATIONS,
     *model.MUTATIONS,
     *store.MUTATIONS,
+    *workflows.MUTATIONS,
 )
 
 __all__ = ["MUTATIONS", "Mutation"]

@@ -218,7 +218,9 @@ class Feed:
         batch = await self._batch(before, list(scopes))
         self._position = batch.position
         for change, _ in batch.changes:
-            (self._running.add if change.state is State.RUNNING else self._running.discard)(change.id)
+            # What leads out of these two has no index by time: a release, or an attempt given back.
+            goes_on = change.state in (State.RUNNING, State.BLOCKED)
+            (self._running.add if goes_on else self._running.discard)(change.id)
         if len(self._running) > 2 * MOST:
             self._running.clear()
         return _aged(batch, before)

@@ -177,6 +177,9 @@ class Orders:
                 if left == 1:
                     raise
         job = await self._sight.one(number)
+        if not moved and job.is_final:
+            await self._retry_step(job, by, note)
+            return await self._sight.one(number)
         if not moved:
             raise _wrong_state(
                 "retry", job, "only a finished job can be retried; a waiting or running one already will be run"
@@ -197,14 +200,45 @@ class Orders:
             # Two of them share a unique key, or a twin came at this moment: one by one, each finds out for itself.
             return await self._retry_singly(numbers, by, note)
         self._announce([row for row in moved if row["state"] == State.QUEUED])
-        twins = {row["id"]: row["blocked_by"] for row in moved if row["blocked_by"] is not None}
-        changed = {row["id"] for row in moved} - twins.keys()
+        refused = {row["id"]: self._taken(row["blocked_by"]) for row in moved if row["blocked_by"] is not None}
+        changed = {row["id"] for row in moved} - refused.keys()
+        for job in await self._sight.many([number for number in seen if number not in changed | refused.keys()]):
+            if job.is_final:
+                try:
+                    changed.update(await self._retry_step(job, by, note))
+                except WrongState as error:
+                    refused[job.id] = str(error)
         return Bulk.of(
             numbers,
             await self._sight.many(seen),
-            changed,
-            lambda job: self._taken(twins[job.id]) if job.id in twins else f"it is {job.state}, not finished",
+            changed & set(seen),
+            lambda job: refused.get(job.id, f"it is {job.state}, not finished"),
         )
+
+    async def _retry_step(self, job: Job, by: str | None, note: str | None) -> list[int]:
+        """A step runs again with everything behind it; returns them all. They may be behind one that did so before."""
+        database = self._open()
+        found = await database.fetch("workflow_step_of", id=job.id)
+        who = self._guard.name_of(by)
+        for _ in range(_TRIES):
+            rows = found and await database.fetch(
+                "workflow_retry", workflow=found[0]["workflow_id"], step=found[0]["name"], by_whom=who, note=note
+            )
+            if not rows or rows[0]["what"] != "again":
+                break
+        if not rows or rows[0]["what"] != "retried":
+            raise _wrong_state("retry", job, _not_again(rows[0]) if rows else "it changed at this moment; try again")
+        await database.fetch(
+            "audit_add",
+            action="job.retry",
+            target=f"job:{job.id}",
+            before=f'{{"state": "{job.state}"}}',
+            after=f'{{"state": "{rows[0]["state"]}", "with": {len(rows) - 1}}}',
+            note=note,
+            asker=self._guard.asker(by),
+        )
+        self._announce([row for row in rows if row["state"] == State.QUEUED])
+        return [row["job_id"] for row in rows]
 
     async def _retry_singly(self, numbers: Sequence[int], by: str | None, note: str | None) -> Bulk:
         changed, refused = [], {}
@@ -220,7 +254,8 @@ class Orders:
         job = await self._sight.one(job_id)
         if not await self._open().fetch("delete_job", id=job.id, **self._guard.signed("delete", by, note)):
             job = await self._sight.one(job_id)
-            raise _wrong_state("delete", job, "only a finished job can be deleted; cancel it first")
+            why = "its workflow goes on, and others may need it" if job.is_final else "cancel it first"
+            raise _wrong_state("delete", job, f"only a finished job can be deleted; {why}")
         return job
 
     async def delete_batch(self, numbers: Sequence[int], by: str | None, note: str | None) -> Bulk:
@@ -290,6 +325,16 @@ def _refusal(row: Record) -> str:
         "unnamed": "several people must approve it, so each has to give a name",
         "again": "they have approved it already, and several people must",
     }[row["refused"]]
+
+
+def _not_again(row: Record) -> str:
+    return {
+        "waiting": "it will run again anyway, with the step before it",
+        "live": f"the step {row['name']} behind it runs or is about to; cancel it first",
+        "compensated": "its workflow has ended and what its steps did is taken back",
+        "taken": "another live workflow has the unique key of its own",
+        "again": "its workflow grew at this moment; try again",
+    }.get(row["what"], "its workflow is gone")
 
 
 def _wrong_state(verb: str, job: Job, why: str) -> WrongState:

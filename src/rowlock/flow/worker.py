@@ -332,8 +332,7 @@ class Worker:
 
     def _on_flushed(self, flushed: Flushed) -> None:
         self._look.set()
-        if flushed.again_at is not None:
-            self._look_again_at([flushed.again_at])
+        self._look_again_at([flushed.again_at] if flushed.again_at is not None else [])
         if flushed.hooks:
             self._tell_of(flushed.hooks)
         if flushed.released:

@@ -33,19 +33,37 @@ PROGRESS: Final = "job.progress"
 LOG: Final = "job.log"
 CANCELLING: Final = "job.cancelling"
 RETRYING: Final = "job.retrying"
+WAITING: Final = "job.waiting"
+RELEASED: Final = "job.released"
 HELD: Final = "job.held"
 REOPENED: Final = "job.reopened"
 UPDATED: Final = "job.updated"
 ENDS: Final = {state: f"job.{state}" for state in sorted(FINAL)}
 END: Final = "end"
 NAMES: Final = (
-    *(SNAPSHOT, CREATED, APPROVED, CLAIMED, PROGRESS, LOG, CANCELLING, RETRYING, HELD, REOPENED, UPDATED),
+    *(
+        SNAPSHOT,
+        CREATED,
+        APPROVED,
+        CLAIMED,
+        PROGRESS,
+        LOG,
+        CANCELLING,
+        RETRYING,
+        WAITING,
+        RELEASED,
+        HELD,
+        REOPENED,
+        UPDATED,
+    ),
     *ENDS.values(),
     END,
 )
 """Every name an event of a job's stream may have."""
 
 _WAITS: Final = frozenset({State.PENDING, State.BLOCKED, State.QUEUED})
+_WAITED: Final = "waiting"
+"""The outcome of an attempt that waits for a signal."""
 _POSITION: Final = re.compile(r"(\d{1,10})(?:\.(\d{1,10})\.(\d{1,10})\.(\d{1,19}))?(\.end)?")
 
 
@@ -217,6 +235,9 @@ class Life:
         for attempt in self.attempts:
             steps[attempt.fence] = _claimed(attempt.started_at, attempt.attempt, attempt.worker)
             steps[attempt.fence + 1] = self._given_back(attempt, acts.get(attempt.fence + 2))
+            if attempt.outcome == _WAITED and attempt.fence + 2 <= self.fence:
+                # Nothing else leads out of a wait but an end, which is put over this.
+                steps[attempt.fence + 2] = _Happened(RELEASED, None, {"state": State.QUEUED})
         if self.state is State.RUNNING:
             steps[self.fence] = _claimed(self.claimed_at, self.attempt, self.worker, lane=self.lane)
         elif self.state.is_final and self.owned:
@@ -248,6 +269,11 @@ class Life:
 
     def _given_back(self, attempt: Attempt, then: Mark | None) -> _Happened:
         now = attempt.fence + 1 == self.fence
+        if attempt.outcome == _WAITED:
+            signal = (attempt.error or {}).get("signal")
+            return _Happened(
+                WAITING, attempt.ended_at, {"state": State.BLOCKED, "attempt": attempt.attempt, "signal": signal}
+            )
         held = (now and self.state is State.PENDING) or (then is not None and then.verb in ("approve", "reject"))
         data: dict[str, object] = {
             "state": State.PENDING if held else State.QUEUED,

@@ -19,7 +19,8 @@ SELECT c.*, v.name AS worker,
        CASE WHEN c.report IS NOT NULL THEN (SELECT max(l.n) FROM {schema}.job_logs l WHERE l.job_id = c.id) END AS line,
        (SELECT json_agg(a ORDER BY a.fence) FROM (
           SELECT t.fence, t.attempt, t.worker_name, t.started_at, t.ended_at, t.outcome,
-                 jsonb_build_object('reason', t.error -> 'reason', 'type', t.error -> 'type', 'message', t.error -> 'message') AS error
+                 jsonb_build_object('reason', t.error -> 'reason', 'type', t.error -> 'type', 'message', t.error -> 'message',
+                                    'signal', t.error -> 'signal') AS error
           FROM {schema}.job_attempts t WHERE t.job_id = c.id AND t.fence >= c.since - 1
           ORDER BY t.fence LIMIT :most::integer) AS a)::text AS attempts,
        (SELECT json_agg(m ORDER BY m.id) FROM (

@@ -1,0 +1,86 @@
+"""Mutations of workflows, chains and signals."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from mutations.mutation import Mutation
+
+STEP: Final = "store/migrations/0008_workflows.up.sql"
+SQL: Final = "store/sql/workflows.sql"
+OF_STORE: Final = "tests/store/test_workflows.py::test_"
+OF_RACES: Final = "tests/races/test_workflows_at_once.py::test_"
+OF_CHAIN: Final = "tests/flow/test_chain.py::test_"
+
+MUTATIONS: Final = (
+    Mutation(
+        "two finishers of a fan-in do not wait for each other",
+        STEP,
+        "  PERFORM 1 FROM {schema}.workflows w WHERE w.id = ANY (v_flows) ORDER BY w.id FOR UPDATE;\n",
+        "",
+        (OF_RACES + "two_finishers_of_one_fan_in_release_it_once",),
+    ),
+    Mutation(
+        "a cancelled workflow takes nothing back but its last step",
+        STEP,
+        "(WHERE d.go AND (NOT f.cancel_requested OR f.state = 'compensating'))",
+        "(WHERE d.go AND NOT f.cancel_requested)",
+        (OF_STORE + "several_steps_of_a_cancelled_workflow_are_taken_back",),
+    ),
+    Mutation(
+        "a cancelled workflow still releases steps",
+        STEP,
+        "(WHERE d.go AND (NOT f.cancel_requested OR f.state = 'compensating'))",
+        "(WHERE d.go)",
+        (OF_RACES + "a_cancel_and_a_finish_leave_nothing_running",),
+    ),
+    Mutation(
+        "a lost claim adds steps",
+        STEP,
+        "WHERE j.id = p_job AND j.fence = p_fence AND j.finished_at IS NULL FOR SHARE;",
+        "WHERE j.id = p_job FOR SHARE;",
+        (OF_RACES + "a_claim_that_is_revoked_at_this_moment_adds_nothing",),
+    ),
+    Mutation(
+        "a signal is sent without holding the job's row",
+        STEP,
+        "FROM {schema}.jobs j WHERE j.id = p_job FOR NO KEY UPDATE;\n  IF NOT FOUND THEN RETURN QUERY SELECT 'missing'",
+        "FROM {schema}.jobs j WHERE j.id = p_job;\n  IF NOT FOUND THEN RETURN QUERY SELECT 'missing'",
+        (OF_RACES + "a_signal_that_comes_while_a_job_suspends_is_not_lost",),
+    ),
+    Mutation(
+        "a delay counts again after a signal",
+        STEP,
+        "CASE WHEN w.signal IS NULL THEN w.delay END AS delay",
+        "w.delay",
+        (OF_STORE + "a_step_that_waits_for_a_signal_stays_in_its_workflow",),
+    ),
+    Mutation(
+        "a chain passes jobs of a higher priority",
+        "store/sql/claim.sql",
+        "      WHERE p.priority > j.priority)",
+        "      WHERE false)",
+        (OF_CHAIN + "a_released_step_respects_what_holds_for_any_job",),
+    ),
+    Mutation(
+        "a chain takes slots that are not free",
+        "flow/chain.py",
+        "if lane is None or room[lane.name] <= 0:",
+        "if lane is None:",
+        (OF_CHAIN + "a_released_step_respects_what_holds_for_any_job",),
+    ),
+    Mutation(
+        "released steps go through the queue",
+        "flow/chain.py",
+        "            lane = self._lane_for(step)\n",
+        "            lane = None\n",
+        (OF_CHAIN + "a_chain_goes_on_in_the_process_that_finished_its_last_step",),
+    ),
+    Mutation(
+        "steps are pruned before their workflow has ended",
+        "store/sql/upkeep.sql",
+        "AND x.finished_at IS NOT NULL AND x.workflow_id IS NULL",
+        "AND x.finished_at IS NOT NULL",
+        (OF_STORE + "a_step_stays_while_its_workflow_goes_on",),
+    ),
+)

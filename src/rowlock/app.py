@@ -208,9 +208,8 @@ class Rowlock(Extensions, Locking):
             raise ConfigurationError(message)
         handler = self._place(handler, plan)
         add_hook = functools.partial(self._hook, definition.name)
-        task: Declared[..., object] = (Task if is_async else SyncTask)(
-            handler, self._producer, self.jobs, add_hook, self.workflows
-        )
+        make = Task if is_async else SyncTask
+        task: Declared[..., object] = make(handler, self._producer, self.jobs, add_hook, self.workflows)
         self.tasks[definition.name] = task
         return task
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from rowlock import (
@@ -22,6 +24,10 @@ from rowlock.model import ids
 from rowlock.model.access import ALL
 
 
+def task(app: Rowlock, kind: str) -> Any:  # noqa: ANN401 - of any signature
+    return app.task(kind)
+
+
 @pytest.fixture
 def kinds(app: Rowlock) -> Rowlock:
     @app.job
@@ -40,9 +46,9 @@ def kinds(app: Rowlock) -> Rowlock:
 
 
 async def test_pages_and_filters(kinds: Rowlock) -> None:
-    line = chain(kinds.tasks["first"], kinds.tasks["second"], name="line")
+    line = chain(task(kinds, "first"), task(kinds, "second"), name="line")
     made = [await line.enqueue() for _ in range(5)]
-    other = await chain(kinds.tasks["second"], kinds.tasks["first"], name="other").enqueue()
+    other = await chain(task(kinds, "second"), task(kinds, "first"), name="other").enqueue()
     await kinds.workflows.cancel(made[0].id)
     page = await kinds.workflows.list(name="line", limit=2)
     assert [view.id for view in page.items] == [made[4].id, made[3].id]
@@ -64,7 +70,7 @@ async def test_pages_and_filters(kinds: Rowlock) -> None:
 
 
 async def test_ids_of_workflows_are_no_ids_of_jobs(kinds: Rowlock) -> None:
-    started = await chain(kinds.tasks["first"], kinds.tasks["second"]).enqueue()
+    started = await chain(task(kinds, "first"), task(kinds, "second")).enqueue()
     assert started.public_id.startswith("W-")
     assert (await kinds.workflows.get(started.public_id.lower().replace("-", ""))).id == started.id
     with pytest.raises(InvalidId, match="workflow's"):
@@ -78,7 +84,7 @@ async def test_ids_of_workflows_are_no_ids_of_jobs(kinds: Rowlock) -> None:
 
 
 async def test_another_tenants_workflow_is_not_there(kinds: Rowlock) -> None:
-    started = await chain(kinds.tasks["first"], kinds.tasks["second"]).options(tenant="a").enqueue()
+    started = await chain(task(kinds, "first"), task(kinds, "second")).options(tenant="a").enqueue()
     stranger = kinds.desk(Principal("bo", "b", permissions=ALL - {Permission.READ_ALL}))
     owner = kinds.desk(Principal("ada", "a", permissions=ALL - {Permission.READ_ALL}))
     assert (await owner.workflows.get(started.id)).tenant == "a"
@@ -101,9 +107,9 @@ async def test_another_tenants_workflow_is_not_there(kinds: Rowlock) -> None:
 
 async def test_why_a_step_waits(kinds: Rowlock) -> None:
     flow = Workflow("many")
-    before = [flow.add(kinds.tasks["first"].step()) for _ in range(7)]
-    flow.add("last", kinds.tasks["second"].options(gate="g").step(), after=before)
-    flow.add("any", kinds.tasks["second"].step(), after=before[:2], any_of=True, when="finish")
+    before = [flow.add(task(kinds, "first").step()) for _ in range(7)]
+    flow.add("last", task(kinds, "second").options(gate="g").step(), after=before)
+    flow.add("any", task(kinds, "second").step(), after=before[:2], any_of=True, when="finish")
     started = await flow.enqueue()
     told = await kinds.jobs.explain(started.jobs["last"])
     assert told.codes[0] == "waits_for_steps"
@@ -119,7 +125,7 @@ async def test_why_a_step_waits(kinds: Rowlock) -> None:
 
 
 async def test_why_a_job_waits_for_a_signal(kinds: Rowlock) -> None:
-    job = await kinds.tasks["ask"].enqueue()
+    job = await task(kinds, "ask").enqueue()
     await kinds.run_job(job.id)
     told = await kinds.jobs.explain(job.id)
     assert told.codes[0] == "waits_for_signal"
@@ -132,7 +138,7 @@ async def test_why_a_job_waits_for_a_signal(kinds: Rowlock) -> None:
 
 
 async def test_a_chain_goes_on_after_the_dispatch_boundary(kinds: Rowlock) -> None:
-    started = await chain(kinds.tasks["first"], kinds.tasks["second"]).enqueue(5)
+    started = await chain(task(kinds, "first"), task(kinds, "second")).enqueue(5)
     with pytest.raises(WrongState, match="only a queued job"):
         await kinds.run_job(started.jobs["second"])
     await kinds.run_job(started.jobs["first"])

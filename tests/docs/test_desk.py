@@ -28,7 +28,7 @@ async def test_the_page_does_what_it_says(database_url: str, name: str) -> None:
         await page.close()
 
 
-@pytest.mark.parametrize("name", ["jobs", "lanes", "workers", "stats", "operations", "approvals"])
+@pytest.mark.parametrize("name", ["jobs", "lanes", "workers", "stats", "operations", "approvals", "workflows"])
 def test_every_method_is_documented(name: str) -> None:
     text = (DOCS / "reference" / "desk.md").read_text(encoding="utf-8")
     section = text.partition(f"## app.{name}\n")[2].partition("\n## ")[0]

@@ -190,6 +190,17 @@ async def test_schedules(database_url: str) -> None:
         await page.close()
 
 
+@pytest.mark.parametrize(("page_name", "lines"), [("chains.md", 6), ("workflows.md", 9)])
+async def test_composition(database_url: str, page_name: str, lines: int) -> None:
+    page = Page(page_name, database_url)
+    await page.run()
+    try:
+        assert page.printed == page.promised
+        assert len(page.promised) == lines
+    finally:
+        await page.close()
+
+
 async def test_search(database_url: str) -> None:
     page = Page("../reference/search.md", database_url)
     await page.run()

@@ -32,6 +32,27 @@ MUTATIONS: Final = (
         (f"{OF_ACCESS}another_tenants_job_is_not_there",),
     ),
     Mutation(
+        "another tenant's workflow is seen",
+        "store/sql/workflow_views.sql",
+        "WHERE j.id = :id::bigint AND {visible}",
+        "WHERE j.id = :id::bigint AND ({visible} OR true)",
+        ("tests/desk/test_workflows.py::test_another_tenants_workflow_is_not_there",),
+    ),
+    Mutation(
+        "a blocked step is taken for one at its gate",
+        "desk/reasons.py",
+        'facts.job.gate_key is None or facts.row["gate_place"] == 0',
+        "facts.job.gate_key is None",
+        ("tests/desk/test_workflows.py::test_why_a_step_waits",),
+    ),
+    Mutation(
+        "a workflow's id without its W is a job's",
+        "model/ids.py",
+        "symbols.append(_check(symbols) ^ mark)",
+        "symbols.append(_check(symbols))",
+        ("tests/desk/test_workflows.py::test_ids_of_workflows_are_no_ids_of_jobs",),
+    ),
+    Mutation(
         "the guard asks for no permission",
         "desk/guard.py",
         "if not self.principal.may(permission):",

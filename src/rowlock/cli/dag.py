@@ -101,10 +101,12 @@ def _notes(step: StepView, before: Sequence[Edge]) -> Iterator[str]:
     if step.undoes is not None:
         yield f"undoes {step.undoes}"
     if step.undo is not None:
-        yield f"undone by {step.undo}"
+        yield f"undo: {step.undo}"
     if step.signal is not None:
         yield f"waits for the signal {step.signal}" + (f" until {moment(step.until)}" if step.until else "")
-    if step.errors and step.state is not State.QUEUED:
+    elif step.errors and step.errors.get("reason") in ("dependency", "not needed"):
+        yield f"{step.errors['step']} is {step.errors['state']}"
+    elif step.errors and step.state is not State.QUEUED:
         yield error_text(step.errors)
 
 

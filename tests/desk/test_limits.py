@@ -80,7 +80,7 @@ async def test_a_pause_is_somebodys_and_ends_with_its_time_or_by_order(desk: Des
     assert (await limits.resume("r")).paused_until is None
     for wrong in ({}, {"lasting": "1s", "until": until}, {"until": until.replace(tzinfo=None)}):
         with pytest.raises(InvalidOption):
-            await limits.pause("r", **wrong)  # type: ignore[arg-type]  # wrong on purpose
+            await limits.pause("r", **wrong)
     assert (await limits.reset("r")).available == 10
 
 

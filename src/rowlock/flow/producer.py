@@ -78,7 +78,6 @@ class Producer:
     async def enqueue(self, ready: Prepared, text: str, connection: object | None) -> Receipt:
         """Insert one job; it is visible and woken when this call returns, or at the caller's commit."""
         await self._register([ready]) if self._is_new(ready) else None
-        ready = self._needs.of(ready)
         if connection is not None:
             caller = join(connection)
             return await self._joined(self._joining(caller, ready, text), caller)
@@ -88,7 +87,9 @@ class Producer:
         return receipt
 
     async def _enqueue(self, ready: Prepared, text: str) -> Receipt:
-        database = self._open()
+        if self._needs.unsure:
+            await self._needs.insist()
+        database, ready = self._open(), self._needs.of(ready)
         if ready.plain is None or ready.job.approval:
             receipt = await self._on_own(enqueue.insert(ready, text), whole=bool(ready.job.approval))
             self.wake(_lows([ready], [receipt]).items())
@@ -107,7 +108,6 @@ class Producer:
     async def enqueue_many(self, batch: Batch, connection: object | None) -> Written:
         """Insert many jobs of one kind, all or none; in input order."""
         await self._register(batch.jobs)
-        batch = self._needs.of_all(batch)
         if connection is not None:
             caller = join(connection)
             return await self._joined(self._joining_many(caller, batch), caller)
@@ -117,6 +117,9 @@ class Producer:
         return written
 
     async def _enqueue_many(self, batch: Batch) -> Written:
+        if self._needs.unsure:
+            await self._needs.insist()
+        batch = self._needs.of_all(batch)
         database, first = self._open(), batch.jobs[0]
         async with database.connection() as own:
             plain = first.plain if all(item.plain is not None for item in batch.jobs) else None
@@ -133,9 +136,7 @@ class Producer:
     def enqueue_sync(self, ready: Prepared, text: str, connection: object | None) -> Receipt:
         """The blocking twin: over the bridge, or directly on the caller's blocking connection."""
         if connection is not None:
-            return self._joined_sync(
-                connection, [ready], lambda caller: self._joining(caller, self._needs.of(ready), text)
-            )
+            return self._joined_sync(connection, [ready], lambda caller: self._joining(caller, ready, text))
         receipt = self.bridge.run(self._through_bridge(ready, text))
         if self.watcher is not None:
             self.watcher.enqueued_sync(_created([receipt.id], [receipt.what]))
@@ -144,9 +145,7 @@ class Producer:
     def enqueue_many_sync(self, batch: Batch, connection: object | None) -> Written:
         """The blocking twin of enqueue_many()."""
         if connection is not None:
-            return self._joined_sync(
-                connection, batch.jobs, lambda caller: self._joining_many(caller, self._needs.of_all(batch))
-            )
+            return self._joined_sync(connection, batch.jobs, lambda caller: self._joining_many(caller, batch))
         written = self.bridge.run(self._many_through_bridge(batch))
         if self.watcher is not None:
             self.watcher.enqueued_sync(_created(*written))
@@ -155,12 +154,12 @@ class Producer:
     async def _through_bridge(self, ready: Prepared, text: str) -> Receipt:
         self._before_exit()
         await self._register([ready]) if self._is_new(ready) else None
-        return await self._enqueue(self._needs.of(ready), text)
+        return await self._enqueue(ready, text)
 
     async def _many_through_bridge(self, batch: Batch) -> Written:
         self._before_exit()
         await self._register(batch.jobs)
-        return await self._enqueue_many(self._needs.of_all(batch))
+        return await self._enqueue_many(batch)
 
     def _joined_sync(
         self,
@@ -220,6 +219,7 @@ class Producer:
         return drive(plan, statements, caller) if blocks(caller) else await drive_async(plan, statements, caller)
 
     def _joining(self, caller: Caller, ready: Prepared, text: str) -> Generator[Ask, list[Sequence[object]], Receipt]:
+        ready = self._needs.of(ready, (yield from self._needs.asked()))
         if ready.plain is not None and caller.commits_unseen and not ready.job.approval:
             return (yield from enqueue.insert_inside(ready, text, self._open().channel))
         receipt = yield from enqueue.insert(ready, text)
@@ -227,6 +227,7 @@ class Producer:
         return receipt
 
     def _joining_many(self, caller: Caller, batch: Batch) -> Generator[Ask, list[Sequence[object]], Written]:
+        batch = self._needs.of_all(batch, (yield from self._needs.asked()))
         receipts = yield from enqueue.insert_many(batch)
         yield from self._announce(caller, batch.jobs, receipts)
         return _written(receipts)

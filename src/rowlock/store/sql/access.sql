@@ -105,7 +105,7 @@ RETURNING {token_columns}
 -- name: token_find
 -- One read by primary keys for each request: the token, what its roles allow today, and whether this address has guessed too
 -- often. The hash is compared by the caller, in constant time.
-SELECT t.hash, {token_lives} AS lives, coalesce(t.last_used_at < now() - interval '1 min', true) AS unused, {token_rights}
+SELECT t.id, t.hash, {token_lives} AS lives, coalesce(t.last_used_at < now() - interval '1 min', true) AS unused, {token_rights}
 FROM {schema}.tokens t WHERE t.id = :id::text
 
 -- name: token_used

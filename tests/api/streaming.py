@@ -43,7 +43,7 @@ class Frame:
 
 
 class EventSource:
-    """Reads a stream, comes back with the last id when it breaks, and stops at 204: what browsers do."""
+    """Reads a stream, comes back with the last id when it breaks, stops at 204, and gives up at any other status."""
 
     def __init__(self, client: httpx.AsyncClient, url: str, last_id: str = "", *, pause: float = 0.5) -> None:
         self._client, self._url, self._pause = client, url, pause
@@ -52,7 +52,8 @@ class EventSource:
     async def frames(self) -> AsyncGenerator[Frame, None]:
         while True:
             with contextlib.suppress(httpx.TransportError):
-                headers = {"Last-Event-ID": self.last_id} if self.last_id else {}
+                headers = {"Accept": "text/event-stream"}
+                headers |= {"Last-Event-ID": self.last_id} if self.last_id else {}
                 async with self._client.stream("GET", self._url, headers=headers) as response:
                     if response.status_code == httpx.codes.NO_CONTENT:
                         return

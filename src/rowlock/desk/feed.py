@@ -183,7 +183,7 @@ class Feed:
 
     async def _run(self) -> None:
         try:
-            while self._listeners:
+            while self._listeners and not self.closed:
                 try:
                     await self._look_once()
                 except RowlockError as error:

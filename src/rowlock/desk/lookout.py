@@ -118,7 +118,7 @@ class Lookout:
         try:
             async with self._ears.overhearing(self._heard):
                 renewed = time.monotonic()
-                while self._followed:
+                while self._followed and not self.closed:
                     self._told.clear()
                     if time.monotonic() - renewed > _RENEW.total_seconds():
                         renewed = time.monotonic()

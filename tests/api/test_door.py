@@ -95,7 +95,9 @@ async def test_what_is_not_there_is_told_with_what_is(rest: Rest) -> None:
         assert "There is no such parameter; there are none" in none["detail"]
 
 
-@pytest.mark.parametrize("path", ["/jobs", "/jobs/{id}", "/jobs/{id}/explain", "/jobs/{id}/stream", "/events", "/me", "/x"])
+@pytest.mark.parametrize(
+    "path", ["/jobs", "/jobs/{id}", "/jobs/{id}/explain", "/jobs/{id}/stream", "/events", "/me", "/x"]
+)
 async def test_head_is_answered_like_get_without_the_body(rest: Rest, path: str) -> None:
     url = path.format(id=(await rest.submit())["id"])
     async with rest.client() as client, asyncio.timeout(10):

@@ -172,7 +172,7 @@ async def test_streams_stay_open_while_the_database_is_away(tmp_path: Path) -> N
                     assert await asyncio.gather(*following) == [lived] * len(job_ids)
                     told = await listening
                     assert [name for name in await latecomer if name != "unavailable"] == lived
-            assert 2000 <= late.retry <= 6000  # noqa: PLR2004 - milliseconds
+            assert 2000 <= late.retry <= 6000
             assert [told.count(end) for end in ends] == [1] * len(ends)
             assert [source.opened for source in (*sources, feed)] == [1] * (len(sources) + 1)
 

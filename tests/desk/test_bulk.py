@@ -282,7 +282,11 @@ async def _token(desk: Desk) -> tuple[Principal, str]:
 @pytest.mark.parametrize(
     ("who", "change", "error"),
     [
-        ("role", "UPDATE {s}.roles SET permissions = '{jobs:read}' WHERE name = 'cleaner'", "lacks the permission jobs:"),
+        (
+            "role",
+            "UPDATE {s}.roles SET permissions = '{jobs:read}' WHERE name = 'cleaner'",
+            "lacks the permission jobs:",
+        ),
         ("grant", "DELETE FROM {s}.role_grants", "ada lacks the permission jobs:"),
         ("token", "UPDATE {s}.tokens SET revoked_at = now()", "the token of ci does not hold any more"),
         ("token", "DELETE FROM {s}.roles WHERE name = 'cleaner'", "ci lacks the permission jobs:"),

@@ -247,7 +247,7 @@ async def test_an_interrupted_index_holds_nobody_up_and_is_built_again(empty_dat
     assert (await migrate.status(url)).version == 3
     (invalid, *_) = await migrate.verify(url)
     assert invalid.startswith("invalid: index jobs_owner")
-    assert await migrate.upgrade(url) == [4, 5, 6]
+    assert await migrate.upgrade(url) == list(range(4, migrate.newest() + 1))
     assert await migrate.verify(url) == []
 
 

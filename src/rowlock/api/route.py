@@ -82,7 +82,7 @@ class Route(APIRoute):
         problem = problems.answer(request, error)
         away = problem.status_code == HTTPStatus.SERVICE_UNAVAILABLE
         if away and self._streams and sse.MEDIA_TYPE in request.headers.get("accept", ""):
-            return sse.EventStream(sse.unavailable(problem.body))
+            return sse.EventStream(sse.unavailable(bytes(problem.body)))
         return problem
 
     def _refuse_unknown(self, request: Request) -> None:
@@ -157,8 +157,8 @@ class Routes:
         """Add them to a router, whose route class knows its door."""
         for entry in self.entries:
             says = {"status_code": 200, **entry.says}
-            named = {"operation_id": entry.endpoint.__name__, "tags": [self.tag]}
-            router.add_api_route(entry.path, entry.endpoint, methods=[entry.method], **named, **says)
+            named = says | {"operation_id": entry.endpoint.__name__, "tags": [self.tag]}
+            router.add_api_route(entry.path, entry.endpoint, methods=[entry.method], **named)
             if entry.method == "GET":
                 # A route of its own: as a second method of the first it would be described as another operation.
                 router.add_api_route(entry.path, entry.endpoint, methods=["HEAD"], include_in_schema=False, **says)

@@ -247,7 +247,7 @@ class Drives:
 
 
 async def stored(database: Database, guard: Guard) -> str:
-    """Who starts an operation, as its row keeps it; permissions: those that no role of theirs gives."""
+    """Who starts an operation, as its row keeps it: roles that are not granted here, permissions that no role gives."""
     who = guard.principal
     found = await database.fetch("permissions_for", roles=list(who.roles), subject=who.subject)
     by_role = known_permissions(name for row in found for name in row["permissions"])
@@ -256,7 +256,7 @@ async def stored(database: Database, guard: Guard) -> str:
             "subject": who.subject,
             "tenant": who.tenant,
             "permissions": sorted(who.permissions - by_role),
-            "roles": sorted(who.roles),
+            "roles": [row["name"] for row in found if not row["granted"]],
             "token": who.token,
             "kind": who.kind,
             "request_id": guard.request_id,

@@ -92,4 +92,6 @@ class Needs:
     def of_all(self, batch: Batch, known: Known | None = None) -> Batch:
         """The same for a bulk."""
         known = known or self._known
-        return Batch(batch.texts, [self.of(ready, known) for ready in batch.jobs]) if known.kinds or known.rest else batch
+        return (
+            Batch(batch.texts, [self.of(ready, known) for ready in batch.jobs]) if known.kinds or known.rest else batch
+        )

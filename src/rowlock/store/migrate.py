@@ -112,8 +112,8 @@ async def require(connection: Connection[Record], schema: str) -> None:
     since = max(row["compatible_since"] for row in rows)
     if since > newest():
         message = (
-            f"The schema {schema!r} is at version {version}, for code made for {since} or later; this code was made for "
-            f"{newest()}. Install a newer rowlock."
+            f"The schema {schema!r} is at version {version}, for code made for {since} or later; this code was made "
+            f"for {newest()}. Install a newer rowlock."
         )
         raise SchemaAhead(message)
 

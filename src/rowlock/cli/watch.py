@@ -37,7 +37,7 @@ _FRAME: Final = 3
 class View(Protocol):
     """Shows what changed since the last look."""
 
-    away = False
+    away: bool = False
     """The database did not answer the last look."""
 
     def update(self, sightings: Sequence[Sighting], changed: Sequence[tuple[Sighting | None, Sighting]]) -> None:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -86,6 +87,34 @@ def test_a_session_that_is_a_guest_in_a_connection_notifies_inside(engine: sqlal
             assert caller.on_commit(lambda: told.append("too early")) is False
             session.commit()
         assert told == []
+
+
+@pytest.mark.parametrize("twophase", [False, True])
+async def test_a_session_carries_the_wake_up_of_its_job_unless_it_commits_in_two_phases(
+    app: Rowlock, engine: sqlalchemy.Engine, twophase: bool
+) -> None:
+    """PostgreSQL prepares no transaction that notifies. Nobody prepares one here: the session says that it might."""
+
+    @app.job
+    async def ping() -> None: ...
+
+    listened: list[str] = []
+    async with app.worker() as worker, app.database().connection() as other:
+        assert worker is not None
+        await asyncio.wait_for(worker._listener.listening.wait(), 10)
+        await (await ping.enqueue()).wait(timeout=10)
+        await other.add_listener(app.database().channel, lambda *message: listened.append(message[3]))
+        with Session(engine) as session:
+            session.connection()
+            session.twophase, before = twophase, app._producer.wake
+            app._producer.wake = lambda pairs: None  # type: ignore[method-assign]  # what follows the commit
+            handle = await ping.options(session=session).enqueue()
+            session.twophase = False
+            session.commit()
+            app._producer.wake = before  # type: ignore[method-assign]  # as it was
+        await handle.wait(timeout=10)
+        await other.execute("SELECT 1")
+    assert any('"wake"' in message and '"ping"' in message for message in listened) == (not twophase)
 
 
 async def test_another_database_is_refused_by_name(app: Rowlock) -> None:

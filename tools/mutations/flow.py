@@ -86,8 +86,8 @@ MUTATIONS: Final = (
     Mutation(
         "a second producer of a moment tells nobody",
         "flow/producer.py",
-        "if not settled:",
-        "if settled is None:",
+        "if told is False:",
+        "if told is None:",
         ("tests/flow/test_waking.py::test_the_first_job_after_a_pause_carries_its_wake_up",),
     ),
     Mutation(

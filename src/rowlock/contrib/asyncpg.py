@@ -34,6 +34,11 @@ class AsyncpgCaller:
         """Run the statement in the caller's transaction."""
         return list(await self._connection.fetch(statement.dollar, *statement.bind(values)))
 
+    @property
+    def may_notify(self) -> bool:
+        """Nobody sees the commit, so there is no other way."""
+        return True
+
     def on_commit(self, callback: Callable[[], None]) -> bool:
         """Outside a transaction every statement commits by itself; inside, the commit cannot be observed."""
         if self._connection.is_in_transaction():

@@ -31,6 +31,11 @@ class _Joined:
         """Whether the statement is, or begins, part of a transaction: its commit cannot be observed."""
         return not self._autocommit or self.in_transaction
 
+    @property
+    def may_notify(self) -> bool:
+        """Nobody sees the commit, so there is no other way."""
+        return True
+
     def on_commit(self, callback: Callable[[], None]) -> bool:
         """With autocommit every statement commits by itself; inside a transaction the commit cannot be observed."""
         if self.in_transaction:

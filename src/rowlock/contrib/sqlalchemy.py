@@ -40,6 +40,11 @@ class _Joined:
         """Whether that is known before the first statement."""
         return False
 
+    @property
+    def may_notify(self) -> bool:
+        """Connections notify inside anyhow, as nobody sees their commit."""
+        return True
+
     def on_commit(self, callback: Callable[[], None]) -> bool:
         """Only what has committed by itself can be told at once."""
         if self._used is None or not _autocommits(self._used):
@@ -90,6 +95,12 @@ class _SessionJoined(_Joined):
 
     def __init__(self, session: Session) -> None:
         self._sync = session
+
+    @property
+    @override
+    def may_notify(self) -> bool:
+        """Unless it commits in two phases."""
+        return not self._sync.twophase
 
     @override
     def on_commit(self, callback: Callable[[], None]) -> bool:

@@ -167,6 +167,14 @@ def insert_inside(ready: Prepared, text: str, channel: str) -> Generator[Ask, li
     return created(ready.job, rows[0])
 
 
+def insert_telling(
+    ready: Prepared, text: str, channel: str
+) -> Generator[Ask, list[Sequence[object]], tuple[Receipt, bool]]:
+    """The plan of a plain enqueue that may notify by itself; whether it does, at the commit."""
+    rows = yield "enqueue_plain_telling", {**ready.values, "args": text, "channel": channel}
+    return created(ready.job, rows[0]), rows[0][2] is True
+
+
 def created(job: NewJob, row: Sequence[object]) -> Receipt:
     """The receipt of a plain enqueue, which answers with id and run_after alone."""
     return Receipt(cast("int", row[0]), state_of(job), cast("datetime", row[1]), "created")

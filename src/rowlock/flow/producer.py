@@ -6,6 +6,7 @@ import asyncio
 import atexit
 import contextlib
 import logging
+import time
 import weakref
 from typing import TYPE_CHECKING, Final, Protocol, TypeVar
 
@@ -58,7 +59,9 @@ class Producer:
         bridge: Bridge,
         middleware: Sequence[EnqueueMiddleware] = (),
         events: Events | None = None,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
+        self._clock, self._next_telling = clock, 0.0
         self._open, self.database, self.bridge = database, database, bridge
         self.middleware, self.events = middleware, events or Events()
         self._wakers: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, Waker] = weakref.WeakKeyDictionary()
@@ -97,8 +100,8 @@ class Producer:
         statements, waker = database.statements, self._waker()
         if waker.may_tell():
             telling = statements["enqueue_plain_telling"]
-            ((number, run_after, settled),) = await database.answer(telling, text, *ready.plain, database.channel)
-            if not settled:
+            ((number, run_after, told),) = await database.answer(telling, text, *ready.plain, database.channel)
+            if told is False:
                 waker.note(ready.pair, run_after)
         else:
             ((number, run_after),) = await database.answer(statements["enqueue_plain"], text, *ready.plain)
@@ -222,8 +225,11 @@ class Producer:
         ready = self._needs.of(ready, (yield from self._needs.asked()))
         if ready.plain is not None and caller.commits_unseen and not ready.job.approval:
             return (yield from enqueue.insert_inside(ready, text, self._open().channel))
-        receipt = yield from enqueue.insert(ready, text)
-        yield from self._announce(caller, [ready], [receipt])
+        if ready.plain is not None and caller.may_notify and not ready.job.approval and self._may_tell():
+            receipt, told = yield from enqueue.insert_telling(ready, text, self._open().channel)
+        else:
+            receipt, told = (yield from enqueue.insert(ready, text)), False
+        yield from self._announce(caller, [ready], [receipt], told=told)
         return receipt
 
     def _joining_many(self, caller: Caller, batch: Batch) -> Generator[Ask, list[Sequence[object]], Written]:
@@ -233,12 +239,23 @@ class Producer:
         return _written(receipts)
 
     def _announce(
-        self, caller: Caller, jobs: Sequence[Prepared], receipts: Sequence[Receipt]
+        self, caller: Caller, jobs: Sequence[Prepared], receipts: Sequence[Receipt], *, told: bool = False
     ) -> Generator[Ask, list[Sequence[object]], None]:
-        """Wake after the caller's commit where it can be observed, else let the database notify at it."""
+        """Wake after the caller's commit where it can be observed, else let the database notify at it.
+
+        told: the commit notifies already.
+        """
         lows = _lows(jobs, receipts)
-        if lows and not caller.on_commit(lambda: self._committed(lows, receipts)):
+        if lows and not caller.on_commit(lambda: self._committed({} if told else lows, receipts)) and not told:
             yield "wake_inside", {"channel": self._open().channel, "payload": wake.payload(lows)}
+
+    def _may_tell(self) -> bool:
+        """Whether a caller's transaction may carry its own wake-up: one a window, from whatever thread or loop."""
+        now = self._clock()
+        if now < self._next_telling:
+            return False
+        self._next_telling = now + wake.WINDOW
+        return True
 
     def _committed(self, lows: Mapping[Pair, datetime], receipts: Sequence[Receipt]) -> None:
         self.wake(lows.items())
@@ -292,7 +309,7 @@ class Producer:
 class _Own:
     """The library's own connection as a caller."""
 
-    in_transaction = commits_unseen = False
+    in_transaction = commits_unseen = may_notify = False
 
     def __init__(self, connection: object) -> None:
         self._connection = connection

@@ -36,6 +36,10 @@ class Joined(Protocol):
     def commits_unseen(self) -> bool:
         """Whether it is known, before a statement is run, that on_commit() will answer False after it."""
 
+    @property
+    def may_notify(self) -> bool:
+        """Whether a notification may stand in the transaction: one that is prepared (two phases) cannot have any."""
+
     def on_commit(self, callback: Callable[[], None]) -> bool:
         """Have callback run after the caller's commit; False: the commit cannot be observed, so notify inside."""
 

@@ -48,12 +48,13 @@ VALUES (:args::text::jsonb, :kind::text, :priority::smallint, :share::smallint,
 -- name: enqueue_plain_telling
 -- The same and its wake-up in one statement, delivered by the commit itself: half a millisecond sooner than a message after it.
 -- PostgreSQL lets one notifying transaction commit at a time, sync included, so at most one producer at a time does this;
--- the others are told to send their message afterwards (settled = false). Nobody hungry: nobody to tell.
+-- the others are told to send their message afterwards (told = false). NULL: nobody is hungry now. In a caller's transaction, too,
+-- where a savepoint that is rolled back takes the message with it.
 WITH new AS ({plain} RETURNING id, run_after)
 SELECT new.id, new.run_after,
-       CASE WHEN NOT {hungry} THEN true
+       CASE WHEN NOT {hungry} THEN NULL
             WHEN NOT pg_try_advisory_xact_lock(hashtext(:channel::text), 2) THEN false
-            ELSE pg_notify(:channel::text, {one_low}) IS NOT NULL END AS settled
+            ELSE pg_notify(:channel::text, {one_low}) IS NOT NULL END AS told
 FROM new
 
 -- fragment: one_low

@@ -116,7 +116,7 @@ ROLES = ("user", "operator", "platform_admin")
 
 
 def entries_of(api: RowlockAPI) -> list[Route]:
-    return [route for route in api.router.routes if isinstance(route, Route)]
+    return [route for route in api.router.routes if isinstance(route, Route) and route.methods != {"HEAD"}]
 
 
 def routes_of(api: RowlockAPI) -> dict[str, tuple[str, str]]:

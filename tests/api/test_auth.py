@@ -305,6 +305,18 @@ async def test_keys_are_kept_and_looked_at_again_when_one_is_missing(app: Rowloc
     assert provider.fetches == 3
 
 
+async def test_a_key_that_was_withdrawn_counts_for_ten_minutes_at_most(app: Rowlock, provider: Provider) -> None:
+    provider.published = [KEYS["RS256"]]
+    checks = auth(app)
+    door, old = Door(app, checks), provider.sign()
+    assert (await door.ask(old)).status_code == 200
+    provider.published = [KEYS["ES256"]]
+    checks._keys._fetched -= 601
+    checks._keys._tried -= 601
+    assert (await door.ask(old)).status_code == 401
+    assert (await door.ask(provider.sign("ES256"))).status_code == 200
+
+
 async def test_without_keys_nobody_is_let_in(app: Rowlock, provider: Provider) -> None:
     provider.down = True
     answer = await Door(app, auth(app)).ask(provider.sign())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 from typing import TYPE_CHECKING, Any
 
@@ -85,13 +86,58 @@ async def test_what_is_not_there_is_told_with_what_is(rest: Rest) -> None:
                 f"There is no route /api/v1{path}. /api/v1/openapi.json describes those there are.",
             )
         put = await client.put("/jobs/363M-KAPQ-NW11-0P", json={})
-        assert (problem(put)["status"], put.headers["allow"]) == (405, "DELETE, GET, PATCH")
-        assert "there DELETE, GET, PATCH do" in put.json()["detail"]
+        assert (problem(put)["status"], put.headers["allow"]) == (405, "DELETE, GET, HEAD, OPTIONS, PATCH")
+        assert "there DELETE, GET, HEAD, OPTIONS, PATCH do" in put.json()["detail"]
         mistyped = problem(await client.get("/jobs?limt=3"))
         assert (mistyped["code"], mistyped["errors"][0]["pointer"]) == ("invalid-request", "limt")
         assert mistyped["detail"].endswith("parameter (did you mean limit?); there are q, sort, limit, cursor.")
         none = problem(await client.get("/kinds?kind=greet"))
         assert "There is no such parameter; there are none" in none["detail"]
+
+
+@pytest.mark.parametrize(
+    "path", ["/jobs", "/jobs/{id}", "/jobs/{id}/explain", "/jobs/{id}/stream", "/events", "/me", "/x"]
+)
+async def test_head_is_answered_like_get_without_the_body(rest: Rest, path: str) -> None:
+    url = path.format(id=(await rest.submit())["id"])
+    async with rest.client() as client, asyncio.timeout(10):
+        head = await client.head(url)
+        assert head.content == b""
+        if path.endswith(("/stream", "/events")):
+            assert (head.status_code, head.headers["content-type"]) == (200, "text/event-stream; charset=utf-8")
+            return
+        got = await client.get(url)
+    assert head.status_code == got.status_code
+    own = {"x-request-id", "etag", "content-length"}
+    assert {name: head.headers[name] for name in head.headers.keys() - own} == {
+        name: got.headers[name] for name in got.headers.keys() - own
+    }
+    assert head.headers["content-length"] != "0"
+
+
+async def test_a_head_of_a_stream_leaves_nobody_behind(rest: Rest) -> None:
+    job = await rest.submit()
+    async with rest.client() as client:
+        await client.head(f"/jobs/{job['id']}/stream")
+        await client.head("/events")
+    here = rest.app._backing.lookouts.here()
+    assert (here.lookout._followed, here.feed._listeners) == ({}, set())
+
+
+async def test_every_route_that_is_read_answers_head(rest: Rest) -> None:
+    for router in (rest.api.router, rest.api._outer):
+        methods = {(route.path, method) for route in router.routes for method in route.methods}  # type: ignore[attr-defined]
+        assert {path for path, method in methods if method == "GET"} == {
+            path for path, method in methods if method == "HEAD"
+        }
+    assert not any("head" in item for item in rest.api.openapi()["paths"].values())
+
+
+async def test_options_tell_what_applies(rest: Rest) -> None:
+    async with rest.client(None) as client:
+        answer = await client.options("/jobs")
+        assert (answer.status_code, answer.headers["allow"]) == (204, "GET, HEAD, OPTIONS, POST")
+        assert problem(await client.options("/nothing"))["code"] == "not-found"
 
 
 async def test_a_body_without_a_length_is_capped_too(rest: Rest) -> None:

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 import re
 import signal
-from typing import TYPE_CHECKING
+import socket
+import time
+from typing import TYPE_CHECKING, cast
 from urllib.parse import parse_qs, quote, urlsplit
 
 import httpx
@@ -14,6 +17,10 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 from tests.cli.conftest import cli, forks
 from tests.waiting import eventually
+
+from rowlock import Rowlock
+from rowlock.api.server import Beside
+from rowlock.settings import Settings
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -107,3 +114,33 @@ async def test_it_starts_without_its_database_and_recovers(cli: Cli, tmp_path: P
         assert (await client.get("/admin/workers/lanes")).status_code == 200
         process.send_signal(signal.SIGINT)
         assert await asyncio.wait_for(process.wait(), 20) == 0
+
+
+class Latecomer:
+    """A connection that was being let in when the server told everybody to leave."""
+
+    def __init__(self, connections: set[object], *, after: int) -> None:
+        self._connections, self._after = connections, after
+
+    def shutdown(self) -> None:
+        self._connections.discard(self)
+        if self._after:
+            self._connections.add(Latecomer(self._connections, after=self._after - 1))
+
+
+async def test_whoever_comes_while_a_server_leaves_does_not_hold_it_up(database_url: str) -> None:
+    app = Rowlock(database_url, settings=Settings())
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        server = Beside(app, listening)
+        server.config.timeout_graceful_shutdown = 20
+        async with server.serving():
+            await eventually(functools.partial(_started, server))
+            connections = cast("set[object]", server.server_state.connections)
+            connections.add(Latecomer(connections, after=3))
+            began = time.monotonic()
+    assert time.monotonic() - began < 10
+    await app.close()
+
+
+async def _started(server: Beside) -> bool:
+    return server.started

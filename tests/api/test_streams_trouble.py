@@ -71,6 +71,10 @@ async def test_a_feed_goes_on_in_another_process(database_url: str) -> None:
             assert await changes(source, ("created", last)) == [("created", last)]
 
 
+async def _opened(source: EventSource, times: int) -> bool:
+    return source.opened >= times
+
+
 async def _begun(source: EventSource) -> bool:
     return bool(source.last_id)
 
@@ -153,17 +157,22 @@ async def test_streams_stay_open_while_the_database_is_away(tmp_path: Path) -> N
                 await eventually(functools.partial(_begun, source))
             server.stop()
             assert await eventually(lambda: _refused(client, paths[0])) == "unavailable"
-            assert not any(one.done() for one in (*following, listening))
+            # Whoever opens one now is told so inside a stream: after another status a browser stays away for ever.
+            late = EventSource(client, paths[1], "0")
+            latecomer = asyncio.ensure_future(names(late))
+            await eventually(functools.partial(_opened, late, 2))
+            assert not any(one.done() for one in (*following, listening, latecomer))
             server.start()
             async with contextlib.AsyncExitStack() as stack:
                 store = await _store(stack, held.url)
                 claims = await store.claim(await store.worker("w2"), *job_ids[1:])
                 await store.complete(early, *claims)
                 async with asyncio.timeout(30):
-                    assert await asyncio.gather(*following) == [["created", "claimed", "completed", "end"]] * len(
-                        job_ids
-                    )
+                    lived = ["created", "claimed", "completed", "end"]
+                    assert await asyncio.gather(*following) == [lived] * len(job_ids)
                     told = await listening
+                    assert [name for name in await latecomer if name != "unavailable"] == lived
+            assert 2000 <= late.retry <= 6000
             assert [told.count(end) for end in ends] == [1] * len(ends)
             assert [source.opened for source in (*sources, feed)] == [1] * (len(sources) + 1)
 

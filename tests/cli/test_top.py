@@ -119,7 +119,7 @@ async def test_a_wide_picture_tells_everything(app: Rowlock, store: Store) -> No
     assert re.search(
         rf"{ids.encode(job)} +render +default +clerk +1 +0 s +████████░░ +editions 3/4 main\\x1b\[2J", text
     )
-    assert re.search(rf"{ids.encode(pending)} +pay +\d s +awaits approval of ada", text)
+    assert re.search(rf"{ids.encode(pending)} +pay +\d s +awaits approval, submitted by ada", text)
     assert re.search(r"wait +default +1 +0 +\d s", text)
 
 

@@ -2,10 +2,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import psycopg
 import pytest
 
 from rowlock import Approval, Principal, Rowlock
-from rowlock.errors import ApprovalRefused, ConfigurationError, Forbidden, InvalidOption, RuleNotFound, WrongState
+from rowlock.errors import (
+    ApprovalRefused,
+    ConfigurationError,
+    DatabaseUnreachable,
+    Forbidden,
+    InvalidOption,
+    RuleNotFound,
+    WrongState,
+)
 from rowlock.flow import needs
 from rowlock.flow.wake import Waker
 from rowlock.model.access import Permission
@@ -216,3 +225,58 @@ def test_an_approval_that_cannot_be_is_refused() -> None:
     with pytest.raises(ConfigurationError, match="some time to answer"):
         Approval(expires_in=0)
     assert Approval.of(Approval(3, four_eyes=True).code) == Approval(3, four_eyes=True)
+
+
+async def test_a_lane_that_cannot_be_read_lets_nothing_through(
+    app: Rowlock, desk: Desk, monkeypatch: pytest.MonkeyPatch, database_url: str
+) -> None:
+    """Every connection that writes a job says for itself what its lane asks for; without one nothing is written."""
+
+    @app.job
+    async def k() -> None: ...
+
+    await desk.lane("careful", kinds=("k",))
+    await app.lanes.set("careful", requires_approval=True)
+
+    def away() -> None:
+        raise DatabaseUnreachable("away")
+
+    monkeypatch.setattr(app._producer._needs, "_open", away)
+    with pytest.raises(DatabaseUnreachable):
+        await k.enqueue()
+    with pytest.raises(DatabaseUnreachable):
+        await k.enqueue_many([{}, {}])
+    assert await app.jobs.list() == []
+    async with app.database().connection() as connection, connection.transaction():
+        await k.options(connection=connection).enqueue()
+        await k.options(connection=connection).enqueue_many([{}, {}])
+    with psycopg.connect(database_url) as blocking:
+        k.options(connection=blocking).enqueue_sync()
+        k.options(connection=blocking).enqueue_many_sync([{}])
+    assert {job.state for job in await app.jobs.list()} == {"pending"}
+    assert len(await app.jobs.list()) == 5
+    await app.lanes.set("careful", requires_approval=False)
+    async with app.database().connection() as connection, connection.transaction():
+        job = await k.options(connection=connection).enqueue()
+    assert (await app.jobs.get(job.id)).state == "queued"
+
+
+async def test_whoever_edited_is_named_among_those_who_may_not_approve(app: Rowlock, pay: Any) -> None:  # noqa: ANN401
+    job = await pay.options(submitted_by="ada").enqueue(amount=1)
+    await app.jobs.edit(job.id, args={"amount": 2}, by="bob")
+    await app.jobs.edit(job.id, tags=["x"], by="eve")
+    explained = str(await app.jobs.explain(job.id))
+    assert "anybody with jobs:approve but ada and bob may" in explained
+
+
+async def test_rules_are_asked_again_after_an_edit(app: Rowlock, pay: Any) -> None:  # noqa: ANN401 - as above
+    await app.approvals.add_rule(kind="pay", args={"amount": 1}, by="chief")
+    await app.approvals.add_rule(kind="pay", args={"amount": 2}, by="bob")
+    job = await pay.options(submitted_by="ada").enqueue(amount=1)
+    assert (await app.jobs.get(job.id)).state == "queued"
+    assert (await app.jobs.edit(job.id, args={"amount": 3}, by="ada")).state == "pending"
+    # The rule's author wrote these arguments: their four eyes are two.
+    assert (await app.jobs.edit(job.id, args={"amount": 2}, by="bob")).state == "pending"
+    assert (await app.jobs.edit(job.id, args={"amount": 1}, by="ada")).state == "queued"
+    acts = [(act.verb, act.by) for act in (await app.jobs.history(job.id)).acts]
+    assert acts == [("approve", "chief"), ("edit", "ada"), ("edit", "bob"), ("edit", "ada"), ("approve", "chief")]

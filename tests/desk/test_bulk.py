@@ -142,9 +142,12 @@ async def test_jobs_that_come_later_and_jobs_beyond_the_expected_are_left_alone(
     assert await counts(desk) == {"cancelled": 6, "queued": 1}
 
 
-async def taken(desk: Desk, action: str, search: str, expected_max: int) -> tuple[drive.Driver, Any]:
+async def taken(
+    desk: Desk, action: str, search: str, expected_max: int, who: Principal | None = None
+) -> tuple[drive.Driver, Any]:
     """An operation that nobody drives yet."""
     database = desk.app.database()
+    guard = desk.app.desk(who or Principal("s", permissions=frozenset(Permission), kind="system")).guard
     row = await desk.store.one(
         "operation_add",
         action=action,
@@ -154,9 +157,8 @@ async def taken(desk: Desk, action: str, search: str, expected_max: int) -> tupl
         filter_hash="",
         expected_max=expected_max,
         as_of=await desk.store.clock(),
-        by_whom=None,
-        note=None,
-        principal=drive.stored(desk.app.desk(Principal("s", permissions=frozenset(Permission), kind="system")).guard),
+        principal=await drive.stored(database, guard),
+        **guard.signed("start", None, None),
     )
     return drive.Driver(lambda: database, lambda _: None), row
 
@@ -255,3 +257,69 @@ async def test_who_may_not_give_an_order_may_not_stop_one_either(desk: Desk) -> 
     assert (await desk.app.operations.get(row["id"])).state == "running"
     holder = Principal("ada", permissions=reads | {Permission.DELETE})
     assert (await desk.app.desk(holder).operations.cancel(row["id"])).state == "cancelled"
+
+
+async def test_start_and_cancel_leave_a_line_in_the_audit(desk: Desk) -> None:
+    await filled(desk, 2)
+    started_ = await started(desk.app, "cancel", "kind:k", by="ada", note="clean up")
+    await finished(desk.app, started_)
+    (line,) = await desk.app.audit.list(target=f"operation:{started_.id}")
+    assert (line.action, line.acting_for, line.note, line.before) == ("operation.start", "ada", "clean up", None)
+    told = {"state": "running", "action": "cancel", "search": "kind:k", "expected_max": 2, "done": 0}
+    assert line.after == told
+    _, row = await taken(desk, "cancel", "kind:k", expected_max=6)
+    await desk.app.operations.cancel(row["id"], by="bob", note="no")
+    (line,) = await desk.app.audit.list(action="operation.cancel")
+    assert (line.target, line.acting_for, line.note) == (f"operation:{row['id']}", "bob", "no")
+    assert (line.before, (line.after or {})["state"]) == ({"state": "running"}, "cancelled")
+
+
+async def _token(desk: Desk) -> tuple[Principal, str]:
+    made = await desk.app.tokens.create("ci", subject="ci", roles=["cleaner"])
+    return await desk.app.identity.by_token(made.text), made.token.id
+
+
+@pytest.mark.parametrize(
+    ("who", "change", "error"),
+    [
+        (
+            "role",
+            "UPDATE {s}.roles SET permissions = '{jobs:read}' WHERE name = 'cleaner'",
+            "lacks the permission jobs:",
+        ),
+        ("grant", "DELETE FROM {s}.role_grants", "ada lacks the permission jobs:"),
+        ("token", "UPDATE {s}.tokens SET revoked_at = now()", "the token of ci does not hold any more"),
+        ("token", "DELETE FROM {s}.roles WHERE name = 'cleaner'", "ci lacks the permission jobs:"),
+        ("own", "DELETE FROM {s}.roles", None),
+    ],
+)
+async def test_an_order_outlives_neither_its_role_nor_its_token(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch, who: str, change: str, error: str | None
+) -> None:
+    monkeypatch.setattr(drive, "BATCH", 2)
+    await filled(desk, 6)
+    await desk.app.roles.set("cleaner", ["jobs:read", "jobs:read_all", "jobs:cancel"])
+    held = frozenset({Permission.READ, Permission.READ_ALL, Permission.CANCEL})
+    if who == "grant":
+        await desk.app.roles.grant("ada", "cleaner")
+    principals = {
+        "role": lambda: desk.app.identity.of("ada", roles=["cleaner"]),
+        "grant": lambda: desk.app.identity.of("ada"),
+    }
+    if who in principals:
+        principal = await principals[who]()
+    else:
+        principal = (await _token(desk))[0] if who == "token" else Principal("ada", permissions=held)
+    assert principal.permissions == held
+    driver, row = await taken(desk, "cancel", "kind:k", 6, principal)
+    row = await driver.step(row)
+    assert (row["state"], row["done"]) == ("running", 2)
+    await desk.store.execute(change)
+    await driver.to_end(row)
+    done = await desk.app.operations.get(row["id"])
+    if error is None:
+        assert (done.state, done.done) == ("completed", 6)
+    else:
+        assert (done.state, done.done) == ("failed", 2)
+        assert error in (done.error or "")
+        assert await counts(desk) == {"cancelled": 2, "queued": 4}

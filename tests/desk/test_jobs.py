@@ -90,7 +90,10 @@ async def test_jobs_are_listed_by_state_newest_first(desk: Desk, monkeypatch: py
 async def test_a_list_looks_no_further_than_a_search(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(search, "_SCAN", 3)
     rare, *_ = [await desk.store.enqueue(kind) for kind in ("rare", "k", "k", "k")]
-    assert await desk.app.jobs.list(kind="rare") == []
+    none = await desk.app.jobs.list(kind="rare")
+    assert (none, none.cut_off) == ([], True)
+    rest = await desk.app.jobs.list(kind="rare", before=none.before)
+    assert ([job.id for job in rest], rest.cut_off, rest.before) == ([rare], False, None)
     page = await desk.app.jobs.search("kind:rare")
     assert (page.items, page.cut_off) == ([], True)
     page = await desk.app.jobs.search("kind:rare", after=page.next)

@@ -249,3 +249,16 @@ async def test_ids_near_a_time_are_found_by_halving(desk: Desk) -> None:
     page = await desk.app.jobs.search("created:<1h")
     assert page.count.value == 60
     assert not page.cut_off
+
+
+async def test_a_search_that_finds_nothing_says_what_may_be_meant(desk: Desk) -> None:
+    await desk.store.execute("INSERT INTO {s}.kinds (name) VALUES ('ingest'), ('report')")
+    await desk.lane("reports", kinds=("report",))
+    await desk.store.enqueue("ingest")
+    jobs = desk.app.jobs
+    assert (await jobs.search("kind:ingst,report -tag:x")).suggestion == "kind:ingest,report -tag:x"
+    assert (await jobs.search("lane:report")).suggestion == "lane:reports"
+    for text in ("kind:ingest", "kind:report", "kind:zzzz", "kind:ings*", "tag:ingst"):
+        assert (await jobs.search(text)).suggestion is None, text
+    reader = desk.app.desk(Principal("ada", permissions=frozenset({Permission.READ, Permission.READ_ALL})))
+    assert (await reader.jobs.search("lane:report")).suggestion is None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from typing import TYPE_CHECKING, Any
 
 import psycopg
@@ -196,3 +197,48 @@ async def test_a_blocking_session_saves_a_checkpoint_too(app: Rowlock, database_
 
     async with app.worker():
         assert await (await work.enqueue()).wait(timeout=10) == {"page": 5}
+
+
+@pytest.mark.parametrize("how", ["async", "blocking"])
+async def test_a_phase_inside_another_ends_it_and_the_log_says_so(app: Rowlock, how: str) -> None:
+    if how == "async":
+
+        @app.job(retry=ONCE)
+        async def work(ctx: rowlock.Context) -> None:
+            async with ctx.phase("outer", total=5) as outer:
+                await outer.advance(2)
+                async with ctx.phase("inner", total=9) as inner:
+                    await inner.advance()
+                    await outer.advance()
+    else:
+
+        @app.job(retry=ONCE)
+        def work(ctx: SyncContext) -> None:
+            with ctx.phase("outer", total=5) as outer:
+                outer.advance(2)
+                with ctx.phase("inner", total=9) as inner:
+                    inner.advance()
+                    outer.advance()
+
+    async with app.worker():
+        job = await app.jobs.wait((await work.enqueue()).id, timeout=10)
+    assert job.progress is not None
+    assert [(one.name, one.done) for one in job.progress.phases] == [("outer", 2), ("inner", 1)]
+    assert all(one.ended_at is not None for one in job.progress.phases)
+    (line,) = await app.jobs.logs(job.id)
+    assert line.message.startswith("phase 'inner' began inside 'outer', which counts as over")
+
+
+async def test_a_phase_after_one_that_failed_is_no_mistake(app: Rowlock) -> None:
+    @app.job(retry=ONCE)
+    async def work(ctx: rowlock.Context) -> None:
+        for name in ("first", "second"):
+            with contextlib.suppress(OSError):
+                async with ctx.phase(name):
+                    raise OSError
+
+    async with app.worker():
+        job = await app.jobs.wait((await work.enqueue()).id, timeout=10)
+    assert job.progress is not None
+    assert [one.name for one in job.progress.phases] == ["first", "second"]
+    assert await app.jobs.logs(job.id) == []

@@ -24,6 +24,8 @@ from rowlock.store.queries import checked_schema
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+RELEASED = 2
+"""The newest step that a release has; those after it come together with the next one."""
 ODD = ["My Jobs", "select", "работы", "s", "jobs", 'quo"ted', "100%", "a.b", "UPPER", "x" * 50]
 
 OTHER_BODY = """
@@ -245,7 +247,7 @@ async def test_an_interrupted_index_holds_nobody_up_and_is_built_again(empty_dat
     assert (await migrate.status(url)).version == 3
     (invalid, *_) = await migrate.verify(url)
     assert invalid.startswith("invalid: index jobs_owner")
-    assert await migrate.upgrade(url) == [step.version for step in migrate.migrations() if step.version > 3]
+    assert await migrate.upgrade(url) == list(range(4, migrate.newest() + 1))
     assert await migrate.verify(url) == []
 
 
@@ -344,4 +346,23 @@ async def test_missing_privileges_are_told_with_the_way_out(empty_database_url: 
 @pytest.mark.usefixtures("as_stranger")
 async def test_a_worker_that_may_not_use_the_schema_is_told_what_to_grant(database_url: str) -> None:
     with pytest.raises(DatabaseError, match="grant it USAGE"):
+        await required(database_url)
+
+
+async def test_steps_say_which_code_runs_with_them(database_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Everything between two releases is upgraded under workers of the older one."""
+    steps = {step.version: step.compatible_since for step in migrate.migrations()}
+    assert {version: since for version, since in steps.items() if version > RELEASED} == {
+        version: RELEASED for version in steps if version > RELEASED
+    }, f"say in each step: -- For code made for version {RELEASED} or later."
+    newest = migrate.newest()
+    monkeypatch.setattr(migrate, "newest", lambda: RELEASED)
+    await required(database_url)
+    assert (await migrate.status(database_url)).compatible_since == RELEASED
+    monkeypatch.setattr(migrate, "newest", lambda: RELEASED - 1)
+    with pytest.raises(SchemaAhead, match=f"for code made for {RELEASED} or later; this code was made for 1"):
+        await required(database_url)
+    await run(database_url, f"INSERT INTO rowlock.migrations VALUES ({newest + 1}, 'breaks', now(), {newest})")
+    monkeypatch.setattr(migrate, "newest", lambda: RELEASED)
+    with pytest.raises(SchemaAhead, match=f"for code made for {newest} or later"):
         await required(database_url)

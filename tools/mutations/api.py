@@ -28,4 +28,25 @@ MUTATIONS: Final = (
         "",
         ("tests/api/test_door.py::test_without_authentication_only_this_machine_is_served",),
     ),
+    Mutation(
+        "a browser stays away for ever after an outage",
+        "api/route.py",
+        "        if away and self._streams and ",
+        "        if not away and self._streams and ",
+        ("tests/api/test_streams_trouble.py::test_streams_stay_open_while_the_database_is_away",),
+    ),
+    Mutation(
+        "whoever comes while a server leaves holds it up",
+        "api/server.py",
+        "                connection.shutdown()\n",
+        "                pass\n",
+        ("tests/api/test_serve.py::test_whoever_comes_while_a_server_leaves_does_not_hold_it_up",),
+    ),
+    Mutation(
+        "a HEAD of a stream follows it for ever",
+        "api/route.py",
+        "        await anext(frames, None)\n",
+        "",
+        ("tests/api/test_door.py::test_a_head_of_a_stream_leaves_nobody_behind",),
+    ),
 )

@@ -136,4 +136,11 @@ MUTATIONS: Final = (
         "WHERE j.id = :id::bigint AND j.state IN",
         ("tests/races/test_two_at_once.py::test_of_two_edits_at_once_the_second_is_told",),
     ),
+    Mutation(
+        "an order for many outlives the permission of whoever gave it",
+        "desk/drive.py",
+        "            if needed not in held:\n",
+        "            if not needed:\n",
+        ("tests/desk/test_bulk.py::test_an_order_outlives_neither_its_role_nor_its_token",),
+    ),
 )

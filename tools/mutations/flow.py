@@ -146,4 +146,11 @@ MUTATIONS: Final = (
         "        pass\n",
         (f"{SUPERVISED}no_process_outlives_a_killed_supervisor",),
     ),
+    Mutation(
+        "a lane's approval is waived where the lanes cannot be read",
+        "flow/needs.py",
+        "        if not self.unsure:\n            return self._known\n",
+        "        if self.unsure:\n            return self._known\n",
+        ("tests/desk/test_approvals.py::test_a_lane_that_cannot_be_read_lets_nothing_through",),
+    ),
 )

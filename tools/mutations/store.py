@@ -113,4 +113,11 @@ MUTATIONS: Final = (
         "AND false",
         ("tests/api/test_jobs.py::test_the_same_idempotency_key_makes_one_job",),
     ),
+    Mutation(
+        "old code works on a schema that says it cannot",
+        "store/migrate.py",
+        "    if since > newest():\n",
+        "    if since > newest() + 99:\n",
+        ("tests/store/test_migrations.py::test_steps_say_which_code_runs_with_them",),
+    ),
 )

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from fastapi import APIRouter, FastAPI
 from starlette.exceptions import HTTPException
+from starlette.responses import Response
 
 from rowlock.api import (
     approvals,
@@ -41,7 +42,6 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Sequence
 
     from starlette.requests import HTTPConnection, Request
-    from starlette.responses import Response
 
     from rowlock.app import Rowlock
     from rowlock.desk.access import Desk
@@ -202,6 +202,8 @@ class RowlockAPI:
             error = Problem("not-found", f"There is no route {request.url.path}. {where} describes those there are.")
         elif status == HTTPStatus.METHOD_NOT_ALLOWED:
             allowed = ", ".join(self._methods(request))
+            if request.method == "OPTIONS":
+                return finished(request, Response(status_code=HTTPStatus.NO_CONTENT, headers={"Allow": allowed}))
             detail = f"{request.method} does not apply to {request.url.path}; there {allowed} do."
             error = Problem("method-not-allowed", detail, headers={"Allow": allowed})
         return finished(request, problems.answer(request, error))
@@ -212,8 +214,11 @@ class RowlockAPI:
         below = [(route, path.removeprefix(PREFIX)) for route in self.router.routes]
         found = [*below, *((route, path) for route in self._outer.routes)]
         return sorted(
-            method
-            for route, rest in found
-            if isinstance(route, Route) and route.path_regex.match(rest)
-            for method in route.methods or ()
+            {"OPTIONS"}.union(
+                *(
+                    route.methods or ()
+                    for route, rest in found
+                    if isinstance(route, Route) and route.path_regex.match(rest)
+                )
+            )
         )

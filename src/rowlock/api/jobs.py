@@ -93,13 +93,17 @@ async def submit_job(
 
 
 class JobsAnswer(Answer):
-    """A page. cut_off: the search looked at as many jobs as it may; next_cursor goes on from there."""
+    """A page. cut_off: the search looked at as many jobs as it may; next_cursor goes on from there.
+
+    suggestion: the search that may have been meant, where none was found.
+    """
 
     items: list[JobAnswer]
     next_cursor: str | None
     prev_cursor: str | None
     count: CountAnswer
     cut_off: bool
+    suggestion: str | None = None
 
 
 @routes.get("/jobs", needs=Permission.READ, response_model=JobsAnswer)
@@ -124,6 +128,7 @@ def page_of(request: Request, page: Page) -> Response:
         prev_cursor=page.previous,
         count=CountAnswer.of(page.count),
         cut_off=page.cut_off,
+        suggestion=page.suggestion,
     )
     headers = links(request, next=page.next, prev=page.previous)
     return Response(answer.model_dump_json(), headers=headers, media_type="application/json")

@@ -7,14 +7,16 @@ import functools
 import re
 import uuid
 from dataclasses import dataclass, field
+from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from fastapi.exceptions import RequestValidationError
 from fastapi.routing import APIRoute
 from starlette.requests import Request
+from starlette.responses import Response
 from typing_extensions import override
 
-from rowlock.api import problems, unfit
+from rowlock.api import problems, sse, unfit
 from rowlock.api.problems import Problem
 
 if TYPE_CHECKING:
@@ -22,7 +24,6 @@ if TYPE_CHECKING:
 
     from fastapi import APIRouter
     from fastapi.dependencies.models import Dependant
-    from starlette.responses import Response
     from starlette.types import Message, Receive
 
     from rowlock.api.door import RowlockAPI
@@ -66,12 +67,23 @@ class Route(APIRoute):
             except RequestValidationError as error:
                 response = problems.answer(request, unfit.unfit(request, error, self._fields))
             except TimeoutError as error:
-                response = problems.answer(request, _late(error, door.read_seconds))
+                response = self._refused(request, _late(error, door.read_seconds))
             except Exception as error:  # noqa: BLE001 - every one becomes a problem; those of ours are logged there
-                response = problems.answer(request, error)
-            return finished(request, response)
+                response = self._refused(request, error)
+            return finished(request, await _bodiless(response) if request.method == "HEAD" else response)
 
         return handle
+
+    def _refused(self, request: Request, error: BaseException) -> Response:
+        """The problem; inside a stream for an EventSource that should come back, which it does after no other status.
+
+        Where the answer is no, it stays away: 401, 403 and 404 are told as they are.
+        """
+        problem = problems.answer(request, error)
+        away = problem.status_code == HTTPStatus.SERVICE_UNAVAILABLE
+        if away and self._streams and sse.MEDIA_TYPE in request.headers.get("accept", ""):
+            return sse.EventStream(sse.unavailable(bytes(problem.body)))
+        return problem
 
     def _refuse_unknown(self, request: Request) -> None:
         """A mistyped parameter would be passed over: a list of everything instead of what was meant."""
@@ -144,14 +156,12 @@ class Routes:
     def into(self, router: APIRouter) -> None:
         """Add them to a router, whose route class knows its door."""
         for entry in self.entries:
-            router.add_api_route(
-                entry.path,
-                entry.endpoint,
-                methods=[entry.method],
-                tags=[self.tag],
-                operation_id=entry.endpoint.__name__,
-                **{"status_code": 200, **entry.says},
-            )
+            says = {"status_code": 200, **entry.says}
+            named = says | {"operation_id": entry.endpoint.__name__, "tags": [self.tag]}
+            router.add_api_route(entry.path, entry.endpoint, methods=[entry.method], **named)
+            if entry.method == "GET":
+                # A route of its own: as a second method of the first it would be described as another operation.
+                router.add_api_route(entry.path, entry.endpoint, methods=["HEAD"], include_in_schema=False, **says)
 
 
 def name(request: Request) -> str:
@@ -167,6 +177,18 @@ def finished(request: Request, response: Response) -> Response:
     for key, value in {**HEADERS, "X-Request-Id": request.scope[problems.REQUEST_ID]}.items():
         response.headers.setdefault(key, value)
     return response
+
+
+async def _bodiless(response: Response) -> Response:
+    """The answer to HEAD: status and headers of the GET, its length too."""
+    frames = getattr(response, "body_iterator", None)
+    if frames is not None:
+        # A generator that never began would not let go of what it holds.
+        await anext(frames, None)
+        await frames.aclose()
+    bare = Response(status_code=response.status_code)
+    bare.raw_headers = response.raw_headers
+    return bare
 
 
 def _late(error: TimeoutError, seconds: float) -> BaseException:

@@ -32,9 +32,31 @@ _GRACE: Final = 5
 """Seconds that requests under way have after SIGTERM."""
 _HURRY: Final = 1
 """The same where somebody else waits for the process."""
+_LATECOMERS: Final = 0.05
+"""Seconds between two looks for connections that came while the server was leaving."""
 
 
-class Server(uvicorn.Server):
+class Leaving(uvicorn.Server):
+    """Leaves as soon as nobody is being answered."""
+
+    @override
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        # uvicorn tells those it knows of, once. Whoever was being let in at that moment would keep the connection, ask
+        # again on it (a stream that is told to come back does so at once), and hold up the process until it gives up.
+        telling = asyncio.create_task(self._tell_latecomers())
+        try:
+            await super().shutdown(sockets)
+        finally:
+            telling.cancel()
+
+    async def _tell_latecomers(self) -> None:
+        while True:
+            await asyncio.sleep(_LATECOMERS)
+            for connection in list(self.server_state.connections):
+                connection.shutdown()
+
+
+class Server(Leaving):
     """One process that serves one application."""
 
     def __init__(
@@ -77,7 +99,7 @@ class Server(uvicorn.Server):
         super().handle_exit(sig, frame)
 
 
-class Beside(uvicorn.Server):
+class Beside(Leaving):
     """The door in a process that does something else, for this machine: others hear signals and own the application."""
 
     def __init__(self, app: Rowlock, listening: socket.socket, metrics: Metrics | None = None) -> None:

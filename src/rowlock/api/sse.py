@@ -16,6 +16,7 @@ from rowlock.errors import DatabaseError, Forbidden, JobNotFound, NotAuthenticat
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 
+MEDIA_TYPE: Final = "text/event-stream"
 RETRY: Final = b"retry: 2000\n\n"
 """Two seconds until a browser comes back; always the first thing it is told."""
 ALIVE: Final = b": alive\n\n"
@@ -31,7 +32,7 @@ _JITTER: Final = 5.0
 class EventStream(StreamingResponse):
     """A stream of events that nobody on the way keeps or buffers."""
 
-    media_type = "text/event-stream"
+    media_type = MEDIA_TYPE
 
     def __init__(self, content: AsyncIterator[bytes]) -> None:
         super().__init__(content, headers={"Cache-Control": "no-store", "X-Accel-Buffering": "no"})
@@ -46,6 +47,19 @@ def frame(name: str, data: Mapping[str, object], event_id: object = None) -> byt
 def at(event_id: object) -> bytes:
     """Only a position: nothing is dispatched, but a client that comes back goes on from here. A sign of life, too."""
     return f"id: {event_id}\n\n".encode()
+
+
+async def come_back() -> AsyncIterator[bytes]:
+    """A server that is about to leave opens nothing more; an error would keep a browser from coming back."""
+    yield RETRY
+
+
+async def unavailable(problem: bytes) -> AsyncIterator[bytes]:
+    """What an EventSource is told while nobody can answer: the problem, and to come back, not all at one moment.
+
+    Without an id: it comes back with the one it had.
+    """
+    yield b"retry: %d\nevent: unavailable\ndata: %b\n\n" % (random.randint(2000, 6000), problem)  # noqa: S311 - no secret
 
 
 @dataclass(slots=True)

@@ -14,7 +14,7 @@ from rowlock.api.asked import Asked, Door, JobId
 from rowlock.api.lanes import LaneAnswer
 from rowlock.api.route import Routes
 from rowlock.api.shapes import Body, JobAnswer
-from rowlock.api.sse import ALIVE, RETRY, Clockwork, EventStream, at, frame
+from rowlock.api.sse import ALIVE, RETRY, Clockwork, EventStream, at, come_back, frame
 from rowlock.api.stats import OverviewAnswer
 from rowlock.api.workers import WorkerAnswer
 from rowlock.errors import InvalidOption
@@ -103,7 +103,7 @@ async def stream_job(
     answers, it says the same.
     """
     if desk.streams.closing:
-        return EventStream(_come_back())
+        return EventStream(come_back())
     stream = await desk.streams.follow(job_id, after=resume or resume_query)
     if stream.over:
         stream.close()
@@ -113,11 +113,6 @@ async def stream_job(
         await (await door.desk(request)).jobs.get(job_id)
 
     return EventStream(_job_frames(stream, Clockwork(door.stream_seconds, allowed)))
-
-
-async def _come_back() -> AsyncIterator[bytes]:
-    """A server that is about to leave opens nothing more; an error would keep a browser from coming back."""
-    yield RETRY
 
 
 async def _job_frames(stream: JobStream, clockwork: Clockwork) -> AsyncIterator[bytes]:
@@ -154,7 +149,7 @@ async def stream_events(
     """
     wanted = chosen.wanted
     if desk.streams.closing:
-        return EventStream(_come_back())
+        return EventStream(come_back())
     listener = await desk.streams.listen(wanted, after=resume or chosen.last_event_id)
 
     async def allowed() -> None:

@@ -81,7 +81,9 @@ async def ls(
         limit=limit,
     )
     call.screen.table(JOB_COLUMNS, job_rows(found), [job_record(job) for job in found], "No jobs.", JOB_SPARE)
-    if len(found) == limit and not call.screen.as_json:
+    if found.before is not None:
+        complain(f"older jobs were not looked at; go on with: --before {ids.encode(found.before)}")
+    elif len(found) == limit and not call.screen.as_json:
         complain(f"there may be more: --before {found[-1].public_id}")
 
 
@@ -256,6 +258,8 @@ async def _search(call: Call, query: str, after: str | None, limit: int, *, olde
             break
         after = page.next
     call.screen.table(JOB_COLUMNS, job_rows(found), [job_record(job) for job in found], "No jobs.", JOB_SPARE)
+    if page.suggestion is not None:
+        complain(f"did you mean: {page.suggestion}")
     if call.screen.as_json and page.next is None:
         return
     if page.cut_off:

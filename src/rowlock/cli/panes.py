@@ -207,7 +207,7 @@ def _running(job: Running) -> Row:
 
 def _pending(job: Job, look: Look) -> Row:
     waits = left_text(look.panel.overview.at - job.created_at)
-    who = f" of {job.submitted_by}" if job.submitted_by else ""
+    who = f", submitted by {job.submitted_by}" if job.submitted_by else ""
     return Row(
         job.id, (job.public_id, clean(job.kind), "", "", "", waits, "", clean(f"awaits approval{who}")), "magenta"
     )

@@ -130,8 +130,8 @@ def _verdict(found: migrate.Status) -> str:
         return "missing"
     if found.version < found.newest:
         return "behind"
-    # One version ahead is served: upgrades are made so that the code before them goes on.
-    return "ahead" if found.version > found.newest + 1 else "current"
+    # One ahead is served where its steps say so: upgrades are made so that the code before them goes on.
+    return "ahead" if found.compatible_since > found.newest else "current"
 
 
 def _list(versions: list[int]) -> str:

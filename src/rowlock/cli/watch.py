@@ -37,6 +37,9 @@ _FRAME: Final = 3
 class View(Protocol):
     """Shows what changed since the last look."""
 
+    away: bool = False
+    """The database did not answer the last look."""
+
     def update(self, sightings: Sequence[Sighting], changed: Sequence[tuple[Sighting | None, Sighting]]) -> None:
         """changed: before (None: seen for the first time) and now."""
 
@@ -51,7 +54,7 @@ async def follow(call: Call, job_ids: list[str]) -> None:
         async for sightings in watch.looks():
             if watch.away and not away:
                 complain("the database does not answer; trying again for a minute.")
-            away = watch.away
+            view.away = away = watch.away
             changed = [(last.get(one.id), one) for one in sightings if _news(last.get(one.id), one)]
             view.update(sightings, changed)
             gone = last.keys() - {one.id for one in sightings} if job_ids else set()
@@ -141,7 +144,7 @@ class Bars(View):
 
         if not sightings:
             return Text("Nothing runs; Ctrl-C ends the watch.", "dim")
-        room = max(1, self._console.height - _FRAME)
+        room = max(1, self._console.height - _FRAME - self.away)
         # Rows keep their places; only where they do not fit, what moves comes first.
         crowded = len(sightings) > room
         ranked = sorted(sightings, key=lambda one: (_rank(one.state) if crowded else 0, one.id))
@@ -153,6 +156,9 @@ class Bars(View):
         rows = [line for one in ranked[:room] for line in (_row(one, _words(one), layout), *below.get(one.id, ()))]
         if len(ranked) > room:
             rows.append(Text(f"… and {len(ranked) - room} more", "dim"))
+        if self.away:
+            # What was said above has left a screen that is full.
+            rows.append(Text("the database does not answer; trying again", "yellow"))
         return Group(*rows)
 
 

@@ -34,7 +34,8 @@ def approval(facts: Facts) -> Reason | None:
 def _whose(facts: Facts, given: tuple[str, ...]) -> str:
     """Who may approve, how many of them must, and until when."""
     needed = Approval.of(facts.row["approval"])
-    excluded = [name for name in (facts.job.submitted_by if needed.four_eyes else None, *given) if name]
+    others = (facts.job.submitted_by, *facts.row["editors"]) if needed.four_eyes else ()
+    excluded = list(dict.fromkeys(name for name in (*others, *given) if name))
     who = "anybody with jobs:approve" + (f" but {' and '.join(excluded)}" if excluded else "") + " may give it"
     if needed.approvers > 1:
         so_far = f", by {', '.join(given)}" if given else ""

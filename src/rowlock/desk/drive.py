@@ -15,9 +15,9 @@ from rowlock.desk.guard import Guard
 from rowlock.desk.orders import Orders
 from rowlock.desk.search import Searcher
 from rowlock.desk.sight import Sight
-from rowlock.errors import DatabaseError, RowlockError
+from rowlock.errors import DatabaseError, Forbidden, RowlockError
 from rowlock.model import search
-from rowlock.model.access import Principal, permissions_of
+from rowlock.model.access import SYSTEM, Permission, Principal, known_permissions
 from rowlock.model.operation import Operation, checked_action
 from rowlock.store import search as composing
 from rowlock.store.database import TRANSIENT
@@ -35,6 +35,15 @@ logger = logging.getLogger("rowlock.bulk")
 BATCH: Final = 500
 _TRIES: Final = 5
 _PAUSE: Final = 0.2
+NEEDED: Final = {
+    "cancel": Permission.CANCEL,
+    "retry": Permission.RETRY,
+    "approve": Permission.APPROVE,
+    "reject": Permission.APPROVE,
+    "priority": Permission.EDIT,
+    "delete": Permission.DELETE,
+}
+"""The permission that each action takes."""
 
 
 class Overtaken(Exception):
@@ -66,7 +75,7 @@ class Within:
 
 
 class Driver:
-    """Carries out operations of one database, as whoever started them."""
+    """Carries out operations of one database, as whoever started them, for as long as they may."""
 
     def __init__(
         self, database: Callable[[], Database], wake: Callable[[Iterable[tuple[Pair, datetime]]], None]
@@ -95,7 +104,7 @@ class Driver:
         raise Overtaken
 
     async def _batch(self, row: Record) -> Record:
-        guard = guard_of(row)
+        guard = await self._guard(row)
         batch = await self._next(row, guard)
         allowed = row["expected_max"] - row["done"] - row["skipped"] - row["failed"]
         if len(batch.ids) > allowed:
@@ -119,6 +128,21 @@ class Driver:
             )
         self._wake(woken)
         return row
+
+    async def _guard(self, row: Record) -> Guard:
+        """That of whoever started it, judged anew for every batch: an order outlives neither its token nor its role."""
+        said = json.loads(row["principal"])
+        now = await self._open().fetch("operation_rights", id=row["id"])
+        held = SYSTEM.permissions if said["kind"] == SYSTEM.kind else known_permissions(now[0]["permissions"])
+        if not now[0]["lives"]:
+            message = f"the token of {said['subject']} does not hold any more; the rest was left alone"
+            raise Forbidden(message, NEEDED[row["action"]])
+        for needed in (Permission.READ, NEEDED[row["action"]]):
+            if needed not in held:
+                message = f"{said['subject']} lacks the permission {needed} by now; the rest was left alone"
+                raise Forbidden(message, needed)
+        who = Principal(said["subject"], said["tenant"], held, kind=said["kind"])
+        return Guard(who, request_id=said["request_id"], address=said["address"])
 
     async def _next(self, row: Record, guard: Guard) -> _Batch:
         if row["search"] is None:
@@ -157,7 +181,7 @@ class Driver:
 
     async def _given_up(self, row: Record, error: str) -> Record:
         """This batch cannot be done; the next ones may."""
-        batch = await self._next(row, guard_of(row))
+        batch = await self._next(row, await self._guard(row))
         state = "completed" if batch.last else "running"
         return await self._advance(self._open(), row, batch.cursor, state=state, failed=len(batch.ids), error=error)
 
@@ -222,26 +246,23 @@ class Drives:
                 await self._open().fetch("operation_leave", ids=list(tasks))
 
 
-def stored(guard: Guard) -> str:
-    """Who started an operation, as its row keeps it."""
+async def stored(database: Database, guard: Guard) -> str:
+    """Who starts an operation, as its row keeps it: roles that are not granted here, permissions that no role gives."""
     who = guard.principal
+    found = await database.fetch("permissions_for", roles=list(who.roles), subject=who.subject)
+    by_role = known_permissions(name for row in found for name in row["permissions"])
     return json.dumps(
         {
             "subject": who.subject,
             "tenant": who.tenant,
-            "permissions": sorted(who.permissions),
+            "permissions": sorted(who.permissions - by_role),
+            "roles": [row["name"] for row in found if not row["granted"]],
+            "token": who.token,
             "kind": who.kind,
             "request_id": guard.request_id,
             "address": guard.address,
         }
     )
-
-
-def guard_of(row: Record) -> Guard:
-    """The guard of whoever started it: the same sight, and the same name in the audit."""
-    said = json.loads(row["principal"])
-    who = Principal(said["subject"], said["tenant"], permissions_of(said["permissions"]), kind=said["kind"])
-    return Guard(who, request_id=said["request_id"], address=said["address"])
 
 
 def operation_of(row: Record) -> Operation:

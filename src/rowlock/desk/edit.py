@@ -79,7 +79,10 @@ class Editor:
                 break
             done = await self._edited(job, json.loads(found[0]["args"]), wish, by, note)
             if done["found"]:
-                await self._follow(done)
+                # Other arguments may fit another rule, or none.
+                asked = wish.args is not None and done["state"] == State.PENDING
+                approved = await self._open().fetch("auto_approve", ids=[job.id]) if asked else []
+                await self._follow({**done, **approved[0]} if approved else done)
                 return await self._sight.one(job_id)
         message = f"Job {ids.encode(ids.parse(job_id))} was changed meanwhile. Read it again, then edit it."
         raise WrongState(message)
@@ -131,7 +134,7 @@ class Editor:
                 raise InvalidOption(message)
         return encoded
 
-    async def _follow(self, done: Record) -> None:
+    async def _follow(self, done: Mapping[str, Any] | Record) -> None:
         """The pair it is in now must be known before it is told of; its place at a gate may have gone to another."""
         database = self._open()
         if done["state"] is None:

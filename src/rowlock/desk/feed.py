@@ -182,12 +182,15 @@ class Feed:
             await asyncio.gather(task, return_exceptions=True)
 
     async def _run(self) -> None:
+        away = False
         try:
-            while self._listeners:
+            while self._listeners and not self.closed:
                 try:
                     await self._look_once()
+                    away = False
                 except RowlockError as error:
-                    logger.warning("feeds wait for the database: %s", error)
+                    logger.log(logging.DEBUG if away else logging.WARNING, "feeds wait for the database: %s", error)
+                    away = True
                 except Exception:
                     logger.exception("a look for feeds failed")
                 await asyncio.sleep(EVERY)

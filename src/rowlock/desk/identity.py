@@ -117,6 +117,7 @@ def _principal(row: Record, kind: PrincipalKind = "token") -> Principal:
         tuple(row["roles"]),
         kind,
         display=row["name"],
+        token=row["id"],
     )
 
 

@@ -21,6 +21,7 @@ from rowlock.errors import BulkRefused, InvalidOption
 from rowlock.model import ids
 from rowlock.model.access import Permission
 from rowlock.model.options import Options, Span
+from rowlock.model.page import Listing
 from rowlock.model.search import Query, Term, Text
 from rowlock.model.state import State
 from rowlock.store import migrate, rows
@@ -157,21 +158,22 @@ class Jobs:
         tag: str | None = None,
         before: int | str | None = None,
         limit: int = 50,
-    ) -> list[Job]:
+    ) -> Listing:
         """Newest first; before: the last id of the page above.
 
-        It looks at no more jobs than a search does in one go, the newest 25,000 as a rule. Where what is asked for may
-        be older, search() goes on: it says when it was cut off.
+        It looks at no more jobs than a search does in one go, the newest 25,000 as a rule. The answer's cut_off says
+        that older ones were not looked at, and its `before` where to go on.
         """
         if states is not None and not states:
-            return []
+            return Listing()
         asked = {"state": states and [_state(state) for state in states], "tag": [tag] if tag else None}
         asked |= {"kind": kind and [kind], "lane": lane and [lane], "tenant": tenant and [tenant]}
         terms = [Term(name, tuple(map(Text, texts))) for name, texts in asked.items() if texts]
         terms += [Term("ref", (Text(rows.ref_text(value)),), path=(name,)) for name, value in (refs or {}).items()]
         below = _LARGEST_ID if before is None else ids.parse(before)
-        found = await self._searcher.newest(Query(tuple(terms)), limit, below=below)
-        return (await self._sight.many(found))[::-1]
+        plan = await self._searcher.plan(Query(tuple(terms)))
+        found = await self._searcher.find(plan, limit, newest=True, below=below)
+        return Listing((await self._sight.many(found.ids))[::-1], found.reached)
 
     @reads(Permission.READ)
     async def search(self, text: str = "", *, limit: int = 50, after: str | None = None, sort: str = "newest") -> Page:

@@ -64,7 +64,7 @@ class Lookout:
 
     def __init__(self, database: Database, ears: Ears) -> None:
         self.database, self._ears = database, ears
-        self.closed = False
+        self.closed = self._away = False
         self.looks = 0
         self._followed: dict[int, _Followed] = {}
         self._left: set[int] = set()
@@ -118,7 +118,7 @@ class Lookout:
         try:
             async with self._ears.overhearing(self._heard):
                 renewed = time.monotonic()
-                while self._followed:
+                while self._followed and not self.closed:
                     self._told.clear()
                     if time.monotonic() - renewed > _RENEW.total_seconds():
                         renewed = time.monotonic()
@@ -143,11 +143,16 @@ class Lookout:
             await self._await(waiter)
             await self._look()
         except RowlockError as error:
-            logger.warning("streams wait for the database: %s", error)
+            # Told once, however long it takes.
+            logger.log(logging.DEBUG if self._away else logging.WARNING, "streams wait for the database: %s", error)
+            self._away = True
             return False
         except Exception:
             logger.exception("a look for streams failed")
             return False
+        if self._away:
+            logger.info("the database is back: streams go on")
+        self._away = False
         return True
 
     async def _await(self, waiter: uuid.UUID) -> None:

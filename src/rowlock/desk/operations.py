@@ -7,7 +7,7 @@ import time
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from rowlock.desk.drive import Drives, operation_of, stored
+from rowlock.desk.drive import NEEDED, Drives, operation_of, stored
 from rowlock.desk.guard import TRUSTED, Guard, changes, reads
 from rowlock.desk.search import Searcher
 from rowlock.desk.sight import Sight
@@ -27,14 +27,6 @@ if TYPE_CHECKING:
 _SAMPLES: Final = 5
 _MOST_IDS: Final = 10_000
 _POLL: Final = 0.1
-NEEDED: Final = {
-    "cancel": Permission.CANCEL,
-    "retry": Permission.RETRY,
-    "approve": Permission.APPROVE,
-    "reject": Permission.APPROVE,
-    "priority": Permission.EDIT,
-    "delete": Permission.DELETE,
-}
 
 
 class Operations:
@@ -94,9 +86,8 @@ class Operations:
             filter_hash=filter_hash,
             expected_max=expected_max,
             as_of=clock["now"],
-            by_whom=self._guard.name_of(by),
-            note=note,
-            principal=stored(self._guard),
+            principal=await stored(self._open(), self._guard),
+            **self._guard.signed("start", by, note),
         )
         self._drives.start(row)
         return replace(operation_of(row), count=seen.count, samples=seen.samples)
@@ -135,13 +126,15 @@ class Operations:
         return operation_of(found[0])
 
     @changes(Permission.READ)
-    async def cancel(self, operation_id: int) -> Operation:
+    async def cancel(self, operation_id: int, *, by: str | None = None, note: str | None = None) -> Operation:
         """Stop after the batch at hand; what is done stays done. It takes the permission of the order itself."""
         there = await self._open().fetch("operation", id=operation_id, **self._guard.sight)
         if not there:
             raise _not_found(operation_id)
         self._guard.demand(NEEDED[there[0]["action"]], unsafe=True)
-        found = await self._open().fetch("operation_cancel", id=operation_id, **self._guard.sight)
+        found = await self._open().fetch(
+            "operation_cancel", id=operation_id, **self._guard.signed("cancel", by, note), **self._guard.sight
+        )
         if not found:
             there = await self._open().fetch("operation", id=operation_id, **self._guard.sight)
             if not there:

@@ -96,7 +96,7 @@ def schema(facts: Facts) -> Reason | None:
             "Upgrade it with: rowlock schema upgrade"
         )
         return Reason("schema_behind", text, details)
-    if version > facts.needed + 1:
+    if facts.row["schema_since"] > facts.needed:
         text = (
             f"The database schema is at version {version}; this code knows {facts.needed} and its workers refuse to "
             "start. Install a newer rowlock."

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
+from rowlock.desk.suggest import suggested
 from rowlock.errors import InvalidOption
 from rowlock.model import page as pages
 from rowlock.model import search
@@ -95,7 +96,9 @@ class Searcher:
         if back:
             # Walked the other way round: the last one found is the first one shown.
             return Page(kept[::-1], origin, on, count, found.reached is not None)
-        return Page(kept, on, origin, count, found.reached is not None)
+        none = cursor is None and not kept and found.reached is None
+        suggestion = await suggested(self._open(), self._guard, query) if none else None
+        return Page(kept, on, origin, count, found.reached is not None, suggestion)
 
     async def _beyond(self, plan: Plan, limit: int, cursor: Cursor | None, *, newest: bool) -> tuple[Found, Count]:
         """The jobs of a page and one more. The first page counts as it goes; the others have it from their cursor."""
@@ -125,12 +128,6 @@ class Searcher:
         values = self._values(plan) | {"low": max(plan.low, above), "high": min(plan.high, below), "n": n}
         numbers = [row["id"] for row in await self._run("search_ids", plan, values, newest=newest)]
         return Found(numbers, await self._reach(plan, values, newest=newest) if len(numbers) < n else None)
-
-    async def newest(self, query: Query, n: int, *, below: int) -> Sequence[int]:
-        """The first n ids below another, as far as one call looks: for lists, which neither count nor go on."""
-        plan = await self.plan(query)
-        values = self._values(plan) | {"low": plan.low, "high": min(plan.high, below), "n": n}
-        return [row["id"] for row in await self._run("search_ids", plan, values, newest=True)]
 
     async def counted(self, plan: Plan, *, newest: bool = True) -> tuple[Found, Count]:
         """All there are, up to 10,000 and no further than a search looks, and how many that is."""

@@ -116,7 +116,7 @@ def schema(found: Schema, name: str) -> Finding:
         return fail("schema", f"there are no tables in schema {name!r}", "rowlock schema upgrade")
     if found.version < found.newest:
         return fail("schema", says, "rowlock schema upgrade")
-    if found.version > found.newest + 1:
+    if found.compatible_since > found.newest:
         return fail("schema", says, "Install a newer rowlock.")
     if found.version > found.newest:
         return warn("schema", says, "Install a newer rowlock; until then this one goes on.")

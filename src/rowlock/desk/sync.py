@@ -51,7 +51,7 @@ if TYPE_CHECKING:
     from rowlock.model.lock import LockView
     from rowlock.model.operation import Action, Operation
     from rowlock.model.options import Span
-    from rowlock.model.page import Page
+    from rowlock.model.page import Listing, Page
     from rowlock.model.progress import Item, ItemState, LogLine
     from rowlock.model.rate import GateView, Rate, RateView
     from rowlock.model.schedule import Missed, Overlap, Schedule
@@ -255,11 +255,11 @@ class SyncJobs:
         tag: str | None = None,
         before: int | str | None = None,
         limit: int = 50,
-    ) -> list[Job]:
+    ) -> Listing:
         """Newest first; before: the last id of the page above.
 
-        It looks at no more jobs than a search does in one go, the newest 25,000 as a rule. Where what is asked for may
-        be older, search() goes on: it says when it was cut off.
+        It looks at no more jobs than a search does in one go, the newest 25,000 as a rule. The answer's cut_off says
+        that older ones were not looked at, and its `before` where to go on.
         """
         return self._bridge.run(
             self._desk.list(
@@ -694,9 +694,9 @@ class SyncOperations:
         """How far it has come."""
         return self._bridge.run(self._desk.get(operation_id))
 
-    def cancel(self, operation_id: int) -> Operation:
+    def cancel(self, operation_id: int, *, by: str | None = None, note: str | None = None) -> Operation:
         """Stop after the batch at hand; what is done stays done. It takes the permission of the order itself."""
-        return self._bridge.run(self._desk.cancel(operation_id))
+        return self._bridge.run(self._desk.cancel(operation_id, by=by, note=note))
 
     def wait(self, operation_id: int, *, timeout: float | None = None) -> Operation:
         """Wait until it is final. timeout in seconds; WaitTimeout leaves it running."""

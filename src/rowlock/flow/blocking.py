@@ -99,14 +99,22 @@ class SyncContext:
 
     @contextlib.contextmanager
     def phase(self, name: str, total: float | None = None, *, done: float = 0) -> Iterator[SyncOpenPhase]:
-        """Name what the job is doing now; its counter starts at `done`. Earlier phases stay visible."""
-        self._say(self._context.enter, name, total, done)
-        yield SyncOpenPhase(self)
-        self._say(self._context.leave, name)
+        """Name what the job is doing now; its counter starts at `done`. Earlier phases stay visible.
 
-    def advance(self, by: float = 1, message: str | None = None) -> None:
+        Phases follow one another: one that begins inside another ends it, and the log says so.
+        """
+        phase = SyncOpenPhase(self)
+        self._say(phase.enter, self._context, name, total, done)
+        try:
+            yield phase
+        except BaseException:
+            self._tell(phase.leave, self._context, False)  # noqa: FBT003 - done
+            raise
+        self._say(phase.leave, self._context, True)  # noqa: FBT003 - done
+
+    def advance(self, by: float = 1, message: str | None = None, phase: SyncOpenPhase | None = None) -> None:
         """Count on in the present phase."""
-        self._say(self._context.advance, by, message)
+        self._say(lambda: self._context.advance(by, message, None if phase is None else phase.number))
 
     @contextlib.contextmanager
     def item(self, item: str | ItemRef) -> Iterator[None]:
@@ -219,7 +227,9 @@ class SyncContext:
     def _say(self, what: Callable[..., None], *args: object) -> None:
         """Have the loop note it without waiting: a report is never worth a handler's time."""
         self.check()
+        self._tell(what, *args)
 
+    def _tell(self, what: Callable[..., None], *args: object) -> None:
         def noted() -> None:
             # The claim may have gone meanwhile; the handler hears of that at its next call.
             with contextlib.suppress(ClaimLost):
@@ -235,14 +245,22 @@ class SyncContext:
 class SyncOpenPhase:
     """A named part of the work with its own counter."""
 
-    __slots__ = ("_context",)
+    __slots__ = ("_context", "number")
 
     def __init__(self, context: SyncContext) -> None:
-        self._context = context
+        self._context, self.number = context, 0
+
+    def enter(self, context: Context, name: str, total: float | None, done: float) -> None:
+        """Begin, on the loop."""
+        self.number = context.enter(name, total, done)
+
+    def leave(self, context: Context, done: bool) -> None:  # noqa: FBT001 - from a callback
+        """The block is over, on the loop."""
+        context.leave(self.number, done=done)
 
     def advance(self, by: float = 1, message: str | None = None) -> None:
-        """Count on; raises when the attempt has to stop."""
-        self._context.advance(by, message)
+        """Count on, nothing once another phase began; raises when the attempt has to stop."""
+        self._context.advance(by, message, self)
 
 
 class SyncCheckpoint:

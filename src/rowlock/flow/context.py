@@ -11,12 +11,11 @@ from pydantic_core import to_json
 from rowlock.flow.grow import Added, Growth
 from rowlock.flow.items import ItemContext, ItemsDone, OpenItem, each, run_items
 from rowlock.flow.locking import Lock
-from rowlock.flow.voice import Line, Voice, logger
+from rowlock.flow.voice import Line, Voice
 from rowlock.model import stored
 from rowlock.model.job import Claim, Job
 from rowlock.model.progress import LOGS_OFF, ItemRef
 from rowlock.model.state import State
-from rowlock.telemetry import JobLog
 
 if TYPE_CHECKING:
     import asyncio
@@ -35,7 +34,7 @@ R = TypeVar("R")
 class Context(Voice):
     """Passed to a handler that asks for it. Every write through it carries the claim; a lost claim raises ClaimLost."""
 
-    __slots__ = ("_growth", "_job", "_log")
+    __slots__ = ("_growth", "_job")
 
     def __init__(
         self,
@@ -48,7 +47,6 @@ class Context(Voice):
         log_level: int = LOGS_OFF,
     ) -> None:
         super().__init__(row, claim, line, stopping, book=book, log_level=log_level)
-        self._log: JobLog | None = None
         self._job: Job | None = None
         self._growth: Growth | None = None
 
@@ -59,23 +57,23 @@ class Context(Voice):
             self._job = claimed_job(self._row)
         return self._job
 
-    @property
-    def log(self) -> JobLog:
-        """A logger whose records carry the job, and are stored with it whatever logging is set up to do."""
-        if self._log is None:
-            self._log = JobLog(logger, self._row, self._keep if self._book is not None else None)
-        return self._log
-
     async def progress(self, done: float, total: float | None = None, message: str | None = None) -> None:
         """Report how far the job is. Coalesced: at most one write a second, the newest wins."""
         self.note(done, total, message)
 
     @contextlib.asynccontextmanager
     async def phase(self, name: str, total: float | None = None, *, done: float = 0) -> AsyncIterator[OpenPhase]:
-        """Name what the job is doing now; its counter starts at `done`. Earlier phases stay visible."""
-        self.enter(name, total, done)
-        yield OpenPhase(self)
-        self.leave(name)
+        """Name what the job is doing now; its counter starts at `done`. Earlier phases stay visible.
+
+        Phases follow one another: one that begins inside another ends it, and the log says so.
+        """
+        number = self.enter(name, total, done)
+        try:
+            yield OpenPhase(self, number)
+        except BaseException:
+            self.leave(number, done=False)
+            raise
+        self.leave(number)
 
     def item(self, item: str | ItemRef) -> OpenItem:
         """`async with ctx.item("a"):` an item in progress, then completed; failed if the block raises.
@@ -172,14 +170,14 @@ class Context(Voice):
 class OpenPhase:
     """A named part of the work with its own counter."""
 
-    __slots__ = ("_context",)
+    __slots__ = ("_context", "_number")
 
-    def __init__(self, context: Context) -> None:
-        self._context = context
+    def __init__(self, context: Context, number: int) -> None:
+        self._context, self._number = context, number
 
     async def advance(self, by: float = 1, message: str | None = None) -> None:
-        """Count on."""
-        self._context.advance(by, message)
+        """Count on; nothing once another phase began."""
+        self._context.advance(by, message, self._number)
 
 
 class Checkpoint:

@@ -91,7 +91,9 @@ class Producer:
         return receipt
 
     async def _enqueue(self, ready: Prepared, text: str) -> Receipt:
-        database = self._open()
+        if self._needs.unsure:
+            await self._needs.insist()
+        database, ready = self._open(), self._needs.of(ready)
         if ready.plain is None or ready.job.approval:
             receipt = await self._on_own(enqueue.insert(ready, text), whole=enqueue.is_several(ready.job))
             self.wake(_lows([ready], [receipt]).items())
@@ -110,7 +112,6 @@ class Producer:
     async def enqueue_many(self, batch: Batch, connection: object | None) -> Written:
         """Insert many jobs of one kind, all or none; in input order."""
         await self._register(batch.jobs)
-        batch = self._needs.of_all(batch)
         if connection is not None:
             caller = join(connection)
             return await self._joined(self._joining_many(caller, batch), caller)
@@ -120,6 +121,9 @@ class Producer:
         return written
 
     async def _enqueue_many(self, batch: Batch) -> Written:
+        if self._needs.unsure:
+            await self._needs.insist()
+        batch = self._needs.of_all(batch)
         database, first = self._open(), batch.jobs[0]
         async with database.connection() as own:
             plain = first.plain if all(item.plain is not None for item in batch.jobs) else None
@@ -136,9 +140,7 @@ class Producer:
     def enqueue_sync(self, ready: Prepared, text: str, connection: object | None) -> Receipt:
         """The blocking twin: over the bridge, or directly on the caller's blocking connection."""
         if connection is not None:
-            return self._joined_sync(
-                connection, [ready], lambda caller: self._joining(caller, self._needs.of(ready), text)
-            )
+            return self._joined_sync(connection, [ready], lambda caller: self._joining(caller, ready, text))
         receipt = self.bridge.run(self._through_bridge(ready, text))
         if self.watcher is not None:
             self.watcher.enqueued_sync(_created([receipt.id], [receipt.what]))
@@ -147,9 +149,7 @@ class Producer:
     def enqueue_many_sync(self, batch: Batch, connection: object | None) -> Written:
         """The blocking twin of enqueue_many()."""
         if connection is not None:
-            return self._joined_sync(
-                connection, batch.jobs, lambda caller: self._joining_many(caller, self._needs.of_all(batch))
-            )
+            return self._joined_sync(connection, batch.jobs, lambda caller: self._joining_many(caller, batch))
         written = self.bridge.run(self._many_through_bridge(batch))
         if self.watcher is not None:
             self.watcher.enqueued_sync(_created(*written))
@@ -176,6 +176,8 @@ class Producer:
         return found
 
     async def _place(self, plan: Placing) -> Placed:
+        if self._needs.unsure:
+            await self._needs.insist()
         found = await self._on_own(plan(self._needs.of), whole=True)
         self.wake(found.lows.items())
         return found
@@ -186,7 +188,8 @@ class Producer:
         return await self._place(plan)
 
     def _joining_plan(self, caller: Caller, plan: Placing) -> Generator[Ask, list[Sequence[object]], Placed]:
-        found = yield from plan(self._needs.of)
+        wishes = yield from self._needs.asked()
+        found = yield from plan(lambda ready: self._needs.of(ready, wishes))
         yield from self._announce(caller, found.lows, found.created)
         return found
 
@@ -200,7 +203,7 @@ class Producer:
     async def _many_through_bridge(self, batch: Batch) -> Written:
         self._before_exit()
         await self._register(batch.jobs)
-        return await self._enqueue_many(self._needs.of_all(batch))
+        return await self._enqueue_many(batch)
 
     def _joined_sync(
         self,
@@ -260,6 +263,7 @@ class Producer:
         return drive(plan, statements, caller) if blocks(caller) else await drive_async(plan, statements, caller)
 
     def _joining(self, caller: Caller, ready: Prepared, text: str) -> Generator[Ask, list[Sequence[object]], Receipt]:
+        ready = self._needs.of(ready, (yield from self._needs.asked()))
         if ready.plain is not None and caller.commits_unseen and not ready.job.approval:
             return (yield from enqueue.insert_inside(ready, text, self._open().channel))
         if ready.plain is not None and caller.may_notify and not ready.job.approval and self._may_tell():
@@ -271,6 +275,7 @@ class Producer:
         return receipt
 
     def _joining_many(self, caller: Caller, batch: Batch) -> Generator[Ask, list[Sequence[object]], Written]:
+        batch = self._needs.of_all(batch, (yield from self._needs.asked()))
         receipts = yield from enqueue.insert_many(batch)
         written = _written(receipts)
         yield from self._announce(caller, _lows(batch.jobs, receipts), _created(*written))

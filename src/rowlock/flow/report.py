@@ -93,6 +93,10 @@ class Report:
     cursors: dict[str, int] = field(default_factory=dict)
     items: dict[ItemKey, Moved] = field(default_factory=dict)
     lines: deque[LogLine] = field(default_factory=lambda: deque(maxlen=LOG_LINES))
+    entered: int = 0
+    """The number of the present phase; those before it are over."""
+    inside: bool = False
+    """Whether the handler is in the block of the present phase."""
     places: Iterator[int] = field(default_factory=lambda: itertools.count(1))
     """The number of the next line within the attempt; one that is dropped leaves a gap."""
     dirty: bool = False
@@ -113,13 +117,17 @@ class Report:
     def enter(self, now: datetime, phase: str, total: float | None, done: float) -> None:
         """Begin a phase; the one before is over."""
         self.leave(now)
+        self.entered, self.inside = self.entered + 1, True
         self.phases = [*self.phases[1 - _PHASES :], Phase(phase, now, None, done, total)]
         self.phase, self.done, self.total, self.message = phase, done, total, None
         self.since, self.begun_at, self.spoken = now, done, True
 
-    def leave(self, now: datetime, phase: str | None = None) -> None:
-        """The present phase is over; phase: only if it is that one."""
-        if self.phases and self.phases[-1].ended_at is None and phase in (None, self.phases[-1].name):
+    def leave(self, now: datetime, number: int | None = None) -> None:
+        """The present phase is over; number: only if it is that one."""
+        if number not in (None, self.entered):
+            return
+        self.inside = False
+        if self.phases and self.phases[-1].ended_at is None:
             self.phases[-1] = replace(self.phases[-1], ended_at=now, done=self.done, total=self.total)
 
     def take(self) -> News:

@@ -21,6 +21,7 @@ from rowlock.model.job import Claim
 from rowlock.model.options import checked_key
 from rowlock.model.progress import ATTEMPT_LINES, LOGS_OFF, ItemRef, LogLine
 from rowlock.store.caller import AsyncCaller, join
+from rowlock.telemetry import JobLog
 
 if TYPE_CHECKING:
     import asyncio
@@ -82,6 +83,7 @@ class Voice:
         "_began",
         "_book",
         "_cursors",
+        "_log",
         "_lost",
         "_report",
         "_row",
@@ -123,8 +125,16 @@ class Voice:
         self.line, self._row, self._stopping, self._book = line, row, stopping, book
         self._told = self._lost = False
         self._report: Report | None = None
+        self._log: JobLog | None = None
         self._cursors: dict[str, int] | None = None
         self._secrets: frozenset[str] | None = None
+
+    @property
+    def log(self) -> JobLog:
+        """A logger whose records carry the job, and are stored with it whatever logging is set up to do."""
+        if self._log is None:
+            self._log = JobLog(logger, self._row, self._keep if self._book is not None else None)
+        return self._log
 
     @property
     def cancelled(self) -> bool:
@@ -147,21 +157,33 @@ class Voice:
         report.count(self.now(), done, total, None if message is None else self.scrubbed(message))
         self.line.note(report)
 
-    def advance(self, by: float, message: str | None = None) -> None:
-        """Count on in the present phase."""
-        self.note(self._reported().done + by, message=message)
-
-    def enter(self, phase: str, total: float | None = None, done: float = 0) -> None:
-        """Begin a phase."""
+    def advance(self, by: float, message: str | None = None, number: int | None = None) -> None:
+        """Count on in the present phase; number: unless that one is over, whose counter stands."""
         report = self._reported()
+        if number in (None, report.entered):
+            self.note(report.done + by, message=message)
+
+    def enter(self, phase: str, total: float | None = None, done: float = 0) -> int:
+        """Begin a phase; its number."""
+        report = self._reported()
+        if report.inside:
+            self.log.warning(
+                "phase %r began inside %r, which counts as over: phases follow one another, and what runs side by side "
+                "are items of one phase",
+                *(phase, report.phase),
+            )
         report.enter(self.now(), phase, total, done)
         self.line.note(report)
+        return report.entered
 
-    def leave(self, phase: str) -> None:
-        """End a phase."""
-        report = self._reported()
-        report.leave(self.now(), phase)
-        self.line.note(report)
+    def leave(self, number: int, *, done: bool = True) -> None:
+        """The block of a phase is over. done: the phase, too; one that failed stays open, as where the job stood."""
+        if done:
+            report = self._reported()
+            report.leave(self.now(), number)
+            self.line.note(report)
+        elif self._report is not None and number == self._report.entered:
+            self._report.inside = False
 
     def move(self, item: ItemRef, moved: Moved) -> None:
         """An item's newest state."""

@@ -45,7 +45,10 @@ ALL: Final = frozenset(Permission)
 
 @dataclass(frozen=True, slots=True)
 class Principal:
-    """Who asks. tenant None: belongs to none; roles are for show, permissions decide."""
+    """Who asks. tenant None: belongs to none; permissions decide, roles say where they come from.
+
+    token: the id of the API token they showed, itself or by way of a session.
+    """
 
     subject: str
     tenant: str | None = None
@@ -53,6 +56,7 @@ class Principal:
     roles: tuple[str, ...] = ()
     kind: PrincipalKind = "user"
     display: str | None = None
+    token: str | None = None
 
     def may(self, permission: Permission) -> bool:
         """Whether the permission is held."""

@@ -13,7 +13,7 @@ from rowlock.errors import InvalidCursor
 from rowlock.model.count import Count
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from rowlock.model.job import Job
 
@@ -27,7 +27,7 @@ class Page:
     """Jobs, and opaque cursors for after=; None: there is no more in that direction.
 
     cut_off: the search looked at as many jobs as it may in one go, and `next` goes on from there; so an empty page with
-    a `next` says "none so far".
+    a `next` says "none so far". suggestion: the search that may have been meant, when none was found.
     """
 
     items: Sequence[Job]
@@ -35,6 +35,20 @@ class Page:
     previous: str | None = None
     count: Count = field(default_factory=Count)
     cut_off: bool = False
+    suggestion: str | None = None
+
+
+class Listing(list["Job"]):
+    """Jobs, newest first. cut_off: older ones were not looked at; `before` is the id to go on from."""
+
+    def __init__(self, jobs: Iterable[Job] = (), before: int | None = None) -> None:
+        super().__init__(jobs)
+        self.before = before
+
+    @property
+    def cut_off(self) -> bool:
+        """Whether there may be more below `before`, though the list is shorter than its limit."""
+        return self.before is not None
 
 
 @dataclass(frozen=True, slots=True)

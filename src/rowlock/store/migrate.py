@@ -43,6 +43,8 @@ class Status:
 
     version: int
     newest: int
+    compatible_since: int
+    """The oldest code that runs with it, by the version that code was made for."""
     steps: tuple[tuple[int, str, datetime | None], ...]
 
 
@@ -69,7 +71,8 @@ async def status(url: str, schema: str = "rowlock") -> Status:
         (version, name, applied[version]["applied_at"] if version in applied else None)
         for version, name in sorted(known.items())
     )
-    return Status(max(applied, default=0), newest(), steps)
+    since = max((row["compatible_since"] for row in applied.values()), default=0)
+    return Status(max(applied, default=0), newest(), since, steps)
 
 
 async def index_args(url: str, schema: str = "rowlock", *, drop: bool = False) -> None:
@@ -88,7 +91,7 @@ async def index_args(url: str, schema: str = "rowlock", *, drop: bool = False) -
 
 
 async def require(connection: Connection[Record], schema: str) -> None:
-    """Refuse to work on a schema this code does not fit. One version ahead is fine: upgrades are made for it."""
+    """Refuse to work on a schema this code does not fit. One ahead is fine if its steps say that they run with it."""
     try:
         rows = await _applied(connection, schema)
     except asyncpg.InsufficientPrivilegeError as error:
@@ -106,11 +109,11 @@ async def require(connection: Connection[Record], schema: str) -> None:
             "rowlock schema upgrade"
         )
         raise SchemaBehind(message)
-    if version > newest() + 1:
+    since = max(row["compatible_since"] for row in rows)
+    if since > newest():
         message = (
-            f"The schema {schema!r} is at version {version}; this code knows {newest()} and runs on "
-            f"{newest() + 1} at most. "
-            "Install a newer rowlock."
+            f"The schema {schema!r} is at version {version}, for code made for {since} or later; this code was made "
+            f"for {newest()}. Install a newer rowlock."
         )
         raise SchemaAhead(message)
 
@@ -249,7 +252,12 @@ async def _applied(connection: Connection[Record], schema: str) -> list[Record]:
     table = f"{quoted(schema)}.migrations"
     if not await connection.fetchval("SELECT to_regclass($1) IS NOT NULL", table):
         return []
-    return await connection.fetch(f"SELECT version, name, applied_at FROM {table} ORDER BY version")
+    # to_jsonb: an older ledger has no such column; there the rule was one version ahead.
+    return await connection.fetch(
+        "SELECT m.version, m.name, m.applied_at, "
+        "coalesce((to_jsonb(m) ->> 'compatible_since')::integer, m.version - 1) AS compatible_since "
+        f"FROM {table} m ORDER BY m.version"
+    )
 
 
 async def verify(url: str, schema: str = "rowlock") -> list[str]:

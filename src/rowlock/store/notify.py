@@ -70,7 +70,9 @@ class Listener:
             self._back()
             while not dead.is_set():
                 with contextlib.suppress(TimeoutError):
-                    await asyncio.wait_for(dead.wait(), _PING_SECONDS)
+                    # Not wait_for: before Python 3.12 it may forget a cancellation, and stop() would wait for ever.
+                    async with asyncio.timeout(_PING_SECONDS):
+                        await dead.wait()
                     break
                 # A half-open socket is silent for ever; a round trip that does not come back unmasks it.
                 await connection.fetchval("SELECT 1", timeout=_PING_PATIENCE)

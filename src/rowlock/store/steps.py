@@ -3,6 +3,9 @@
 The files are named NNNN_name.up.sql and NNNN_name.down.sql. What they write as CREATE INDEX CONCURRENTLY is built
 before the step's transaction, while everybody works on; so it names no column of its own step. Where the tables are new
 it is built inside, like any other.
+
+A step may say `-- For code made for version N or later.`: such code runs on without it, so that everything between two
+releases can be upgraded under workers of the older one. Without that line only code of the version before does.
 """
 
 from __future__ import annotations
@@ -17,6 +20,9 @@ from rowlock.store.queries import checked_schema, quoted
 
 _FILE: Final = re.compile(r"(\d{4})_(\w+)\.up\.sql")
 _INDEX: Final = re.compile(r"^CREATE (?:UNIQUE )?INDEX CONCURRENTLY (\w+) ON [^;]+;", re.MULTILINE)
+_COMPATIBLE: Final = re.compile(r"^-- For code made for version (\d+) or later\.$", re.MULTILINE)
+_DECLARED_FROM: Final = 3
+"""The step that gave the ledger its column for it."""
 LOCK_WAIT: Final = "200ms"
 """How long a step waits for a lock. Whoever comes after it waits as long, so it is short, and tried again and again."""
 
@@ -47,13 +53,22 @@ class Migration:
         """What is built before the step itself."""
         return tuple(Index(match[1], match[0]) for match in _INDEX.finditer(self.up))
 
+    @property
+    def compatible_since(self) -> int:
+        """The oldest code that runs with it, by the version that code was made for."""
+        said = _COMPATIBLE.search(self.up)
+        return int(said[1]) if said else self.version - 1
+
     def sql(self, schema: str, *, up: bool, whole: bool = False) -> str:
         """What its transaction does. whole: with its indexes, for tables that are new."""
         online = self.up.replace("INDEX CONCURRENTLY", "INDEX") if whole else _INDEX.sub("", self.up)
         text = online if up else self.down
         ledger = f"{quoted(schema)}.migrations"
+        columns, values = "version, name", f"{self.version}, '{self.name}'"
+        if self.version >= _DECLARED_FROM:
+            columns, values = f"{columns}, compatible_since", f"{values}, {self.compatible_since}"
         mark = (
-            f"INSERT INTO {ledger} (version, name) VALUES ({self.version}, '{self.name}');"
+            f"INSERT INTO {ledger} ({columns}) VALUES ({values});"
             if up
             else f"DELETE FROM {ledger} WHERE version = {self.version};"
         )

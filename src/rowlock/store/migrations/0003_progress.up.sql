@@ -1,6 +1,7 @@
 -- Structured progress: phases, items, cursors, checkpoints in users' transactions, stored logs; lanes that notice silence.
 -- New tables, and columns with a constant default: no rewrite, a lock of a moment. Nothing here is touched by a job that
 -- reports nothing.
+-- For code made for version 2 or later.
 
 -- phases: those of this attempt, [{"name", "started_at", "ended_at", "done", "total"}], the present one last.
 -- Counts of items are kept here, so that reading a job never counts its rows; cursors and saved_at outlive the attempt.
@@ -44,3 +45,6 @@ INSERT INTO {schema}.duties (name, every) VALUES ('stalled', '5 s');
 
 -- What was given back lately, for those who follow everything: the queue has no index by time. Only failed attempts pay.
 CREATE INDEX CONCURRENTLY job_attempts_ended ON {schema}.job_attempts (ended_at);
+
+-- The oldest code that runs with a step. NULL: that of the version before.
+ALTER TABLE {schema}.migrations ADD COLUMN compatible_since integer;

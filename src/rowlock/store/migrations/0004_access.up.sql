@@ -1,4 +1,5 @@
 -- Who may do what, who did what, and how they prove who they are. New tables, and one column without a default: no rewrite.
+-- For code made for version 2 or later.
 
 -- Roles are data: a role is a name for permissions, and a grant gives it to a subject, whoever vouches for that one.
 CREATE TABLE {schema}.roles (

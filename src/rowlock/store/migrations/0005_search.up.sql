@@ -1,4 +1,5 @@
 -- What searching, bulk orders and approval need. Columns without a default: no rewrite, a lock of a moment.
+-- For code made for version 2 or later.
 
 -- Searches for what went wrong, in id order. A job that completes never enters it. The dead letters are found here, too.
 CREATE INDEX CONCURRENTLY jobs_ended_badly ON {schema}.jobs (state, id)

@@ -3,6 +3,7 @@
 -- with the rights of their owner, so SELECT on a view suffices; none shows arguments or results.
 -- Two settings of the session choose what views without parameters cannot: rowlock.within (which ends count) and
 -- rowlock.slow_after (how long a slow job has been running).
+-- For code made for version 2 or later.
 
 -- Pending jobs by when they must be answered. The column came with the step before: an index is built ahead of its step.
 CREATE INDEX CONCURRENTLY jobs_answer_by ON {schema}.jobs (answer_by) WHERE answer_by IS NOT NULL AND state = 'pending';

@@ -1,4 +1,5 @@
 -- Schedules: rules that say when a job of a kind is due, by cron or by interval.
+-- For code made for version 2 or later.
 
 CREATE TABLE {schema}.schedules (
   name text PRIMARY KEY CHECK (length(name) BETWEEN 1 AND 200),

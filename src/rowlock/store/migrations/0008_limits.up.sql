@@ -1,5 +1,6 @@
 -- Rates, ageing, and what operators see of limits. A new table, and columns with a constant default or none: no rewrite, a lock
 -- of a moment. A job without a rate has rate_keys NULL, and that is all a claim looks at.
+-- For code made for version 2 or later.
 
 -- No defaults: a default is stored with every row, NULL is a bit that is there anyway. rate_weight NULL: 1. rate_turn: it was put
 -- back by its rate and has a turn (run_after): it comes before those that only arrive now.

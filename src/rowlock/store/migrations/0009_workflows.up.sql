@@ -1,6 +1,7 @@
 -- Jobs that wait for jobs: workflows, their steps, the edges between them, and signals from outside.
 -- New tables, and columns with a constant default or none: no rewrite, a lock of a moment. A job of no workflow touches none
 -- of them: its workflow_id is NULL, and that is all a finish looks at.
+-- For code made for version 2 or later.
 
 -- The job is a step of that workflow, so somebody may wait for its end.
 ALTER TABLE {schema}.jobs ADD COLUMN workflow_id bigint;

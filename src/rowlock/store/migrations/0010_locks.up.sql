@@ -2,6 +2,7 @@
 -- with the connection of a process that dies; these rows only name them. So the table is not logged: a server that crashes
 -- forgets the rows together with the locks, and taking a lock waits for no disk.
 -- session: a number that the process holds as an advisory lock of its own as long as its connection lives; n counts in it.
+-- For code made for version 2 or later.
 CREATE UNLOGGED TABLE {schema}.locks (
   session bigint NOT NULL, n bigint NOT NULL, pid integer NOT NULL, key bigint NOT NULL,
   namespace text NOT NULL, name text NOT NULL, held boolean NOT NULL,

@@ -68,10 +68,9 @@ WHERE (:subject::text IS NULL OR g.subject = :subject::text) ORDER BY g.subject,
 
 -- name: permissions_for
 -- What a subject may do: by the roles somebody vouches for, and by those granted here.
-SELECT r.name, r.permissions FROM {schema}.roles r
-WHERE r.name = ANY (:roles::text[])
-   OR (:subject::text IS NOT NULL
-       AND r.name IN (SELECT g.role FROM {schema}.role_grants g WHERE g.subject = :subject::text))
+SELECT r.name, r.permissions, g.role IS NOT NULL AS granted
+FROM {schema}.roles r LEFT JOIN {schema}.role_grants g ON g.role = r.name AND g.subject = :subject::text
+WHERE r.name = ANY (:roles::text[]) OR g.role IS NOT NULL
 ORDER BY r.name
 
 -- fragment: token_columns
@@ -105,7 +104,7 @@ RETURNING {token_columns}
 -- name: token_find
 -- One read by primary keys for each request: the token, what its roles allow today, and whether this address has guessed too
 -- often. The hash is compared by the caller, in constant time.
-SELECT t.hash, {token_lives} AS lives, coalesce(t.last_used_at < now() - interval '1 min', true) AS unused, {token_rights}
+SELECT t.id, t.hash, {token_lives} AS lives, coalesce(t.last_used_at < now() - interval '1 min', true) AS unused, {token_rights}
 FROM {schema}.tokens t WHERE t.id = :id::text
 
 -- name: token_used

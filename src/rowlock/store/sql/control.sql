@@ -106,8 +106,9 @@ SELECT g.id, g.refused, g.submitted_by, e.kind, e.priority, e.share, e.run_after
 FROM judged g LEFT JOIN ended e ON e.id = g.id ORDER BY g.id
 
 -- name: auto_approve
--- Right after the insert, in its transaction, and only for jobs that need approval: plain ones never come here. A rule counts as
--- the approval of whoever wrote it: not for their own jobs where four eyes are asked for, and as one where several are.
+-- Right after the insert, in its transaction, and only for jobs that need approval: plain ones never come here; and after an edit
+-- that voided an approval, where a crash in between leaves the job to a person. A rule counts as the approval of whoever wrote it:
+-- not for their own jobs, or arguments, where four eyes are asked for, and as one where several are.
 WITH judged AS (
   SELECT j.id, {approving}, coalesce(r.created_by, 'rule') AS by_whom, r.id AS rule, r.note
   FROM {schema}.jobs j
@@ -116,7 +117,9 @@ WITH judged AS (
     WHERE (r.kind IS NULL OR r.kind = j.kind OR (r.kind LIKE '%*' AND starts_with(j.kind, left(r.kind, -1))))
       AND (r.submitted_by IS NULL OR r.submitted_by = j.submitted_by) AND (r.tenant IS NULL OR r.tenant = j.tenant)
       AND (r.args IS NULL OR j.args @> r.args)
-      AND NOT (j.approval & 4 <> 0 AND coalesce(r.created_by = j.submitted_by, true))
+      AND NOT (j.approval & 4 <> 0 AND (coalesce(r.created_by = j.submitted_by, true) OR EXISTS (
+                 SELECT 1 FROM {schema}.job_acts a
+                 WHERE a.job_id = j.id AND a.verb = 'edit' AND a.by_whom = r.created_by AND a.detail ? 'args')))
       AND (j.approval >> 3 = 0 OR r.created_by IS NOT NULL)
     ORDER BY r.id LIMIT 1) AS r
   WHERE j.id = ANY (:ids::bigint[]) AND j.state = 'pending' AND j.approval & 3 = 1 ORDER BY j.id FOR UPDATE OF j),
@@ -146,11 +149,11 @@ SELECT j.approval, j.approvers, j.answer_by FROM {schema}.jobs j WHERE j.id = :i
 -- name: lane_needs
 -- The kinds whose lane asks for approval, or is fair; `rest`: so does, or is, the lane of '*', and `named` are the kinds that
 -- are not its own.
-SELECT ARRAY(SELECT k FROM {schema}.lanes l CROSS JOIN unnest(l.kinds) AS k WHERE l.ordering = 'fair' AND k <> '*') AS fair_kinds,
-       EXISTS (SELECT 1 FROM {schema}.lanes l WHERE l.ordering = 'fair' AND '*' = ANY (l.kinds)) AS fair_rest,
-       ARRAY(SELECT k FROM {schema}.lanes l CROSS JOIN unnest(l.kinds) AS k WHERE l.requires_approval AND k <> '*') AS kinds,
+SELECT ARRAY(SELECT k FROM {schema}.lanes l CROSS JOIN unnest(l.kinds) AS k WHERE l.requires_approval AND k <> '*') AS kinds,
        EXISTS (SELECT 1 FROM {schema}.lanes l WHERE l.requires_approval AND '*' = ANY (l.kinds)) AS rest,
-       ARRAY(SELECT k FROM {schema}.lanes l CROSS JOIN unnest(l.kinds) AS k WHERE k <> '*') AS named
+       ARRAY(SELECT k FROM {schema}.lanes l CROSS JOIN unnest(l.kinds) AS k WHERE k <> '*') AS named,
+       ARRAY(SELECT k FROM {schema}.lanes l CROSS JOIN unnest(l.kinds) AS k WHERE l.ordering = 'fair' AND k <> '*') AS fair_kinds,
+       EXISTS (SELECT 1 FROM {schema}.lanes l WHERE l.ordering = 'fair' AND '*' = ANY (l.kinds)) AS fair_rest
 
 -- name: unanswered
 -- Pending jobs nobody answered in time. An approval that holds the row is passed over; one that comes later finds it expired.

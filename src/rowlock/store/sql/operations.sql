@@ -8,12 +8,27 @@ o.state, o.error, o.by_whom, o.note, o.principal, o.created_at, o.finished_at
 -- Whoever does not see all jobs sees only the operations they started.
 (:sees_all::boolean OR (o.principal ->> 'subject' = :subject::text AND o.principal ->> 'tenant' IS NOT DISTINCT FROM :tenant::text))
 
+-- fragment: operation_audited
+-- Beside the rows that its jobs leave one by one: that somebody ordered this, of how many, and why; and who called it off. Needs a
+-- CTE `changed` with the operation, and `was`, the state before (NULL: it was not there).
+audited AS (
+  INSERT INTO {schema}.audit (subject, kind, acting_for, tenant, action, target, before, after, note, request_id, address)
+  SELECT who.subject, who.kind, who.acting_for, who.tenant, 'operation.' || :verb::text, 'operation:' || c.id,
+         CASE WHEN c.was IS NOT NULL THEN jsonb_build_object('state', c.was) END,
+         jsonb_strip_nulls(jsonb_build_object('state', c.state, 'action', c.action, 'search', c.search, 'ids', cardinality(c.ids),
+                                              'priority', c.priority, 'expected_max', c.expected_max, 'done', c.done)),
+         :note::text, who.request_id, who.address
+  FROM changed c CROSS JOIN {asked_by})
+
 -- name: operation_add
 -- ceiling: jobs enqueued from now on are not meant, whatever the search says.
-INSERT INTO {schema}.operations AS o (action, search, ids, priority, filter_hash, expected_max, as_of, ceiling, by_whom, note, principal)
-VALUES (:action::text, :search::text, :ids::bigint[], :priority::smallint, :filter_hash::text, :expected_max::bigint,
-        :as_of::timestamptz, coalesce((SELECT max(j.id) FROM {schema}.jobs j), 0), :by_whom::text, :note::text, :principal::text::jsonb)
-RETURNING {operation_columns}
+WITH changed AS (
+  INSERT INTO {schema}.operations AS o (action, search, ids, priority, filter_hash, expected_max, as_of, ceiling, by_whom, note, principal)
+  VALUES (:action::text, :search::text, :ids::bigint[], :priority::smallint, :filter_hash::text, :expected_max::bigint,
+          :as_of::timestamptz, coalesce((SELECT max(j.id) FROM {schema}.jobs j), 0), :by_whom::text, :note::text, :principal::text::jsonb)
+  RETURNING {operation_columns}, NULL::text AS was),
+{operation_audited}
+SELECT {operation_columns} FROM changed o
 
 -- name: operation
 SELECT {operation_columns} FROM {schema}.operations o WHERE o.id = :id::bigint AND {own_operation}
@@ -21,10 +36,26 @@ SELECT {operation_columns} FROM {schema}.operations o WHERE o.id = :id::bigint A
 -- name: operations_list
 SELECT {operation_columns} FROM {schema}.operations o WHERE {own_operation} ORDER BY o.id DESC LIMIT :n::integer
 
+-- name: operation_rights
+-- What whoever started it may do today: the token they showed, if it still lives, with its roles; else what they brought along, with
+-- the roles that were named then or are granted to them now, each as it is now. One read by primary keys per batch.
+SELECT o.principal ->> 'token' IS NULL OR coalesce({token_lives}, false) AS lives,
+       CASE WHEN o.principal ->> 'token' IS NULL
+            THEN ARRAY(SELECT jsonb_array_elements_text(o.principal -> 'permissions')) ELSE coalesce(t.permissions, '{}') END
+       || ARRAY(SELECT p FROM {schema}.roles r CROSS JOIN unnest(r.permissions) AS p
+                WHERE r.name = ANY (coalesce(t.roles, ARRAY(SELECT jsonb_array_elements_text(o.principal -> 'roles'))))
+                   OR (o.principal ->> 'token' IS NULL AND r.name IN (
+                         SELECT g.role FROM {schema}.role_grants g WHERE g.subject = o.principal ->> 'subject'))) AS permissions
+FROM {schema}.operations o LEFT JOIN {schema}.tokens t ON t.id = o.principal ->> 'token'
+WHERE o.id = :id::bigint
+
 -- name: operation_cancel
 -- The driver finds out at the end of its batch, whose transaction it then rolls back.
-UPDATE {schema}.operations o SET state = 'cancelled', finished_at = clock_timestamp()
-WHERE o.id = :id::bigint AND o.state = 'running' AND {own_operation} RETURNING {operation_columns}
+WITH changed AS (
+  UPDATE {schema}.operations o SET state = 'cancelled', finished_at = clock_timestamp()
+  WHERE o.id = :id::bigint AND o.state = 'running' AND {own_operation} RETURNING {operation_columns}, 'running' AS was),
+{operation_audited}
+SELECT {operation_columns} FROM changed o
 
 -- name: operation_take
 -- Compare-and-set: of several that find it abandoned, one has it for the next thirty seconds.

@@ -172,6 +172,11 @@ SELECT ARRAY(
 -- Only asked for when jobs_args is there.
 SELECT ARRAY(SELECT j.id FROM {schema}.jobs j WHERE {conditions} LIMIT :cap::integer + 1) AS ids
 
+-- name: search_names
+-- What a mistyped name may have meant: read only when a search found nothing.
+SELECT ARRAY(SELECT k.name FROM {schema}.kinds k ORDER BY k.name LIMIT 5000) AS kinds,
+       ARRAY(SELECT l.name FROM {schema}.lanes l ORDER BY l.name LIMIT 5000) AS lanes
+
 -- name: search_id_at
 -- The id from which on jobs were created after a moment, by halving: ids and created_at are given in one statement, so they
 -- rise together. The caller allows for clocks that were set and for statements that took their time.

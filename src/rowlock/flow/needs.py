@@ -1,4 +1,4 @@
-"""Needs: which kinds a lane wants approved, or shared out. Known to producers within five seconds of the lane's edit."""
+"""Needs: which kinds a lane wants approved, or shared out; producers know within five seconds of the lane's edit."""
 
 from __future__ import annotations
 

@@ -15,7 +15,6 @@ from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Self, TypeVar, overload
 
-from rowlock.decorate import Decorator, Nobody
 from rowlock.desk.access import Backing, Desk
 from rowlock.desk.guard import Guard
 from rowlock.desk.identity import Identity
@@ -54,6 +53,7 @@ from rowlock.upkeep.cron import declaring
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 
+    from rowlock.decorate import Decorator, Nobody
     from rowlock.flow.origin import Origin
     from rowlock.flow.producer import Watcher
     from rowlock.flow.supervise.successor import Successor

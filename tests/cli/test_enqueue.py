@@ -108,10 +108,12 @@ async def test_a_kind_that_workers_told_of_needs_no_code(cli: Cli, app: Rowlock)
     assert (first.code, again.code, first.err, again.err) == (0, 0, "", "")
     assert [answer.out.split()[1] for answer in (first, again)] == ["created", "kept"]
     assert first.out.split()[0] == again.out.split()[0]
+    unknown = await cli("enqueue", "now")
+    assert (unknown.code, "Did you mean 'mow'?" in unknown.err, "--app" in unknown.err) == (1, True, True), unknown.err
 
 
 async def test_commands_that_run_code_need_the_application(cli: Cli) -> None:
-    answer = await cli("enqueue", "greet")
+    answer = await cli("run-job", "1")
     assert answer.code == 2
     assert "--app" in answer.err
     assert "ROWLOCK_APP" in answer.err

@@ -45,9 +45,15 @@ async def test_mistakes_are_explained(cli: Cli, app: Rowlock) -> None:
         (["show", "org:8"], 1, "no gate and no rate 'org:8'"),
         (["set", "org:7"], 2, "Nothing to change"),
         (["set", "org:7", "--rate", "x"], 2, "10/s"),
-        (["pause", "org:7"], 2, "Say how long"),
+        (["set", "org:7", "--limit", "9", "--rate", "0/s"], 2, "amount"),
+        (["set", "org:7", "--limit", "9", "--burst", "3"], 2, "add --rate"),
+        (["pause", "org:7"], 2, "--for 30s"),
+        (["pause", "org:7", "--until", "2020-01-01"], 2, "has passed"),
         (["pause", "org:7", "--until", "soon"], 2, "--until is a moment"),
         (["rm", "org:7"], 1, "gate 'org:7'"),
     ):
         answer = await cli("limits", *words)
         assert (answer.code, message in answer.err) == (code, True), answer.err
+    gate, _ = (await cli("limits", "show", "org:7", "--json")).json
+    assert gate["limit"] == 2  # nothing half-written
+    assert "closed" in (await cli("limits", "set", "org:7", "--limit", "0")).out

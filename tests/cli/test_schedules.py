@@ -42,6 +42,8 @@ async def test_a_schedule_is_added_listed_edited_and_removed(cli: Cli, app: Rowl
     assert " on" in (await cli("schedules", "resume", "nightly")).out
     runs = (await cli("schedules", "next", "nightly", "-n", "3", "--json")).json
     assert len(runs) == 3
+    assert (await cli("schedules", "next", "nightly")).out.splitlines()[0] == "UTC"
+    assert 'greet {"name": "Ada"}' in (await cli("schedules", "show", "nightly")).out
     assert (await cli("schedules", "rm", "nightly")).out == "nightly removed\n"
     assert await app.schedules.list() == []
 
@@ -71,6 +73,9 @@ async def test_mistakes_are_told_with_their_exit_codes(cli: Cli) -> None:
         ([*ADD, "--cron", "0 99 * * *"], 2, "at character 3"),
         ([*ADD, "--every", "1h", "--tz", "london"], 2, "Europe/London"),
         ([*ADD], 2, "got neither"),
+        ([*ADD, "--every", "1h", "--window", ""], 2, "hours of a window"),
+        ([*ADD, "--every", "1h", "--most-missed", "0"], 2, "most_missed"),
+        (["schedules", "add", "a/b", "greet", "--every", "1h", "--args", '{"name": "Ada"}'], 2, "no /"),
         (["schedules", "add", "x", "gret", "--every", "1h"], 1, "greet"),
         (["schedules", "pause", "nihgtly"], 1, "There is no schedule"),
         (["schedules", "edit", "nightly"], 2, "Nothing to change"),

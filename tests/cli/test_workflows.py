@@ -70,6 +70,10 @@ async def test_workflows_are_shown_and_ordered(cli: Cli, app: Rowlock) -> None:
     assert (await cli("workflows", "watch", started.public_id)).code == 1
     again = await cli("workflows", "cancel", started.public_id)
     assert (again.code, "it is cancelled" in again.err) == (1, True)
+    mistyped = await cli("workflows", "show", started.public_id[:-1] + "*")
+    assert (mistyped.code, "is not a workflow id" in mistyped.err) == (2, True)
+    assert (await cli("jobs", "rm", str(started.jobs["pick"]))).code == 0
+    assert "\npack" in (await cli("workflows", "show", started.public_id)).out.replace("\n  pack", "\npack")
     job = await cli("jobs", "show", str(started.jobs["pack"]))
     assert f"workflow       {started.public_id}, step pack" in job.out
 

@@ -168,6 +168,20 @@ async def test_several_last_steps_make_a_mapping(app: Rowlock, shop: Shop) -> No
         assert await started.wait(timeout=20) == {"a": "a of 2", "b": "b of 2"}
 
 
+@pytest.mark.parametrize("joined", [False, True])
+async def test_steps_that_stand_by_for_a_failure_are_no_result(app: Rowlock, shop: Shop, *, joined: bool) -> None:
+    flow = Workflow("stand by")
+    picked = flow.add(shop.pick.step(1))
+    packed = flow.add(shop.pack.step(picked.output))
+    repaired = flow.add("repair", shop.tidy, after=[packed], when="failure")
+    told = flow.add("tell", shop.tidy, after=[repaired])
+    if joined:
+        flow.add("both ways", shop.pack.step([4], label="sent"), after=[packed, told], any_of=True)
+    started = await flow.enqueue()
+    async with app.worker():
+        assert await started.wait(timeout=20) == ("sent of 1" if joined else "box of 2")
+
+
 async def test_what_a_step_asks_of_those_before_it(app: Rowlock, shop: Shop) -> None:
     flow = Workflow("conditions")
     failing = flow.add(shop.fail.step("no"))
@@ -266,7 +280,7 @@ async def test_retry_begins_with_what_failed_or_where_it_is_told_to(app: Rowlock
         await app.workflows.retry(started.public_id, "pack")
         assert await started.wait(timeout=20) == "box of 2"
     assert shop.done == ["pick 1", "shaky", "shaky", "pack [1, 2]", "pack [1, 2]"]
-    with pytest.raises(WrongState, match="no such step"):
+    with pytest.raises(WrongState, match="no such step; there are pick, shaky, pack"):
         await app.workflows.retry(started.id, "nothing")
     with pytest.raises(WrongState, match="no step of it has failed"):
         await app.workflows.retry(started.id)

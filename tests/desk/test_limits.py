@@ -71,12 +71,15 @@ async def test_a_rate_shows_what_is_left_and_who_waits_and_changes_live(desk: De
 
 async def test_a_pause_is_somebodys_and_ends_with_its_time_or_by_order(desk: Desk) -> None:
     await rate(desk.store, "r", Rate(10))
-    limits = desk.app.desk(Principal("ada", permissions=frozenset({Permission.WORKERS_MANAGE}))).limits
+    limits = desk.app.desk(Principal("ada", permissions=frozenset({Permission.WORKERS_VIEW, Permission.WORKERS_MANAGE}))).limits
     paused = await limits.pause("r", "30s")
     assert paused.paused_by == "ada"
     assert paused.paused_until is not None
     until = datetime.now(UTC) + timedelta(hours=1)
     assert (await limits.pause("r", until=until)).paused_until == until
+    with pytest.raises(InvalidOption, match="has passed"):
+        await limits.pause("r", until=until - timedelta(hours=2))
+    assert (await limits.rate("r")).paused_until == until
     assert (await limits.resume("r")).paused_until is None
     for wrong in ({}, {"lasting": "1s", "until": until}, {"until": until.replace(tzinfo=None)}):
         with pytest.raises(InvalidOption):

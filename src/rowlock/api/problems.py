@@ -47,7 +47,7 @@ CODES: Final = {
         Code("invalid-option", 422, "An option has an impossible value"),
         Code("invalid-search", 400, "The search cannot be read"),
         Code("invalid-cursor", 400, "The cursor does not belong to this list"),
-        Code("invalid-id", 404, "No job can have that id"),
+        Code("invalid-id", 404, "Nothing can have that id"),
         Code("bad-request", 400, "The request cannot be read"),
         Code("unauthenticated", 401, "Who asks is not known"),
         Code("forbidden", 403, "A permission is missing"),

@@ -158,7 +158,7 @@ async def retry_workflow(
     return graph_of(await desk.workflows.retry(workflow_id, said.from_step, note=said.note))
 
 
-@routes.post("/jobs/{job_id}/signals/{name}", needs=Permission.EDIT)
+@routes.post("/jobs/{job_id}/signals/{name:path}", needs=Permission.EDIT)
 async def send_signal(desk: Asked, job_id: JobId, name: Name, said: Signal) -> SignalledAnswer:
     """Send a job the signal it waits for, or will wait for; the first one of a name counts."""
     done = await desk.jobs.signal(job_id, name, said.payload, note=said.note)

@@ -27,7 +27,10 @@ def rows(view: WorkflowView) -> list[list[str]]:
     """Rows under COLUMNS."""
     before: defaultdict[str, list[Edge]] = defaultdict(list)
     behind: defaultdict[str, list[str]] = defaultdict(list)
+    there = {step.name for step in view.steps}
     for edge in view.edges:
+        if edge.upstream not in there:
+            continue  # its job was removed: who waited for it stands for itself
         before[edge.downstream].append(edge)
         behind[edge.upstream].append(edge.downstream)
     lines = []

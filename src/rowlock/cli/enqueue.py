@@ -68,9 +68,10 @@ async def enqueue(
             idempotency_key=idempotency_key,
             tenant=tenant,
         )
-    except UnknownKind:
-        call.require_app()
-        raise
+    except UnknownKind as error:
+        if call.app_path:
+            raise
+        raise UnknownKind(f"{error} Or give --app module:attribute, such as tasks:app.") from None
     job = made.job
     record = {"id": job.public_id, "number": job.id, "kind": job.kind, "what": made.what}
     call.screen.said(f"{job.public_id} {made.what}", record)

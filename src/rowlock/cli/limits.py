@@ -65,11 +65,14 @@ async def change(
     """Change a gate or a rate; code that names it does not change it back."""
     if places is None and fifo is None and rate is None:
         raise InvalidOption("Nothing to change: add --limit or --fifo for a gate, --rate for a rate.")
+    if rate is None and (burst is not None or window):
+        raise InvalidOption("--burst and --window are of a rate: add --rate, such as --rate 10/s.")
     limits, gates, rates = call.desk.limits, list["GateView"](), list["RateView"]()
+    wanted = None if rate is None else Rate.parse(rate, burst=burst, window=window)  # before anything is written
     if places is not None or fifo is not None:
         gates.append(await limits.set_gate(key, limit=places, fifo=fifo))
-    if rate is not None:
-        rates.append(await limits.set_rate(key, Rate.parse(rate, burst=burst, window=window)))
+    if wanted is not None:
+        rates.append(await limits.set_rate(key, wanted))
     _show(call, gates, rates, "")
 
 
@@ -81,6 +84,8 @@ async def pause(
     until: Annotated[str | None, typer.Option(metavar="TIME", help="Until then, as 2026-11-01T10:30 (UTC).")] = None,
 ) -> None:
     """Start nothing of a rate's key for a while; what runs goes on."""
+    if (lasting is None) == (until is None):
+        raise InvalidOption("Say how long: --for 30s, or --until 2026-11-01T10:30; one of them.")
     _show(call, [], [await call.desk.limits.pause(key, lasting, until=_until(until))], "")
 
 
@@ -134,7 +139,7 @@ def _show(call: Call, gates: Sequence[GateView], rates: Sequence[RateView], empt
             f"{gate.limit} at once" + ", in order" * gate.fifo,
             str(max(0, gate.limit - gate.held)),
             f"{gate.parked}{'+' * gate.parked_capped}",
-            "full" if gate.held >= gate.limit else "open",
+            "closed" if gate.limit == 0 else "full" if gate.held >= gate.limit else "open",
             moment(gate.used_at),
         ]
         for gate in gates

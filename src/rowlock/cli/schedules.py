@@ -12,7 +12,7 @@ import typer
 from rowlock.cli import complete
 from rowlock.cli.call import Call, command
 from rowlock.cli.enqueue import arguments
-from rowlock.cli.show import complain, moment
+from rowlock.cli.show import compact, complain, moment
 from rowlock.errors import InvalidArguments, InvalidOption
 from rowlock.model import ids
 from rowlock.model.moment import moment as written
@@ -38,6 +38,9 @@ MissedText = Annotated[
         help="What is owed for slots nobody could fire.",
         autocompletion=complete.one_of("none", "latest", "all"),
     ),
+]
+MostMissed = Annotated[
+    int | None, typer.Option("--most-missed", metavar="N", help="With --missed all: the latest N of them, at most.")
 ]
 OverlapText = Annotated[
     str | None,
@@ -90,8 +93,9 @@ async def next_runs(
     """Print the next runs, in the schedule's own time and in UTC."""
     schedule = await call.desk.schedules.get(name)
     runs = await call.desk.schedules.next(name, n)
-    rows = [[f"{_local(run, schedule.tz)}", _utc(run)] for run in runs]
-    call.screen.table((schedule.tz, "utc"), rows, runs, "It is never due.")
+    zones = list(dict.fromkeys((schedule.tz, "UTC")))
+    rows = [[_local(run, schedule.tz), _utc(run)][: len(zones)] for run in runs]
+    call.screen.table(zones, rows, runs, "It is never due.")
 
 
 @command(group, "add")
@@ -105,6 +109,7 @@ async def add(
     tz: ZoneText = None,
     args: ArgsText = None,
     missed: MissedText = None,
+    most_missed: MostMissed = None,
     overlap: OverlapText = None,
     window: WindowTexts = None,
     priority: Annotated[int | None, typer.Option(help="Of its jobs, from -100 to 100.")] = None,
@@ -120,6 +125,7 @@ async def add(
         tz=tz or "UTC",
         args=_args(args) or {},
         missed=cast("Missed", missed or "latest"),  # checked by the desk, like overlap
+        most_missed=100 if most_missed is None else most_missed,
         overlap=cast("Overlap", overlap or "queue"),
         windows=_windows(window) or (),
         options={} if priority is None else {"priority": priority},
@@ -139,6 +145,7 @@ async def edit(
     tz: ZoneText = None,
     args: ArgsText = None,
     missed: MissedText = None,
+    most_missed: MostMissed = None,
     overlap: OverlapText = None,
     window: WindowTexts = None,
     no_windows: Annotated[bool, typer.Option("--no-windows", help="Take its windows away.")] = False,
@@ -146,7 +153,7 @@ async def edit(
     reset: Annotated[bool, typer.Option("--reset", help="Back to what the code declares, first of all.")] = False,
 ) -> None:
     """Change what is given of a schedule; the rest stays."""
-    desk, said = call.desk.schedules, (cron, every, tz, args, missed, overlap, window)
+    desk, said = call.desk.schedules, (cron, every, tz, args, missed, most_missed, overlap, window)
     changes = no_windows or any(value is not None for value in said)
     if not reset and not changes:
         raise InvalidOption(
@@ -161,6 +168,7 @@ async def edit(
             tz=tz,
             args=_args(args),
             missed=cast("Missed | None", missed),
+            most_missed=most_missed,
             overlap=cast("Overlap | None", overlap),
             windows=() if no_windows else _windows(window),
             version=version,
@@ -243,7 +251,7 @@ def _facts(item: Schedule) -> list[tuple[str, str]]:
     last = "" if item.last_job is None else ids.encode(item.last_job)
     facts = [
         ("schedule", f"{item.name}, {'on' if item.enabled else 'paused'}, {origin}, version {item.version}"),
-        ("kind", f"{item.kind} {dict(item.args) if item.args else ''}".rstrip()),
+        ("kind", f"{item.kind} {compact(item.args) if item.args else ''}".rstrip()),
         ("when", f"{item.when} {item.tz}"),
         ("missed", item.missed + (f", at most {item.most_missed}" if item.missed == "all" else "")),
         ("overlap", item.overlap),
@@ -260,7 +268,7 @@ def _record(item: Schedule) -> dict[str, Any]:
 
 
 def _both(run: datetime, tz: str) -> str:
-    return f"{_local(run, tz)}  {_utc(run)}"
+    return _local(run, tz) if tz == "UTC" else f"{_local(run, tz)}  {_utc(run)}"
 
 
 def _local(run: datetime, tz: str) -> str:
@@ -285,7 +293,7 @@ def _windows(texts: Sequence[str] | None) -> list[Window] | None:
         return None
     found = []
     for text in texts:
-        hours, *rest = text.split()
+        hours, *rest = text.split() or [""]
         then = rest.pop() if rest and rest[-1] in ("skip", "defer") else "skip"
         found.append(Window(hours, ",".join(rest), cast("Then", then)))
     return found

@@ -44,7 +44,7 @@ class Started(Generic[R_co]):
         return next(iter(self._origins.values()))
 
     async def wait(self, timeout: float | None = None) -> R_co:
-        """Wait for the result of the last step; of several, a mapping by name.
+        """Wait for the result of the last step; of several, a mapping by name. Those for a failure do not count.
 
         In seconds at most: WaitTimeout leaves the workflow alone. WorkflowFailed, unless it completed, names the step.
         """

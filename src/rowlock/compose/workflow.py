@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter, defaultdict
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, cast, overload
 
 from typing_extensions import override
@@ -200,8 +201,9 @@ class Workflow:
         return self._draft().enqueue_sync()
 
     def _draft(self) -> Draft:
-        followed = {upstream for upstream, _ in self._edges}
-        last = tuple(name for name in self._members if name not in followed)
+        standby = _standby(self._edges)
+        followed = {upstream for upstream, downstream in self._edges if downstream not in standby}
+        last = tuple(name for name in self._members if name not in followed and name not in standby)
         return Draft(self.name, tuple(self._members.values()), tuple(self._all_edges()), self._options, _result, last)
 
     def _all_edges(self) -> Iterator[Edge]:
@@ -214,6 +216,23 @@ def _outputs(step: Step[Any]) -> Iterator[Output]:
             yield output
         else:
             yield from output
+
+
+def _standby(edges: Mapping[tuple[str, str], Needs]) -> set[str]:
+    """Steps that are there for a failure, and those behind them alone: a result is not waited for from them."""
+    found = {downstream for (_, downstream), needs in edges.items() if needs == "failure"}
+    others = Counter(downstream for _, downstream in edges)
+    behind: defaultdict[str, list[str]] = defaultdict(list)
+    for upstream, downstream in edges:
+        behind[upstream].append(downstream)
+    look = list(found)
+    while look:
+        for name in behind[look.pop()]:
+            others[name] -= 1
+            if not others[name] and name not in found:
+                found.add(name)
+                look.append(name)
+    return found
 
 
 def _result(outputs: Mapping[str, object]) -> object:

@@ -126,13 +126,16 @@ class Limits:
             message = f"until must be a datetime with a time zone; got {until!r}."
             raise InvalidOption(message)
         before = await self._rate(key)
-        await self._open().fetch(
+        paused = await self._open().fetch(
             "rate_pause",
             key=key,
             until=until,
             lasting=span(lasting, "lasting"),
             by_whom=self._guard.principal.name,
         )
+        if not paused and until is not None:
+            message = f"until must be a moment to come; {until.isoformat()} has passed. To end a pause, resume it."
+            raise InvalidOption(message)
         return await self._changed("rate.pause", key, before)
 
     @changes(Permission.WORKERS_MANAGE)

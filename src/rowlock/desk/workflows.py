@@ -36,6 +36,8 @@ _MOST: Final = 1000
 _EDGES: Final = 20 * MOST_STEPS
 """As many as are shown of one workflow."""
 _TRIES: Final = 5
+_NAMED: Final = 10
+"""Steps that a message names."""
 _CONSEQUENCES: Final = ("dependency", "not needed")
 """Why steps were cancelled that another one's end has cancelled."""
 
@@ -145,7 +147,7 @@ class Workflows:
             return len(found)
         if found[0]["what"] == "waiting" and not alone:
             return 0  # it is behind another one that is retried
-        raise _refusal(view, found[0])
+        raise _refusal(view, step, found[0])
 
     @changes(Permission.EDIT)
     async def signal(
@@ -211,16 +213,18 @@ def _failed(view: WorkflowView) -> list[str]:
     ]
 
 
-def _refusal(view: WorkflowView, row: Record) -> Exception:
+def _refusal(view: WorkflowView, step: str, row: Record) -> Exception:
+    names = [one.name for one in view.steps]
+    there = ", ".join(names[:_NAMED]) + (f" and {len(names) - _NAMED:,} more" if len(names) > _NAMED else "")
     why = {
-        "unknown": "there is no such step, or retention removed its job",
+        "unknown": "its job was removed" if step in names else f"there is no such step; there are {there}",
         "waiting": "it has not ended, so it will run anyway",
-        "running": f"behind it {row['name']!r} is running; cancel that one first",
+        "live": f"behind it, {row['name']!r} has not ended; wait for that one, or cancel it first",
         "compensated": "what its steps did is being undone, or was; enqueue the workflow anew",
         "taken": "another workflow with its unique_key is under way",
         "again": "it grows at this moment; try again",
     }.get(row["what"], str(row["what"]))
-    named = f"Cannot retry step {row['name']!r} of workflow {view.public_id}"
+    named = f"Cannot retry step {step!r} of workflow {view.public_id}"
     return _not_found(view.public_id) if row["what"] == "missing" else WrongState(f"{named}: {why}.")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import json
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
@@ -18,11 +19,16 @@ async def find(database: Database, name: str, unknown: UnknownKind) -> Kind:
     """The kind as workers registered it; `unknown` when none did, or when its code is needed."""
     found = await database.fetch("kind_defaults", name=name)
     if not found:
-        raise unknown
+        told = [str(row["name"]) for row in await database.fetch("kinds_told")]
+        near = difflib.get_close_matches(name, told, n=1)
+        hint = f" Did you mean {near[0]!r}?" if near else ""
+        known = f"it knows of {', '.join(told)}" if told else "it knows of none"
+        message = f"{unknown} No worker has told the database of it either; {known}.{hint}"
+        raise UnknownKind(message) from None
     if found[0]["defaults"] is None:
         message = (
-            f"A {name} job cannot be submitted here: its arguments are secret, or its gate or references are made of "
-            "them, which takes its code. Import the module that defines it, or submit it where that is done."
+            f"A {name} job cannot be submitted here: its arguments are secret, or its gate, rate or references are "
+            "made of them, which takes its code. Import the module that defines it, or submit it where that is done."
         )
         raise UnknownKind(message)
     return Kind.from_defaults(name, json.loads(found[0]["defaults"]))

@@ -61,9 +61,7 @@ def decode_workflow(text: str) -> int:
     """Read the public id of a workflow, as decode() does that of a job."""
     compact = _SEPARATORS.sub("", text)
     if compact[:1] not in ("w", "W") or len(compact) != _SYMBOLS + 2:
-        expected = f"W and {_SYMBOLS + 1} symbols such as {encode_workflow(1)}"
-        message = f"{_shown(text)!r} is not a workflow id. Expected {expected}."
-        raise InvalidId(message)
+        raise _invalid(text, "those begin with W", _WORKFLOW)
     return _read(text, compact[1:], _WORKFLOW)
 
 
@@ -97,19 +95,19 @@ def _written(number: int, mark: int) -> str:
 
 def _read(text: str, compact: str, mark: int) -> int:
     if len(compact) != _SYMBOLS + 1:
-        raise _invalid(text, f"it has {len(compact)} symbols instead of {_SYMBOLS + 1}")
+        raise _invalid(text, f"it has {len(compact)} symbols instead of {_SYMBOLS + 1}", mark)
     strange = next((symbol for symbol in compact if symbol not in _VALUE), None)
     if strange is not None:
-        raise _invalid(text, f"{strange!r} is not one of the symbols {_ALPHABET}")
+        raise _invalid(text, f"{strange!r} is not one of the symbols {_ALPHABET}", mark)
     symbols = [_VALUE[symbol] for symbol in compact]
     if _check(symbols[:_SYMBOLS]) ^ mark != symbols[_SYMBOLS]:
-        raise _invalid(text, "its check symbol does not fit, so at least one symbol is mistyped")
+        raise _invalid(text, "its check symbol does not fit, so at least one symbol is mistyped", mark)
     number = 0
     for value in symbols[:_SYMBOLS]:
         number = number << 5 | value
     found = _unscramble(number) if number < _MODULUS else 0
     if not found:
-        raise _invalid(text, "no job can have that id")
+        raise _invalid(text, f"no {'workflow' if mark else 'job'} can have that id", mark)
     return found
 
 
@@ -162,5 +160,7 @@ def _shown(text: str) -> str:
     return text if len(text) <= 40 else text[:40] + "…"  # noqa: PLR2004 - a line of a terminal
 
 
-def _invalid(text: str, why: str) -> InvalidId:
-    return InvalidId(f"{_shown(text)!r} is not a job id: {why}. Expected {_SYMBOLS + 1} symbols such as {encode(1)}.")
+def _invalid(text: str, why: str, mark: int = 0) -> InvalidId:
+    what, example = ("workflow", encode_workflow(1)) if mark else ("job", encode(1))
+    expected = f"{'W and ' if mark else ''}{_SYMBOLS + 1} symbols such as {example}"
+    return InvalidId(f"{_shown(text)!r} is not a {what} id: {why}. Expected {expected}.")

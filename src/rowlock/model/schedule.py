@@ -252,8 +252,8 @@ def checked(
 
 
 def _check_words(name: str, missed: str, most_missed: int, overlap: str) -> None:
-    if not isinstance(name, str) or not 1 <= len(name) <= _LONGEST_NAME or "\x00" in name or "@" in name:
-        message = f"A schedule's name has 1 to {_LONGEST_NAME} characters and no @; got {name!r}."
+    if not isinstance(name, str) or not 1 <= len(name) <= _LONGEST_NAME or not name.isprintable() or {*"@/"} & {*name}:
+        message = f"A schedule's name has 1 to {_LONGEST_NAME} printable characters, no @ and no /; got {name!r}."
         raise InvalidOption(message)
     if missed not in ("none", "latest", "all"):
         message = f'missed must be "none", "latest" or "all"; got {missed!r}.'

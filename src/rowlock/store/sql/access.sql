@@ -151,3 +151,7 @@ DELETE FROM {schema}.login_failures f WHERE f.since < now() - :within::interval
 
 -- name: kind_defaults
 SELECT k.defaults FROM {schema}.kinds k WHERE k.name = :name::text
+
+-- name: kinds_told
+-- For a message, so it is bounded.
+SELECT k.name FROM {schema}.kinds k ORDER BY k.name LIMIT 50

@@ -94,9 +94,10 @@ WHERE r.key = m.key
 RETURNING r.key
 
 -- name: rate_pause
+-- Nothing is written for a moment that has passed: it would end the pause that is there.
 UPDATE {schema}.rates r
 SET paused_until = coalesce(:until::timestamptz, clock_timestamp() + :lasting::interval), paused_by = :by_whom::text
-WHERE r.key = :key::text RETURNING r.key
+WHERE r.key = :key::text AND coalesce(:until::timestamptz > clock_timestamp(), true) RETURNING r.key
 
 -- name: rate_resume
 UPDATE {schema}.rates r SET paused_until = '-infinity', paused_by = NULL, front = '-infinity', horizon = '-infinity'

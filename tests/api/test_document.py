@@ -84,10 +84,10 @@ def test_no_input_breaks_a_route_or_its_description(served: tuple[str, dict[str,
         body = {"kind": "greet", "args": {"name": "Ada"}, "approval": len(asked) % 2 == 0}
         return str(httpx.post(f"{url}/api/v1/jobs", json=body).json()["id"])
 
-    httpx.post(f"{url}/api/v1/admin/workers/lanes", json={"name": "front"})
+    httpx.post(f"{url}/api/v1/admin/workers/lanes", json={"name": "front", "rate": {"amount": 5}})
     known: dict[str, Callable[[], str]] = {"job_id": a_job, "name": lambda: "front", "kind": lambda: "greet"}
     known |= {"worker": lambda: "w", "token_id": lambda: "none", "operation_id": lambda: "1", "rule_id": lambda: "1"}
-    known |= {"workflow_id": lambda: ids.encode_workflow(1)}
+    known |= {"workflow_id": lambda: ids.encode_workflow(1), "key": lambda: "lane:front"}
     schema = schemathesis.openapi.from_dict(document)
     for found in schema.get_all_operations():
         operation = found.ok()  # type: ignore[union-attr]  # every operation of ours can be read

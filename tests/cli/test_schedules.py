@@ -36,7 +36,7 @@ async def test_a_schedule_is_added_listed_edited_and_removed(cli: Cli, app: Rowl
     shown = (await cli("schedules", "show", "nightly")).out
     assert "Europe/London" in shown
     assert shown.count("Z\n") == 5
-    edited = await cli("schedules", "edit", "nightly", "--every", "15m", "--no-windows", "--json")
+    edited = await cli("schedules", "edit", "nightly", "--every", "15m", "--tz", "UTC", "--no-windows", "--json")
     assert (edited.json[0]["every"], edited.json[0]["cron"], edited.json[0]["windows"]) == (900.0, None, [])
     assert "paused" in (await cli("schedules", "pause", "nightly")).out
     assert " on" in (await cli("schedules", "resume", "nightly")).out

@@ -107,3 +107,16 @@ def test_ids_are_found_in_what_the_command_line_prints() -> None:
     assert ids_in('[{"id": "7ABC"}, {"id": "8DEF"}]') == ["7ABC", "8DEF"]
     assert ids_in('{"id": "7ABC", "state": "queued"}\n{"id": "7ABC", "state": "running"}\n') == ["7ABC", "7ABC"]
     assert ids_in("No jobs.\n") == ids_in("") == ids_in("[]") == []
+
+
+def test_sentences_are_broken_between_words_on_a_terminal_only(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = "  Also: it waits for 0ZW3-SVXH-120C-EZ, which has the lock"
+    Screen(as_json=False).prose(text)
+    assert capsys.readouterr().out == f"{text}\n"
+    monkeypatch.setenv("COLUMNS", "30")
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
+    Screen(as_json=False).prose(text)
+    lines = ["  Also: it waits for", "    0ZW3-SVXH-120C-EZ, which", "    has the lock"]
+    assert capsys.readouterr().out.splitlines() == lines

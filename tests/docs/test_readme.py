@@ -84,9 +84,9 @@ def test_lanes_and_orders_run(project: Project) -> None:
 
 
 def test_no_block_is_left_out_and_the_readme_stays_short() -> None:
-    files = ["tasks.py", "submit.py", "billing.py", "heavy.py", "test_reports.py", "operate.py"]
+    files = ["tasks.py", "submit.py", "billing.py", "heavy.py", "test_reports.py", "operate.py", "nightly.py"]
     assert [block.splitlines()[0] for block in BLOCKS] == [f"# {file}" for file in files]
-    assert len(TEXT.splitlines()) < 220
+    assert len(TEXT.splitlines()) < 250
 
 
 @pytest.mark.parametrize("page", ["README.md", *(str(path.relative_to(ROOT)) for path in ROOT.glob("docs/**/*.md"))])
@@ -105,6 +105,17 @@ async def main():
 asyncio.run(main())
 """
     assert project.run("-c", use).strip() == "7"
+
+
+def test_the_chain_runs(project: Project) -> None:
+    use = """
+import asyncio, nightly
+async def main():
+    async with nightly.app, nightly.app.worker():
+        print(await (await nightly.refresh.enqueue("crm")).wait(timeout=40), (await nightly.app.schedules.get("fetch")).when)
+asyncio.run(main())
+"""
+    assert project.run("-c", use).strip() == "4.0 0 2 * * *"
 
 
 @pytest.mark.timeout(120)

@@ -109,7 +109,11 @@ async def explain(call: Call, job_id: JobId) -> None:
         "verdict": found.verdict,
         "reasons": [_values(reason) for reason in found.reasons],
     }
-    call.screen.said(str(found), record)
+    if call.screen.as_json:
+        call.screen.json(record)
+        return
+    for line in str(found).splitlines():
+        call.screen.prose(line)
 
 
 @command(group, "watch")

@@ -5,7 +5,9 @@ from __future__ import annotations
 import contextlib
 import json
 import re
+import shutil
 import sys
+import textwrap
 from dataclasses import asdict
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final
@@ -30,6 +32,8 @@ STYLES: Final = {
 }
 _UNITS: Final = ((86_400, "day"), (3_600, "h"), (60, "min"), (1, "s"))
 _GAP: Final = "  "
+_NARROW: Final = 20
+"""Columns of a terminal on which nothing is broken between words."""
 _CLOCK: Final = re.compile(r"(?:\d{4}-\d\d-\d\d )?\d\d:\d\d:\d\d \(([^)]*)\)")
 """What moment() writes; its distance alone is shorter."""
 
@@ -80,6 +84,14 @@ class Screen:
     def line(self, text: str) -> None:
         """One line, exactly as it is (control characters made visible)."""
         sys.stdout.write(clean(text) + "\n")
+
+    def prose(self, text: str) -> None:
+        """Sentences: on a terminal broken between words, two spaces in; elsewhere one line."""
+        width = shutil.get_terminal_size().columns if sys.stdout.isatty() else 0
+        inner = f"{text[: len(text) - len(text.lstrip())]}  "
+        words = textwrap.TextWrapper(width, subsequent_indent=inner, break_long_words=False, break_on_hyphens=False)
+        for line in words.wrap(text) if width > _NARROW else [text]:
+            self.line(line)
 
     def json(self, value: object) -> None:
         """A value as JSON, dates in ISO 8601, durations in seconds."""

@@ -71,7 +71,9 @@ async def test_a_rate_shows_what_is_left_and_who_waits_and_changes_live(desk: De
 
 async def test_a_pause_is_somebodys_and_ends_with_its_time_or_by_order(desk: Desk) -> None:
     await rate(desk.store, "r", Rate(10))
-    limits = desk.app.desk(Principal("ada", permissions=frozenset({Permission.WORKERS_VIEW, Permission.WORKERS_MANAGE}))).limits
+    limits = desk.app.desk(
+        Principal("ada", permissions=frozenset({Permission.WORKERS_VIEW, Permission.WORKERS_MANAGE}))
+    ).limits
     paused = await limits.pause("r", "30s")
     assert paused.paused_by == "ada"
     assert paused.paused_until is not None

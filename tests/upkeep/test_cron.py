@@ -216,6 +216,37 @@ async def test_of_many_schedulers_one_fires_a_slot(stage: Stage) -> None:
         assert len(slots) == len(set(slots)) == n + 1
 
 
+@pytest.mark.parametrize(("change", "quarters"), [("2025-03-30", 4), ("2025-10-26", 12)])
+async def test_schedulers_that_race_over_a_change_of_clocks_fire_each_slot_once(
+    stage: Stage, change: str, quarters: int
+) -> None:
+    """Two days in London, from the midnight before the change: clocks go forward, or back, on the second."""
+    begin = datetime.fromisoformat(f"{change}T00:00+00:00") - timedelta(days=1)
+    end = begin + timedelta(days=2)
+    rules = {"day": "30 1 * * *", "hours": "0 * * * *", "quarters": "*/15 1 * * *"}
+    for name, text in rules.items():
+        made = await stage.app.schedules.create(name, "tick", text, tz="Europe/London", missed="all")
+        await stage.store.execute(
+            "UPDATE {s}.schedules SET next_at = $2 WHERE name = $1", name, made.rule.after(begin - timedelta(seconds=1))
+        )
+
+    async def scheduler(app: Rowlock, now: datetime) -> None:
+        for name in rules:
+            due = await app.schedules.get(name)
+            if due.next_at is not None and due.next_at <= now:
+                await fire(app.database(), app.submit, due, owed(due, now))
+
+    apps = [stage.app, *(stage.another() for _ in range(3))]
+    for hours in range(3, 49, 3):
+        now = begin + timedelta(hours=hours, seconds=-1)
+        await asyncio.gather(*(scheduler(app, now) for app in apps))
+    for name, n in (("day", 2), ("hours", 48), ("quarters", quarters)):
+        found = [datetime.fromisoformat(slot) for slot in await stage.slots(name)]
+        rule = (await stage.app.schedules.get(name)).rule
+        assert found == list(rule.between(begin, end, 100)), name
+        assert len(found) == n
+
+
 class Halting:
     """Submits, and stops in the middle of the transaction until it is let go on."""
 

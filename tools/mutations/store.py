@@ -120,4 +120,11 @@ MUTATIONS: Final = (
         "    if since > newest() + 99:\n",
         ("tests/store/test_migrations.py::test_steps_say_which_code_runs_with_them",),
     ),
+    Mutation(
+        "a pause until a moment that has passed ends the one that is there",
+        "store/sql/rates.sql",
+        " AND coalesce(:until::timestamptz > clock_timestamp(), true)",
+        "",
+        ("tests/desk/test_limits.py::test_a_pause_is_somebodys_and_ends_with_its_time_or_by_order",),
+    ),
 )

@@ -76,4 +76,11 @@ MUTATIONS: Final = (
         "AND x.finished_at IS NOT NULL",
         (OF_STORE + "a_step_stays_while_its_workflow_goes_on",),
     ),
+    Mutation(
+        "what stands by for a failure is the result of a workflow",
+        "compose/workflow.py",
+        "        standby = _standby(self._edges)\n",
+        "        standby: set[str] = set()\n",
+        ("tests/compose/test_running.py::test_steps_that_stand_by_for_a_failure_are_no_result",),
+    ),
 )

@@ -37,8 +37,7 @@ Said = Annotated[Order, Content(default_factory=Order)]
 
 
 class WorkflowAnswer(Answer):
-    """A workflow. open, failed, cancelled, with_errors: how many of its steps; verdict: how it ends once undone;
-    undo_error: why it could not be."""
+    """A workflow. open, failed …: how many steps; verdict: how it ends once undone; undo_error: why it cannot be."""
 
     id: str = Field(examples=[ids.encode_workflow(1)])
     name: str

@@ -347,7 +347,7 @@ BEGIN
         THEN 'has keys, tags and refs of at most 1000 bytes' END
     INTO v_name, v_why
     FROM jsonb_to_recordset(p_plan -> 'steps') AS s(name text, undo jsonb)
-    LEFT JOIN LATERAL {schema}.workflow_undo_of(s.undo) AS u ON jsonb_typeof(s.undo) = 'object'
+    CROSS JOIN LATERAL {schema}.workflow_undo_of(CASE WHEN jsonb_typeof(s.undo) = 'object' THEN s.undo END) AS u
    WHERE s.undo IS NOT NULL ORDER BY 2 NULLS LAST LIMIT 1;
   IF v_why IS NOT NULL THEN
     RAISE EXCEPTION 'What takes step % back %.', v_name, v_why USING ERRCODE = 'check_violation';

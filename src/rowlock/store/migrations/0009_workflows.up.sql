@@ -29,17 +29,18 @@ CREATE INDEX workflows_done ON {schema}.workflows (coalesce(kept_until, finished
 
 -- ended: its end was counted; so it counts once, whoever brings the news. gone: somebody had deleted its row by then, so nobody
 -- knows what it did: it counts as cancelled, whatever is behind it. undo: the step that takes this one back, as a new job's
--- columns. undoes: this job takes back the step of that name.
+-- columns. undoes: this job takes back the step of that name. The steps of a fan-out end side by side: there is room on the page for
+-- a second version of every row, so that no index is touched; of edges, too.
 CREATE TABLE {schema}.workflow_steps (
   job_id bigint PRIMARY KEY, workflow_id bigint NOT NULL, name text COLLATE "C" NOT NULL,
   ended boolean NOT NULL DEFAULT false, gone boolean NOT NULL DEFAULT false, undo jsonb, undoes text,
-  UNIQUE (workflow_id, name)) WITH (fillfactor = 80);
+  UNIQUE (workflow_id, name)) WITH (fillfactor = 45);
 
 -- met: NULL while the upstream job is not final. needs: success (with errors or without), strict (without), finish, failure.
 CREATE TABLE {schema}.edges (
   upstream bigint, downstream bigint,
   needs text NOT NULL DEFAULT 'success' CHECK (needs IN ('success', 'strict', 'finish', 'failure')),
-  met boolean, PRIMARY KEY (upstream, downstream)) WITH (fillfactor = 80);
+  met boolean, PRIMARY KEY (upstream, downstream)) WITH (fillfactor = 45);
 CREATE INDEX edges_downstream ON {schema}.edges (downstream);
 
 -- What a blocked job waits for: ends of other jobs (remaining edges), or a signal, until a moment. any_of: one met edge is
@@ -228,13 +229,19 @@ $$;
 CREATE FUNCTION {schema}.workflow_follow(p_ids bigint[], p_channel text) RETURNS jsonb LANGUAGE plpgsql STRICT AS $$
 DECLARE
   v_ids bigint[] := p_ids; v_flows bigint[]; v_go bigint[]; v_stop bigint[]; v_done bigint[] := '{}';
-  v_out jsonb := '[]'; v_id bigint; v_verdict text; v_undo jsonb;
+  v_out jsonb := '[]'; v_id bigint; v_verdict text; v_undo jsonb; v_n integer; v_again bigint[] := '{}';
 BEGIN
-  SELECT array_agg(DISTINCT s.workflow_id) INTO v_flows
-    FROM {schema}.workflow_steps s LEFT JOIN {schema}.jobs j ON j.id = s.job_id
-   WHERE s.job_id = ANY (p_ids)
-     AND (j.id IS NULL OR j.finished_at IS NOT NULL
-          OR (j.state = 'blocked' AND EXISTS (SELECT 1 FROM {schema}.waits x WHERE x.job_id = j.id AND x.signal IS NULL AND x.go IS NOT NULL)));
+  -- Nearly always all of them have ended. Else it is worth a closer look at who has, and who still waits though its edges are known.
+  SELECT array_agg(DISTINCT j.workflow_id), count(*) INTO v_flows, v_n
+    FROM {schema}.jobs j WHERE j.id = ANY (p_ids) AND j.finished_at IS NOT NULL AND j.workflow_id IS NOT NULL;
+  IF v_n < cardinality(p_ids) THEN
+    v_again := p_ids;
+    SELECT array_agg(DISTINCT s.workflow_id) INTO v_flows
+      FROM {schema}.workflow_steps s LEFT JOIN {schema}.jobs j ON j.id = s.job_id
+     WHERE s.job_id = ANY (p_ids)
+       AND (j.id IS NULL OR j.finished_at IS NOT NULL
+            OR (j.state = 'blocked' AND EXISTS (SELECT 1 FROM {schema}.waits x WHERE x.job_id = j.id AND x.signal IS NULL AND x.go IS NOT NULL)));
+  END IF;
   IF v_flows IS NULL THEN RETURN NULL; END IF;
   PERFORM 1 FROM {schema}.workflows w WHERE w.id = ANY (v_flows) ORDER BY w.id FOR UPDATE;
   WHILE cardinality(v_ids) > 0 LOOP
@@ -270,7 +277,7 @@ BEGIN
       SELECT l.job_id, l.go FROM lessened l WHERE l.go IS NOT NULL AND l.signal IS NULL
       UNION ALL
       SELECT w.job_id, w.go FROM {schema}.waits w
-       WHERE w.job_id = ANY (v_ids) AND w.go IS NOT NULL AND w.signal IS NULL
+       WHERE w.job_id = ANY (v_again) AND w.go IS NOT NULL AND w.signal IS NULL
          AND NOT EXISTS (SELECT 1 FROM known k WHERE k.downstream = w.job_id))
     -- What is taken back goes on though the workflow was cancelled.
     SELECT array_agg(d.job_id) FILTER (WHERE d.go AND (NOT f.cancel_requested OR f.state = 'compensating')),
@@ -279,6 +286,7 @@ BEGIN
       FROM judged d JOIN {schema}.jobs j ON j.id = d.job_id AND j.state = 'blocked' JOIN {schema}.workflows f ON f.id = j.workflow_id;
     IF v_go IS NOT NULL THEN v_out := v_out || coalesce({schema}.workflow_release(v_go), '[]'); END IF;
     v_ids := '{}';
+    v_again := '{}';
     IF v_stop IS NOT NULL THEN
       WITH stopped AS MATERIALIZED (
         SELECT j.id FROM {schema}.jobs j WHERE j.id = ANY (v_stop) AND j.state = 'blocked' AND j.gate_place = 0

@@ -20,10 +20,9 @@ async def waiting(desk: Desk) -> dict[str, int]:
     await desk.lane()
     flow = await Flow.of(store, [("a", "b", S), ("b", "c", S), ("x", "y", S), ("x", "z", S), ("q", "r", S)])
     await store.suspend(await flow.claim("a"), "go")
-    plain = await store.enqueue()
-    await store.suspend(*await store.claim(worker, plain), "sign")
-    over = await store.enqueue()
-    await store.suspend(*await store.claim(worker, over), "sign")
+    plain, over = await store.enqueue(), await store.enqueue()
+    for claim in await store.claim(worker, plain, over):
+        await store.suspend(claim, "sign")
     await store.signal(over, "sign")
     await flow.end("q")
     await store.cancel_waiting(flow.jobs["z"])

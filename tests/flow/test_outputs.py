@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     Sql = asyncpg.Connection[asyncpg.Record]
 
-SECRET = "hunter2-and-more"
+HIDDEN = "hunter2-and-more"
 
 
 async def found_in(sql: Sql) -> set[str]:
@@ -26,7 +26,7 @@ async def found_in(sql: Sql) -> set[str]:
         " WHERE c.table_schema = 'rowlock' AND x.table_type = 'BASE TABLE'"
     )
     return {
-        f"{t}.{c}" for t, c in columns if await sql.fetchval(f"SELECT bool_or({c}::text LIKE '%{SECRET}%') FROM {t}")
+        f"{t}.{c}" for t, c in columns if await sql.fetchval(f"SELECT bool_or({c}::text LIKE '%{HIDDEN}%') FROM {t}")
     }
 
 
@@ -49,19 +49,20 @@ async def test_a_secret_that_is_handed_on_shows_nowhere_else(
 
     use.__annotations__["token"] = annotation
     made = app.job("use", retry=Retry(attempts=2, minimum="0s", jitter="0s"), logs="info")(use)
-    started = await chain(unlock.step(SecretStr(SECRET)), made).enqueue()
+    started = await chain(unlock.step(SecretStr(HIDDEN)), made).enqueue()
     async with app.worker():
         with pytest.raises(WorkflowFailed) as failed:
             await started.wait(timeout=20)
-    assert SECRET not in str(failed.value)
+    assert HIDDEN not in str(failed.value)
     assert "refused: •••" in str(failed.value)
     # Where it was stored to be handed on, and nowhere else: no error, no attempt, no log line, no progress.
     assert await found_in(sql) == {"jobs.args", "jobs.result"}
-    assert await sql.fetchval("SELECT count(*) FROM jobs WHERE args::text LIKE $1", f"%{SECRET}%") == 1
+    assert await sql.fetchval("SELECT count(*) FROM jobs WHERE args::text LIKE $1", f"%{HIDDEN}%") == 1
     for step, number in started.jobs.items():
         job = await app.jobs.get(number)
-        assert SECRET not in repr(job), step
-        assert SECRET not in repr(await app.jobs.history(number)), step
-    assert SECRET not in repr(await started.workflow())
+        assert HIDDEN not in repr(job), step
+        assert HIDDEN not in repr(await app.jobs.history(number)), step
+    assert HIDDEN not in repr(await started.workflow())
     # What a handler itself says to the process's own log is its own affair.
-    assert not [record for record in caplog.records if record.name != "rowlock.handler" and SECRET in record.getMessage()]
+    others = [record.getMessage() for record in caplog.records if record.name != "rowlock.handler"]
+    assert HIDDEN not in "".join(others)

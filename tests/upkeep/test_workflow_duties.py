@@ -63,7 +63,8 @@ async def test_who_waited_for_a_signal_long_enough_goes_on(desk: Desk, woken: li
     store, worker = desk.store, await desk.store.worker()
     late, patient = [await store.enqueue() for _ in range(2)]
     for job, seconds in ((late, 0.0), (patient, 3600.0)):
-        await store.suspend(*await store.claim(worker, job), "go", seconds)
+        (claim,) = await store.claim(worker, job)
+        await store.suspend(claim, "go", seconds)
     assert await desk.run("signals") == 1
     assert await store.states(late, patient) == ["queued", "blocked"]
     assert woken == [("k", 0, 0)]

@@ -19,6 +19,7 @@ from rowlock import (
     InvalidOption,
     InvalidWorkflow,
     Partial,
+    Rate,
     Rowlock,
     Workflow,
     chain,
@@ -27,7 +28,7 @@ from rowlock import (
 from rowlock.compose.fit import fits
 from rowlock.model import workflow as model
 from rowlock.model.job import NewJob
-from rowlock.model.workflow import MOST_STEPS, Edge, Plan, Planned, cycle
+from rowlock.model.workflow import MOST_STEPS, Edge, Plan, Planned, Undo, cycle
 
 app = Rowlock("postgresql://nowhere/x")
 
@@ -229,6 +230,37 @@ def test_an_undo_step_must_fit_what_it_undoes() -> None:
     with pytest.raises(ChainError, match=r"The undone step 'extract' returns list\[int\], but load takes"):
         flow.add(extract.step(1), undo=load)
     flow.add(extract.step(1), undo=clean)
+
+
+def test_the_name_of_an_undo_step_is_its_own() -> None:
+    flow = Workflow("w")
+    flow.add("undo b", notify)
+    flow.add("a", notify, undo=notify)
+    flow.add("undo c", notify)
+    flow.add("c", notify)
+    for name, undo in (("undo a", None), ("b", notify)):
+        with pytest.raises(InvalidWorkflow, match=rf"'undo [ab]' is what the step that takes '{name[-1]}' back"):
+            flow.add(name, notify, undo=undo)
+
+
+def test_an_undo_step_is_a_job_with_all_its_options() -> None:
+    flow = Workflow("w")
+    with pytest.raises(InvalidOption, match="priority must be"):
+        flow.add(notify, undo=notify.options(priority=101))
+    with pytest.raises(InvalidOption, match="cannot have unique_key of its own"):
+        flow.add(notify, undo=notify.options(unique_key="x"))
+    undo = notify.options(
+        priority=5, gate="g", tags=["blue"], refs={"project": 7}, meta={"a": 1}, run_in="2s", max_attempts=3,
+        rate=Rate(10, per="1m", key="r"), weight=2, approval=True, expires_in="1h", max_age="2h",
+    )  # fmt: skip
+    made = undo.step().prepared(undo.step().options).job
+    (step,) = json.loads(Plan([Planned("a", made, "{}", undo=Undo(made, "{}"))]).text())["steps"]
+    assert step["undo"] == {name: value for name, value in step.items() if name not in ("name", "undo")}
+    assert {"gate_key", "tags", "refs", "meta", "delay", "rate_keys", "rate_weight", "approval", "max_age"} <= {*step}
+    flow.add(extract.step(1), undo=four)
+    with pytest.raises(InvalidOption, match="four needs the approval of somebody else"):
+        flow.check()
+    flow.options(submitted_by="ada").check()
 
 
 def test_a_plan_as_the_store_takes_it() -> None:

@@ -12,6 +12,7 @@ from rowlock import (
     RESULT,
     Context,
     Enqueued,
+    Gate,
     InvalidOption,
     Retry,
     Rowlock,
@@ -231,6 +232,39 @@ async def test_a_failed_workflow_names_the_step_and_is_undone_in_reverse(app: Ro
     ]
     with pytest.raises(WrongState, match="undone"):
         await app.workflows.retry(started.id)
+
+
+async def test_an_undo_step_keeps_to_what_holds_for_its_kind(
+    app: Rowlock, shop: Shop, sql: asyncpg.Connection[asyncpg.Record]
+) -> None:
+    seen: list[str] = []
+
+    @app.enqueue_middleware
+    def note(enqueuing: Any) -> None:  # noqa: ANN401 - Enqueuing
+        seen.append(enqueuing.kind)
+        enqueuing.add_meta(trace="abc")
+
+    await sql.execute("INSERT INTO lanes (name, kinds) VALUES ('default', '{*}')")
+    await sql.execute("INSERT INTO lanes (name, kinds, requires_approval) VALUES ('asked', '{tidy}', true)")
+    flow = Workflow("saga")
+    undo = shop.take_back.options(priority=5, gate=Gate("till", limit=1), tags=["refund"])
+    first = flow.add("a", shop.pick.step(1), undo=undo)
+    second = flow.add("b", shop.pick.step(2), after=[first], undo=shop.tidy)
+    flow.add(shop.fail.step("no"), after=[second])
+    started = await flow.enqueue()
+    assert seen == ["pick", "take_back", "pick", "tidy", "fail"]
+    # Workers look where it will be, whoever writes it.
+    assert await sql.fetchval("SELECT count(*) FROM pairs WHERE kind = 'take_back' AND priority = 5") == 1
+    assert await sql.fetchval("SELECT count(*) FROM gates WHERE key = 'till'") == 1
+    async with app.worker():
+        pending = "SELECT id FROM jobs WHERE kind = 'tidy' AND state = 'pending'"
+        number = await eventually(lambda: sql.fetchval(pending))
+        await app.jobs.approve(number, by="ada")
+        with pytest.raises(WorkflowFailed):
+            await started.wait(timeout=20)
+    assert shop.done == ["pick 1", "pick 2", "fail no", "tidy", "take back [1, 2]"]
+    job = await app.jobs.get((await started.workflow()).step("undo a").job_id)  # type: ignore[union-attr]  # it is there
+    assert (job.priority, job.gate_key, job.tags, job.meta) == (5, "till", ("refund",), {"trace": "abc"})
 
 
 async def test_a_cancelled_workflow_ends_what_waits_and_undoes_what_was_done(app: Rowlock, shop: Shop) -> None:

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from tests.desk.conftest import Desk
 
 VIEWS = [
+    "stats_blocked",
+    "stats_parked",
     "stats_running",
     "stats_slow",
     "stats_references",

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from typing_extensions import override
 
-from rowlock import Context, Retry, Rowlock, Skip, SyncContext, SyncItemContext, SyncTask, Task
+from rowlock import Context, Retry, Rowlock, Skip, SyncContext, SyncItemContext, SyncTask, Task, WrongState
 
 app = Rowlock(os.environ.get("ROWLOCK_DATABASE_URL", "postgresql://set.by.the.test/x"))
 released = threading.Event()
@@ -288,3 +288,29 @@ ProcessLock = Task[[float], str] | SyncTask[[float], str]
 @app.job("process.asks", executor="process", retry=ONCE)
 def process_asks(ctx: SyncContext, n: int) -> list[object]:
     return [n, ctx.wait_for("go", timeout="1h")]
+
+
+def _no_database() -> bool:
+    return app._database is None
+
+
+@app.job("process.grows", executor="process", retry=ONCE)
+def process_grows(ctx: SyncContext) -> list[str]:
+    added = ctx.spawn([neighbour.step(n) for n in range(2)])
+    added.append(ctx.workflow.add(neighbour.step(7), name="named", after=added))
+    try:
+        ctx.workflow.add(neighbour.step(8), before=["nobody"])
+    except WrongState as error:
+        return [step.name for step in added] + [str(error), f"no database: {_no_database()}"]
+    return []
+
+
+@app.job("process.grows.async", executor="process", retry=ONCE)
+async def process_grows_async(ctx: Context) -> list[str]:
+    added = await ctx.spawn([neighbour.step(n) for n in range(2)])
+    added.append(await ctx.workflow.add(neighbour.step(7), name="named", after=added))
+    try:
+        await ctx.workflow.add(neighbour.step(8), before=["nobody"])
+    except WrongState as error:
+        return [step.name for step in added] + [str(error), f"no database: {_no_database()}"]
+    return []

@@ -21,13 +21,15 @@ async def stores(database_url: str) -> AsyncIterator[list[Store]]:
         yield opened
 
 
-async def start(store: Store, *edges: tuple[str, str]) -> tuple[int, dict[str, int]]:
+async def start(
+    store: Store, *edges: tuple[str, str], key: str | None = None, undo: dict[str, Any] | None = None
+) -> tuple[int, dict[str, int]]:
     names = dict.fromkeys(name for edge in edges for name in edge)
     plan = {
-        "steps": [{"name": name, "kind": "k"} for name in names],
+        "steps": [{"name": name, "kind": "k", "undo": (undo or {}).get(name)} for name in names],
         "edges": [{"upstream": up, "downstream": down} for up, down in edges],
     }
-    about: dict[str, Any] = {"tenant": None, "submitted_by": None, "unique_key": None, "meta": None}
+    about: dict[str, Any] = {"tenant": None, "submitted_by": None, "unique_key": key, "meta": None}
     rows = await store.fetch("workflow_start", name="f", plan=json.dumps(plan), **about)
     return rows[0]["workflow_id"], {row["name"]: row["job_id"] for row in rows}
 
@@ -152,3 +154,96 @@ async def test_a_retry_and_a_prune_of_one_workflow_do_not_wait_for_each_other_in
     await transaction.commit()
     assert (await late)["workflows"] == 0
     assert await mine.states(jobs["a"], jobs["b"]) == ["queued", "blocked"]
+
+
+async def test_two_who_follow_the_same_end_count_it_once(stores: list[Store]) -> None:
+    mine, other = stores
+    workflow, jobs = await start(mine, ("a", "b"), ("a", "c"))
+    # Ended by code that knows no workflows: whoever repairs first follows it, and so does whoever adds behind it.
+    await mine.execute("UPDATE {s}.jobs SET state = 'completed', finished_at = now() WHERE id = $1", jobs["a"])
+    repair = {"flows": 10, "steps": 10, "channel": mine.database.channel}
+    transaction = mine.connection.transaction()
+    await transaction.start()
+    await mine.one("workflow_repair", **repair)
+    late = await mine.blocked(other, other.one("workflow_repair", **repair))
+    await transaction.commit()
+    await late
+    assert await mine.value("SELECT open FROM {s}.workflows WHERE id = $1", workflow) == 2
+    assert await mine.value("SELECT array_agg(remaining) FROM {s}.waits") == [0, 0]
+    assert [(await mine.row(jobs[name]))["fence"] for name in "bc"] == [1, 1]
+
+
+async def test_two_last_ends_at_once_take_back_once(stores: list[Store]) -> None:
+    mine, other = stores
+    workflow, jobs = await start(mine, ("a", "b"), ("a", "c"), undo={"a": {"kind": "k"}})
+    worker = await mine.worker()
+    await mine.complete(*await mine.claim(worker, jobs["a"]))
+    first, second = await mine.claim(worker, jobs["b"], jobs["c"])
+    transaction = mine.connection.transaction()
+    await transaction.start()
+    await mine.complete(first, state="failed")
+    late = await mine.blocked(other, other.complete(second, state="failed"))
+    await transaction.commit()
+    await late
+    flow = await mine.connection.fetchrow("SELECT * FROM rowlock.workflows WHERE id = $1", workflow)
+    assert flow is not None
+    assert (flow["state"], flow["open"], flow["total"], flow["failed"]) == ("compensating", 1, 4, 2)
+    assert await mine.value("SELECT count(*) FROM {s}.workflow_steps WHERE undoes = 'a'") == 1
+
+
+@pytest.mark.parametrize("first", ["finish", "add"])
+async def test_what_is_added_behind_the_last_step_as_it_ends_runs_on(stores: list[Store], first: str) -> None:
+    mine, other = stores
+    workflow, jobs = await start(mine, ("a", "k"))
+    worker = await mine.worker()
+    await mine.complete(*await mine.claim(worker, jobs["a"]))
+    (claim,) = await mine.claim(worker, jobs["k"])
+    transaction = mine.connection.transaction()
+    await transaction.start()
+    if first == "finish":
+        await mine.complete(claim)
+        late: asyncio.Future[Any] = await mine.blocked(other, add(other, jobs["k"], "next"))
+    else:
+        await add(mine, jobs["k"], "next")
+        late = await mine.blocked(other, other.complete(claim))
+    await transaction.commit()
+    await late
+    flow = await mine.connection.fetchrow("SELECT * FROM rowlock.workflows WHERE id = $1", workflow)
+    assert flow is not None
+    assert (flow["state"], flow["open"], flow["total"], flow["finished_at"]) == ("running", 1, 3, None)
+    (row,) = await mine.connection.fetch("SELECT id, state FROM rowlock.jobs WHERE finished_at IS NULL")
+    assert row["state"] == "queued"
+    await mine.complete(*await mine.claim(worker, row["id"]))
+    assert await mine.value("SELECT state FROM {s}.workflows WHERE id = $1", workflow) == "completed"
+
+
+@pytest.mark.parametrize("order", ["add", "retry"])
+@pytest.mark.parametrize("first", ["another", "order"])
+async def test_a_workflow_goes_on_unless_another_one_of_its_key_begins(
+    stores: list[Store], order: str, first: str
+) -> None:
+    mine, other = stores
+    workflow, jobs = await start(mine, ("a", "k"), key="org:7")
+    worker = await mine.worker()
+    await mine.complete(*await mine.claim(worker, jobs["a"]))
+    await mine.complete(*await mine.claim(worker, jobs["k"]))
+
+    async def go_on(store: Store) -> list[Any]:
+        if order == "add":
+            return await add(store, jobs["k"], "next")
+        return await store.fetch("workflow_retry", workflow=workflow, step="k", by_whom=None, note=None)
+
+    transaction = mine.connection.transaction()
+    await transaction.start()
+    if first == "another":
+        await start(mine, ("a", "b"), key="org:7")
+        late: asyncio.Future[Any] = await mine.blocked(other, go_on(other))
+        await transaction.commit()
+        assert (await late)[0]["what"] == ("finished" if order == "add" else "taken")
+        assert await mine.value("SELECT state FROM {s}.workflows WHERE id = $1", workflow) == "completed"
+        assert await mine.states(jobs["a"], jobs["k"]) == ["completed", "completed"]
+    else:
+        await go_on(mine)
+        late = await mine.blocked(other, start(other, ("a", "b"), key="org:7"))
+        await transaction.commit()
+        assert (await late)[0] == workflow

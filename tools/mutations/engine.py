@@ -45,9 +45,9 @@ MUTATIONS: Final = (
     ),
     Mutation(
         "a rule approves its author's own jobs",
-        CONTROL,
-        "AND (coalesce(r.created_by = j.submitted_by, true) OR EXISTS (",
-        "AND (EXISTS (",
+        "store/migrations/0009_workflows.up.sql",
+        "AND NOT (j.approval & 4 <> 0 AND (coalesce(r.created_by = j.submitted_by, true) OR EXISTS (",
+        "AND NOT (j.approval & 4 <> 0 AND (EXISTS (",
         ("tests/desk/test_approvals.py::test_a_rule_is_the_approval_of_its_author_and_of_one_person",),
     ),
     Mutation(

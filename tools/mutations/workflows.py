@@ -10,9 +10,60 @@ STEP: Final = "store/migrations/0009_workflows.up.sql"
 SQL: Final = "store/sql/workflows.sql"
 OF_STORE: Final = "tests/store/test_workflows.py::test_"
 OF_RACES: Final = "tests/races/test_workflows_at_once.py::test_"
+OF_UNDO: Final = "tests/store/test_undo.py::test_"
+OF_DUTIES: Final = "tests/upkeep/test_workflow_duties.py::test_"
 OF_CHAIN: Final = "tests/flow/test_chain.py::test_"
 
 MUTATIONS: Final = (
+    Mutation(
+        "ends are followed without holding the workflow",
+        STEP,
+        "PERFORM 1 FROM {schema}.workflows w WHERE w.id = ANY (v_flows) ORDER BY w.id FOR UPDATE;",
+        "",
+        (OF_RACES + "two_who_follow_the_same_end_count_it_once",),
+    ),
+    Mutation(
+        "a bad undo is written",
+        STEP,
+        "IF v_why IS NOT NULL THEN\n    RAISE EXCEPTION 'What takes step",
+        "IF false THEN\n    RAISE EXCEPTION 'What takes step",
+        (OF_UNDO + "an_undo_that_could_not_be_written_later_is_refused_with_its_plan",),
+    ),
+    Mutation(
+        "an undo that cannot be written fails the jobs of others",
+        STEP,
+        "EXCEPTION WHEN integrity_constraint_violation OR data_exception",
+        "EXCEPTION WHEN division_by_zero",
+        (OF_UNDO + "an_undo_that_cannot_be_written_fails_nobody_elses_job",),
+    ),
+    Mutation(
+        "rules are not asked when a step is released",
+        STEP,
+        "IF v_asked IS NOT NULL THEN",
+        "IF false THEN",
+        (OF_UNDO + "a_rule_approves_a_step_when_its_turn_comes",),
+    ),
+    Mutation(
+        "a deleted step is no reason",
+        STEP,
+        "AND (s.gone OR (j.state = 'cancelled'",
+        "AND (false OR (j.state = 'cancelled'",
+        (OF_DUTIES + "a_step_whose_row_somebody_deleted_counts_as_cancelled",),
+    ),
+    Mutation(
+        "two workflows of one key go on",
+        STEP,
+        "EXCEPTION WHEN unique_violation THEN v_why := 'taken';",
+        "EXCEPTION WHEN division_by_zero THEN v_why := 'taken';",
+        (OF_RACES + "a_workflow_goes_on_unless_another_one_of_its_key_begins",),
+    ),
+    Mutation(
+        "blocked steps are not found",
+        "store/sql/history.sql",
+        "WHERE (w.go IS NULL OR w.signal IS NOT NULL) AND 'blocked'",
+        "WHERE false AND 'blocked'",
+        ("tests/desk/test_blocked.py::test_everything_that_is_blocked_is_counted_and_found",),
+    ),
     Mutation(
         "a cancelled workflow takes nothing back but its last step",
         STEP,

@@ -37,7 +37,7 @@ Said = Annotated[Order, Content(default_factory=Order)]
 
 
 class WorkflowAnswer(Answer):
-    """A workflow. open, failed, cancelled, with_errors: how many of its steps; verdict: how it ends once undone."""
+    """A workflow. open, failed …: how many steps; verdict: how it ends once undone; undo_error: why it cannot be."""
 
     id: str = Field(examples=[ids.encode_workflow(1)])
     name: str
@@ -48,6 +48,7 @@ class WorkflowAnswer(Answer):
     cancelled: int
     with_errors: int
     verdict: str | None
+    undo_error: str | None
     cancel_requested: bool
     tenant: str | None
     submitted_by: str | None

@@ -176,6 +176,7 @@ def _fields(view: WorkflowView) -> dict[str, str]:
         "name": view.name,
         "state": str(view.state) + ", cancel requested" * (view.cancel_requested and not view.is_final),
         "ends as": view.verdict if view.verdict and not view.is_final else "",
+        "not undone": view.undo_error or "",
         "steps": f"{len(view.steps):,}: " + ", ".join(f"{n:,} {state}" for state, n in states.most_common()),
         "tenant": view.tenant or "",
         "submitted by": view.submitted_by or "",

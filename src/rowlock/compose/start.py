@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import chain
 from typing import TYPE_CHECKING, Any, Final, Literal, cast
 
 from rowlock.compose.started import Started
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 
     from rowlock.compose.step import Step
     from rowlock.flow.enqueue import Prepared
-    from rowlock.flow.place import Member, Placed
+    from rowlock.flow.place import Member, Placed, Readied
     from rowlock.flow.producer import Producer
     from rowlock.store.caller import Ask
 
@@ -72,14 +73,15 @@ class Draft:
         for member in self.members:
             member.step.checked()
         check({member.name for member in self.members}, self.edges)
-        asked = [member.step.kind for member in self.members if member.step.ready.job.approval & _FOUR_EYES]
+        steps = [step for member in self.members for step in (member.step, member.undo) if step is not None]
+        asked = [step.kind for step in steps if step.ready.job.approval & _FOUR_EYES]
         if asked and self.options.submitted_by is None:
             message = (
                 f"{asked[0]} needs the approval of somebody else than its submitter, so it must be known who that is. "
                 "Pass submitted_by to the workflow's options()."
             )
             raise InvalidOption(message)
-        if len({id(member.step.producer) for member in self.members}) > 1:
+        if len({id(step.producer) for step in steps}) > 1:
             message = "The steps of a workflow belong to one application; these are of several."
             raise InvalidWorkflow(message)
 
@@ -91,17 +93,21 @@ class Draft:
     async def enqueue(self) -> Started[Any]:
         """Write it; returns when that is done, in the caller's transaction if one was given."""
         with place.passed(self.producer, self.members) as readies:
-            found = await self.producer.place(place.distinct(readies), self._placing(readies), self.options.connection)
+            found = await self.producer.place(
+                place.distinct(chain.from_iterable(readies)), self._placing(readies), self.options.connection
+            )
             return self._started(found)
 
     def enqueue_sync(self) -> Started[Any]:
         """enqueue() for blocking code."""
         with place.passed(self.producer, self.members) as readies:
-            found = self.producer.place_sync(place.distinct(readies), self._placing(readies), self.options.connection)
+            found = self.producer.place_sync(
+                place.distinct(chain.from_iterable(readies)), self._placing(readies), self.options.connection
+            )
             return self._started(found)
 
     def _placing(
-        self, readies: Sequence[Prepared]
+        self, readies: Sequence[Readied]
     ) -> Callable[[Callable[[Prepared], Prepared]], Generator[Ask, list[Sequence[object]], Placed]]:
         key = self.options.unique_key
 

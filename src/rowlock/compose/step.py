@@ -15,7 +15,7 @@ from rowlock.flow import enqueue
 from rowlock.flow.args import open_codec
 from rowlock.flow.signature import EMPTY
 from rowlock.model.options import Options
-from rowlock.model.workflow import Planned, Undo, with_outputs
+from rowlock.model.workflow import Planned, with_outputs
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from rowlock.flow.handler import Handler
     from rowlock.flow.producer import Producer
     from rowlock.model.job import Job
-    from rowlock.model.workflow import WorkflowView
+    from rowlock.model.workflow import Undo, WorkflowView
     from rowlock.service import Bridge
 
 R_co = TypeVar("R_co", covariant=True)
@@ -202,10 +202,9 @@ class Step(Generic[R_co]):
             raise InvalidArguments(message)
         return self
 
-    def planned(self, name: str, ready: Prepared, *, any_of: bool = False, undo: Step[Any] | None = None) -> Planned:
+    def planned(self, name: str, ready: Prepared, *, any_of: bool = False, undo: Undo | None = None) -> Planned:
         """As a plan has it."""
-        taken_back = None if undo is None else Undo(undo.ready.job, undo.args)
-        return Planned(name, ready.job, self.args, any_of, taken_back)
+        return Planned(name, ready.job, self.args, any_of, undo)
 
     @property
     def args(self) -> str:

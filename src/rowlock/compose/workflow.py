@@ -11,7 +11,7 @@ from rowlock.compose.start import Draft, FlowOptions, flow_options
 from rowlock.compose.step import Alone, Output, Step, step_of
 from rowlock.errors import InvalidOption, InvalidWorkflow
 from rowlock.flow.place import Member
-from rowlock.model.workflow import MOST_STEPS, NEEDS, Edge, checked_step_name
+from rowlock.model.workflow import MOST_STEPS, NEEDS, Edge, checked_step_name, undo_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -118,6 +118,7 @@ class Workflow:
         chosen = self._named(given, made)
         self._check_owner(made)
         back = None if undo is None else self._undo(step_of(undo), chosen, made)
+        self._check_name(chosen, undone=undo is not None)
         if len(self._members) >= MOST_STEPS:
             message = f"A workflow has at most {MOST_STEPS:,} steps. Let steps enqueue workflows of their own."
             raise InvalidWorkflow(message)
@@ -140,6 +141,15 @@ class Workflow:
             chosen = step.kind if n == 1 else f"{step.kind}-{n}"
             if chosen not in self._members:
                 return chosen
+
+    def _check_name(self, name: str, *, undone: bool) -> None:
+        """Refuse a name that a step which takes another one back will have."""
+        owner = name.removeprefix(undo_name(""))
+        before = None if owner == name else self._members.get(owner)
+        if (before is not None and before.undo is not None) or (undone and undo_name(name) in self._members):
+            taken, owner = (name, owner) if before is not None else (undo_name(name), name)
+            message = f"{taken!r} is what the step that takes {owner!r} back is called. Choose another name."
+            raise InvalidWorkflow(message)
 
     def _name_of(self, one: Node[Any] | str) -> str:
         if isinstance(one, str):

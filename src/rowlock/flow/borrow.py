@@ -73,7 +73,7 @@ class Lender:
 class Talk(Protocol):
     """How the child asks: the message of that number is sent, and its answer waited for."""
 
-    async def ask(self, message: Callable[[int], Message]) -> str | None:
+    async def ask(self, message: Callable[[int], Message]) -> object:
         """Send and wait."""
 
     def tell(self, message: Callable[[int], Message]) -> int:

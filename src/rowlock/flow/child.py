@@ -36,6 +36,7 @@ from rowlock.flow.pipe import (
     Asked,
     Broken,
     Ended,
+    Grows,
     Hello,
     LockGone,
     Logged,
@@ -56,7 +57,9 @@ from rowlock.telemetry import JobLogFilter
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from rowlock.flow.grow import Growing
     from rowlock.flow.handler import Handler
+    from rowlock.flow.place import Placed
     from rowlock.flow.report import Report
     from rowlock.flow.run import Reason
     from rowlock.model.job import Claim
@@ -223,7 +226,7 @@ class _PipeLine:
         self._say, self._lazy = say, lazy
         self._loop = asyncio.get_running_loop()
         self._numbers = itertools.count()
-        self._waiting: dict[int, asyncio.Future[str | None]] = {}
+        self._waiting: dict[int, asyncio.Future[object]] = {}
         self._noted: Report | None = None
         self._next = 0.0
         self.locks = Borrower(self)
@@ -266,22 +269,30 @@ class _PipeLine:
     async def signal(self, _claim: Claim, name: str) -> str | None:
         return await self._ask("signal", phase=name)
 
+    async def step_name(self, _claim: Claim) -> str | None:
+        return await self._ask("step_name")
+
+    async def grow(self, _producer: object, growing: Growing) -> Placed:
+        found: Placed = await self.ask(lambda number: Grows(number, growing))
+        return found
+
     async def flush(self) -> None:
         self._send()
 
     async def _ask(
         self,
-        what: Literal["save", "load", "cursors", "keep_items", "signal"],
+        what: Literal["save", "load", "cursors", "keep_items", "signal", "step_name"],
         checkpoint: str | None = None,
         *,
         phase: str = "",
         resume: bool = False,
     ) -> str | None:
-        return await self.ask(lambda number: Asked(number, what, checkpoint, phase, resume))
+        text: str | None = await self.ask(lambda number: Asked(number, what, checkpoint, phase, resume))
+        return text
 
-    async def ask(self, message: Callable[[int], Message]) -> str | None:
+    async def ask(self, message: Callable[[int], Message]) -> Any:  # noqa: ANN401 - what the worker answers
         number = next(self._numbers)
-        waiting: asyncio.Future[str | None] = self._loop.create_future()
+        waiting: asyncio.Future[object] = self._loop.create_future()
         self._waiting[number] = waiting
         self._say(message(number))
         return await waiting
@@ -291,7 +302,7 @@ class _PipeLine:
         self._say(message(number))
         return number
 
-    def answer(self, number: int, value: str | None, error: Exception | None) -> None:
+    def answer(self, number: int, value: object, error: Exception | None) -> None:
         future = self._waiting.pop(number, None)
         if future is None or future.done():
             return

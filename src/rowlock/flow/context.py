@@ -144,7 +144,7 @@ class Context(Voice):
     def workflow(self) -> Growth:
         """The workflow this job is a step of: `await ctx.workflow.add(step)` adds one to it while it runs."""
         if self._growth is None:
-            self._growth = Growth(self.claim, self._row["kind"])
+            self._growth = Growth(self.claim, self._row["kind"], self.line)
         return self._growth
 
     async def spawn(self, steps: Iterable[object], *, join: bool = True) -> list[Added]:

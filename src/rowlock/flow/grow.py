@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, cast
 
 from rowlock.errors import ClaimLost, InvalidOption, JobNotFound, WrongState
 from rowlock.flow import place
 from rowlock.flow.place import Member, Stepped
 from rowlock.model import ids
-from rowlock.model.workflow import NEEDS, Edge, checked_step_name
+from rowlock.model.workflow import NEEDS, Edge, Plan, Planned, checked_step_name
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Iterable, Sequence
+    from collections.abc import Awaitable, Callable, Generator, Iterable, Sequence
 
     from rowlock.flow.enqueue import Prepared
     from rowlock.flow.place import Placed
+    from rowlock.flow.producer import Producer
     from rowlock.model.job import Claim
     from rowlock.model.workflow import Needs
     from rowlock.store.caller import Ask
@@ -33,16 +35,49 @@ class Added(NamedTuple):
         return ids.encode(self.job_id)
 
 
+class NewStep(NamedTuple):
+    """A step to be added, made: all that is left is to write it. args: encoded."""
+
+    name: str
+    ready: Prepared
+    args: str
+    any_of: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Growing:
+    """Steps for the workflow of a job. fence: of its claim, without which nothing is added; None: from outside.
+
+    Nothing but values: a child process has its worker write it.
+    """
+
+    job: int
+    fence: int | None
+    steps: tuple[NewStep, ...]
+    edges: tuple[Edge, ...]
+    joins: bool = False
+
+
+class Grower(Protocol):
+    """How a job's growth is written: here, or for a child process by its worker."""
+
+    async def step_name(self, claim: Claim) -> str | None:
+        """The name of the job's step; None: it is of no workflow."""
+
+    async def grow(self, producer: Producer, growing: Growing) -> Placed:
+        """Write it. producer: the one its steps were made for."""
+
+
 class Growth:
     """ctx.workflow: adds steps to the workflow this job is a step of; a plain job becomes the first step of one.
 
     What an attempt adds is added once, though it may run again: steps are known by their names.
     """
 
-    __slots__ = ("_claim", "_kind", "_numbers", "_parent")
+    __slots__ = ("_claim", "_grower", "_kind", "_numbers", "_parent")
 
-    def __init__(self, claim: Claim, kind: str) -> None:
-        self._claim, self._kind = claim, kind
+    def __init__(self, claim: Claim, kind: str, grower: Grower) -> None:
+        self._claim, self._kind, self._grower = claim, kind, grower
         self._parent: str | None = None
         self._numbers: dict[str, int] = {}
 
@@ -81,29 +116,44 @@ class Growth:
 
     async def _name(self, step: Stepped) -> str:
         if self._parent is None:
-            found = await step.producer.database().fetch("workflow_step_of", id=self._claim.job_id)
-            self._parent = str(found[0]["name"]) if found else self._kind
+            self._parent = await self._grower.step_name(self._claim) or self._kind
         n = self._numbers[step.kind] = self._numbers.get(step.kind, 0) + 1
         return f"{self._parent}/{step.kind}-{n}"
 
     async def _grow(self, members: Sequence[Member], edges: Sequence[Edge], *, joins: bool) -> list[Added]:
-        found = await grow(self._claim.job_id, self._claim.fence, members, edges, joins=joins)
+        found = await grow(self._claim.job_id, self._claim.fence, members, edges, joins=joins, by=self._grower.grow)
         return [Added(step.name, step.job_id, step.what) for step in found.steps]
 
 
+async def write(producer: Producer, growing: Growing) -> Placed:
+    """Write it with a connection of this process."""
+
+    def plan(asked: Callable[[Prepared], Prepared]) -> Generator[Ask, list[Sequence[object]], Placed]:
+        steps = [Planned(step.name, asked(step.ready).job, step.args, step.any_of) for step in growing.steps]
+        text = Plan(steps, growing.edges, growing.joins).text()
+        values = {"job": growing.job, "fence": growing.fence, "workflow": None, "plan": text}
+        return place.write("workflow_add", values | {"channel": producer.database().channel})
+
+    return await producer.place(place.distinct([step.ready for step in growing.steps]), plan, None)
+
+
 async def grow(
-    job: int, fence: int | None, members: Sequence[Member], edges: Sequence[Edge], *, joins: bool = False
+    job: int,
+    fence: int | None,
+    members: Sequence[Member],
+    edges: Sequence[Edge],
+    *,
+    joins: bool = False,
+    by: Callable[[Producer, Growing], Awaitable[Placed]] = write,
 ) -> Placed:
     """Add steps to the workflow of a job. fence: of its claim, without which nothing is added; None: from outside."""
     producer = members[0].step.producer
     with place.passed(producer, members) as readies:
-
-        def plan(asked: Callable[[Prepared], Prepared]) -> Generator[Ask, list[Sequence[object]], Placed]:
-            text = place.plan_of(members, readies, asked, edges, joins=joins).text()
-            values = {"job": job, "fence": fence, "workflow": None, "plan": text}
-            return place.write("workflow_add", values | {"channel": producer.database().channel})
-
-        found = await producer.place(place.distinct(readies), plan, None)
+        steps = tuple(
+            NewStep(one.name, ready.step, one.step.args, one.any_of)
+            for one, ready in zip(members, readies, strict=True)
+        )
+        found = await by(producer, Growing(job, fence, steps, tuple(edges), joins))
         if not found.steps:
             raise refused(found, job)
         place.tell(producer, found)
@@ -124,6 +174,7 @@ def refused(found: Placed, job: int) -> Exception:
             "cancelled": f"Nothing was added: {whose} is being cancelled.",
             "late": f"Nothing was added: step {found.about!r} does not wait any more, so nothing can be put before it.",
             "unknown": f"Nothing was added: there is no step {found.about!r} in {whose}.",
+            "reserved": f"Nothing was added: {found.about!r} is the name of what takes another step of {whose} back.",
         }.get(found.what, f"Nothing was added to {whose}: {found.what}.")
     )
 

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     import asyncio
     from collections.abc import Mapping, Sequence
 
+    from rowlock.flow.grow import Growing
     from rowlock.flow.hold import Wish
     from rowlock.flow.origin import Origin
     from rowlock.flow.report import News
@@ -58,7 +59,7 @@ class Answer:
     """To the child: what came of question `number`."""
 
     number: int
-    value: str | None = None
+    value: object = None
     error: Exception | None = None
 
 
@@ -89,10 +90,18 @@ class Asked:
     """
 
     number: int
-    what: Literal["save", "load", "cursors", "keep_items", "signal"]
+    what: Literal["save", "load", "cursors", "keep_items", "signal", "step_name"]
     checkpoint: str | None = None
     phase: str = ""
     resume: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Grows:
+    """To the worker: add these steps to the job's workflow; the answer says what became of them."""
+
+    number: int
+    growing: Growing
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,9 +149,9 @@ class Ended:
     outcome: Outcome
 
 
-Message = (
-    Hello | Run | Stop | Answer | Ready | Broken | Reported | Asked | Locking | Unlocking | LockGone | Logged | Ended
-)
+ToChild = Hello | Run | Stop | Answer | LockGone
+ToWorker = Ready | Broken | Reported | Asked | Grows | Locking | Unlocking | Logged | Ended
+Message = ToChild | ToWorker
 
 
 def packed(message: Message) -> bytes:

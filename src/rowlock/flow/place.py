@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, cast
 
 from rowlock.flow.passing import Enqueuing, passing
 from rowlock.model.state import State
-from rowlock.model.workflow import Plan
+from rowlock.model.workflow import Plan, Undo
 from rowlock.telemetry import JobEnqueued
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
     from datetime import datetime
 
     from rowlock.flow.enqueue import Prepared
@@ -52,7 +52,11 @@ class Stepped(Protocol):
     def prepared(self, options: Options) -> Prepared:
         """As a job of these options."""
 
-    def planned(self, name: str, ready: Prepared, *, any_of: bool = False, undo: Any = None) -> Planned:  # noqa: ANN401 - a step
+    @property
+    def args(self) -> str:
+        """All arguments, encoded."""
+
+    def planned(self, name: str, ready: Prepared, *, any_of: bool = False, undo: Undo | None = None) -> Planned:
         """As a plan has it."""
 
 
@@ -64,6 +68,13 @@ class Member:
     step: Stepped
     any_of: bool = False
     undo: Stepped | None = None
+
+
+class Readied(NamedTuple):
+    """All of a step and of what takes it back, but for their arguments."""
+
+    step: Prepared
+    undo: Prepared | None
 
 
 class PlacedStep(NamedTuple):
@@ -131,33 +142,32 @@ def write(statement: str, values: Mapping[str, object]) -> Generator[Ask, list[S
 
 def plan_of(
     members: Sequence[Member],
-    readies: Sequence[Prepared],
+    readies: Sequence[Readied],
     asked: Callable[[Prepared], Prepared],
     edges: Sequence[Edge],
-    *,
-    joins: bool = False,
 ) -> Plan:
     """As it is written; asked: makes of a job what its lane asks for."""
-    steps = [
-        member.step.planned(member.name, asked(ready), any_of=member.any_of, undo=member.undo)
-        for member, ready in zip(members, readies, strict=True)
-    ]
-    return Plan(steps, edges, joins)
+    steps = []
+    for member, ready in zip(members, readies, strict=True):
+        undo = None
+        if member.undo is not None and ready.undo is not None:
+            undo = Undo(asked(ready.undo).job, member.undo.args)
+        steps.append(member.step.planned(member.name, asked(ready.step), any_of=member.any_of, undo=undo))
+    return Plan(steps, edges)
 
 
 @contextlib.contextmanager
-def passed(producer: Producer, members: Sequence[Member]) -> Iterator[list[Prepared]]:
-    """Every step as middleware of enqueues leaves it; without any, as it was made."""
-    if not producer.middleware:
-        yield [member.step.ready for member in members]
-        return
+def passed(producer: Producer, members: Sequence[Member]) -> Iterator[list[Readied]]:
+    """Every step, and what takes it back, as middleware of enqueues leaves it; without any, as it was made."""
     with contextlib.ExitStack() as stack:
-        readies = []
-        for member in members:
-            step = member.step
+
+        def ready(step: Stepped) -> Prepared:
+            if not producer.middleware:
+                return step.ready
             seen = stack.enter_context(passing(producer.middleware, Enqueuing(step.kind, [step.call], step.options)))
-            readies.append(step.ready if seen.options is step.options else step.prepared(seen.options))
-        yield readies
+            return step.ready if seen.options is step.options else step.prepared(seen.options)
+
+        yield [Readied(ready(one.step), None if one.undo is None else ready(one.undo)) for one in members]
 
 
 def tell(producer: Producer, found: Placed) -> None:
@@ -168,6 +178,6 @@ def tell(producer: Producer, found: Placed) -> None:
                 producer.events.emit(JobEnqueued(step.job_id, step.kind, "created"))
 
 
-def distinct(readies: Sequence[Prepared]) -> list[Prepared]:
+def distinct(readies: Iterable[Prepared | None]) -> list[Prepared]:
     """Each once: steps made with the same options share them."""
-    return list({id(ready): ready for ready in readies}.values())
+    return list({id(ready): ready for ready in readies if ready is not None}.values())

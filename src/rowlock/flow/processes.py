@@ -24,6 +24,7 @@ from rowlock.flow.pipe import (
     Asked,
     Broken,
     Ended,
+    Grows,
     Hello,
     Locking,
     Logged,
@@ -266,7 +267,7 @@ class _Child:
             case Reported(news):
                 with contextlib.suppress(ClaimLost):  # it is told by other ways, too
                     attempt.context.adopt(news)
-            case Asked():
+            case Asked() | Grows():
                 self._begin(self._answer(message, attempt))
             case Locking() | Unlocking():
                 self._begin(self._lender.hear(message))
@@ -280,11 +281,12 @@ class _Child:
         self._answers.add(task)
         task.add_done_callback(self._answers.discard)
 
-    async def _answer(self, asked: Asked, attempt: Attempt) -> None:
-        value: str | None = None
+    async def _answer(self, asked: Asked | Grows, attempt: Attempt) -> None:
+        value: object = None
         failure: Exception | None = None
         try:
-            value = await attempt.context.answer(asked)
+            context = attempt.context
+            value = await (context.answer(asked) if isinstance(asked, Asked) else context.grown(asked.growing))
         except RowlockError as error:
             failure = error
         except Exception as error:  # noqa: BLE001 - the handler hears of it, whatever it was

@@ -12,16 +12,21 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from rowlock.errors import ClaimLost, DatabaseUnreachable, InvalidResult
+from rowlock.flow.grow import write
 from rowlock.flow.locks import room_of
+from rowlock.flow.producer import Producer
 from rowlock.flow.report import LOG_BYTES, LOG_LINES, Report
 from rowlock.model.job import Claim
 from rowlock.model.redact import storable
+from rowlock.service import Bridge
 from rowlock.store.database import UNSTORABLE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from rowlock.flow.grow import Growing
     from rowlock.flow.locks import Room
+    from rowlock.flow.place import Placed
     from rowlock.flow.report import ItemKey, Moved, News
     from rowlock.model.progress import LogLine
     from rowlock.store.link import Link
@@ -62,6 +67,7 @@ class Reporter:
         self._turn = asyncio.Lock()
         self._task: asyncio.Task[None] | None = None
         self._closed = False
+        self._producer: Producer | None = None
 
     def note(self, report: Report) -> None:
         """Remember that this report has news; it is written within a second."""
@@ -120,6 +126,17 @@ class Reporter:
             message = f"Job {claim.job_id} is not this attempt's any more; it waits for nothing."
             raise ClaimLost(message)
         return rows[0]["signal"]  # type: ignore[no-any-return]
+
+    async def step_name(self, claim: Claim) -> str | None:
+        """The name of the job's step; None: it is of no workflow."""
+        rows = await self._link.database.fetch("workflow_step_of", id=claim.job_id)
+        return str(rows[0]["name"]) if rows else None
+
+    async def grow(self, producer: Producer | None, growing: Growing) -> Placed:
+        """Add steps to a workflow; those that were made in a child are written by a producer of this worker's own."""
+        if producer is None:
+            producer = self._producer = self._producer or Producer(lambda: self._link.database, Bridge())
+        return await write(producer, growing)
 
     async def flush(self) -> None:
         """Write everything noted so far; also waits for what is being written."""

@@ -6,6 +6,7 @@ import contextlib
 import json
 import logging
 import time
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, Protocol
@@ -27,9 +28,12 @@ if TYPE_CHECKING:
     import asyncio
     from collections.abc import Mapping, Sequence
 
+    from rowlock.flow.grow import Growing
     from rowlock.flow.hold import Hold, Keeper
     from rowlock.flow.logs import LogBook, Said
     from rowlock.flow.pipe import Asked
+    from rowlock.flow.place import Placed
+    from rowlock.flow.producer import Producer
     from rowlock.flow.report import Moved, News
     from rowlock.model.lock import LockKey
     from rowlock.model.options import Span
@@ -67,6 +71,12 @@ class Line(Protocol):
 
     async def signal(self, claim: Claim, name: str) -> str | None:
         """The signal of that name as JSON {payload, timed_out}; None: none has come. ClaimLost without the claim."""
+
+    async def step_name(self, claim: Claim) -> str | None:
+        """The name of the job's step; None: it is of no workflow."""
+
+    async def grow(self, producer: Producer | None, growing: Growing) -> Placed:
+        """Add steps to a workflow. producer: the one they were made for; None: that was in a child process."""
 
     async def flush(self) -> None:
         """Write what was noted."""
@@ -219,7 +229,7 @@ class Voice:
             return frozenset()
         return frozenset(await self.line.keep_items(self._reported(), self._phase(), resume=resume))
 
-    async def answer(self, asked: Asked) -> str | None:
+    async def answer(self, asked: Asked) -> object:
         """What a child process asks on behalf of this attempt."""
         match asked.what:
             case "save":
@@ -236,6 +246,13 @@ class Voice:
                 return json.dumps(kept)
             case "signal":
                 return await self.line.signal(self.claim, asked.phase)
+            case "step_name":
+                return await self.line.step_name(self.claim)
+
+    async def grown(self, growing: Growing) -> Placed:
+        """What a child process adds on behalf of this attempt: under the claim this worker knows it by."""
+        job, fence = self.claim
+        return await self.line.grow(None, replace(growing, job=job, fence=fence))
 
     async def received(self, name: str, timeout: timedelta | str | float | None) -> Any:  # noqa: ANN401 - what was sent
         """The payload of a signal; Suspended when it has not come, SignalTimeout when it did not come in time."""

@@ -25,8 +25,6 @@ NEEDS: Final = ("success", "strict", "finish", "failure")
 MOST_STEPS: Final = 20_000
 """Of one workflow: ten thousand are written in about a second, and one lock is held for all of them."""
 _LONGEST_NAME: Final = 200
-_UNDO: Final = ("kind", "priority", "max_attempts", "meta")
-"""The columns of a step that takes another one back; it waits for nothing, so the rest has no meaning."""
 
 
 class WorkflowState(StrEnum):
@@ -131,8 +129,7 @@ def columns_of(job: NewJob) -> dict[str, Any]:
 
 
 def _undo_text(undo: Undo) -> str:
-    columns = {name: value for name, value in columns_of(undo.job).items() if name in _UNDO}
-    return f'{{"args":{undo.args},{json.dumps(columns)[1:]}'
+    return f'{{"args":{undo.args},{json.dumps(columns_of(undo.job))[1:]}'
 
 
 def _seconds(value: timedelta | None) -> str | None:
@@ -157,6 +154,11 @@ def checked_step_name(name: object) -> str:
         message = f"A step or workflow has a name of 1 to {_LONGEST_NAME} printable characters; got {name!r}."
         raise InvalidWorkflow(message)
     return name
+
+
+def undo_name(step: str) -> str:
+    """What the step that takes this one back is called, so nobody else may be."""
+    return f"undo {step}"
 
 
 def check(names: Collection[str], edges: Sequence[Edge]) -> None:
@@ -250,7 +252,8 @@ class StepView:
 class WorkflowView:
     """A workflow as it stood when it was read. steps, edges: empty in a list of workflows.
 
-    open, failed, cancelled, with_errors: how many of its steps; verdict: how it ends once its steps are undone.
+    open, failed, cancelled, with_errors: how many of its steps; verdict: how it ends once its steps are undone;
+    undo_error: why they could not be.
     """
 
     id: int
@@ -264,6 +267,7 @@ class WorkflowView:
     created_at: datetime
     finished_at: datetime | None = None
     verdict: str | None = None
+    undo_error: str | None = None
     cancel_requested: bool = False
     tenant: str | None = None
     submitted_by: str | None = None

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 _COLUMNS = (
     "id", "name", "total", "open", "failed", "cancelled", "with_errors", "created_at", "finished_at", "verdict",
-    "cancel_requested", "tenant", "submitted_by",
+    "undo_error", "cancel_requested", "tenant", "submitted_by",
 )  # fmt: skip
 
 

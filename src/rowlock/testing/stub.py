@@ -8,7 +8,7 @@ import json
 import logging
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 from pydantic_core import to_json
 from typing_extensions import override
@@ -135,6 +135,13 @@ class Record:
     async def release(self, hold: Hold) -> None:
         """The engine's side: the lock is given back."""
 
+    async def step_name(self, claim: Claim) -> str | None:
+        """The engine's side: the job is of no workflow."""
+
+    async def grow(self, producer: object, growing: object) -> NoReturn:
+        """The engine's side: never asked, what is added is written down before."""
+        raise NotImplementedError
+
 
 class StubGrowth(Growth):
     """ctx.workflow of a handler that is called without a database: what it adds is written down."""
@@ -142,7 +149,7 @@ class StubGrowth(Growth):
     __slots__ = ("_record",)
 
     def __init__(self, claim: Claim, kind: str, record: Record) -> None:
-        super().__init__(claim, kind)
+        super().__init__(claim, kind, record)
         self._parent, self._record = kind, record
 
     @override

@@ -111,9 +111,9 @@ CROSS JOIN LATERAL (
   WHERE x.state = 'up' AND x.told IS NULL AND x.seen_at >= clock_timestamp() - interval '15 s'
     AND (x.lanes IS NULL OR l.name = ANY (x.lanes))) AS s;
 
--- Each order is that of the partial index which holds just these rows, so that no plan reads the history to find them. Queued
--- and parked ones are counted head by head: in one go, a planner that believes them few would sort the whole backlog.
-CREATE VIEW {schema}.stats_states AS
+-- Jobs parked at gates, head by head; more: there may be others. All that is blocked is in a view of its own: what else a job can
+-- wait for comes with later steps, which replace it.
+CREATE VIEW {schema}.stats_parked AS
 WITH RECURSIVE gate AS (
   (SELECT j.gate_key, j.gate_place FROM {schema}.jobs j WHERE j.gate_key IS NOT NULL AND j.finished_at IS NULL
     ORDER BY j.gate_key, j.gate_place, j.priority DESC, j.run_after, j.id LIMIT 1)
@@ -121,8 +121,18 @@ WITH RECURSIVE gate AS (
   SELECT n.gate_key, n.gate_place FROM gate CROSS JOIN LATERAL (
     SELECT j.gate_key, j.gate_place FROM {schema}.jobs j WHERE j.gate_key > gate.gate_key AND j.finished_at IS NULL
     ORDER BY j.gate_key, j.gate_place, j.priority DESC, j.run_after, j.id LIMIT 1) AS n),
-seen AS MATERIALIZED (SELECT gate.gate_key, gate.gate_place FROM gate LIMIT 2000),
-h AS (
+seen AS MATERIALIZED (SELECT gate.gate_key, gate.gate_place FROM gate LIMIT 2000)
+SELECT count(*) AS n, (SELECT count(*) FROM seen) >= 2000 AS more FROM (
+  SELECT 1 FROM seen s CROSS JOIN LATERAL (
+    SELECT 1 FROM {schema}.jobs j WHERE j.gate_key = s.gate_key AND j.gate_place = -1 AND j.finished_at IS NULL
+    ORDER BY j.priority DESC, j.run_after, j.id LIMIT 1001) AS parked
+  WHERE s.gate_place = -1 LIMIT 1001) AS x;
+CREATE VIEW {schema}.stats_blocked AS SELECT p.n, p.more FROM {schema}.stats_parked p;
+
+-- Each order is that of the partial index which holds just these rows, so that no plan reads the history to find them. Queued
+-- ones are counted head by head: in one go, a planner that believes them few would sort the whole backlog.
+CREATE VIEW {schema}.stats_states AS
+WITH RECURSIVE h AS (
   (SELECT j.kind, j.priority, j.share FROM {schema}.jobs j WHERE j.state = 'queued'
     ORDER BY j.kind, j.priority DESC, j.share, j.run_after, j.id LIMIT 1)
   UNION ALL
@@ -143,11 +153,7 @@ counted (state, n, more) AS (
   SELECT 'pending', count(*), false FROM (
     SELECT 1 FROM {schema}.jobs j WHERE j.state = 'pending' ORDER BY j.id LIMIT 1001) AS x
   UNION ALL
-  SELECT 'blocked', count(*), (SELECT count(*) FROM seen) >= 2000 FROM (
-    SELECT 1 FROM seen s CROSS JOIN LATERAL (
-      SELECT 1 FROM {schema}.jobs j WHERE j.gate_key = s.gate_key AND j.gate_place = -1 AND j.finished_at IS NULL
-      ORDER BY j.priority DESC, j.run_after, j.id LIMIT 1001) AS parked
-    WHERE s.gate_place = -1 LIMIT 1001) AS x
+  SELECT 'blocked', b.n, b.more FROM {schema}.stats_blocked b
   UNION ALL
   SELECT 'queued', count(*), false FROM (
     SELECT 1 FROM h CROSS JOIN LATERAL (

@@ -14,7 +14,7 @@ CREATE TABLE {schema}.workflows (
   name text NOT NULL CHECK (length(name) BETWEEN 1 AND 200),
   state text NOT NULL DEFAULT 'running' CHECK (state IN
       ('running', 'compensating', 'completed', 'completed_with_errors', 'failed', 'cancelled')),
-  verdict text,
+  verdict text, undo_error text,                       -- why what it did could not be taken back
   total integer NOT NULL DEFAULT 0, open integer NOT NULL DEFAULT 0,
   failed integer NOT NULL DEFAULT 0, cancelled integer NOT NULL DEFAULT 0, with_errors integer NOT NULL DEFAULT 0,
   cancel_requested boolean NOT NULL DEFAULT false,
@@ -27,18 +27,20 @@ CREATE UNIQUE INDEX workflows_unique ON {schema}.workflows (unique_key) WHERE fi
 CREATE INDEX workflows_live ON {schema}.workflows (id) WHERE finished_at IS NULL;
 CREATE INDEX workflows_done ON {schema}.workflows (coalesce(kept_until, finished_at)) WHERE finished_at IS NOT NULL;
 
--- ended: its end was counted; so it counts once, whoever brings the news. undo: the step that takes this one back, as a new
--- job's columns. undoes: this job takes back the step of that name.
+-- ended: its end was counted; so it counts once, whoever brings the news. gone: somebody had deleted its row by then, so nobody
+-- knows what it did: it counts as cancelled, whatever is behind it. undo: the step that takes this one back, as a new job's
+-- columns. undoes: this job takes back the step of that name. The steps of a fan-out end side by side: there is room on the page for
+-- a second version of every row, so that no index is touched; of edges, too.
 CREATE TABLE {schema}.workflow_steps (
   job_id bigint PRIMARY KEY, workflow_id bigint NOT NULL, name text COLLATE "C" NOT NULL,
-  ended boolean NOT NULL DEFAULT false, undo jsonb, undoes text,
-  UNIQUE (workflow_id, name)) WITH (fillfactor = 80);
+  ended boolean NOT NULL DEFAULT false, gone boolean NOT NULL DEFAULT false, undo jsonb, undoes text,
+  UNIQUE (workflow_id, name)) WITH (fillfactor = 45);
 
 -- met: NULL while the upstream job is not final. needs: success (with errors or without), strict (without), finish, failure.
 CREATE TABLE {schema}.edges (
   upstream bigint, downstream bigint,
   needs text NOT NULL DEFAULT 'success' CHECK (needs IN ('success', 'strict', 'finish', 'failure')),
-  met boolean, PRIMARY KEY (upstream, downstream)) WITH (fillfactor = 80);
+  met boolean, PRIMARY KEY (upstream, downstream)) WITH (fillfactor = 45);
 CREATE INDEX edges_downstream ON {schema}.edges (downstream);
 
 -- What a blocked job waits for: ends of other jobs (remaining edges), or a signal, until a moment. any_of: one met edge is
@@ -52,6 +54,18 @@ CREATE TABLE {schema}.waits (
                                        WHEN any_of THEN met > 0 ELSE true END) STORED)
   WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.01, autovacuum_vacuum_threshold = 200);
 CREATE INDEX waits_until ON {schema}.waits (until) WHERE until IS NOT NULL;
+-- Those that wait, and some whose job a person has ended meanwhile. Neither column changes while a fan-in counts down: those
+-- updates stay HOT.
+CREATE INDEX waits_open ON {schema}.waits (job_id) WHERE go IS NULL OR signal IS NOT NULL;
+
+-- Blocked by a gate, by other jobs, or until a signal comes. The newest 3,000 waits are looked at.
+CREATE OR REPLACE VIEW {schema}.stats_blocked AS
+SELECT p.n + w.n AS n, p.more OR w.looked >= 3000 AS more
+FROM {schema}.stats_parked p CROSS JOIN (
+  SELECT count(j.id) AS n, count(*) AS looked
+  FROM (SELECT x.job_id FROM {schema}.waits x WHERE x.go IS NULL OR x.signal IS NOT NULL ORDER BY x.job_id DESC LIMIT 3000) AS q
+  LEFT JOIN LATERAL (
+    SELECT o.id FROM {schema}.jobs o WHERE o.id = q.job_id AND o.state = 'blocked' AND o.gate_place = 0 OFFSET 0) AS j ON true) AS w;
 
 -- The first one of a name counts and is kept, also when it came before anybody waited. timed_out: none came in time.
 CREATE TABLE {schema}.signals (
@@ -60,10 +74,49 @@ CREATE TABLE {schema}.signals (
 
 INSERT INTO {schema}.duties (name, every) VALUES ('workflows', '5 s'), ('signals', '1 s');
 
+-- approve_by_rule: what a rule approves in advance, of the given jobs. A rule counts as the approval of whoever wrote it: not for
+-- their own jobs, or arguments, where four eyes are asked for, and as one where several are. Judged on the locked row; a new position,
+-- as the old one may be behind the claim cursors by now. Answers those that got an approval; queued: it was the last they needed.
+CREATE FUNCTION {schema}.approve_by_rule(p_ids bigint[]) RETURNS TABLE (id bigint, state text, run_after timestamptz) LANGUAGE sql AS $$
+  WITH judged AS (
+    SELECT j.id, cardinality(coalesce(j.approvers, '{}')) >= (j.approval >> 3) AS enough, coalesce(r.created_by, 'rule') AS by_whom,
+           r.id AS rule, r.note
+      FROM {schema}.jobs j
+     CROSS JOIN LATERAL (
+       SELECT r.id, r.created_by, r.note FROM {schema}.approval_rules r
+        WHERE (r.kind IS NULL OR r.kind = j.kind OR (r.kind LIKE '%*' AND starts_with(j.kind, left(r.kind, -1))))
+          AND (r.submitted_by IS NULL OR r.submitted_by = j.submitted_by) AND (r.tenant IS NULL OR r.tenant = j.tenant)
+          AND (r.args IS NULL OR j.args @> r.args)
+          AND NOT (j.approval & 4 <> 0 AND (coalesce(r.created_by = j.submitted_by, true) OR EXISTS (
+                     SELECT 1 FROM {schema}.job_acts a
+                      WHERE a.job_id = j.id AND a.verb = 'edit' AND a.by_whom = r.created_by AND a.detail ? 'args')))
+          AND (j.approval >> 3 = 0 OR r.created_by IS NOT NULL)
+        ORDER BY r.id LIMIT 1) AS r
+     WHERE j.id = ANY (p_ids) AND j.state = 'pending' AND j.approval & 3 = 1 ORDER BY j.id FOR UPDATE OF j),
+  approved AS (
+    UPDATE {schema}.jobs j
+       SET approvers = array_append(j.approvers, g.by_whom), seq = j.seq + 1, fence = j.fence + g.enough::integer,
+           state = CASE WHEN g.enough THEN 'queued' ELSE j.state END,
+           approval = CASE WHEN g.enough THEN (j.approval & 32764) | 2 ELSE j.approval END,
+           answer_by = CASE WHEN g.enough THEN NULL ELSE j.answer_by END,
+           run_after = CASE WHEN g.enough THEN greatest(j.run_after, clock_timestamp()) ELSE j.run_after END
+      FROM judged g WHERE j.id = g.id
+    RETURNING j.id, j.state, j.run_after, j.fence, j.seq, g.rule, g.by_whom, g.note),
+  told AS (
+    INSERT INTO {schema}.job_acts (job_id, verb, by_whom, note, detail)
+    SELECT a.id, 'approve', a.by_whom, concat_ws(': ', 'rule ' || a.rule, a.note), jsonb_build_object('fence', a.fence, 'seq', a.seq)
+           || CASE WHEN a.state = 'pending' THEN jsonb_build_object('stays', true) ELSE '{}' END || jsonb_build_object('rule', a.rule)
+      FROM approved a)
+  SELECT a.id, a.state, a.run_after FROM approved a ORDER BY a.id
+$$;
+
 -- workflow_release: blocked jobs whose waiting is over. The caller holds their workflows, or their own rows. Answers what
 -- workers have to be told: [id, kind, priority, share, run_after as epoch] of each that became queued. A row that somebody holds is
--- passed over, and the repair comes back for it. A job that a person has put off keeps the later moment.
-CREATE FUNCTION {schema}.workflow_release(p_ids bigint[]) RETURNS jsonb LANGUAGE sql AS $$
+-- passed over, and the repair comes back for it. A job that a person has put off keeps the later moment. One that asks for approval
+-- now is judged by the rules at once, like one that is enqueued.
+CREATE FUNCTION {schema}.workflow_release(p_ids bigint[]) RETURNS jsonb LANGUAGE plpgsql AS $$
+DECLARE v_out jsonb; v_asked bigint[];
+BEGIN
   WITH free AS MATERIALIZED (
     SELECT j.id, w.signal, CASE WHEN w.signal IS NULL THEN w.delay END AS delay,
            CASE WHEN w.signal IS NULL THEN w.expires_in END AS expires_in, w.answer_in
@@ -83,31 +136,65 @@ CREATE FUNCTION {schema}.workflow_release(p_ids bigint[]) RETURNS jsonb LANGUAGE
                WHERE w.job_id = r.id AND r.signal IS NOT NULL AND r.workflow_id IS NOT NULL),
   forgotten AS (DELETE FROM {schema}.waits w USING released r WHERE w.job_id = r.id AND r.signal IS NOT NULL AND r.workflow_id IS NULL)
   SELECT jsonb_agg(jsonb_build_array(r.id, r.kind, r.priority, r.share, extract(epoch FROM r.run_after)) ORDER BY r.id)
-    FROM released r WHERE r.state = 'queued'
+           FILTER (WHERE r.state = 'queued'), array_agg(r.id) FILTER (WHERE r.state = 'pending')
+    INTO v_out, v_asked FROM released r;
+  IF v_asked IS NOT NULL THEN
+    SELECT coalesce(v_out, '[]') || coalesce(jsonb_agg(jsonb_build_array(j.id, j.kind, j.priority, j.share, extract(epoch FROM j.run_after))), '[]')
+      INTO v_out FROM {schema}.approve_by_rule(v_asked) AS a JOIN {schema}.jobs j ON j.id = a.id WHERE a.state = 'queued';
+    IF v_out = '[]' THEN RETURN NULL; END IF;
+  END IF;
+  RETURN v_out;
+END $$;
+
+-- workflow_undo_of: what takes a step back, as a job's columns. What cannot be a column fails here, so a plan with it is not written.
+CREATE FUNCTION {schema}.workflow_undo_of(p_undo jsonb) RETURNS TABLE (kind text, args jsonb, priority smallint, share smallint, approval smallint,
+  max_attempts smallint, gate_key text, tags text[], refs jsonb, meta jsonb, delay interval, expires_in interval, max_age interval,
+  answer_in interval, rate_keys text[], rate_weight smallint) LANGUAGE sql STABLE AS $$
+  SELECT u.kind, coalesce(u.args, '{}'), coalesce(u.priority, 0::smallint), coalesce(u.share, 0::smallint), coalesce(u.approval, 0::smallint),
+         coalesce(u.max_attempts, 5::smallint), u.gate_key, u.tags, u.refs, u.meta, u.delay, u.expires_in, u.max_age, u.answer_in,
+         u.rate_keys, u.rate_weight
+    FROM jsonb_to_record(p_undo) AS u(kind text, args jsonb, priority smallint, share smallint, approval smallint, max_attempts smallint,
+         gate_key text, tags text[], refs jsonb, meta jsonb, delay interval, expires_in interval, max_age interval, answer_in interval,
+         rate_keys text[], rate_weight smallint)
 $$;
 
 -- workflow_undo: when every step is final and the workflow did not succeed, what its completed steps did is taken back: the
--- last first, one after the other, each whatever became of the one before. Answers what is released, NULL: nothing to undo.
+-- last first, one after the other, each whatever became of the one before. Such a step is a job like any other: its options count
+-- from here. Its name is `undo <step>`; a plan keeps clear of that, and if a step has it all the same this one has a number behind it.
+-- Answers what is released, NULL: nothing to undo.
 CREATE FUNCTION {schema}.workflow_undo(p_id bigint) RETURNS jsonb LANGUAGE plpgsql AS $$
 DECLARE v_first bigint; v_n integer;
 BEGIN
   WITH undone AS MATERIALIZED (
-    SELECT s.name, s.undo, j.share, row_number() OVER (ORDER BY j.finished_at DESC, j.id DESC) AS n,
+    SELECT s.name AS undoes, u.*, row_number() OVER (ORDER BY j.finished_at DESC, j.id DESC) AS n,
            nextval(pg_get_serial_sequence('{schema}.jobs', 'id')) AS id
       FROM {schema}.workflow_steps s JOIN {schema}.jobs j ON j.id = s.job_id
+     CROSS JOIN LATERAL {schema}.workflow_undo_of(s.undo) AS u
      WHERE s.workflow_id = p_id AND s.undo IS NOT NULL AND j.state IN ('completed', 'completed_with_errors')),
   jobs AS (
-    INSERT INTO {schema}.jobs (id, kind, priority, share, max_attempts, args, meta, state, workflow_id, tenant, submitted_by)
-    SELECT u.id, u.undo ->> 'kind', (u.undo ->> 'priority')::smallint, u.share, (u.undo ->> 'max_attempts')::smallint,
-           u.undo -> 'args', nullif(u.undo -> 'meta', 'null'), 'blocked', p_id, w.tenant, w.submitted_by
+    INSERT INTO {schema}.jobs (id, kind, priority, share, approval, max_attempts, args, meta, tags, refs, gate_key, rate_keys,
+                               rate_weight, too_old_at, state, workflow_id, tenant, submitted_by)
+    SELECT u.id, u.kind, u.priority, u.share, u.approval, u.max_attempts, u.args, u.meta, u.tags, u.refs, u.gate_key, u.rate_keys,
+           u.rate_weight, clock_timestamp() + u.max_age, 'blocked', p_id, w.tenant, w.submitted_by
       FROM undone u CROSS JOIN {schema}.workflows w WHERE w.id = p_id),
   steps AS (
     INSERT INTO {schema}.workflow_steps (job_id, workflow_id, name, undoes)
-    SELECT u.id, p_id, 'undo ' || u.name, u.name FROM undone u),
+    SELECT u.id, p_id, 'undo ' || u.undoes || CASE WHEN EXISTS (
+             SELECT 1 FROM {schema}.workflow_steps o WHERE o.workflow_id = p_id AND o.name = 'undo ' || u.undoes) THEN ' ' || u.id ELSE '' END,
+           u.undoes FROM undone u),
   linked AS (
     INSERT INTO {schema}.edges (upstream, downstream, needs)
     SELECT a.id, b.id, 'finish' FROM undone a JOIN undone b ON b.n = a.n + 1),
-  waiting AS (INSERT INTO {schema}.waits (job_id, remaining) SELECT u.id, (u.n > 1)::integer FROM undone u)
+  waiting AS (
+    INSERT INTO {schema}.waits (job_id, remaining, delay, expires_in, answer_in)
+    SELECT u.id, (u.n > 1)::integer, u.delay, u.expires_in, u.answer_in FROM undone u),
+  referenced AS (
+    INSERT INTO {schema}.job_refs (name, value, job_id)
+    SELECT r.name, r.value, u.id
+      FROM undone u CROSS JOIN LATERAL (
+        SELECT e.key AS name, e.value FROM jsonb_each_text(u.refs) AS e WHERE e.value IS NOT NULL
+        UNION SELECT 'tag', tag FROM unnest(u.tags) AS tag) AS r
+    ON CONFLICT DO NOTHING)
   SELECT min(u.id) FILTER (WHERE u.n = 1), count(*) INTO v_first, v_n FROM undone u;
   IF v_n = 0 THEN RETURN NULL; END IF;
   UPDATE {schema}.workflows w SET state = 'compensating', open = w.open + v_n, total = w.total + v_n WHERE w.id = p_id;
@@ -126,9 +213,9 @@ CREATE FUNCTION {schema}.workflow_verdict(p_id bigint) RETURNS text LANGUAGE sql
        WHERE s.workflow_id = p_id AND j.state IN ('failed', 'expired')
          AND NOT EXISTS (SELECT 1 FROM {schema}.edges e WHERE e.upstream = j.id AND e.needs IN ('failure', 'finish'))) THEN 'failed'
     WHEN EXISTS (
-      SELECT 1 FROM {schema}.workflow_steps s JOIN {schema}.jobs j ON j.id = s.job_id
-       WHERE s.workflow_id = p_id AND j.state = 'cancelled'
-         AND coalesce(j.errors ->> 'reason', '') NOT IN ('not needed', 'dependency')) THEN 'cancelled'
+      SELECT 1 FROM {schema}.workflow_steps s LEFT JOIN {schema}.jobs j ON j.id = s.job_id
+       WHERE s.workflow_id = p_id AND (s.gone OR (j.state = 'cancelled'
+         AND coalesce(j.errors ->> 'reason', '') NOT IN ('not needed', 'dependency')))) THEN 'cancelled'
     WHEN w.failed > 0 OR w.with_errors > 0 THEN 'completed_with_errors'
     ELSE 'completed' END
   FROM {schema}.workflows w WHERE w.id = p_id
@@ -142,23 +229,29 @@ $$;
 CREATE FUNCTION {schema}.workflow_follow(p_ids bigint[], p_channel text) RETURNS jsonb LANGUAGE plpgsql STRICT AS $$
 DECLARE
   v_ids bigint[] := p_ids; v_flows bigint[]; v_go bigint[]; v_stop bigint[]; v_done bigint[] := '{}';
-  v_out jsonb := '[]'; v_id bigint; v_verdict text; v_undo jsonb;
+  v_out jsonb := '[]'; v_id bigint; v_verdict text; v_undo jsonb; v_n integer; v_again bigint[] := '{}';
 BEGIN
-  SELECT array_agg(DISTINCT s.workflow_id) INTO v_flows
-    FROM {schema}.workflow_steps s LEFT JOIN {schema}.jobs j ON j.id = s.job_id
-   WHERE s.job_id = ANY (p_ids)
-     AND (j.id IS NULL OR j.finished_at IS NOT NULL
-          OR (j.state = 'blocked' AND EXISTS (SELECT 1 FROM {schema}.waits x WHERE x.job_id = j.id AND x.signal IS NULL AND x.go IS NOT NULL)));
+  -- Nearly always all of them have ended. Else it is worth a closer look at who has, and who still waits though its edges are known.
+  SELECT array_agg(DISTINCT j.workflow_id), count(*) INTO v_flows, v_n
+    FROM {schema}.jobs j WHERE j.id = ANY (p_ids) AND j.finished_at IS NOT NULL AND j.workflow_id IS NOT NULL;
+  IF v_n < cardinality(p_ids) THEN
+    v_again := p_ids;
+    SELECT array_agg(DISTINCT s.workflow_id) INTO v_flows
+      FROM {schema}.workflow_steps s LEFT JOIN {schema}.jobs j ON j.id = s.job_id
+     WHERE s.job_id = ANY (p_ids)
+       AND (j.id IS NULL OR j.finished_at IS NOT NULL
+            OR (j.state = 'blocked' AND EXISTS (SELECT 1 FROM {schema}.waits x WHERE x.job_id = j.id AND x.signal IS NULL AND x.go IS NOT NULL)));
+  END IF;
   IF v_flows IS NULL THEN RETURN NULL; END IF;
   PERFORM 1 FROM {schema}.workflows w WHERE w.id = ANY (v_flows) ORDER BY w.id FOR UPDATE;
   WHILE cardinality(v_ids) > 0 LOOP
     WITH final AS MATERIALIZED (
-      SELECT s.job_id, s.workflow_id, s.ended, coalesce(j.state, 'cancelled') AS state,
+      SELECT s.job_id, s.workflow_id, s.ended, j.id IS NULL AS gone, coalesce(j.state, 'cancelled') AS state,
              coalesce(j.errors ->> 'reason', '') = 'not needed' AS unneeded
         FROM {schema}.workflow_steps s LEFT JOIN {schema}.jobs j ON j.id = s.job_id
        WHERE s.job_id = ANY (v_ids) AND (j.id IS NULL OR j.finished_at IS NOT NULL)),
     counted AS (
-      UPDATE {schema}.workflow_steps s SET ended = true FROM final f WHERE s.job_id = f.job_id AND NOT f.ended),
+      UPDATE {schema}.workflow_steps s SET ended = true, gone = f.gone FROM final f WHERE s.job_id = f.job_id AND NOT f.ended),
     numbers AS (
       UPDATE {schema}.workflows w
          SET open = w.open - n.n, failed = w.failed + n.failed, cancelled = w.cancelled + n.cancelled, with_errors = w.with_errors + n.with_errors
@@ -184,7 +277,7 @@ BEGIN
       SELECT l.job_id, l.go FROM lessened l WHERE l.go IS NOT NULL AND l.signal IS NULL
       UNION ALL
       SELECT w.job_id, w.go FROM {schema}.waits w
-       WHERE w.job_id = ANY (v_ids) AND w.go IS NOT NULL AND w.signal IS NULL
+       WHERE w.job_id = ANY (v_again) AND w.go IS NOT NULL AND w.signal IS NULL
          AND NOT EXISTS (SELECT 1 FROM known k WHERE k.downstream = w.job_id))
     -- What is taken back goes on though the workflow was cancelled.
     SELECT array_agg(d.job_id) FILTER (WHERE d.go AND (NOT f.cancel_requested OR f.state = 'compensating')),
@@ -193,6 +286,7 @@ BEGIN
       FROM judged d JOIN {schema}.jobs j ON j.id = d.job_id AND j.state = 'blocked' JOIN {schema}.workflows f ON f.id = j.workflow_id;
     IF v_go IS NOT NULL THEN v_out := v_out || coalesce({schema}.workflow_release(v_go), '[]'); END IF;
     v_ids := '{}';
+    v_again := '{}';
     IF v_stop IS NOT NULL THEN
       WITH stopped AS MATERIALIZED (
         SELECT j.id FROM {schema}.jobs j WHERE j.id = ANY (v_stop) AND j.state = 'blocked' AND j.gate_place = 0
@@ -217,7 +311,13 @@ BEGIN
     v_verdict := {schema}.workflow_verdict(v_id);
     IF v_verdict IN ('failed', 'cancelled') THEN
       -- Not twice: a workflow that has a verdict comes from its compensation.
-      SELECT CASE WHEN w.verdict IS NULL THEN {schema}.workflow_undo(v_id) END INTO v_undo FROM {schema}.workflows w WHERE w.id = v_id;
+      v_undo := NULL;
+      BEGIN
+        SELECT CASE WHEN w.verdict IS NULL THEN {schema}.workflow_undo(v_id) END INTO v_undo FROM {schema}.workflows w WHERE w.id = v_id;
+      EXCEPTION WHEN integrity_constraint_violation OR data_exception OR program_limit_exceeded OR syntax_error_or_access_rule_violation THEN
+        -- This statement ends the jobs of others, too: they must not wait for a row that can never be written.
+        UPDATE {schema}.workflows w SET undo_error = SQLERRM WHERE w.id = v_id;
+      END;
       IF v_undo IS NOT NULL THEN
         UPDATE {schema}.workflows w SET verdict = v_verdict WHERE w.id = v_id;
         v_out := v_out || v_undo;
@@ -239,8 +339,38 @@ END $$;
 CREATE FUNCTION {schema}.workflow_write(p_id bigint, p_plan jsonb) RETURNS TABLE
   (name text, job_id bigint, kind text, priority smallint, share smallint, state text, run_after timestamptz) LANGUAGE plpgsql AS $$
 #variable_conflict use_column
-DECLARE v_name text;
+DECLARE v_name text; v_why text;
 BEGIN
+  -- What takes a step back is written in the statement that ends the last one, beside the ends of other jobs: it must not fail there.
+  SELECT s.name, CASE
+      WHEN jsonb_typeof(s.undo) <> 'object' THEN 'must be an object'
+      WHEN coalesce(length(u.kind), 0) NOT BETWEEN 1 AND 200 THEN 'needs a kind of 1 to 200 characters'
+      WHEN u.priority NOT BETWEEN -100 AND 100 THEN 'has a priority from -100 to 100'
+      WHEN u.max_attempts < 1 THEN 'has at least one attempt'
+      WHEN jsonb_typeof(u.refs) <> 'object' THEN 'has refs by name'
+      WHEN greatest(octet_length(u.gate_key), (
+        SELECT max(octet_length(x.value)) FROM (
+          SELECT unnest(u.tags || u.rate_keys) UNION ALL
+          SELECT unnest(ARRAY[e.key, e.value]) FROM jsonb_each_text(CASE WHEN jsonb_typeof(u.refs) = 'object' THEN u.refs END) AS e) AS x(value))) > 1000
+        THEN 'has keys, tags and refs of at most 1000 bytes' END
+    INTO v_name, v_why
+    FROM jsonb_to_recordset(p_plan -> 'steps') AS s(name text, undo jsonb)
+    CROSS JOIN LATERAL {schema}.workflow_undo_of(CASE WHEN jsonb_typeof(s.undo) = 'object' THEN s.undo END) AS u
+   WHERE s.undo IS NOT NULL ORDER BY 2 NULLS LAST LIMIT 1;
+  IF v_why IS NOT NULL THEN
+    RAISE EXCEPTION 'What takes step % back %.', v_name, v_why USING ERRCODE = 'check_violation';
+  END IF;
+  SELECT s.name INTO v_name FROM jsonb_to_recordset(p_plan -> 'steps') AS s(name text, undo jsonb)
+   WHERE coalesce(length(s.name), 0) NOT BETWEEN 1 AND 200
+      OR (s.undo IS NOT NULL AND EXISTS (SELECT 1 FROM {schema}.workflow_steps o WHERE o.workflow_id = p_id AND o.name = 'undo ' || s.name))
+      OR (s.name LIKE 'undo %' AND (
+            EXISTS (SELECT 1 FROM {schema}.workflow_steps o WHERE o.workflow_id = p_id AND o.name = substr(s.name, 6) AND o.undo IS NOT NULL)
+            OR EXISTS (SELECT 1 FROM jsonb_to_recordset(p_plan -> 'steps') AS o(name text, undo jsonb)
+                        WHERE o.name = substr(s.name, 6) AND o.undo IS NOT NULL))) LIMIT 1;
+  IF FOUND THEN
+    RAISE EXCEPTION 'A step cannot be named %: a name has 1 to 200 characters, and `undo <step>` is what takes that step back.', v_name
+      USING ERRCODE = 'check_violation';
+  END IF;
   SELECT x.name INTO v_name
     FROM jsonb_to_recordset(p_plan -> 'edges') AS e(upstream text, downstream text)
    CROSS JOIN LATERAL (VALUES (e.upstream), (e.downstream)) AS x(name)
@@ -252,14 +382,10 @@ BEGIN
   END IF;
   RETURN QUERY
   WITH step AS MATERIALIZED (
-    SELECT s.*, CASE WHEN jsonb_typeof(s.undo) = 'object' THEN jsonb_build_object('kind', u.kind, 'args', coalesce(u.args, '{}'),
-             'priority', coalesce(u.priority, 0), 'max_attempts', coalesce(u.max_attempts, 5), 'meta', u.meta) END AS undone_by,
-           nextval(pg_get_serial_sequence('{schema}.jobs', 'id')) AS id
+    SELECT s.*, nextval(pg_get_serial_sequence('{schema}.jobs', 'id')) AS id
       FROM jsonb_to_recordset(p_plan -> 'steps') AS s(name text, kind text, args jsonb, priority smallint, share smallint,
            approval smallint, max_attempts smallint, gate_key text, tags text[], refs jsonb, meta jsonb, delay interval,
-           expires_in interval, max_age interval, answer_in interval, any_of boolean, rate_keys text[], rate_weight smallint, undo jsonb)
-      LEFT JOIN LATERAL jsonb_to_record(s.undo) AS u(kind text, args jsonb, priority smallint, max_attempts smallint, meta jsonb)
-        ON jsonb_typeof(s.undo) = 'object'),
+           expires_in interval, max_age interval, answer_in interval, any_of boolean, rate_keys text[], rate_weight smallint, undo jsonb)),
   edge AS MATERIALIZED (
     SELECT coalesce(u.id, us.job_id) AS upstream, coalesce(d.id, ds.job_id) AS downstream, d.id IS NULL AS grown, e.needs
       FROM jsonb_to_recordset(p_plan -> 'edges') AS e(upstream text, downstream text, needs text)
@@ -282,7 +408,7 @@ BEGIN
      WHERE w.id = p_id
     RETURNING j.id, j.kind, j.priority, j.share, j.state, j.run_after),
   named AS (
-    INSERT INTO {schema}.workflow_steps (job_id, workflow_id, name, undo) SELECT s.id, p_id, s.name, s.undone_by FROM step s),
+    INSERT INTO {schema}.workflow_steps (job_id, workflow_id, name, undo) SELECT s.id, p_id, s.name, s.undo FROM step s),
   linked AS (INSERT INTO {schema}.edges (upstream, downstream, needs) SELECT e.upstream, e.downstream, coalesce(e.needs, 'success') FROM edge e),
   waiting AS (
     INSERT INTO {schema}.waits (job_id, remaining, any_of, delay, expires_in, answer_in)
@@ -348,7 +474,8 @@ END $$;
 -- lost claim adds nothing; NULL: a person's order. Without p_flow it is the workflow of p_job, adopted when it is a plain job. A
 -- name that is there already is kept: the next attempt of a handler adds the same again. "joins" in the plan: whoever waits for
 -- p_job waits for the new steps that nothing new waits for, too. what: created, kept; or why nothing was added, with the name of the
--- step in question: lost, missing, finished, cancelled, late (that step does not wait any more), unknown (no step of that name).
+-- step in question: lost, missing, finished, cancelled, late (that step does not wait any more), unknown (no step of that name),
+-- reserved (the name of what takes another step back).
 CREATE FUNCTION {schema}.workflow_add(p_job bigint, p_fence integer, p_flow bigint, p_plan jsonb, p_channel text) RETURNS TABLE
   (workflow_id bigint, what text, name text, job_id bigint, kind text, priority smallint, share smallint, state text, run_after timestamptz)
 LANGUAGE plpgsql AS $$
@@ -372,7 +499,11 @@ BEGIN
   ELSIF w.finished_at IS NOT NULL AND p_job IS NOT NULL AND p_fence IS NULL AND w.verdict IS NULL AND NOT EXISTS (
     SELECT 1 FROM {schema}.workflows o WHERE o.unique_key = w.unique_key AND o.finished_at IS NULL) THEN
     -- Whoever adds behind a job cannot know whether the workflow ends at this moment: it goes on. What was undone stays undone.
-    UPDATE {schema}.workflows x SET state = 'running', finished_at = NULL, kept_until = NULL WHERE x.id = v_id;
+    -- Somebody may start another one of its key at this very moment, which nobody sees before their commit: they were first.
+    BEGIN
+      UPDATE {schema}.workflows x SET state = 'running', finished_at = NULL, kept_until = NULL WHERE x.id = v_id;
+    EXCEPTION WHEN unique_violation THEN v_why := 'finished';
+    END;
   ELSIF w.state <> 'running' THEN v_why := 'finished'; END IF;
   -- Without what is there already.
   SELECT array_agg(o.name) INTO v_kept FROM {schema}.workflow_steps o
@@ -394,6 +525,11 @@ BEGIN
      SELECT 1 FROM {schema}.workflow_steps u JOIN {schema}.workflow_steps d ON d.workflow_id = v_id AND d.name = a.downstream
        JOIN {schema}.edges e ON e.upstream = u.job_id AND e.downstream = d.job_id
       WHERE u.workflow_id = v_id AND u.name = a.upstream);
+  IF v_why IS NULL THEN
+    SELECT 'reserved', n.step ->> 'name' INTO v_why, v_name
+      FROM jsonb_array_elements(v_new) AS n(step)
+      JOIN {schema}.workflow_steps o ON o.workflow_id = v_id AND n.step ->> 'name' = 'undo ' || o.name AND o.undo IS NOT NULL LIMIT 1;
+  END IF;
   IF v_why IS NULL THEN
     SELECT CASE WHEN o.job_id IS NULL THEN 'unknown' ELSE 'late' END, x.name INTO v_why, v_name
       FROM jsonb_to_recordset(v_edges) AS e(upstream text, downstream text)
@@ -466,6 +602,12 @@ BEGIN
      WHERE j.id = ANY (v_now) AND j.finished_at IS NULL
        AND (j.id = v_first OR j.state <> 'blocked' OR j.gate_place <> 0 OR q.signal IS NOT NULL) ORDER BY j.id <> v_first LIMIT 1;
   END IF;
+  IF v_why IS NULL THEN
+    BEGIN
+      UPDATE {schema}.workflows x SET state = 'running', finished_at = NULL, kept_until = NULL, cancel_requested = false WHERE x.id = p_flow;
+    EXCEPTION WHEN unique_violation THEN v_why := 'taken';
+    END;
+  END IF;
   IF v_why IS NOT NULL THEN
     RETURN QUERY SELECT p_flow, v_why, v_name, v_first, NULL::text, NULL::smallint, NULL::smallint, NULL::text, NULL::timestamptz;
     RETURN;
@@ -497,11 +639,10 @@ BEGIN
             FROM {schema}.edges e WHERE e.downstream = ANY (v_now) GROUP BY e.downstream) AS n
    WHERE q.job_id = n.downstream;
   UPDATE {schema}.workflows x
-     SET state = 'running', finished_at = NULL, kept_until = NULL, cancel_requested = false, open = n.open, failed = n.failed,
-         cancelled = n.cancelled, with_errors = n.with_errors
+     SET open = n.open, failed = n.failed, cancelled = n.cancelled, with_errors = n.with_errors
     FROM (SELECT count(*) FILTER (WHERE NOT s.ended) AS open,
                  count(*) FILTER (WHERE s.ended AND j.state IN ('failed', 'expired')) AS failed,
-                 count(*) FILTER (WHERE s.ended AND coalesce(j.state, 'cancelled') = 'cancelled') AS cancelled,
+                 count(*) FILTER (WHERE s.ended AND (s.gone OR j.state = 'cancelled')) AS cancelled,
                  count(*) FILTER (WHERE s.ended AND j.state = 'completed_with_errors') AS with_errors
             FROM {schema}.workflow_steps s LEFT JOIN {schema}.jobs j ON j.id = s.job_id WHERE s.workflow_id = p_flow) AS n
    WHERE x.id = p_flow;

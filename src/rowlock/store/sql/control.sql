@@ -107,29 +107,8 @@ FROM judged g LEFT JOIN ended e ON e.id = g.id ORDER BY g.id
 
 -- name: auto_approve
 -- Right after the insert, in its transaction, and only for jobs that need approval: plain ones never come here; and after an edit
--- that voided an approval, where a crash in between leaves the job to a person. A rule counts as the approval of whoever wrote it:
--- not for their own jobs, or arguments, where four eyes are asked for, and as one where several are.
-WITH judged AS (
-  SELECT j.id, {approving}, coalesce(r.created_by, 'rule') AS by_whom, r.id AS rule, r.note
-  FROM {schema}.jobs j
-  CROSS JOIN LATERAL (
-    SELECT r.id, r.created_by, r.note FROM {schema}.approval_rules r
-    WHERE (r.kind IS NULL OR r.kind = j.kind OR (r.kind LIKE '%*' AND starts_with(j.kind, left(r.kind, -1))))
-      AND (r.submitted_by IS NULL OR r.submitted_by = j.submitted_by) AND (r.tenant IS NULL OR r.tenant = j.tenant)
-      AND (r.args IS NULL OR j.args @> r.args)
-      AND NOT (j.approval & 4 <> 0 AND (coalesce(r.created_by = j.submitted_by, true) OR EXISTS (
-                 SELECT 1 FROM {schema}.job_acts a
-                 WHERE a.job_id = j.id AND a.verb = 'edit' AND a.by_whom = r.created_by AND a.detail ? 'args')))
-      AND (j.approval >> 3 = 0 OR r.created_by IS NOT NULL)
-    ORDER BY r.id LIMIT 1) AS r
-  WHERE j.id = ANY (:ids::bigint[]) AND j.state = 'pending' AND j.approval & 3 = 1 ORDER BY j.id FOR UPDATE OF j),
-ended AS (
-  UPDATE {schema}.jobs j {approved_columns} FROM judged g WHERE j.id = g.id
-  RETURNING {approved_rows}, g.rule, g.by_whom, g.note),
-told AS (
-  INSERT INTO {schema}.job_acts (job_id, verb, by_whom, note, detail)
-  SELECT e.id, 'approve', e.by_whom, concat_ws(': ', 'rule ' || e.rule, e.note), e.mark || jsonb_build_object('rule', e.rule) FROM ended e)
-SELECT e.id, e.state, e.run_after FROM ended e ORDER BY e.id
+-- that voided an approval, where a crash in between leaves the job to a person.
+SELECT a.id, a.state, a.run_after FROM {schema}.approve_by_rule(:ids::bigint[]) AS a
 
 -- name: approval_rules
 SELECT r.id, r.kind, r.submitted_by, r.tenant, r.args, r.note, r.created_by, r.created_at FROM {schema}.approval_rules r ORDER BY r.id

@@ -35,7 +35,8 @@ SELECT {job_view} FROM {job_sources} WHERE j.id = ANY (:ids::bigint[]) AND {visi
 
 -- name: few_jobs
 -- The ids of all jobs in these states, through the partial indexes, if they are few: a list of dead letters or approvals must
--- not walk a history of millions. One state with more than the cap: they are no needles then, and the walk by id finds them.
+-- not walk a history of millions. Some that wait for other jobs, or for a signal, may have ended meanwhile: every row is looked
+-- at again. One state with more than the cap: they are no needles then, and the walk by id finds them.
 WITH RECURSIVE {gate_heads},
 {queued_heads}
 SELECT p.ids, cardinality(p.ids) <= :cap::integer
@@ -47,6 +48,9 @@ SELECT p.ids, cardinality(p.ids) <= :cap::integer
       SELECT j.id FROM {schema}.jobs j WHERE j.gate_key = s.gate_key AND j.gate_place = -1 AND j.finished_at IS NULL
       ORDER BY j.priority DESC, j.run_after, j.id LIMIT :cap::integer + 1) AS parked
     WHERE s.gate_place = -1 AND 'blocked' = ANY (:states::text[]) LIMIT :cap::integer + 1)
+  UNION ALL
+  (SELECT w.job_id FROM {schema}.waits w WHERE (w.go IS NULL OR w.signal IS NOT NULL) AND 'blocked' = ANY (:states::text[])
+    ORDER BY w.job_id LIMIT :cap::integer + 1)
   UNION ALL
   (SELECT q.id FROM h CROSS JOIN LATERAL (
       SELECT j.id FROM {schema}.jobs j

@@ -2,7 +2,7 @@
 
 -- fragment: workflow_columns
 j.id, j.name, j.state, j.total, j.open, j.failed, j.cancelled, j.with_errors, j.created_at, j.finished_at, j.verdict,
-j.cancel_requested, j.tenant, j.submitted_by, j.unique_key, j.meta
+j.undo_error, j.cancel_requested, j.tenant, j.submitted_by, j.unique_key, j.meta
 
 -- name: workflow_by_id
 -- The alias is that of a job: whoever sees jobs of a tenant sees its workflows, by the same fragment.

@@ -7,9 +7,12 @@ took its claim away. No slack is needed for that: an attempt's end carries the m
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter, defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
+
+from typing_extensions import override
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -34,6 +37,7 @@ class Violation:
     rule: str
     detail: str
 
+    @override
     def __str__(self) -> str:
         return f"{self.rule}: {self.detail}"
 
@@ -154,7 +158,7 @@ def _unique(evidence: Evidence) -> Iterator[str]:
             lives[row.unique_key].append(row)
     for key, rows in lives.items():
         rows.sort(key=lambda row: row.created_at)
-        for earlier, later in zip(rows, rows[1:], strict=False):
+        for earlier, later in itertools.pairwise(rows):
             if earlier.finished_at is None or earlier.finished_at > later.created_at + SLACK:
                 yield f"jobs {earlier.id} and {later.id} lived at once under the unique key {key}"
 

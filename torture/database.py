@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import signal
 import time
+from functools import partial
 from typing import TYPE_CHECKING
 
-import asyncpg
+from typing_extensions import override
 
 from torture.scenario import Scenario
-from torture.stage import POLL, STALE, TROUBLE
+from torture.stage import POLL, STALE, TROUBLE, eventually
 
 if TYPE_CHECKING:
+    import asyncpg
+
+    from torture.proxy import Proxy
     from torture.stage import Stage
 
 
@@ -24,12 +29,13 @@ class Restart(Scenario):
     bound = STALE + 8
     why = "reconnect within 2 s; a full stale timeout before anyone is called lost"
 
+    @override
     async def torment(self, stage: Stage, seconds: float) -> None:
         until, times = time.monotonic() + seconds, 0
         while time.monotonic() < until:
             stage.server.stop()
             await asyncio.sleep(1)
-            await asyncio.to_thread(stage.server.start)
+            stage.server.start()
             times += 1
             if time.monotonic() < until:
                 await asyncio.sleep(2)
@@ -44,6 +50,7 @@ class Terminate(Scenario):
     bound = 5.0
     why = "reconnect within 2 s; forgotten claims are disowned with the next beats"
 
+    @override
     async def torment(self, stage: Stage, seconds: float) -> None:
         until, ended = time.monotonic() + seconds, 0
         while time.monotonic() < until:
@@ -59,25 +66,54 @@ class Deaf(Scenario):
     """Only LISTEN is lost: nobody is woken, so everybody must look."""
 
     name = "deaf"
-    does = "only the LISTEN connections killed, as often as they come back"
+    does = "only the LISTEN connections killed, and cut off when they come back"
     bound = POLL + 2
     why = "the lane's poll interval"
 
-    async def torment(self, stage: Stage, seconds: float) -> None:
-        until, ended = time.monotonic() + seconds, 0
-        while time.monotonic() < until:
-            ended += await stage.terminate("rowlock:listen")
-            await asyncio.sleep(0.02)
-        stage.notes["ended"] = float(ended)
+    @override
+    async def set_up(self, stage: Stage) -> None:
+        """What listens goes through a proxy, the rest does not."""
+        self._proxy = await stage.proxy()
+        stage.environment["ROWLOCK_DIRECT_URL"] = stage.server.at(stage.database, self._proxy.port)
+        await super().set_up(stage)
 
+    @override
+    async def torment(self, stage: Stage, seconds: float) -> None:
+        self._proxy.passable.clear()
+        stage.notes["ended"] = float(await stage.terminate("rowlock:listen"))
+        await asyncio.sleep(seconds / 2)
+        await self._ask_in_silence(stage, max(3, int(seconds / 2)))
+        self._proxy.passable.set()
+
+    async def _ask_in_silence(self, stage: Stage, times: int) -> None:
+        """Nothing else happens, so nothing but a poll can find these jobs."""
+        producers = [process for process in stage.processes if process.name.startswith("producer")]
+        for producer in producers:
+            producer.signal(signal.SIGSTOP)
+        await stage.quiet_schedules()
+        await stage.final(30)
+        waits = []
+        for number in range(times):
+            await asyncio.sleep(POLL)  # by then they sleep for as long as they ever do
+            began = time.monotonic()
+            job = await stage.ask(
+                "INSERT INTO jobs (kind, args) VALUES ('plain', jsonb_build_object('tag', $1::text)) RETURNING id",
+                f"silence-{number}",
+            )
+            await eventually(
+                partial(stage.ask, "SELECT claimed_at IS NOT NULL FROM jobs WHERE id = $1", job), "a poll", 60
+            )
+            waits.append(time.monotonic() - began)
+        stage.notes["longest wait"] = round(max(waits), 2)
+        for producer in producers:
+            producer.signal(signal.SIGCONT)
+
+    @override
     async def judge(self, stage: Stage) -> list[str]:
-        """The longest wait of a plain job, which nothing but a poll can have ended."""
-        waited = await stage.ask(
-            "SELECT coalesce(max(extract(epoch FROM claimed_at - created_at)), 0)::float8 FROM jobs"
-            " WHERE kind IN ('plain', 'thread') AND fence = 2"
-        )
-        stage.notes["longest wait"] = round(float(waited), 2)
-        return [f"a job waited {waited:.1f} s while nobody listened"] if waited > POLL + 3 else []
+        waited = stage.notes["longest wait"]
+        return [f"a job waited {waited:.1f} s while nobody listened"] if waited > POLL + 2 else []
+
+    _proxy: Proxy
 
 
 class Exhausted(Scenario):
@@ -88,6 +124,7 @@ class Exhausted(Scenario):
     bound = STALE + 8
     why = "reconnect within 2 s, then as after an outage"
 
+    @override
     async def torment(self, stage: Stage, seconds: float) -> None:
         held: list[asyncpg.Connection[asyncpg.Record]] = []
         until = time.monotonic() + seconds
@@ -114,6 +151,7 @@ class Pinned(Scenario):
     bound = 3.0
     why = "nothing depends on vacuum"
 
+    @override
     async def torment(self, stage: Stage, seconds: float) -> None:
         connection = await stage.server.connect(stage.database)
         try:
@@ -134,6 +172,7 @@ class ReadOnly(Scenario):
     bound = STALE + 8
     why = "reconnect within 2 s, then as after an outage"
 
+    @override
     async def torment(self, stage: Stage, seconds: float) -> None:
         await self._turn(stage, "on")
         await asyncio.sleep(seconds)

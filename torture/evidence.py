@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Final
 
@@ -104,7 +104,7 @@ _ATTEMPTS: Final = """
 SELECT job_id, fence, outcome, extract(epoch FROM ended_at)::float8 AS ended_at FROM rowlock.job_attempts
 """
 _COUNTS: Final = """
-SELECT j.id, coalesce(p.items_in_progress, 0) AS in_progress, coalesce(p.items_completed, 0) AS completed,
+SELECT j.id AS job, coalesce(p.items_in_progress, 0) AS in_progress, coalesce(p.items_completed, 0) AS completed,
        coalesce(p.items_skipped, 0) AS skipped, coalesce(p.items_failed, 0) AS failed
 FROM rowlock.jobs j LEFT JOIN rowlock.job_progress p ON p.job_id = j.id
 WHERE j.kind = 'items' AND j.state IN ('completed', 'completed_with_errors')
@@ -115,14 +115,14 @@ async def collect(connection: Connection, folder: Path, *, items: int, delays: M
     """Read the ledger and the tables of a run that is over."""
     shift = time.time() - time.monotonic()  # one machine, one clock: the database's is the same as ours
     entries = [replace(entry, at=entry.at + shift) for entry in ledger.read(folder)]
-    rows = {row["id"]: _row(row) for row in await connection.fetch(_JOBS)}
+    rows = {row["id"]: _row(dict(row)) for row in await connection.fetch(_JOBS)}
     return Evidence(
         lines=sorted((e for e in entries if isinstance(e, Line)), key=lambda line: line.at),
         asked=sorted((e for e in entries if isinstance(e, Asked)), key=lambda asked: asked.at),
         rows=rows,
         attempts=[Attempt(*row) for row in await connection.fetch(_ATTEMPTS)],
         edges=[tuple(row) for row in await connection.fetch("SELECT upstream, downstream FROM rowlock.edges")],
-        counts=[Counts(*row, total=items) for row in await connection.fetch(_COUNTS)],
+        counts=[Counts(total=items, **dict(row)) for row in await connection.fetch(_COUNTS)],
         gates={
             row["key"]: (row["max_running"], row["held"])
             for row in await connection.fetch("SELECT key, max_running, held FROM rowlock.gates")
@@ -137,7 +137,7 @@ async def collect(connection: Connection, folder: Path, *, items: int, delays: M
 
 
 def _row(row: Mapping[str, object]) -> Row:
-    known = {name: value for name, value in dict(row).items() if value is not None and name not in {"gate_key", "slot"}}
+    known = {name: value for name, value in row.items() if value is not None and name not in {"gate_key", "slot"}}
     slot = row["slot"]
     return Row(
         gate=str(row["gate_key"] or ""),
@@ -148,12 +148,12 @@ def _row(row: Mapping[str, object]) -> Row:
 
 def dumped(evidence: Evidence) -> str:
     """For a person who wants to see what the checker saw."""
+    whole = {name.name: getattr(evidence, name.name) for name in fields(evidence)}
+    whole["rows"] = list(evidence.rows.values())
     return json.dumps(
         {
-            "rows": [repr(row) for row in evidence.rows.values()],
-            "attempts": [repr(attempt) for attempt in evidence.attempts],
-            "lines": [repr(line) for line in evidence.lines],
-            "asked": [repr(asked) for asked in evidence.asked],
+            name: [repr(one) for one in value] if isinstance(value, list) else repr(value)
+            for name, value in whole.items()
         },
         indent=0,
     )

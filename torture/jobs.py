@@ -1,4 +1,4 @@
-"""The application under torture: every handler writes down when it starts and ends, and answers with a token of its own.
+"""The application under torture: handlers write down when they start and end, and answer with a token.
 
 The environment configures it, as it would any application; `rowlock worker --app torture.jobs:app` runs it.
 """
@@ -11,6 +11,8 @@ import os
 import secrets
 import time
 from typing import Any, Final, NoReturn
+
+from typing_extensions import override
 
 from rowlock import Context, Gate, ItemContext, Retry, Rowlock, SyncContext, chain
 from torture.ledger import Ledger, Line
@@ -66,6 +68,7 @@ async def later(ctx: Context, tag: str) -> str:
 @app.job(retry=_AGAIN, gate=lambda tag, key: Gate(f"gate:{key}", limit=PLACES))  # noqa: ARG005 - named like the arguments
 async def gated(ctx: Context, tag: str, key: str) -> str:
     """At most two of a key at once."""
+    del key
     return await work(ctx, tag, 0.05)
 
 
@@ -145,6 +148,7 @@ class Unpicklable(Exception):
 class Unprintable(Exception):
     """Nothing can be said about it."""
 
+    @override
     def __str__(self) -> str:
         message = "no text"
         raise RuntimeError(message)

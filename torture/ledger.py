@@ -1,8 +1,8 @@
 """What handlers and producers say they did: a file per process that no nemesis touches.
 
-One write() per line to a file opened with O_APPEND: a line is there or not, whatever kills its process, and the server's
-fate is not the ledger's. The machine survives every scenario, so nothing has to be synced. Moments are read from the
-kernel's monotonic clock, which all processes of a machine share and libfaketime leaves alone when told to.
+One write() per line to a file opened with O_APPEND: a line is there or not, whatever kills its process, and the
+server's fate is not the ledger's. The machine survives every scenario, so nothing has to be synced. Moments are read
+from the kernel's monotonic clock, which all processes of a machine share and libfaketime leaves alone when told to.
 """
 
 from __future__ import annotations

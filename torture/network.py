@@ -6,6 +6,8 @@ import asyncio
 import time
 from typing import TYPE_CHECKING
 
+from typing_extensions import override
+
 from torture.scenario import Scenario
 from torture.stage import STALE
 
@@ -19,6 +21,7 @@ class Proxied(Scenario):
 
     proxies: list[Proxy]
 
+    @override
     async def set_up(self, stage: Stage) -> None:
         """First the workers', then the producer's."""
         self.proxies = [await stage.proxy() for _ in range(3)]
@@ -37,7 +40,9 @@ class Partition(Proxied):
     why = "its jobs were taken over meanwhile; the cut-off one is told that its claims are lost"
     seconds = (STALE + 5, 60.0)
 
+    @override
     async def torment(self, stage: Stage, seconds: float) -> None:
+        del stage
         self.proxies[0].passable.clear()
         await asyncio.sleep(seconds)
         self.proxies[0].passable.set()
@@ -52,6 +57,7 @@ class Blackhole(Proxied):
     why = "as after an outage"
     seconds = (8.0, 60.0)
 
+    @override
     async def torment(self, stage: Stage, seconds: float) -> None:
         del stage
         for proxy in self.proxies:
@@ -70,6 +76,7 @@ class Resets(Proxied):
     bound = 5.0
     why = "reconnect within 2 s; forgotten claims are disowned with the next beats"
 
+    @override
     async def torment(self, stage: Stage, seconds: float) -> None:
         until, n = time.monotonic() + seconds, 0
         while time.monotonic() < until:
@@ -86,6 +93,7 @@ class LostAnswers(Proxied):
     bound = 5.0
     why = "reconnect within 2 s; forgotten claims are disowned with the next beats"
 
+    @override
     async def torment(self, stage: Stage, seconds: float) -> None:
         until, n = time.monotonic() + seconds, 0
         while time.monotonic() < until:
@@ -103,6 +111,7 @@ class Slow(Proxied):
     bound = 5.0
     why = "slower, not stuck"
 
+    @override
     async def torment(self, stage: Stage, seconds: float) -> None:
         del stage
         for proxy in self.proxies:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
+from typing_extensions import override
+
 from torture.jobs import POISON
 from torture.scenario import Scenario
 
@@ -22,6 +24,7 @@ class Poison(Scenario):
     seconds = (2.0, 20.0)
     doomed = frozenset(POISON)
 
+    @override
     async def set_up(self, stage: Stage) -> None:
         """Under a supervisor, which notices deaths at once; a handler may block its loop for three seconds."""
         stage.environment |= {"ROWLOCK_BLOCKED_LIMIT": "3s", "ROWLOCK_STOP_PATIENCE": "2s"}
@@ -30,6 +33,7 @@ class Poison(Scenario):
         await stage.up(2)
         stage.producer(self.rate)
 
+    @override
     async def torment(self, stage: Stage, seconds: float) -> None:
         for kind in POISON:
             await stage.ask(
@@ -37,6 +41,7 @@ class Poison(Scenario):
             )
         await asyncio.sleep(seconds)
 
+    @override
     async def judge(self, stage: Stage) -> list[str]:
         """Neighbours never pay: none of them is called guilty."""
         rows = await stage.ask(

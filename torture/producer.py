@@ -18,9 +18,19 @@ from torture import jobs
 from torture.ledger import Asked
 
 Answer = tuple[str, Sequence[int]]
-TROUBLE: Final = (RowlockError, asyncpg.PostgresError, asyncpg.InterfaceError, OSError, TimeoutError)
+# What asyncpg says of a connection whose server has just sent its last word is InternalClientError.
+TROUBLE: Final = (
+    RowlockError,
+    asyncpg.PostgresError,
+    asyncpg.InterfaceError,
+    asyncpg.InternalClientError,
+    OSError,
+    TimeoutError,
+)
 GATES: Final = ("red", "green")
 KEYS: Final = ("north", "south")
+LONG: Final = 1.0
+"""Seconds of a job that is likely to be under way when something happens."""
 _PATIENCE: Final = 8.0
 """Seconds for one call."""
 
@@ -42,7 +52,7 @@ class Producer:
         """One of everything, again and again."""
         calls: list[Callable[[str], Awaitable[None]]] = [
             self._plain, self._gated, self._chain, self._unique, self._once, self._plain, self._commit, self._rollback,
-            self._items, self._gated, self._flaky, self._thread, self._later,
+            self._items, self._gated, self._flaky, self._thread, self._later, self._long,
         ]  # fmt: skip
         for number, call in zip(self._numbers, itertools.cycle(calls)):
             if self._leaving.is_set():
@@ -66,6 +76,12 @@ class Producer:
     async def _plain(self, tag: str) -> None:
         async def call() -> Answer:
             return "acknowledged", [(await jobs.plain.enqueue(tag)).id]
+
+        await self._ask(tag, "plain", call)
+
+    async def _long(self, tag: str) -> None:
+        async def call() -> Answer:
+            return "acknowledged", [(await jobs.plain.enqueue(tag, seconds=LONG)).id]
 
         await self._ask(tag, "plain", call)
 

@@ -17,9 +17,7 @@ _RESET: Final = struct.pack("ii", 1, 0)
 class _Pair:
     """One client's connection and its twin to the server."""
 
-    def __init__(
-        self, client: tuple[asyncio.StreamReader, asyncio.StreamWriter], port: int, owner: Proxy
-    ) -> None:
+    def __init__(self, client: tuple[asyncio.StreamReader, asyncio.StreamWriter], port: int, owner: Proxy) -> None:
         self._client, self._port, self._owner = client, port, owner
         self._upstream: asyncio.StreamWriter | None = None
         self.lose = False
@@ -68,7 +66,7 @@ class Proxy:
 
     def __init__(self, port: int) -> None:
         """port: the server's, on 127.0.0.1."""
-        self._target = port
+        self.target = port
         self._server: asyncio.Server | None = None
         self._pairs: set[_Pair] = set()
         self._tasks: set[asyncio.Task[None]] = set()
@@ -100,7 +98,7 @@ class Proxy:
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
     async def _accepted(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        pair = _Pair((reader, writer), self._target, self)
+        pair = _Pair((reader, writer), self.target, self)
         self._pairs.add(pair)
         task = asyncio.current_task()
         if task is not None:

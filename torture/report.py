@@ -45,7 +45,8 @@ def _row(result: Result) -> str:
         return sum(violation.startswith(rules) for violation in result.violations)
 
     return (
-        f"| {result.scenario} | {result.does}; {result.fault:.0f} s | {result.acknowledged} | {result.refused} | {result.lost}"
+        f"| {result.scenario} | {result.does}; {result.fault:.0f} s | {result.acknowledged} | {result.refused}"
+        f" | {result.lost}"
         f" | {broken(_LOST)} | {broken(_TWICE)} | {result.first:.1f} | {result.recovery:.1f} | {result.bound:.0f} |\n"
     )
 
@@ -55,7 +56,9 @@ def problems(results: Sequence[Result]) -> str:
     said = []
     for result in results:
         if not result.ok:
-            late = [] if result.recovery <= result.bound else [f"final after {result.recovery} s, bound {result.bound} s"]
+            late = (
+                [] if result.recovery <= result.bound else [f"final after {result.recovery} s, bound {result.bound} s"]
+            )
             said += [f"\n{result.scenario}:\n", *(f"  {problem}\n" for problem in [*result.violations, *late][:30])]
     return "".join(said)
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from torture import database, network, poison, workers
-from torture.scenario import Scenario
+from torture import database, machine, network, poison, workers
+
+if TYPE_CHECKING:
+    from torture.scenario import Scenario
 
 SCENARIOS: Final[dict[str, type[Scenario]]] = {
-    scenario.name: scenario for room in (workers, database, network, poison) for scenario in room.SCENARIOS
+    scenario.name: scenario for room in (workers, database, network, machine, poison) for scenario in room.SCENARIOS
 }

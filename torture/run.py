@@ -20,9 +20,7 @@ if TYPE_CHECKING:
     from torture.server import Server
 
 WARM: Final = 40
-"""Jobs completed before the fault begins."""
 AFTER: Final = 3.0
-"""Seconds of traffic after the fault has ended."""
 PATIENCE: Final = 90.0
 """Seconds beyond the bound for everything to become final: late is one verdict, never is another."""
 _GRACE: Final = 20.0
@@ -61,21 +59,36 @@ class Result:
         return {**asdict(self), "ok": self.ok}
 
 
-async def run(scenario: Scenario, server: Server, seconds: float, *, keep: Path | None = None) -> Result:
-    """Set the stage, do the harm, wait, judge. keep: a folder for logs and ledger when something is wrong."""
+async def run(
+    scenario: Scenario,
+    server: Server,
+    seconds: float,
+    *,
+    warm: int = WARM,
+    after: float = AFTER,
+    keep: Path | None = None,
+) -> Result:
+    """Set the stage, do the harm, wait, judge. keep: a folder for logs and ledger when something is wrong.
+
+    warm: jobs completed before the fault begins; after: seconds of traffic after it has ended.
+    """
     began = time.monotonic()
     folder = Path(tempfile.mkdtemp(prefix=f"rowlock-torture-{scenario.name}-"))
     name = f"torture_{scenario.name.replace('-', '_')}"
     try:
         async with server.database(name), Stage(server, name, folder) as stage:
             try:
-                found, moments, problems = await _played(stage, scenario, seconds)
+                found, moments, problems = await _played(stage, scenario, seconds, warm, after)
             except Failed as failure:
                 said = "\n".join(f"{process.name}: {process.said[-1500:]}" for process in stage.processes)
                 raise Failed(f"{scenario.name}: {failure}\n{said}") from failure
-            result = _judged(scenario, stage, found, moments, problems, time.monotonic() - began)
+            finally:
+                await scenario.tear_down(stage)
+            result = _judged(scenario, found, moments, took=time.monotonic() - began, notes=stage.notes)
+            result.violations.extend(problems)
             if not result.ok and keep is not None:
                 (folder / "evidence.json").write_text(evidence.dumped(found))
+                (folder / "violations.txt").write_text("\n".join(result.violations) + "\n")
                 shutil.copytree(folder, keep / scenario.name, dirs_exist_ok=True)
             return result
     finally:
@@ -83,30 +96,30 @@ async def run(scenario: Scenario, server: Server, seconds: float, *, keep: Path 
 
 
 async def _played(
-    stage: Stage, scenario: Scenario, seconds: float
+    stage: Stage, scenario: Scenario, seconds: float, warm: int, after: float
 ) -> tuple[Evidence, tuple[float, float], list[str]]:
     await scenario.set_up(stage)
-    await stage.more(WARM)
+    await stage.more(warm)
     begin = time.time()
     await scenario.torment(stage, seconds)
     end = time.time()
-    await asyncio.sleep(AFTER)
+    await asyncio.sleep(after)
     problems: list[str] = []
-    for process in stage.processes:
-        if process.name.startswith("producer"):
-            process.signal(signal.SIGTERM)
-    for process in stage.processes:
-        if process.name.startswith("producer") and await process.end(_GRACE) != 0:
-            problems.append(f"{process.name} did not end well: {process.said[-500:]}")
+    producers = [process for process in stage.processes if process.name.startswith("producer")]
+    for producer in producers:
+        producer.signal(signal.SIGTERM)
+    problems += [
+        f"{producer.name} did not end well: {producer.said[-500:]}"
+        for producer in producers
+        if await producer.end(_GRACE) != 0
+    ]
     await stage.quiet_schedules()
     await stage.final(scenario.bound + PATIENCE)
     problems += await scenario.judge(stage)
     problems += await _ended(stage)
     connection = await stage.server.connect(stage.database)
     try:
-        found = await evidence.collect(
-            connection, stage.ledger, items=jobs.ITEMS, delays={"later": jobs.LATER}
-        )
+        found = await evidence.collect(connection, stage.ledger, items=jobs.ITEMS, delays={"later": jobs.LATER})
     finally:
         await connection.close()
     return replace(found, doomed=scenario.doomed), (begin, end), problems
@@ -122,16 +135,22 @@ async def _ended(stage: Stage) -> list[str]:
     living = [worker for worker in stage.workers if worker.alive]
     for worker in living:
         worker.signal(signal.SIGTERM)
-    for worker in living:
-        if (code := await worker.end(_GRACE)) != 0:
-            problems.append(f"{worker.name} ended with {code} when told to stop: {worker.said[-500:]}")
+    problems += [
+        f"{worker.name} ended with {code} when told to stop: {worker.said[-500:]}"
+        for worker in living
+        if (code := await worker.end(_GRACE)) != 0
+    ]
     # A slot that was due while they left may have been enqueued; nobody is there to run it, and nobody has to.
-    await eventually(lambda: stage.ask("WITH gone AS (DELETE FROM jobs WHERE kind = 'tick' AND finished_at IS NULL) SELECT true"), "ticks", 20)
+    await eventually(
+        lambda: stage.ask("WITH gone AS (DELETE FROM jobs WHERE kind = 'tick' AND finished_at IS NULL) SELECT true"),
+        "ticks",
+        20,
+    )
     return problems
 
 
 def _judged(
-    scenario: Scenario, stage: Stage, found: Evidence, moments: tuple[float, float], problems: list[str], took: float
+    scenario: Scenario, found: Evidence, moments: tuple[float, float], *, took: float, notes: dict[str, float]
 ) -> Result:
     begin, end = moments
     ends = [(row.created_at, row.finished_at) for row in found.rows.values() if row.finished_at is not None]
@@ -151,6 +170,6 @@ def _judged(
         round(first - end, 2),
         round(max(0.0, last - end), 2),
         round(took, 1),
-        [str(violation) for violation in checker.check(found)] + problems,
-        stage.notes,
+        [str(violation) for violation in checker.check(found)],
+        notes,
     )

@@ -43,3 +43,6 @@ class Scenario:
         """What else is wrong in the end, as sentences."""
         del stage
         return []
+
+    async def tear_down(self, stage: Stage) -> None:
+        """Leave the server as it was found."""

@@ -11,6 +11,7 @@ import signal
 import socket
 import subprocess
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit, urlunsplit
@@ -98,7 +99,7 @@ class Server:
         return urlsplit(self.url).password or ""
 
     def start(self, **settings: str) -> None:
-        """Start it and wait until it accepts connections."""
+        """Start it and wait until it accepts connections. In the main thread: it ends with the thread that started it."""
         options = {**SETTINGS, "port": str(self._port), "unix_socket_directories": "", **settings}
         words = [part for name, value in options.items() for part in ("-c", f"{name}={value}")]
         with (self._home.path / "postgres.log").open("ab") as log:
@@ -149,6 +150,15 @@ class Server:
         )
         if done.returncode:
             raise SystemExit(f"{program} failed: {done.stdout[-1000:]}{done.stderr[-1000:]}")
+
+    def replica(self, name: str) -> Server:
+        """A copy of this server that follows it; not started yet."""
+        home = replace(self._home, path=self._home.path / name)
+        home.path.mkdir(mode=0o711)
+        port = free_port()
+        copy = Server(home, self._programs, self.url.replace(f":{self._port}/", f":{port}/"), port)
+        copy.run("pg_basebackup", "-D", home.private(home.data), "-R", "-X", "stream", "-c", "fast", "-d", self.url)
+        return copy
 
     async def connect(self, database: str = "postgres", **settings: str) -> asyncpg.Connection[asyncpg.Record]:
         """A connection of the harness, past every proxy."""

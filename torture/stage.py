@@ -32,7 +32,7 @@ POLL: Final = 1.0
 LANES: Final = f"default:kinds=*,slots=10,stale={STALE:.0f}s,poll={POLL:.0f}s"
 RATE: Final = 25.0
 """Calls a second of a producer; a call is up to three jobs."""
-TROUBLE: Final = (OSError, TimeoutError, asyncpg.PostgresError, asyncpg.InterfaceError)
+TROUBLE: Final = (OSError, TimeoutError, asyncpg.PostgresError, asyncpg.InterfaceError, asyncpg.InternalClientError)
 _FINAL_SOON: Final = 0.1
 
 
@@ -143,9 +143,7 @@ class Stage:
     def producer(self, rate: float = RATE, port: int | None = None, **environment: str) -> Process:
         """Start a producer."""
         name = f"p{len(self.processes)}"
-        return self._start(
-            "producer", [sys.executable, "-m", "torture.producer", name, str(rate)], port, environment
-        )
+        return self._start("producer", [sys.executable, "-m", "torture.producer", name, str(rate)], port, environment)
 
     def _start(self, what: str, command: list[str], port: int | None, environment: dict[str, str]) -> Process:
         name = f"{what}-{len(self.processes)}"
@@ -182,7 +180,9 @@ class Stage:
 
     async def up(self, n: int, within: float = 60) -> None:
         """Wait until n workers are up."""
-        await eventually(lambda: self.ask("SELECT count(*) >= $1 FROM workers WHERE state = 'up'", n), "workers", within)
+        await eventually(
+            lambda: self.ask("SELECT count(*) >= $1 FROM workers WHERE state = 'up'", n), "workers", within
+        )
 
     async def more(self, n: int, within: float = 60) -> None:
         """Wait for n more completed jobs."""

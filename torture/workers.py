@@ -8,11 +8,22 @@ import signal
 import time
 from typing import TYPE_CHECKING
 
+from typing_extensions import override
+
 from torture.scenario import Scenario
 from torture.stage import STALE, eventually
 
 if TYPE_CHECKING:
     from torture.stage import Process, Stage
+
+
+async def _busy(stage: Stage, worker: Process) -> None:
+    """Wait until it runs something."""
+    holds = (
+        "SELECT count(*) > 0 FROM jobs j JOIN workers w ON w.id = j.claimed_by"
+        " WHERE j.state = 'running' AND w.pid = $1 AND (j.args ->> 'seconds')::float8 >= 1"
+    )
+    await eventually(lambda: stage.ask(holds, worker.popen.pid), f"a job of {worker.name}", 20)
 
 
 class Kill(Scenario):
@@ -24,12 +35,14 @@ class Kill(Scenario):
     why = "stale timeout, a round of rescue, suspects alone in a child"
     seconds = (8.0, 60.0)
 
+    @override
     async def torment(self, stage: Stage, seconds: float) -> None:
         until = time.monotonic() + seconds
         while time.monotonic() < until:
             victim = stage.workers[0]
             stage.worker()
             await asyncio.sleep(2)
+            await _busy(stage, victim)
             victim.expendable = True
             victim.signal(signal.SIGKILL)
         stage.notes["killed"] = float(sum(process.expendable for process in stage.processes))
@@ -44,13 +57,11 @@ class Stopped(Scenario):
     why = "its jobs were taken over while it stood"
     seconds = (2 * STALE + 2, 60.0)
 
-    async def set_up(self, stage: Stage) -> None:
-        """The second worker may not run what the first one loses at once: the zombie finds its jobs waiting, too."""
-        await super().set_up(stage)
-
+    @override
     async def torment(self, stage: Stage, seconds: float) -> None:
         until = time.monotonic() + seconds
         for victim in itertools.cycle(stage.workers):
+            await _busy(stage, victim)
             victim.signal(signal.SIGSTOP)
             await asyncio.sleep(2 * STALE + 1)
             victim.signal(signal.SIGCONT)
@@ -68,6 +79,7 @@ class Zombie(Scenario):
     why = "suspects run alone in a child"
     seconds = (STALE + 3, STALE + 3)
 
+    @override
     async def set_up(self, stage: Stage) -> None:
         """Only the victim serves `plain`; the other one does upkeep and everything else."""
         stage.environment["ROWLOCK_LANES"] = (
@@ -78,12 +90,11 @@ class Zombie(Scenario):
         await stage.up(2)
         stage.producer(self.rate)
 
+    @override
     async def torment(self, stage: Stage, seconds: float) -> None:
         del seconds
         for _ in range(2):
-            await eventually(
-                lambda: stage.ask("SELECT count(*) > 0 FROM jobs WHERE state = 'running' AND kind = 'plain'"), "runs", 20
-            )
+            await _busy(stage, self._victim)
             self._victim.signal(signal.SIGSTOP)
             await eventually(
                 lambda: stage.ask("SELECT count(*) = 0 FROM jobs WHERE state = 'running' AND kind = 'plain'"),
@@ -105,6 +116,7 @@ class Deploy(Scenario):
     why = "nothing is lost, so nothing has to be rescued"
     seconds = (8.0, 60.0)
 
+    @override
     async def torment(self, stage: Stage, seconds: float) -> None:
         until = time.monotonic() + seconds
         version = itertools.count(2)
@@ -121,6 +133,7 @@ class Deploy(Scenario):
 
     _codes: list[int | None]
 
+    @override
     async def judge(self, stage: Stage) -> list[str]:
         lost = await stage.ask("SELECT count(*) FROM job_attempts WHERE outcome = 'lost'")
         return [f"a leaving worker ended with {code}" for code in self._codes if code != 0] + (

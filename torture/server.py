@@ -99,7 +99,7 @@ class Server:
         return urlsplit(self.url).password or ""
 
     def start(self, **settings: str) -> None:
-        """Start it and wait until it accepts connections. In the main thread: it ends with the thread that started it."""
+        """Start it and wait until it accepts connections. It ends with the thread that started it: use the main one."""
         options = {**SETTINGS, "port": str(self._port), "unix_socket_directories": "", **settings}
         words = [part for name, value in options.items() for part in ("-c", f"{name}={value}")]
         with (self._home.path / "postgres.log").open("ab") as log:

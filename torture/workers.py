@@ -77,7 +77,7 @@ class Zombie(Scenario):
     does = "SIGSTOP until its jobs are back in the queue, where nobody takes them; then SIGCONT"
     bound = 12.0
     why = "suspects run alone in a child"
-    seconds = (STALE + 3, STALE + 3)
+    seconds = (STALE + 3, 60.0)
 
     @override
     async def set_up(self, stage: Stage) -> None:
@@ -92,8 +92,7 @@ class Zombie(Scenario):
 
     @override
     async def torment(self, stage: Stage, seconds: float) -> None:
-        del seconds
-        for _ in range(2):
+        for _ in range(max(1, int(seconds / (2 * STALE)))):
             await _busy(stage, self._victim)
             self._victim.signal(signal.SIGSTOP)
             await eventually(

@@ -120,4 +120,18 @@ MUTATIONS: Final = (
         "    if since > newest() + 99:\n",
         ("tests/store/test_migrations.py::test_steps_say_which_code_runs_with_them",),
     ),
+    Mutation(
+        "the end of a transaction hides why it ended",
+        "store/database.py",
+        "isinstance(error.__context__, OUTAGE)",
+        "False",
+        ("tests/store/test_database.py::test_a_connection_that_dies_inside_a_transaction_is_an_outage",),
+    ),
+    Mutation(
+        "the last progress is tried once",
+        "flow/run.py",
+        "for pause in _LAST_WORDS:",
+        "for pause in _LAST_WORDS[:1]:",
+        (f"{OF_ITEMS}the_last_items_are_written_though_the_database_was_away_for_a_moment",),
+    ),
 )

@@ -33,6 +33,7 @@ class Restart(Scenario):
     async def torment(self, stage: Stage, seconds: float) -> None:
         until, times = time.monotonic() + seconds, 0
         while time.monotonic() < until:
+            await stage.busy()
             stage.server.stop()
             await asyncio.sleep(1)
             stage.server.start()

@@ -127,6 +127,7 @@ class Failover(Proxied):
 
     @override
     async def torment(self, stage: Stage, seconds: float) -> None:
+        await stage.busy()
         for proxy in self.proxies:
             proxy.passable.clear()  # nobody reaches either while the address moves
         stage.server.stop()

@@ -42,7 +42,7 @@ class Partition(Proxied):
 
     @override
     async def torment(self, stage: Stage, seconds: float) -> None:
-        del stage
+        await stage.busy(stage.workers[0])
         self.proxies[0].passable.clear()
         await asyncio.sleep(seconds)
         self.proxies[0].passable.set()
@@ -59,7 +59,7 @@ class Blackhole(Proxied):
 
     @override
     async def torment(self, stage: Stage, seconds: float) -> None:
-        del stage
+        await stage.busy()
         for proxy in self.proxies:
             proxy.passable.clear()
         await asyncio.sleep(seconds)
@@ -121,4 +121,21 @@ class Slow(Proxied):
             proxy.delay = 0.0
 
 
-SCENARIOS = (Partition, Blackhole, Resets, LostAnswers, Slow)
+class HalfOpen(Proxied):
+    """What a failover or a forgetful router leaves behind: sockets that look alive."""
+
+    name = "half-open"
+    does = "every connection goes silent for ever, without a farewell; new ones work"
+    bound = 15.0
+    why = "after 4 s without an answer the server is asked, over another connection, whether it is at the statement"
+    seconds = (0.0, 0.0)
+    after = 12.0
+
+    @override
+    async def torment(self, stage: Stage, seconds: float) -> None:
+        del seconds
+        await stage.busy()
+        stage.notes["silenced"] = float(sum(proxy.silence_all() for proxy in self.proxies))
+
+
+SCENARIOS = (Partition, Blackhole, HalfOpen, Resets, LostAnswers, Slow)

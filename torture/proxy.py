@@ -20,6 +20,8 @@ class _Pair:
     def __init__(self, client: tuple[asyncio.StreamReader, asyncio.StreamWriter], port: int, owner: Proxy) -> None:
         self._client, self._port, self._owner = client, port, owner
         self._upstream: asyncio.StreamWriter | None = None
+        self.silent = False
+        """Open on both sides, and nothing passes any more: as after a failover, or behind a router that forgot it."""
         self.lose = False
         """The next answer of the server is swallowed, and the connection reset: the client never learns of it."""
 
@@ -45,6 +47,8 @@ class _Pair:
             if self._owner.delay:
                 await asyncio.sleep(self._owner.delay)
             await self._owner.passable.wait()
+            if self.silent:
+                continue
             if answers and self.lose:
                 self._owner.lost += 1
                 message = "lost"
@@ -117,6 +121,12 @@ class Proxy:
         for pair in pairs:
             pair.reset()
         return len(pairs)
+
+    def silence_all(self) -> int:
+        """Nothing passes over the connections there are, for ever; new ones work. Returns how many there were."""
+        for pair in self._pairs:
+            pair.silent = True
+        return len(self._pairs)
 
     def lose_an_answer(self) -> None:
         """Of some connection: the next thing the server answers there is never heard."""

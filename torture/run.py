@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from torture.server import Server
 
 WARM: Final = 40
-AFTER: Final = 3.0
 PATIENCE: Final = 90.0
 """Seconds beyond the bound for everything to become final: late is one verdict, never is another."""
 _GRACE: Final = 20.0
@@ -41,7 +40,7 @@ class Result:
     runs: int
     lost: int
     """Attempts whose worker was lost; each was run again."""
-    first: float
+    first: float | None
     """To the first job that was enqueued, claimed and completed."""
     recovery: float
     """To the last end of everything asked for before."""
@@ -65,12 +64,12 @@ async def run(
     seconds: float,
     *,
     warm: int = WARM,
-    after: float = AFTER,
+    after: float | None = None,
     keep: Path | None = None,
 ) -> Result:
     """Set the stage, do the harm, wait, judge. keep: a folder for logs and ledger when something is wrong.
 
-    warm: jobs completed before the fault begins; after: seconds of traffic after it has ended.
+    warm: jobs completed before the fault begins; after: seconds of traffic after it has ended, instead of the scenario's own.
     """
     began = time.monotonic()
     folder = Path(tempfile.mkdtemp(prefix=f"rowlock-torture-{scenario.name}-"))
@@ -78,7 +77,9 @@ async def run(
     try:
         async with server.database(name), Stage(server, name, folder) as stage:
             try:
-                found, moments, problems = await _played(stage, scenario, seconds, warm, after)
+                found, moments, problems = await _played(
+                    stage, scenario, seconds, warm, scenario.after if after is None else after
+                )
             except Failed as failure:
                 said = "\n".join(f"{process.name}: {process.said[-1500:]}" for process in stage.processes)
                 raise Failed(f"{scenario.name}: {failure}\n{said}") from failure
@@ -167,7 +168,7 @@ def _judged(
         sum(asked.answer == "unknown" for asked in found.asked),
         sum(line.what == "start" for line in found.lines),
         sum(attempt.outcome == "lost" for attempt in found.attempts),
-        round(first - end, 2),
+        None if first == float("inf") else round(first - end, 2),
         round(max(0.0, last - end), 2),
         round(took, 1),
         [str(violation) for violation in checker.check(found)],

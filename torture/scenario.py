@@ -22,6 +22,8 @@ class Scenario:
     """Where the bound comes from."""
     seconds: ClassVar[tuple[float, float]] = (8.0, 60.0)
     """Of the fault: short, long."""
+    after: ClassVar[float] = 3.0
+    """Seconds of traffic after the fault has ended."""
     doomed: ClassVar[frozenset[str]] = frozenset()
     """Kinds that must end as failed."""
     rate: ClassVar[float] = RATE

@@ -184,6 +184,14 @@ class Stage:
             lambda: self.ask("SELECT count(*) >= $1 FROM workers WHERE state = 'up'", n), "workers", within
         )
 
+    async def busy(self, worker: Process | None = None) -> None:
+        """Wait until a worker, this one if given, runs a long job."""
+        running = (
+            "SELECT count(*) > 0 FROM jobs j JOIN workers w ON w.id = j.claimed_by WHERE j.state = 'running'"
+            " AND ($1::integer IS NULL OR w.pid = $1::integer) AND (j.args ->> 'seconds')::float8 >= 1"
+        )
+        await eventually(lambda: self.ask(running, worker and worker.popen.pid), "a long job", 30)
+
     async def more(self, n: int, within: float = 60) -> None:
         """Wait for n more completed jobs."""
         done = "SELECT count(*) FROM jobs WHERE state IN ('completed', 'completed_with_errors')"

@@ -17,15 +17,6 @@ if TYPE_CHECKING:
     from torture.stage import Process, Stage
 
 
-async def _busy(stage: Stage, worker: Process) -> None:
-    """Wait until it runs something."""
-    holds = (
-        "SELECT count(*) > 0 FROM jobs j JOIN workers w ON w.id = j.claimed_by"
-        " WHERE j.state = 'running' AND w.pid = $1 AND (j.args ->> 'seconds')::float8 >= 1"
-    )
-    await eventually(lambda: stage.ask(holds, worker.popen.pid), f"a job of {worker.name}", 20)
-
-
 class Kill(Scenario):
     """kill -9, again and again, with a successor for each."""
 
@@ -42,7 +33,7 @@ class Kill(Scenario):
             victim = stage.workers[0]
             stage.worker()
             await asyncio.sleep(2)
-            await _busy(stage, victim)
+            await stage.busy(victim)
             victim.expendable = True
             victim.signal(signal.SIGKILL)
         stage.notes["killed"] = float(sum(process.expendable for process in stage.processes))
@@ -61,7 +52,7 @@ class Stopped(Scenario):
     async def torment(self, stage: Stage, seconds: float) -> None:
         until = time.monotonic() + seconds
         for victim in itertools.cycle(stage.workers):
-            await _busy(stage, victim)
+            await stage.busy(victim)
             victim.signal(signal.SIGSTOP)
             await asyncio.sleep(2 * STALE + 1)
             victim.signal(signal.SIGCONT)
@@ -93,7 +84,7 @@ class Zombie(Scenario):
     @override
     async def torment(self, stage: Stage, seconds: float) -> None:
         for _ in range(max(1, int(seconds / (2 * STALE)))):
-            await _busy(stage, self._victim)
+            await stage.busy(self._victim)
             self._victim.signal(signal.SIGSTOP)
             await eventually(
                 lambda: stage.ask("SELECT count(*) = 0 FROM jobs WHERE state = 'running' AND kind = 'plain'"),

@@ -46,13 +46,13 @@ def _row(result: Result) -> str:
 
     return (
         f"| {result.scenario} | {result.does}; {result.fault:.0f} s | {result.acknowledged} | {result.refused}"
-        f" | {result.lost}"
-        f" | {broken(_LOST)} | {broken(_TWICE)} | {_seconds(result.first)} | {result.recovery:.1f} | {result.bound:.0f} |\n"
+        f" | {result.lost} | {broken(_LOST)} | {broken(_TWICE)}"
+        f" | {_seconds(result.first)} | {result.recovery:.1f} | {result.bound:.0f} |\n"
     )
 
 
 def _seconds(value: float | None) -> str:
-    return "–" if value is None else f"{value:.1f}"
+    return "-" if value is None else f"{value:.1f}"
 
 
 def problems(results: Sequence[Result]) -> str:

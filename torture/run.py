@@ -69,7 +69,7 @@ async def run(
 ) -> Result:
     """Set the stage, do the harm, wait, judge. keep: a folder for logs and ledger when something is wrong.
 
-    warm: jobs completed before the fault begins; after: seconds of traffic after it has ended, instead of the scenario's own.
+    warm: jobs completed before the fault begins; after: seconds of traffic behind it, instead of the scenario's own.
     """
     began = time.monotonic()
     folder = Path(tempfile.mkdtemp(prefix=f"rowlock-torture-{scenario.name}-"))

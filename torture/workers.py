@@ -6,6 +6,7 @@ import asyncio
 import itertools
 import signal
 import time
+from functools import partial
 from typing import TYPE_CHECKING
 
 from typing_extensions import override
@@ -83,14 +84,19 @@ class Zombie(Scenario):
 
     @override
     async def torment(self, stage: Stage, seconds: float) -> None:
-        for _ in range(max(1, int(seconds / (2 * STALE)))):
-            await stage.busy(self._victim)
-            self._victim.signal(signal.SIGSTOP)
-            await eventually(
-                lambda: stage.ask("SELECT count(*) = 0 FROM jobs WHERE state = 'running' AND kind = 'plain'"),
-                "the rescue of its jobs",
-                30,
+        for number in range(max(1, int(seconds / (2 * STALE)))):
+            tag = f"zombie-{number}"
+            running = "SELECT count(*) FROM jobs WHERE state = 'running' AND args ->> 'tag' = $1"
+            await stage.ask(
+                "INSERT INTO jobs (kind, args)"
+                " SELECT 'plain', jsonb_build_object('tag', $1::text, 'seconds', $2::float8) FROM generate_series(1, 2)",
+                tag,
+                STALE / 2,
             )
+            await eventually(partial(stage.ask, f"SELECT ({running}) = 2", tag), "runs", 30)
+            # They would have ended by the time it goes on: it hands in what it has before it hears that it may not.
+            self._victim.signal(signal.SIGSTOP)
+            await eventually(partial(stage.ask, f"SELECT ({running}) = 0", tag), "the rescue of its jobs", 30)
             self._victim.signal(signal.SIGCONT)
             await asyncio.sleep(2)
 

@@ -78,7 +78,7 @@ class Link:
 
     async def _opened(self) -> Connection[Record]:
         connection = await self.database.connect(self.role, guarded=True)
-        # Asked, not taken from the handshake, where a pooler says a number of its own. In transaction mode there is none.
+        # Asked, not taken from the handshake: a pooler says a number of its own there, and has none by transaction.
         self._backend = None
         if not self.database.pooled:
             try:

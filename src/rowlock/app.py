@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from importlib import metadata
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Protocol, Self, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Self, TypeVar, overload
 
 from rowlock.desk.access import Backing, Desk
 from rowlock.desk.guard import Guard
@@ -53,6 +53,7 @@ from rowlock.upkeep.cron import declaring
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 
+    from rowlock.decorate import Decorator, Nobody
     from rowlock.flow.origin import Origin
     from rowlock.flow.producer import Watcher
     from rowlock.flow.supervise.successor import Successor
@@ -69,25 +70,6 @@ if TYPE_CHECKING:
 logger = logging.getLogger("rowlock")
 P = ParamSpec("P")
 R = TypeVar("R")
-
-
-class Nobody:
-    """For type checkers: a parameter that takes even this takes anything, and must not be mistaken for the context."""
-
-
-class Decorator(Protocol):
-    """What app.job() returns: the context, if the function asks for it first, is not an argument of the job."""
-
-    @overload
-    def __call__(self, function: Callable[Concatenate[Nobody, ...], Any], /) -> SyncTask[..., Any]: ...
-    @overload
-    def __call__(self, function: Callable[Concatenate[Context, P], Awaitable[R]], /) -> Task[P, R]: ...  # type: ignore[overload-overlap]  # the exact ones come first
-    @overload
-    def __call__(self, function: Callable[P, Awaitable[R]], /) -> Task[P, R]: ...  # type: ignore[overload-overlap]  # as above
-    @overload
-    def __call__(self, function: Callable[Concatenate[SyncContext, P], R], /) -> SyncTask[P, R]: ...
-    @overload
-    def __call__(self, function: Callable[P, R], /) -> SyncTask[P, R]: ...
 
 
 class Rowlock(Extensions, Locking):

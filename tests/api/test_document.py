@@ -87,7 +87,7 @@ def test_no_input_breaks_a_route_or_its_description(served: tuple[str, dict[str,
     httpx.post(f"{url}/api/v1/admin/workers/lanes", json={"name": "front"})
     known: dict[str, Callable[[], str]] = {"job_id": a_job, "name": lambda: "front", "kind": lambda: "greet"}
     known |= {"worker": lambda: "w", "token_id": lambda: "none", "operation_id": lambda: "1", "rule_id": lambda: "1"}
-    known |= {"workflow_id": lambda: ids.encode_workflow(1)}
+    known |= {"workflow_id": lambda: ids.encode_workflow(1), "key": lambda: "org:7"}
     schema = schemathesis.openapi.from_dict(document)
     for found in schema.get_all_operations():
         operation = found.ok()  # type: ignore[union-attr]  # every operation of ours can be read

@@ -12,7 +12,8 @@ from tests.waiting import eventually
 
 from rowlock import InvalidOption, Rate, RateLimited
 from rowlock.errors import ConfigurationError
-from rowlock.flow.claim import Claimer, Cursors
+from rowlock.flow.claim import Claimer
+from rowlock.flow.cursors import Cursors
 from rowlock.flow.turns import Turns
 from rowlock.model.lane import Lane
 from rowlock.model.share import share_of

@@ -11,7 +11,8 @@ from random import Random
 from tests.factories import Store, opened
 from tests.waiting import eventually
 
-from rowlock.flow.claim import Claimer, Cursors
+from rowlock.flow.claim import Claimer
+from rowlock.flow.cursors import Cursors
 from rowlock.model.job import Claim
 from rowlock.model.lane import Lane
 from rowlock.store.database import Database

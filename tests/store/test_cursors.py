@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 import pytest
 from tests.factories import Store, opened, several
 
-from rowlock.flow.claim import Claimer, Cursors
+from rowlock.flow.claim import Claimer
+from rowlock.flow.cursors import Cursors
 from rowlock.model.lane import Lane
 from rowlock.store.database import Database
 from rowlock.store.link import Link

@@ -46,8 +46,8 @@ MUTATIONS: Final = (
     Mutation(
         "a rule approves its author's own jobs",
         CONTROL,
-        "AND NOT (j.approval & 4 <> 0 AND coalesce(r.created_by = j.submitted_by, true))",
-        "",
+        "AND (coalesce(r.created_by = j.submitted_by, true) OR EXISTS (",
+        "AND (EXISTS (",
         ("tests/desk/test_approvals.py::test_a_rule_is_the_approval_of_its_author_and_of_one_person",),
     ),
     Mutation(
@@ -81,8 +81,8 @@ MUTATIONS: Final = (
     Mutation(
         "no fence bump on requeue",
         FINISH,
-        "fence = j.fence + 1, seq = j.seq + 1, gate_place = 0,\n",
-        "fence = j.fence, seq = j.seq + 1, gate_place = 0,\n",
+        "fence = j.fence + 1, seq = j.seq + 1, gate_place = 0, rate_turn",
+        "fence = j.fence, seq = j.seq + 1, gate_place = 0, rate_turn",
         (STALE,),
     ),
     Mutation(
@@ -176,8 +176,8 @@ MUTATIONS: Final = (
     Mutation(
         "a void approval keeps its place in the gate",
         ENQUEUE,
-        "gate_place = CASE WHEN o.approval = 2 THEN 0 ELSE o.gate_place END",
-        "gate_place = o.gate_place",
+        "gate_place = CASE WHEN {asked_again} OR o.gate_key",
+        "gate_place = CASE WHEN o.gate_key",
         (f"{OF_GATES}a_parked_job_whose_approval_became_void_is_not_promoted_past_the_approver",),
     ),
     Mutation(

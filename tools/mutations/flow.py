@@ -7,7 +7,8 @@ from typing import Final
 from mutations.mutation import Mutation
 
 EXECUTORS: Final = "tests/executors/test_executors.py::test_"
-CURSORS: Final = "flow/claim.py"
+CLAIM: Final = "flow/claim.py"
+CURSORS: Final = "flow/cursors.py"
 AT_CURSORS: Final = "tests/store/test_cursors.py::test_"
 OF_SUPERVISION: Final = "tests/flow/test_supervise.py::test_"
 SUPERVISED: Final = "tests/torture/test_supervised.py::test_"
@@ -92,7 +93,7 @@ MUTATIONS: Final = (
     ),
     Mutation(
         "crowded lanes forget those that were left out",
-        CURSORS,
+        CLAIM,
         "self.more = 0 < asked <= got or bool(self._waiting)",
         "self.more = 0 < asked <= got",
         (f"{AT_CURSORS}crowded_lanes_take_turns_and_a_lane_that_was_left_out_is_asked_at_once",),
@@ -106,7 +107,7 @@ MUTATIONS: Final = (
     ),
     Mutation(
         "parked jobs look like an empty queue",
-        CURSORS,
+        CLAIM,
         'taken = Counter(row["lane"] for row in answer.rows)',
         'taken = Counter(row["lane"] for row in answer.rows if not row["parked"])',
         (f"{AT_CURSORS}jobs_parked_at_a_gate_do_not_hide_those_behind_them",),
@@ -149,8 +150,8 @@ MUTATIONS: Final = (
     Mutation(
         "a lane's approval is waived where the lanes cannot be read",
         "flow/needs.py",
-        "        if not self.unsure:\n            return self._known\n",
-        "        if self.unsure:\n            return self._known\n",
+        "        if not self.unsure:\n            return self._wishes\n",
+        "        if self.unsure:\n            return self._wishes\n",
         ("tests/desk/test_approvals.py::test_a_lane_that_cannot_be_read_lets_nothing_through",),
     ),
 )

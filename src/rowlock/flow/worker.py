@@ -15,9 +15,10 @@ from rowlock.flow import wake
 from rowlock.flow.alarm import Alarm
 from rowlock.flow.beat import Beat, Holders, Vitals
 from rowlock.flow.chain import Chain
-from rowlock.flow.claim import Claimer, Cursors
+from rowlock.flow.claim import Claimer
 from rowlock.flow.clock import Clock
 from rowlock.flow.crew import Crew
+from rowlock.flow.cursors import Cursors
 from rowlock.flow.processes import Children, Terms
 from rowlock.flow.register import Registration, served, until_served
 from rowlock.flow.rounds import Rounds

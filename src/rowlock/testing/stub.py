@@ -223,8 +223,7 @@ class StubSyncContext(SyncContext):
         self._stub.lose()
 
     @override
-    def _say(self, what: Callable[..., None], *args: object) -> None:
-        self.check()
+    def _tell(self, what: Callable[..., None], *args: object) -> None:
         what(*args)
 
     @override

@@ -1,0 +1,143 @@
+"""Cursors: where the live part of each pair's queue begins, so that a claim never walks the dead entries before it.
+
+Late commits land behind a cursor; three things find them:
+    a wake-up carries the lowest run_after of what was committed and lowers the cursor to it
+    for ten seconds after a pair was woken or served, one claim a second looks five seconds further back (lagged)
+    the sweep publishes the true head of every pair (low_water), and cursors are lowered to that
+"""
+
+from __future__ import annotations
+
+import math
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterable
+
+    from rowlock.flow.wake import Pair
+
+Probe: TypeAlias = "tuple[Pair, datetime]"
+"""A pair and the run_after from which on a claim looks at it."""
+BEGINNING: Final = datetime(2000, 1, 1, tzinfo=UTC)
+LAG: Final = timedelta(seconds=5)
+_LAGGED_EVERY: Final = 1.0
+_LAGGED_FOR: Final = 10.0
+_HOT_FOR: Final = 60.0
+_CHEAP_PAIRS: Final = 50
+"""A probe is about 25 us: below this many pairs it is not worth telling hot from cold."""
+
+
+class Cursors:
+    """One cursor per pair, in the worker's memory only. Times in seconds of the given monotonic clock."""
+
+    def __init__(self, monotonic: Callable[[], float]) -> None:
+        self._monotonic = monotonic
+        self._low: dict[Pair, datetime] = {}
+        self._active: dict[Pair, float] = {}
+        self._lagged: dict[Pair, float] = {}
+        """When each pair was last looked at with the lag: per pair, else a busy lane would use up everybody's turn."""
+        self._unseen: set[Pair] = set()
+        """Pairs to be probed however cold they are; a lane without a free slot sees its own later."""
+        self._told: set[Pair] = set()
+        """Pairs that were heard of since they were last probed."""
+        self._by_kind: dict[str, list[Pair]] = {}
+        self._counted = 0
+        """Pairs in the index by kind; they are never forgotten, so another number means new ones."""
+
+    def publish(self, rows: Iterable[tuple[Pair, datetime | None]]) -> bool:
+        """Take over the heads the last sweep found. A cursor is only ever lowered; a new pair starts at its head.
+
+        Returns whether there is something to look for.
+        """
+        news = False
+        for pair, low_water in rows:
+            news = news or low_water is not None or pair not in self._low
+            if pair not in self._low:
+                self._low[pair] = low_water or BEGINNING
+            elif low_water is not None:
+                self._low[pair] = min(low_water, self._low[pair])
+                self._told.add(pair)
+        self.everywhere()
+        return news
+
+    def lower(self, pair: Pair, run_after: datetime) -> None:
+        """A wake-up told of a job at run_after; of a pair nobody knew there may be older ones."""
+        self._low[pair] = min(run_after, self._low.get(pair, BEGINNING))
+        self._told.add(pair)
+        self._active[pair] = self._monotonic()
+
+    def everywhere(self) -> None:
+        """Probe every pair with its next claim: a message was missed, or too long to name its pairs."""
+        self._unseen.update(self._low)
+
+    def advance(self, pair: Pair, run_after: datetime) -> None:
+        """A job at run_after was claimed."""
+        if run_after > self._low.get(pair, BEGINNING):
+            self._low[pair] = run_after
+        self._active[pair] = self._monotonic()
+
+    def exhausted(self, probes: Iterable[Probe], now: datetime) -> None:
+        """A claim found nothing more here at `now` (database clock): what others served is skipped for good.
+
+        Without this an idle worker would walk over everything its neighbours have claimed since its own last claim.
+        What was heard of while the claim was under way may have been committed behind its back: that cursor stays.
+        """
+        floor = now - LAG
+        for pair, _ in probes:
+            if pair not in self._told:
+                self._low[pair] = max(self._low[pair], floor)
+
+    def probes(self, kinds: Collection[str]) -> list[Probe]:
+        """Where a claim has to look for these kinds, and from where on."""
+        now = self._monotonic()
+        if self._counted != len(self._low):
+            self._count_pairs()
+        pairs = [pair for kind in kinds for pair in self._by_kind.get(kind, ())]
+        if len(pairs) > _CHEAP_PAIRS:
+            pairs = [p for p in pairs if p in self._unseen or now - self._active.get(p, -math.inf) < _HOT_FOR]
+        self._told.difference_update(pairs)
+        low, active, lagged = self._low, self._active, self._lagged
+        lively, due, never = now - _LAGGED_FOR, now - _LAGGED_EVERY, -math.inf
+        return [
+            (
+                pair,
+                low[pair] - LAG if active.get(pair, never) > lively and lagged.get(pair, never) <= due else low[pair],
+            )
+            for pair in pairs
+        ]
+
+    def above(self, kinds: Collection[str], priority: int) -> list[Probe]:
+        """The pairs of these kinds with a higher priority, and where they begin."""
+        if self._counted != len(self._low):
+            self._count_pairs()
+        return [
+            (pair, self._low[pair] - LAG)
+            for kind in kinds
+            for pair in self._by_kind.get(kind, ())
+            if pair[1] > priority
+        ]
+
+    def _count_pairs(self) -> None:
+        self._by_kind = {}
+        for pair in self._low:
+            self._by_kind.setdefault(pair[0], []).append(pair)
+        self._counted = len(self._low)
+
+    def probed(self, probes: Iterable[Probe], *, drained: bool) -> None:
+        """A claim with these probes came back; call it before the cursors are moved by what it brought.
+
+        drained: it took less than it asked for. Else there may be more in any of the pairs, the cold ones included.
+        """
+        now = self._monotonic()
+        for pair, start in probes:
+            if drained:
+                self._unseen.discard(pair)
+            if start < self._low[pair]:
+                self._lagged[pair] = now
+
+    @property
+    def lagging(self) -> bool:
+        """Whether some pair was active so recently that a late commit may still hide behind its cursor."""
+        now = self._monotonic()
+        return any(now - at < _LAGGED_FOR for at in self._active.values())

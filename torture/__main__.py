@@ -28,7 +28,9 @@ def parser() -> argparse.ArgumentParser:
     options.add_argument("--seconds", type=float, help="of each fault, instead of the scenario's own")
     options.add_argument("--list", action="store_true", help="name the scenarios, and run nothing")
     options.add_argument("--server", default="auto", help="auto, embedded, or a folder of PostgreSQL programs")
-    options.add_argument("--publish", action="store_true", help="write the table into docs/operate/reliability.md")
+    options.add_argument(
+        "--publish", action="store_true", help="write the table, with earlier runs of other scenarios, into docs"
+    )
     options.add_argument("--out", type=Path, default=OUT, help="folder of latest.json, and of what went wrong")
     return options
 
@@ -47,13 +49,20 @@ def main() -> None:
     with servers.postgres(asked.server) as server:
         results = asyncio.run(_all(names, server, asked))
         about = asyncio.run(servers.version(server))
-    (asked.out / "latest.json").write_text(
-        json.dumps({"postgresql": about, "results": [result.plain() for result in results]}, indent=2) + "\n"
+    latest = asked.out / "latest.json"
+    known = {result.scenario: result for result in [*_earlier(latest), *results]}
+    latest.write_text(
+        json.dumps({"postgresql": about, "results": [result.plain() for result in known.values()]}, indent=2) + "\n"
     )
     sys.stdout.write(report.table(results) + report.problems(results))
     if asked.publish:
-        report.publish(results, about)
+        report.publish([known[name] for name in SCENARIOS if name in known], about)
     sys.exit(0 if all(result.ok for result in results) and len(results) == len(names) else 1)
+
+
+def _earlier(latest: Path) -> list[Result]:
+    """What was measured before and is not measured now stays."""
+    return [Result.read(plain) for plain in json.loads(latest.read_text())["results"]] if latest.exists() else []
 
 
 async def _all(names: list[str], server: servers.Server, asked: argparse.Namespace) -> list[Result]:

@@ -18,8 +18,8 @@ PAGE: Final = Path(__file__).parents[1] / "docs" / "operate" / "reliability.md"
 _PLACE: Final = re.compile(r"(<!-- torture:faults -->\n).*?(<!-- /torture:faults -->)", re.DOTALL)
 _HEAD: Final = (
     "| scenario | what happens | jobs | errors seen by producers | runs lost and repeated | lost | accepted twice"
-    " | first job after (s) | all final after (s) | bound (s) |\n"
-    "|---|---|---:|---:|---:|---:|---:|---:|---:|---:|\n"
+    " | first job after (s) | last rescue after (s) | all final after (s) | bound (s) |\n"
+    "|---|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|\n"
 )
 _LOST: Final = ("acknowledged and lost", "left behind")
 _TWICE: Final = ("claimed twice", "outcomes", "accepted from a stale run", "run again")
@@ -47,7 +47,7 @@ def _row(result: Result) -> str:
     return (
         f"| {result.scenario} | {result.does}; {result.fault:.0f} s | {result.acknowledged} | {result.refused}"
         f" | {result.lost} | {broken(_LOST)} | {broken(_TWICE)}"
-        f" | {_seconds(result.first)} | {result.recovery:.1f} | {result.bound:.0f} |\n"
+        f" | {_seconds(result.first)} | {_seconds(result.rescued)} | {result.recovery:.1f} | {result.bound:.0f} |\n"
     )
 
 

@@ -47,6 +47,8 @@ class Result:
     took: float
     violations: list[str] = field(default_factory=list)
     notes: dict[str, float] = field(default_factory=dict)
+    rescued: float | None = None
+    """To the last lost run that was back in the queue; None: none was lost any more."""
 
     @property
     def ok(self) -> bool:
@@ -56,6 +58,11 @@ class Result:
     def plain(self) -> dict[str, Any]:
         """For JSON."""
         return {**asdict(self), "ok": self.ok}
+
+    @classmethod
+    def read(cls, plain: dict[str, Any]) -> Result:
+        """From JSON."""
+        return cls(**{name: value for name, value in plain.items() if name != "ok"})
 
 
 async def run(
@@ -159,6 +166,7 @@ def _judged(
     last = max((finished for created, finished in ends if created <= end), default=end)
     if not all(row.is_final for row in found.rows.values()):
         last = float("inf")
+    rescues = [attempt.ended_at - end for attempt in found.attempts if attempt.outcome == "lost"]
     return Result(
         scenario.name,
         scenario.does,
@@ -173,4 +181,5 @@ def _judged(
         round(took, 1),
         [str(violation) for violation in checker.check(found)],
         notes,
+        round(max(rescues), 1) if rescues and max(rescues) > 0 else None,
     )

@@ -23,8 +23,8 @@ class Kill(Scenario):
 
     name = "kill"
     does = "`kill -9` of a worker every 2 s, a new one for each"
-    bound = STALE + 12
-    why = "stale timeout, a round of rescue, suspects alone in a child"
+    bound = 30.0
+    why = "stale timeout, a round of rescue, back-off, then suspects one by one, each alone in a new child"
     seconds = (8.0, 60.0)
 
     @override
@@ -89,7 +89,8 @@ class Zombie(Scenario):
             running = "SELECT count(*) FROM jobs WHERE state = 'running' AND args ->> 'tag' = $1"
             await stage.ask(
                 "INSERT INTO jobs (kind, args)"
-                " SELECT 'plain', jsonb_build_object('tag', $1::text, 'seconds', $2::float8) FROM generate_series(1, 2)",
+                " SELECT 'plain', jsonb_build_object('tag', $1::text, 'seconds', $2::float8)"
+                " FROM generate_series(1, 2)",
                 tag,
                 STALE / 2,
             )

@@ -29,7 +29,7 @@ def parser() -> argparse.ArgumentParser:
     options.add_argument("--list", action="store_true", help="name the scenarios, and run nothing")
     options.add_argument("--server", default="auto", help="auto, embedded, or a folder of PostgreSQL programs")
     options.add_argument(
-        "--publish", action="store_true", help="write the table, with earlier runs of other scenarios, into docs"
+        "--publish", action="store_true", help="write the table into the docs, with what was measured before"
     )
     options.add_argument("--out", type=Path, default=OUT, help="folder of latest.json, and of what went wrong")
     return options

@@ -13,7 +13,6 @@ from torture.run import Result, run
 from torture.workers import Kill, Zombie
 
 from torture import server as servers
-from torture.stage import STALE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -75,4 +74,3 @@ def test_every_scenario_says_what_it_does_and_where_its_bound_comes_from() -> No
         assert scenario.does
         assert scenario.why
         assert scenario.bound > 0
-    assert STALE > 0

@@ -99,7 +99,7 @@ class Link:
         A socket whose other end has forgotten it (a failover, a router) is silent until the call's own limit. A
         statement that takes its time is left alone, and so is everything when the server does not answer here either.
         """
-        with contextlib.suppress(DatabaseUnreachable, asyncpg.PostgresError, asyncpg.InterfaceError):
+        with contextlib.suppress(*OUTAGE, asyncpg.PostgresError, asyncpg.InterfaceError):
             other = await self.database.connect("doubt")
             try:
                 statement = self.database.statements["is_at_work"]

@@ -20,7 +20,7 @@ UV_NEEDED := $(if $(filter .uv/bin/uv,$(UV)),.uv/bin/uv)
 COMPILE := pip compile --no-config --quiet --universal --python-version 3.11 --generate-hashes --all-extras --group dev \
 	--no-header --no-annotate --no-emit-index-url --no-emit-find-links pyproject.toml
 
-.PHONY: help install check test mutations bench bench-guard demo lock format verify clean
+.PHONY: help install check test mutations torture bench bench-guard demo lock format verify clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -30,7 +30,7 @@ install: $(STAMP) ## create .venv with the locked dependencies and Rowlock itsel
 check: $(STAMP) ## lint, format check, types, import direction
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/mypy src tests bench
+	$(BIN)/mypy src tests bench torture
 	$(BIN)/lint-imports --no-logo
 	$(BIN)/python tools/sync_twins.py --check
 	$(BIN)/python tools/openapi.py --check
@@ -40,6 +40,9 @@ test: $(STAMP) ## run the tests on all cores (options: make test ARGS="-k claim"
 
 mutations: $(STAMP) ## break the engine on purpose and see the tests turn red (some minutes)
 	$(BIN)/python tools/mutations.py $(ARGS)
+
+torture: $(STAMP) ## do harm under load and check every promise (10 minutes; SCENARIO=kill,restart: only these)
+	$(BIN)/python -m torture --scenario "$(or $(SCENARIO),all)" $(ARGS)
 
 bench: $(STAMP) ## measure Rowlock beside its peers (some hours; ARGS="--quick --peers own": a minute or two)
 	$(BIN)/python -m bench $(ARGS)

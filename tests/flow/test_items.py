@@ -11,7 +11,8 @@ from tests.waiting import eventually
 
 import rowlock
 from rowlock import ItemContext, ItemCounts, ItemRef, ItemsDone, Retry, Skip, SyncContext, SyncItemContext
-from rowlock.errors import ClaimLost, InvalidOption, WrongState
+from rowlock.errors import ClaimLost, DatabaseUnreachable, InvalidOption, WrongState
+from rowlock.flow.progress import Reporter
 from rowlock.model.state import State
 
 if TYPE_CHECKING:
@@ -383,3 +384,30 @@ async def test_ten_thousand_items_are_few_statements(app: Rowlock, sql: asyncpg.
     assert counts(job) == ItemCounts(0, 10_000, 0, 0, total=10_000)
     # Every write of counters and of items adds one: so this is the number of statements.
     assert await sql.fetchval("SELECT n FROM job_progress") <= 30
+
+
+async def test_the_last_items_are_written_though_the_database_was_away_for_a_moment(
+    app: Rowlock, sql: asyncpg.Connection[asyncpg.Record], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    away = iter([True, True, False])
+    flush = Reporter.flush
+
+    async def sometimes(reporter: Reporter) -> None:
+        if next(away, False):
+            raise DatabaseUnreachable("away")
+        await flush(reporter)
+
+    @app.job(retry=ONCE)
+    async def work(ctx: rowlock.Context) -> None:
+        async def one(_item: ItemContext, _n: int) -> None:
+            pass
+
+        await ctx.items(range(5), one)
+        monkeypatch.setattr(Reporter, "flush", sometimes)
+
+    async with app.worker():
+        job = await app.jobs.wait((await work.enqueue()).id, timeout=20)
+    assert job.state is State.COMPLETED
+    told = counts(job)
+    assert told is not None
+    assert told.completed == (await counted(sql, job.id)).completed == 5

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from mutations import api, cli, desk, engine, flow, locks, model, store, workflows
+from mutations import api, cli, desk, engine, flow, locks, model, store, torture, workflows
 from mutations.mutation import Mutation
 
 MUTATIONS: Final[tuple[Mutation, ...]] = (
@@ -16,6 +16,7 @@ MUTATIONS: Final[tuple[Mutation, ...]] = (
     *locks.MUTATIONS,
     *model.MUTATIONS,
     *store.MUTATIONS,
+    *torture.MUTATIONS,
     *workflows.MUTATIONS,
 )
 

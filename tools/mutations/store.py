@@ -127,4 +127,32 @@ MUTATIONS: Final = (
         "",
         ("tests/desk/test_limits.py::test_a_pause_is_somebodys_and_ends_with_its_time_or_by_order",),
     ),
+    Mutation(
+        "the end of a transaction hides why it ended",
+        "store/database.py",
+        "isinstance(error.__context__, OUTAGE)",
+        "False",
+        ("tests/store/test_database.py::test_a_connection_that_dies_inside_a_transaction_is_an_outage",),
+    ),
+    Mutation(
+        "the last progress is tried once",
+        "flow/run.py",
+        "for pause in _LAST_WORDS:",
+        "for pause in _LAST_WORDS[:1]:",
+        (f"{OF_ITEMS}the_last_items_are_written_though_the_database_was_away_for_a_moment",),
+    ),
+    Mutation(
+        "a silent connection is waited for",
+        "store/link.py",
+        "                connection.terminate()\n            finally:",
+        "                pass\n            finally:",
+        ("tests/store/test_link.py::test_a_connection_whose_server_is_not_at_it_is_hung_up",),
+    ),
+    Mutation(
+        "a slow statement is taken for a silent connection",
+        "store/sql/link.sql",
+        "a.pid = :pid::integer AND",
+        "a.pid = -:pid::integer AND",
+        ("tests/store/test_link.py::test_a_statement_that_takes_its_time_is_left_alone",),
+    ),
 )

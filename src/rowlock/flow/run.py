@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, Protocol, assert_never, cast
+from typing import TYPE_CHECKING, Final, Literal, Protocol, assert_never, cast
 
 from rowlock.errors import ClaimLost, DatabaseUnreachable, Stopped, Suspended, UnreadableArguments
 from rowlock.flow.context import Context
@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("rowlock.run")
 Reason = Literal["cancel", "lost", "shutdown", "timeout"]
+_LAST_WORDS: Final = (0.0, 0.05, 0.2, 0.5, 1.0, 2.0, 2.0, 2.0)
+"""Seconds before each try to write the last progress: while the database is away the outcome would wait as well."""
 
 
 class Place(Protocol):
@@ -143,11 +145,25 @@ class Attempt:
         if self._around.book.waiting:
             self._around.book.drain()
         if self._context is not None:
-            try:
-                await self._context.settle()
-            except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001 - progress is never worth an outcome
-                logger.debug("the last progress of job %s was not written: %r", self.row["id"], error)
+            await self._settle(self._context)
         done(self, outcome)
+
+    async def _settle(self, context: Context) -> None:
+        """Write the last progress, as the outcome uses up the claim. It is worth a moment, but never an outcome."""
+        for pause in _LAST_WORDS:
+            try:
+                if pause:
+                    await asyncio.sleep(pause)
+                return await context.settle()
+            except DatabaseUnreachable as error:
+                logger.debug("the last progress of job %s waits: %s", self.row["id"], error)
+                if self.reason is not None:
+                    break
+            except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001 - see above
+                logger.debug("the last progress of job %s was not written: %r", self.row["id"], error)
+                return None
+        logger.warning("the last progress of job %s is lost: the database is away", self.row["id"])
+        return None
 
     def stopped(self, error: BaseException | None = None) -> Outcome:
         """What becomes of an attempt that was stopped, by whoever."""

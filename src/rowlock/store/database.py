@@ -175,6 +175,8 @@ class Database:
 
     def told(self, error: BaseException) -> BaseException:
         """What to tell a user of a driver's error; the error itself when there is nothing better."""
+        if isinstance(error, asyncpg.InterfaceError) and isinstance(error.__context__, OUTAGE):
+            error = error.__context__  # the end of a transaction complains that its connection is closed: this is why
         if isinstance(error, _NO_SCHEMA):
             return schema_missing(self.schema)
         if isinstance(error, asyncpg.UndefinedColumnError):

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from typing import TYPE_CHECKING
+import logging
+from typing import TYPE_CHECKING, Final
 
 import asyncpg
 
@@ -15,6 +16,11 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
     from rowlock.store.database import Connection, Database, Record
+
+
+logger = logging.getLogger("rowlock.link")
+SILENCE: Final = 4.0
+"""Seconds without an answer before the server is asked what it is doing."""
 
 
 class Link:
@@ -28,6 +34,8 @@ class Link:
         self.reconnects = 0
         self._connection: Connection[Record] | None = None
         self._turn = asyncio.Lock()
+        self._backend: int | None = None
+        self._doubts: asyncio.Future[None] | None = None
 
     async def fetch(self, name: str, /, **values: object) -> list[Record]:
         """Run one named statement."""
@@ -41,8 +49,8 @@ class Link:
         async with self._turn:
             connection = self._connection
             if connection is None or connection.is_closed():
-                connection = self._connection = await self.database.connect(self.role, guarded=True)
-                self.reconnects += 1
+                connection = self._connection = await self._opened()
+            doubting = asyncio.get_running_loop().call_later(SILENCE, self._doubt, connection)
             try:
                 with self.database.translated():
                     yield connection
@@ -62,6 +70,47 @@ class Link:
                 # sometimes says so itself, when the answer and the cancellation meet.
                 self._drop()
                 raise
+            finally:
+                doubting.cancel()
+                if self._doubts is not None:
+                    self._doubts.cancel()
+                    self._doubts = None
+
+    async def _opened(self) -> Connection[Record]:
+        connection = await self.database.connect(self.role, guarded=True)
+        # Asked, not taken from the handshake: a pooler says a number of its own there, and has none by transaction.
+        self._backend = None
+        if not self.database.pooled:
+            try:
+                self._backend = await connection.fetchval(self.database.statements["my_backend"].dollar)
+            except (*OUTAGE, asyncpg.InterfaceError) as error:
+                connection.terminate()
+                raise unreachable(self.database.url, error) from error
+        self.reconnects += 1
+        return connection
+
+    def _doubt(self, connection: Connection[Record]) -> None:
+        if self._backend is not None:
+            self._doubts = asyncio.ensure_future(self._ask_about(connection))
+
+    async def _ask_about(self, connection: Connection[Record]) -> None:
+        """Ask the server, over another connection, whether it is at our statement; hang up when it says it is not.
+
+        A socket whose other end has forgotten it (a failover, a router) is silent until the call's own limit. A
+        statement that takes its time is left alone, and so is everything when the server does not answer here either.
+        """
+        with contextlib.suppress(*OUTAGE, asyncpg.PostgresError, asyncpg.InterfaceError):
+            other = await self.database.connect("doubt")
+            try:
+                statement = self.database.statements["is_at_work"]
+                for _ in range(2):  # the answer may be on its way
+                    if await other.fetchval(statement.dollar, self._backend):
+                        return
+                    await asyncio.sleep(SILENCE / 4)
+                logger.warning("the server knows nothing of a %s under way: connecting again", self.role)
+                connection.terminate()
+            finally:
+                other.terminate()
 
     def _drop(self) -> None:
         if self._connection is not None:

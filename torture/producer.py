@@ -1,0 +1,187 @@
+"""A producer: python -m torture.producer NAME RATE. Enqueues a mixture until SIGTERM and writes down every answer."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import os
+import signal
+import sys
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Final
+
+import asyncpg
+
+from rowlock.errors import RowlockError
+from torture import jobs
+from torture.ledger import Asked
+
+Answer = tuple[str, Sequence[int]]
+# What asyncpg says of a connection whose server has just sent its last word is InternalClientError.
+TROUBLE: Final = (
+    RowlockError,
+    asyncpg.PostgresError,
+    asyncpg.InterfaceError,
+    asyncpg.InternalClientError,
+    OSError,
+    TimeoutError,
+)
+GATES: Final = ("red", "green")
+KEYS: Final = ("north", "south")
+LONG: Final = 1.0
+"""Seconds of a job that is likely to be under way when something happens."""
+_PATIENCE: Final = 8.0
+"""Seconds for one call."""
+
+
+class Producer:
+    """Asks for one job after the other."""
+
+    def __init__(self, name: str, pause: float) -> None:
+        self._name, self._pause = name, pause
+        self._numbers = itertools.count(1)
+        self._leaving = asyncio.Event()
+        self._connection: asyncpg.Connection[asyncpg.Record] | None = None
+
+    def leave(self) -> None:
+        """Ask for nothing more, once what is under way has an answer."""
+        self._leaving.set()
+
+    async def run(self) -> None:
+        """One of everything, again and again."""
+        calls: list[Callable[[str], Awaitable[None]]] = [
+            self._plain, self._gated, self._chain, self._unique, self._once, self._plain, self._commit, self._rollback,
+            self._items, self._gated, self._flaky, self._thread, self._later, self._long,
+        ]  # fmt: skip
+        for number, call in zip(self._numbers, itertools.cycle(calls)):
+            if self._leaving.is_set():
+                return
+            await call(f"{self._name}-{number}")
+            await asyncio.sleep(self._pause)
+
+    async def _ask(self, tag: str, kind: str, call: Callable[[], Awaitable[Answer]], key: str = "") -> str:
+        try:
+            async with asyncio.timeout(_PATIENCE):
+                answer, made = await call()
+        except TROUBLE as error:
+            why = f"{type(error).__name__}: {error}"[:300]
+            jobs.ledger.note(Asked(tag, kind, "unknown", time.monotonic(), None, key, why))
+            await asyncio.sleep(0.2)
+            return "unknown"
+        for job in made or (None,):
+            jobs.ledger.note(Asked(tag, kind, answer, time.monotonic(), job, key))
+        return answer
+
+    async def _plain(self, tag: str) -> None:
+        async def call() -> Answer:
+            return "acknowledged", [(await jobs.plain.enqueue(tag)).id]
+
+        await self._ask(tag, "plain", call)
+
+    async def _long(self, tag: str) -> None:
+        async def call() -> Answer:
+            return "acknowledged", [(await jobs.plain.enqueue(tag, seconds=LONG)).id]
+
+        await self._ask(tag, "plain", call)
+
+    async def _gated(self, tag: str) -> None:
+        async def call() -> Answer:
+            return "acknowledged", [(await jobs.gated.enqueue(tag, GATES[hash(tag) % len(GATES)])).id]
+
+        await self._ask(tag, "gated", call)
+
+    async def _unique(self, tag: str) -> None:
+        key = KEYS[hash(tag) % len(KEYS)]
+
+        async def call() -> Answer:
+            asked = jobs.unique.options(unique_key=key, on_conflict="keep")
+            return "acknowledged", [(await asked.enqueue(tag)).id]
+
+        await self._ask(tag, "unique", call)
+
+    async def _once(self, tag: str) -> None:
+        async def call() -> Answer:
+            return "acknowledged", [(await jobs.once.options(idempotency_key=tag).enqueue(tag)).id]
+
+        await self._ask(tag, "once", call, key=tag)
+        # Again, as a client does that has no answer: until there is one.
+        while await self._ask(tag, "once", call, key=tag) == "unknown" and not self._leaving.is_set():
+            pass
+
+    async def _later(self, tag: str) -> None:
+        async def call() -> Answer:
+            return "acknowledged", [(await jobs.later.options(run_in=jobs.LATER).enqueue(tag)).id]
+
+        await self._ask(tag, "later", call)
+
+    async def _flaky(self, tag: str) -> None:
+        async def call() -> Answer:
+            return "acknowledged", [(await jobs.flaky.enqueue(tag)).id]
+
+        await self._ask(tag, "flaky", call)
+
+    async def _items(self, tag: str) -> None:
+        async def call() -> Answer:
+            return "acknowledged", [(await jobs.items.enqueue(tag)).id]
+
+        await self._ask(tag, "items", call)
+
+    async def _thread(self, tag: str) -> None:
+        async def call() -> Answer:
+            return "acknowledged", [(await jobs.thread.enqueue(tag)).id]
+
+        await self._ask(tag, "thread", call)
+
+    async def _chain(self, tag: str) -> None:
+        async def call() -> Answer:
+            started = await jobs.pipeline.enqueue(tag)
+            return "acknowledged", list(started.jobs.values())
+
+        await self._ask(tag, "step", call)
+
+    async def _commit(self, tag: str) -> None:
+        async def call() -> Answer:
+            connection = await self._own()
+            async with connection.transaction():
+                job = (await jobs.joined.options(connection=connection).enqueue(tag)).id
+            return "acknowledged", [job]
+
+        await self._ask(tag, "joined", call)
+
+    async def _rollback(self, tag: str) -> None:
+        async def call() -> Answer:
+            connection = await self._own()
+            transaction = connection.transaction()
+            await transaction.start()
+            try:
+                await jobs.joined.options(connection=connection).enqueue(tag)
+            finally:
+                await transaction.rollback()
+            return "rolled back", []
+
+        if await self._ask(tag, "joined", call) == "unknown":
+            # No commit was sent, so whatever went wrong, it is rolled back.
+            jobs.ledger.note(Asked(tag, "joined", "rolled back", time.monotonic()))
+
+    async def _own(self) -> asyncpg.Connection[asyncpg.Record]:
+        connection = self._connection
+        if connection is None or connection.is_closed() or connection.is_in_transaction():
+            if connection is not None:
+                connection.terminate()
+            cached = 0 if jobs.app.settings.pooled else 100
+            url = os.environ["ROWLOCK_DATABASE_URL"]
+            connection = self._connection = await asyncpg.connect(url, timeout=5, statement_cache_size=cached)
+        return connection
+
+
+async def main(name: str, rate: str) -> None:
+    """Until SIGTERM."""
+    producer = Producer(name, 1 / float(rate))
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, producer.leave)
+    await producer.run()
+    await jobs.app.close()
+
+
+if __name__ == "__main__":
+    asyncio.run(main(*sys.argv[1:]))

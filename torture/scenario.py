@@ -1,0 +1,50 @@
+"""Scenario: one nemesis. What it does to a stage under load, how long, and how soon all must be well again."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, ClassVar
+
+from torture.stage import RATE
+
+if TYPE_CHECKING:
+    from torture.stage import Stage
+
+
+class Scenario:
+    """The usual set: two workers and a producer; subclasses say what goes wrong."""
+
+    name: ClassVar[str]
+    does: ClassVar[str]
+    """One line for the table."""
+    bound: ClassVar[float]
+    """Seconds from the fault's end until everything asked for before it is final."""
+    why: ClassVar[str] = ""
+    """Where the bound comes from."""
+    seconds: ClassVar[tuple[float, float]] = (8.0, 60.0)
+    """Of the fault: short, long."""
+    after: ClassVar[float] = 3.0
+    """Seconds of traffic after the fault has ended."""
+    doomed: ClassVar[frozenset[str]] = frozenset()
+    """Kinds that must end as failed."""
+    rate: ClassVar[float] = RATE
+    needs: ClassVar[str] = ""
+    """A program without which it cannot run."""
+
+    async def set_up(self, stage: Stage) -> None:
+        """Start workers and producers."""
+        for _ in range(2):
+            stage.worker()
+        await stage.up(2)
+        stage.producer(self.rate)
+
+    async def torment(self, stage: Stage, seconds: float) -> None:
+        """Do harm for about so long; when it returns, the fault is over."""
+        raise NotImplementedError
+
+    async def judge(self, stage: Stage) -> list[str]:
+        """What else is wrong in the end, as sentences."""
+        del stage
+        return []
+
+    async def tear_down(self, stage: Stage) -> None:
+        """Leave the server as it was found."""

@@ -5,11 +5,10 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from datetime import timedelta
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from tests.factories import ORDER
-from tests.machine.oracle import CASCADE, CROWDED, FREED, NOBODY, STAYS, Meant, Memory, Path
+from tests.machine.oracle import CASCADE, CROWDED, FREED, NOBODY, REFUSED, STAYS, Meant, Memory, Path
 
 from rowlock.flow.claim import BEGINNING, arguments
 from rowlock.flow.enqueue import _statement, parameters
@@ -27,7 +26,7 @@ MAX_LOSSES: Final = 3
 STALE: Final = 60.0
 SILENT: Final = 90.0
 """stall_after of the capped lane."""
-TAKEN: Final = ((Verb.CLAIM,), (Verb.CLAIM, Verb.PARK), (Verb.CLAIM, Verb.INTERRUPT))
+TAKEN: Final[tuple[Path, ...]] = ((Verb.CLAIM,), (REFUSED,))
 
 
 @dataclass(frozen=True)
@@ -43,7 +42,7 @@ class Act:
         raise NotImplementedError
 
     def meant(self, before: World, answer: Any) -> Meant:  # noqa: ANN401, ARG002
-        return Meant({job_id: self.paths for job_id in answer}, self.sides)
+        return Meant(dict.fromkeys(answer, self.paths), self.sides)
 
     def accepted(self, answer: Any) -> list[tuple[int, int]]:  # noqa: ANN401, ARG002
         """Claims whose outcome the store took."""
@@ -204,7 +203,11 @@ class ClaimIds(_Claiming):
         self._check_taken(before, after, answer)
         taken = {row["id"] for row in answer}
         assert {job.id for job in before.due() if job.id in self.ids} <= taken <= set(self.ids)
-        untouched(before, after, *(i for i in self.ids if before.jobs[i].state is not State.QUEUED and not before.jobs[i].parked))
+        untouched(
+            before,
+            after,
+            *(i for i in self.ids if before.jobs[i].state is not State.QUEUED and not before.jobs[i].parked),
+        )
 
 
 # --- the owner's writes ----------------------------------------------------------------------------------------------
@@ -519,7 +522,9 @@ class Reprioritise(_Ordered):
 
     async def run(self, store: Store) -> Any:
         order = {**ORDER, "verb": "priority"}
-        return [row["id"] for row in await store.fetch("reprioritise", ids=list(self.ids), priority=self.priority, **order)]
+        return [
+            row["id"] for row in await store.fetch("reprioritise", ids=list(self.ids), priority=self.priority, **order)
+        ]
 
     def check(self, before: World, after: World, answer: Any, memory: Memory) -> None:
         self._check_ids(answer, self.of(before, *WAITING))
@@ -559,7 +564,9 @@ class Edit(Act):
         depends = was.state is State.BLOCKED and was.gate_place == 0
         assert now.state is (State.PENDING if was.approval and not depends else was.state)
         if was.approval:
-            assert (now.approval & 3, now.approvers, now.gate_place) == (1, None, 0), f"its approval was for other arguments: {now}"
+            assert (now.approval & 3, now.approvers, now.gate_place) == (1, None, 0), (
+                f"its approval was for other arguments: {now}"
+            )
 
 
 @dataclass(frozen=True)

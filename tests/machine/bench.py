@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from collections import Counter
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
@@ -37,7 +38,9 @@ class Bench:
         self.main, self.other, self.patient, self.eye = stores
         self._shifts: dict[float, str] = {}
         self._empty = ""
-        self.steps = self.examples = self.waits = self.collisions = 0
+        self.steps = self.examples = 0
+        self.done: Counter[str] = Counter()
+        """What was done how often."""
 
     @classmethod
     @contextlib.contextmanager

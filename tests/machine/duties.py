@@ -249,7 +249,9 @@ class SetCap(Act):
 
     async def run(self, store: Store) -> Any:
         async with store.connection.transaction():
-            await store.execute("UPDATE {s}.lanes SET max_total = $1, version = version + 1 WHERE name = 'capped'", self.cap)
+            await store.execute(
+                "UPDATE {s}.lanes SET max_total = $1, version = version + 1 WHERE name = 'capped'", self.cap
+            )
             await store.fetch("lane_cap", name="capped")
 
     def meant(self, before: World, answer: Any) -> Meant:
@@ -307,7 +309,10 @@ class Grow(Act):
     async def run(self, store: Store) -> Any:
         plan = {"steps": [{"name": self.name, "kind": "a"}], "edges": [], "joins": self.joins}
         values = {"job": self.job_id, "fence": self.fence, "workflow": None, "plan": json.dumps(plan)}
-        return [(r["what"], r["job_id"]) for r in await store.fetch("workflow_add", **values, channel=store.database.channel)]
+        return [
+            (r["what"], r["job_id"])
+            for r in await store.fetch("workflow_add", **values, channel=store.database.channel)
+        ]
 
     def meant(self, before: World, answer: Any) -> Meant:
         return Meant(creates=any(what == "created" for what, _ in answer))
@@ -334,7 +339,7 @@ class CancelFlow(Act):
         return list((await store.one("workflow_halt", **values))["ids"])
 
     def meant(self, before: World, answer: Any) -> Meant:
-        return Meant({job_id: self.paths for job_id in answer}, CASCADE, creates=True)
+        return Meant(dict.fromkeys(answer, self.paths), CASCADE, creates=True)
 
 
 @dataclass(frozen=True)
@@ -356,5 +361,3 @@ class RetryStep(Act):
             assert before.jobs[first].state.is_final
             assert after.jobs[first].state in {State.QUEUED, State.PENDING}
             assert after.flows[self.workflow]["state"] == "running"
-
-

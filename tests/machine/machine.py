@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Final
 
 import asyncpg
 from hypothesis.stateful import RuleBasedStateMachine
@@ -32,14 +33,11 @@ from tests.machine.oracle import Meant, Memory, check, in_turn, judge
 from tests.machine.world import World, look
 
 from rowlock.model.job import Claim, NewJob
+from rowlock.model.state import State
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from tests.machine.bench import Bench
     from tests.machine.world import Job
-
-    from rowlock.model.state import State
 
 
 class Machine(RuleBasedStateMachine):
@@ -50,6 +48,8 @@ class Machine(RuleBasedStateMachine):
         self.bench = bench
         self.memory = Memory()
         self.held: tuple[Act, Any, asyncpg.transaction.Transaction] | None = None
+        self.contended = 0
+        """The job that the open transaction is about."""
         self.world, self.workers = bench.run(bench.fresh())
 
     # --- choosing ----------------------------------------------------------------------------------------------------
@@ -62,17 +62,18 @@ class Machine(RuleBasedStateMachine):
         found = [job for job in self.world.jobs.values() if not states or job.state in states]
         return found[-1 - n % len(found)] if found else None
 
-    def claim(self, n: int) -> tuple[Claim, int] | None:
-        """One of all claims there ever were, the newest first: many are stale."""
-        claims = self.memory.claims
+    def claim(self, n: int, *, stale: bool) -> Claim | None:
+        """One of the claims that count, or of all there ever were, the newest first."""
+        claims = [claim for claim, _ in self.memory.claims if stale or self.world.current(claim) is not None]
         return claims[-1 - n % len(claims)] if claims else None
 
     def act_on(self, job: Job, n: int) -> Act:
-        """Something that may be done to a job, wanted or not."""
+        """Something that is done to a job: mostly what fits its state, sometimes anything."""
         mine = [claim for claim, _ in self.memory.claims if claim.job_id == job.id]
-        claim = mine[-1] if mine else Claim(job.id, max(0, job.fence - 1))
+        claim = mine[-1] if mine else Claim(job.id, job.fence - 1)
         owner = self.memory.owners.get((claim.job_id, claim.fence), self.workers[0])
-        return _ON_JOB[n % len(_ON_JOB)](job, claim, owner)
+        names = _APT.get(job.state, ["retry", "keep", "finish"]) if n < 20 else list(_ON)
+        return _ON[names[n % len(names)]](job, claim, owner)
 
     # --- acting ------------------------------------------------------------------------------------------------------
 
@@ -81,6 +82,7 @@ class Machine(RuleBasedStateMachine):
         if act is None:
             return None
         self.bench.steps += 1
+        self.bench.done[type(act).__name__] += 1
         return self.bench.run(self._perform(act))
 
     async def _perform(self, act: Act) -> Any:  # noqa: ANN401
@@ -91,14 +93,10 @@ class Machine(RuleBasedStateMachine):
         except (asyncpg.LockNotAvailableError, asyncpg.UniqueViolationError) as error:
             assert self.held, f"{act} met {error!r}, and nobody else was there"
             assert isinstance(error, asyncpg.LockNotAvailableError) or act.transient, (act, error)
-            self.bench.waits += 1
+            self.bench.done["waits"] += 1
             await self._committed(before)
             return None
         await self._committed(before, (act, answer))
-        if self.held is None:
-            act.check(before, self.world, answer, self.memory)
-            if not self.memory.loose:
-                in_turn(before, self.world)
         return answer
 
     async def _committed(self, before: World, *done: tuple[Act, Any]) -> None:
@@ -106,7 +104,11 @@ class Machine(RuleBasedStateMachine):
         self.world = await look(self.bench.eye)
         judge(before, self.world, *(act.meant(before, answer) for act, answer in done))
         accepted: list[tuple[int, int]] = []
+        if not (self.held or self.memory.loose):
+            in_turn(before, self.world)
         for act, answer in done:
+            if self.held is None:
+                act.check(before, self.world, answer, self.memory)
             act.remember(before, self.world, answer, self.memory)
             accepted += act.accepted(answer)
         self.memory.settle(self.world, accepted)
@@ -123,6 +125,7 @@ class Machine(RuleBasedStateMachine):
         """Do it in a transaction that stays open: nobody sees it yet."""
         assert self.held is None
         self.bench.steps += 1
+        self.bench.done["held"] += 1
         transaction = self.bench.other.connection.transaction()
         self.bench.run(transaction.start())
         answer = self.bench.run(act.run(self.bench.other))
@@ -141,6 +144,7 @@ class Machine(RuleBasedStateMachine):
         """The second begins while the first is not committed, waits for it if it must, and goes on when it is over."""
         assert self.held is None
         self.bench.steps += 2
+        self.bench.done["at once"] += 1
         self.bench.run(self._collide(first, second, commit=commit))
 
     async def _collide(self, first: Act, second: Act, *, commit: bool) -> None:
@@ -150,7 +154,7 @@ class Machine(RuleBasedStateMachine):
         if not commit:
             await first.run(self.bench.other)
         work = asyncio.ensure_future(second.run(self.bench.patient))
-        self.bench.collisions += await self.bench.blocked(work)
+        self.bench.done["waits for the other"] += await self.bench.blocked(work)
         await (transaction.commit() if commit else transaction.rollback())
         self.memory.loose = True
         try:
@@ -191,35 +195,43 @@ class Machine(RuleBasedStateMachine):
         self.repair()
 
 
-_ON_JOB: list[Callable[[Job, Claim, int], Act]] = [
-    lambda job, _claim, _owner: CancelWaiting([job.id]),
-    lambda _job, claim, _owner: Finish([claim]),
-    lambda _job, claim, _owner: GiveBack([claim]),
-    lambda job, _claim, owner: ClaimIds(owner, [job.id]),
-    lambda _job, _claim, owner: duties.RescueDead(owner),
-    lambda job, _claim, _owner: Stop([job.id]),
-    lambda job, _claim, _owner: CancelRunning([job.id]),
-    lambda job, _claim, _owner: Retry([job.id]),
-    lambda job, _claim, _owner: Edit(job.id, job.args.get("n", 0) + 1),
-    lambda job, _claim, _owner: Approve([job.id]),
-    lambda job, _claim, _owner: Reject([job.id]),
-    lambda job, _claim, _owner: Reprioritise([job.id], 5 - job.priority),
-    lambda _job, claim, _owner: Suspend([claim]),
-    lambda job, _claim, _owner: Signal(job.id),
-    lambda _job, claim, _owner: Report([claim], [("x", "completed")]),
-    lambda _job, _claim, owner: duties.Disown(owner, []),
-    lambda _job, claim, _owner: Finish([claim], "failed"),
-    lambda _job, _claim, owner: ClaimSome(owner, 2, "capped"),
-    lambda _job, _claim, owner: ClaimSome(owner, 2, "free"),
-    lambda _job, _claim, _owner: duties.RepairGates(),
-    lambda _job, _claim, _owner: duties.RepairFlows(),
-    lambda job, _claim, _owner: duties.CancelFlow(job.workflow or 0, halt=True),
-    lambda job, _claim, _owner: Enqueue(NewJob("a", **_same_key(job), on_conflict="replace")),
-    lambda job, _claim, _owner: Enqueue(NewJob("a", **_same_key(job))),
-    lambda _job, _claim, _owner: duties.Over("expire"),
-    lambda _job, _claim, _owner: duties.Sweep(),
-]
+_Making = Callable[["Job", Claim, int], Act]
+_ON: Final[dict[str, _Making]] = {
+    "finish": lambda _job, claim, _owner: Finish([claim]),
+    "give back": lambda _job, claim, _owner: GiveBack([claim]),
+    "rescue": lambda _job, _claim, owner: duties.RescueDead(owner),
+    "stop": lambda job, _claim, _owner: Stop([job.id]),
+    "ask to stop": lambda job, _claim, _owner: CancelRunning([job.id]),
+    "fail": lambda _job, claim, _owner: Finish([claim], "failed"),
+    "suspend": lambda _job, claim, _owner: Suspend([claim]),
+    "disown": lambda _job, _claim, owner: duties.Disown(owner, []),
+    "report": lambda _job, claim, _owner: Report([claim], [("x", "completed")]),
+    "cancel": lambda job, _claim, _owner: CancelWaiting([job.id]),
+    "claim": lambda job, _claim, owner: ClaimIds(owner, [job.id]),
+    "claim two": lambda _job, _claim, owner: ClaimSome(owner, 2, "free"),
+    "claim capped": lambda _job, _claim, owner: ClaimSome(owner, 2, "capped"),
+    "edit": lambda job, _claim, _owner: Edit(job.id, job.args.get("n", 0) + 1),
+    "priority": lambda job, _claim, _owner: Reprioritise([job.id], 5 - job.priority),
+    "replace": lambda job, _claim, _owner: Enqueue(_twin(job, "replace"), 7),
+    "keep": lambda job, _claim, _owner: Enqueue(_twin(job, "keep"), 8),
+    "approve": lambda job, _claim, _owner: Approve([job.id]),
+    "reject": lambda job, _claim, _owner: Reject([job.id]),
+    "signal": lambda job, _claim, _owner: Signal(job.id),
+    "gates": lambda _job, _claim, _owner: duties.RepairGates(),
+    "flows": lambda _job, _claim, _owner: duties.RepairFlows(),
+    "halt": lambda job, _claim, _owner: duties.CancelFlow(job.workflow or 0, halt=True),
+    "retry": lambda job, _claim, _owner: Retry([job.id]),
+    "expire": lambda _job, _claim, _owner: duties.Over("expire"),
+    "sweep": lambda _job, _claim, _owner: duties.Sweep(),
+}
+_APT: Final = {
+    State.RUNNING: "finish;give back;rescue;stop;ask to stop;replace;disown;fail;suspend;gates;halt;keep;report".split(";"),
+    State.QUEUED: "claim;claim two;cancel;replace;edit;claim capped;stop;priority;gates;halt;keep;expire".split(";"),
+    State.PENDING: "approve;edit;reject;cancel;replace;stop;keep;expire;halt".split(";"),
+    State.BLOCKED: "signal;cancel;gates;edit;replace;stop;flows;halt;priority;keep".split(";"),
+}
 
 
-def _same_key(job: Job) -> dict[str, Any]:
-    return {"unique_key": job.unique_key, "unique_scope": job.unique_scope}
+def _twin(job: Job, policy: str) -> NewJob:
+    """A job with the same key, if that one has any."""
+    return NewJob("a", unique_key=job.unique_key, unique_scope=job.unique_scope, on_conflict=policy)

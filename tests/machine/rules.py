@@ -1,17 +1,19 @@
-"""Rules: what may happen, by subject; a machine of a test is put together from these."""
+"""Rules: everything that may happen to the store. One rule chooses by weight; a machine of a test is its weights.
+
+Rules of their own would be chosen evenly, and half of them switched off in each example: then hardly a job comes to its end.
+"""
 
 from __future__ import annotations
 
 import json
 from datetime import timedelta
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from hypothesis import strategies as st
-from hypothesis.stateful import precondition, rule
+from hypothesis.stateful import rule
 from tests.machine import duties
 from tests.machine.acts import (
     KINDS,
-    PRIORITIES,
     Approve,
     CancelRunning,
     CancelWaiting,
@@ -33,246 +35,200 @@ from tests.machine.acts import (
 from tests.machine.machine import Machine
 from tests.machine.world import look
 
-from rowlock.model.job import NewJob
+from rowlock.model.job import Claim, NewJob
 from rowlock.model.state import State
 
-PICK: Final = st.integers(0, 6)
-WHO: Final = st.sampled_from(("bob", "cat", "ann"))
-SPANS: Final = (7.0, 61.0, 307.0, 3607.0)
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+NUMBER: Final = st.integers(0, 11)
+PEOPLE: Final = ("bob", "cat", "ann")
+SPANS: Final = (7.0, 61.0, 61.0, 307.0, 3607.0)
+LIVE: Final = tuple(state for state in State if not state.is_final)
+FINAL: Final = tuple(state for state in State if state.is_final)
 NEEDS: Final = ("success", "strict", "finish", "failure")
+ITEMS: Final = ("in_progress", "completed", "skipped", "failed")
+UPKEEP: Final = (
+    duties.Rescue(),
+    duties.Stalled(),
+    duties.Over("expire"),
+    duties.Over("too_old"),
+    duties.Over("unanswered"),
+    duties.Sweep(),
+    duties.RepairGates(),
+)
 
 
-def some(machine: Machine) -> bool:
-    return bool(machine.world.jobs)
+def step_of(weights: Mapping[str, int]) -> Callable[..., None]:
+    """The one rule of a machine: `what` by weight, and three numbers that choose what it is done to and how."""
+    mix = [name for name, weight in weights.items() for _ in range(weight)]
 
+    @rule(what=st.sampled_from(mix), a=NUMBER, b=NUMBER, c=NUMBER)
+    def step(self: Rules, what: str, a: int, b: int, c: int) -> None:
+        getattr(self, what)(a, b, c)
 
-def claimed(machine: Machine) -> bool:
-    return bool(machine.memory.claims)
-
-
-def alone(machine: Machine) -> bool:
-    return machine.held is None
+    return step
 
 
 def seconds(value: float | None) -> timedelta | None:
     return None if value is None else timedelta(seconds=value)
 
 
-class Jobs(Machine):
-    """Enqueue, claim, and the owner's writes, stale ones too."""
+class Rules(Machine):
+    """Each takes three numbers. The lower a number, the newer the job or claim it stands for."""
 
-    @rule(kind=st.sampled_from(KINDS), priority=st.sampled_from(PRIORITIES))
-    def enqueue(self, kind: str, priority: int) -> None:
-        self.perform(Enqueue(NewJob(kind, priority=priority, submitted_by="ann")))
+    # --- enqueue -----------------------------------------------------------------------------------------------------
 
-    @rule(worker=PICK, n=st.integers(1, 4), lane=st.sampled_from(("free", "capped")))
-    def claim_some(self, worker: int, n: int, lane: str) -> None:
-        self.perform(ClaimSome(self.worker(worker), n, lane))
+    def enqueue(self, a: int, b: int, _c: int) -> None:
+        self.perform(Enqueue(NewJob(KINDS[a % 3], priority=5 * (b % 2), submitted_by="ann")))
 
-    @precondition(some)
-    @rule(worker=PICK, n=PICK)
-    def claim_one(self, worker: int, n: int) -> None:
-        job = self.job(n, State.QUEUED)
-        self.perform(job and ClaimIds(self.worker(worker), [job.id]))
+    def enqueue_for_approval(self, a: int, b: int, _c: int) -> None:
+        answer = seconds((None, 300.0)[b % 2])
+        self.perform(Enqueue(NewJob(KINDS[a % 3], approval=(1, 5, 9)[a % 3], answer_in=answer, submitted_by="ann")))
 
-    @precondition(claimed)
-    @rule(picks=st.lists(PICK, min_size=1, max_size=3), state=st.sampled_from(("completed", "completed_with_errors", "failed")))
-    def finish(self, picks: list[int], state: str) -> None:
-        claims = {found[0] for n in picks if (found := self.claim(n))}
-        self.perform(Finish(sorted(claims, key=lambda claim: (claim.job_id, claim.fence)), state))
-
-    @precondition(claimed)
-    @rule(picks=st.lists(PICK, min_size=1, max_size=3), delay=st.sampled_from((0.0, 30.0)), how=st.sampled_from(("failed", "snoozed")))
-    def give_back(self, picks: list[int], delay: float, how: str) -> None:
-        claims = {found[0] for n in picks if (found := self.claim(n))}
-        ordered = sorted(claims, key=lambda claim: (claim.job_id, claim.fence))
-        self.perform(GiveBack(ordered, how, delay, refund=int(how == "snoozed")))
-
-    @precondition(claimed)
-    @rule(n=PICK, name=st.sampled_from("xyz"), state=st.sampled_from(("in_progress", "completed", "skipped", "failed")))
-    def report(self, n: int, name: str, state: str) -> None:
-        found = self.claim(n)
-        self.perform(found and Report([found[0]], [(name, state), ("w", "in_progress")], checkpoint=n or None))
-
-    @precondition(claimed)
-    @rule(n=PICK)
-    def ask_settled(self, n: int) -> None:
-        found = self.claim(n)
-        self.perform(found and Settled([found[0]], found[1]))
-
-
-class Orders(Machine):
-    """What a person may order."""
-
-    @rule(kind=st.sampled_from(KINDS), approval=st.sampled_from((1, 5, 9)), answer=st.sampled_from((None, 300.0)))
-    def enqueue_for_approval(self, kind: str, approval: int, answer: float | None) -> None:
-        self.perform(Enqueue(NewJob(kind, approval=approval, answer_in=seconds(answer), submitted_by="ann")))
-
-    @precondition(some)
-    @rule(n=PICK)
-    def cancel(self, n: int) -> None:
-        job = self.job(n)
-        self.perform(job and (CancelRunning if job.state is State.RUNNING else CancelWaiting)([job.id]))
-
-    @precondition(some)
-    @rule(picks=st.lists(PICK, min_size=1, max_size=3))
-    def stop(self, picks: list[int]) -> None:
-        self.perform(Stop(sorted({job.id for n in picks if (job := self.job(n))})))
-
-    @precondition(some)
-    @rule(n=PICK)
-    def retry(self, n: int) -> None:
-        job = self.job(n, State.COMPLETED, State.FAILED, State.CANCELLED, State.EXPIRED, State.COMPLETED_WITH_ERRORS)
-        self.perform(job and Retry([job.id]))
-
-    @precondition(some)
-    @rule(n=PICK, by=WHO)
-    def approve(self, n: int, by: str) -> None:
-        job = self.job(n, State.PENDING)
-        self.perform(job and Approve([job.id], by))
-
-    @precondition(some)
-    @rule(n=PICK)
-    def reject(self, n: int) -> None:
-        job = self.job(n, State.PENDING)
-        self.perform(job and Reject([job.id]))
-
-    @precondition(some)
-    @rule(n=PICK, by=WHO, change=st.integers(0, 2))
-    def edit(self, n: int, by: str, change: int) -> None:
-        job = self.job(n, State.PENDING, State.BLOCKED, State.QUEUED)
-        self.perform(job and Edit(job.id, job.args.get("n", 0) + change, by))
-
-    @precondition(some)
-    @rule(n=PICK, priority=st.sampled_from(PRIORITIES))
-    def reprioritise(self, n: int, priority: int) -> None:
-        job = self.job(n)
-        self.perform(job and Reprioritise([job.id], priority))
-
-
-class Time(Machine):
-    """Time passes; what upkeep makes of it."""
-
-    @rule(delay=st.sampled_from((None, 30.0, 600.0)), expires=st.sampled_from((None, 20.0)), age=st.sampled_from((None, 200.0)))
-    def enqueue_with_times(self, delay: float | None, expires: float | None, age: float | None) -> None:
+    def enqueue_with_times(self, a: int, b: int, c: int) -> None:
+        delay, expires, age = (None, 30.0, 600.0)[a % 3], (None, 20.0)[b % 2], (None, 200.0)[c % 2]
         times = {"run_in": seconds(delay), "expires_in": seconds(expires), "max_age": seconds(age)}
         self.perform(Enqueue(NewJob("a", **times)))
 
-    @precondition(alone)
-    @rule(span=st.sampled_from(SPANS), beating=st.integers(0, 7))
-    def advance(self, span: float, beating: int) -> None:
-        before, alive = self.world, [worker for i, worker in enumerate(self.workers) if beating >> i & 1]
+    def enqueue_keyed(self, a: int, b: int, c: int) -> None:
+        policy = ("keep", "replace", "debounce")[b % 3]
+        scope = "waiting" if policy == "debounce" or a % 2 else "live"
+        wait: dict[str, Any] = {"run_in": seconds(30.0), "max_wait": seconds(45.0)} if policy == "debounce" else {}
+        named = {"unique_key": f"{scope}:{'uuv'[a % 3]}", "unique_scope": scope, "on_conflict": policy}
+        gate, approval = (None, None, "g")[c % 3], int(c % 4 == 3)
+        kind = KINDS[a % 3] if b % 2 else "a"
+        self.perform(Enqueue(NewJob(kind, approval=approval, gate_key=gate, submitted_by="ann", **named, **wait), b))
+
+    def enqueue_once(self, a: int, _b: int, _c: int) -> None:
+        self.perform(Enqueue(NewJob("a", idempotency_key="ij"[a % 2], keep_key=seconds(600.0))))
+
+    def enqueue_limited(self, a: int, b: int, c: int) -> None:
+        gate, rate = ("g", "h", "g", None)[a % 4], ("r",) if b % 4 == 0 else None
+        approval = int(c % 4 == 3)
+        self.perform(Enqueue(NewJob("a", priority=5 * (c % 2), gate_key=gate, rate_keys=rate, approval=approval)))
+
+    # --- claim, and the owner's writes -------------------------------------------------------------------------------
+
+    def claim_some(self, a: int, b: int, c: int) -> None:
+        self.perform(ClaimSome(self.worker(a), 1 + b % 4, ("free", "capped")[c % 2]))
+
+    def claim_one(self, a: int, b: int, _c: int) -> None:
+        job = self.job(b, State.QUEUED)
+        self.perform(job and ClaimIds(self.worker(a), [job.id]))
+
+    def some_claims(self, a: int, b: int) -> list[Claim]:
+        """One to three of those that count, or of all there ever were."""
+        chosen = {found for i in range(1 + b % 3) if (found := self.claim(a + i, stale=b > 8))}
+        return sorted(chosen, key=lambda claim: (claim.job_id, claim.fence))
+
+    def finish(self, a: int, b: int, c: int) -> None:
+        state = ("completed", "completed", "completed_with_errors", "failed", "cancelled")[c % 5]
+        self.perform(Finish(self.some_claims(a, b), state))
+
+    def give_back(self, a: int, b: int, c: int) -> None:
+        how = ("failed", "snoozed")[c % 2]
+        self.perform(GiveBack(self.some_claims(a, b), how, (0.0, 30.0)[c % 3 // 2], refund=c % 2))
+
+    def report(self, a: int, b: int, c: int) -> None:
+        found = self.claim(a, stale=b > 8)
+        items = [("xyz"[b % 3], ITEMS[c % 4]), ("w", "in_progress")]
+        self.perform(found and Report([found], items, checkpoint=c or None))
+
+    def ask_settled(self, a: int, _b: int, _c: int) -> None:
+        found = self.claim(a, stale=True)
+        self.perform(found and Settled([found], self.memory.owners[found.job_id, found.fence]))
+
+    # --- orders ------------------------------------------------------------------------------------------------------
+
+    def cancel(self, a: int, _b: int, _c: int) -> None:
+        job = self.job(a)
+        self.perform(job and (CancelRunning if job.state is State.RUNNING else CancelWaiting)([job.id]))
+
+    def edit(self, a: int, b: int, c: int) -> None:
+        job = self.job(a, State.PENDING, State.BLOCKED, State.QUEUED)
+        self.perform(job and Edit(job.id, job.args.get("n", 0) + c % 3, PEOPLE[b % 3]))
+
+    def answer(self, a: int, b: int, c: int) -> None:
+        job = self.job(a, State.PENDING)
+        self.perform(job and (Reject([job.id]) if c == 0 else Approve([job.id], PEOPLE[b % 3])))
+
+    def retry(self, a: int, _b: int, _c: int) -> None:
+        job = self.job(a, *FINAL)
+        self.perform(job and Retry([job.id]))
+
+    def stop(self, a: int, b: int, _c: int) -> None:
+        self.perform(Stop(sorted({job.id for n in (a, a + b % 3) if (job := self.job(n))})))
+
+    def reprioritise(self, a: int, b: int, _c: int) -> None:
+        job = self.job(a)
+        self.perform(job and Reprioritise([job.id], 5 * (b % 2)))
+
+    # --- time and upkeep ---------------------------------------------------------------------------------------------
+
+    def advance(self, a: int, b: int, _c: int) -> None:
+        """Time passes, and some workers beat after it."""
+        if self.held is not None:
+            return
+        before, span = self.world, SPANS[a % len(SPANS)]
         self.bench.steps += 1
         self.bench.run(self.bench.travel(span))
-        for worker in alive:
-            values = {"hungry": True, "state": "up", "stuck": 0, "ids": [], "fences": []}
-            (said,) = self.bench.run(self.bench.main.fetch("beat", worker=worker, **values))
-            asked = {job.id for job in before.jobs.values() if job.claimed_by == worker and job.cancelling and job.state is State.RUNNING}
-            assert set(said["cancelled"]) == asked
+        for i, worker in enumerate(self.workers):
+            if b >> i & 1:
+                self._beat(worker)
         self.memory.travelled += span
         self.world = self.bench.run(look(self.bench.eye))
         same = {i: (job.state, job.fence, job.seq) for i, job in before.jobs.items()}
         assert {i: (job.state, job.fence, job.seq) for i, job in self.world.jobs.items()} == same
 
-    @rule()
-    def rescue(self) -> None:
-        self.perform(duties.Rescue())
+    def _beat(self, worker: int) -> None:
+        claims = [claim for claim, owner in self.memory.claims if owner == worker]
+        values = {"hungry": True, "state": "up", "stuck": 0, "worker": worker}
+        held = {"ids": [claim.job_id for claim in claims], "fences": [claim.fence for claim in claims]}
+        (said,) = self.bench.run(self.bench.main.fetch("beat", **values, **held))
+        running = [job for job in self.world.jobs.values() if job.state is State.RUNNING and job.claimed_by == worker]
+        assert set(said["cancelled"]) == {job.id for job in running if job.cancelling}
+        lost = [claim.job_id for claim in claims if (claim.job_id, claim.fence) in self.memory.settled]
+        assert sorted(said["lost"]) == sorted(lost), "a beat tells of every claim that is lost, and of no other"
 
-    @rule(n=PICK)
-    def rescue_dead(self, n: int) -> None:
-        self.perform(duties.RescueDead(self.worker(n)))
+    def upkeep(self, a: int, _b: int, _c: int) -> None:
+        self.perform(UPKEEP[a % len(UPKEEP)])
 
-    @rule(n=PICK, known=st.integers(0, 3))
-    def disown(self, n: int, known: int) -> None:
-        worker = self.worker(n)
+    def rescue(self, a: int, b: int, c: int) -> None:
+        """A minute of silence, but for some; then the reaper."""
+        self.advance(1, b & c, 0)
+        self.perform(duties.Rescue() if a % 3 else duties.RescueDead(self.worker(b)))
+
+    def disown(self, a: int, b: int, _c: int) -> None:
+        worker = self.worker(a)
         mine = [job.id for job in self.world.jobs.values() if job.state is State.RUNNING and job.claimed_by == worker]
-        self.perform(duties.Disown(worker, mine[:known]))
+        self.perform(duties.Disown(worker, mine[: b % 3]))
 
-    @rule(n=PICK)
-    def lose_a_worker_row(self, n: int) -> None:
-        worker = self.worker(n)
+    def orphan(self, a: int, _b: int, _c: int) -> None:
+        """Somebody deletes the row of a worker."""
+        if self.held is not None:
+            return
+        worker = self.worker(a)
         self.bench.run(self.bench.eye.execute("DELETE FROM {s}.workers WHERE id = $1", worker))
-        self.workers[n % len(self.workers)] = self.bench.run(self.bench.eye.worker())
+        self.workers[a % len(self.workers)] = self.bench.run(self.bench.eye.worker())
         self.world = self.bench.run(look(self.bench.eye))
-
-    @rule()
-    def orphans(self) -> None:
         self.perform(duties.Orphans())
 
-    @rule()
-    def stalled(self) -> None:
-        self.perform(duties.Stalled())
+    def prune(self, _a: int, _b: int, _c: int) -> None:
+        if self.held is None:
+            self.advance(4, 7, 0)
+            self.perform(duties.Prune())
 
-    @rule(name=st.sampled_from(("expire", "too_old", "unanswered")))
-    def over(self, name: str) -> None:
-        self.perform(duties.Over(name))
+    def set_limit(self, a: int, b: int, _c: int) -> None:
+        if self.held is None:
+            limit = (1, 2, 3, 0, None)[b % 5]
+            self.perform(duties.SetGate("gh"[a % 2], limit or 0) if a % 3 else duties.SetCap(limit))
+            self.repair()
 
-    @rule()
-    def sweep(self) -> None:
-        self.perform(duties.Sweep())
+    # --- workflows and signals ---------------------------------------------------------------------------------------
 
-    @precondition(alone)
-    @rule()
-    def prune(self) -> None:
-        self.perform(duties.Prune())
-
-
-class Keys(Machine):
-    """Unique keys of both scopes, and idempotency keys."""
-
-    @rule(
-        key=st.sampled_from("uv"),
-        scope=st.sampled_from(("live", "waiting")),
-        policy=st.sampled_from(("keep", "replace", "debounce")),
-        approval=st.sampled_from((0, 0, 1)),
-        gate=st.sampled_from((None, None, "g")),
-        args=st.integers(0, 3),
-    )
-    def enqueue_keyed(self, key: str, scope: str, policy: str, approval: int, gate: str | None, args: int) -> None:  # noqa: PLR0913
-        wait: dict[str, Any] = {"run_in": seconds(30.0), "max_wait": seconds(45.0)} if policy == "debounce" else {}
-        scope = "waiting" if policy == "debounce" else scope
-        named = {"unique_key": f"{scope}:{key}", "unique_scope": scope, "on_conflict": policy}
-        self.perform(Enqueue(NewJob("a", approval=approval, gate_key=gate, submitted_by="ann", **named, **wait), args))
-
-    @rule(key=st.sampled_from("ij"))
-    def enqueue_once(self, key: str) -> None:
-        self.perform(Enqueue(NewJob("a", idempotency_key=key, keep_key=seconds(600.0))))
-
-
-class Gates(Machine):
-    """Gates, rates and lane caps."""
-
-    @rule(gate=st.sampled_from("gh"), rate=st.sampled_from((None, None, ("r",))), priority=st.sampled_from(PRIORITIES))
-    def enqueue_limited(self, gate: str, rate: tuple[str, ...] | None, priority: int) -> None:
-        self.perform(Enqueue(NewJob("a", priority=priority, gate_key=gate, rate_keys=rate)))
-
-    @rule()
-    def enqueue_rated(self) -> None:
-        self.perform(Enqueue(NewJob("a", rate_keys=("r",))))
-
-    @rule(key=st.sampled_from("gh"), limit=st.integers(0, 3))
-    def set_gate(self, key: str, limit: int) -> None:
-        self.perform(duties.SetGate(key, limit))
-
-    @precondition(alone)
-    @rule(cap=st.sampled_from((None, 0, 1, 2, 3)))
-    def set_cap(self, cap: int | None) -> None:
-        self.perform(duties.SetCap(cap))
-
-    @rule()
-    def repair_all(self) -> None:
-        self.repair()
-
-
-class Flows(Machine):
-    """Workflows and signals."""
-
-    @rule(
-        n=st.integers(2, 4),
-        edges=st.lists(st.tuples(st.integers(0, 2), st.integers(1, 3), st.sampled_from(NEEDS)), max_size=4),
-        special=st.sampled_from(("", "", "approval", "gate", "any", "undo", "undo")),
-    )
-    def start(self, n: int, edges: list[tuple[int, int, str]], special: str) -> None:
+    def start(self, a: int, b: int, c: int) -> None:
+        n, special = 2 + a % 3, ("", "undo", "undo", "approval", "gate", "any")[b % 6]
         steps = [
             {
                 "name": f"s{i}",
@@ -284,81 +240,63 @@ class Flows(Machine):
             }
             for i in range(n)
         ]
-        pairs = {(up, down): needs for up, down, needs in edges if up < down < n}
-        joined = [{"upstream": f"s{up}", "downstream": f"s{down}", "needs": needs} for (up, down), needs in pairs.items()]
-        self.perform(duties.Start(json.dumps({"steps": steps, "edges": joined})))
+        shapes = ([(0, 1), (1, 2), (2, 3)], [(0, 1), (0, 2), (1, 3), (2, 3)], [(0, 2), (1, 2)], [(0, 1)])
+        edges = [
+            {"upstream": f"s{up}", "downstream": f"s{down}", "needs": NEEDS[(c + i) % 5 % 4]}
+            for i, (up, down) in enumerate(shapes[c % 4])
+            if down < n
+        ]
+        self.perform(duties.Start(json.dumps({"steps": steps, "edges": edges})))
 
-    @precondition(claimed)
-    @rule(n=PICK, joins=st.booleans())
-    def grow(self, n: int, joins: bool) -> None:
-        found = self.claim(n)
-        if found and found[0].job_id in self.world.jobs:
-            self.perform(duties.Grow(found[0].job_id, found[0].fence, f"grown {found[0].job_id}.{found[0].fence}", joins))
+    def grow(self, a: int, b: int, _c: int) -> None:
+        found = self.claim(a, stale=b > 8)
+        if found and found.job_id in self.world.jobs:
+            name = f"grown {found.job_id}.{found.fence}"
+            self.perform(duties.Grow(found.job_id, found.fence, name, joins=bool(b % 2)))
 
-    @precondition(lambda self: bool(self.world.flows))
-    @rule(n=PICK, halt=st.booleans())
-    def cancel_flow(self, n: int, halt: bool) -> None:
+    def cancel_flow(self, a: int, b: int, _c: int) -> None:
         flows = list(self.world.flows)
-        self.perform(duties.CancelFlow(flows[-1 - n % len(flows)], halt))
+        if flows:
+            self.perform(duties.CancelFlow(flows[-1 - a % len(flows)], halt=bool(b % 2)))
 
-    @precondition(lambda self: bool(self.world.steps))
-    @rule(n=PICK)
-    def retry_step(self, n: int) -> None:
+    def retry_step(self, a: int, _b: int, _c: int) -> None:
         steps = list(self.world.steps.values())
-        step = steps[-1 - n % len(steps)]
-        self.perform(duties.RetryStep(step.workflow, step.name))
+        if steps:
+            step = steps[-1 - a % len(steps)]
+            self.perform(duties.RetryStep(step.workflow, step.name))
 
-    @precondition(claimed)
-    @rule(n=PICK, name=st.sampled_from("st"), wait=st.sampled_from((None, 30.0)))
-    def wait_for_signal(self, n: int, name: str, wait: float | None) -> None:
-        found = self.claim(n)
-        self.perform(found and Suspend([found[0]], name, wait))
+    def suspend(self, a: int, b: int, c: int) -> None:
+        found = self.claim(a, stale=b > 8)
+        self.perform(found and Suspend([found], "st"[b % 2], (None, 30.0)[c % 2]))
 
-    @precondition(some)
-    @rule(n=PICK, name=st.sampled_from("st"))
-    def signal(self, n: int, name: str) -> None:
-        job = self.job(n, State.BLOCKED) or self.job(n)
-        self.perform(job and Signal(job.id, name))
+    def signal(self, a: int, b: int, _c: int) -> None:
+        job = self.job(a, State.BLOCKED) or self.job(a)
+        self.perform(job and Signal(job.id, "st"[b % 2]))
 
-    @rule()
-    def signals_overdue(self) -> None:
+    def overdue(self, _a: int, _b: int, _c: int) -> None:
+        self.advance(1, 7, 0)
         self.perform(duties.Overdue())
 
-    @rule()
-    def repair_flows(self) -> None:
-        self.perform(duties.RepairFlows())
+    # --- two at once -------------------------------------------------------------------------------------------------
 
+    def hold_open(self, a: int, b: int, c: int) -> None:
+        """Begin what stays open, or end it."""
+        if self.held is not None:
+            self.let_go(commit=bool(c % 3))
+        elif (job := self.job(a % 4, *LIVE)) is not None:
+            self.contended = job.id
+            self.hold(self.act_on(job, b))
 
-class AtOnce(Machine):
-    """Two connections at the same jobs."""
+    def meanwhile(self, a: int, b: int, c: int) -> None:
+        job = self.world.jobs.get(self.contended) if self.held else self.job(a)
+        self.perform(job and self.act_on(job, b + c))
 
-    @precondition(lambda self: self.held is None and bool(self.world.jobs))
-    @rule(n=PICK, what=st.integers(0, 25))
-    def hold_open(self, n: int, what: int) -> None:
-        job = self.job(n)
-        if job is not None:
-            self.hold(self.act_on(job, what))
+    def both(self, a: int, b: int, c: int) -> None:
+        if self.held is not None:
+            self.let_go(commit=bool(a % 3))
+        elif (job := self.job(a % 4, *LIVE)) is not None:
+            self.collide(self.act_on(job, b), self.act_on(job, 2 * c + a // 4), commit=a != 11)
 
-    @precondition(lambda self: self.held is not None)
-    @rule(commit=st.booleans())
-    def end_transaction(self, commit: bool) -> None:
-        self.let_go(commit=commit)
-
-    @precondition(lambda self: self.held is None and bool(self.world.jobs))
-    @rule(n=PICK, first=st.integers(0, 25), second=st.integers(0, 25), commit=st.booleans())
-    def both(self, n: int, first: int, second: int, commit: bool) -> None:
-        job = self.job(n)
-        if job is not None:
-            self.collide(self.act_on(job, first), self.act_on(job, second), commit=commit)
-
-    @precondition(some)
-    @rule(n=PICK, what=st.integers(0, 25))
-    def touch(self, n: int, what: int) -> None:
-        job = self.job(n)
-        if job is not None:
-            self.perform(self.act_on(job, what))
-
-    @precondition(alone)
-    @rule()
-    def put_right(self) -> None:
-        self.repair()
+    def put_right(self, _a: int, _b: int, _c: int) -> None:
+        if self.held is None:
+            self.repair()

@@ -21,7 +21,7 @@ IMPATIENT: Final = "15ms"
 _KEPT: Final = ("migrations", "duties", "retention", "roles")
 # Everything an example may leave behind, and what every example begins with. One round trip.
 _FRESH: Final = """
-INSERT INTO {s}.lanes (name, kinds, max_total, stall_after) VALUES ('free', '{}', NULL, NULL), ('capped', '{}', 2, '90 s');
+INSERT INTO {s}.lanes (name, max_total, stall_after) VALUES ('free', NULL, NULL), ('capped', 2, '90 s');
 INSERT INTO {s}.gates (key, max_running, fifo) VALUES ('lane:capped', 2, false), ('g', 1, false), ('h', 2, true);
 INSERT INTO {s}.rates (key, amount, per, burst, sliding, tokens) VALUES ('r', 2, '60 s', 2, true, 0);
 INSERT INTO {s}.kinds (name, on_worker_lost) VALUES ('b', 'hold'), ('c', 'fail');

@@ -119,6 +119,7 @@ def _allowed(job_id: int, meant: Sequence[Meant]) -> set[Path]:
 
 def judge(before: World, after: World, *meant: Meant) -> None:
     """Every change is one the table has and the statements account for."""
+    bounded(before, after)
     for job_id in before.jobs.keys() | after.jobs.keys():
         was, now = before.jobs.get(job_id), after.jobs.get(job_id)
         if was is None and now is not None:
@@ -144,6 +145,13 @@ def _judge_change(was: Job, now: Job, paths: set[Path]) -> None:
     assert now.seq > was.seq or not changed, f"seq does not tell of it:\n{was}\n{now}"
     assert now.seq - was.seq >= moved, (was, now)
     assert (now.id, now.kind, now.workflow if was.workflow else None) == (was.id, was.kind, was.workflow), (was, now)
+
+
+def bounded(before: World, after: World) -> None:
+    """Nobody gets a place beyond the limit; those who had one when it was lowered keep it."""
+    for key, gate in after.gates.items():
+        places = after.places(key)
+        assert places <= max(gate.limit, before.places(key)), f"{key} is for {gate.limit}, and {places} are in"
 
 
 def in_turn(before: World, after: World) -> None:

@@ -28,13 +28,20 @@ ORDERS: Final = {"cancel": 2, "edit": 1, "answer": 2, "retry": 2, "stop": 1, "re
 class Lives(Rules):
     """One job after the other, and what becomes of it."""
 
-    step = step_of({"enqueue": 3, "enqueue_for_approval": 2, "enqueue_with_times": 2, "prune": 1, "orphan": 1} | RUNS | TIMES | ORDERS)
+    step = step_of(
+        {"enqueue": 3, "enqueue_for_approval": 2, "enqueue_with_times": 2, "prune": 1, "orphan": 1}
+        | RUNS
+        | TIMES
+        | ORDERS
+    )
 
 
 class Keyed(Rules):
     """Keys held, replaced, given back, retried."""
 
-    step = step_of({"enqueue_keyed": 9, "enqueue_once": 2, "prune": 1, "suspend": 1, "signal": 1} | RUNS | TIMES | ORDERS)
+    step = step_of(
+        {"enqueue_keyed": 9, "enqueue_once": 2, "prune": 1, "suspend": 1, "signal": 1} | RUNS | TIMES | ORDERS
+    )
 
 
 class Limited(Rules):
@@ -47,7 +54,9 @@ class Composed(Rules):
     """Steps, edges, compensation, signals."""
 
     flows: Final = {"start": 4, "grow": 1, "cancel_flow": 1, "retry_step": 2, "suspend": 2, "signal": 2, "overdue": 1}
-    step = step_of(flows | {"enqueue": 1, "prune": 1, "put_right": 1} | RUNS | TIMES | ORDERS | {"claim_some": 8, "finish": 8})
+    step = step_of(
+        flows | {"enqueue": 1, "prune": 1, "put_right": 1} | RUNS | TIMES | ORDERS | {"claim_some": 8, "finish": 8}
+    )
 
 
 class Together(Rules):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from mutations import api, cli, desk, engine, flow, locks, model, store, workflows
+from mutations import api, cli, desk, engine, flow, locks, machine, model, store, workflows
 from mutations.mutation import Mutation
 
 MUTATIONS: Final[tuple[Mutation, ...]] = (
@@ -14,6 +14,7 @@ MUTATIONS: Final[tuple[Mutation, ...]] = (
     *engine.MUTATIONS,
     *flow.MUTATIONS,
     *locks.MUTATIONS,
+    *machine.MUTATIONS,
     *model.MUTATIONS,
     *store.MUTATIONS,
     *workflows.MUTATIONS,

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from tests.machine.oracle import CASCADE, CROWDED, NOBODY, REFUSED, STAYS, Meant, Memory, Path
+from typing_extensions import override
 
 from rowlock.flow.claim import BEGINNING, arguments
 from rowlock.flow.enqueue import _statement, parameters
@@ -69,11 +70,13 @@ class Enqueue(Act):
     job: NewJob
     args: int = 0
 
+    @override
     async def run(self, store: Store) -> Any:
         rows = await store.fetch(_statement(self.job), args=json.dumps({"n": self.args}), **parameters(self.job))
         assert len(rows) <= 1
         return (rows[0]["what"], int(rows[0]["id"])) if rows else None
 
+    @override
     def meant(self, before: World, answer: Any) -> Meant:
         if answer is None:
             return Meant()
@@ -81,6 +84,7 @@ class Enqueue(Act):
         paths = (STAYS, (Verb.EDIT,), (Verb.RELEASE,)) if what == "replaced" else (STAYS,)
         return Meant({job_id: paths}, NOBODY, creates=what == "created")
 
+    @override
     def remember(self, before: World, after: World, answer: Any, memory: Memory) -> None:
         if answer is None:
             return
@@ -94,6 +98,7 @@ class Enqueue(Act):
             assert was.gate_key is not None
             memory.owed[was.gate_key] += 1
 
+    @override
     def check(self, before: World, after: World, answer: Any, memory: Memory) -> None:
         assert answer is not None, "an enqueue was dropped in silence"
         what, job_id = answer
@@ -136,9 +141,11 @@ class Enqueue(Act):
 class _Claiming(Act):
     sides: ClassVar[frozenset[Path]] = CROWDED
 
+    @override
     def meant(self, before: World, answer: Any) -> Meant:
         return Meant({row["id"]: TAKEN for row in answer}, self.sides)
 
+    @override
     def remember(self, before: World, after: World, answer: Any, memory: Memory) -> None:
         for row in answer:
             if row["parked"]:
@@ -171,6 +178,7 @@ class ClaimSome(_Claiming):
     n: int
     lane: str
 
+    @override
     async def run(self, store: Store) -> Any:
         async with store.connection.transaction():
             (room,) = await store.fetch("cap_enter", lanes=[self.lane], free=[self.n])
@@ -182,6 +190,7 @@ class ClaimSome(_Claiming):
             await store.fetch("cap_taken", lanes=[row["lane"] for row in rows if not row["parked"]])
         return rows
 
+    @override
     def check(self, before: World, after: World, answer: Any, memory: Memory) -> None:
         self._check_taken(before, after, answer)
         cap = before.gates.get(f"lane:{self.lane}")
@@ -197,9 +206,11 @@ class ClaimIds(_Claiming):
     ids: Sequence[int]
     lane: str = "free"
 
+    @override
     async def run(self, store: Store) -> Any:
         return await store.fetch("claim_ids", worker=self.worker, lane=self.lane, ids=sorted(self.ids))
 
+    @override
     def check(self, before: World, after: World, answer: Any, memory: Memory) -> None:
         self._check_taken(before, after, answer)
         taken = {row["id"] for row in answer}

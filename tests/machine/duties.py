@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 from tests.machine.acts import LOST, MAX_LOSSES, SILENT, STALE, Act
 from tests.machine.oracle import CASCADE, CROWDED, NOBODY, STAYS, Meant, Memory, Path
 from tests.machine.owned import check_left, superseded
+from typing_extensions import override
 
 from rowlock.model.state import State, Verb
 
@@ -35,6 +36,7 @@ class _Revoking(Act):
     def lost(self, job: Job, world: World) -> bool:
         raise NotImplementedError
 
+    @override
     def check(self, before: World, after: World, answer: Any, memory: Memory) -> None:
         running = [job for job in before.jobs.values() if job.state is State.RUNNING]
         leaving = [job for job in running if job.id in answer]
@@ -54,9 +56,11 @@ class _Revoking(Act):
 
 @dataclass(frozen=True)
 class Rescue(_Revoking):
+    @override
     async def run(self, store: Store) -> Any:
         return await store.rescue(max_losses=MAX_LOSSES)
 
+    @override
     def lost(self, job: Job, world: World) -> bool:
         assert job.claimed_by is not None
         seen = world.workers.get(job.claimed_by)
@@ -67,26 +71,31 @@ class Rescue(_Revoking):
 class RescueDead(_Revoking):
     worker: int
 
+    @override
     async def run(self, store: Store) -> Any:
         values = {"workers": [self.worker], "max_losses": MAX_LOSSES, "channel": store.database.channel}
         return [row["id"] for row in await store.fetch("rescue_dead", **values)]
 
+    @override
     def lost(self, job: Job, world: World) -> bool:
         return job.claimed_by == self.worker
 
 
 @dataclass(frozen=True)
 class Orphans(_Revoking):
+    @override
     async def run(self, store: Store) -> Any:
         rows = await store.fetch("orphans", max_losses=MAX_LOSSES, channel=store.database.channel)
         return [row["id"] for row in rows]
 
+    @override
     def lost(self, job: Job, world: World) -> bool:
         return job.claimed_by not in world.workers
 
 
 @dataclass(frozen=True)
 class Stalled(_Revoking):
+    @override
     async def run(self, store: Store) -> Any:
         statement = store.database.statements["stalled"]
         text = statement.dollar.replace("pg_postmaster_start_time()", "'-infinity'::timestamptz")
@@ -94,6 +103,7 @@ class Stalled(_Revoking):
         values = {"watched": span, "max_losses": MAX_LOSSES, "channel": store.database.channel}
         return [row["id"] for row in await store.connection.fetch(text, *statement.bind(values))]
 
+    @override
     def lost(self, job: Job, world: World) -> bool:
         assert job.claimed_at is not None
         told = world.progress.get(job.id)
@@ -110,10 +120,12 @@ class Disown(Act):
     paths: ClassVar[tuple[Path, ...]] = ((Verb.INTERRUPT,), (Verb.CANCEL,))
     transient: ClassVar[bool] = True
 
+    @override
     async def run(self, store: Store) -> Any:
         values = {"worker": self.worker, "held": list(self.held), "before": await store.clock()}
         return list((await store.one("disown", channel=store.database.channel, **values))["ids"])
 
+    @override
     def check(self, before: World, after: World, answer: Any, memory: Memory) -> None:
         mine = [j for j in before.jobs.values() if j.state is State.RUNNING and j.claimed_by == self.worker]
         leaving = [job for job in mine if job.id not in self.held]
@@ -134,10 +146,12 @@ class Over(Act):
     name: str
     paths: ClassVar[tuple[Path, ...]] = ((Verb.EXPIRE,), (Verb.AGE,))
 
+    @override
     async def run(self, store: Store) -> Any:
         state = "failed" if self.name == "too_old" else "expired"
         return list((await store.one(self.name, state=state, error=None, channel=store.database.channel))["ids"])
 
+    @override
     def check(self, before: World, after: World, answer: Any, memory: Memory) -> None:
         sure = {job.id for job in before.jobs.values() if self._over(job, before.now)}
         assert sure <= set(answer) <= {job.id for job in before.jobs.values() if self._over(job, after.now)}
@@ -157,9 +171,11 @@ class Overdue(Act):
     sides: ClassVar[frozenset[Path]] = NOBODY
     paths: ClassVar[tuple[Path, ...]] = ((Verb.RELEASE,), STAYS)
 
+    @override
     async def run(self, store: Store) -> Any:
         return list((await store.one("signals_overdue", batch=100))["ids"] or ())
 
+    @override
     def check(self, before: World, after: World, answer: Any, memory: Memory) -> None:
         for job_id, _, _ in after.signals - before.signals:
             was = before.jobs[job_id]
@@ -178,22 +194,27 @@ class Overdue(Act):
 class RepairGates(Act):
     sides: ClassVar[frozenset[Path]] = CROWDED
 
+    @override
     async def run(self, store: Store) -> Any:
         await store.fetch("repair_caps")
         return await store.fetch("repair_gates")
 
+    @override
     def meant(self, before: World, answer: Any) -> Meant:
         return Meant({}, self.sides)
 
+    @override
     def remember(self, before: World, after: World, answer: Any, memory: Memory) -> None:
         memory.owed.clear()
 
 
 @dataclass(frozen=True)
 class RepairFlows(Act):
+    @override
     async def run(self, store: Store) -> Any:
         return await store.one("workflow_repair", flows=100, steps=500, channel=store.database.channel)
 
+    @override
     def meant(self, before: World, answer: Any) -> Meant:
         return Meant({}, CASCADE, creates=True)
 
@@ -202,12 +223,15 @@ class RepairFlows(Act):
 class Sweep(Act):
     """low_water is the head of every pair, no more and no less."""
 
+    @override
     async def run(self, store: Store) -> Any:
         return await store.fetch("sweep")
 
+    @override
     def meant(self, before: World, answer: Any) -> Meant:
         return Meant()
 
+    @override
     def check(self, before: World, after: World, answer: Any, memory: Memory) -> None:
         heads: dict[tuple[str, int], float] = {}
         for job in after.jobs.values():
@@ -219,15 +243,18 @@ class Sweep(Act):
 
 @dataclass(frozen=True)
 class Prune(Act):
+    @override
     async def run(self, store: Store) -> Any:
         rows = await store.fetch("prune", kind="*", state="*", batch=500)
         rows += await store.fetch("prune_workflows", batch=500)
         await store.fetch("prune_keys", batch=500)
         return sum(row["pruned"] for row in rows)
 
+    @override
     def meant(self, before: World, answer: Any) -> Meant:
         return Meant(prunes=True)
 
+    @override
     def check(self, before: World, after: World, answer: Any, memory: Memory) -> None:
         for job in before.jobs.values():
             if job.id not in after.jobs:
@@ -249,6 +276,7 @@ class SetCap(Act):
 
     cap: int | None
 
+    @override
     async def run(self, store: Store) -> Any:
         async with store.connection.transaction():
             await store.execute(
@@ -256,6 +284,7 @@ class SetCap(Act):
             )
             await store.fetch("lane_cap", name="capped")
 
+    @override
     def meant(self, before: World, answer: Any) -> Meant:
         return Meant()
 
@@ -267,12 +296,15 @@ class SetGate(Act):
     key: str
     limit: int
 
+    @override
     async def run(self, store: Store) -> Any:
         await store.execute("UPDATE {s}.gates SET max_running = $2 WHERE key = $1", self.key, self.limit)
 
+    @override
     def meant(self, before: World, answer: Any) -> Meant:
         return Meant()
 
+    @override
     def remember(self, before: World, after: World, answer: Any, memory: Memory) -> None:
         memory.loose = True
 
@@ -284,13 +316,16 @@ class SetGate(Act):
 class Start(Act):
     plan: str
 
+    @override
     async def run(self, store: Store) -> Any:
         values = {"name": "f", "tenant": None, "submitted_by": "ann", "unique_key": None, "meta": None}
         return {row["name"]: row["job_id"] for row in await store.fetch("workflow_start", **values, plan=self.plan)}
 
+    @override
     def meant(self, before: World, answer: Any) -> Meant:
         return Meant(creates=True)
 
+    @override
     def check(self, before: World, after: World, answer: Any, memory: Memory) -> None:
         plan = json.loads(self.plan)
         behind = {edge["downstream"] for edge in plan["edges"]}
@@ -308,6 +343,7 @@ class Grow(Act):
     name: str
     joins: bool
 
+    @override
     async def run(self, store: Store) -> Any:
         plan = {"steps": [{"name": self.name, "kind": "a"}], "edges": [], "joins": self.joins}
         values = {"job": self.job_id, "fence": self.fence, "workflow": None, "plan": json.dumps(plan)}
@@ -316,9 +352,11 @@ class Grow(Act):
             for r in await store.fetch("workflow_add", **values, channel=store.database.channel)
         ]
 
+    @override
     def meant(self, before: World, answer: Any) -> Meant:
         return Meant(creates=any(what == "created" for what, _ in answer))
 
+    @override
     def check(self, before: World, after: World, answer: Any, memory: Memory) -> None:
         ((what, _),) = answer
         was = before.jobs.get(self.job_id)
@@ -333,6 +371,7 @@ class CancelFlow(Act):
     halt: bool
     paths: ClassVar[tuple[Path, ...]] = ((Verb.CANCEL,),)
 
+    @override
     async def run(self, store: Store) -> Any:
         if not self.halt:
             await store.fetch("workflow_cancel", workflow=self.workflow)
@@ -340,6 +379,7 @@ class CancelFlow(Act):
         values = {"workflow": self.workflow, "state": "cancelled", "error": None, "channel": store.database.channel}
         return list((await store.one("workflow_halt", **values))["ids"])
 
+    @override
     def meant(self, before: World, answer: Any) -> Meant:
         return Meant(dict.fromkeys(answer, self.paths), CASCADE, creates=True)
 
@@ -350,13 +390,16 @@ class RetryStep(Act):
     step: str
     paths: ClassVar[tuple[Path, ...]] = ((Verb.RETRY,), STAYS)
 
+    @override
     async def run(self, store: Store) -> Any:
         values = {"workflow": self.workflow, "step": self.step, "by_whom": "ann", "note": None}
         return [(row["what"], row["job_id"]) for row in await store.fetch("workflow_retry", **values)]
 
+    @override
     def meant(self, before: World, answer: Any) -> Meant:
         return Meant({job_id: self.paths for what, job_id in answer if what == "retried"}, NOBODY)
 
+    @override
     def check(self, before: World, after: World, answer: Any, memory: Memory) -> None:
         what, first = answer[0]
         if what == "retried":

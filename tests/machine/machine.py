@@ -15,6 +15,7 @@ from tests.machine.oracle import Meant, Memory, check, in_turn, judge
 from tests.machine.orders import Approve, CancelRunning, CancelWaiting, Edit, Reject, Reprioritise, Retry, Signal, Stop
 from tests.machine.owned import Finish, GiveBack, Report, Suspend
 from tests.machine.world import World, look
+from typing_extensions import override
 
 from rowlock.model.job import Claim, NewJob
 from rowlock.model.state import State
@@ -173,6 +174,7 @@ class Machine(RuleBasedStateMachine):
             self.memory.loose = False
             self._check()
 
+    @override
     def teardown(self) -> None:
         if self.held is not None:
             self.let_go(commit=True)

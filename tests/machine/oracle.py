@@ -269,5 +269,5 @@ def _check_beside(world: World) -> None:
         assert counts == [items[state] for state in states], f"items of {job_id}: counted {counts}, there are {items}"
     for job_id, fence in world.attempts:
         assert fence < world.jobs[job_id].fence, (fence, world.jobs[job_id])
-    for job_id, *_ in (*world.waits.items(), *world.items, *world.signals):
+    for job_id in (*world.waits, *(item[0] for item in world.items), *(signal[0] for signal in world.signals)):
         assert job_id in world.jobs, f"left over of job {job_id}"

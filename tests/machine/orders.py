@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 from tests.factories import ORDER
 from tests.machine.acts import Act, untouched
 from tests.machine.oracle import FREED, NOBODY, STAYS, Meant, Memory, Path
+from typing_extensions import override
 
 from rowlock.model.state import State, Verb
 
@@ -37,9 +38,11 @@ WAITING: Final = (State.PENDING, State.BLOCKED, State.QUEUED)
 class CancelWaiting(_Ordered):
     paths: ClassVar[tuple[Path, ...]] = ((Verb.CANCEL,),)
 
+    @override
     async def run(self, store: Store) -> Any:
         return await store.cancel_waiting(*self.ids)
 
+    @override
     def check(self, before: World, after: World, answer: Any, memory: Memory) -> None:
         self._check_ids(answer, self.of(before, *WAITING))
         assert all(after.jobs[i].state is State.CANCELLED for i in answer)
@@ -50,9 +53,11 @@ class CancelRunning(_Ordered):
     paths: ClassVar[tuple[Path, ...]] = ((Verb.CANCEL,),)
     sides: ClassVar[frozenset[Path]] = NOBODY
 
+    @override
     async def run(self, store: Store) -> Any:
         return await store.cancel_running(*self.ids)
 
+    @override
     def check(self, before: World, after: World, answer: Any, memory: Memory) -> None:
         self._check_ids(answer, {i for i in self.of(before, State.RUNNING) if not before.jobs[i].cancelling})
         assert all(after.jobs[i].cancelling and after.jobs[i].state is State.RUNNING for i in answer)
@@ -62,9 +67,11 @@ class CancelRunning(_Ordered):
 class Stop(_Ordered):
     paths: ClassVar[tuple[Path, ...]] = ((Verb.STOP,),)
 
+    @override
     async def run(self, store: Store) -> Any:
         return await store.stop(*self.ids)
 
+    @override
     def check(self, before: World, after: World, answer: Any, memory: Memory) -> None:
         self._check_ids(answer, self.of(before, *WAITING, State.RUNNING))
         assert all((after.jobs[i].state, after.jobs[i].claimed_by) == (State.CANCELLED, None) for i in answer)
@@ -74,9 +81,11 @@ class Stop(_Ordered):
 class Reject(_Ordered):
     paths: ClassVar[tuple[Path, ...]] = ((Verb.REJECT,),)
 
+    @override
     async def run(self, store: Store) -> Any:
         return await store.reject(*self.ids)
 
+    @override
     def check(self, before: World, after: World, answer: Any, memory: Memory) -> None:
         self._check_ids(answer, self.of(before, State.PENDING))
 
@@ -86,14 +95,17 @@ class Approve(_Ordered):
     by: str = "bob"
     sides: ClassVar[frozenset[Path]] = NOBODY
 
+    @override
     async def run(self, store: Store) -> Any:
         order = {**ORDER, "verb": "approve", "by_whom": self.by}
         rows = await store.fetch("approve", ids=list(self.ids), **order)
         return {row["id"]: row["refused"] for row in rows}
 
+    @override
     def meant(self, before: World, answer: Any) -> Meant:
         return Meant({i: ((Verb.APPROVE,), STAYS) for i, refused in answer.items() if refused is None}, self.sides)
 
+    @override
     def check(self, before: World, after: World, answer: Any, memory: Memory) -> None:
         self._check_ids(answer, self.of(before, State.PENDING))
         for job_id, refused in answer.items():
@@ -118,12 +130,15 @@ class Retry(_Ordered):
     paths: ClassVar[tuple[Path, ...]] = ((Verb.RETRY,),)
     transient: ClassVar[bool] = True
 
+    @override
     async def run(self, store: Store) -> Any:
         return {row["id"]: row["blocked_by"] for row in await store.retry(*self.ids)}
 
+    @override
     def meant(self, before: World, answer: Any) -> Meant:
         return Meant({i: self.paths for i, twin in answer.items() if twin is None}, self.sides)
 
+    @override
     def check(self, before: World, after: World, answer: Any, memory: Memory) -> None:
         final = {i for i in self.ids if before.jobs[i].state.is_final and before.jobs[i].workflow is None}
         self._check_ids(answer, final)
@@ -144,12 +159,14 @@ class Reprioritise(_Ordered):
     priority: int = 0
     sides: ClassVar[frozenset[Path]] = NOBODY
 
+    @override
     async def run(self, store: Store) -> Any:
         order = {**ORDER, "verb": "priority"}
         return [
             row["id"] for row in await store.fetch("reprioritise", ids=list(self.ids), priority=self.priority, **order)
         ]
 
+    @override
     def check(self, before: World, after: World, answer: Any, memory: Memory) -> None:
         self._check_ids(answer, self.of(before, *WAITING))
         for job_id in answer:
@@ -167,17 +184,21 @@ class Edit(Act):
     by: str = "ann"
     sides: ClassVar[frozenset[Path]] = FREED
 
+    @override
     async def run(self, store: Store) -> Any:
         row = await store.edit(self.job_id, args=json.dumps({"n": self.args}), by_whom=self.by)
         return row["state"] is not None
 
+    @override
     def meant(self, before: World, answer: Any) -> Meant:
         return Meant({self.job_id: ((Verb.EDIT,), STAYS)} if answer else {}, self.sides)
 
+    @override
     def remember(self, before: World, after: World, answer: Any, memory: Memory) -> None:
         if answer:
             memory.edited.setdefault(self.job_id, set()).add(self.by)
 
+    @override
     def check(self, before: World, after: World, answer: Any, memory: Memory) -> None:
         was, now = before.jobs[self.job_id], after.jobs[self.job_id]
         assert answer == (was.waits and was.args != {"n": self.args})
@@ -199,12 +220,15 @@ class Signal(Act):
     name: str = "s"
     sides: ClassVar[frozenset[Path]] = NOBODY
 
+    @override
     async def run(self, store: Store) -> Any:
         return (await store.signal(self.job_id, self.name))["what"]
 
+    @override
     def meant(self, before: World, answer: Any) -> Meant:
         return Meant({self.job_id: ((Verb.RELEASE,), STAYS)} if answer == "sent" else {}, self.sides)
 
+    @override
     def check(self, before: World, after: World, answer: Any, memory: Memory) -> None:
         was, now = before.jobs[self.job_id], after.jobs[self.job_id]
         known = any((was.id, self.name, late) in before.signals for late in (False, True))

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from tests.machine.acts import Act
 from tests.machine.oracle import NOBODY, Meant, Memory, Path
+from typing_extensions import override
 
 from rowlock.model.state import State, Verb
 
@@ -26,9 +27,11 @@ class _Owned(Act):
     def sorted(self) -> list[Claim]:
         return sorted(self.claims, key=lambda claim: claim.job_id)
 
+    @override
     def accepted(self, answer: Any) -> list[tuple[int, int]]:
         return [(c.job_id, c.fence) for c in self.claims if (c.job_id, c.fence) in answer]
 
+    @override
     def meant(self, before: World, answer: Any) -> Meant:
         return Meant({job_id: self.paths for job_id, _ in answer}, self.sides)
 
@@ -47,9 +50,11 @@ class Finish(_Owned):
     state: str = "completed"
     paths: ClassVar[tuple[Path, ...]] = ((Verb.COMPLETE,), (Verb.FAIL,), (Verb.CANCEL,))
 
+    @override
     async def run(self, store: Store) -> Any:
         return self._answered(await store.complete(*self.sorted(), state=self.state))
 
+    @override
     def check(self, before: World, after: World, answer: Any, memory: Memory) -> None:
         self._check_stale(before, after, answer)
         for job_id, _ in answer:
@@ -68,10 +73,12 @@ class GiveBack(_Owned):
     paths: ClassVar[tuple[Path, ...]] = ((Verb.FAIL,), (Verb.SNOOZE,), (Verb.CANCEL,))
     transient: ClassVar[bool] = True
 
+    @override
     async def run(self, store: Store) -> Any:
         ids = await store.give_back(*self.sorted(), delay=self.delay, refund=self.refund, outcome=self.outcome)
         return self._answered(ids)
 
+    @override
     def check(self, before: World, after: World, answer: Any, memory: Memory) -> None:
         self._check_stale(before, after, answer)
         leaving = [before.jobs[job_id] for job_id, _ in answer]
@@ -91,10 +98,12 @@ class Suspend(_Owned):
     paths: ClassVar[tuple[Path, ...]] = ((Verb.WAIT,), (Verb.WAIT, Verb.RELEASE), (Verb.CANCEL,))
     transient: ClassVar[bool] = True
 
+    @override
     async def run(self, store: Store) -> Any:
         (claim,) = self.claims
         return self._answered((await store.suspend(claim, self.signal, self.seconds))["ids"])
 
+    @override
     def check(self, before: World, after: World, answer: Any, memory: Memory) -> None:
         self._check_stale(before, after, answer)
         for job_id, _ in answer:
@@ -132,6 +141,7 @@ class Report(_Owned):
     checkpoint: int | None = None
     sides: ClassVar[frozenset[Path]] = NOBODY
 
+    @override
     async def run(self, store: Store) -> Any:
         (claim,) = self.claims
         told = await store.report(claim, None if self.checkpoint is None else str(self.checkpoint))
@@ -153,12 +163,15 @@ class Report(_Owned):
         )
         return told, bool(wrote)
 
+    @override
     def accepted(self, answer: Any) -> list[tuple[int, int]]:
         return []
 
+    @override
     def meant(self, before: World, answer: Any) -> Meant:
         return Meant()
 
+    @override
     def check(self, before: World, after: World, answer: Any, memory: Memory) -> None:
         (claim,) = self.claims
         current = before.current(claim) is not None
@@ -181,16 +194,20 @@ class Settled(_Owned):
     worker: int = 0
     sides: ClassVar[frozenset[Path]] = NOBODY
 
+    @override
     async def run(self, store: Store) -> Any:
         (claim,) = self.claims
         return await store.settled(self.worker, claim)
 
+    @override
     def accepted(self, answer: Any) -> list[tuple[int, int]]:
         return []
 
+    @override
     def meant(self, before: World, answer: Any) -> Meant:
         return Meant()
 
+    @override
     def check(self, before: World, after: World, answer: Any, memory: Memory) -> None:
         (claim,) = self.claims
         own = memory.settled.get((claim.job_id, claim.fence))

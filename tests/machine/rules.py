@@ -71,14 +71,14 @@ class Rules(Machine):
 
     def enqueue_with_times(self, a: int, b: int, c: int) -> None:
         delay, expires, age = (None, 30.0, 600.0)[a % 3], (None, 20.0)[b % 2], (None, 200.0)[c % 2]
-        times = {"run_in": seconds(delay), "expires_in": seconds(expires), "max_age": seconds(age)}
-        self.perform(Enqueue(NewJob("a", **times)))
+        times = NewJob("a", run_in=seconds(delay), expires_in=seconds(expires), max_age=seconds(age))
+        self.perform(Enqueue(times))
 
     def enqueue_keyed(self, a: int, b: int, c: int) -> None:
         policy = ("keep", "replace", "debounce")[b % 3]
         scope = "waiting" if policy == "debounce" or a % 2 else "live"
         wait: dict[str, Any] = {"run_in": seconds(30.0), "max_wait": seconds(45.0)} if policy == "debounce" else {}
-        named = {"unique_key": f"{scope}:{'uuv'[a % 3]}", "unique_scope": scope, "on_conflict": policy}
+        named: dict[str, Any] = {"unique_key": f"{scope}:{'uuv'[a % 3]}", "unique_scope": scope, "on_conflict": policy}
         gate, approval = (None, None, "g")[c % 3], int(c % 4 == 3)
         kind = KINDS[a % 3] if b % 2 else "a"
         self.perform(Enqueue(NewJob(kind, approval=approval, gate_key=gate, submitted_by="ann", **named, **wait), b))
@@ -98,7 +98,8 @@ class Rules(Machine):
 
     def claim_one(self, a: int, b: int, _c: int) -> None:
         job = self.job(b, State.QUEUED)
-        self.perform(job and ClaimIds(self.worker(a), [job.id]))
+        if job is not None:
+            self.perform(ClaimIds(self.worker(a), [job.id]))
 
     def some_claims(self, a: int, b: int) -> list[Claim]:
         """One to three of those that count, or of all there ever were."""
@@ -116,36 +117,43 @@ class Rules(Machine):
     def report(self, a: int, b: int, c: int) -> None:
         found = self.claim(a, stale=b > 8)
         items = [("xyz"[b % 3], ITEMS[c % 4]), ("w", "in_progress")]
-        self.perform(found and Report([found], items, checkpoint=c or None))
+        if found is not None:
+            self.perform(Report([found], items, checkpoint=c or None))
 
     def ask_settled(self, a: int, _b: int, _c: int) -> None:
         found = self.claim(a, stale=True)
-        self.perform(found and Settled([found], self.memory.owners[found.job_id, found.fence]))
+        if found is not None:
+            self.perform(Settled([found], self.memory.owners[found.job_id, found.fence]))
 
     # --- orders ------------------------------------------------------------------------------------------------------
 
     def cancel(self, a: int, b: int, _c: int) -> None:
-        job = (b % 2 and self.job(a, State.RUNNING)) or self.job(a)
-        self.perform(job and (CancelRunning if job.state is State.RUNNING else CancelWaiting)([job.id]))
+        job = (self.job(a, State.RUNNING) if b % 2 else None) or self.job(a)
+        if job is not None:
+            self.perform((CancelRunning if job.state is State.RUNNING else CancelWaiting)([job.id]))
 
     def edit(self, a: int, b: int, c: int) -> None:
         job = self.job(a, State.PENDING, State.BLOCKED, State.QUEUED)
-        self.perform(job and Edit(job.id, job.args.get("n", 0) + c % 3, PEOPLE[b % 3]))
+        if job is not None:
+            self.perform(Edit(job.id, job.args.get("n", 0) + c % 3, PEOPLE[b % 3]))
 
     def answer(self, a: int, b: int, c: int) -> None:
         job = self.job(a, State.PENDING)
-        self.perform(job and (Reject([job.id]) if c == 0 else Approve([job.id], PEOPLE[b % 3])))
+        if job is not None:
+            self.perform(Reject([job.id]) if c == 0 else Approve([job.id], PEOPLE[b % 3]))
 
     def retry(self, a: int, _b: int, _c: int) -> None:
         job = self.job(a, *FINAL)
-        self.perform(job and Retry([job.id]))
+        if job is not None:
+            self.perform(Retry([job.id]))
 
     def stop(self, a: int, b: int, _c: int) -> None:
         self.perform(Stop(sorted({job.id for n in (a, a + b % 3) if (job := self.job(n))})))
 
     def reprioritise(self, a: int, b: int, _c: int) -> None:
         job = self.job(a)
-        self.perform(job and Reprioritise([job.id], 5 * (b % 2)))
+        if job is not None:
+            self.perform(Reprioritise([job.id], 5 * (b % 2)))
 
     # --- time and upkeep ---------------------------------------------------------------------------------------------
 
@@ -250,11 +258,13 @@ class Rules(Machine):
 
     def suspend(self, a: int, b: int, c: int) -> None:
         found = self.claim(a, stale=b > 8)
-        self.perform(found and Suspend([found], "st"[b % 2], (None, 30.0)[c % 2]))
+        if found is not None:
+            self.perform(Suspend([found], "st"[b % 2], (None, 30.0)[c % 2]))
 
     def signal(self, a: int, b: int, _c: int) -> None:
         job = self.job(a, State.BLOCKED) or self.job(a)
-        self.perform(job and Signal(job.id, "st"[b % 2]))
+        if job is not None:
+            self.perform(Signal(job.id, "st"[b % 2]))
 
     def overdue(self, _a: int, _b: int, _c: int) -> None:
         self.advance(1, 7, 0)
@@ -272,7 +282,8 @@ class Rules(Machine):
 
     def meanwhile(self, a: int, b: int, c: int) -> None:
         job = self.world.jobs.get(self.contended) if self.held else self.job(a)
-        self.perform(job and self.act_on(job, b + c))
+        if job is not None:
+            self.perform(self.act_on(job, b + c))
 
     def both(self, a: int, b: int, c: int) -> None:
         if self.held is not None:

@@ -10,7 +10,7 @@ import sys
 from typing import Final
 
 import pytest
-from hypothesis import HealthCheck, Phase, settings
+from hypothesis import HealthCheck, Phase, __version__, reproduce_failure, settings
 from hypothesis.stateful import run_state_machine_as_test
 from tests.machine.bench import Bench
 from tests.machine.rules import Rules, step_of
@@ -18,6 +18,8 @@ from tests.machine.rules import Rules, step_of
 LONG: Final = "ROWLOCK_MACHINE_STEPS" in os.environ
 """Only then is there time for fresh seeds, and for looking for the shortest way to a failure."""
 STEPS: Final = int(os.environ.get("ROWLOCK_MACHINE_STEPS", "1500"))
+BLOB: Final = os.environ.get("ROWLOCK_MACHINE_BLOB")
+"""What reproduce_failure was told: only these steps are run."""
 LENGTH: Final = 50
 """Steps of one example."""
 RUNS: Final = {"claim_some": 6, "claim_one": 2, "finish": 5, "give_back": 4, "report": 2, "ask_settled": 1}
@@ -72,7 +74,7 @@ class Together(Rules):
 def test_the_store_keeps_to_the_oracle(machine: type[Rules], database_url: str) -> None:
     with Bench.at(database_url) as bench:
         run_state_machine_as_test(
-            lambda: machine(bench),
+            reproduce_failure(__version__, BLOB.encode())(lambda: machine(bench)) if BLOB else lambda: machine(bench),
             settings=settings(
                 max_examples=max(1, STEPS // LENGTH),
                 stateful_step_count=LENGTH,

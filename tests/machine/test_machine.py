@@ -72,9 +72,10 @@ class Together(Rules):
 @pytest.mark.timeout(0 if LONG else 60)
 @pytest.mark.parametrize("machine", [Lives, Keyed, Limited, Composed, Together], ids=lambda m: m.__name__.lower())
 def test_the_store_keeps_to_the_oracle(machine: type[Rules], database_url: str) -> None:
+    again = reproduce_failure(__version__, (BLOB or "").encode())
     with Bench.at(database_url) as bench:
         run_state_machine_as_test(
-            reproduce_failure(__version__, BLOB.encode())(lambda: machine(bench)) if BLOB else lambda: machine(bench),
+            again(lambda: machine(bench)) if BLOB else lambda: machine(bench),  # type: ignore[arg-type]
             settings=settings(
                 max_examples=max(1, STEPS // LENGTH),
                 stateful_step_count=LENGTH,

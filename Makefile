@@ -20,10 +20,10 @@ UV_NEEDED := $(if $(filter .uv/bin/uv,$(UV)),.uv/bin/uv)
 COMPILE := pip compile --no-config --quiet --universal --python-version 3.11 --generate-hashes --all-extras --group dev \
 	--no-header --no-annotate --no-emit-index-url --no-emit-find-links pyproject.toml
 
-.PHONY: help install check test mutations torture bench bench-guard demo lock format verify clean
+.PHONY: help install check test mutations torture torture-machine bench bench-guard demo lock format verify clean
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 install: $(STAMP) ## create .venv with the locked dependencies and Rowlock itself (editable)
 
@@ -37,6 +37,12 @@ check: $(STAMP) ## lint, format check, types, import direction
 
 test: $(STAMP) ## run the tests on all cores (options: make test ARGS="-k claim")
 	$(BIN)/pytest -n $(SIDE_BY_SIDE) --dist worksteal $(ARGS)
+
+# A failure is found again with the same SEED and STEPS.
+STEPS ?= 20000
+SEED ?= $(shell echo $$RANDOM)
+torture-machine: $(STAMP) ## random steps against the oracle, STEPS=20000 for each machine, SEED= to repeat (options: ARGS="-k keyed")
+	ROWLOCK_MACHINE_STEPS=$(STEPS) $(BIN)/pytest tests/machine -n 2 --hypothesis-seed=$(SEED) $(ARGS)
 
 mutations: $(STAMP) ## break the engine on purpose and see the tests turn red (some minutes)
 	$(BIN)/python tools/mutations.py $(ARGS)

@@ -240,3 +240,16 @@ async def leave(store: Store, job: int, fence: int, fate: float) -> None:
         await store.give_back(claim)
     else:
         await store.complete(claim)
+
+
+async def test_a_rescue_of_several_jobs_gives_each_place_back_once(store: Store) -> None:
+    await store.gate("g", 1)
+    gated = [await store.enqueue(gate_key="g") for _ in range(4)]
+    plain = [await store.enqueue() for _ in range(3)]
+    worker = await store.worker()
+    assert len(await store.claim(worker, gated[0], *plain)) == 4
+    assert await store.claim(worker, *gated[1:]) == []
+    lost = await store.fetch("rescue_dead", workers=[worker], max_losses=3, channel=store.database.channel)
+    assert len(lost) == 4
+    assert await store.states(*gated[1:]) == ["queued", "blocked", "blocked"]
+    assert await store.value("SELECT held FROM {s}.gates WHERE key = 'g'") == 1

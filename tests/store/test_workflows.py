@@ -451,6 +451,22 @@ async def test_a_wait_ends_when_its_time_is_over(store: Store) -> None:
     assert (await store.signal(job, "go"))["what"] == "sent"
 
 
+async def test_a_job_that_was_retried_and_parked_is_told_of_no_timeout(store: Store) -> None:
+    other, job = [await store.enqueue(gate_key="g") for _ in range(2)]
+    worker = await store.worker()
+    (before,) = await store.claim(worker, other)
+    await store.complete(before)
+    (claim,) = await store.claim(worker, job)
+    await store.suspend(claim, "go", 0.0)
+    await store.cancel_waiting(job)
+    await store.retry(job, other)
+    assert await store.claim(worker, other)
+    assert await store.claim(worker, job) == []  # the gate is full: parked, and nothing else
+    assert not (await store.one("signals_overdue", batch=10))["ids"]
+    assert await store.value("SELECT count(*) FROM {s}.signals") == 0
+    assert await store.value("SELECT count(*) FROM {s}.waits") == 0  # so the duty is not due for it again
+
+
 async def test_a_cancel_that_was_asked_for_wins_over_a_wait(store: Store) -> None:
     job, worker = await store.enqueue(), await store.worker()
     (claim,) = await store.claim(worker, job)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from mutations import api, cli, desk, engine, flow, locks, model, store, torture, workflows
+from mutations import api, cli, desk, engine, flow, locks, machine, model, store, torture, workflows
 from mutations.mutation import Mutation
 
 MUTATIONS: Final[tuple[Mutation, ...]] = (
@@ -14,6 +14,7 @@ MUTATIONS: Final[tuple[Mutation, ...]] = (
     *engine.MUTATIONS,
     *flow.MUTATIONS,
     *locks.MUTATIONS,
+    *machine.MUTATIONS,
     *model.MUTATIONS,
     *store.MUTATIONS,
     *torture.MUTATIONS,

@@ -139,6 +139,13 @@ MUTATIONS: Final = (
         (f"{OF_GATES}a_newcomer_may_take_a_free_place_beside_the_parked_unless_fifo",),
     ),
     Mutation(
+        "a rescue gives its places back once per job",
+        FINISH,
+        "places AS MATERIALIZED (",
+        "places AS NOT MATERIALIZED (",
+        (f"{OF_GATES}a_rescue_of_several_jobs_gives_each_place_back_once",),
+    ),
+    Mutation(
         "rescue keeps the owner on the job",
         FINISH,
         "claimed_by = CASE WHEN l.revoked THEN NULL ELSE j.claimed_by END",

@@ -688,17 +688,18 @@ BEGIN
 END $$;
 
 -- signals_overdue: waits whose time is over. Held rows are passed over: somebody sends the signal at this moment, or ends the job.
+-- A job that ended, was replaced or retried meanwhile, or is parked at its gate, does not wait for it any more: no timeout is its.
 CREATE FUNCTION {schema}.signals_overdue(p_limit integer) RETURNS TABLE (ids bigint[], released jsonb) LANGUAGE plpgsql AS $$
 DECLARE v_ids bigint[];
 BEGIN
   DELETE FROM {schema}.waits q USING {schema}.jobs j
-   WHERE q.until < clock_timestamp() AND j.id = q.job_id AND j.finished_at IS NOT NULL AND j.workflow_id IS NULL;
+   WHERE q.until < clock_timestamp() AND j.id = q.job_id AND NOT (j.state = 'blocked' AND j.gate_place = 0) AND j.workflow_id IS NULL;
   UPDATE {schema}.waits q SET signal = NULL, until = NULL FROM {schema}.jobs j
-   WHERE q.until < clock_timestamp() AND j.id = q.job_id AND j.finished_at IS NOT NULL AND j.workflow_id IS NOT NULL;
+   WHERE q.until < clock_timestamp() AND j.id = q.job_id AND NOT (j.state = 'blocked' AND j.gate_place = 0) AND j.workflow_id IS NOT NULL;
   SELECT array_agg(x.id) INTO v_ids FROM (
     SELECT j.id FROM {schema}.jobs j
      WHERE j.id IN (SELECT q.job_id FROM {schema}.waits q WHERE q.until < clock_timestamp() ORDER BY q.until LIMIT p_limit)
-       AND j.state = 'blocked' ORDER BY j.id FOR NO KEY UPDATE SKIP LOCKED) AS x;
+       AND j.state = 'blocked' AND j.gate_place = 0 ORDER BY j.id FOR NO KEY UPDATE SKIP LOCKED) AS x;
   INSERT INTO {schema}.signals (job_id, name, timed_out)
   SELECT q.job_id, q.signal, true FROM {schema}.waits q WHERE q.job_id = ANY (v_ids) AND q.until < clock_timestamp() ON CONFLICT DO NOTHING;
   RETURN QUERY SELECT v_ids, {schema}.workflow_release(ARRAY(

@@ -60,6 +60,11 @@ logged AS (
   WHERE m.outcome <> 'unreadable' OR m.error ->> 'cause' IS DISTINCT FROM m.cause
   ON CONFLICT DO NOTHING)
 
+-- fragment: places
+-- For statements that answer a row per job: what the moved rows left behind, once. As a joined subquery it may be run for each row,
+-- and every run would give the same places back again.
+places AS MATERIALIZED (SELECT {left_places} AS promoted, {followed} FROM moved m)
+
 -- fragment: told
 -- Someone awaits one of these jobs: one message for all of them. Usually job_waiters is empty and this costs one page.
 (SELECT pg_notify(:channel::text, json_build_object('done', json_agg(DISTINCT w.job_id))::text)

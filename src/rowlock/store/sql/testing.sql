@@ -70,9 +70,10 @@ WITH leaving AS (
   {lost_claims}
   WHERE j.state = 'running' AND w.seen_at < clock_timestamp() - coalesce(l.stale_after, interval '60 s')
   ORDER BY j.id LIMIT 500 FOR NO KEY UPDATE OF j SKIP LOCKED),
-{requeue}
+{requeue},
+{places}
 SELECT m.id, m.state, places.promoted
-FROM moved m CROSS JOIN (SELECT {left_places} AS promoted, {followed} FROM moved m) AS places
+FROM moved m CROSS JOIN places
 
 -- name: heads
 SELECT p.kind, p.priority, p.share, p.low_water FROM {schema}.pairs p WHERE p.low_water IS NOT NULL

@@ -89,9 +89,10 @@ WITH leaving AS (
   ORDER BY j.id LIMIT 500 FOR NO KEY UPDATE OF j SKIP LOCKED),
 {requeue},
 {moved_concluded},
-{exhausted}
+{exhausted},
+{places}
 SELECT m.id, m.fence, m.state, m.kind, m.priority, m.share, m.run_after, places.promoted, places.released, {hooks_told}
-FROM moved m CROSS JOIN (SELECT {left_places} AS promoted, {followed} FROM moved m) AS places
+FROM moved m CROSS JOIN places
 
 -- name: rescue_dead
 -- The operating system has told their supervisor that these workers are dead: nobody need wait for their silence.
@@ -101,9 +102,10 @@ WITH leaving AS (
   ORDER BY j.id LIMIT 500 FOR NO KEY UPDATE OF j SKIP LOCKED),
 {requeue},
 {moved_concluded},
-{exhausted}
+{exhausted},
+{places}
 SELECT m.id, m.fence, m.state, m.kind, m.priority, m.share, m.run_after, places.promoted, places.released, {hooks_told}
-FROM moved m CROSS JOIN (SELECT {left_places} AS promoted, {followed} FROM moved m) AS places
+FROM moved m CROSS JOIN places
 
 -- name: unblock
 -- A handler holds the loop of this worker, whose process is replaced for it. The culprits are lost claims, and suspects from
@@ -149,10 +151,11 @@ WITH leaving AS (
     LEFT JOIN {schema}.job_progress r ON r.job_id = j.id AND r.fence = j.fence WHERE j.id = x.id) AS s ON true),
 {requeue},
 {moved_concluded},
-{exhausted}
+{exhausted},
+{places}
 SELECT m.id, m.fence, m.state, m.kind, m.priority, m.share, m.run_after, places.promoted, places.released, {hooks_told},
        (SELECT pg_notify(:channel::text, json_build_object('lost', json_agg(x.id))::text) FROM moved x) AS stopped
-FROM moved m CROSS JOIN (SELECT {left_places} AS promoted, {followed} FROM moved m) AS places
+FROM moved m CROSS JOIN places
 
 -- name: any_orphan
 SELECT j.id FROM {schema}.jobs j
@@ -166,9 +169,10 @@ WITH leaving AS (
   ORDER BY j.id LIMIT 500 FOR NO KEY UPDATE OF j SKIP LOCKED),
 {requeue},
 {moved_concluded},
-{exhausted}
+{exhausted},
+{places}
 SELECT m.id, m.fence, m.state, m.kind, m.priority, m.share, m.run_after, places.promoted, places.released, {hooks_told}
-FROM moved m CROSS JOIN (SELECT {left_places} AS promoted, {followed} FROM moved m) AS places
+FROM moved m CROSS JOIN places
 
 -- name: expire
 -- Waiting jobs past expires_at. The ids come from the partial index; the lock order is by id like everywhere.

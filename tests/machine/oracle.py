@@ -1,0 +1,273 @@
+"""Oracle: what may become of the jobs. Built on the one table of transitions; knows nothing of SQL."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field, replace
+from itertools import permutations
+from typing import TYPE_CHECKING, Final
+
+from rowlock.model.state import TRANSITIONS, State, Verb
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from tests.machine.world import Job, World
+
+    from rowlock.model.job import Claim
+
+Path = tuple[Verb | str, ...]
+REFUSED: Final = "refused"
+"""A claim that its gate or its rate takes back before it commits: two moves of the fence, and nobody saw it running."""
+TURN: Final = "turn"
+"""A later place in the queue, given by a rate to jobs that nobody claimed."""
+_BESIDE: Final = {
+    REFUSED: {State.QUEUED: {State.BLOCKED: 2, State.QUEUED: 2}},
+    TURN: {State.QUEUED: {State.QUEUED: 1}},
+}
+STAYS: Final[Path] = ()
+FREED: Final = frozenset({STAYS, (Verb.RELEASE,)})
+"""What an end may bring others: a place at a gate, or the end of what a step waited for."""
+CASCADE: Final = FREED | {(Verb.CANCEL,), (Verb.RELEASE, Verb.CANCEL)}
+"""The same where workflows follow: a step whose edges are not met is cancelled."""
+CROWDED: Final = frozenset({STAYS, (Verb.PARK,), (Verb.PARK, Verb.RELEASE), (Verb.RELEASE,), (TURN,)})
+"""What a claim may do to jobs it did not take: more of a full gate park, freed places are handed on."""
+NOBODY: Final = frozenset({STAYS})
+
+
+@dataclass(frozen=True, slots=True)
+class Meant:
+    """What a statement says it did (paths of the jobs it names), and what it may have done beside them."""
+
+    paths: Mapping[int, Iterable[Path]] = field(default_factory=dict)
+    sides: frozenset[Path] = NOBODY
+    creates: bool = False
+    prunes: bool = False
+
+
+@dataclass(slots=True)
+class Memory:
+    """What the oracle remembers of what was answered."""
+
+    claims: list[tuple[Claim, int]] = field(default_factory=list)
+    """Every claim ever answered, the stale ones too, with its worker."""
+    owners: dict[tuple[int, int], int] = field(default_factory=dict)
+    settled: dict[tuple[int, int], bool] = field(default_factory=dict)
+    """How a claim ended: by its owner's own accepted write, or by a revocation."""
+    owed: Counter[str] = field(default_factory=Counter)
+    """Places that nobody holds and the gates duty has to find."""
+    loose: bool = False
+    """Two were at it at once, or a limit was raised: somebody may wait though they need not, until the next repair."""
+    keys: dict[str, tuple[int, float]] = field(default_factory=dict)
+    """Idempotency keys: the job, and until when."""
+    starts: dict[str, list[tuple[float, float]]] = field(default_factory=dict)
+    """Starts per rate: no sooner and no later than that."""
+    travelled: float = 0.0
+    edited: dict[int, set[str]] = field(default_factory=dict)
+    """Who changed a job's arguments."""
+
+    def took(self, claim: Claim, worker: int) -> None:
+        key = (claim.job_id, claim.fence)
+        assert key not in self.owners, f"{claim} was handed out twice"
+        self.owners[key] = worker
+        self.claims.append((claim, worker))
+
+    def settle(self, world: World, accepted: Iterable[tuple[int, int]]) -> None:
+        """Note which claims came to their end: by an accepted write of their owner, or by a revocation."""
+        for key in accepted:
+            assert key in self.owners, f"an outcome was accepted that nobody had a claim for: {key}"
+            assert key not in self.settled, f"a second outcome was accepted for (job, fence) {key}"
+            self.settled[key] = True
+            job = world.jobs.get(key[0])
+            assert job is None or job.fence > key[1], f"its outcome was accepted, and the claim still counts: {job}"
+        for key in self.owners.keys() - self.settled.keys():
+            job = world.jobs.get(key[0])
+            if job is None or job.fence != key[1]:
+                self.settled[key] = False
+
+
+def walk(state: State, path: Path) -> set[tuple[State, int]]:
+    """Where the table lets a path of verbs lead, and by how much the fence moves on the way."""
+    reached = {(state, 0)}
+    for verb in path:
+        reached = {(after, moved + n) for before, moved in reached for after, n in _next(before, verb).items()}
+    return reached
+
+
+def _next(before: State, verb: Verb | str) -> Mapping[State, int]:
+    """A state after one verb, and whether the fence tells: not of a cancel that was only asked for, nor of an edit."""
+    if not isinstance(verb, Verb):
+        return _BESIDE[verb].get(before, {})
+    silent = before if verb in {Verb.CANCEL, Verb.EDIT} else None
+    return {after: int(after is not silent) for after in TRANSITIONS[verb].get(before, frozenset())}
+
+
+def _allowed(job_id: int, meant: Sequence[Meant]) -> set[Path]:
+    """Every path the statements allow this job, whichever was first."""
+    allowed: set[Path] = set()
+    for order in permutations(meant):
+        paths: set[Path] = {STAYS}
+        for said in order:
+            own = [tuple(path) for path in said.paths.get(job_id, [STAYS])]
+            steps = {path + side for path in own for side in said.sides} | {
+                side + path for path in own for side in said.sides
+            }
+            paths = {before + step for before in paths for step in steps}
+        allowed |= paths
+    return allowed
+
+
+def judge(before: World, after: World, *meant: Meant) -> None:
+    """Every change is one the table has and the statements account for."""
+    bounded(before, after)
+    for job_id in before.jobs.keys() | after.jobs.keys():
+        was, now = before.jobs.get(job_id), after.jobs.get(job_id)
+        if was is None and now is not None:
+            undoes = job_id in after.steps and after.steps[job_id].name.startswith("undo ")
+            assert any(said.creates or (undoes and said.sides is CASCADE) for said in meant), f"nobody enqueued {now}"
+            beginnings = (State.PENDING, State.QUEUED, State.BLOCKED)
+            paths = _allowed(job_id, meant)
+            assert any((now.state, now.fence) in walk(first, path) for first in beginnings for path in paths), now
+            assert now.attempt == 0 or now.state is State.RUNNING, now
+        elif was is not None and now is None:
+            assert any(said.prunes for said in meant), f"somebody removed {was}"
+            assert was.state.is_final, f"retention removed a live job: {was}"
+        elif was is not None and now is not None:
+            _judge_change(was, now, _allowed(job_id, meant))
+
+
+def _judge_change(was: Job, now: Job, paths: set[Path]) -> None:
+    moved = now.fence - was.fence
+    assert any((now.state, moved) in walk(was.state, path) for path in paths), (
+        f"{was.state} -> {now.state}, fence +{moved}, is none of {sorted(paths)}:\n{was}\n{now}"
+    )
+    changed = replace(now, seq=was.seq) != was
+    assert now.seq > was.seq or not changed, f"seq does not tell of it:\n{was}\n{now}"
+    assert now.seq - was.seq >= moved, (was, now)
+    assert (now.id, now.kind, now.workflow if was.workflow else None) == (was.id, was.kind, was.workflow), (was, now)
+
+
+def bounded(before: World, after: World) -> None:
+    """Nobody gets a place beyond the limit; those who had one when it was lowered keep it."""
+    for key, gate in after.gates.items():
+        places = after.places(key)
+        assert places <= max(gate.limit, before.places(key)), f"{key} is for {gate.limit}, and {places} are in"
+
+
+def in_turn(before: World, after: World) -> None:
+    """A freed place goes to the first in the gate's queue."""
+    parked = [(job, after.jobs.get(job.id)) for job in before.jobs.values() if job.parked]
+    for job, now in parked:
+        if now is None or now.gate_key != job.gate_key or now.gate_place <= 0:
+            continue
+        for other, there in parked:
+            if other.gate_key == job.gate_key and there is not None and there.fence == other.fence:
+                assert job.order < other.order, f"{job} got a place before {other}"
+
+
+# --- what holds at every moment --------------------------------------------------------------------------------------
+
+
+def check(world: World, memory: Memory, *, quiet: bool) -> None:
+    """The invariants. quiet: nobody is in the middle of a transaction."""
+    for job in world.jobs.values():
+        _check_job(job, world, memory)
+    _check_keys(world)
+    _check_gates(world, memory, settled=quiet and not memory.loose)
+    _check_steps(world, settled=quiet and not memory.loose)
+    _check_beside(world)
+
+
+def _check_job(job: Job, world: World, memory: Memory) -> None:
+    assert job.state.is_final == (job.finished_at is not None), job
+    assert min(job.attempt, job.losses, job.refunds) >= 0, f"counted below zero: {job}"
+    assert job.state in _PLACED[job.gate_place], job
+    if job.state is State.RUNNING:
+        owner = memory.owners.get((job.id, job.fence))
+        assert owner is not None, f"runs, and nobody was told: {job}"
+        assert job.claimed_by == owner, f"was handed to worker {owner}: {job}"
+        assert job.lane is not None, job
+        assert job.attempt >= 1, job
+        assert (job.gate_key is None) == (job.gate_place == 0), job
+    if job.state in {State.RUNNING, State.QUEUED}:
+        assert job.approval & 3 != 1, f"nobody approved it: {job}"
+    if job.state is State.PENDING:
+        assert job.approval & 3 == 1, job
+    wait = world.waits.get(job.id)
+    if job.state is State.BLOCKED and not job.parked:
+        assert wait is not None, f"nothing will ever release it: {job}"
+
+
+_PLACED: Final = {
+    -1: {State.BLOCKED},
+    0: set(State),
+    1: {State.QUEUED, State.RUNNING},
+    2: {State.RUNNING},
+}
+
+
+def _check_keys(world: World) -> None:
+    held = Counter((job.unique_key, job.unique_scope) for job in world.jobs.values() if job.holds_key)
+    assert all(n == 1 for n in held.values()), f"unique keys held more than once: {held}"
+
+
+def _check_gates(world: World, memory: Memory, *, settled: bool) -> None:
+    for key, gate in world.gates.items():
+        places = world.places(key)
+        assert gate.held == places + memory.owed[key], (
+            f"{key} counts {gate.held}, {places} hold a place, {memory.owed[key]} were left to the duty"
+        )
+        parked = [job for job in world.jobs.values() if job.parked and job.gate_key == key]
+        if settled and parked:
+            assert gate.held >= gate.limit, f"{key} has room ({gate}), and these wait for it: {parked}"
+
+
+def _check_steps(world: World, *, settled: bool) -> None:
+    for number, flow in world.flows.items():
+        steps = {job_id: step for job_id, step in world.steps.items() if step.workflow == number}
+        ends = Counter(world.jobs[job_id].state for job_id in steps if world.jobs[job_id].state.is_final)
+        assert flow["open"] == len(steps) - ends.total(), f"{flow['open']} open of {steps}: {flow}"
+        assert flow["total"] == len(steps), flow
+        assert flow["failed"] == ends[State.FAILED] + ends[State.EXPIRED], flow
+        assert flow["cancelled"] == ends[State.CANCELLED], flow
+        assert flow["with_errors"] == ends[State.COMPLETED_WITH_ERRORS], flow
+        assert (flow["finished_at"] is not None) == (flow["open"] == 0), flow
+    for job_id, step in world.steps.items():
+        assert step.ended == world.jobs[job_id].state.is_final, (step, world.jobs[job_id])
+    for up, down, needs, met in world.edges:
+        job = world.jobs[up]
+        assert met is _met(needs, job), f"the edge to {down} needs {needs}, says {met}: {job}"
+    for job_id, wait in world.waits.items():
+        owner = world.jobs[job_id]
+        if owner.state is State.BLOCKED and owner.gate_place == 0 and wait.signal is None and job_id in world.steps:
+            mine = Counter(met for _, down, _, met in world.edges if down == job_id)
+            assert (wait.remaining, wait.met, wait.unmet) == (mine[None], mine[True], mine[False]), (wait, owner)
+            if settled:
+                assert wait.go is None, f"everything it waits for is known ({wait}): {owner}"
+
+
+def _met(needs: str, job: Job) -> bool | None:
+    """What an edge says once the upstream job is final."""
+    if not job.state.is_final:
+        return None
+    good = job.state in {State.COMPLETED, State.COMPLETED_WITH_ERRORS}
+    return {
+        "finish": True,
+        "success": good,
+        "strict": job.state is State.COMPLETED,
+        "failure": not good and job.reason != "not needed",
+    }[needs]
+
+
+def _check_beside(world: World) -> None:
+    """Progress is conserved, and nothing is left of jobs that are gone."""
+    for job_id, (fence, _, *counts, _, _) in world.progress.items():
+        job = world.jobs[job_id]
+        assert fence < job.fence or job.state is State.RUNNING, (fence, job)
+        states = ("in_progress", "completed", "skipped", "failed")
+        items = Counter({state: n for owner, at, state, n in world.items if (owner, at) == (job_id, fence)})
+        assert counts == [items[state] for state in states], f"items of {job_id}: counted {counts}, there are {items}"
+    for job_id, fence in world.attempts:
+        assert fence < world.jobs[job_id].fence, (fence, world.jobs[job_id])
+    for job_id in (*world.waits, *(item[0] for item in world.items), *(signal[0] for signal in world.signals)):
+        assert job_id in world.jobs, f"left over of job {job_id}"

@@ -1,0 +1,241 @@
+"""What a person may order: cancel, stop, answer, retry, reprioritise, edit, signal."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, ClassVar, Final
+
+from tests.factories import ORDER
+from tests.machine.acts import Act, untouched
+from tests.machine.oracle import FREED, NOBODY, STAYS, Meant, Memory, Path
+from typing_extensions import override
+
+from rowlock.model.state import State, Verb
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from tests.factories import Store
+    from tests.machine.world import World
+
+
+@dataclass(frozen=True)
+class _Ordered(Act):
+    ids: Sequence[int]
+
+    def _check_ids(self, answer: Any, meant: set[int]) -> None:
+        assert set(answer) == meant, f"meant {meant}, the store says {answer}"
+
+    def of(self, world: World, *states: State) -> set[int]:
+        return {i for i in self.ids if i in world.jobs and world.jobs[i].state in states}
+
+
+WAITING: Final = (State.PENDING, State.BLOCKED, State.QUEUED)
+
+
+@dataclass(frozen=True)
+class CancelWaiting(_Ordered):
+    paths: ClassVar[tuple[Path, ...]] = ((Verb.CANCEL,),)
+
+    @override
+    async def run(self, store: Store) -> Any:
+        return await store.cancel_waiting(*self.ids)
+
+    @override
+    def check(self, before: World, after: World, answer: Any, memory: Memory) -> None:
+        self._check_ids(answer, self.of(before, *WAITING))
+        assert all(after.jobs[i].state is State.CANCELLED for i in answer)
+
+
+@dataclass(frozen=True)
+class CancelRunning(_Ordered):
+    paths: ClassVar[tuple[Path, ...]] = ((Verb.CANCEL,),)
+    sides: ClassVar[frozenset[Path]] = NOBODY
+
+    @override
+    async def run(self, store: Store) -> Any:
+        return await store.cancel_running(*self.ids)
+
+    @override
+    def check(self, before: World, after: World, answer: Any, memory: Memory) -> None:
+        self._check_ids(answer, {i for i in self.of(before, State.RUNNING) if not before.jobs[i].cancelling})
+        assert all(after.jobs[i].cancelling and after.jobs[i].state is State.RUNNING for i in answer)
+
+
+@dataclass(frozen=True)
+class Stop(_Ordered):
+    paths: ClassVar[tuple[Path, ...]] = ((Verb.STOP,),)
+
+    @override
+    async def run(self, store: Store) -> Any:
+        return await store.stop(*self.ids)
+
+    @override
+    def check(self, before: World, after: World, answer: Any, memory: Memory) -> None:
+        self._check_ids(answer, self.of(before, *WAITING, State.RUNNING))
+        assert all((after.jobs[i].state, after.jobs[i].claimed_by) == (State.CANCELLED, None) for i in answer)
+
+
+@dataclass(frozen=True)
+class Reject(_Ordered):
+    paths: ClassVar[tuple[Path, ...]] = ((Verb.REJECT,),)
+
+    @override
+    async def run(self, store: Store) -> Any:
+        return await store.reject(*self.ids)
+
+    @override
+    def check(self, before: World, after: World, answer: Any, memory: Memory) -> None:
+        self._check_ids(answer, self.of(before, State.PENDING))
+
+
+@dataclass(frozen=True)
+class Approve(_Ordered):
+    by: str = "bob"
+    sides: ClassVar[frozenset[Path]] = NOBODY
+
+    @override
+    async def run(self, store: Store) -> Any:
+        order = {**ORDER, "verb": "approve", "by_whom": self.by}
+        rows = await store.fetch("approve", ids=list(self.ids), **order)
+        return {row["id"]: row["refused"] for row in rows}
+
+    @override
+    def meant(self, before: World, answer: Any) -> Meant:
+        return Meant({i: ((Verb.APPROVE,), STAYS) for i, refused in answer.items() if refused is None}, self.sides)
+
+    @override
+    def check(self, before: World, after: World, answer: Any, memory: Memory) -> None:
+        self._check_ids(answer, self.of(before, State.PENDING))
+        for job_id, refused in answer.items():
+            was, now = before.jobs[job_id], after.jobs[job_id]
+            four = was.approval & 4
+            assert refused == (
+                "late" if was.answer_by is not None and was.answer_by <= before.now
+                else "own" if four and was.submitted_by in (None, self.by)
+                else "edited" if four and self.by in memory.edited.get(job_id, ())
+                else "again" if self.by in (was.approvers or ())
+                else None
+            ), (refused, was)  # fmt: skip
+            if refused is None:
+                enough = len(was.approvers or ()) >= was.approval >> 3
+                assert now.state is (State.QUEUED if enough else State.PENDING)
+                assert not enough or (now.approval & 3 == 2 and now.run_after >= before.now)
+
+
+@dataclass(frozen=True)
+class Retry(_Ordered):
+    sides: ClassVar[frozenset[Path]] = NOBODY
+    paths: ClassVar[tuple[Path, ...]] = ((Verb.RETRY,),)
+    transient: ClassVar[bool] = True
+
+    @override
+    async def run(self, store: Store) -> Any:
+        return {row["id"]: row["blocked_by"] for row in await store.retry(*self.ids)}
+
+    @override
+    def meant(self, before: World, answer: Any) -> Meant:
+        return Meant({i: self.paths for i, twin in answer.items() if twin is None}, self.sides)
+
+    @override
+    def check(self, before: World, after: World, answer: Any, memory: Memory) -> None:
+        final = {i for i in self.ids if before.jobs[i].state.is_final and before.jobs[i].workflow is None}
+        self._check_ids(answer, final)
+        for job_id, twin in answer.items():
+            was, now = before.jobs[job_id], after.jobs[job_id]
+            holder = before.holder(was.unique_key, was.unique_scope) if was.unique_key else None
+            assert twin == (None if holder is None else holder.id)
+            if twin is not None:
+                untouched(before, after, job_id)
+                continue
+            assert now.state is (State.PENDING if was.approval & 3 == 1 else State.QUEUED)
+            assert (now.attempt, now.losses, now.refunds, now.cancelling, now.gate_place) == (0, 0, 0, False, 0)
+            assert (now.claimed_by, now.expires_at, now.too_old_at) == (None, None, None)
+
+
+@dataclass(frozen=True)
+class Reprioritise(_Ordered):
+    priority: int = 0
+    sides: ClassVar[frozenset[Path]] = NOBODY
+
+    @override
+    async def run(self, store: Store) -> Any:
+        order = {**ORDER, "verb": "priority"}
+        return [
+            row["id"] for row in await store.fetch("reprioritise", ids=list(self.ids), priority=self.priority, **order)
+        ]
+
+    @override
+    def check(self, before: World, after: World, answer: Any, memory: Memory) -> None:
+        self._check_ids(answer, self.of(before, *WAITING))
+        for job_id in answer:
+            was, now = before.jobs[job_id], after.jobs[job_id]
+            assert now == replace(was, priority=self.priority, seq=now.seq, run_after=now.run_after)
+            assert now.run_after >= max(was.run_after, before.now)
+
+
+@dataclass(frozen=True)
+class Edit(Act):
+    """Other arguments for a waiting job."""
+
+    job_id: int
+    args: int
+    by: str = "ann"
+    sides: ClassVar[frozenset[Path]] = FREED
+
+    @override
+    async def run(self, store: Store) -> Any:
+        row = await store.edit(self.job_id, args=json.dumps({"n": self.args}), by_whom=self.by)
+        return row["state"] is not None
+
+    @override
+    def meant(self, before: World, answer: Any) -> Meant:
+        return Meant({self.job_id: ((Verb.EDIT,), STAYS)} if answer else {}, self.sides)
+
+    @override
+    def remember(self, before: World, after: World, answer: Any, memory: Memory) -> None:
+        if answer:
+            memory.edited.setdefault(self.job_id, set()).add(self.by)
+
+    @override
+    def check(self, before: World, after: World, answer: Any, memory: Memory) -> None:
+        was, now = before.jobs[self.job_id], after.jobs[self.job_id]
+        assert answer == (was.waits and was.args != {"n": self.args})
+        if not answer:
+            untouched(before, after, self.job_id)
+            return
+        assert now.args == {"n": self.args}
+        depends = was.state is State.BLOCKED and was.gate_place == 0
+        assert now.state is (State.PENDING if was.approval and not depends else was.state)
+        if was.approval:
+            assert (now.approval & 3, now.approvers, now.gate_place) == (1, None, 0), (
+                f"its approval was for other arguments: {now}"
+            )
+
+
+@dataclass(frozen=True)
+class Signal(Act):
+    job_id: int
+    name: str = "s"
+    sides: ClassVar[frozenset[Path]] = NOBODY
+
+    @override
+    async def run(self, store: Store) -> Any:
+        return (await store.signal(self.job_id, self.name))["what"]
+
+    @override
+    def meant(self, before: World, answer: Any) -> Meant:
+        return Meant({self.job_id: ((Verb.RELEASE,), STAYS)} if answer == "sent" else {}, self.sides)
+
+    @override
+    def check(self, before: World, after: World, answer: Any, memory: Memory) -> None:
+        was, now = before.jobs[self.job_id], after.jobs[self.job_id]
+        known = any((was.id, self.name, late) in before.signals for late in (False, True))
+        assert answer == ("final" if was.state.is_final else "kept" if known else "sent")
+        wait = before.waits.get(was.id)
+        heard = answer == "sent" and was.state is State.BLOCKED and not was.parked and wait and wait.signal == self.name
+        if heard:
+            assert now.state in {State.QUEUED, State.PENDING}, f"its signal came: {now}"
+        else:
+            untouched(before, after, was.id)

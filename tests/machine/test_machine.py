@@ -1,0 +1,90 @@
+"""The store against the oracle: random statements of every kind, and after each of them every change is accounted for.
+
+A failure prints its steps and a blob; CONTRIBUTING.md says how to run them again, and for how long you like.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import Final
+
+import pytest
+from hypothesis import HealthCheck, Phase, __version__, reproduce_failure, settings
+from hypothesis.stateful import run_state_machine_as_test
+from tests.machine.bench import Bench
+from tests.machine.rules import Rules, step_of
+
+LONG: Final = "ROWLOCK_MACHINE_STEPS" in os.environ
+"""Only then is there time for fresh seeds, and for looking for the shortest way to a failure."""
+STEPS: Final = int(os.environ.get("ROWLOCK_MACHINE_STEPS", "1500"))
+BLOB: Final = os.environ.get("ROWLOCK_MACHINE_BLOB")
+"""What reproduce_failure was told: only these steps are run."""
+LENGTH: Final = 50
+"""Steps of one example."""
+RUNS: Final = {"claim_some": 6, "claim_one": 2, "finish": 5, "give_back": 4, "report": 2, "ask_settled": 1}
+TIMES: Final = {"advance": 2, "upkeep": 3, "rescue": 2, "disown": 1}
+ORDERS: Final = {"cancel": 2, "edit": 1, "answer": 2, "retry": 2, "stop": 1, "reprioritise": 1}
+
+
+class Lives(Rules):
+    """One job after the other, and what becomes of it."""
+
+    step = step_of(
+        {"enqueue": 3, "enqueue_for_approval": 2, "enqueue_with_times": 2, "prune": 1, "orphan": 1}
+        | RUNS
+        | TIMES
+        | ORDERS
+    )
+
+
+class Keyed(Rules):
+    """Keys held, replaced, given back, retried."""
+
+    step = step_of(
+        {"enqueue_keyed": 9, "enqueue_once": 2, "prune": 1, "suspend": 1, "signal": 1} | RUNS | TIMES | ORDERS
+    )
+
+
+class Limited(Rules):
+    """Places at gates and lanes, and turns of rates."""
+
+    step = step_of({"enqueue_limited": 8, "set_limit": 1} | RUNS | TIMES | ORDERS)
+
+
+class Composed(Rules):
+    """Steps, edges, compensation, signals."""
+
+    flows: Final = {"start": 4, "grow": 1, "cancel_flow": 1, "retry_step": 2, "suspend": 2, "signal": 2, "overdue": 1}
+    step = step_of(
+        flows | {"enqueue": 1, "prune": 1, "put_right": 1} | RUNS | TIMES | ORDERS | {"claim_some": 8, "finish": 8}
+    )
+
+
+class Together(Rules):
+    """Two connections at the same rows: claims, ends, orders, rescues."""
+
+    many: Final = {"enqueue": 1, "enqueue_keyed": 3, "enqueue_limited": 3, "enqueue_for_approval": 1, "start": 2}
+    at_once: Final = {"both": 14, "hold_open": 5, "meanwhile": 4, "put_right": 1}
+    step = step_of(many | at_once | {"claim_some": 5, "claim_one": 3, "finish": 1, "set_limit": 1, "advance": 1})
+
+
+@pytest.mark.timeout(0 if LONG else 60)
+@pytest.mark.parametrize("machine", [Lives, Keyed, Limited, Composed, Together], ids=lambda m: m.__name__.lower())
+def test_the_store_keeps_to_the_oracle(machine: type[Rules], database_url: str) -> None:
+    again = reproduce_failure(__version__, (BLOB or "").encode())
+    with Bench.at(database_url) as bench:
+        run_state_machine_as_test(
+            again(lambda: machine(bench)) if BLOB else lambda: machine(bench),  # type: ignore[arg-type]
+            settings=settings(
+                max_examples=max(1, STEPS // LENGTH),
+                stateful_step_count=LENGTH,
+                derandomize=not LONG,
+                database=None,
+                deadline=None,
+                print_blob=True,
+                phases=[Phase.generate, Phase.shrink] if LONG else [Phase.generate],
+                suppress_health_check=list(HealthCheck),
+            ),
+        )
+        sys.stdout.write(f"{bench.steps} steps, {bench.examples} examples: {bench.done.most_common()}\n")

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 from tests.machine.oracle import CASCADE, CROWDED, NOBODY, REFUSED, STAYS, Meant, Memory, Path
 from typing_extensions import override
 
-from rowlock.flow.claim import BEGINNING, arguments
+from rowlock.flow.claim import arguments
+from rowlock.flow.cursors import BEGINNING
 from rowlock.flow.enqueue import _statement, parameters
 from rowlock.model.job import Claim, NewJob
 from rowlock.model.state import State, Verb

@@ -69,7 +69,7 @@ class Together(Rules):
     step = step_of(many | at_once | {"claim_some": 5, "claim_one": 3, "finish": 1, "set_limit": 1, "advance": 1})
 
 
-@pytest.mark.timeout(0 if LONG else 60)
+@pytest.mark.timeout(0 if LONG else 180)
 @pytest.mark.parametrize("machine", [Lives, Keyed, Limited, Composed, Together], ids=lambda m: m.__name__.lower())
 def test_the_store_keeps_to_the_oracle(machine: type[Rules], database_url: str) -> None:
     again = reproduce_failure(__version__, (BLOB or "").encode())

@@ -140,10 +140,11 @@ MUTATIONS: Final = (
     ),
     Mutation(
         "a rescue gives its places back once per job",
-        FINISH,
-        "places AS MATERIALIZED (",
-        "places AS NOT MATERIALIZED (",
+        UPKEEP,
+        "FROM moved m CROSS JOIN places",
+        "FROM moved m CROSS JOIN (SELECT {left_places} AS promoted, {followed} FROM moved m) AS places",
         (f"{OF_GATES}a_rescue_of_several_jobs_gives_each_place_back_once",),
+        count=4,
     ),
     Mutation(
         "rescue keeps the owner on the job",

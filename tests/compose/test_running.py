@@ -27,6 +27,7 @@ from rowlock import (
     chain,
     group,
 )
+from rowlock.model.share import share_of
 
 if TYPE_CHECKING:
     import asyncpg
@@ -492,3 +493,15 @@ async def test_middleware_sees_every_step(app: Rowlock, shop: Shop) -> None:
     assert seen == [("pick", {"order": 1}), ("pack", {})]
     jobs = [await app.jobs.get(number) for number in started.jobs.values()]
     assert [job.meta for job in jobs] == [{"trace": "abc"}] * 2
+
+
+async def test_steps_of_a_fair_kind_have_the_share_of_the_workflows_tenant(app: Rowlock) -> None:
+    @app.job(fair=True)
+    async def bill(n: int) -> None: ...
+
+    started = await group([bill.step(n) for n in range(3)]).options(tenant="acme").enqueue()
+    jobs = [await app.jobs.get(number) for number in started.jobs.values()]
+    assert [job.tenant for job in jobs] == ["acme"] * 3
+    async with app.database().connection() as connection:
+        shares = await connection.fetch("SELECT DISTINCT share FROM rowlock.jobs")
+    assert [row["share"] for row in shares] == [share_of("acme")]

@@ -92,7 +92,7 @@ class Draft:
 
     async def enqueue(self) -> Started[Any]:
         """Write it; returns when that is done, in the caller's transaction if one was given."""
-        with place.passed(self.producer, self.members) as readies:
+        with place.passed(self.producer, self.members, self.options.tenant) as readies:
             found = await self.producer.place(
                 place.distinct(chain.from_iterable(readies)), self._placing(readies), self.options.connection
             )
@@ -100,7 +100,7 @@ class Draft:
 
     def enqueue_sync(self) -> Started[Any]:
         """enqueue() for blocking code."""
-        with place.passed(self.producer, self.members) as readies:
+        with place.passed(self.producer, self.members, self.options.tenant) as readies:
             found = self.producer.place_sync(
                 place.distinct(chain.from_iterable(readies)), self._placing(readies), self.options.connection
             )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, cast
 
 from rowlock.flow.passing import Enqueuing, passing
@@ -157,15 +157,26 @@ def plan_of(
 
 
 @contextlib.contextmanager
-def passed(producer: Producer, members: Sequence[Member]) -> Iterator[list[Readied]]:
-    """Every step, and what takes it back, as middleware of enqueues leaves it; without any, as it was made."""
+def passed(producer: Producer, members: Sequence[Member], tenant: str | None = None) -> Iterator[list[Readied]]:
+    """Every step, and what takes it back, as middleware of enqueues leaves it; without any, as it was made.
+
+    tenant: the workflow's, by whose share fair lanes take the steps.
+    """
+    known: dict[int, Prepared] = {}
     with contextlib.ExitStack() as stack:
+
+        def of_tenant(step: Stepped) -> Prepared:
+            if tenant is None:
+                return step.ready
+            if id(step.ready) not in known:
+                known[id(step.ready)] = step.prepared(replace(step.options, tenant=tenant))
+            return known[id(step.ready)]
 
         def ready(step: Stepped) -> Prepared:
             if not producer.middleware:
-                return step.ready
+                return of_tenant(step)
             seen = stack.enter_context(passing(producer.middleware, Enqueuing(step.kind, [step.call], step.options)))
-            return step.ready if seen.options is step.options else step.prepared(seen.options)
+            return of_tenant(step) if seen.options is step.options else step.prepared(seen.options)
 
         yield [Readied(ready(one.step), None if one.undo is None else ready(one.undo)) for one in members]
 

@@ -44,8 +44,9 @@ def _row(result: Result) -> str:
     def broken(rules: tuple[str, ...]) -> int:
         return sum(violation.startswith(rules) for violation in result.violations)
 
+    counted = "".join(f", {name} {value:g}" for name, value in result.notes.items())
     return (
-        f"| {result.scenario} | {result.does}; {result.fault:.0f} s | {result.acknowledged} | {result.refused}"
+        f"| {result.scenario} | {result.does}; {result.fault:.0f} s{counted} | {result.acknowledged} | {result.refused}"
         f" | {result.lost} | {broken(_LOST)} | {broken(_TWICE)}"
         f" | {_seconds(result.first)} | {_seconds(result.rescued)} | {result.recovery:.1f} | {result.bound:.0f} |\n"
     )

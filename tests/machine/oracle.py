@@ -21,7 +21,10 @@ REFUSED: Final = "refused"
 """A claim that its gate or its rate takes back before it commits: two moves of the fence, and nobody saw it running."""
 TURN: Final = "turn"
 """A later place in the queue, given by a rate to jobs that nobody claimed."""
-_BESIDE: Final = {
+WITHDRAWN: Final = "withdrawn"
+"""The cancel of a job that waits: it never ends one that runs."""
+_BESIDE: Final[dict[str, dict[State, dict[State, int]]]] = {
+    WITHDRAWN: {state: {State.CANCELLED: 1} for state in TRANSITIONS[Verb.CANCEL] if state is not State.RUNNING},
     REFUSED: {State.QUEUED: {State.BLOCKED: 2, State.QUEUED: 2}},
     TURN: {State.QUEUED: {State.QUEUED: 1}},
 }

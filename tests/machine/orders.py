@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from tests.factories import ORDER
 from tests.machine.acts import Act, untouched
-from tests.machine.oracle import FREED, NOBODY, STAYS, Meant, Memory, Path
+from tests.machine.oracle import FREED, NOBODY, STAYS, WITHDRAWN, Meant, Memory, Path
 from typing_extensions import override
 
 from rowlock.model.state import State, Verb
@@ -36,7 +36,7 @@ WAITING: Final = (State.PENDING, State.BLOCKED, State.QUEUED)
 
 @dataclass(frozen=True)
 class CancelWaiting(_Ordered):
-    paths: ClassVar[tuple[Path, ...]] = ((Verb.CANCEL,),)
+    paths: ClassVar[tuple[Path, ...]] = ((WITHDRAWN,),)
 
     @override
     async def run(self, store: Store) -> Any:

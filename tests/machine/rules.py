@@ -83,6 +83,13 @@ class Rules(Machine):
         kind = KINDS[a % 3] if b % 2 else "a"
         self.perform(Enqueue(NewJob(kind, approval=approval, gate_key=gate, submitted_by="ann", **named, **wait), b))
 
+    def pile_up(self, a: int, b: int, _c: int) -> None:
+        """One more of a key of which others run: the key is about those that wait."""
+        named: dict[str, Any] = {"unique_key": "waiting:u", "unique_scope": "waiting"}
+        answer = self.perform(Enqueue(NewJob(KINDS[a % 2], **named), b))
+        if answer is not None:
+            self.perform(ClaimIds(self.workers[0], [answer[1]]))
+
     def enqueue_once(self, a: int, _b: int, _c: int) -> None:
         self.perform(Enqueue(NewJob("a", idempotency_key="ij"[a % 2], keep_key=seconds(600.0))))
 
@@ -116,7 +123,7 @@ class Rules(Machine):
 
     def report(self, a: int, b: int, c: int) -> None:
         found = self.claim(a, stale=b > 8)
-        items = [("xyz"[b % 3], ITEMS[c % 4]), ("w", "in_progress")]
+        items = [("xyz"[b % 3], ITEMS[c % 4]), ("w", ITEMS[a % 2])]
         if found is not None:
             self.perform(Report([found], items, checkpoint=c or None))
 
@@ -128,7 +135,7 @@ class Rules(Machine):
     # --- orders ------------------------------------------------------------------------------------------------------
 
     def cancel(self, a: int, b: int, _c: int) -> None:
-        job = (self.job(a, State.RUNNING) if b % 2 else None) or self.job(a)
+        job = (self.job(a, State.RUNNING) if b % 3 else None) or self.job(a)
         if job is not None:
             self.perform((CancelRunning if job.state is State.RUNNING else CancelWaiting)([job.id]))
 

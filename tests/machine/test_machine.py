@@ -17,14 +17,14 @@ from tests.machine.rules import Rules, step_of
 
 LONG: Final = "ROWLOCK_MACHINE_STEPS" in os.environ
 """Only then is there time for fresh seeds, and for looking for the shortest way to a failure."""
-STEPS: Final = int(os.environ.get("ROWLOCK_MACHINE_STEPS", "1500"))
+STEPS: Final = int(os.environ.get("ROWLOCK_MACHINE_STEPS", "2000"))
 BLOB: Final = os.environ.get("ROWLOCK_MACHINE_BLOB")
 """What reproduce_failure was told: only these steps are run."""
 LENGTH: Final = 50
 """Steps of one example."""
-RUNS: Final = {"claim_some": 6, "claim_one": 2, "finish": 5, "give_back": 4, "report": 2, "ask_settled": 1}
+RUNS: Final = {"claim_some": 6, "claim_one": 2, "finish": 5, "give_back": 4, "report": 4, "ask_settled": 1}
 TIMES: Final = {"advance": 2, "upkeep": 3, "rescue": 2, "disown": 1}
-ORDERS: Final = {"cancel": 2, "edit": 1, "answer": 2, "retry": 2, "stop": 1, "reprioritise": 1}
+ORDERS: Final = {"cancel": 4, "edit": 1, "answer": 2, "retry": 2, "stop": 1, "reprioritise": 1}
 
 
 class Lives(Rules):
@@ -39,11 +39,17 @@ class Lives(Rules):
 
 
 class Keyed(Rules):
-    """Keys held, replaced, given back, retried."""
+    """Keys held, replaced, given back, retried; several of one key running."""
 
-    step = step_of(
-        {"enqueue_keyed": 9, "enqueue_once": 2, "prune": 1, "suspend": 1, "signal": 1} | RUNS | TIMES | ORDERS
-    )
+    keys: Final = {"enqueue_keyed": 10, "enqueue_once": 2, "prune": 1, "suspend": 1, "signal": 1}
+    step = step_of(RUNS | TIMES | ORDERS | keys | {"pile_up": 5, "rescue": 4})
+
+
+class Answered(Rules):
+    """Approvals given, voided by other arguments, and given again."""
+
+    asked: Final = {"enqueue_for_approval": 5, "enqueue_keyed": 4, "enqueue_limited": 2}
+    step = step_of(asked | TIMES | {"answer": 10, "edit": 5, "claim_some": 3, "finish": 2, "give_back": 2, "retry": 2})
 
 
 class Limited(Rules):
@@ -69,8 +75,13 @@ class Together(Rules):
     step = step_of(many | at_once | {"claim_some": 5, "claim_one": 3, "finish": 1, "set_limit": 1, "advance": 1})
 
 
+MACHINES: Final = (Lives, Keyed, Answered, Limited, Composed, Together)
+
+
 @pytest.mark.timeout(0 if LONG else 180)
-@pytest.mark.parametrize("machine", [Lives, Keyed, Limited, Composed, Together], ids=lambda m: m.__name__.lower())
+@pytest.mark.parametrize(
+    "machine", [Lives, Keyed, Answered, Limited, Composed, Together], ids=lambda m: m.__name__.lower()
+)
 def test_the_store_keeps_to_the_oracle(machine: type[Rules], database_url: str) -> None:
     again = reproduce_failure(__version__, (BLOB or "").encode())
     with Bench.at(database_url) as bench:

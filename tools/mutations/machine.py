@@ -84,14 +84,14 @@ MUTATIONS: Final = (
         CONTROL,
         "w.anew AND o.approval <> 0 AND NOT o.depends AS asks",
         "w.anew AND o.approval & 3 = 1 AND NOT o.depends AS asks",
-        _noticed("lives"),
+        _noticed("answered"),
     ),
     Mutation(
         "machine: a replaced job keeps its approval",
         ENQUEUE,
         "(o.approval <> 0 OR excluded.approval <> 0)",
         "(excluded.approval <> 0)",
-        _noticed("keyed"),
+        _noticed("answered"),
     ),
     Mutation(
         "machine: a gate lets one more in than it has places",

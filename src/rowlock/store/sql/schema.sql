@@ -30,11 +30,11 @@ SELECT c.relname AS name FROM pg_index x JOIN pg_class c ON c.oid = x.indexrelid
 WHERE n.nspname = :schema::text AND NOT x.indisvalid ORDER BY c.relname
 
 -- name: lock_holders
--- Whose transactions hold locks on the tables, the oldest first.
+-- Whose transactions hold locks on the tables, the oldest first. In this database: a copy of it has tables of the same numbers.
 SELECT a.pid, coalesce(nullif(a.application_name, ''), a.usename::text, '') || ', ' || coalesce(a.state, '') AS who,
        date_trunc('second', clock_timestamp() - a.xact_start)::text AS age
 FROM pg_stat_activity a
-WHERE a.pid <> pg_backend_pid() AND a.xact_start IS NOT NULL AND EXISTS (
+WHERE a.pid <> pg_backend_pid() AND a.xact_start IS NOT NULL AND a.datname = current_database() AND EXISTS (
   SELECT 1 FROM pg_locks l JOIN pg_class c ON c.oid = l.relation JOIN pg_namespace n ON n.oid = c.relnamespace
   WHERE l.pid = a.pid AND l.granted AND n.nspname = :schema::text)
 ORDER BY a.xact_start LIMIT 3

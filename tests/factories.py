@@ -30,6 +30,12 @@ TOLD = (
 ORDER = TRUSTED.signed("test", None, None)
 
 
+def beating(worker: int, *held: Claim, look: bool = True) -> dict[str, Any]:
+    """What a worker that is well says with its beat."""
+    claims = {"ids": [claim.job_id for claim in held], "fences": [claim.fence for claim in held]}
+    return {"worker": worker, "hungry": True, "state": "up", "stuck": 0, "look": look, **claims}
+
+
 class Store:
     """Statements of one database on a connection of its own."""
 

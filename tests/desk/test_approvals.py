@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 import psycopg
 import pytest
+from tests.factories import beating
 
 from rowlock import Approval, Principal, Rowlock
 from rowlock.errors import (
@@ -107,7 +108,7 @@ async def test_nobody_answers_in_time(desk: Desk) -> None:
     await desk.store.execute("UPDATE rowlock.jobs SET answer_by = now() - interval '1 s' WHERE id <> $1", second.id)
     with pytest.raises(ApprovalRefused, match="nobody answered in time"):
         await desk.app.jobs.approve(first.id, by="ada")
-    assert "expire" in (await desk.store.one("beat", **await _beat(desk)))["due"]
+    assert "expire" in (await desk.store.one("beat", **beating(await desk.worker())))["due"]
     database = desk.app.database()
     assert await duties.expire(duties.Round(database, Settings(), Waker(database)), None) == 2  # type: ignore[arg-type]  # takes no news
     late = await desk.app.jobs.get(first.id)
@@ -115,11 +116,6 @@ async def test_nobody_answers_in_time(desk: Desk) -> None:
     assert (await desk.app.jobs.get(second.id)).state == "queued"
     assert (await desk.app.jobs.retry(first.id)).state == "pending"
     assert (await desk.app.approvals.standing(first.id)).answer_by is None
-
-
-async def _beat(desk: Desk) -> dict[str, object]:
-    held: dict[str, object] = {"ids": [], "fences": []}
-    return {"worker": await desk.worker(), "hungry": True, "state": "up", "stuck": 0, **held}
 
 
 async def test_a_rule_approves_what_fits_it(app: Rowlock) -> None:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from hypothesis import strategies as st
 from hypothesis.stateful import rule
+from tests.factories import beating
 from tests.machine import duties
 from tests.machine.acts import KINDS, ClaimIds, ClaimSome, Enqueue
 from tests.machine.machine import Machine
@@ -181,9 +182,7 @@ class Rules(Machine):
 
     def _beat(self, worker: int) -> None:
         claims = [claim for claim, owner in self.memory.claims if owner == worker]
-        values = {"hungry": True, "state": "up", "stuck": 0, "worker": worker}
-        held = {"ids": [claim.job_id for claim in claims], "fences": [claim.fence for claim in claims]}
-        (said,) = self.bench.run(self.bench.main.fetch("beat", **values, **held))
+        (said,) = self.bench.run(self.bench.main.fetch("beat", **beating(worker, *claims)))
         running = [job for job in self.world.jobs.values() if job.state is State.RUNNING and job.claimed_by == worker]
         assert set(said["cancelled"]) == {job.id for job in running if job.cancelling}
         lost = [claim.job_id for claim in claims if (claim.job_id, claim.fence) in self.memory.settled]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections import Counter
+from datetime import timedelta
 from typing import TYPE_CHECKING
 
 import pytest
@@ -16,9 +17,10 @@ from rowlock.store.database import Database
 from rowlock.store.link import Link
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Mapping, Sequence
     from datetime import datetime
 
+    from rowlock.flow.cursors import Probe
     from rowlock.flow.wake import Pair
 
 SLOTS = 1000
@@ -319,8 +321,8 @@ async def test_five_hundred_pairs_are_served(database_url: str) -> None:
         assert len(rows) == 100
         assert {row["priority"] for row in rows} == {5}
         rest = []
-        while rows := await made.claimer.claim({"all": 150}):  # cold pairs too, without waiting for a sweep
-            rest += rows
+        while made.claimer.more:  # cold pairs too, without waiting for a sweep
+            rest += await made.claimer.claim({"all": 150})
         assert len(rest) == 400
 
 
@@ -367,3 +369,91 @@ async def test_crowded_lanes_take_turns_and_a_lane_that_was_left_out_is_asked_at
         assert not made.claimer.more
         assert await turn() == {}
         assert not made.claimer.more
+
+
+@contextlib.asynccontextmanager
+async def crowded(url: str, kinds: int, each: int, priorities: str = "0") -> AsyncIterator[Bench]:
+    """A lane of many kinds with `each` jobs, in turn, whose first claim was full."""
+    names = [f"k{n}" for n in range(kinds)]
+    async with bench(url, names) as made:
+        await made.store.execute(
+            "INSERT INTO {s}.jobs (kind, priority, run_after) "
+            f"SELECT 'k' || n % {kinds}, p, now() - interval '1 hour' + n * interval '1 s' "
+            f"FROM generate_series(0, {kinds * each - 1}) n, unnest(ARRAY[{priorities}]) p"
+        )
+        await made.sweep()
+        assert len(await made.claim(16)) == 16
+        yield made
+
+
+async def asked(made: Bench, monkeypatch: pytest.MonkeyPatch, n: int) -> tuple[list[str], int]:
+    """The kinds that a claim of n jobs brought, and how many pairs it looked at."""
+    looked = 0
+    arguments = made.claimer._arguments
+
+    def counted(free: Mapping[str, int], probes: Mapping[str, Sequence[Probe]]) -> dict[str, object]:
+        nonlocal looked
+        looked = sum(len(those) for those in probes.values())
+        return arguments(free, probes)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(made.claimer, "_arguments", counted)
+        rows = await made.claimer.claim({"all": n})
+    return [row["kind"] for row in rows], looked
+
+
+async def test_a_crowded_lane_of_many_kinds_looks_at_the_oldest_only(
+    database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with crowded(database_url, kinds=40, each=4) as made:
+        kinds, looked = await asked(made, monkeypatch, 16)
+        assert looked == 2
+        assert sorted(kinds) == ["k0"] * 3 + ["k1"] * 3  # all that the two have
+        rest = 160 - 16 - 6
+        while made.claimer.more:
+            rest -= len((await asked(made, monkeypatch, 16))[0])
+        assert rest == 0
+
+
+async def test_a_lane_that_its_oldest_pairs_do_not_fill_is_looked_at_whole(
+    database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with crowded(database_url, kinds=40, each=1) as made:
+        few, looked = await asked(made, monkeypatch, 16)
+        assert (len(few), looked) == (0, 2)  # two of those that were emptied first
+        assert made.claimer.more
+        kinds, looked = await asked(made, monkeypatch, 16)
+        assert (len(kinds), looked) == (16, 40)
+
+
+async def test_pairs_that_have_run_dry_do_not_keep_a_crowded_lane_from_the_others(
+    database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with crowded(database_url, kinds=40, each=1) as made:
+        await made.store.execute(
+            "INSERT INTO {s}.jobs (kind, run_after) SELECT 'k' || n % 4 + 30, "
+            "now() - interval '10 min' + n * interval '1 s' FROM generate_series(0, 399) n"
+        )
+        turns = [await asked(made, monkeypatch, 16) for _ in range(20)]
+        narrow = [len(kinds) for kinds, looked in turns if looked == 2]
+        assert len(narrow) > 10
+        assert sum(n == 16 for n in narrow) > len(narrow) / 2
+        assert made.claimer.more
+
+
+async def test_no_priority_is_overtaken_because_a_lane_is_crowded(database_url: str) -> None:
+    async with crowded(database_url, kinds=20, each=3, priorities="0, 5") as made:
+        taken = [row["priority"] for _ in range(9) for row in await made.claimer.claim({"all": 16})]
+        assert taken == sorted(taken, reverse=True)
+
+
+async def test_a_pair_that_is_far_behind_is_not_looked_at_with_the_lag(plain: Bench) -> None:
+    """What is enqueued now lands before its cursor; the dead entries behind it would be read for nothing."""
+    await plain.store.execute(
+        "INSERT INTO {s}.jobs (kind, run_after) SELECT 'k', now() - n * interval '1 s' FROM generate_series(1, 60) n"
+    )
+    plain.now = await plain.store.clock()
+    await plain.claim(10)
+    ((_, far),) = plain.cursors.probes(["k"], plain.now)
+    ((_, behind),) = plain.cursors.probes(["k"], far + timedelta(seconds=9))
+    assert (far - behind) == timedelta(seconds=5)

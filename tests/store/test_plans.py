@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from tests.conftest import fresh
-from tests.factories import Store, opened
+from tests.factories import Store, beating, opened
 
 from rowlock.flow.claim import arguments
 
@@ -195,7 +195,7 @@ async def test_the_statements_of_upkeep_never_read_the_whole_table(loaded: str, 
     async with opened(loaded, guarded=guarded) as store:
         hour = await store.value("SELECT interval '1 hour'")
         values: dict[str, object] = {"state": "up", "error": None, "channel": "c", "watched": hour, "max_losses": 3}
-        values |= {"worker": 1, "hungry": True, "stuck": 0, "ids": [], "fences": [], "kind": "*", "batch": 5000}
+        values |= beating(1) | {"kind": "*", "batch": 5000}
         if name == "prune":
             values["state"] = "*"
         found = await explain(store, name, **values)

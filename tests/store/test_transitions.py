@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
-from tests.factories import Store, opened
+from tests.factories import Store, beating, opened
 
 from rowlock.model.job import Claim
 from rowlock.model.state import TRANSITIONS, State, Verb, reachable
@@ -260,15 +260,7 @@ async def test_one_stale_claim_in_a_batch_does_not_touch_its_neighbours(store: S
 async def test_the_beat_names_the_claims_that_are_gone(store: Store) -> None:
     kept, lost = await make(store, State.RUNNING), await make(store, State.RUNNING)
     await store.stop(lost.id)
-    row = await store.one(
-        "beat",
-        worker=kept.worker,
-        hungry=True,
-        state="up",
-        stuck=0,
-        ids=[kept.id, lost.id],
-        fences=[kept.claim.fence, lost.claim.fence],
-    )
+    row = await store.one("beat", **beating(kept.worker, kept.claim, lost.claim))
     assert row["known"]
     assert row["lost"] == [lost.id]
 

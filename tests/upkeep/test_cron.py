@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import asyncpg
 import pytest
-from tests.factories import Store, opened
+from tests.factories import Store, beating, opened
 from tests.waiting import eventually
 
 from rowlock import Context, Rowlock
@@ -376,7 +376,7 @@ async def _some(stage: Stage, n: int) -> Sequence[Any]:
 async def test_the_beat_does_not_hurry_for_what_nobody_can_fire(stage: Stage) -> None:
     await stage.due()
     worker = await stage.store.worker()
-    said = {"worker": worker, "hungry": True, "state": "up", "stuck": 0, "ids": [], "fences": []}
+    said = beating(worker)
     row = await stage.store.one("beat", **said)
     assert row["schedule_in"] is None
     assert "schedules" in row["due"]

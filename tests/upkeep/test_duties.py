@@ -8,7 +8,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tests.factories import Store, opened
+from tests.factories import Store, beating, opened
 from tests.waiting import eventually
 
 from rowlock.flow.beat import News
@@ -115,7 +115,7 @@ async def test_a_job_without_progress_is_lost_though_its_worker_lives(desk: Desk
 
 
 async def test_no_lane_with_a_limit_no_duty(desk: Desk) -> None:
-    about = {"worker": 0, "hungry": True, "state": "up", "stuck": 0, "ids": [], "fences": []}
+    about = beating(0)
     await desk.store.execute("UPDATE {s}.duties SET last_run_at = '-infinity'")
     assert "stalled" not in (await desk.store.one("beat", **about))["due"]
     await desk.store.execute("UPDATE {s}.lanes SET stall_after = '5 s'")
@@ -271,14 +271,17 @@ async def test_a_job_past_its_max_age_fails_even_while_it_runs(desk: Desk) -> No
 
 async def test_the_beat_calls_for_duties_only_when_there_is_something_to_do(desk: Desk) -> None:
     worker = await desk.store.worker()
-    mine: dict[str, Any] = {"worker": worker, "hungry": True, "state": "up", "stuck": 0, "ids": [], "fences": []}
-    assert (await desk.store.one("beat", **mine))["due"] == []
+    mine = beating(worker)
+    assert (await desk.store.one("beat", **mine))["due"] == ["orphans"]
     await lost(desk.store)
     await desk.store.execute("INSERT INTO {s}.jobs (kind, expires_at) VALUES ('k', now() - interval '1 s')")
     await desk.store.execute("INSERT INTO {s}.jobs (kind, state, claimed_by) VALUES ('k', 'running', 0)")
-    assert {"rescue", "expire", "sweep", "orphans"} <= set((await desk.store.one("beat", **mine))["due"])
+    dear = {"rescue", "expire", "sweep", "orphans"}
+    assert dear <= set((await desk.store.one("beat", **mine))["due"])
+    assert not dear & set((await desk.store.one("beat", **mine | {"look": False}))["due"])
     await desk.store.execute("UPDATE {s}.jobs SET state = 'cancelled', finished_at = now()")
     await desk.store.execute("DELETE FROM {s}.workers WHERE name = 'dead'")
+    await desk.store.execute("UPDATE {s}.duties SET last_run_at = clock_timestamp() WHERE name = 'orphans'")
     assert (await desk.store.one("beat", **mine))["due"] == []
     await desk.store.execute("INSERT INTO {s}.pairs (kind, priority, low_water) VALUES ('k', 0, now())")
     assert (await desk.store.one("beat", **mine))["due"] == ["sweep"]

@@ -10,6 +10,7 @@ import asyncio
 import contextlib
 import logging
 import threading
+import time
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final
@@ -44,6 +45,10 @@ _PATIENCE: Final = 3.0
 """Seconds for the thread to end."""
 _ASLEEP: Final = timedelta(seconds=3 * EVERY)
 _OLD_FRIENDS: Final = timedelta(days=365)
+_LOOK_SHARE: Final = 20
+"""Looking for due duties takes a twentieth of the time at most, as each of the duties does."""
+_LOOK_WITHIN: Final = 30.0
+"""Seconds after which somebody looks, whatever it costs."""
 _SIGN_EVERY: Final = 4
 """Ticks."""
 _LAST_WORDS: Final = 5.0
@@ -106,8 +111,9 @@ class Beat:
         settings: Settings,
         successor: Successor | None = None,
         events: Events | None = None,
+        monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._database, self._worker_id = database, worker_id
+        self._database, self._worker_id, self._monotonic = database, worker_id, monotonic
         self._vitals, self._tell, self._holders, self._successor = vitals, tell, holders, successor
         self._max_losses = settings.max_losses
         self._watch = Watchdog(settings, self._replace, successor, events or Events())
@@ -121,6 +127,7 @@ class Beat:
         """overdue: beats in a row that saw a schedule due."""
         self._last: datetime | None = None
         """The database's clock at the last beat."""
+        self._look_at = 0.0
 
     def start(self, loop: asyncio.AbstractEventLoop) -> None:
         """Start beating for the worker that lives on `loop`, in the calling thread."""
@@ -182,7 +189,8 @@ class Beat:
 
     async def _beat(self, link: Link, watched: timedelta, *, disown: bool) -> News:
         before = self._last
-        vitals = self._vitals()
+        vitals, began = self._vitals(), self._monotonic()
+        look = began >= self._look_at
         (row,) = await link.fetch(
             "beat",
             worker=self._worker_id,
@@ -191,7 +199,10 @@ class Beat:
             stuck=vitals.stuck,
             ids=[claim.job_id for claim in vitals.held],
             fences=[claim.fence for claim in vitals.held],
+            look=look,
         )
+        if look:
+            self._look_at = began + min(_LOOK_WITHIN, _LOOK_SHARE * row["spent"] / 1000)
         self._last = row["now"]
         self._overdue = self._overdue + 1 if "schedules" in row["due"] else 0
         self._pause = _until_next(row["schedule_in"], self._overdue)

@@ -29,6 +29,8 @@ _SMALL: Final = 20
 """Slots of a lane that takes turns with others of its size."""
 LARGEST: Final = 500
 """Jobs per claim."""
+_NARROW: Final = 8
+"""Jobs per pair that a claim from a full lane reckons with."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +41,8 @@ class _Answer:
     probes: Mapping[str, Sequence[Probe]]
     began: datetime | None
     rows: Sequence[Record]
+    narrow: Collection[str] = frozenset()
+    """Lanes of which only the pairs with the oldest jobs were looked at."""
 
 
 _Claim: TypeAlias = "Callable[[Connection[Record], int], Awaitable[_Answer]]"
@@ -73,6 +77,10 @@ class Claimer:
         """It took half of what it asked for, or more: some lanes are always empty."""
         self._waiting: set[str] = set()
         """Lanes it left out."""
+        self._full: set[str] = set()
+        """Lanes of which it took all it asked for."""
+        self._short = False
+        """A lane got less than it asked for, and not all of its pairs were looked at."""
 
     def serve(self, lanes: Mapping[str, Lane], every_lane: Iterable[Lane]) -> None:
         """Take over the lanes as they stand now; `every_lane` decides what '*' means."""
@@ -114,8 +122,10 @@ class Claimer:
         asked, got = sum(wanted.values()), sum(len(answer.rows) for answer in answers)
         self._crowded = 0 < asked <= 2 * got
         self._waiting = free.keys() - wanted.keys()
-        self.more = 0 < asked <= got or bool(self._waiting)
-        return [row for answer in answers for row in self._noted(answer)]
+        self._short = False
+        rows = [row for answer in answers for row in self._noted(answer)]
+        self.more = 0 < asked <= got or bool(self._waiting) or self._short
+        return rows
 
     async def claim_one(self, job_id: int, lane: str) -> list[Record]:
         """Claim a job by its id; the lane's order and cap hold for it like for any other."""
@@ -161,17 +171,28 @@ class Claimer:
         """Move the cursors by an answer whose transaction is over; returns the rows that may run."""
         taken = Counter(row["lane"] for row in answer.rows)
         for name, n in answer.free.items():
-            self._cursors.probed(answer.probes[name], drained=taken[name] < n)
-            if taken[name] < n and answer.began is not None:
+            short = taken[name] < n
+            self._cursors.probed(answer.probes[name], drained=short)
+            if short and answer.began is not None:
                 self._cursors.exhausted(answer.probes[name], answer.began)
+            self._short = self._short or (short and name in answer.narrow)
+            (self._full.discard if short else self._full.add)(name)
         furthest: dict[Pair, datetime] = {}
         for row in answer.rows:
             pair = (row["kind"], row["priority"], row["share"])
             furthest[pair] = max(row["run_after"], furthest.get(pair, BEGINNING))
         for pair, run_after in furthest.items():
             self._cursors.advance(pair, run_after)
+        self._note_passed(answer, furthest)
         self._note_later(answer)
         return [row for row in answer.rows if not row["parked"]]
+
+    def _note_passed(self, answer: _Answer, furthest: Mapping[Pair, datetime]) -> None:
+        """The head of a pair that gave nothing to a full lane, if it has one, is no older than what was taken."""
+        for name, probes in answer.probes.items():
+            gave = [furthest[pair] for pair, _ in probes if pair in furthest]
+            if name in self._full and gave and len(gave) < len(probes):
+                self._cursors.passed((pair for pair, _ in probes if pair not in furthest), max(gave))
 
     def _note_later(self, answer: _Answer) -> None:
         if answer.rows and answer.rows[0]["again_at"]:
@@ -201,19 +222,37 @@ class Claimer:
 
     async def _claim(self, connection: Connection[Record], free: Mapping[str, int], *, fair: bool = False) -> _Answer:
         # A lane may be gone by the time the connection is free.
-        probes = {name: self._cursors.probes(self._served.get(name, ())) for name in free}
+        now = self._now()
+        probes = {name: self._cursors.probes(self._served.get(name, ()), now) for name in free}
         if not any(probes.values()):
             return _Answer(free, probes, None, ())
+        narrow = {name: few for name, n in free.items() if (few := self._narrowed(name, n, probes[name])) is not None}
+        probes |= narrow
         values = self._arguments(free, probes)
         if fair:
             pairs = pairs_of(values)
             values["debts"] = self._turns.debts(pairs)
         statement = self._link.database.statements["claim_fair" if fair else "claim"]
-        began = self._now()
         rows = await connection.fetch(statement.dollar, *statement.bind(values))
         if fair:
             self._turns.give(pairs, ((row["kind"], row["priority"], row["share"]) for row in rows))
-        return _Answer(free, probes, began, rows)
+        return _Answer(free, probes, now, rows, narrow.keys())
+
+    def _narrowed(self, name: str, free: int, probes: Sequence[Probe]) -> list[Probe] | None:
+        """Only the pairs with the oldest jobs, in a lane that is full of them; None: look everywhere.
+
+        A claim costs its probes: hundreds of kinds would cost more than the jobs. Of the lowest priority only, else a
+        lower one would overtake; and if those pairs do not fill the lane, the next claim looks everywhere at once.
+        """
+        few = max(2, math.ceil(free / _NARROW))
+        lane = self._lanes.get(name)
+        if name not in self._full or lane is None or lane.ordering != "fast" or len(probes) < 2 * few:
+            return None
+        lowest = min(pair[1] for pair, _ in probes)
+        wide = [probe for probe in probes if probe[0][1] == lowest]
+        if len(wide) < 2 * few:
+            return None
+        return [probe for probe in probes if probe[0][1] != lowest] + self._cursors.oldest(wide, few)
 
     def _heads_of(self, name: str) -> _Claim:
         fair = self._lanes[name].ordering == "fair"

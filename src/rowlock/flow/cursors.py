@@ -2,12 +2,14 @@
 
 Late commits land behind a cursor; three things find them:
     a wake-up carries the lowest run_after of what was committed and lowers the cursor to it
-    for ten seconds after a pair was woken or served, one claim a second looks five seconds further back (lagged)
+    for ten seconds after a pair was woken or served, one claim a second looks five seconds further back (lagged),
+        but for a pair that is ten seconds behind: what is enqueued now lands before its cursor, not behind it
     the sweep publishes the true head of every pair (low_water), and cursors are lowered to that
 """
 
 from __future__ import annotations
 
+import heapq
 import math
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Final, TypeAlias
@@ -21,6 +23,7 @@ Probe: TypeAlias = "tuple[Pair, datetime]"
 """A pair and the run_after from which on a claim looks at it."""
 BEGINNING: Final = datetime(2000, 1, 1, tzinfo=UTC)
 LAG: Final = timedelta(seconds=5)
+_FAR_BEHIND: Final = 2 * LAG
 _LAGGED_EVERY: Final = 1.0
 _LAGGED_FOR: Final = 10.0
 _HOT_FOR: Final = 60.0
@@ -41,6 +44,8 @@ class Cursors:
         """Pairs to be probed however cold they are; a lane without a free slot sees its own later."""
         self._told: set[Pair] = set()
         """Pairs that were heard of since they were last probed."""
+        self._passed: dict[Pair, datetime] = {}
+        """Up to where a claim took jobs of other pairs, while these gave none: to choose by, not to start from."""
         self._by_kind: dict[str, list[Pair]] = {}
         self._counted = 0
         """Pairs in the index by kind; they are never forgotten, so another number means new ones."""
@@ -57,6 +62,7 @@ class Cursors:
                 self._low[pair] = low_water or BEGINNING
             elif low_water is not None:
                 self._low[pair] = min(low_water, self._low[pair])
+                self._passed.pop(pair, None)
                 self._told.add(pair)
         self.everywhere()
         return news
@@ -64,6 +70,7 @@ class Cursors:
     def lower(self, pair: Pair, run_after: datetime) -> None:
         """A wake-up told of a job at run_after; of a pair nobody knew there may be older ones."""
         self._low[pair] = min(run_after, self._low.get(pair, BEGINNING))
+        self._passed.pop(pair, None)
         self._told.add(pair)
         self._active[pair] = self._monotonic()
 
@@ -88,8 +95,8 @@ class Cursors:
             if pair not in self._told:
                 self._low[pair] = max(self._low[pair], floor)
 
-    def probes(self, kinds: Collection[str]) -> list[Probe]:
-        """Where a claim has to look for these kinds, and from where on."""
+    def probes(self, kinds: Collection[str], at: datetime | None = None) -> list[Probe]:
+        """Where a claim has to look for these kinds, and from where on. at: the database's clock, None: unknown."""
         now = self._monotonic()
         if self._counted != len(self._low):
             self._count_pairs()
@@ -99,13 +106,23 @@ class Cursors:
         self._told.difference_update(pairs)
         low, active, lagged = self._low, self._active, self._lagged
         lively, due, never = now - _LAGGED_FOR, now - _LAGGED_EVERY, -math.inf
-        return [
-            (
-                pair,
-                low[pair] - LAG if active.get(pair, never) > lively and lagged.get(pair, never) <= due else low[pair],
-            )
-            for pair in pairs
-        ]
+        behind = BEGINNING if at is None else at - _FAR_BEHIND
+
+        def start(pair: Pair) -> datetime:
+            looks_back = active.get(pair, never) > lively and lagged.get(pair, never) <= due and low[pair] >= behind
+            return low[pair] - LAG if looks_back else low[pair]
+
+        return [(pair, start(pair)) for pair in pairs]
+
+    def oldest(self, probes: Iterable[Probe], n: int) -> list[Probe]:
+        """The n of these probes that have the oldest jobs, as far as it is known without looking."""
+        low, passed = self._low, self._passed
+        return heapq.nsmallest(n, probes, key=lambda probe: max(low[probe[0]], passed.get(probe[0], BEGINNING)))
+
+    def passed(self, pairs: Iterable[Pair], run_after: datetime) -> None:
+        """A claim took all it wanted, up to run_after, and nothing of these pairs."""
+        for pair in pairs:
+            self._passed[pair] = run_after
 
     def above(self, kinds: Collection[str], priority: int) -> list[Probe]:
         """The pairs of these kinds with a higher priority, and where they begin."""

@@ -117,6 +117,9 @@ RETURNING id, clock_timestamp() AS now,
 -- One statement for everything a worker must hear: that it is alive, whether lanes or pairs changed, whose cancel was asked,
 -- which claims it lost, which duties are due. Cheap preconditions keep duties with nothing to do from being run at all. In how
 -- many seconds the next schedule is due, those that are left over not counted: a worker beats again at that very moment.
+-- Some preconditions read an index of jobs from its beginning: dead entries, which a long transaction keeps from being removed,
+-- make that dear. `spent` (ms, read last) tells what it cost; `look` false leaves those out, so that a beat never costs more than
+-- it should. Orphans have none: no index would find them sooner than their duty does.
 WITH me AS (
   UPDATE {schema}.workers w SET seen_at = clock_timestamp(), hungry = :hungry::boolean, state = :state::text,
                                stuck = :stuck::integer
@@ -132,6 +135,7 @@ SELECT EXISTS (SELECT 1 FROM me) AS known, (SELECT me.told FROM me) AS told, clo
          WHERE NOT EXISTS (SELECT 1 FROM {schema}.jobs j WHERE j.id = h.id AND j.fence = h.fence)) AS lost,
   ARRAY(SELECT d.name FROM {schema}.duties d
          WHERE d.last_run_at < clock_timestamp() - greatest(d.every, make_interval(secs => 20 * d.last_ms / 1000.0))
+           AND (:look::boolean OR d.name NOT IN ('rescue', 'expire', 'prune', 'sweep', 'orphans'))
            AND CASE d.name
              WHEN 'rescue' THEN EXISTS (SELECT 1 FROM {schema}.workers w
                                          WHERE w.seen_at < clock_timestamp() - interval '1 s' AND w.id <> :worker::bigint
@@ -161,13 +165,12 @@ SELECT EXISTS (SELECT 1 FROM me) AS known, (SELECT me.told FROM me) AS told, clo
              WHEN 'sweep' THEN (SELECT j.kind FROM {schema}.jobs j WHERE j.state = 'queued'
                                  ORDER BY j.kind, j.priority DESC LIMIT 1) IS NOT NULL
                             OR EXISTS (SELECT 1 FROM {schema}.pairs p WHERE p.low_water IS NOT NULL)
-             WHEN 'orphans' THEN EXISTS (SELECT 1 FROM {schema}.jobs j WHERE j.state = 'running'
-                                           AND NOT EXISTS (SELECT 1 FROM {schema}.workers w WHERE w.id = j.claimed_by))
              WHEN 'registry' THEN EXISTS (SELECT 1 FROM {schema}.workers w
                                            WHERE (w.state <> 'gone' AND w.seen_at < now() - interval '60 s')
                                               OR w.seen_at < now() - interval '1 day')
                                OR EXISTS (SELECT 1 FROM {schema}.job_waiters x WHERE x.until < now())
-             ELSE true END) AS due
+             ELSE true END) AS due,
+  extract(epoch FROM clock_timestamp() - statement_timestamp())::double precision * 1000 AS spent
 
 -- name: vouch
 -- The supervisor's word for its processes: a handler that holds the interpreter's lock silences a worker that lives.

@@ -61,6 +61,7 @@ CONDITIONS: Final = (
     Condition("1 M backlog", waiting=_MILLION),
     Condition("200 k in the future", scheduled=200_000),
     Condition("xmin pinned", pinned=True),
+    Condition("500 kinds", extra={"kinds": 500}),
     Condition("64 lanes, 500 kinds", extra={"lanes": 64, "kinds": 500}),
     Condition("20 kB arguments", jobs=10_000, extra={"payload": 20_000}),
     Condition("10 M finished, 1 M backlog, xmin pinned", waiting=_MILLION, pinned=True, like="10 M finished"),

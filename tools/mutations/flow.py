@@ -108,8 +108,8 @@ MUTATIONS: Final = (
     Mutation(
         "a lower priority overtakes in a crowded lane",
         CLAIM,
-        "wide = [probe for probe in probes if probe[0][1] == lowest]",
-        "wide = [*probes]",
+        "return [probe for probe in probes if probe[0][1] != lowest] + self._cursors.oldest(wide, few)",
+        "return self._cursors.oldest(probes, few)",
         (f"{AT_CURSORS}no_priority_is_overtaken_because_a_lane_is_crowded",),
     ),
     Mutation(

@@ -33,6 +33,7 @@ from rowlock.model.outcome import (
 from rowlock.model.released import released
 from rowlock.model.state import SUCCESS, State
 from rowlock.store.database import OUTAGE, TRANSIENT, UNSTORABLE
+from rowlock.store.trouble import Trouble
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -187,6 +188,7 @@ class Finisher:
         self._idle = asyncio.Event()
         self._idle.set()
         self._task: asyncio.Task[None] | None = None
+        self._trouble = Trouble(logger, "outcomes wait for the database", "outcomes are written again")
 
     def start(self) -> None:
         """Begin to write what is finished."""
@@ -233,18 +235,19 @@ class Finisher:
         batch.sort(key=_CLAIM)
         for failures in range(2**31):
             try:
-                return await self._flush(batch, again=again)
+                flushed = await self._flush(batch, again=again)
             except UNSTORABLE as error:
                 return await self._one_by_one(batch, error)
-            except Exception as error:
-                # Whatever it was, an outcome is never dropped. The write may have been applied and only its
-                # acknowledgement lost: the next try settles that.
+            except Exception as error:  # noqa: BLE001 - whatever it was, an outcome is never dropped
+                # The write may have been applied and only its acknowledgement lost: the next try settles that.
                 again = True
-                if failures == 0 and isinstance(error, OUTAGE):
-                    logger.warning("%d outcomes wait for the database: %s", len(batch), error)
-                elif failures == 0 and not isinstance(error, TRANSIENT):
-                    logger.exception("%d outcomes cannot be written yet", len(batch))
+                if not isinstance(error, TRANSIENT):
+                    self._trouble.met(error, unforeseen=not isinstance(error, OUTAGE))
                 await asyncio.sleep(_BACKOFF[min(failures, len(_BACKOFF) - 1)])
+            else:
+                if self._trouble.lasts:
+                    self._trouble.over()
+                return flushed
         raise AssertionError  # pragma: no cover - 2**31 failures take a century
 
     async def _one_by_one(self, batch: list[Finished], error: Exception) -> Flushed:
@@ -260,8 +263,8 @@ class Finisher:
         return await self._flush_until_acknowledged([bad._replace(write=Ended(State.FAILED, error=text))])
 
     async def _flush(self, batch: list[Finished], *, again: bool) -> Flushed:
-        # Sorted by claim: of two claims of one job, rescued and claimed anew here, the newer stays. Only that one can be
-        # the current one, and no statement is to tell two writes of a job apart.
+        # Sorted by claim: of two claims of one job, rescued and claimed anew here, the newer stays. Only that one can
+        # be the current one, and no statement is to tell two writes of a job apart.
         newest = {f.claim.job_id: f for f in batch}
         writing = newest.values()
         ended = [f for f in writing if isinstance(f.write, Ended)]

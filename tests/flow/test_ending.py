@@ -45,6 +45,7 @@ async def test_progress_ends_at_whatever_moment_a_checkpoint_is_saved(moment: in
     async with asyncio.timeout(5):
         await reporter.close()
     saving.cancel()
+    await asyncio.gather(saving, return_exceptions=True)
 
 
 @pytest.mark.parametrize("moment", MOMENTS)

@@ -127,7 +127,10 @@ class HalfOpen(Proxied):
     name = "half-open"
     does = "every connection goes silent for ever, without a farewell; new ones work"
     bound = 15.0
-    why = "after 4 s without an answer the server is asked, over another connection, whether it is at the statement"
+    why = (
+        "after 4 s without an answer workers and producers ask the server, over another connection, whether it is at "
+        "the statement"
+    )
     seconds = (0.0, 0.0)
     after = 12.0
 

@@ -7,7 +7,7 @@ RowlockError
 │   ├── UnknownKind           no handler is registered under that name
 │   └── UnknownLane           no lane has that name
 ├── DatabaseError             the database cannot serve
-│   ├── DatabaseUnreachable   no connection could be made
+│   ├── DatabaseUnreachable   no connection could be made, or it broke before the answer came
 │   ├── SchemaMissing         Rowlock's tables are not there
 │   ├── SchemaBehind          the schema is older than this code
 │   └── SchemaAhead           the schema is too new for this code
@@ -99,7 +99,7 @@ class DatabaseError(RowlockError):
 
 
 class DatabaseUnreachable(DatabaseError):
-    """No connection could be made."""
+    """No connection could be made, or it broke before the answer came: then it may have worked, and says so."""
 
 
 class SchemaMissing(DatabaseError):

@@ -14,11 +14,13 @@ from rowlock.flow.args import Codec
 from rowlock.flow.handler import Handler
 from rowlock.flow.verdict import Verdict
 from rowlock.model.kind import Kind
+from rowlock.model.stored import shown
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 LIMIT = 100_000
+HUSH = SecretStr("hush")
 
 
 class Period(BaseModel):
@@ -26,6 +28,7 @@ class Period(BaseModel):
     last: date
 
 
+async def first_secret(key: SecretStr = HUSH) -> None: ...
 async def first_report(org: str) -> None: ...
 async def second_report(org_id: int) -> None: ...
 async def third_report(org_id: int, period: Period, key: SecretStr | None = None, blob: bytes = b"") -> None: ...
@@ -231,3 +234,12 @@ def test_a_module_imported_again_may_change_its_aliases() -> None:
     app.job("new", aliases=("old", "older"))(first_report)
     app.job("new", aliases=("older", "oldest"))(first_report)
     assert sorted(app.handlers) == ["new", "older", "oldest"]
+
+
+def test_defaults_are_added_to_arguments_of_the_present_version_alone() -> None:
+    made, secret = third(), codec(first_secret)
+    given = made.encode_named({"org_id": 7, "period": {"first": "2026-01-01", "last": "2026-12-31"}})
+    assert json.loads(made.completed(given)).keys() == {"$version", "org_id", "period", "key", "blob"}
+    assert made.completed('{"org":"7"}') == '{"org":"7"}', "the names of another signature"
+    assert made.completed('{"$version":3}') == '{"$version":3}', "the handler cannot read it either"
+    assert "hush" not in json.dumps(shown(json.loads(secret.completed("{}"))))

@@ -4,6 +4,7 @@ import asyncio
 import threading
 from collections.abc import AsyncIterator, Iterator  # noqa: TC003 - providers' annotations are read at run time
 from dataclasses import dataclass
+from datetime import date
 from typing import Annotated, Any
 
 import pytest
@@ -11,6 +12,7 @@ import pytest
 from rowlock import ConfigurationError, Context, Depends, InvalidArguments, Job, Rowlock, State, SyncContext
 
 NOWHERE = "postgresql://nowhere/x"
+SINCE = date(2026, 1, 2)
 
 
 class Service:
@@ -411,3 +413,21 @@ def test_what_would_block_the_loop_or_outlive_the_job_is_refused() -> None:
         "work: of_worker lives as long as the worker and cannot depend on make_service, which is made for each job. "
         'Write Depends(…, scope="worker") there too.'
     )
+
+
+async def test_the_job_of_a_context_has_the_defaults_of_its_handler(app: Rowlock) -> None:
+    def about(job: Job) -> dict[str, object]:
+        return dict(job.args)
+
+    @app.job
+    async def build(
+        ctx: Context, n: int, full: bool = False, since: date = SINCE, by: dict[str, object] = Depends(about)
+    ) -> tuple[dict[str, object], dict[str, object]]:
+        assert (n, full, since) == (7, True, SINCE)
+        return dict(ctx.job.args), by
+
+    async with app.worker():
+        job = await build.enqueue(n=7, full=True)
+        seen, given = await job.wait(timeout=20)
+    assert seen == given == {"n": 7, "full": True, "since": "2026-01-02"}
+    assert (await app.jobs.get(job.id)).args == {"n": 7, "full": True}

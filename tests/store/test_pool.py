@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, cast
 
 import pytest
 
-from rowlock.store.pool import Pool
+from rowlock.store.pool import FRESH, Pool
 
 if TYPE_CHECKING:
     import asyncpg
@@ -109,4 +109,81 @@ async def test_a_connection_that_died_while_idle_is_not_lent(pool: Pool) -> None
     connection.terminate()
     assert pool.take_idle() is None
     assert await pool.take() is not connection
+    await pool.close()
+
+
+class Clock:
+    """Seconds, as told."""
+
+    now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+class Asked(Line):
+    """Counts the questions; a dead one does not answer."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.asked, self.dead = 0, False
+
+    async def execute(self, _text: str, *, timeout: float) -> None:
+        del timeout
+        self.asked += 1
+        if self.dead:
+            raise TimeoutError
+
+
+async def test_a_connection_is_asked_only_after_it_was_idle_for_long() -> None:
+    lines: list[Asked] = []
+
+    async def opening() -> asyncpg.Connection[asyncpg.Record]:
+        lines.append(Asked())
+        return cast("asyncpg.Connection[asyncpg.Record]", lines[-1])
+
+    clock = Clock()
+    pool = Pool(opening, 3, clock=clock)
+    taken = [await pool.take() for _ in range(3)]
+    for connection in taken:
+        pool.give_back(connection)
+    clock.now += FRESH
+    assert pool.take_idle() is taken[2]
+    pool.give_back(taken[2])
+    assert [line.asked for line in lines] == [0, 0, 0]
+    clock.now += FRESH + 1
+    assert pool.take_idle() is None, "it may be dead"
+    assert await pool.take() is taken[2]
+    assert [line.asked for line in lines] == [0, 0, 1]
+    pool.give_back(taken[2])
+    clock.now += FRESH + 1
+    lines[2].dead = True
+    fresh = await pool.take()
+    assert fresh is cast("object", lines[3])
+    assert [line.asked for line in lines] == [0, 0, 2, 0], "each of them would have taken its time"
+    assert [line.closed for line in lines] == [True, True, True, False]
+    pool.give_back(fresh)
+    await pool.close()
+
+
+async def test_an_answer_that_nobody_waits_for_costs_the_connection_and_no_place() -> None:
+    line = Asked()
+
+    async def opening() -> asyncpg.Connection[asyncpg.Record]:
+        return cast("asyncpg.Connection[asyncpg.Record]", line)
+
+    clock = Clock()
+    pool = Pool(opening, 1, clock=clock)
+    pool.give_back(await pool.take())
+    clock.now += FRESH + 1
+    line.execute = lambda *_, **__: asyncio.sleep(3600)  # type: ignore[method-assign]  # it answers late
+    taking = asyncio.create_task(pool.take())
+    await asyncio.sleep(0)
+    taking.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await taking
+    assert line.closed
+    line = Asked()
+    async with asyncio.timeout(5):
+        pool.give_back(await pool.take())
     await pool.close()

@@ -182,4 +182,18 @@ MUTATIONS: Final = (
         "        if self.unsure:\n            return self._wishes\n",
         ("tests/desk/test_approvals.py::test_a_lane_that_cannot_be_read_lets_nothing_through",),
     ),
+    Mutation(
+        "two writes of one job go out in one flush",
+        "flow/finish.py",
+        "writing = newest.values()",
+        "writing = batch",
+        ("tests/flow/test_finish.py::test_of_two_claims_of_a_job_in_one_flush_only_the_current_one_is_told_accepted",),
+    ),
+    Mutation(
+        "acceptance is told by job",
+        "flow/finish.py",
+        "lost = [f for f in batch if f.claim not in accepted]",
+        "lost = [f for f in batch if f.claim.job_id not in {claim.job_id for claim in accepted}]",
+        ("tests/flow/test_finish.py::test_of_two_claims_of_a_job_in_one_flush_only_the_current_one_is_told_accepted",),
+    ),
 )

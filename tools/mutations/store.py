@@ -155,4 +155,32 @@ MUTATIONS: Final = (
         "a.pid = -:pid::integer AND",
         ("tests/store/test_link.py::test_a_statement_that_takes_its_time_is_left_alone",),
     ),
+    Mutation(
+        "an idle connection is trusted for ever",
+        "store/pool.py",
+        "if now - since <= FRESH or await self._answers(connection):",
+        "if True:",
+        ("tests/store/test_pool.py::test_a_connection_is_asked_only_after_it_was_idle_for_long",),
+    ),
+    Mutation(
+        "a call without an answer waits for its limit",
+        "store/pool.py",
+        "            if now - since > SILENCE and",
+        "            if False and",
+        ("tests/store/test_silence.py::test_a_call_without_an_answer_ends_soon_and_says_that_it_may_have_worked",),
+    ),
+    Mutation(
+        "one statement after another is taken for silence",
+        "store/doubt.py",
+        'row["busy"] or not (first or row["since"] == before)',
+        'row["busy"]',
+        ("tests/store/test_silence.py::test_one_statement_after_another_is_no_silence",),
+    ),
+    Mutation(
+        "every failure of an outage is told",
+        "store/trouble.py",
+        "if not new and now - self._told < _DISTANCES[min(self._lines - 1, len(_DISTANCES) - 1)]:",
+        "if False:",
+        ("tests/store/test_trouble.py::test_an_outage_is_told_at_once_then_ever_more_rarely_and_so_is_its_end",),
+    ),
 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
@@ -37,6 +38,7 @@ from rowlock.api.route import Route, finished, name
 from rowlock.api.sse import LIFE
 from rowlock.api.submit import Submissions
 from rowlock.errors import WaitTimeout
+from rowlock.store.trouble import Trouble
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Sequence
@@ -68,6 +70,7 @@ _ROUTES: Final = (
     people.routes,
     streams.routes,
 )
+logger = logging.getLogger("rowlock.api")
 _BODY: Final = 64 * 1024
 """Bytes of a body beside the arguments."""
 
@@ -114,6 +117,7 @@ class RowlockAPI:
         self.asgi = self._build()
         self._starting = asyncio.Lock()
         self._started = False
+        self.trouble = Trouble(logger, "requests wait for the database", "requests are answered again")
 
     def _router(self, subjects: Sequence[Any]) -> APIRouter:
         router = APIRouter(route_class=type("Route", (Route,), {"door": self}))

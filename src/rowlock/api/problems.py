@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 logger = logging.getLogger("rowlock.api")
 MEDIA_TYPE: Final = "application/problem+json"
 REQUEST_ID: Final = "rowlock.request_id"
+TROUBLE: Final = "rowlock.trouble"
+"""Where the scope of a request keeps what tells of requests without a database."""
 """Where the scope of a request keeps its id."""
 _TYPE: Final = "urn:rowlock:problem:"
 _RETRY: Final = {"Retry-After": "5"}
@@ -216,7 +218,8 @@ def answer(request: Request, error: BaseException) -> ProblemResponse:
     problem = problem_of(error)
     request_id = request.scope.get(REQUEST_ID)
     if problem.code.name == "unavailable":
-        logger.warning("request %s: %s", request_id, error)
+        trouble = request.scope.get(TROUBLE)
+        trouble.met(error) if trouble is not None else logger.warning("request %s: %s", request_id, error)
     if problem.code.name == "internal":
         logger.error("request %s: %s %s", request_id, request.method, request.url.path, exc_info=error)
     body = {

@@ -55,7 +55,7 @@ class Route(APIRoute):
 
         async def handle(request: Request) -> Response:
             name(request)
-            request.scope[DOOR] = door
+            request.scope[DOOR], request.scope[problems.TROUBLE] = door, door.trouble
             try:
                 capped = Request(request.scope, _capped(request, door.body_limit))
                 self._refuse_unknown(request)
@@ -64,6 +64,8 @@ class Route(APIRoute):
                 limit = door.read_seconds if request.method in SAFE and not self._streams else None
                 async with asyncio.timeout(limit):
                     response = await inner(capped)
+                if door.trouble.lasts and self._is_served(response):
+                    door.trouble.over()
             except RequestValidationError as error:
                 response = problems.answer(request, unfit.unfit(request, error, self._fields))
             except TimeoutError as error:
@@ -84,6 +86,11 @@ class Route(APIRoute):
         if away and self._streams and sse.MEDIA_TYPE in request.headers.get("accept", ""):
             return sse.EventStream(sse.unavailable(bytes(problem.body)))
         return problem
+
+    def _is_served(self, response: Response) -> bool:
+        """Whether the database has taken part in it: a stream may begin without, and life needs none."""
+        fine = response.status_code < HTTPStatus.BAD_REQUEST
+        return fine and not self._streams and not self.path.endswith("/healthz")
 
     def _refuse_unknown(self, request: Request) -> None:
         """A mistyped parameter would be passed over: a list of everything instead of what was meant."""

@@ -68,7 +68,7 @@ class Submissions:
             "key": _hash(json.dumps([who.tenant, who.subject, key])),
             "digest": _hash(said.model_dump_json()),
         }
-        async with database.connection() as connection, connection.transaction():
+        async with database.connection(watched=True) as connection, connection.transaction():
             inside = Snapshot(database.statements, connection)
             if not (await inside.fetch("lock_request", **values))[0]["mine"]:
                 raise Problem("in-flight", "A request with this Idempotency-Key is being answered. Ask again later.")

@@ -113,7 +113,7 @@ class Driver:
                 return await self._advance(self._open(), row, row["cursor"], state="failed", error=error)
             batch = replace(batch, ids=batch.ids[:allowed], cursor=batch.ids[allowed - 1], last=False)
         database, woken = self._open(), list[tuple["Pair", "datetime"]]()
-        async with database.connection() as connection, connection.transaction():
+        async with database.connection(watched=True) as connection, connection.transaction():
             within = Within(database, connection)
             ids = await self._locked(within, connection, batch)
             done = await self._order(within, woken.extend, guard, row, ids) if ids else Bulk([], {})

@@ -16,6 +16,8 @@ from rowlock.errors import DatabaseError, RowlockError
 from rowlock.model.feed import Batch, Change, FeedFrame, FeedPosition, Topic
 from rowlock.model.state import State
 from rowlock.store import lanes as lane_rows
+from rowlock.store.database import TRANSIENT
+from rowlock.store.trouble import Trouble
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Sequence
@@ -182,17 +184,16 @@ class Feed:
             await asyncio.gather(task, return_exceptions=True)
 
     async def _run(self) -> None:
-        away = False
+        trouble = Trouble(logger, "feeds wait for the database", "feeds go on")
         try:
             while self._listeners and not self.closed:
                 try:
                     await self._look_once()
-                    away = False
-                except RowlockError as error:
-                    logger.log(logging.DEBUG if away else logging.WARNING, "feeds wait for the database: %s", error)
-                    away = True
-                except Exception:
-                    logger.exception("a look for feeds failed")
+                    trouble.over()
+                except (RowlockError, *TRANSIENT) as error:
+                    trouble.met(error)
+                except Exception as error:  # noqa: BLE001 - those who listen wait for the next look
+                    trouble.met(error, unforeseen=True)
                 await asyncio.sleep(EVERY)
         finally:
             if self._task is asyncio.current_task():

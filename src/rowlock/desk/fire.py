@@ -47,7 +47,7 @@ async def fire(database: Database, submit: Submit, schedule: Schedule, owed: Owe
 
 
 async def _fire(database: Database, submit: Submit, schedule: Schedule, owed: Owed) -> Fired | None:
-    async with database.connection() as connection, connection.transaction():
+    async with database.connection(watched=True) as connection, connection.transaction():
         inside = Snapshot(database.statements, connection)
         taken = await inside.fetch(
             "schedule_take",

@@ -12,7 +12,9 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
 from rowlock.errors import RowlockError
+from rowlock.store.database import TRANSIENT
 from rowlock.store.lives import life_of
+from rowlock.store.trouble import Trouble
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -64,7 +66,8 @@ class Lookout:
 
     def __init__(self, database: Database, ears: Ears) -> None:
         self.database, self._ears = database, ears
-        self.closed = self._away = False
+        self.closed = False
+        self._trouble = Trouble(logger, "streams wait for the database", "streams go on")
         self.looks = 0
         self._followed: dict[int, _Followed] = {}
         self._left: set[int] = set()
@@ -142,17 +145,13 @@ class Lookout:
         try:
             await self._await(waiter)
             await self._look()
-        except RowlockError as error:
-            # Told once, however long it takes.
-            logger.log(logging.DEBUG if self._away else logging.WARNING, "streams wait for the database: %s", error)
-            self._away = True
+        except (RowlockError, *TRANSIENT) as error:
+            self._trouble.met(error)
             return False
-        except Exception:
-            logger.exception("a look for streams failed")
+        except Exception as error:  # noqa: BLE001 - those who follow wait for the next look
+            self._trouble.met(error, unforeseen=True)
             return False
-        if self._away:
-            logger.info("the database is back: streams go on")
-        self._away = False
+        self._trouble.over()
         return True
 
     async def _await(self, waiter: uuid.UUID) -> None:

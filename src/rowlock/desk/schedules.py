@@ -238,7 +238,7 @@ class Schedules:
     async def run(self, name: str) -> Job:
         """Enqueue one job now, whatever the rule says; its slots stay as they are."""
         schedule, database = await self._find(name), self._open()
-        async with database.connection() as connection, connection.transaction():
+        async with database.connection(watched=True) as connection, connection.transaction():
             options = schedule.job_options(None)
             number, _ = await self._submitting(schedule.kind, schedule.args, options, connection)
             inside = Snapshot(database.statements, connection)
@@ -267,7 +267,7 @@ class Schedules:
         open_slots = tuple(slot for key, slot in keys.items() if key not in fired)
         if dry_run:
             return Backfill(open_slots, already)
-        async with database.connection() as connection, connection.transaction():
+        async with database.connection(watched=True) as connection, connection.transaction():
             made, _ = await enqueue(self._submitting, schedule, open_slots, connection)
             about = {"from": start, "until": end, "jobs": len(made)}
             inside = Snapshot(database.statements, connection)

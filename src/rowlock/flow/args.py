@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import difflib
 import inspect
+import json
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -165,6 +166,17 @@ class Codec:
             "an upgrade."
         )
         raise UnreadableArguments(message, cause)
+
+    def completed(self, text: str) -> str:
+        """Stored arguments with the defaults of today; as they are when they are of another version, or unfit."""
+        try:
+            if version_of(json.loads(text)) != self.upgrades.version:
+                return text
+            given = self.decode(text)
+            defaults = self.named((), {})
+            return text if defaults.keys() <= given.keys() else self._encode(defaults | given)
+        except (UnreadableArguments, InvalidArguments, ArgumentsTooLarge):
+            return text
 
     def _of_today(self, text: str) -> tuple[object, bool]:
         """Stored arguments without tags, brought to today's version; the flag is that of wire.untag."""

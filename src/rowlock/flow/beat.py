@@ -15,10 +15,12 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
-from rowlock.errors import DatabaseUnreachable
+from rowlock.errors import DatabaseError
 from rowlock.flow import wake
 from rowlock.flow.supervise.blocked import Stack
+from rowlock.store.database import TRANSIENT
 from rowlock.store.link import Link
+from rowlock.store.trouble import Trouble
 from rowlock.telemetry import Events, LoopBlocked
 
 if TYPE_CHECKING:
@@ -123,6 +125,7 @@ class Beat:
         self._stop = threading.Event()
         self._ready = threading.Event()
         self._replacing = False
+        self._trouble = Trouble(logger, "no beat", "the worker beats again")
         self._pause, self._overdue = EVERY, 0
         """overdue: beats in a row that saw a schedule due."""
         self._last: datetime | None = None
@@ -170,16 +173,18 @@ class Beat:
                         since = self._loop.time()
                         news = replace(news, watched=timedelta(0))
                     self._tell(news)
+                    self._trouble.over()
                     count += 1
-                except DatabaseUnreachable as error:
+                except (DatabaseError, *TRANSIENT) as error:
                     # Nobody is judged by what happened during an outage: the watch starts again.
-                    logger.warning("no beat: %s", error)
+                    self._trouble.met(error)
                     since = self._loop.time() + EVERY
-                except Exception:
-                    logger.exception("a beat failed")
+                except Exception as error:  # noqa: BLE001 - a thread that ended would look like a dead worker
+                    self._trouble.met(error, unforeseen=True)
                 pause, self._pause = self._pause, EVERY
                 with contextlib.suppress(TimeoutError):
-                    await asyncio.wait_for(self._poked.wait(), pause)
+                    async with asyncio.timeout(pause):
+                        await self._poked.wait()
                 self._poked.clear()
         finally:
             if self._replacing:

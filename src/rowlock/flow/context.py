@@ -34,7 +34,7 @@ R = TypeVar("R")
 class Context(Voice):
     """Passed to a handler that asks for it. Every write through it carries the claim; a lost claim raises ClaimLost."""
 
-    __slots__ = ("_growth", "_job")
+    __slots__ = ("_completed", "_growth", "_job")
 
     def __init__(
         self,
@@ -45,16 +45,19 @@ class Context(Voice):
         *,
         book: LogBook | None = None,
         log_level: int = LOGS_OFF,
+        completed: Callable[[str], str] = str,
     ) -> None:
+        """completed: adds the defaults of the handler to stored arguments."""
         super().__init__(row, claim, line, stopping, book=book, log_level=log_level)
+        self._completed = completed
         self._job: Job | None = None
         self._growth: Growth | None = None
 
     @property
     def job(self) -> Job:
-        """The job as it was claimed."""
+        """The job as it was claimed; its args with the handler's defaults."""
         if self._job is None:
-            self._job = claimed_job(self._row)
+            self._job = claimed_job(self._row, self._completed(self._row["args"]))
         return self._job
 
     async def progress(self, done: float, total: float | None = None, message: str | None = None) -> None:
@@ -206,9 +209,9 @@ class Checkpoint:
         return None if text is None else json.loads(text)
 
 
-def claimed_job(row: Row) -> Job:
-    """A Job from the columns a claim returns."""
-    args = json.loads(row["args"])
+def claimed_job(row: Row, text: str) -> Job:
+    """A Job from the columns a claim returns; text: of its arguments."""
+    args = json.loads(text)
     return Job(
         id=row["id"],
         kind=row["kind"],

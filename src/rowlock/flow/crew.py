@@ -204,7 +204,8 @@ class Crew:
             )
             self._on_outcome(attempt, Lost() if attempt.reason == "lost" else Interrupted("shutdown"))
         try:
-            await asyncio.wait_for(self._finisher.drained(), timeout=patience)
+            async with asyncio.timeout(patience):
+                await self._finisher.drained()
         except TimeoutError:
             logger.warning("outcomes were not written in time; their jobs are run again after the stale timeout")
         return [attempt.row["id"] for attempt in left]

@@ -14,6 +14,7 @@ from datetime import timedelta
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, assert_never
 
+from rowlock.model.job import Claim
 from rowlock.model.outcome import (
     Cancelled,
     Completed,
@@ -32,6 +33,7 @@ from rowlock.model.outcome import (
 from rowlock.model.released import released
 from rowlock.model.state import SUCCESS, State
 from rowlock.store.database import OUTAGE, TRANSIENT, UNSTORABLE
+from rowlock.store.trouble import Trouble
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -39,7 +41,6 @@ if TYPE_CHECKING:
 
     from rowlock.flow.wake import Pair
     from rowlock.model.hook import Hook
-    from rowlock.model.job import Claim
     from rowlock.model.released import Released
     from rowlock.store.database import Record
     from rowlock.store.link import Link
@@ -187,6 +188,7 @@ class Finisher:
         self._idle = asyncio.Event()
         self._idle.set()
         self._task: asyncio.Task[None] | None = None
+        self._trouble = Trouble(logger, "outcomes wait for the database", "outcomes are written again")
 
     def start(self) -> None:
         """Begin to write what is finished."""
@@ -233,18 +235,19 @@ class Finisher:
         batch.sort(key=_CLAIM)
         for failures in range(2**31):
             try:
-                return await self._flush(batch, again=again)
+                flushed = await self._flush(batch, again=again)
             except UNSTORABLE as error:
                 return await self._one_by_one(batch, error)
-            except Exception as error:
-                # Whatever it was, an outcome is never dropped. The write may have been applied and only its
-                # acknowledgement lost: the next try settles that.
+            except Exception as error:  # noqa: BLE001 - whatever it was, an outcome is never dropped
+                # The write may have been applied and only its acknowledgement lost: the next try settles that.
                 again = True
-                if failures == 0 and isinstance(error, OUTAGE):
-                    logger.warning("%d outcomes wait for the database: %s", len(batch), error)
-                elif failures == 0 and not isinstance(error, TRANSIENT):
-                    logger.exception("%d outcomes cannot be written yet", len(batch))
+                if not isinstance(error, TRANSIENT):
+                    self._trouble.met(error, unforeseen=not isinstance(error, OUTAGE))
                 await asyncio.sleep(_BACKOFF[min(failures, len(_BACKOFF) - 1)])
+            else:
+                if self._trouble.lasts:
+                    self._trouble.over()
+                return flushed
         raise AssertionError  # pragma: no cover - 2**31 failures take a century
 
     async def _one_by_one(self, batch: list[Finished], error: Exception) -> Flushed:
@@ -260,9 +263,13 @@ class Finisher:
         return await self._flush_until_acknowledged([bad._replace(write=Ended(State.FAILED, error=text))])
 
     async def _flush(self, batch: list[Finished], *, again: bool) -> Flushed:
-        ended = [f for f in batch if isinstance(f.write, Ended)]
-        returned = [f for f in batch if isinstance(f.write, Returned) and f.write.signal is None]
-        waiting = [f for f in batch if isinstance(f.write, Returned) and f.write.signal is not None]
+        # Sorted by claim: of two claims of one job, rescued and claimed anew here, the newer stays. Only that one can
+        # be the current one, and no statement is to tell two writes of a job apart.
+        newest = {f.claim.job_id: f for f in batch}
+        writing = newest.values()
+        ended = [f for f in writing if isinstance(f.write, Ended)]
+        returned = [f for f in writing if isinstance(f.write, Returned) and f.write.signal is None]
+        waiting = [f for f in writing if isinstance(f.write, Returned) and f.write.signal is not None]
         rows = [await self._end(ended)] if ended else []
         again_at: datetime | None = None
         if returned:
@@ -270,13 +277,17 @@ class Finisher:
             again_at = rows[-1]["again_at"]
         if waiting:
             rows.append(await self._suspend(waiting))
-        accepted = {job_id for row in rows for job_id in row["ids"]}
-        missing = [f for f in batch if f.claim.job_id not in accepted]
-        if missing and again:
-            accepted.update(await self._applied_before(missing))
+        lost: list[Finished] = []
+        if sum(len(row["ids"]) for row in rows) < len(batch):
+            accepted = {newest[job_id].claim for row in rows for job_id in row["ids"]}
+            lost = [f for f in batch if f.claim not in accepted]
+            if again:
+                applied = await self._applied_before(lost)
+                lost = [f for f in lost if f.claim not in applied]
+        refused = {f.claim for f in lost}
         return Flushed(
-            [f for f in batch if f.claim.job_id in accepted],
-            [f for f in batch if f.claim.job_id not in accepted],
+            [f for f in batch if f.claim not in refused] if refused else batch,
+            lost,
             sum(row["promoted"] or 0 for row in rows),
             again_at,
             [((kind, 0, 0), row["hooks_at"]) for row in rows for kind in row.get("hook_kinds") or ()],
@@ -345,11 +356,11 @@ class Finisher:
         )
         return row
 
-    async def _applied_before(self, missing: list[Finished]) -> list[int]:
+    async def _applied_before(self, missing: list[Finished]) -> set[Claim]:
         rows = await self._link.fetch(
             "settled",
             worker=self._worker_id,
             ids=[f.claim.job_id for f in missing],
             fences=[f.claim.fence for f in missing],
         )
-        return [row["id"] for row in rows if row["applied"]]
+        return {Claim(row["id"], row["fence"]) for row in rows if row["applied"]}

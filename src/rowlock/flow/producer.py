@@ -125,7 +125,7 @@ class Producer:
             await self._needs.insist()
         batch = self._needs.of_all(batch)
         database, first = self._open(), batch.jobs[0]
-        async with database.connection() as own:
+        async with database.connection(watched=True) as own:
             plain = first.plain if all(item.plain is not None for item in batch.jobs) else None
             if plain is not None and not first.job.approval:
                 shared = dict(zip(PLAIN, plain, strict=True)) | {"state": str(enqueue.state_of(first.job))}
@@ -230,7 +230,7 @@ class Producer:
 
     def _flush_at_exit(self) -> None:
         with contextlib.suppress(Exception):
-            self.bridge.run(asyncio.wait_for(self.flush(), timeout=1))
+            self.bridge.run(self.flush(within=1))
 
     def wake(self, pairs: Iterable[tuple[Pair, datetime]]) -> None:
         """Tell workers of claimable jobs; from any thread."""
@@ -246,16 +246,16 @@ class Producer:
     async def _wake_soon(self, noted: list[tuple[Pair, datetime]]) -> None:
         self._waker().wake(noted)
 
-    async def flush(self) -> None:
-        """Wait until wake-ups of this loop are sent; opens no database for it."""
+    async def flush(self, *, within: float | None = None) -> None:
+        """Wait until wake-ups of this loop are sent, for so many seconds at most; opens no database for it."""
         waker = self._wakers.get(asyncio.get_running_loop())
         if waker is not None:
-            await waker.flush()
+            await waker.flush(within=within)
 
     async def _on_own(self, plan: Generator[Ask, list[Sequence[object]], T], *, whole: bool) -> T:
         """whole: the statements of the plan stand or fall together."""
         database = self._open()
-        async with database.connection() as own, own.transaction() if whole else contextlib.nullcontext():
+        async with database.connection(watched=True) as own, own.transaction() if whole else contextlib.nullcontext():
             return await drive_async(plan, database.statements, _Own(own))
 
     async def _joined(self, plan: Generator[Ask, list[Sequence[object]], T], caller: Caller) -> T:

@@ -11,7 +11,7 @@ import logging
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from rowlock.errors import ClaimLost, DatabaseUnreachable, InvalidResult
+from rowlock.errors import ClaimLost, DatabaseError, InvalidResult
 from rowlock.flow.grow import write
 from rowlock.flow.locks import room_of
 from rowlock.flow.producer import Producer
@@ -19,7 +19,8 @@ from rowlock.flow.report import LOG_BYTES, LOG_LINES, Report
 from rowlock.model.job import Claim
 from rowlock.model.redact import storable
 from rowlock.service import Bridge
-from rowlock.store.database import UNSTORABLE
+from rowlock.store.database import TRANSIENT, UNSTORABLE
+from rowlock.store.trouble import Trouble
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -68,6 +69,7 @@ class Reporter:
         self._task: asyncio.Task[None] | None = None
         self._closed = False
         self._producer: Producer | None = None
+        self._trouble = Trouble(logger, "progress waits for the database", "progress is written again")
 
     def note(self, report: Report) -> None:
         """Remember that this report has news; it is written within a second."""
@@ -277,13 +279,14 @@ class Reporter:
             self._wanted.clear()
             try:
                 await self.flush()
-            except DatabaseUnreachable as error:
-                logger.warning("progress waits for the database: %s", error)
-            except Exception:
-                # Whatever it was: handlers wait for their checkpoints, so this loop never ends.
-                logger.exception("progress cannot be written yet")
+                self._trouble.over()
+            except (DatabaseError, *TRANSIENT) as error:
+                self._trouble.met(error)
+            except Exception as error:  # noqa: BLE001 - handlers wait for their checkpoints, so this loop never ends
+                self._trouble.met(error, unforeseen=True)
             try:
-                await asyncio.wait_for(self._urgent.wait(), EVERY)
+                async with asyncio.timeout(EVERY):
+                    await self._urgent.wait()
             except TimeoutError:
                 continue
             self._urgent.clear()

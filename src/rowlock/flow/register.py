@@ -15,6 +15,7 @@ from rowlock.flow.handler import kinds_of
 from rowlock.model.lane import DEFAULT_LANE
 from rowlock.store import lanes, migrate
 from rowlock.store.database import TRANSIENT
+from rowlock.store.trouble import Trouble
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -32,16 +33,17 @@ BACKOFF: Final = (0.1, 0.5, 1.0, 2.0)
 
 async def until_served(name: str, step: Callable[[], Awaitable[None]]) -> None:
     """Repeat a step while the database is away or its schema behind; says why the worker of that name waits."""
-    said, failures = "", 0
+    trouble, failures = Trouble(logger, f"worker {name} waits", f"worker {name} goes on"), 0
     while True:
         try:
-            return await step()
+            await step()
         except (DatabaseUnreachable, SchemaMissing, SchemaBehind, *TRANSIENT) as error:
-            if str(error) != said:
-                said = str(error)
-                logger.warning("worker %s waits: %s", name, error)
+            trouble.met(error)
             await asyncio.sleep(BACKOFF[min(failures, len(BACKOFF) - 1)])
             failures += 1
+        else:
+            trouble.over()
+            return
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,9 +7,10 @@ import contextlib
 import logging
 from typing import TYPE_CHECKING, Final
 
-from rowlock.errors import DatabaseUnreachable
+from rowlock.errors import DatabaseError
 from rowlock.flow.register import BACKOFF
 from rowlock.store.database import TRANSIENT
+from rowlock.store.trouble import Trouble
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -46,9 +47,10 @@ class Rounds:
     ) -> None:
         """lanes: those served now; wakeable: whether a message would come for every job."""
         self._claimer, self._crew, self._wear = claimer, crew, wear
-        self._name, self.lanes, self._wakeable, self._random = name, lanes, wakeable, random
+        self.lanes, self._wakeable, self._random = lanes, wakeable, random
         self._look = look
         self._loop = asyncio.get_running_loop()
+        self._trouble = Trouble(logger, f"worker {name} cannot claim", f"worker {name} claims again")
         self.draining = False
         """Claims nothing more."""
         self.doubts = 0
@@ -61,15 +63,16 @@ class Rounds:
             self._look.clear()
             try:
                 rows = await self._claim_and_run()
-            except (DatabaseUnreachable, *TRANSIENT) as error:
-                logger.warning("worker %s cannot claim: %s", self._name, error)
+            except (DatabaseError, *TRANSIENT) as error:
+                self._trouble.met(error)
                 await self._pause(BACKOFF[2] * (0.5 + self._random.random()))
                 continue
-            except Exception:
-                # Whatever it was, a worker that stopped claiming in silence would be worse.
-                logger.exception("worker %s cannot claim", self._name)
+            except Exception as error:  # noqa: BLE001 - whatever it was, a worker that stopped claiming would be worse
+                self._trouble.met(error, unforeseen=True)
                 await self._pause(BACKOFF[-1])
                 continue
+            if self._trouble.lasts:
+                self._trouble.over()
             if self._claimer.more:
                 # There is more: the next claim is under way while the jobs of this one have their first turn.
                 idle = _IDLE_FROM
@@ -84,7 +87,8 @@ class Rounds:
                 case _:
                     idle = _IN_A_STREAM
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._look.wait(), idle)
+                async with asyncio.timeout(idle):
+                    await self._look.wait()
 
     async def _claim_and_run(self) -> list[Record]:
         free = {name: self._crew.free(name, lane.slots) for name, lane in self.lanes().items() if lane.enabled}
@@ -113,7 +117,8 @@ class Rounds:
         until = self._loop.time() + seconds
         while not self.draining and (left := until - self._loop.time()) > 0:
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._look.wait(), left)
+                async with asyncio.timeout(left):
+                    await self._look.wait()
             self._look.clear()
 
     def _poll_seconds(self) -> float:

@@ -84,7 +84,13 @@ class Attempt:
         if self._context is None:
             around = self._around
             self._context = Context(
-                self.row, self.claim, around.line, around.stopping, book=around.book, log_level=self.log_level
+                self.row,
+                self.claim,
+                around.line,
+                around.stopping,
+                book=around.book,
+                log_level=self.log_level,
+                completed=self.handler.codec.completed,
             )
         return self._context
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import logging
 from datetime import UTC, datetime
@@ -116,9 +117,11 @@ class Waker:
                 self._lows, self._anywhere = self._lows | lows, self._anywhere or anywhere
                 raise
 
-    async def flush(self) -> None:
-        """Wait until what was noted is sent; what was to be asked later is not asked any more."""
+    async def flush(self, *, within: float | None = None) -> None:
+        """Wait until what was noted is sent, for so many seconds at most; what was to be asked later is not asked."""
         if self._later is not None:
             self._later.cancel()
         if self._task is not None:
-            await asyncio.gather(self._task, return_exceptions=True)
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(within):
+                    await asyncio.gather(self._task, return_exceptions=True)

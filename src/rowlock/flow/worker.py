@@ -255,8 +255,7 @@ class Worker:
         await self._beat.stop()
         await self._steps.end()
         await self._leave_scope()
-        with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(self._waker.flush(), timeout=1)
+        await self._waker.flush(within=1)
         await self._leave()
 
     async def _leave_scope(self) -> None:
@@ -270,9 +269,9 @@ class Worker:
         await self._leave_scope()
         if self.id:
             with contextlib.suppress(Exception):
-                await asyncio.wait_for(self._finishes.fetch("worker_gone", worker=self.id), timeout=3)
-        await self._claims.close()
-        await self._finishes.close()
+                async with asyncio.timeout(3):
+                    await self._finishes.fetch("worker_gone", worker=self.id)
+        await asyncio.gather(self._claims.close(), self._finishes.close())
         self.stopped.set()
         if self._events.active:
             self._events.emit(WorkerStopped(self.id, self.name))

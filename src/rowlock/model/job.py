@@ -80,7 +80,11 @@ class Act:
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """A job as it stood when it was read; args and result are decoded JSON with secrets redacted."""
+    """A job as it stood when it was read; args and result are decoded JSON with secrets redacted.
+
+    args: what was given. A default of the handler's is not stored with them, as it is the code's and may change with
+    it; `ctx.job` has it.
+    """
 
     id: int
     kind: str

@@ -12,7 +12,8 @@ from urllib.parse import urlsplit, urlunsplit
 import asyncpg
 
 from rowlock.errors import ConfigurationError, DatabaseUnreachable, SchemaBehind, SchemaMissing
-from rowlock.store import arrays
+from rowlock.store import arrays, sockets
+from rowlock.store.doubt import SILENCE, ask_about
 from rowlock.store.pool import Pool
 from rowlock.store.queries import Statements
 
@@ -35,7 +36,13 @@ GUARDS: Final = {
     "enable_material": "off",
     "plan_cache_mode": "force_generic_plan",
 }
-_LIMITS: Final = {"statement_timeout": "30s", "lock_timeout": "10s", "idle_in_transaction_session_timeout": "30s"}
+_LIMITS: Final = {
+    "statement_timeout": "30s",
+    "lock_timeout": "10s",
+    "idle_in_transaction_session_timeout": "30s",
+    # A client whose machine or network is gone keeps its locks until the server knows; unset that takes two hours.
+    **sockets.SERVER,
+}
 _CALL_SECONDS: Final = 35.0
 _CONNECT_SECONDS: Final = 10.0
 _POOL_SIZE: Final = 4
@@ -56,6 +63,8 @@ OUTAGE: Final = (
     asyncpg.InternalClientError,
     DatabaseUnreachable,
 )
+# The connection ended, or the time, before the answer came: nobody knows what became of the statement.
+_UNANSWERED: Final = (OSError, TimeoutError, asyncpg.ConnectionDoesNotExistError, asyncpg.InternalClientError)
 # Nothing is wrong with the statement: running it again is right.
 TRANSIENT: Final = (
     asyncpg.DeadlockDetectedError,
@@ -106,6 +115,8 @@ class Database:
         self.lock_rooms: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, object] = weakref.WeakKeyDictionary()
         """The locks of each event loop, kept by those who take them."""
         self._pid = os.getpid()
+        self._veiled = pooled
+        """A pooler stands between: the server cannot be asked about a connection of ours."""
 
     async def connect(
         self, role: str, *, guarded: bool = False, direct: bool = False, patient: bool = False
@@ -129,14 +140,18 @@ class Database:
         except (*OUTAGE, asyncpg.InvalidAuthorizationSpecificationError, asyncpg.InvalidCatalogNameError) as error:
             raise unreachable(self.url, error) from error
         arrays.teach(connection)
+        sockets.guard(connection)
         return connection
 
     @contextlib.asynccontextmanager
-    async def connection(self) -> AsyncIterator[Connection[Record]]:
-        """Lend a connection of this loop's pool; database errors come out translated."""
+    async def connection(self, *, watched: bool = False) -> AsyncIterator[Connection[Record]]:
+        """Lend a connection of this loop's pool; database errors come out translated.
+
+        watched: nothing but statements happens in the block; one without an answer is asked about.
+        """
         pool = self._pool()
         with self.translated():
-            async with pool.lend() as connection:
+            async with pool.lend(watched=watched) as connection:
                 yield connection
 
     async def fetch(self, name: str, /, **values: object) -> list[Record]:
@@ -166,7 +181,8 @@ class Database:
     @contextlib.asynccontextmanager
     async def snapshot(self) -> AsyncIterator[Snapshot]:
         """Several reads of one moment, so that their answers fit together."""
-        async with self.connection() as connection, connection.transaction(isolation="repeatable_read", readonly=True):
+        block = self.connection(watched=True)
+        async with block as connection, connection.transaction(isolation="repeatable_read", readonly=True):
             yield Snapshot(self.statements, connection)
 
     def translated(self) -> _Translated:
@@ -183,9 +199,30 @@ class Database:
             return SchemaBehind(
                 f"The schema {self.schema!r} is older than this code: {error}. Upgrade it with: rowlock schema upgrade"
             )
+        if isinstance(error, _UNANSWERED):
+            return unanswered(self.url, error)
         if isinstance(error, OUTAGE) and not isinstance(error, DatabaseUnreachable):
             return unreachable(self.url, error)
         return error
+
+    async def _client(self) -> Connection[Record]:
+        connection = await self.connect("client")
+        if not self.pooled:
+            try:
+                backend = await connection.fetchval(self.statements["my_backend"].dollar)
+            except BaseException as error:
+                connection.terminate()
+                if isinstance(error, (*OUTAGE, asyncpg.InterfaceError)):
+                    # Nothing of the caller's was sent yet.
+                    raise unreachable(self.url, error) from error
+                raise
+            # A pooler says a number of its own in the handshake.
+            self._veiled = backend != connection.get_server_pid()
+        return connection
+
+    async def _doubt(self, connection: Connection[Record]) -> None:
+        if not self._veiled:
+            await ask_about(self, connection, connection.get_server_pid(), "call", SILENCE / 4, patient=False)
 
     def _pool(self) -> Pool:
         if self._pid != os.getpid():
@@ -198,7 +235,7 @@ class Database:
         if pool is None:
             for ended in [known for known in self._pools if known.is_closed()]:
                 del self._pools[ended]  # a pool refers to its loop, so the entry would never go by itself
-            pool = self._pools[loop] = Pool(lambda: self.connect("client"), _POOL_SIZE)
+            pool = self._pools[loop] = Pool(self._client, _POOL_SIZE, self._doubt)
         self._last = loop, pool
         return pool
 
@@ -248,6 +285,16 @@ def unreachable(url: str, error: BaseException) -> DatabaseUnreachable:
     reason = str(error) or type(error).__name__
     message = (
         f"PostgreSQL at {shown(url)} cannot be reached: {reason}. Is it running, and is ROWLOCK_DATABASE_URL right?"
+    )
+    return DatabaseUnreachable(message)
+
+
+def unanswered(url: str, error: BaseException) -> DatabaseUnreachable:
+    """What to tell a user whose call was sent and not answered."""
+    reason = str(error) or type(error).__name__
+    message = (
+        f"PostgreSQL at {shown(url)} cannot be reached: {reason}. What was asked for may have been done all the same: "
+        "with an idempotency_key it is safe to ask again."
     )
     return DatabaseUnreachable(message)
 

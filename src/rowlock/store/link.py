@@ -4,23 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import logging
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 import asyncpg
 
 from rowlock.errors import DatabaseUnreachable
 from rowlock.store.database import OUTAGE, unreachable
+from rowlock.store.doubt import SILENCE, ask_about
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
     from rowlock.store.database import Connection, Database, Record
-
-
-logger = logging.getLogger("rowlock.link")
-SILENCE: Final = 4.0
-"""Seconds without an answer before the server is asked what it is doing."""
 
 
 class Link:
@@ -56,9 +51,9 @@ class Link:
                     yield connection
             except OUTAGE as error:
                 self._drop()
-                raise (
-                    unreachable(self.database.url, error) if not isinstance(error, DatabaseUnreachable) else error
-                ) from error
+                # In a worker's words: it knows itself what an unanswered write may have done.
+                cause = error.__cause__ if isinstance(error, DatabaseUnreachable) else error
+                raise (error if cause is None else unreachable(self.database.url, cause)) from error
             except asyncpg.InterfaceError as error:
                 # asyncpg says so both for a misused and for a dead connection; only the second is an outage.
                 if not connection.is_closed():
@@ -91,26 +86,9 @@ class Link:
 
     def _doubt(self, connection: Connection[Record]) -> None:
         if self._backend is not None:
-            self._doubts = asyncio.ensure_future(self._ask_about(connection))
-
-    async def _ask_about(self, connection: Connection[Record]) -> None:
-        """Ask the server, over another connection, whether it is at our statement; hang up when it says it is not.
-
-        A socket whose other end has forgotten it (a failover, a router) is silent until the call's own limit. A
-        statement that takes its time is left alone, and so is everything when the server does not answer here either.
-        """
-        with contextlib.suppress(*OUTAGE, asyncpg.PostgresError, asyncpg.InterfaceError):
-            other = await self.database.connect("doubt")
-            try:
-                statement = self.database.statements["is_at_work"]
-                for _ in range(2):  # the answer may be on its way
-                    if await other.fetchval(statement.dollar, self._backend):
-                        return
-                    await asyncio.sleep(SILENCE / 4)
-                logger.warning("the server knows nothing of a %s under way: connecting again", self.role)
-                connection.terminate()
-            finally:
-                other.terminate()
+            # Patiently: when nobody is answered, an old connection is as good as a new one.
+            asking = ask_about(self.database, connection, self._backend, self.role, SILENCE / 4, patient=True)
+            self._doubts = asyncio.ensure_future(asking)
 
     def _drop(self) -> None:
         if self._connection is not None:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 import asyncpg
 
 from rowlock.store.database import OUTAGE
+from rowlock.store.trouble import Trouble
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -32,6 +33,7 @@ class Listener:
         self._database, self._heard, self._back = database, heard, back
         self._task: asyncio.Task[None] | None = None
         self.listening = asyncio.Event()
+        self._trouble = Trouble(logger, "lost the LISTEN connection, polling until it is back", "listening again")
 
     def start(self) -> None:
         """Begin to listen; returns at once."""
@@ -55,8 +57,8 @@ class Listener:
             except (*OUTAGE, asyncpg.InterfaceError, asyncpg.PostgresError) as error:
                 if self.listening.is_set():
                     failures = 0
-                    logger.warning("lost the LISTEN connection, polling until it is back: %s", error)
                 self.listening.clear()
+                self._trouble.met(error)
                 await asyncio.sleep(_BACKOFF[min(failures, len(_BACKOFF) - 1)])
                 failures += 1
 
@@ -67,6 +69,7 @@ class Listener:
             connection.add_termination_listener(lambda _: dead.set())
             await connection.add_listener(self._database.channel, self._message)
             self.listening.set()
+            self._trouble.over()
             self._back()
             while not dead.is_set():
                 with contextlib.suppress(TimeoutError):

@@ -32,7 +32,8 @@ async def round_trip(database: Database) -> float | None:
         await ears.add_listener(channel, lambda *_: heard.set())
         began = time.monotonic()
         await database.fetch("notify", channel=channel, payload="{}")
-        await asyncio.wait_for(heard.wait(), _PATIENCE)
+        async with asyncio.timeout(_PATIENCE):
+            await heard.wait()
         return time.monotonic() - began
     except TimeoutError:
         return None

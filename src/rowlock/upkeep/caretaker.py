@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from rowlock.errors import DatabaseError
 from rowlock.store.database import TRANSIENT
+from rowlock.store.trouble import Trouble
 from rowlock.telemetry import Events, UpkeepDone
 from rowlock.upkeep import duties
 from rowlock.upkeep.cron import Cron
@@ -44,6 +45,7 @@ class Caretaker:
         self._cron = None if submit is None else Cron(database, submit)
         self._round = duties.Round(database, settings, waker, self._events)
         self._busy = asyncio.Lock()
+        self._troubles: dict[str, Trouble] = {}
 
     async def __call__(self, news: News) -> None:
         """Do what is due, one duty after the other; skipped while an earlier call is still at it.
@@ -62,7 +64,10 @@ class Caretaker:
         try:
             await duty
         except (DatabaseError, TimeoutError, *TRANSIENT) as error:
-            logger.warning("%s is put off: %s", name, error)
+            self._troubles.setdefault(name, _trouble(name)).met(error)
+        else:
+            if self._troubles and (trouble := self._troubles.pop(name, None)) is not None:
+                trouble.over()
 
     async def fire(self) -> int:
         """Fire the schedules that are due; returns the number of jobs."""
@@ -83,3 +88,7 @@ class Caretaker:
         if changed:
             logger.info("%s: %d", name, changed)
         return changed
+
+
+def _trouble(duty: str) -> Trouble:
+    return Trouble(logger, f"{duty} is put off", f"{duty} is done again")

@@ -15,6 +15,7 @@ from rowlock.flow.supervise.hand import Hand
 from rowlock.flow.supervise.successor import RECYCLED
 from rowlock.flow.system import ending
 from rowlock.store.database import TRANSIENT
+from rowlock.store.trouble import Trouble
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
@@ -64,7 +65,8 @@ class Supervisor:
                 if refusal := self._refusal():
                     return refusal
                 with contextlib.suppress(TimeoutError):
-                    await asyncio.wait_for(self._stirred.wait(), _TICK)
+                    async with asyncio.timeout(_TICK):
+                        await self._stirred.wait()
                 self._stirred.clear()
         finally:
             beating.cancel()
@@ -72,7 +74,8 @@ class Supervisor:
             for hand in self._hands:
                 hand.signal(signal.SIGKILL)
         with contextlib.suppress(DatabaseError, TimeoutError, *TRANSIENT):
-            await asyncio.wait_for(self._rescue_dead(), EVERY)
+            async with asyncio.timeout(EVERY):
+                await self._rescue_dead()
         return None
 
     def stop(self) -> None:
@@ -187,18 +190,21 @@ class Supervisor:
 
     async def _beat(self) -> None:
         """One statement for all that live, and the rescue of those that do not."""
+        trouble = Trouble(logger, "no beat for the processes", "the processes have a beat again")
         while True:
             try:
                 living = [hand.worker for hand in self._hands if hand.running and hand.worker and not hand.stopped]
                 if living:
                     await self._database.fetch("vouch", workers=living)
                 await self._rescue_dead()
+                trouble.over()
             except (DatabaseError, TimeoutError, *TRANSIENT) as error:
-                logger.warning("no beat for the processes: %s", error)
-            except Exception:
-                logger.exception("a beat for the processes failed")
+                trouble.met(error)
+            except Exception as error:  # noqa: BLE001 - the processes go on, whatever it was
+                trouble.met(error, unforeseen=True)
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._poked.wait(), EVERY)
+                async with asyncio.timeout(EVERY):
+                    await self._poked.wait()
             self._poked.clear()
 
     async def _rescue_dead(self) -> None:

@@ -159,7 +159,7 @@ SELECT coalesce(array_agg(m.id), '{}') AS ids, {left_places} AS promoted, {told}
 -- What became of writes that hit no row. Every transition adds exactly one and every revocation clears claimed_by, so
 -- fence + 1 with my id on it is my own earlier write, whose acknowledgement was lost; an attempt row says the same after
 -- the job moved on. Anything else is a lost claim.
-SELECT d.id, (j.fence = d.fence + 1 AND j.claimed_by = :worker::bigint)
+SELECT d.id, d.fence, (j.fence = d.fence + 1 AND j.claimed_by = :worker::bigint)
           OR coalesce(a.worker_id = :worker::bigint AND a.outcome NOT IN ('lost', 'disowned', 'stopped'), false) AS applied
 FROM unnest(:ids::bigint[], :fences::integer[]) AS d(id, fence)
 LEFT JOIN {schema}.jobs j ON j.id = d.id

@@ -44,14 +44,14 @@ MUTATIONS: Final = (
     ),
     Mutation(
         "a child that does not stop is not killed",
-        "flow/processes.py",
+        "flow/parent.py",
         "                    self.kill()\n                    kill_at = None\n",
         "                    kill_at = None\n",
         (f"{EXECUTORS}a_cancel[process.deaf]",),
     ),
     Mutation(
         "memory is not watched",
-        "flow/processes.py",
+        "flow/parent.py",
         "if kind.memory else None",
         "if False else None",
         (f"{EXECUTORS}a_job_that_eats_memory_fails_and_nobody_else[hog.slow-its limit is 190.7 MiB]",),

@@ -154,4 +154,18 @@ MUTATIONS: Final = (
         "        if self.unsure:\n            return self._wishes\n",
         ("tests/desk/test_approvals.py::test_a_lane_that_cannot_be_read_lets_nothing_through",),
     ),
+    Mutation(
+        "a plain annotation is read as another type",
+        "flow/plain.py",
+        '    (bool, "bool"),\n',
+        '    (bool, "int"),\n',
+        ("tests/flow/test_plain.py::test_the_schema_of_a_plain_annotation_is_the_one_pydantic_makes",),
+    ),
+    Mutation(
+        "every worker loads the search grammar for its duties",
+        "upkeep/duties.py",
+        "    if not rows:\n        return 0\n    # The whole",
+        "    # The whole",
+        ("tests/cli/test_lean.py::test_a_worker_that_ran_jobs_and_every_duty_brings_nothing_heavy",),
+    ),
 )

@@ -52,7 +52,7 @@ FRONT = '''
 class SyncDesk:
     """app.sync: the desk for blocking code."""
 
-    def __init__(self, bridge: Bridge, desk: Desk) -> None:
+    def __init__(self, bridge: Bridge, desk: Parts) -> None:
 {assignments}
 '''
 
@@ -125,7 +125,7 @@ def _passed(args: ast.arguments) -> str:
 def generate() -> str:
     """The whole file, formatted."""
     sources = [Source(module, name) for module, name in CLASSES.items()]
-    lines = {"from rowlock.service import Bridge", "from rowlock.desk.access import Desk"}
+    lines = {"from rowlock.service import Bridge", "from rowlock.desk.access import Parts"}
     for source in sources:
         lines |= {source.imports[name] for name in source.names | {source.name} if name in source.imports}
     assignments = "\n".join(

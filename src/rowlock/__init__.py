@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
+from importlib import import_module
+from typing import TYPE_CHECKING, Final
+
 from rowlock.app import Rowlock
-from rowlock.compose.chain import Chain, chain
-from rowlock.compose.group import Group, group
-from rowlock.compose.started import Started
-from rowlock.compose.step import RESULT, Step
-from rowlock.compose.workflow import Node, Workflow
 from rowlock.errors import (
     ApprovalRefused,
     ArgumentsTooLarge,
@@ -68,28 +66,63 @@ from rowlock.flow.depends import Depends
 from rowlock.flow.items import ItemContext, ItemsDone
 from rowlock.flow.passing import Enqueuing
 from rowlock.model.access import Permission, Principal
-from rowlock.model.approval import Approval, Rule
-from rowlock.model.count import Count
-from rowlock.model.explanation import Explanation, Reason
 from rowlock.model.failure import Failure
 from rowlock.model.job import Claim, Job
 from rowlock.model.kind import Gate
 from rowlock.model.lane import Lane
 from rowlock.model.lock import LockUser, LockView
-from rowlock.model.newer import newer_than
-from rowlock.model.operation import Operation
 from rowlock.model.outcome import Cancel, Partial, Snooze
-from rowlock.model.page import Page
 from rowlock.model.progress import Item, ItemCounts, ItemRef, ItemState, LogLine, Phase, Progress, Skip
 from rowlock.model.rate import GateView, Rate, RateView
 from rowlock.model.retry import Retry
-from rowlock.model.schedule import Schedule
 from rowlock.model.state import State
-from rowlock.model.window import Window
-from rowlock.model.workflow import StepView, WorkflowPage, WorkflowState, WorkflowView
 from rowlock.settings import Settings
 from rowlock.tasks import Enqueued, SyncTask, Task
 from rowlock.telemetry import JobLogFilter
+
+if TYPE_CHECKING:
+    from rowlock.compose.chain import Chain, chain
+    from rowlock.compose.group import Group, group
+    from rowlock.compose.started import Started
+    from rowlock.compose.step import RESULT, Step
+    from rowlock.compose.workflow import Node, Workflow
+    from rowlock.model.approval import Approval, Rule
+    from rowlock.model.count import Count
+    from rowlock.model.explanation import Explanation, Reason
+    from rowlock.model.newer import newer_than
+    from rowlock.model.operation import Operation
+    from rowlock.model.page import Page
+    from rowlock.model.schedule import Schedule
+    from rowlock.model.window import Window
+    from rowlock.model.workflow import StepView, WorkflowPage, WorkflowState, WorkflowView
+
+__version__ = "0.1.0"
+_LATER: Final = {
+    "Chain": "rowlock.compose.chain",
+    "chain": "rowlock.compose.chain",
+    "Group": "rowlock.compose.group",
+    "group": "rowlock.compose.group",
+    "Started": "rowlock.compose.started",
+    "RESULT": "rowlock.compose.step",
+    "Step": "rowlock.compose.step",
+    "Node": "rowlock.compose.workflow",
+    "Workflow": "rowlock.compose.workflow",
+    "Approval": "rowlock.model.approval",
+    "Rule": "rowlock.model.approval",
+    "Count": "rowlock.model.count",
+    "Explanation": "rowlock.model.explanation",
+    "Reason": "rowlock.model.explanation",
+    "newer_than": "rowlock.model.newer",
+    "Operation": "rowlock.model.operation",
+    "Page": "rowlock.model.page",
+    "Schedule": "rowlock.model.schedule",
+    "Window": "rowlock.model.window",
+    "StepView": "rowlock.model.workflow",
+    "WorkflowPage": "rowlock.model.workflow",
+    "WorkflowState": "rowlock.model.workflow",
+    "WorkflowView": "rowlock.model.workflow",
+}
+"""Where the names are that no worker needs: imported when they are first asked for."""
 
 __all__ = [
     "RESULT",
@@ -206,3 +239,17 @@ __all__ = [
     "group",
     "newer_than",
 ]
+
+
+if not TYPE_CHECKING:  # a checker that sees this function believes in any name
+
+    def __getattr__(name: str) -> object:
+        if name not in _LATER:
+            message = f"module {__name__!r} has no attribute {name!r}"
+            raise AttributeError(message)
+        found = globals()[name] = getattr(import_module(_LATER[name]), name)
+        return found
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -11,16 +11,13 @@ import os
 import threading
 from collections.abc import Mapping
 from dataclasses import replace
-from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Self, TypeVar, overload
 
+import rowlock
 from rowlock.desk.access import Backing, Desk
 from rowlock.desk.guard import Guard
-from rowlock.desk.identity import Identity
-from rowlock.desk.lanes import first_lanes
-from rowlock.desk.scheduling import Scheduling
-from rowlock.desk.sync import SyncDesk
+from rowlock.desk.own import Own
 from rowlock.errors import ConfigurationError, WrongState
 from rowlock.flow.args import Codec
 from rowlock.flow.blocking import SyncContext
@@ -38,12 +35,12 @@ from rowlock.flow.register import WorkerOptions
 from rowlock.flow.wake import Waker
 from rowlock.flow.worker import Worker
 from rowlock.model import ids
-from rowlock.model.access import SYSTEM
 from rowlock.model.kind import checked_name
+from rowlock.model.lane import first_lanes
 from rowlock.model.state import State
 from rowlock.service import Bridge, in_thread
 from rowlock.settings import Settings
-from rowlock.store import embedded, migrate
+from rowlock.store import migrate
 from rowlock.store.caller import url_of
 from rowlock.store.database import Database
 from rowlock.tasks import Declared, Submitter, SyncTask, Task
@@ -66,13 +63,14 @@ if TYPE_CHECKING:
     from rowlock.model.rate import Rated
     from rowlock.model.retry import Retry
     from rowlock.model.size import Size
+    from rowlock.store.embedded import Embedded
 
 logger = logging.getLogger("rowlock")
 P = ParamSpec("P")
 R = TypeVar("R")
 
 
-class Rowlock(Extensions, Locking):
+class Rowlock(Extensions, Locking, Own):
     """Jobs on one PostgreSQL database. Without a URL (ROWLOCK_DATABASE_URL), an embedded PostgreSQL is started."""
 
     def __init__(
@@ -91,22 +89,16 @@ class Rowlock(Extensions, Locking):
             database_url = url_of(engine)
         given = Settings.from_env(os.environ) if settings is None else settings
         self.settings = replace(given, database_url=database_url or given.database_url, schema=schema or given.schema)
-        super().__init__()
+        Extensions.__init__(self)
         self.tasks: dict[str, Declared[..., object]] = {}
         self._bridge, self._lock = Bridge(), threading.Lock()
         self._database: Database | None = None
-        self._embedded: embedded.Embedded | None = None
+        self._embedded: Embedded | None = None
         self._producer = Producer(self.database, self._bridge, self._enqueue_middleware, self._events)
         self.submit = Submitter(self.task, self._producer, self.settings.args_limit, self.handlers)
-        self._backing = Backing(self.database, self._producer.wake, self.submit)
-        own = self.desk(SYSTEM)
-        self.jobs, self.lanes, self.workers, self.stats = own.jobs, own.lanes, own.workers, own.stats
-        self.tokens, self.roles, self.audit = own.tokens, own.roles, own.audit
-        self.streams, self.operations, self.approvals = own.streams, own.operations, own.approvals
-        self.schedules, self.schedule, self.locks = own.schedules, Scheduling(own.schedules), own.locks
-        self.workflows, self.limits = own.workflows, own.limits
-        self.sync = SyncDesk(self._bridge, own)
-        self.identity = Identity(self.database)
+        Own.__init__(self, Backing(self.database, self._producer.wake, self.submit), self._bridge)
+
+    # --- the desk ----------------------------------------------------------------------------------------------------
 
     def desk(
         self,
@@ -191,7 +183,7 @@ class Rowlock(Extensions, Locking):
         handler = self._place(handler, plan)
         add_hook = functools.partial(self._hook, definition.name)
         make = Task if is_async else SyncTask
-        task: Declared[..., object] = make(handler, self._producer, self.jobs, add_hook, self.workflows)
+        task: Declared[..., object] = make(handler, self._producer, self, add_hook)
         self.tasks[definition.name] = task
         return task
 
@@ -220,6 +212,8 @@ class Rowlock(Extensions, Locking):
             return self._database
 
     def _start_embedded(self) -> str:
+        from rowlock.store import embedded  # noqa: PLC0415 - for those without a server of their own
+
         self._embedded = embedded.start(Path(self.settings.data_dir))
         url = self._embedded.url
         logger.warning("no ROWLOCK_DATABASE_URL: using the embedded PostgreSQL in %s", self._embedded.directory)
@@ -244,8 +238,8 @@ class Rowlock(Extensions, Locking):
         return back
 
     def _point_at(
-        self, settings: Settings, database: Database | None, server: embedded.Embedded | None
-    ) -> tuple[Settings, Database | None, embedded.Embedded | None]:
+        self, settings: Settings, database: Database | None, server: Embedded | None
+    ) -> tuple[Settings, Database | None, Embedded | None]:
         with self._lock:
             before = self.settings, self._database, self._embedded
             self.settings, self._database, self._embedded = settings, database, server
@@ -269,8 +263,7 @@ class Rowlock(Extensions, Locking):
 
     async def _leave_loop(self) -> None:
         if self._database is not None:
-            await self._backing.lookouts.leave()
-            await asyncio.gather(self._producer.flush(), self._backing.drives.leave())
+            await asyncio.gather(self._producer.flush(), self._backing.leave())
             await self._leave_locks()
             await self._database.close()
 
@@ -338,7 +331,7 @@ class Rowlock(Extensions, Locking):
             name,
             chosen,
             slots,
-            metadata.version("rowlock"),
+            rowlock.__version__,
             claims,
             origin,
             alone=tested and not claims,
@@ -349,10 +342,10 @@ class Rowlock(Extensions, Locking):
         return Worker(
             database,
             self.handlers if handlers is None else handlers,
-            replace(self.settings, lanes=first_lanes(self.settings.lanes, self.lanes.defined)),
+            replace(self.settings, lanes=first_lanes(self.settings.lanes, self.declared_lanes())),
             options,
             upkeep=upkeep if claims else None,
-            scope=declaring(self.schedules, self.worker_scope) if claims else self.worker_scope,
+            scope=declaring(self.declared_schedules, self.worker_scope) if claims else self.worker_scope,
             events=self._events,
             successor=successor,
         )

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, Generic, ParamSpec, TypeVar, cast
 
 from typing_extensions import override
 
-from rowlock.compose.follow import follow
-from rowlock.compose.step import Alone, Origin, Step, Stepper, Takes, step_of
+from rowlock.compose.origin import Origin
 from rowlock.errors import InvalidOption, JobFailed, UnknownKind
 from rowlock.flow import enqueue, foreign
 from rowlock.flow.hooks import On
@@ -30,7 +29,8 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
     from datetime import datetime
 
-    from rowlock.compose.step import WaitsForJobs, WaitsForWorkflows
+    from rowlock.compose.origin import Desks
+    from rowlock.compose.step import Alone, Step, Stepper, Takes
     from rowlock.flow.enqueue import Batch, Prepared, Receipt, Written
     from rowlock.flow.handler import Handler
     from rowlock.flow.hooks import AddHook
@@ -67,7 +67,7 @@ class Enqueued(Generic[R_co]):
 
     async def wait(self, timeout: float | None = None) -> R_co:
         """Wait for the result, in seconds at most; JobFailed unless it completed, WaitTimeout leaves the job alone."""
-        desk = self._origin.desk
+        desk = self._origin.desk.jobs
         job = await desk.wait(self.id, timeout=timeout)
         if job.state not in SUCCESS:
             about = dict(job.errors or {})
@@ -82,7 +82,7 @@ class Enqueued(Generic[R_co]):
 
     async def job(self) -> Job:
         """Read the job as it stands now."""
-        return await self._origin.desk.get(self.id)
+        return await self._origin.desk.jobs.get(self.id)
 
     def job_sync(self) -> Job:
         """job() for blocking code."""
@@ -96,6 +96,9 @@ class Enqueued(Generic[R_co]):
         It gets the job's result as its first open parameter. when: as of Workflow.add(). name: of the step; one that is
         there already is kept.
         """
+        from rowlock.compose.follow import follow  # noqa: PLC0415 - as in stepper()
+        from rowlock.compose.step import step_of  # noqa: PLC0415 - as in stepper()
+
         made = step_of(step)
         return Enqueued(*await follow(self.id, self._origin, made, when, name), made.origin)
 
@@ -125,6 +128,8 @@ class Bound(Generic[P, R]):
     def stepper(self) -> Stepper:
         """Makes the steps."""
         if self._stepper is None:
+            from rowlock.compose.step import Stepper  # noqa: PLC0415 - for those who compose jobs; many never do
+
             self._stepper = Stepper(self._origin, self._producer, self._options, self._connection)
         return self._stepper
 
@@ -219,15 +224,8 @@ class Bound(Generic[P, R]):
 class Declared(Bound[P, R]):
     """A kind in the hands of its users."""
 
-    def __init__(
-        self,
-        handler: Handler,
-        producer: Producer,
-        desk: WaitsForJobs,
-        add_hook: AddHook,
-        workflows: WaitsForWorkflows,
-    ) -> None:
-        super().__init__(Origin(handler, desk, producer.bridge, workflows), producer, Options(), None)
+    def __init__(self, handler: Handler, producer: Producer, desk: Desks, add_hook: AddHook) -> None:
+        super().__init__(Origin(handler, desk, producer.bridge), producer, Options(), None)
         self.on_success = On("on_success", add_hook)
         """Decorates a function that runs after the job completed, with errors or without."""
         self.on_failure = On("on_failure", add_hook)

@@ -68,8 +68,12 @@ def serve(listener: socket.socket) -> None:
     """Until the process that started this one closes its end of standard input."""
     from rich import console, table, text  # noqa: F401, PLC0415 - what commands import when they run
 
-    from rowlock.cli import root  # noqa: F401, PLC0415 - as above
+    from rowlock.cli.root import build  # noqa: PLC0415 - as above
+    from rowlock.desk import drive, explain, jobs, lanes, schedules, stats, workflows  # noqa: F401, PLC0415 - as above
+    from rowlock.flow import adapt  # noqa: F401, PLC0415 - as above
     from rowlock.store import embedded  # noqa: F401, PLC0415 - as above
+
+    build()
 
     gc.collect()
     gc.freeze()

@@ -165,8 +165,8 @@ def methods(app: Rowlock) -> dict[str, Callable[..., Any]]:
     """Every public method of every class of the desk."""
     return {
         f"{room}.{name}": value
-        for room, desk in vars(app.desk(SYSTEM)).items()
-        if type(desk).__module__.startswith("rowlock.desk.") and room != "guard"
+        for room, desk in inspect.getmembers(app.desk(SYSTEM))
+        if type(desk).__module__.startswith("rowlock.desk.") and room != "guard" and not room.startswith("_")
         for name, value in inspect.getmembers(type(desk))
         if not name.startswith("_")
     }

@@ -28,4 +28,11 @@ MUTATIONS: Final = (
         "            loop.remove_signal_handler(signal.SIGTSTP)\n",
         ("tests/cli/test_top.py::test_the_terminal_is_restored_after_a_crash",),
     ),
+    Mutation(
+        "an option given twice is not left to typer",
+        "cli/plain.py",
+        "        if option is None or option.parameter in found:\n",
+        "        if option is None:\n",
+        ("tests/cli/test_plain.py::test_whatever_else_is_left_to_typer",),
+    ),
 )

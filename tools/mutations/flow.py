@@ -44,14 +44,14 @@ MUTATIONS: Final = (
     ),
     Mutation(
         "a child that does not stop is not killed",
-        "flow/processes.py",
+        "flow/parent.py",
         "                    self.kill()\n                    kill_at = None\n",
         "                    kill_at = None\n",
         (f"{EXECUTORS}a_cancel[process.deaf]",),
     ),
     Mutation(
         "memory is not watched",
-        "flow/processes.py",
+        "flow/parent.py",
         "if kind.memory else None",
         "if False else None",
         (f"{EXECUTORS}a_job_that_eats_memory_fails_and_nobody_else[hog.slow-its limit is 190.7 MiB]",),
@@ -195,5 +195,19 @@ MUTATIONS: Final = (
         "lost = [f for f in batch if f.claim not in accepted]",
         "lost = [f for f in batch if f.claim.job_id not in {claim.job_id for claim in accepted}]",
         ("tests/flow/test_finish.py::test_of_two_claims_of_a_job_in_one_flush_only_the_current_one_is_told_accepted",),
+    ),
+    Mutation(
+        "a plain annotation is read as another type",
+        "flow/plain.py",
+        '    (bool, "bool"),\n',
+        '    (bool, "int"),\n',
+        ("tests/flow/test_plain.py::test_the_schema_of_a_plain_annotation_is_the_one_pydantic_makes",),
+    ),
+    Mutation(
+        "every worker loads the search grammar for its duties",
+        "upkeep/duties.py",
+        "    if not rows:\n        return 0\n    # The whole",
+        "    # The whole",
+        ("tests/cli/test_lean.py::test_a_worker_that_ran_jobs_and_every_duty_brings_nothing_heavy",),
     ),
 )

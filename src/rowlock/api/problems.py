@@ -24,9 +24,9 @@ if TYPE_CHECKING:
 logger = logging.getLogger("rowlock.api")
 MEDIA_TYPE: Final = "application/problem+json"
 REQUEST_ID: Final = "rowlock.request_id"
+"""Where the scope of a request keeps its id."""
 TROUBLE: Final = "rowlock.trouble"
 """Where the scope of a request keeps what tells of requests without a database."""
-"""Where the scope of a request keeps its id."""
 _TYPE: Final = "urn:rowlock:problem:"
 _RETRY: Final = {"Retry-After": "5"}
 BEARER: Final = {"WWW-Authenticate": 'Bearer realm="rowlock"'}

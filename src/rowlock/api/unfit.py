@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import difflib
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from rowlock.api.problems import Problem
+from rowlock.model.closest import closest
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
@@ -62,7 +62,7 @@ def _words(item: Any, fields: Collection[str]) -> str:  # noqa: ANN401 - a dicti
 
 def _no_such(what: str, name: str, known: Collection[str]) -> str:
     there_are = f"there are {', '.join(known)}" if known else "there are none"
-    near = difflib.get_close_matches(name, known, n=1)
+    near = closest(name, known, n=1)
     return f"There is no such {what}{f' (did you mean {near[0]}?)' if near else ''}; {there_are}"
 
 

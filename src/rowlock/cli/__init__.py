@@ -8,10 +8,16 @@ import sys
 def main() -> None:
     """The console script, and python -m rowlock."""
     try:
+        words = sys.argv[1:]
+        if words[:1] == ["worker"]:
+            from rowlock.cli import plain
+
+            if plain.worker(words[1:]):
+                return
         from rowlock.cli.root import build
 
         # One name, however it was started: in usage lines, and for the shell's completion.
-        build()(prog_name="rowlock")
+        build(words[0] if words else "")(prog_name="rowlock")
     except KeyboardInterrupt:
         # Before or after a command runs; inside, the command itself ends this way.
         sys.exit(130)

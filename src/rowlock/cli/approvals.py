@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from rowlock.cli.call import Call, command, person
+from rowlock.cli.call import Call, person
+from rowlock.cli.command import command
 from rowlock.cli.show import compact, complain, job_record, moment
 from rowlock.errors import InvalidOption
 

@@ -8,7 +8,8 @@ from typing import Annotated, Final
 
 import typer
 
-from rowlock.cli.call import Call, command
+from rowlock.cli.call import Call
+from rowlock.cli.command import command
 from rowlock.cli.show import compact, moment
 from rowlock.model.options import span
 

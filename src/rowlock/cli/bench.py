@@ -16,8 +16,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from rowlock.app import Rowlock
-from rowlock.cli.call import Call, register_sync
-from rowlock.cli.worker import loop_factory
+from rowlock.cli.call import Call
+from rowlock.cli.command import register_sync
+from rowlock.cli.work import loop_factory
 from rowlock.errors import InvalidOption
 from rowlock.model.lane import Lane
 from rowlock.model.state import State

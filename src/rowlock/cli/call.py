@@ -1,20 +1,17 @@
-"""One call of the command line: the options every command takes, and how it ends."""
+"""One call of a command: the options every command takes, and how it ends."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
 import getpass
-import inspect
 import os
 import sys
 from dataclasses import replace
-from typing import TYPE_CHECKING, Annotated, Any, Concatenate, Final, ParamSpec, cast, get_type_hints
-
-import typer
+from typing import TYPE_CHECKING, Any, Final
 
 from rowlock.app import Rowlock
-from rowlock.cli.exits import EPILOG, Exit, exit_of
+from rowlock.cli.exits import Exit, exit_of
 from rowlock.cli.locate import locate
 from rowlock.cli.show import Screen, clean, complain
 from rowlock.errors import ConfigurationError, InvalidSearch, RowlockError
@@ -22,42 +19,14 @@ from rowlock.model.access import SYSTEM
 from rowlock.store import migrate
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterator
+    from collections.abc import Callable, Iterator
 
     from rowlock.desk.access import Desk
 
-P = ParamSpec("P")
-_PANEL: Final = "Common options"
-COMMON: Final = {
-    "app_path": Annotated[
-        str | None,
-        typer.Option(
-            "--app",
-            metavar="MODULE:ATTR",
-            envvar="ROWLOCK_APP",
-            help="The application, found from the current folder.",
-            rich_help_panel=_PANEL,
-        ),
-    ],
-    "database_url": Annotated[
-        str | None,
-        typer.Option(
-            metavar="URL", help="Instead of the application's, or of ROWLOCK_DATABASE_URL.", rich_help_panel=_PANEL
-        ),
-    ],
-    "schema": Annotated[
-        str | None,
-        typer.Option(
-            metavar="NAME", help="Instead of the application's, or of ROWLOCK_SCHEMA.", rich_help_panel=_PANEL
-        ),
-    ],
-    "as_json": Annotated[
-        bool, typer.Option("--json", help="JSON on standard output, and nothing else there.", rich_help_panel=_PANEL)
-    ],
-}
+DEFAULTS: Final = {"app_path": None, "database_url": None, "schema": None, "as_json": False}
+"""The options of every command, left out."""
 _AROUND: Final = 60
 """Characters of a wrong search shown on either side of the mistake."""
-_DEFAULTS: Final = {"app_path": None, "database_url": None, "schema": None, "as_json": False}
 
 
 class Call:
@@ -108,56 +77,11 @@ class Call:
             await self._app.close()
 
 
-def command(
-    group: typer.Typer, name: str | None = None, *, app: bool = False, schema: bool = True
-) -> Callable[[Callable[Concatenate[Call, P], Awaitable[None]]], Callable[Concatenate[Call, P], Awaitable[None]]]:
-    """Make a coroutine a command with the common options. app: it needs --app; schema: the tables are checked first."""
-
-    def register(
-        function: Callable[Concatenate[Call, P], Awaitable[None]],
-    ) -> Callable[Concatenate[Call, P], Awaitable[None]]:
-        async def answer(call: Call, given: dict[str, Any]) -> None:
-            try:
-                if app:
-                    call.require_app()
-                if schema:
-                    await call.require_schema()
-                await cast("Callable[..., Awaitable[None]]", function)(call, **given)
-            finally:
-                await call.close()
-
-        register_sync(group, name, function, lambda call, given: asyncio.run(answer(call, given)))
-        return function
-
-    return register
-
-
-def register_sync(
-    group: typer.Typer,
-    name: str | None,
-    function: Callable[..., object],
-    run: Callable[[Call, dict[str, Any]], object],
-) -> None:
-    """Register `run` under the signature and docstring of `function`, whose first parameter is the Call."""
-
-    def entry(**given: Any) -> None:  # noqa: ANN401 - typer checked them against the signature below
-        common = {key: given.pop(key) for key in COMMON}
-        with reported():
-            run(Call(**common), given)
-
-    hints = get_type_hints(function, include_extras=True)
-    own = list(inspect.signature(function).parameters.values())[1:]
-    parameters = [
-        parameter.replace(annotation=hints[parameter.name], kind=inspect.Parameter.KEYWORD_ONLY) for parameter in own
-    ]
-    parameters += [
-        inspect.Parameter(key, inspect.Parameter.KEYWORD_ONLY, default=_DEFAULTS[key], annotation=annotation)
-        for key, annotation in COMMON.items()
-    ]
-    entry.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]  # what inspect.signature() reads
-    entry.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
-    entry.__doc__ = function.__doc__
-    group.command(name or function.__name__, epilog=EPILOG)(entry)
+def answer(run: Callable[[Call, dict[str, Any]], object], given: dict[str, Any]) -> None:
+    """Run a command with these options, own and common ones."""
+    common = {key: given.pop(key) for key in DEFAULTS}
+    with reported():
+        run(Call(**common), given)
 
 
 @contextlib.contextmanager
@@ -168,14 +92,14 @@ def reported() -> Iterator[None]:
         sys.stdout.flush()
     except RowlockError as error:
         complain(f"{error}{_pointed(error) if isinstance(error, InvalidSearch) else ''}")
-        raise typer.Exit(exit_of(error)) from error
+        raise SystemExit(exit_of(error)) from error
     except BrokenPipeError:
         # `| head` has read enough. What is still buffered must not complain again when Python ends.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        raise typer.Exit(Exit.PIPE) from None
+        raise SystemExit(Exit.PIPE) from None
     except (KeyboardInterrupt, asyncio.CancelledError):
         # A command that draws takes SIGTERM as the cancelling of its task, to leave the terminal as it was.
-        raise typer.Exit(Exit.INTERRUPTED) from None
+        raise SystemExit(Exit.INTERRUPTED) from None
 
 
 def _pointed(error: InvalidSearch) -> str:

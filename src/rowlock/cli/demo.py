@@ -20,7 +20,8 @@ import typer
 from rowlock.app import Rowlock
 from rowlock.cli import sample
 from rowlock.cli.board import board
-from rowlock.cli.call import Call, register_sync
+from rowlock.cli.call import Call
+from rowlock.cli.command import register_sync
 from rowlock.cli.exits import Exit
 from rowlock.cli.show import complain, job_record, span
 from rowlock.errors import WrongState

@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from rowlock.cli import complete, reload
-from rowlock.cli.call import Call, register_sync
+from rowlock.cli.call import Call
+from rowlock.cli.command import register_sync
 from rowlock.cli.show import aligned, clean
-from rowlock.cli.worker import set_up_logging
+from rowlock.cli.work import set_up_logging
 from rowlock.errors import ConfigurationError, MissingExtra
 
 if TYPE_CHECKING:

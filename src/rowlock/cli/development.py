@@ -13,7 +13,6 @@ from rowlock.errors import DatabaseUnreachable, MissingExtra
 from rowlock.model.lane import kinds_by_lane
 from rowlock.store import migrate
 from rowlock.store.database import shown
-from rowlock.store.embedded import home
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
@@ -100,8 +99,14 @@ async def described(worker: Worker, app: Rowlock) -> dict[str, Any]:
         "kinds": sorted(app.handlers),
         "postgresql": server.major,
         "database": None if app.settings.database_url is None else shown(database.url),
-        "data_dir": None if app.settings.database_url else str(home.find(Path(app.settings.data_dir)).path),
+        "data_dir": None if app.settings.database_url else _data_dir(app),
         "schema": database.schema,
         "version": migrate.newest(),
         "lanes": lanes,
     }
+
+
+def _data_dir(app: Rowlock) -> str:
+    from rowlock.store.embedded import home
+
+    return str(home.find(Path(app.settings.data_dir)).path)

@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from rowlock.app import Rowlock
-from rowlock.cli.call import Call, register_sync
+from rowlock.cli.call import Call
+from rowlock.cli.command import register_sync
 from rowlock.cli.exits import Exit
 from rowlock.cli.show import clean
 from rowlock.desk.doctor import Doctor

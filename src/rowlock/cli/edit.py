@@ -6,7 +6,8 @@ from typing import Annotated
 
 import typer
 
-from rowlock.cli.call import Call, command, person
+from rowlock.cli.call import Call, person
+from rowlock.cli.command import command
 from rowlock.cli.enqueue import arguments, instant
 from rowlock.cli.jobs import By, JobId, Note
 from rowlock.cli.show import JOB_COLUMNS, JOB_SPARE, job_record, job_rows

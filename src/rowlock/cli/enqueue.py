@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 import typer
 
 from rowlock.cli import complete
-from rowlock.cli.call import Call, command
+from rowlock.cli.call import Call
+from rowlock.cli.command import command
 from rowlock.cli.exits import Exit
 from rowlock.cli.jobs import JobId, error_text
 from rowlock.cli.show import complain, job_record, moment, span

@@ -9,7 +9,8 @@ import typer
 
 from rowlock.cli import complete
 from rowlock.cli.bulk import Search, Yes, chosen, order_found
-from rowlock.cli.call import Call, command, person
+from rowlock.cli.call import Call, person
+from rowlock.cli.command import command
 from rowlock.cli.exits import Exit, exit_of
 from rowlock.cli.given import expanded
 from rowlock.cli.progress import items_text, phase_rows

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, cast
 import typer
 
 from rowlock.cli import complete
-from rowlock.cli.call import Call, command
+from rowlock.cli.call import Call
+from rowlock.cli.command import command
 from rowlock.cli.show import span
 from rowlock.errors import InvalidOption
 from rowlock.model.lane import Lane

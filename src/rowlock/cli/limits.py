@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from rowlock.cli.call import Call, command
+from rowlock.cli.call import Call
+from rowlock.cli.command import command
 from rowlock.cli.show import moment
 from rowlock.errors import InvalidOption, LimitNotFound
 from rowlock.model import moment as moments

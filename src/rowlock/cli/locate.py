@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import functools
 import importlib
 import os
@@ -13,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from rowlock.app import Rowlock
 from rowlock.errors import ConfigurationError, RowlockError
+from rowlock.model.closest import closest
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -102,5 +102,5 @@ def _apps(module: ModuleType) -> list[str]:
 
 
 def _did_you_mean(name: str, known: Iterable[str]) -> str:
-    near = difflib.get_close_matches(name, sorted(known), n=1)
+    near = closest(name, sorted(known), n=1)
     return f" Did you mean {near[0]!r}?" if near else ""

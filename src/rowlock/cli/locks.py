@@ -7,7 +7,8 @@ from typing import Final
 
 import typer
 
-from rowlock.cli.call import Call, command
+from rowlock.cli.call import Call
+from rowlock.cli.command import command
 from rowlock.cli.show import moment
 
 group = typer.Typer(no_args_is_help=True, help="See who holds the application's locks, and who waits.")

@@ -11,15 +11,9 @@ import signal
 import socket
 from typing import TYPE_CHECKING, Any, Final
 
-import typer
-
-from rowlock.cli import reload
 from rowlock.cli.show import complain
 from rowlock.flow.supervise.line import Supervised, supervised
 from rowlock.flow.supervise.successor import STOPPING, hear_signals
-from rowlock.flow.supervise.supervisor import Supervisor
-from rowlock.flow.wake import Waker
-from rowlock.upkeep import duties
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -52,6 +46,8 @@ def name_of(given: str | None, line: Supervised | None) -> str | None:
 
 def supervise(call: Call, app: Rowlock, given: dict[str, Any]) -> None:
     """Run the supervisor until its processes have ended for good."""
+    from rowlock.cli import reload
+
     # Under a watcher (--reload) Ctrl-C is its business.
     signals = STOPPING if given["follow"] is None else (signal.SIGTERM,)
     command = reload.command(call, {key: value for key, value in given.items() if key not in _OWN})
@@ -59,10 +55,14 @@ def supervise(call: Call, app: Rowlock, given: dict[str, Any]) -> None:
     if refusal is not None:
         message, code = refusal
         complain(message)
-        raise typer.Exit(code)
+        raise SystemExit(code)
 
 
 async def _supervise(app: Rowlock, command: list[str], signals: Iterable[signal.Signals]) -> tuple[str, int] | None:
+    from rowlock.flow.supervise.supervisor import Supervisor
+    from rowlock.flow.wake import Waker
+    from rowlock.upkeep import duties
+
     database = app.database()
     at = duties.Round(database, app.settings, Waker(database))
     supervisor = Supervisor(database, command, app.settings, rescue=lambda workers: duties.rescue_dead(at, workers))

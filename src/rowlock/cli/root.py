@@ -2,40 +2,37 @@
 
 from __future__ import annotations
 
-from importlib import metadata
-from typing import Annotated
+from importlib import import_module
+from typing import Annotated, Final
 
 import typer
 
-from rowlock.cli import (
-    approvals,
-    audit,
-    bench,
-    demo,
-    dev,
-    doctor,
-    edit,
-    enqueue,
-    jobs,
-    lanes,
-    limits,
-    locks,
-    roles,
-    schedules,
-    schema,
-    serve,
-    stats,
-    tokens,
-    top,
-    worker,
-    workers,
-    workflows,
-)
+import rowlock
 from rowlock.cli.exits import EPILOG
 
+_COMMANDS: Final = ("demo", "dev", "worker", "serve", "enqueue", "stats", "top", "doctor", "bench")
+"""Modules that add a command of their name, in the order of --help."""
+_GROUPS: Final = (
+    "jobs",
+    "workflows",
+    "approvals",
+    "lanes",
+    "limits",
+    "workers",
+    "schedules",
+    "locks",
+    "schema",
+    "tokens",
+    "roles",
+    "audit",
+)
+"""Modules with a group of commands of their name."""
+_ELSEWHERE: Final = {"run-job": "enqueue"}
+"""Commands that a module of another name adds."""
 
-def build() -> typer.Typer:
-    """The command line, complete."""
+
+def build(called: str = "") -> typer.Typer:
+    """The command line. called: the command it is made for, and none but its module is imported; else all of them."""
     root = typer.Typer(
         name="rowlock",
         help="Background jobs for Python on one PostgreSQL table.",
@@ -46,35 +43,29 @@ def build() -> typer.Typer:
         context_settings={"help_option_names": ["-h", "--help"]},
     )
     root.callback()(_root)
-    demo.add_to(root)
-    dev.add_to(root)
-    worker.add_to(root)
-    serve.add_to(root)
-    enqueue.add_to(root)
-    stats.add_to(root)
-    top.add_to(root)
-    doctor.add_to(root)
-    bench.add_to(root)
-    edit.add_to(jobs.group)
-    workflows.add_signal_to(jobs.group)
-    root.add_typer(jobs.group, name="jobs")
-    root.add_typer(workflows.group, name="workflows")
-    root.add_typer(approvals.group, name="approvals")
-    root.add_typer(lanes.group, name="lanes")
-    root.add_typer(limits.group, name="limits")
-    root.add_typer(workers.group, name="workers")
-    root.add_typer(schedules.group, name="schedules")
-    root.add_typer(locks.group, name="locks")
-    root.add_typer(schema.group, name="schema")
-    root.add_typer(tokens.group, name="tokens")
-    root.add_typer(roles.group, name="roles")
-    root.add_typer(audit.group, name="audit")
+    every = (*_COMMANDS, *_GROUPS)
+    module = _ELSEWHERE.get(called, called)
+    for name in (module,) if module in every else every:
+        _add(root, name)
     return root
+
+
+def _add(root: typer.Typer, name: str) -> None:
+    module = import_module(f"rowlock.cli.{name}")
+    if name in _COMMANDS:
+        module.add_to(root)
+        return
+    if name == "jobs":
+        from rowlock.cli import edit, workflows
+
+        edit.add_to(module.group)
+        workflows.add_signal_to(module.group)
+    root.add_typer(module.group, name=name)
 
 
 def _version(asked: bool) -> None:
     if asked:
-        typer.echo(f"rowlock {metadata.version('rowlock')}")
+        typer.echo(f"rowlock {rowlock.__version__}")
         raise typer.Exit
 
 

@@ -10,7 +10,8 @@ from zoneinfo import ZoneInfo
 import typer
 
 from rowlock.cli import complete
-from rowlock.cli.call import Call, command
+from rowlock.cli.call import Call
+from rowlock.cli.command import command
 from rowlock.cli.enqueue import arguments
 from rowlock.cli.show import compact, complain, moment
 from rowlock.errors import InvalidArguments, InvalidOption

@@ -6,7 +6,8 @@ from typing import Annotated, Final
 
 import typer
 
-from rowlock.cli.call import Call, command
+from rowlock.cli.call import Call
+from rowlock.cli.command import command
 from rowlock.cli.exits import Exit
 from rowlock.cli.show import complain, moment
 from rowlock.errors import InvalidOption

@@ -10,9 +10,10 @@ import typer
 
 from rowlock.app import Rowlock
 from rowlock.cli import complete
-from rowlock.cli.call import Call, register_sync
+from rowlock.cli.call import Call
+from rowlock.cli.command import register_sync
 from rowlock.cli.locate import attribute
-from rowlock.cli.worker import loop_factory, set_up_logging
+from rowlock.cli.work import loop_factory, set_up_logging
 from rowlock.errors import ConfigurationError
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import json
 import re
-import shutil
 import sys
 import textwrap
 from dataclasses import asdict
@@ -87,6 +86,8 @@ class Screen:
 
     def prose(self, text: str) -> None:
         """Sentences: on a terminal broken between words, two spaces in; elsewhere one line."""
+        import shutil
+
         width = shutil.get_terminal_size().columns if sys.stdout.isatty() else 0
         inner = f"{text[: len(text) - len(text.lstrip())]}  "
         words = textwrap.TextWrapper(width, subsequent_indent=inner, break_long_words=False, break_on_hyphens=False)

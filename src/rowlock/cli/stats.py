@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from rowlock.cli.call import Call, command
+from rowlock.cli.call import Call
+from rowlock.cli.command import command
 from rowlock.cli.jobs import error_text, progress_text
 from rowlock.cli.progress import left_text, rate_text
 from rowlock.model.duration import duration, humanise

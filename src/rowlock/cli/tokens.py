@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from rowlock.cli.call import Call, command
+from rowlock.cli.call import Call
+from rowlock.cli.command import command
 from rowlock.cli.show import complain, moment
 
 if TYPE_CHECKING:

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from rowlock.cli.call import Call, command, person
+from rowlock.cli.call import Call, person
+from rowlock.cli.command import command
 from rowlock.cli.panes import Look, Pane, View, frame, pane_lines, rows
 from rowlock.cli.show import job_record
 from rowlock.cli.terminal import Terminal

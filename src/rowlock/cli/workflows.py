@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from rowlock.cli import complete, dag
-from rowlock.cli.call import Call, command, person
+from rowlock.cli.call import Call, person
+from rowlock.cli.command import command
 from rowlock.cli.exits import Exit
 from rowlock.cli.jobs import By, JobId, Note
 from rowlock.cli.show import JOB_COLUMNS, JOB_SPARE, compact, complain, job_record, job_rows, moment, span

@@ -13,7 +13,6 @@ from types import NoneType, UnionType
 from typing import Any, Final, get_args, get_origin
 from uuid import UUID
 
-from pydantic import BaseModel
 from typing_extensions import is_typeddict
 
 from rowlock.flow.shape import stored_result
@@ -90,7 +89,7 @@ def _class(annotation: object) -> type | None:
 
 
 def _is_made(cls: type | None) -> bool:
-    return cls is not None and (issubclass(cls, BaseModel) or is_dataclass(cls))
+    return cls is not None and (hasattr(cls, "__pydantic_core_schema__") or is_dataclass(cls))
 
 
 def _elements(annotation: object) -> object | None:

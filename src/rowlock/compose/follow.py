@@ -11,7 +11,8 @@ from rowlock.flow.place import Member
 from rowlock.model.workflow import NEEDS, Edge, checked_step_name
 
 if TYPE_CHECKING:
-    from rowlock.compose.step import Origin, Step
+    from rowlock.compose.origin import Origin
+    from rowlock.compose.step import Step
     from rowlock.model.workflow import Needs
 
 

@@ -12,7 +12,7 @@ from rowlock.model.state import State
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from rowlock.compose.step import Origin
+    from rowlock.compose.origin import Origin
     from rowlock.compose.workflow import Node
     from rowlock.model.workflow import StepView, WorkflowView
 
@@ -48,7 +48,7 @@ class Started(Generic[R_co]):
 
         In seconds at most: WaitTimeout leaves the workflow alone. WorkflowFailed, unless it completed, names the step.
         """
-        view = await self._origin.workflows.wait(self.id, timeout=timeout)
+        view = await self._origin.desk.workflows.wait(self.id, timeout=timeout)
         if not view.state.is_success:
             raise failure(view)
         return cast("R_co", self._result(await self._outputs(self._last)))
@@ -65,12 +65,12 @@ class Started(Generic[R_co]):
         return cast("R", (await self._outputs((step.name,)))[step.name])
 
     async def _outputs(self, names: tuple[str, ...]) -> dict[str, object]:
-        found = await self._origin.workflows.results(self.id, names)
+        found = await self._origin.desk.workflows.results(self.id, names)
         return {name: self._origins[name].handler.codec.decode_result(found.get(name)) for name in names}
 
     async def workflow(self) -> WorkflowView:
         """Read the workflow as it stands now, with its steps."""
-        return await self._origin.workflows.get(self.id)
+        return await self._origin.desk.workflows.get(self.id)
 
     def workflow_sync(self) -> WorkflowView:
         """workflow() for blocking code."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, fields, replace
-from functools import cached_property
 from types import GenericAlias
 from typing import TYPE_CHECKING, Any, Final, Generic, Protocol, TypeVar
 
@@ -12,7 +11,6 @@ from typing_extensions import override
 from rowlock.compose import fit
 from rowlock.errors import ChainError, InvalidArguments, InvalidOption, InvalidWorkflow
 from rowlock.flow import enqueue
-from rowlock.flow.args import open_codec
 from rowlock.flow.signature import EMPTY
 from rowlock.model.options import Options
 from rowlock.model.workflow import Planned, with_outputs
@@ -20,13 +18,11 @@ from rowlock.model.workflow import Planned, with_outputs
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from rowlock.flow.args import Codec
+    from rowlock.compose.origin import Origin
     from rowlock.flow.enqueue import Prepared
     from rowlock.flow.handler import Handler
     from rowlock.flow.producer import Producer
-    from rowlock.model.job import Job
-    from rowlock.model.workflow import Undo, WorkflowView
-    from rowlock.service import Bridge
+    from rowlock.model.workflow import Undo
 
 R_co = TypeVar("R_co", covariant=True)
 A_contra = TypeVar("A_contra", contravariant=True)
@@ -40,52 +36,6 @@ _REFUSED: Final = {
     "run_at": "Use run_in, which counts from when the step may run.",
 }
 _DEFAULTS: Final = {option.name: option.default for option in fields(Options)}
-
-
-class WaitsForJobs(Protocol):
-    """The part of the jobs desk that handles need."""
-
-    async def get(self, job_id: int | str) -> Job:
-        """Read one job."""
-
-    async def wait(self, job_id: int | str, *, timeout: float | None = None) -> Job:
-        """Wait until a job is final."""
-
-    async def result(self, job_id: int) -> str | None:
-        """The stored result, encoded and with its secrets."""
-
-
-class WaitsForWorkflows(Protocol):
-    """The part of the workflows desk that handles need."""
-
-    async def get(self, workflow_id: int | str) -> WorkflowView:
-        """Read one workflow."""
-
-    async def wait(self, workflow_id: int | str, *, timeout: float | None = None) -> WorkflowView:
-        """Wait until a workflow is final."""
-
-    async def results(self, workflow_id: int | str, steps: Sequence[str]) -> Mapping[str, str | None]:
-        """The stored results of steps by name, encoded and with their secrets."""
-
-
-@dataclass(frozen=True)
-class Origin:
-    """What the handles and steps of one task share; a bulk makes a million of those."""
-
-    handler: Handler
-    desk: WaitsForJobs
-    bridge: Bridge
-    workflows: WaitsForWorkflows
-
-    @cached_property
-    def open(self) -> Codec:
-        """Encodes arguments of which others follow later."""
-        return open_codec(self.handler.codec)
-
-    @cached_property
-    def returns(self) -> object:
-        """What the handler leaves behind, as annotated."""
-        return fit.result_of(self.handler.codec.signature.returns)
 
 
 @dataclass(frozen=True, slots=True)

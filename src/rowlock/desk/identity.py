@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import hmac
 import secrets
-from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
 from rowlock.desk import audit
 from rowlock.desk.guard import Guard
 from rowlock.errors import NotAuthenticated, TooManyAttempts
 from rowlock.model import secret
-from rowlock.model.access import Principal, known_permissions
+from rowlock.model.access import FAILURES_WITHIN, SESSION_IDLE, SESSION_LONGEST, Principal, known_permissions
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -19,12 +18,6 @@ if TYPE_CHECKING:
     from rowlock.model.access import Permission, PrincipalKind
     from rowlock.store.database import Database, Record
 
-IDLE: Final = timedelta(hours=8)
-"""A session nobody used for this long has ended."""
-LONGEST: Final = timedelta(hours=24)
-"""A session ends after this long, used or not."""
-WITHIN: Final = timedelta(minutes=5)
-"""The window in which failures are counted."""
 MOST: Final = 10
 """Failures of one token from one address."""
 MOST_ALTOGETHER: Final = 100
@@ -65,7 +58,7 @@ class Identity:
     async def by_session(self, cookie: str) -> Principal | None:
         """Whose session this is; None when it has ended: its token was revoked, or it was idle or old."""
         hashed = secret.digest(cookie)
-        found = await self._open().fetch("session_find", hash=hashed, idle=IDLE, longest=LONGEST)
+        found = await self._open().fetch("session_find", hash=hashed, idle=SESSION_IDLE, longest=SESSION_LONGEST)
         if not found:
             return None
         if found[0]["unused"]:
@@ -94,18 +87,20 @@ class Identity:
     async def _heard(self, address: str | None, token_id: str) -> None:
         """Refuse to listen to a pair of address and token that failed too often, even if it were right by now."""
         key = [f"{address or '-'} {token_id}"]
-        blocked = await self._open().fetch("login_blocked", keys=key, limits=[MOST], within=WITHIN)
+        blocked = await self._open().fetch("login_blocked", keys=key, limits=[MOST], within=FAILURES_WITHIN)
         if blocked:
             raise _too_many(blocked[0]["seconds"])
 
     async def _refused(self, address: str | None, token_id: str | None) -> NotAuthenticated:
         """Count the failure. An address that fails with ever new tokens is not even counted any more."""
         place = address or "-"
-        blocked = await self._open().fetch("login_blocked", keys=[place], limits=[MOST_ALTOGETHER], within=WITHIN)
+        blocked = await self._open().fetch(
+            "login_blocked", keys=[place], limits=[MOST_ALTOGETHER], within=FAILURES_WITHIN
+        )
         if blocked:
             return _too_many(blocked[0]["seconds"])
         keys = [place] if token_id is None else [place, f"{place} {token_id}"]
-        await self._open().fetch("login_failed", keys=keys, within=WITHIN)
+        await self._open().fetch("login_failed", keys=keys, within=FAILURES_WITHIN)
         return NotAuthenticated("This token is not valid: it is mistyped, unknown, expired or revoked.")
 
 

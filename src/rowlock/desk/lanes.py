@@ -234,12 +234,6 @@ class Lanes:
         await database.fetch("notify", channel=database.channel, payload='{"lanes":1}')
 
 
-def first_lanes(environment: Sequence[Lane], defined: Sequence[Lane]) -> tuple[Lane, ...]:
-    """What a starting worker creates where it is absent: the environment's word counts before the code's."""
-    named = {lane.name for lane in environment}
-    return (*environment, *(lane for lane in defined if lane.name not in named))
-
-
 def _lane(
     name: str,
     kinds: Sequence[str],

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from typing import TYPE_CHECKING, Final, Literal
 
 from rowlock.desk import audit
@@ -10,6 +9,7 @@ from rowlock.desk.guard import TRUSTED, Guard, changes, reads
 from rowlock.errors import InvalidOption, LimitNotFound, WrongState
 from rowlock.model import ids
 from rowlock.model.access import Permission
+from rowlock.model.closest import closest
 from rowlock.model.options import span
 from rowlock.model.rate import LANE, GateView, Holder, Rate, RateView
 
@@ -192,7 +192,7 @@ class Limits:
 
     async def _unknown(self, what: Literal["gate", "rate"], key: str) -> LimitNotFound:
         found = await self._open().fetch(f"{what}s", prefix=None, after="", n=PAGE)
-        near = difflib.get_close_matches(key, [row["key"] for row in found], n=1)
+        near = closest(key, [row["key"] for row in found], n=1)
         hint = f" Did you mean {near[0]!r}?" if near else " It is there once a job that names it was enqueued."
         return LimitNotFound(f"There is no {what} {key!r}.{hint}")
 

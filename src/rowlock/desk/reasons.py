@@ -5,7 +5,6 @@ The lists at the end are in the order of decisiveness: what must change first st
 
 from __future__ import annotations
 
-import difflib
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
@@ -16,6 +15,7 @@ from rowlock.desk.pace import lane_rate, rate_limited
 from rowlock.desk.silence import stalls, worker_silent
 from rowlock.desk.words import ago, blame, several, span_text, until, when
 from rowlock.model import ids
+from rowlock.model.closest import closest
 from rowlock.model.count import Count
 from rowlock.model.explanation import Reason
 from rowlock.model.state import State
@@ -235,7 +235,7 @@ def unknown_kind(facts: Facts) -> Reason | None:
     if not facts.working or facts.able:
         return None
     kinds = sorted({kind for worker in facts.working for kind in worker.kinds})
-    near = difflib.get_close_matches(facts.job.kind, kinds, n=1)
+    near = closest(facts.job.kind, kinds, n=1)
     text = (
         f"No live worker of its lane knows the kind {facts.job.kind!r}; they know {_names(kinds[:10]) or 'none'}"
         + (f" and {len(kinds) - 10} more" if len(kinds) > 10 else "")  # noqa: PLR2004 - as many as are named

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import difflib
 from typing import TYPE_CHECKING, Final
 
 from rowlock.desk import audit
 from rowlock.desk.guard import TRUSTED, Guard, changes, reads
 from rowlock.errors import Forbidden, InvalidOption, RoleNotFound, WrongState
 from rowlock.model.access import Grant, Permission, Role, known_permissions, permissions_of
+from rowlock.model.closest import closest
 from rowlock.model.options import checked_key
 
 if TYPE_CHECKING:
@@ -122,7 +122,7 @@ def known(names: Sequence[str], roles: Sequence[Role]) -> Sequence[Role]:
     by_name = {role.name: role for role in roles}
     for name in names:
         if name not in by_name:
-            near = difflib.get_close_matches(name, by_name, n=1)
+            near = closest(name, by_name, n=1)
             hint = f" Did you mean {near[0]!r}?" if near else ""
             message = f"There is no role {name!r}; there are {', '.join(sorted(by_name))}.{hint}"
             raise RoleNotFound(message)

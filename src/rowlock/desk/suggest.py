@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import difflib
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from rowlock.model.access import Permission
+from rowlock.model.closest import closest
 from rowlock.model.search import Query, Text, render
 
 if TYPE_CHECKING:
@@ -35,5 +35,5 @@ def _meant(term: Term, names: Mapping[str, Sequence[str]]) -> Term:
 def _near(value: Value, known: Sequence[str]) -> Value:
     if not isinstance(value, Text) or value.prefix or value.text in known:
         return value
-    near = difflib.get_close_matches(value.text, known, n=1)
+    near = closest(value.text, known, n=1)
     return replace(value, text=near[0]) if near else value

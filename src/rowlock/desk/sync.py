@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from typing_extensions import Unpack
 
-    from rowlock.desk.access import Desk
+    from rowlock.desk.access import Parts
     from rowlock.desk.approvals import Approvals
     from rowlock.desk.audit import Audit
     from rowlock.desk.bulk import Bulk
@@ -971,7 +971,7 @@ class SyncWorkflows:
 class SyncDesk:
     """app.sync: the desk for blocking code."""
 
-    def __init__(self, bridge: Bridge, desk: Desk) -> None:
+    def __init__(self, bridge: Bridge, desk: Parts) -> None:
         self.jobs = SyncJobs(bridge, desk.jobs)
         self.lanes = SyncLanes(bridge, desk.lanes)
         self.limits = SyncLimits(bridge, desk.limits)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import json
 from typing import TYPE_CHECKING, Final
 
@@ -10,6 +9,7 @@ from rowlock.desk import audit, load
 from rowlock.desk.guard import TRUSTED, Guard, changes, reads
 from rowlock.errors import WorkerNotFound
 from rowlock.model.access import Permission
+from rowlock.model.closest import closest
 from rowlock.model.load import SlotUse, Status, WorkerStatus, WorkerView
 from rowlock.store import lanes as lane_rows
 
@@ -119,6 +119,6 @@ def _of(worker: WorkerView, running: Sequence[Running]) -> list[Running]:
 def _not_found(worker: int | str, everyone: Sequence[WorkerView]) -> WorkerNotFound:
     names = sorted({view.name for view in everyone})
     known = f"there are {', '.join(names)}" if names else "there are none"
-    near = difflib.get_close_matches(str(worker), names, n=1)
+    near = closest(str(worker), names, n=1)
     hint = f" Did you mean {near[0]!r}?" if near else ""
     return WorkerNotFound(f"No worker has the id or name {worker!r}; {known}.{hint}")

@@ -6,7 +6,6 @@ not pass are not stored, so that the default of the code that runs the job appli
 
 from __future__ import annotations
 
-import difflib
 import inspect
 import json
 import re
@@ -14,10 +13,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, cast
 
-from pydantic import TypeAdapter, ValidationError
-from pydantic.json_schema import GenerateJsonSchema
-from pydantic_core import CoreSchema, ErrorDetails, to_json
-from typing_extensions import override
+from pydantic_core import ErrorDetails, ValidationError, to_json
 
 from rowlock.errors import (
     ArgumentsTooLarge,
@@ -29,6 +25,7 @@ from rowlock.flow import signature, wire
 from rowlock.flow.shape import Shape, arguments_shape, result_shape, shape_of
 from rowlock.flow.signature import EMPTY, Signature
 from rowlock.flow.upgrade import Upgrades
+from rowlock.model.closest import closest
 from rowlock.model.kind import Kind
 from rowlock.model.stored import VERSION, version_of
 
@@ -111,7 +108,9 @@ class Codec:
 
     def json_schema(self) -> dict[str, object]:
         """The JSON Schema of the arguments by name, for forms; what no schema can tell is any value."""
-        return self._arguments.adapter.json_schema(schema_generator=_Schema)
+        from rowlock.flow import adapt  # noqa: PLC0415 - see plain
+
+        return adapt.json_schema(self.signature.arguments, self.kind)
 
     def encode_named(self, named: Mapping[str, object]) -> str:
         """Encode arguments by name, positional-only ones too."""
@@ -292,7 +291,7 @@ class Codec:
             return str(error)
         for name, value in validated.items():
             try:
-                shape = shape_of(TypeAdapter(self.signature.arguments[name].annotation), strict_fields=True)
+                shape = shape_of(self.signature.arguments[name].annotation, strict_fields=True)
                 shape.dump(value, wire.Tagger())
             except (ValueError, TypeError, RecursionError):
                 return f"argument {name!r}, a {type(value).__qualname__}, cannot be stored as JSON: {reason}"
@@ -320,7 +319,7 @@ class Codec:
         if name in self.signature.injected:
             return f"argument {name!r} is injected by the worker that runs the job. Leave it out."
         if name not in self.signature.arguments:
-            near = difflib.get_close_matches(name, self.signature.arguments, n=1)
+            near = closest(name, self.signature.arguments, n=1)
             return f"there is no argument {name!r} in {self._call}." + (f" Did you mean {near[0]!r}?" if near else "")
         expected = inspect.formatannotation(self.signature.arguments[name].annotation)
         if item["type"] == "missing":
@@ -340,14 +339,6 @@ def open_codec(codec: Codec) -> Codec:
     }
     shape = arguments_shape(replace(codec.signature, arguments=arguments), codec.kind)
     return replace(codec, _arguments=shape, _stored=shape, _at_once=False)
-
-
-class _Schema(GenerateJsonSchema):
-    """A form with a free field is better than none."""
-
-    @override
-    def handle_invalid_for_json_schema(self, schema: CoreSchema, error_info: str) -> dict[str, object]:
-        return {}
 
 
 def _cause(error: ValueError) -> str:

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from pydantic_core import to_json
 
-from rowlock.flow.grow import Added, Growth
 from rowlock.flow.items import ItemContext, ItemsDone, OpenItem, each, run_items
 from rowlock.flow.locking import Lock
 from rowlock.flow.voice import Line, Voice
@@ -22,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Iterable, Iterator
     from datetime import timedelta
 
+    from rowlock.flow.grow import Added, Growth
     from rowlock.flow.logs import LogBook
     from rowlock.model.lock import LockKey
     from rowlock.model.options import Span
@@ -147,6 +147,8 @@ class Context(Voice):
     def workflow(self) -> Growth:
         """The workflow this job is a step of: `await ctx.workflow.add(step)` adds one to it while it runs."""
         if self._growth is None:
+            from rowlock.flow.grow import Growth  # noqa: PLC0415 - few jobs add steps to a workflow
+
             self._growth = Growth(self.claim, self._row["kind"], self.line)
         return self._growth
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import difflib
 import json
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from rowlock.errors import ArgumentsTooLarge, InvalidArguments, UnknownKind
+from rowlock.model.closest import closest
 from rowlock.model.kind import Kind
 from rowlock.model.stored import VERSION
 
@@ -20,7 +20,7 @@ async def find(database: Database, name: str, unknown: UnknownKind) -> Kind:
     found = await database.fetch("kind_defaults", name=name)
     if not found:
         told = [str(row["name"]) for row in await database.fetch("kinds_told")]
-        near = difflib.get_close_matches(name, told, n=1)
+        near = closest(name, told, n=1)
         hint = f" Did you mean {near[0]!r}?" if near else ""
         known = f"it knows of {', '.join(told)}" if told else "it knows of none"
         message = f"{unknown} No worker has told the database of it either; {known}.{hint}"

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import difflib
 import inspect
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Protocol
 
 from rowlock.errors import ConfigurationError, UnknownKind
+from rowlock.model.closest import closest
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
@@ -84,7 +84,7 @@ def find(handlers: Mapping[str, Handler], name: str) -> Handler:
     """Return the handler of a kind, or say which ones there are."""
     handler = handlers.get(name)
     if handler is None:
-        near = difflib.get_close_matches(name, handlers, n=1)
+        near = closest(name, handlers, n=1)
         known = f"known are {', '.join(sorted(handlers))}" if handlers else "no kind is registered"
         hint = f" Did you mean {near[0]!r}?" if near else ""
         message = f"There is no kind {name!r}; {known}.{hint} Is the module that defines it imported?"

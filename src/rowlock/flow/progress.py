@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from rowlock.errors import ClaimLost, DatabaseError, InvalidResult
-from rowlock.flow.grow import write
 from rowlock.flow.locks import room_of
 from rowlock.flow.producer import Producer
 from rowlock.flow.report import LOG_BYTES, LOG_LINES, Report
@@ -138,6 +137,8 @@ class Reporter:
         """Add steps to a workflow; those that were made in a child are written by a producer of this worker's own."""
         if producer is None:
             producer = self._producer = self._producer or Producer(lambda: self._link.database, Bridge())
+        from rowlock.flow.grow import write  # noqa: PLC0415 - few jobs add steps to a workflow
+
         return await write(producer, growing)
 
     async def flush(self) -> None:

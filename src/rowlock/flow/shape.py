@@ -1,36 +1,37 @@
-"""Shape: a pydantic adapter for what is stored, and the shortest way to write and read it."""
+"""Shape: a pydantic validator for what is stored, and the shortest way to write and read it."""
 
 from __future__ import annotations
 
-import inspect
 from dataclasses import dataclass
 from types import UnionType
-from typing import TYPE_CHECKING, Any, Final, Union, cast, get_args, get_origin
+from typing import TYPE_CHECKING, Any, Final, Union, get_args, get_origin
 
-import typing_extensions
-from pydantic import ConfigDict, TypeAdapter
-from pydantic.errors import PydanticSchemaGenerationError, PydanticUndefinedAnnotation, PydanticUserError
-from pydantic_core import to_json
+from pydantic_core import SchemaSerializer, SchemaValidator, to_json
 
-from rowlock.errors import ConfigurationError
-from rowlock.flow import wire
+from rowlock.flow import plain, wire
 from rowlock.flow.signature import EMPTY, Signature
 from rowlock.model.outcome import Cancel, Partial, Snooze
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from typing import TypeAlias
+
+    from pydantic.plugin._schema_validator import PluggableSchemaValidator
+    from pydantic_core import CoreSchema
 
     from rowlock.model.kind import UnknownArgs
 
-_UNUSABLE: Final = (PydanticSchemaGenerationError, PydanticUndefinedAnnotation, PydanticUserError)
+    Validator: TypeAlias = SchemaValidator | PluggableSchemaValidator
+
 _OUTCOMES: Final = (Partial, Snooze, Cancel)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Shape:
-    """A pydantic adapter with the traits of its schema, and the shortest way to read its JSON."""
+    """A validator with the traits of its schema, and the shortest way to read its JSON."""
 
-    adapter: TypeAdapter[Any]
+    validator: Validator
+    serializer: SchemaSerializer
     traits: wire.Traits
     strict_fields: bool  # python-mode dump refuses values that left their type since they were validated
     validate: Callable[[object], Any]
@@ -40,7 +41,7 @@ class Shape:
         """Write a value as JSON; it has been validated if the fields are strict."""
         if self.traits.flat and self.strict_fields:
             return wire.dump(value, tagger, simple=True)
-        plain = self.adapter.serializer.to_python(
+        plain = self.serializer.to_python(
             value, by_alias=False, round_trip=True, warnings="error" if self.strict_fields else False
         )
         return wire.dump(plain, tagger, simple=self.traits.simple)
@@ -56,58 +57,49 @@ class Shape:
         if not python_only:
             return self.read(to_json(value).decode())
         if self.traits.aliased:
-            return self.adapter.validator.validate_python(value, by_alias=False, by_name=True)
-        return self.adapter.validator.validate_python(value)
+            return self.validator.validate_python(value, by_alias=False, by_name=True)
+        return self.validator.validate_python(value)
 
 
-def shape_of(adapter: TypeAdapter[Any], *, strict_fields: bool) -> Shape:
-    """Look through the adapter's schema once. strict_fields: values are validated before they are written."""
-    found = wire.traits(adapter.core_schema)
-    validate_json = adapter.validator.validate_json
+def shape_of(annotation: object, *, strict_fields: bool) -> Shape:
+    """The shape of one annotation. strict_fields: values are validated before they are written."""
+    schema = plain.schema_of(annotation)
+    if schema is not None:
+        return _made(schema, SchemaValidator(schema), SchemaSerializer(schema), strict_fields=strict_fields)
+    from rowlock.flow import adapt  # noqa: PLC0415 - see plain
+
+    adapter = adapt.result(annotation)
+    return _made(adapter.core_schema, adapter.validator, adapter.serializer, strict_fields=strict_fields)
+
+
+def arguments_shape(signature: Signature, kind: str, *, unknown: UnknownArgs = "refuse") -> Shape:
+    """The shape of a handler's arguments by name; ConfigurationError names the one that cannot be stored."""
+    required = frozenset(name for name, item in signature.arguments.items() if item.default is EMPTY)
+    schema = plain.arguments_schema(signature.arguments, unknown=unknown, required=required)
+    if schema is not None:
+        return _made(schema, SchemaValidator(schema), SchemaSerializer(schema), strict_fields=True)
+    from rowlock.flow import adapt  # noqa: PLC0415 - see plain
+
+    adapter = adapt.arguments(signature.arguments, kind, unknown=unknown)
+    return _made(adapter.core_schema, adapter.validator, adapter.serializer, strict_fields=True)
+
+
+def result_shape(annotation: object) -> Shape:
+    """The shape of what a handler returns."""
+    return shape_of(stored_result(annotation), strict_fields=False)
+
+
+def _made(schema: CoreSchema, validator: Validator, serializer: SchemaSerializer, *, strict_fields: bool) -> Shape:
+    """Look through the schema once."""
+    found = wire.traits(schema)
+    validate_json = validator.validate_json
 
     def read_by_name(text: str) -> object:
         return validate_json(text, by_alias=False, by_name=True)
 
     # Stored under field names, whatever the aliases: validation and serialisation aliases need not agree.
-    return Shape(
-        adapter,
-        found,
-        strict_fields,
-        adapter.validator.validate_python,
-        read_by_name if found.aliased else validate_json,
-    )
-
-
-def arguments_shape(shape: Signature, kind: str, *, unknown: UnknownArgs = "refuse") -> Shape:
-    """The shape of a handler's arguments by name; ConfigurationError names the one that cannot be stored."""
-    fields: dict[str, object] = {}
-    for name, parameter in shape.arguments.items():
-        try:
-            wire.traits(TypeAdapter(parameter.annotation).core_schema)  # an undefined name shows only here
-        except _UNUSABLE as error:
-            expected = inspect.formatannotation(parameter.annotation)
-            message = (
-                f"{kind}: argument {name!r} is annotated with {expected}, which pydantic cannot turn into JSON: "
-                f"{str(error).splitlines()[0]} Use plain types, dataclasses or pydantic models, or have the worker "
-                f"provide it: Annotated[{expected}, Depends(…)]."
-            )
-            raise ConfigurationError(message) from None
-        required = parameter.default is EMPTY
-        wrapper: Any = typing_extensions.Required if required else typing_extensions.NotRequired
-        fields[name] = wrapper[parameter.annotation]
-    make = cast("Callable[[str, dict[str, object]], Any]", typing_extensions.TypedDict)
-    arguments = make("Arguments", fields)
-    arguments.__pydantic_config__ = ConfigDict(extra="forbid" if unknown == "refuse" else "ignore")
-    return shape_of(TypeAdapter(arguments), strict_fields=True)
-
-
-def result_shape(annotation: object) -> Shape:
-    """The shape of what a handler returns."""
-    # An annotation that pydantic cannot use is no reason to refuse the handler: most results are plain values.
-    try:
-        return shape_of(TypeAdapter(stored_result(annotation)), strict_fields=False)
-    except _UNUSABLE:
-        return shape_of(TypeAdapter(Any), strict_fields=False)
+    read = read_by_name if found.aliased else validate_json
+    return Shape(validator, serializer, found, strict_fields, validator.validate_python, read)
 
 
 def stored_result(annotation: object) -> Any:  # noqa: ANN401 - any type

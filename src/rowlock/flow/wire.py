@@ -17,11 +17,9 @@ from datetime import date, datetime, time, timedelta
 from decimal import Decimal
 from enum import Enum
 from pathlib import PurePath
-from typing import Final
+from typing import Final, Protocol, runtime_checkable
 from uuid import UUID
 
-from pydantic import Secret, SecretBytes, SecretStr, TypeAdapter
-from pydantic.errors import PydanticSchemaGenerationError
 from pydantic_core import PydanticSerializationError, from_json, to_json
 
 from rowlock.model.redact import BYTES, OUTPUT, SECRET
@@ -57,6 +55,13 @@ class Traits:
     secret: bool  # over-approximated by name: when in doubt, error messages keep values to themselves
 
 
+@runtime_checkable
+class _Secret(Protocol):
+    """SecretStr, SecretBytes and Secret[...], known by what they can do: without them pydantic stays unimported."""
+
+    def get_secret_value(self) -> object: ...
+
+
 @dataclass(slots=True)
 class Tagger:
     """One walk over one value: tags what needs it, refuses what cannot be stored, counts what it tagged."""
@@ -86,7 +91,7 @@ class Tagger:
                 return {self._key(key, path): self.tag(item, f"{path}.{key}") for key, item in value.items()}
             case list() | tuple() | set() | frozenset() | deque():
                 return [self.tag(item, f"{path}[{index}]") for index, item in enumerate(value)]
-            case SecretStr() | SecretBytes() | Secret():
+            case _Secret():
                 self.secrets += 1
                 return {SECRET: self.tag(value.get_secret_value(), path)}
             case _:
@@ -166,13 +171,9 @@ def named(path: str) -> str:
 
 
 def _by_its_own_type(value: object) -> object:
-    """Write what only a type's own schema knows how to write, such as IP addresses before pydantic 2.14."""
-    try:
-        adapter = TypeAdapter(type(value))
-    except PydanticSchemaGenerationError:
-        message = f"Unable to serialize unknown type: {type(value)}"
-        raise ValueError(message) from None
-    return adapter.dump_python(value, mode="json")
+    from rowlock.flow import adapt  # noqa: PLC0415 - see plain
+
+    return adapt.by_its_own_type(value)
 
 
 def _nodes(schema: object) -> Iterator[object]:

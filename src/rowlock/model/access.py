@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from datetime import timedelta
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final, Literal
 
@@ -13,6 +14,12 @@ if TYPE_CHECKING:
     from datetime import datetime
 
 PrincipalKind = Literal["user", "token", "system"]
+SESSION_IDLE: Final = timedelta(hours=8)
+"""A session nobody used for this long has ended."""
+SESSION_LONGEST: Final = timedelta(hours=24)
+"""A session ends after this long, used or not."""
+FAILURES_WITHIN: Final = timedelta(minutes=5)
+"""The window in which failed logins are counted."""
 
 
 class Permission(StrEnum):

@@ -9,7 +9,6 @@ them twice.
 from __future__ import annotations
 
 import bisect
-import difflib
 import functools
 import re
 import zoneinfo
@@ -20,6 +19,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 from cronsim import CronSim, CronSimError
 
 from rowlock.errors import InvalidOption
+from rowlock.model.closest import closest
 from rowlock.model.duration import duration, humanise
 
 if TYPE_CHECKING:
@@ -229,7 +229,7 @@ def _near(name: str, names: Sequence[str]) -> str:
     wanted = name.strip().lower().replace(" ", "_")
     same = [known for known in names if wanted and known.lower().rpartition("/")[2] == wanted.rpartition("/")[2]]
     by_lower = {known.lower(): known for known in names}
-    near = same or [by_lower[found] for found in difflib.get_close_matches(wanted, by_lower, n=3)]
+    near = same or [by_lower[found] for found in closest(wanted, by_lower, n=3)]
     return f" Did you mean {' or '.join(map(repr, near[:3]))}?" if near else ""
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Literal
 from rowlock.model.hook import hooked_kind
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable
+    from collections.abc import Collection, Iterable, Sequence
     from datetime import datetime
 
     from rowlock.model.rate import Rate
@@ -48,6 +48,12 @@ class Lane:
 
 
 DEFAULT_LANE = Lane("default", kinds=(EVERY_KIND,))
+
+
+def first_lanes(environment: Sequence[Lane], defined: Sequence[Lane]) -> tuple[Lane, ...]:
+    """What a starting worker creates where it is absent: the environment's word counts before the code's."""
+    named = {lane.name for lane in environment}
+    return (*environment, *(lane for lane in defined if lane.name not in named))
 
 
 def kinds_by_lane(lanes: Iterable[Lane], known: Collection[str]) -> dict[str, list[str]]:

@@ -6,7 +6,6 @@ A space means AND, a comma OR, a leading - NOT. parse() reads it, render() write
 from __future__ import annotations
 
 import dataclasses
-import difflib
 import hashlib
 import re
 from dataclasses import dataclass
@@ -15,6 +14,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 
 from rowlock.errors import InvalidOption, InvalidSearch
 from rowlock.model import ids
+from rowlock.model.closest import closest
 from rowlock.model.duration import duration, humanise
 from rowlock.model.moment import Moment, moment
 from rowlock.model.redact import SECRET
@@ -142,7 +142,7 @@ def _term(text: str, start: int) -> tuple[Term, int]:
 
 def _path(name: str, path: str, head: re.Match[str], text: str) -> tuple[str, ...]:
     if name not in FIELDS:
-        near = difflib.get_close_matches(name, FIELDS, n=1)
+        near = closest(name, FIELDS, n=1)
         rest = _BARE.match(text, head.end())
         hint = f"{near[0]}{head[2]}:{rest[0] if rest else ''}" if near else None
         raise _wrong(f"There is no field {head[1]!r}; there are {', '.join(FIELDS)}.", head.start(), hint)
@@ -209,7 +209,7 @@ def _state(raw: str, _quoted: re.Match[str] | None, at: int, _name: str) -> Text
     try:
         return Text(State(raw.lower()))
     except ValueError:
-        near = difflib.get_close_matches(raw.lower(), list(State), n=1)
+        near = closest(raw.lower(), list(State), n=1)
         hint = f"state:{near[0]}" if near else None
         raise _wrong(f"There is no state {raw!r}; there are {', '.join(State)}.", at, hint) from None
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import difflib
 import json
 from dataclasses import replace
 from typing import TYPE_CHECKING, cast
 
 from rowlock.errors import UnknownLane
+from rowlock.model.closest import closest
 from rowlock.model.lane import DEFAULT_LANE, Lane
 from rowlock.model.rate import Rate
 
@@ -24,7 +24,7 @@ def unknown_lane(name: str, there_are: Iterable[str]) -> UnknownLane:
     """What to tell someone who named a lane that is not there."""
     names = sorted(there_are)
     known = f"there are {', '.join(names)}" if names else "there are none yet; a worker creates them at its start"
-    near = difflib.get_close_matches(name, names, n=1)
+    near = closest(name, names, n=1)
     hint = f" Did you mean {near[0]!r}?" if near else ""
     return UnknownLane(f"There is no lane {name!r}; {known}.{hint}")
 

@@ -11,14 +11,15 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from functools import cached_property
-from importlib import resources
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
 
 from rowlock.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+_FOLDER: Final = Path(__file__).parent / "sql"
 _HEADER = re.compile(r"^-- (name|fragment): (\w+)\s*$", re.MULTILINE)
 _COMMENT = re.compile(r"--[^\n]*")
 _SLOT = re.compile(r"\{(\w+)\}")
@@ -95,11 +96,15 @@ class Statements:
         names, fragments = read(files())
         fragments["schema"] = quoted(schema)
         self._fragments = fragments
-        self._statements = {name: Statement(name, _filled(body, fragments)) for name, body in names.items()}
+        self._bodies, self._statements = names, dict[str, Statement]()
 
     def __getitem__(self, name: str) -> Statement:
         """Return the statement of that name."""
-        return self._statements[name]
+        found = self._statements.get(name)
+        if found is None:
+            # Filled when it is first asked for: no process needs all of them.
+            found = self._statements[name] = Statement(name, _filled(self._bodies[name], self._fragments))
+        return found
 
     def fragment(self, name: str, /, **slots: str) -> str:
         """The fragment of that name, its own slots filled with these texts: for statements composed at run time."""
@@ -107,13 +112,12 @@ class Statements:
 
     def __iter__(self) -> object:
         """Iterate over the statements' names."""
-        return iter(self._statements)
+        return iter(self._bodies)
 
 
 def files() -> dict[str, str]:
     """The texts of the sql folder by name of the file."""
-    folder = resources.files("rowlock.store").joinpath("sql")
-    return {file.name: file.read_text(encoding="utf-8") for file in sorted(folder.iterdir(), key=lambda f: f.name)}
+    return {file.name: file.read_text(encoding="utf-8") for file in sorted(_FOLDER.iterdir())}
 
 
 def read(texts: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import difflib
 import json
 from typing import TYPE_CHECKING
 
 from rowlock.errors import ScheduleNotFound
+from rowlock.model.closest import closest
 from rowlock.model.schedule import Schedule
 from rowlock.model.window import Window
 
@@ -55,6 +55,6 @@ def values_of(schedule: Schedule) -> dict[str, object]:
 def unknown_schedule(name: str, there_are: Iterable[str]) -> ScheduleNotFound:
     """What to tell someone who named a schedule that is not there, or not for them."""
     names = sorted(there_are)
-    near = difflib.get_close_matches(name, names, n=1)
+    near = closest(name, names, n=1)
     hint = f" Did you mean {near[0]!r}?" if near else ""
     return ScheduleNotFound(f"There is no schedule {name!r}.{hint}")

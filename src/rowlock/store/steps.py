@@ -13,11 +13,12 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from functools import cached_property
-from importlib import resources
+from pathlib import Path
 from typing import Final
 
 from rowlock.store.queries import checked_schema, quoted
 
+_FOLDER: Final = Path(__file__).parent / "migrations"
 _FILE: Final = re.compile(r"(\d{4})_(\w+)\.up\.sql")
 _INDEX: Final = re.compile(r"^CREATE (?:UNIQUE )?INDEX CONCURRENTLY (\w+) ON [^;]+;", re.MULTILINE)
 _COMPATIBLE: Final = re.compile(r"^-- For code made for version (\d+) or later\.$", re.MULTILINE)
@@ -77,19 +78,22 @@ class Migration:
 
 def migrations() -> list[Migration]:
     """Every step this code ships, in order."""
-    folder = resources.files("rowlock.store").joinpath("migrations")
     steps = []
-    for file in folder.iterdir():
-        match = _FILE.fullmatch(file.name)
-        if match:
-            down = folder.joinpath(file.name.replace(".up.", ".down.")).read_text(encoding="utf-8")
-            steps.append(Migration(int(match[1]), match[2], file.read_text(encoding="utf-8"), down))
-    return sorted(steps, key=lambda step: step.version)
+    for number, name, file in _files():
+        down = file.with_name(file.name.replace(".up.", ".down.")).read_text(encoding="utf-8")
+        steps.append(Migration(number, name, file.read_text(encoding="utf-8"), down))
+    return steps
+
+
+def _files() -> list[tuple[int, str, Path]]:
+    """Version, name and way up of every step, in order."""
+    found = [(_FILE.fullmatch(file.name), file) for file in _FOLDER.iterdir()]
+    return sorted((int(match[1]), match[2], file) for match, file in found if match)
 
 
 def newest() -> int:
     """The schema version this code was written for."""
-    return migrations()[-1].version
+    return _files()[-1][0]
 
 
 def path(version: int, target: int) -> list[tuple[Migration, bool]]:

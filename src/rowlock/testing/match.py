@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 from datetime import UTC, datetime, timedelta
@@ -13,6 +12,7 @@ from typing_extensions import override
 
 from rowlock.errors import InvalidArguments, InvalidOption
 from rowlock.flow.signature import EMPTY
+from rowlock.model.closest import closest
 from rowlock.model.duration import duration, humanise
 from rowlock.model.job import Job
 from rowlock.model.lane import DEFAULT_LANE
@@ -173,6 +173,6 @@ def _shown(job: Job) -> str:
 
 
 def _did_you_mean(name: str, known: Mapping[str, object] | frozenset[str]) -> str:
-    near_names = difflib.get_close_matches(name, sorted(known), n=1)
+    near_names = closest(name, sorted(known), n=1)
     hint = f" Did you mean {near_names[0]!r}?" if near_names else ""
     return f"{hint} There are {', '.join(sorted(known)) or 'none'}."

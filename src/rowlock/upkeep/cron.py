@@ -7,12 +7,9 @@ import contextlib
 import logging
 from typing import TYPE_CHECKING
 
-from rowlock.desk.fire import fire
 from rowlock.errors import DatabaseError, UnknownKind
 from rowlock.flow.register import until_served
-from rowlock.model.schedule import owed
 from rowlock.store.database import TRANSIENT
-from rowlock.store.schedules import schedule_of
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Collection
@@ -47,10 +44,16 @@ class Cron:
         # Every worker beats at the moment of a slot; those that lose find nothing due with their next beat.
         if not rows or not await self._database.fetch("elect", name="schedules"):
             return 0
+        # Calendars and time zones: most workers fire no schedule.
+        from rowlock.store.schedules import schedule_of  # noqa: PLC0415
+
         return sum([await self._fire(schedule_of(row), row["now"]) for row in rows])
 
     async def _fire(self, schedule: Schedule, now: datetime) -> int:
         """One schedule; what goes wrong with it stays its own, and is tried again with the next beat."""
+        from rowlock.desk.fire import fire  # noqa: PLC0415 - as above
+        from rowlock.model.schedule import owed  # noqa: PLC0415 - as above
+
         try:
             fired = await fire(self._database, self._submit, schedule, owed(schedule, now))
         except UnknownKind as error:
@@ -78,12 +81,14 @@ def _tell(schedule: Schedule, fired: Fired | None) -> None:
 
 
 def declaring(
-    schedules: Schedules, scope: Callable[[Collection[str] | None], AbstractAsyncContextManager[object]]
+    schedules: Callable[[], Schedules | None],
+    scope: Callable[[Collection[str] | None], AbstractAsyncContextManager[object]],
 ) -> Callable[[Collection[str] | None], AbstractAsyncContextManager[object]]:
-    """The scope of a worker that first writes the schedules its code declares."""
+    """The scope of a worker that first writes the schedules its code declares; None: it declares none."""
 
     async def declare() -> None:
-        for written in await schedules.declare():
+        declared = schedules()
+        for written in await declared.declare() if declared is not None else ():
             logger.info("the schedule %s is as the code says: %s %s", written.name, written.when, written.tz)
 
     @contextlib.asynccontextmanager

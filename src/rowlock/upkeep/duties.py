@@ -10,10 +10,9 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from rowlock.desk.drive import Driver, Overtaken
 from rowlock.desk.halt import halt
-from rowlock.desk.identity import IDLE, LONGEST, WITHIN
 from rowlock.flow.beat import EVERY
+from rowlock.model.access import FAILURES_WITHIN, SESSION_IDLE, SESSION_LONGEST
 from rowlock.model.lane import kinds_by_lane
 from rowlock.model.released import released
 from rowlock.model.state import State
@@ -175,7 +174,7 @@ async def _prune_workflows(at: Round) -> int:
 
 async def _prune_access(at: Round) -> None:
     """Lines of the audit past their retention, sessions that ran out, failed logins long past."""
-    await at.database.fetch("prune_access", idle=IDLE, longest=LONGEST, within=WITHIN)
+    await at.database.fetch("prune_access", idle=SESSION_IDLE, longest=SESSION_LONGEST, within=FAILURES_WITHIN)
     if at.settings.audit_keep is None:
         return
     for _ in range(_MOST_BATCHES):
@@ -196,9 +195,15 @@ async def registry(at: Round, _news: News) -> int:
 
 async def operations(at: Round, _news: News) -> int:
     """Bulk orders whose process is gone: a few batches each round, until they are done."""
+    rows = await at.database.fetch("operation_take")
+    if not rows:
+        return 0
+    # The whole search grammar comes with it, and such orders are rare.
+    from rowlock.desk.drive import Driver, Overtaken  # noqa: PLC0415
+
     driver, done = Driver(lambda: at.database, at.waker.wake), 0
     with contextlib.suppress(Overtaken):
-        for row in await at.database.fetch("operation_take"):
+        for row in rows:
             latest = row
             for _ in range(_BATCHES_OF_OTHERS):
                 if latest["state"] == "running":

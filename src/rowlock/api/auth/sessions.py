@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
 from rowlock.api.auth.bearer import address_of
-from rowlock.desk.identity import LONGEST
 from rowlock.errors import CrossSite
+from rowlock.model.access import SESSION_LONGEST
 
 if TYPE_CHECKING:
     from starlette.requests import HTTPConnection
@@ -47,7 +47,7 @@ async def open_session(app: Rowlock, connection: HTTPConnection, token: str, res
     response.set_cookie(
         _name(connection),
         cookie,
-        max_age=int(LONGEST.total_seconds()),
+        max_age=int(SESSION_LONGEST.total_seconds()),
         path="/",
         secure=_is_secure(connection),
         httponly=True,

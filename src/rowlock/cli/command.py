@@ -1,0 +1,98 @@
+"""Commands as typer knows them: each with the common options, and its own from the signature of its function."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from typing import TYPE_CHECKING, Annotated, Any, Concatenate, Final, ParamSpec, cast, get_type_hints
+
+import typer
+
+from rowlock.cli.call import DEFAULTS, Call, answer
+from rowlock.cli.exits import EPILOG
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+P = ParamSpec("P")
+_PANEL: Final = "Common options"
+COMMON: Final = {
+    "app_path": Annotated[
+        str | None,
+        typer.Option(
+            "--app",
+            metavar="MODULE:ATTR",
+            envvar="ROWLOCK_APP",
+            help="The application, found from the current folder.",
+            rich_help_panel=_PANEL,
+        ),
+    ],
+    "database_url": Annotated[
+        str | None,
+        typer.Option(
+            metavar="URL", help="Instead of the application's, or of ROWLOCK_DATABASE_URL.", rich_help_panel=_PANEL
+        ),
+    ],
+    "schema": Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME", help="Instead of the application's, or of ROWLOCK_SCHEMA.", rich_help_panel=_PANEL
+        ),
+    ],
+    "as_json": Annotated[
+        bool, typer.Option("--json", help="JSON on standard output, and nothing else there.", rich_help_panel=_PANEL)
+    ],
+}
+
+
+def command(
+    group: typer.Typer, name: str | None = None, *, app: bool = False, schema: bool = True
+) -> Callable[[Callable[Concatenate[Call, P], Awaitable[None]]], Callable[Concatenate[Call, P], Awaitable[None]]]:
+    """Make a coroutine a command with the common options. app: it needs --app; schema: the tables are checked first."""
+
+    def register(
+        function: Callable[Concatenate[Call, P], Awaitable[None]],
+    ) -> Callable[Concatenate[Call, P], Awaitable[None]]:
+        async def ask(call: Call, given: dict[str, Any]) -> None:
+            try:
+                if app:
+                    call.require_app()
+                if schema:
+                    await call.require_schema()
+                await cast("Callable[..., Awaitable[None]]", function)(call, **given)
+            finally:
+                await call.close()
+
+        register_sync(group, name, function, lambda call, given: asyncio.run(ask(call, given)))
+        return function
+
+    return register
+
+
+def register_sync(
+    group: typer.Typer,
+    name: str | None,
+    function: Callable[..., object],
+    run: Callable[[Call, dict[str, Any]], object],
+) -> None:
+    """Register `run` under the signature and docstring of `function`, whose first parameter is the Call."""
+
+    def entry(**given: Any) -> None:  # noqa: ANN401 - typer checked them against the signature below
+        answer(run, given)
+
+    parameters = _parameters(function)
+    entry.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]  # what inspect.signature() reads
+    entry.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+    entry.__doc__ = function.__doc__
+    group.command(name or function.__name__, epilog=EPILOG)(entry)
+
+
+def _parameters(function: Callable[..., object]) -> list[inspect.Parameter]:
+    """The options of a command: its own, without the Call, and the common ones."""
+    hints = get_type_hints(function, include_extras=True)
+    own = list(inspect.signature(function).parameters.values())[1:]
+    common = [
+        inspect.Parameter(key, inspect.Parameter.KEYWORD_ONLY, default=DEFAULTS[key], annotation=annotation)
+        for key, annotation in COMMON.items()
+    ]
+    return [item.replace(annotation=hints[item.name], kind=inspect.Parameter.KEYWORD_ONLY) for item in own] + common

@@ -30,6 +30,8 @@ REVOKED: Final = frozenset({"lost", "disowned", "stopped", "interrupted"})
 """Outcomes that somebody else wrote, or that do not depend on what the handler did."""
 SLACK: Final = 0.25
 """Seconds between reading the clock for created_at and meeting the unique index, on a machine that is busy."""
+FLUSH: Final = 1.0
+"""Seconds from a handler's end to the commit of its outcome, on a machine that is busy."""
 TICK: Final = 0.002
 """Seconds by which the ledger's two clocks, read one after the other, may differ."""
 
@@ -144,8 +146,9 @@ def _repeats(evidence: Evidence) -> Iterator[str]:
     """A run that came to its end is not repeated, unless its claim was taken away; one that started is not disowned."""
     started = {(line.job, line.fence) for line in evidence.standing if line.what == "start"}
     ended = {(line.job, line.fence) for line in evidence.standing if line.what == "end"}
-    # Their outcome was accepted, and that was forgotten.
-    started -= {(line.job, line.fence) for line in evidence.lines if line.what == "end" and evidence.forgot(line.at)}
+    # Their outcome was accepted, and that was forgotten; it may have been written a moment after the handler's end.
+    ends = [line for line in evidence.standing if line.what == "end"]
+    started -= {(one.job, one.fence) for one in ends if evidence.forgot(one.at) or evidence.forgot(one.at + FLUSH)}
     for attempt in evidence.attempts:
         claim = attempt.job, attempt.fence
         if attempt.outcome == "disowned" and claim in started:

@@ -147,7 +147,7 @@ FORGETFUL = replace(
         *run_of(8, 44.0, "old", tag="gone with it", run="old", until=12.0),
         *run_of(8, 52.0, "new"),
         # Begun before the stretch and finished in it, which was forgotten: disowned, and run again.
-        *run_of(9, 39.0, "1:9", until=3.0), line("start", 9, 53.0, fence=3), line("end", 9, 53.5, fence=3),
+        *run_of(9, 39.0, "1:9", until=0.9), line("start", 9, 53.0, fence=3), line("end", 9, 53.5, fence=3),
     ),
     asked=[
         *GOOD.asked, acknowledged(99, at=45.0),
@@ -162,7 +162,7 @@ WORSE: list[tuple[str, Callable[[Evidence], Evidence], str]] = [
     ("accepted from a stale run", lambda e: with_rows(e, replace(e.rows[8], token="old")), "'old'"),  # noqa: S106
     ("claimed twice", lambda e: with_lines(e, line("start", 8, 51.5)), "2 times under fence 1"),
     ("outcomes", lambda e: with_rows(e, replace(e.rows[9], fence=6)), "nothing says how that ended"),
-    ("run again", lambda e: replace(e, forgotten=(43.0, 50.0)), "knew nothing of it"),
+    ("run again", lambda e: replace(e, forgotten=(41.5, 50.0)), "knew nothing of it"),
     ("left behind", lambda e: with_rows(e, replace(e.rows[9], state="running", finished_at=None)), "still running"),
     ("idempotency key", lambda e: replace(e, asked=[*e.asked, acknowledged(2, at=56.0, key="k2")]), "jobs [2, 3]"),
 ]

@@ -55,11 +55,11 @@ MUTATIONS: Final = (
         (f"{LOST_HISTORY}[give back]",),
     ),
     Mutation(
-        "rewound: a worker holds the same claim twice",
-        "flow/crew.py",
-        "            if attempt.claim in self._attempts or attempt.claim in self._unflushed:\n",
-        "            if attempt.claim is None:\n",
-        (f"{REWOUND}a_worker_that_gets_its_own_claim_again_drops_the_first_run",),
+        "rewound: an outcome of the lost history is written under the claim that was given out again",
+        "flow/finish.py",
+        "return any(finished is void for void in self._void)",
+        "return False",
+        (f"{REWOUND}an_outcome_that_waits_is_dropped_when_its_claim_is_given_out_again",),
     ),
     Mutation(
         "rewound: a new connection raises no doubts",

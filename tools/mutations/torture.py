@@ -64,8 +64,8 @@ MUTATIONS: Final = (
     Mutation(
         "rewound: a new connection raises no doubts",
         "flow/beat.py",
-        "        if fresh and before is not None:\n",
-        "        if fresh and before is None:\n",
+        "self._doubtful, self._pause = True, min(self._pause, _SOON)",
+        "self._doubtful, self._pause = False, min(self._pause, _SOON)",
         (f"{REWOUND}what_a_worker_has_finished_and_the_server_forgot_is_run_again_soon",),
     ),
 )

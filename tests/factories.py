@@ -28,6 +28,12 @@ TOLD = (
 )
 """What a job may have told while it ran."""
 ORDER = TRUSTED.signed("test", None, None)
+OWNED = frozenset(
+    {"complete", "complete_plain", "complete_hooked", "give_back", "give_back_hooked", "suspend"}
+    | {"report_progress", "guard", "save_checkpoint"}
+)
+"""Statements of whoever holds the claims: tests that do not say who, mean the worker that got them."""
+_OWNERS: dict[tuple[str, int, int], int] = {}
 
 
 def beating(worker: int, *held: Claim, look: bool = True) -> dict[str, Any]:
@@ -45,11 +51,24 @@ class Store:
 
     # --- plain access ------------------------------------------------------------------------------------------------
 
-    async def fetch(self, name: str, /, **values: object) -> list[Record]:
+    async def fetch(self, name: str, /, **values: Any) -> list[Record]:  # noqa: ANN401 - the statement's
         statement = self.database.statements[name]
-        return await self.connection.fetch(statement.dollar, *statement.bind(values))
+        if name in OWNED and "worker" not in values:
+            claims = (values["ids"], values["fences"]) if "ids" in values else ([values["id"]], [values["fence"]])
+            values["worker"] = await self._owner(*claims)
+        rows = await self.connection.fetch(statement.dollar, *statement.bind(values))
+        if name.startswith("claim"):
+            _OWNERS.update({(self.database.url, row["id"], row["fence"]): values["worker"] for row in rows})
+        return rows
 
-    async def one(self, name: str, /, **values: object) -> Record:
+    async def _owner(self, ids: list[int], fences: list[int]) -> int:
+        """Who got these claims: a flush is of one worker."""
+        for claim in zip(ids, fences, strict=True):
+            if (found := _OWNERS.get((self.database.url, *claim))) is not None:
+                return found
+        return int(await self.value("SELECT coalesce(max(claimed_by), 0) FROM {s}.jobs WHERE id = ANY ($1)", ids))
+
+    async def one(self, name: str, /, **values: Any) -> Record:  # noqa: ANN401 - the statement's
         (row,) = await self.fetch(name, **values)
         return row
 
@@ -133,10 +152,11 @@ class Store:
         values = arguments(worker, {"default": n}, {"default": probes})
         return await self.fetch("claim", **values | {"takes": [width] * len(probes)})
 
-    async def complete(self, *claims: Claim, state: str = "completed") -> list[int]:
+    async def complete(self, *claims: Claim, state: str = "completed", **worker: int) -> list[int]:
         n = len(claims)
         row = await self.one(
             "complete_plain" if state == "completed" else "complete",
+            **worker,
             channel=self.database.channel,
             ids=[claim.job_id for claim in claims],
             fences=[claim.fence for claim in claims],
@@ -147,11 +167,18 @@ class Store:
         return list(row["ids"])
 
     async def give_back(
-        self, *claims: Claim, delay: float = 0.0, refund: int = 0, outcome: str = "failed", death: int = 0
+        self,
+        *claims: Claim,
+        delay: float = 0.0,
+        refund: int = 0,
+        outcome: str = "failed",
+        death: int = 0,
+        **worker: int,
     ) -> list[int]:
         n = len(claims)
         row = await self.one(
             "give_back",
+            **worker,
             channel=self.database.channel,
             ids=[claim.job_id for claim in claims],
             fences=[claim.fence for claim in claims],

@@ -3,6 +3,10 @@
 Bounds are judged by the intervals that handlers wrote down themselves. The right to run ends when the claim does: a
 handler that was stopped or cut off and goes on afterwards is allowed to, so its interval is cut where the database
 took its claim away. No slack is needed for that: an attempt's end carries the moment its transaction began.
+
+A server may forget what it had acknowledged. What was acknowledged in that stretch is not asked for, and runs that
+began in it count for nothing in the history that goes on: their claims may be given out again there, and then only
+the new run may be accepted. Everything else is judged as always.
 """
 
 from __future__ import annotations
@@ -26,6 +30,8 @@ REVOKED: Final = frozenset({"lost", "disowned", "stopped", "interrupted"})
 """Outcomes that somebody else wrote, or that do not depend on what the handler did."""
 SLACK: Final = 0.25
 """Seconds between reading the clock for created_at and meeting the unique index, on a machine that is busy."""
+FLUSH: Final = 1.0
+"""Seconds from a handler's end to the commit of its outcome, on a machine that is busy."""
 TICK: Final = 0.002
 """Seconds by which the ledger's two clocks, read one after the other, may differ."""
 
@@ -48,10 +54,15 @@ def check(evidence: Evidence) -> list[Violation]:
 
 
 def _lost(evidence: Evidence) -> Iterator[str]:
-    """Every acknowledged enqueue is there."""
+    """Every acknowledged enqueue is there, and is what was asked for."""
     for asked in evidence.asked:
-        if asked.answer == "acknowledged" and asked.job not in evidence.rows:
+        if asked.answer != "acknowledged" or asked.job is None or evidence.forgot(asked.at):
+            continue
+        row = evidence.rows.get(asked.job)
+        if row is None:
             yield f"job {asked.job} ({asked.kind} {asked.tag}) was acknowledged and is gone"
+        elif row.kind != asked.kind:
+            yield f"job {asked.job} was acknowledged as {asked.kind} {asked.tag} and is {row.kind} {row.tag}"
 
 
 def _parked(evidence: Evidence) -> Iterator[str]:
@@ -89,7 +100,7 @@ def _ghosts(evidence: Evidence) -> Iterator[str]:
 
 def _claims(evidence: Evidence) -> Iterator[str]:
     """Two runs never hold the same claim."""
-    starts = Counter((line.job, line.fence) for line in evidence.lines if line.what == "start")
+    starts = Counter((line.job, line.fence) for line in evidence.standing if line.what == "start")
     for (job, fence), n in starts.items():
         if n > 1:
             yield f"job {job} was started {n} times under fence {fence}"
@@ -102,7 +113,7 @@ def _outcomes(evidence: Evidence) -> Iterator[str]:
     for claim, n in recorded.items():
         if n > 1:
             yield f"job {claim[0]} has {n} outcomes under fence {claim[1]}"
-    for line in evidence.lines:
+    for line in evidence.standing:
         claim = line.job, line.fence
         row = evidence.rows.get(line.job)
         if line.what == "start" and row is not None and row.is_final and claim not in recorded and claim not in last:
@@ -114,11 +125,17 @@ def _outcomes(evidence: Evidence) -> Iterator[str]:
 
 def _tokens(evidence: Evidence) -> Iterator[str]:
     """A stored result is what the run under the last claim returned, and that run had come to its end."""
-    returned = {(line.job, line.fence): line.token for line in evidence.lines if line.what == "end"}
+    returned = {(line.job, line.fence): line.token for line in evidence.standing if line.what == "end"}
+    # Began in the stretch that was forgotten, but perhaps under a claim that was not.
+    begun = {(line.job, line.fence) for line in evidence.standing if line.what == "start"}
+    doubtful = {(line.job, line.fence, line.tag, line.token) for line in evidence.lines if line.what == "end"}
     for row in evidence.rows.values():
         if row.state not in SUCCESS:
             continue
-        mine = returned.get((row.id, row.fence - 1))
+        claim = row.id, row.fence - 1
+        mine = returned.get(claim)
+        if claim not in begun and (*claim, row.tag, row.token) in doubtful:
+            continue
         if mine is None:
             yield f"job {row.id} ({row.kind}) completed under fence {row.fence - 1}, whose run did not come to its end"
         elif mine != row.token:
@@ -127,8 +144,11 @@ def _tokens(evidence: Evidence) -> Iterator[str]:
 
 def _repeats(evidence: Evidence) -> Iterator[str]:
     """A run that came to its end is not repeated, unless its claim was taken away; one that started is not disowned."""
-    started = {(line.job, line.fence) for line in evidence.lines if line.what == "start"}
-    ended = {(line.job, line.fence) for line in evidence.lines if line.what == "end"}
+    started = {(line.job, line.fence) for line in evidence.standing if line.what == "start"}
+    ended = {(line.job, line.fence) for line in evidence.standing if line.what == "end"}
+    # Their outcome was accepted, and that was forgotten; it may have been written a moment after the handler's end.
+    ends = [line for line in evidence.standing if line.what == "end"]
+    started -= {(one.job, one.fence) for one in ends if evidence.forgot(one.at) or evidence.forgot(one.at + FLUSH)}
     for attempt in evidence.attempts:
         claim = attempt.job, attempt.fence
         if attempt.outcome == "disowned" and claim in started:
@@ -168,7 +188,7 @@ def _idempotent(evidence: Evidence) -> Iterator[str]:
     answers: defaultdict[str, set[int]] = defaultdict(set)
     keys = {asked.tag: asked.key for asked in evidence.asked if asked.key}
     for asked in evidence.asked:
-        if asked.key and asked.job is not None:
+        if asked.key and asked.job is not None and not evidence.forgot(asked.at):
             answers[asked.key].add(asked.job)
     for row in evidence.rows.values():
         if row.tag in keys:
@@ -196,7 +216,7 @@ def _slots(evidence: Evidence) -> Iterator[str]:
 def _children(evidence: Evidence) -> Iterator[str]:
     """A step starts after the end of the one before it, which is committed together with its release."""
     first: dict[int, float] = {}
-    for line in evidence.lines:
+    for line in evidence.standing:
         if line.what == "start":
             first.setdefault(line.job, line.at)
     for upstream, downstream in evidence.edges:
@@ -217,7 +237,7 @@ def _items(evidence: Evidence) -> Iterator[str]:
 
 def _early(evidence: Evidence) -> Iterator[str]:
     """Nothing starts before its time."""
-    for line in evidence.lines:
+    for line in evidence.standing:
         row = evidence.rows.get(line.job)
         delay = evidence.delays.get(row.kind, 0.0) if row else 0.0
         if row and delay and line.what == "start" and line.at + TICK < row.created_at + delay:
@@ -228,10 +248,10 @@ def _by(keys: dict[int, str], evidence: Evidence) -> dict[str, list[tuple[float,
     """The intervals in which runs of each key had the right to run."""
     lost = {(attempt.job, attempt.fence): attempt.ended_at for attempt in evidence.attempts}
     ends: dict[Claim, float] = {
-        (line.job, line.fence): line.at for line in evidence.lines if line.what in {"end", "told"}
+        (line.job, line.fence): line.at for line in evidence.standing if line.what in {"end", "told"}
     }
     found: defaultdict[str, list[tuple[float, float]]] = defaultdict(list)
-    for line in evidence.lines:
+    for line in evidence.standing:
         if line.what == "start" and line.job in keys:
             until = _until(line, evidence.rows[line.job], ends, lost)
             if until > line.at:

@@ -91,6 +91,22 @@ class Evidence:
     """Kinds that must fail; all others must succeed."""
     delays: Mapping[str, float] = field(default_factory=dict)
     """Kinds whose jobs may not start before so many seconds after they were made."""
+    forgotten: tuple[float, float] | None = None
+    """Moments between which the server acknowledged what it has forgotten since; None: it kept everything."""
+
+    def forgot(self, at: float) -> bool:
+        """Whether what was acknowledged at that moment may be gone."""
+        return self.forgotten is not None and self.forgotten[0] < at <= self.forgotten[1]
+
+    @property
+    def standing(self) -> Sequence[Line]:
+        """The lines of all runs but those that began under claims which may be forgotten."""
+        gone = {_run(line) for line in self.lines if line.what == "start" and self.forgot(line.at)}
+        return [line for line in self.lines if _run(line) not in gone] if gone else self.lines
+
+
+def _run(line: Line) -> tuple[int, str, int, int]:
+    return line.pid, line.run, line.job, line.fence
 
 
 _JOBS: Final = """

@@ -33,7 +33,7 @@ ledger = Ledger()
 def note(ctx: Context | SyncContext, tag: str, what: str, token: str = "") -> None:
     """A line of this run."""
     job, fence = ctx.claim
-    ledger.note(Line(what, job, fence, tag, time.monotonic(), os.getpid(), token))
+    ledger.note(Line(what, job, fence, tag, time.monotonic(), os.getpid(), token, f"{id(ctx):x}"))
 
 
 async def work(ctx: Context, tag: str, seconds: float) -> str:

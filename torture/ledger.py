@@ -33,6 +33,8 @@ class Line:
     pid: int
     token: str = ""
     """Of an end: what the handler is about to return."""
+    run: str = ""
+    """Tells the runs of a process apart when the server gave the same claim out twice."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -130,7 +130,7 @@ async def _played(
         found = await evidence.collect(connection, stage.ledger, items=jobs.ITEMS, delays={"later": jobs.LATER})
     finally:
         await connection.close()
-    return replace(found, doomed=scenario.doomed), (begin, end), problems
+    return replace(found, doomed=scenario.doomed, forgotten=scenario.forgotten), (begin, end), problems
 
 
 async def _ended(stage: Stage) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from typing import TYPE_CHECKING, ClassVar
 
 from torture.stage import RATE
@@ -29,6 +30,12 @@ class Scenario:
     rate: ClassVar[float] = RATE
     needs: ClassVar[str] = ""
     """A program without which it cannot run."""
+    forgotten: tuple[float, float] | None = None
+    """Moments between which the server acknowledged what it has forgotten since."""
+
+    def lacks(self) -> str:
+        """Why it cannot be run on this machine; empty: it can."""
+        return f"{self.needs} is not installed" if self.needs and shutil.which(self.needs) is None else ""
 
     async def set_up(self, stage: Stage) -> None:
         """Start workers and producers."""

@@ -110,8 +110,9 @@ class Rules(Machine):
             self.perform(ClaimIds(self.worker(a), [job.id]))
 
     def some_claims(self, a: int, b: int) -> list[Claim]:
-        """One to three of those that count, or of all there ever were; one of each job, as answers name jobs."""
+        """One to three of one worker that count, or of all there ever were; one of each job, as answers name jobs."""
         found = [claim for i in range(1 + b % 3) if (claim := self.claim(a + i, stale=b > 8))]
+        found = [claim for claim in found if self.memory.owners.get(claim) == self.memory.owners.get(found[0])]
         return list({claim.job_id: claim for claim in found}.values())
 
     def finish(self, a: int, b: int, c: int) -> None:

@@ -115,6 +115,7 @@ async def claim_values(store: Store, pairs: int, low: datetime | None) -> dict[s
 async def complete_values(store: Store, rows: list[Record]) -> dict[str, object]:
     rows = sorted(rows, key=lambda row: int(row["id"]))
     return {
+        "worker": 1,
         "channel": store.database.channel,
         "ids": [row["id"] for row in rows],
         "fences": [row["fence"] for row in rows],

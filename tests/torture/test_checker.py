@@ -76,6 +76,7 @@ def without_row(evidence: Evidence, job: int) -> Evidence:
 
 BAD: list[tuple[str, Callable[[Evidence], Evidence], str]] = [
     ("acknowledged and lost", lambda e: replace(e, asked=[*e.asked, acknowledged(99)]), "job 99"),
+    ("acknowledged and lost", lambda e: with_rows(e, row(1, kind="other")), "and is other"),
     ("left behind", lambda e: with_rows(e, row(1, state="queued", finished_at=None)), "still queued"),
     ("left behind", lambda e: with_rows(e, row(1, state="running", finished_at=None)), "still running"),
     ("left behind", lambda e: with_rows(e, row(1, gate_place=1)), "has place 1"),
@@ -129,6 +130,59 @@ def test_what_a_zombie_does_after_its_claim_was_taken_does_not_count_against_a_g
     beside = with_lines(beside, line("start", 8, 15.5), line("end", 8, 16.9))
     assert check(beside) == []
     assert [v.rule for v in check(replace(beside, gates={"g": (1, 0)}))] == ["gate"]
+
+
+def run_of(
+    job: int, at: float, token: str, *, tag: str | None = None, run: str = "new", until: float = 0.5
+) -> list[Line]:
+    lines = [line("start", job, at, tag=tag), line("end", job, at + until, tag=tag)]
+    return [replace(one, run=run, token=token if one.what == "end" else "") for one in lines]
+
+
+# The server has forgotten what it acknowledged between 40 and 50.
+FORGETFUL = replace(
+    with_lines(
+        with_rows(GOOD, row(8, created_at=51.0, finished_at=54.0, token="new"), row(9, fence=4, token="3:9")),  # noqa: S106 - no secrets
+        # Claimed and begun in the stretch, as a job that is gone; its id and fence are another job's now.
+        *run_of(8, 44.0, "old", tag="gone with it", run="old", until=12.0),
+        *run_of(8, 52.0, "new"),
+        # Begun before the stretch and finished in it, which was forgotten: disowned, and run again.
+        *run_of(9, 39.0, "1:9", until=0.9), line("start", 9, 53.0, fence=3), line("end", 9, 53.5, fence=3),
+    ),
+    asked=[
+        *GOOD.asked, acknowledged(99, at=45.0),
+        acknowledged(98, at=45.0, key="k2"), acknowledged(3, at=55.0, key="k2"),
+    ],
+    attempts=[*GOOD.attempts, Attempt(9, 1, "disowned", 51.0)],
+    forgotten=(40.0, 50.0),
+)  # fmt: skip
+WORSE: list[tuple[str, Callable[[Evidence], Evidence], str]] = [
+    ("acknowledged and lost", lambda e: replace(e, asked=[*e.asked, acknowledged(97, at=39.9)]), "job 97"),
+    ("acknowledged and lost", lambda e: replace(e, asked=[*e.asked, acknowledged(97, at=50.1)]), "job 97"),
+    ("accepted from a stale run", lambda e: with_rows(e, replace(e.rows[8], token="old")), "'old'"),  # noqa: S106
+    ("claimed twice", lambda e: with_lines(e, line("start", 8, 51.5)), "2 times under fence 1"),
+    ("outcomes", lambda e: with_rows(e, replace(e.rows[9], fence=6)), "nothing says how that ended"),
+    ("run again", lambda e: replace(e, forgotten=(41.5, 50.0)), "knew nothing of it"),
+    ("left behind", lambda e: with_rows(e, replace(e.rows[9], state="running", finished_at=None)), "still running"),
+    ("idempotency key", lambda e: replace(e, asked=[*e.asked, acknowledged(2, at=56.0, key="k2")]), "jobs [2, 3]"),
+]
+
+
+def test_what_the_server_has_forgotten_is_not_asked_for() -> None:
+    assert check(FORGETFUL) == []
+
+
+@pytest.mark.parametrize(("rule", "spoil", "said"), WORSE, ids=[f"{rule}-{n}" for n, (rule, _, _) in enumerate(WORSE)])
+def test_everything_else_is_judged_as_always(rule: str, spoil: Callable[[Evidence], Evidence], said: str) -> None:
+    found = check(spoil(FORGETFUL))
+    assert any(violation.rule == rule and said in violation.detail for violation in found), found
+
+
+def test_a_run_that_began_in_the_stretch_may_count_if_its_claim_was_kept() -> None:
+    kept = with_lines(with_rows(FORGETFUL, row(10, token="kept")), *run_of(10, 41.0, "kept"))  # noqa: S106 - no secret
+    assert check(kept) == []
+    other = with_rows(kept, row(10, token="kept", tag="another job's"))  # noqa: S106 - no secret
+    assert [violation.rule for violation in check(other)] == ["accepted from a stale run"]
 
 
 def test_the_ledger_keeps_every_line_of_every_process(tmp_path: Path) -> None:

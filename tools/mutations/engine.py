@@ -67,14 +67,14 @@ MUTATIONS: Final = (
     Mutation(
         "complete without the fence",
         FINISH,
-        "j.id = d.id AND j.fence = d.fence AND j.finished_at IS NULL\n\n",
+        "j.claimed_by = :worker::bigint AND j.id = d.id AND j.fence = d.fence AND j.finished_at IS NULL\n\n",
         "j.id = d.id AND j.finished_at IS NULL\n\n",
         (STALE,),
     ),
     Mutation(
         "complete names the state (wrong index)",
         FINISH,
-        "j.id = d.id AND j.fence = d.fence AND j.finished_at IS NULL\n\n",
+        "j.claimed_by = :worker::bigint AND j.id = d.id AND j.fence = d.fence AND j.finished_at IS NULL\n\n",
         "j.id = d.id AND j.fence = d.fence AND j.state = 'running'\n\n",
         (f"{OF_PLANS}a_completion_of_ten_goes_by_the_primary_key",),
     ),
@@ -149,8 +149,8 @@ MUTATIONS: Final = (
     Mutation(
         "rescue keeps the owner on the job",
         FINISH,
-        "claimed_by = CASE WHEN l.revoked THEN NULL ELSE j.claimed_by END",
-        "claimed_by = j.claimed_by",
+        "      claimed_by = l.owner\n",
+        "      claimed_by = j.claimed_by\n",
         (STALE,),
     ),
     Mutation(

@@ -24,7 +24,7 @@ MUTATIONS: Final = (
     Mutation(
         "machine: a stale claim completes the next attempt",
         FINISH,
-        "j.id = d.id AND j.fence = d.fence AND j.finished_at IS NULL\n\n",
+        "j.claimed_by = :worker::bigint AND j.id = d.id AND j.fence = d.fence AND j.finished_at IS NULL\n\n",
         "j.id = d.id AND j.finished_at IS NULL\n\n",
         _noticed("lives"),
     ),
@@ -32,7 +32,7 @@ MUTATIONS: Final = (
         "machine: a rescue leaves the fence as it is",
         FINISH,
         "fence = j.fence + 1, seq = j.seq + 1, gate_place = 0,",
-        "fence = j.fence + (NOT l.revoked)::integer, seq = j.seq + 1, gate_place = 0,",
+        "fence = j.fence + (l.owner IS NOT NULL)::integer, seq = j.seq + 1, gate_place = 0,",
         _noticed("lives"),
     ),
     Mutation(

@@ -88,8 +88,8 @@ MUTATIONS: Final = (
     Mutation(
         "a checkpoint in a transaction needs no claim",
         PROGRESS,
-        "WHERE j.id = :id::bigint AND j.fence = :fence::integer AND j.finished_at IS NULL FOR SHARE),",
-        "WHERE j.id = :id::bigint OR j.fence = :fence::integer FOR SHARE),",
+        "\n    AND j.id = :id::bigint AND j.fence = :fence::integer AND j.finished_at IS NULL FOR SHARE),",
+        " OR j.id = :id::bigint OR j.fence = :fence::integer FOR SHARE),",
         ("tests/flow/test_progress.py::test_a_checkpoint_in_a_transaction_needs_the_claim_and_the_transaction",),
     ),
     Mutation(

@@ -7,13 +7,15 @@ from typing import Final
 from mutations.mutation import Mutation
 
 FINISH: Final = "store/sql/finish.sql"
+REWOUND: Final = "tests/flow/test_rewound.py::test_"
+LOST_HISTORY: Final = f"{REWOUND}a_claim_of_the_lost_history_is_refused_while_another_worker_holds_its_namesake"
 SCENARIO: Final = "tests/torture/test_nemesis.py::test_every_promise_is_kept"
 
 MUTATIONS: Final = (
     Mutation(
         "scenario: an outcome is accepted under any fence",
         FINISH,
-        "j.id = d.id AND j.fence = d.fence AND j.finished_at IS NULL\n\n",
+        "j.claimed_by = :worker::bigint AND j.id = d.id AND j.fence = d.fence AND j.finished_at IS NULL\n\n",
         "j.id = d.id AND j.finished_at IS NULL\n\n",
         (f"{SCENARIO}[zombie]",),
     ),
@@ -37,5 +39,33 @@ MUTATIONS: Final = (
         "                await asyncio.wait_for(self._look.wait(), idle)\n",
         "                await self._look.wait()\n",
         (f"{SCENARIO}[deaf]",),
+    ),
+    Mutation(
+        "rewound: a completion does not say whose claim it carries",
+        FINISH,
+        "j.claimed_by = :worker::bigint AND j.id = d.id",
+        "j.id = d.id",
+        (f"{LOST_HISTORY}[complete]",),
+    ),
+    Mutation(
+        "rewound: who gives a job back does not say whose claim it carries",
+        FINISH,
+        " AND (l.owner IS NULL OR j.claimed_by = l.owner)",
+        "",
+        (f"{LOST_HISTORY}[give back]",),
+    ),
+    Mutation(
+        "rewound: an outcome of the lost history is written under the claim that was given out again",
+        "flow/finish.py",
+        "return any(finished is void for void in self._void)",
+        "return False",
+        (f"{REWOUND}an_outcome_that_waits_is_dropped_when_its_claim_is_given_out_again",),
+    ),
+    Mutation(
+        "rewound: a new connection raises no doubts",
+        "flow/beat.py",
+        "self._doubtful, self._pause = True, min(self._pause, _SOON)",
+        "self._doubtful, self._pause = False, min(self._pause, _SOON)",
+        (f"{REWOUND}what_a_worker_has_finished_and_the_server_forgot_is_run_again_soon",),
     ),
 )

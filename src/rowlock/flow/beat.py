@@ -131,6 +131,8 @@ class Beat:
         self._last: datetime | None = None
         """The database's clock at the last beat."""
         self._look_at = 0.0
+        self._connections, self._doubtful = 0, False
+        """doubtful: over a new connection may be another server, one that has forgotten what this worker finished."""
 
     def start(self, loop: asyncio.AbstractEventLoop) -> None:
         """Start beating for the worker that lives on `loop`, in the calling thread."""
@@ -211,7 +213,14 @@ class Beat:
         self._last = row["now"]
         self._overdue = self._overdue + 1 if "schedules" in row["due"] else 0
         self._pause = _until_next(row["schedule_in"], self._overdue)
-        disowned = (disown or vitals.doubtful) and before is not None and vitals.complete is not None
+        fresh, self._connections = link.reconnects != self._connections, link.reconnects
+        # `before` must be of the clock that stamps the claims, so not in the first beat over a new connection.
+        asked = (disown or vitals.doubtful or self._doubtful) and not fresh
+        disowned = asked and before is not None and vitals.complete is not None
+        if fresh and before is not None:
+            self._doubtful, self._pause = True, min(self._pause, _SOON)
+        elif disowned:
+            self._doubtful = False
         if disowned and vitals.complete is not None:
             (given,) = await link.fetch(
                 "disown",

@@ -62,7 +62,7 @@ class Crew:
         self._children, self._teller = children, Teller(events or Events())
         self._loop = asyncio.get_running_loop()
         self._finisher = Finisher(link, worker_id, self._on_flushed)
-        self._reporter = Reporter(link, lambda claim: self.tell(claim.job_id, "lost", claim.fence))
+        self._reporter = Reporter(link, worker_id, lambda claim: self.tell(claim.job_id, "lost", claim.fence))
         # By claim, not by job: a lost attempt may still run when this very process claims its job anew.
         self._attempts: dict[Claim, Attempt] = {}
         self._stuck: set[Attempt] = set()
@@ -101,12 +101,28 @@ class Crew:
         taken = []
         for row in rows:
             attempt = Attempt(row, self._handlers[row["kind"]], self._around, now)
+            if attempt.claim in self._attempts or attempt.claim in self._unflushed:
+                self._disinherit(attempt.claim)
             self._attempts[attempt.claim] = attempt
             self._in_use[row["lane"]] += 1
             taken.append(attempt)
         if taken:
             self._empty.clear()
         return taken
+
+    def _disinherit(self, claim: Claim) -> None:
+        """The server has given out twice what this process holds: it has forgotten the first time, which ends here."""
+        logger.warning(
+            "the database has given job %d out again under fence %d: it has lost commits; the run before is dropped",
+            *claim,
+        )
+        self._finisher.forget(claim)
+        older = self._attempts.get(claim)
+        if older is not None:
+            self._teller.lost(older)
+            older.stop("lost")
+            self._keep_slot(older)
+            self._on_outcome(older, Lost())
 
     def begin(self, attempts: Iterable[Attempt]) -> None:
         """Start what was taken; what was given back over its head meanwhile is left alone."""
@@ -231,10 +247,15 @@ class Crew:
         if attempt.over or attempt.task is None:
             return
         self._teller.stuck(attempt, self._patience)
-        self._in_use[attempt.row["lane"]] += 1
-        self._stuck.add(attempt)
-        attempt.task.add_done_callback(lambda _: self._unstuck(attempt))
+        self._keep_slot(attempt)
         self._on_outcome(attempt, attempt.stopped())
+
+    def _keep_slot(self, attempt: Attempt) -> None:
+        """Until the handler has ended."""
+        if attempt.task is not None:
+            self._in_use[attempt.row["lane"]] += 1
+            self._stuck.add(attempt)
+            attempt.task.add_done_callback(lambda _: self._unstuck(attempt))
 
     def _unstuck(self, attempt: Attempt) -> None:
         self._stuck.discard(attempt)

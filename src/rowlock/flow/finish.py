@@ -184,6 +184,7 @@ class Finisher:
         self._link, self._worker_id, self._flushed = link, worker_id, flushed
         self._waiting: list[Finished] = []
         self._flushing: list[Finished] = []
+        self._void: list[Finished] = []
         self._news = asyncio.Event()
         self._idle = asyncio.Event()
         self._idle.set()
@@ -201,6 +202,14 @@ class Finisher:
             self._idle.clear()
             self._news.set()
 
+    def forget(self, claim: Claim) -> None:
+        """Do not write what waits under this claim any more: it counts as refused."""
+        self._void += [f for f in (*self._flushing, *self._waiting) if f.claim == claim]
+
+    def _is_void(self, finished: Finished) -> bool:
+        # By identity: the claim is held again, and what is written under it next may look just the same.
+        return any(finished is void for void in self._void)
+
     async def drained(self) -> None:
         """Wait until everything handed over is acknowledged."""
         await self._idle.wait()
@@ -210,7 +219,7 @@ class Finisher:
 
         What was written before is refused by its fence, which is as good.
         """
-        batch = sorted([*self._flushing, *self._waiting], key=_CLAIM)
+        batch = sorted((f for f in (*self._flushing, *self._waiting) if not self._is_void(f)), key=_CLAIM)
         if batch:
             await Finisher(link, self._worker_id, lambda _: None)._flush(batch, again=False)  # noqa: SLF001 - its own class
 
@@ -227,6 +236,8 @@ class Finisher:
                 self._flushing, self._waiting = self._waiting[:LARGEST], self._waiting[LARGEST:]
                 self._flushed(await self._flush_until_acknowledged(self._flushing))
                 self._flushing = []
+                if self._void:
+                    self._void = [f for f in self._waiting if self._is_void(f)]
             self._news.clear()
             self._idle.set()
 
@@ -235,7 +246,7 @@ class Finisher:
         batch.sort(key=_CLAIM)
         for failures in range(2**31):
             try:
-                flushed = await self._flush(batch, again=again)
+                flushed = await self._flush_valid(batch, again=again)
             except UNSTORABLE as error:
                 return await self._one_by_one(batch, error)
             except Exception as error:  # noqa: BLE001 - whatever it was, an outcome is never dropped
@@ -261,6 +272,12 @@ class Finisher:
         logger.error("the outcome of job %d cannot be stored: %s", bad.claim.job_id, error)
         text = json.dumps({"reason": "outcome cannot be stored", "message": str(error)[:2000]})
         return await self._flush_until_acknowledged([bad._replace(write=Ended(State.FAILED, error=text))])
+
+    async def _flush_valid(self, batch: list[Finished], *, again: bool) -> Flushed:
+        if not self._void:
+            return await self._flush(batch, again=again)
+        void = Flushed(lost=[f for f in batch if self._is_void(f)])
+        return void.and_also(await self._flush([f for f in batch if not self._is_void(f)], again=again))
 
     async def _flush(self, batch: list[Finished], *, again: bool) -> Flushed:
         # Sorted by claim: of two claims of one job, rescued and claimed anew here, the newer stays. Only that one can
@@ -349,6 +366,7 @@ class Finisher:
             columns["hook_attempts"] = [hook and hook.attempts for hook in hooks]
         (row,) = await self._link.fetch(
             name,
+            worker=self._worker_id,
             channel=self._link.database.channel,
             ids=[f.claim.job_id for f in batch],
             fences=[f.claim.fence for f in batch],

@@ -59,8 +59,8 @@ class Taken:
 class Reporter:
     """Writes the reports of one worker: at most one flush a second, however many jobs and calls."""
 
-    def __init__(self, link: Link, lost: Callable[[Claim], None]) -> None:
-        self._link, self._lost = link, lost
+    def __init__(self, link: Link, worker_id: int, lost: Callable[[Claim], None]) -> None:
+        self._link, self._worker_id, self._lost = link, worker_id, lost
         self._dirty: dict[Claim, Report] = {}
         self._wanted = asyncio.Event()
         self._urgent = asyncio.Event()
@@ -168,6 +168,7 @@ class Reporter:
     async def _write_counters(self, taken: Sequence[Taken]) -> set[Claim]:
         rows = await self._link.fetch(
             "report_progress",
+            worker=self._worker_id,
             ids=[one.report.claim.job_id for one in taken],
             fences=[one.report.claim.fence for one in taken],
             phases=[one.news.phase and storable(one.news.phase) for one in taken],

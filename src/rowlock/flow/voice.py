@@ -292,7 +292,7 @@ class Voice:
 
     async def in_transaction(self, session: object, statement: Statement, what: str, **values: object) -> None:
         """Run a statement that checks and holds the claim in the user's own transaction."""
-        caller, values = join(session), {"id": self.claim.job_id, "fence": self.claim.fence, **values}
+        caller, values = join(session), {**self._mine, **values}
         if isinstance(caller, AsyncCaller):
             self._held(caller, await caller.run_async(statement, values), what)
         else:
@@ -304,7 +304,11 @@ class Voice:
         if isinstance(caller, AsyncCaller):
             message = f"A blocking handler needs a blocking session or connection for {what}; got an async one."
             raise InvalidOption(message)
-        self._held(caller, caller.run(statement, {"id": self.claim.job_id, "fence": self.claim.fence, **values}), what)
+        self._held(caller, caller.run(statement, {**self._mine, **values}), what)
+
+    @property
+    def _mine(self) -> dict[str, object]:
+        return {"id": self.claim.job_id, "fence": self.claim.fence, "worker": self._row["claimed_by"]}
 
     def _held(self, caller: Caller, rows: Sequence[object], what: str) -> None:
         if not caller.in_transaction:

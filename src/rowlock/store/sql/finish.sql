@@ -15,13 +15,14 @@
 (l.state <> 'failed' AND (j.cancel_requested OR was.twin IS NOT NULL))
 
 -- fragment: requeue
--- Needs a CTE `leaving (id, fence, state, delay, refund, loss, death, outcome, error, revoked)`; serves the owner's retry, snooze and
+-- Needs a CTE `leaving (id, fence, state, delay, refund, loss, death, outcome, error, owner)`; serves the owner's retry, snooze and
 -- interrupt, and the rescue and disowning of claims, so that every way back to the queue obeys the same rules:
 --   a cancel that was asked for wins over another attempt
 --   a job of scope 'waiting' whose trailing twin already waits is not needed any more: it ends as superseded (a twin that
 --   commits at this very moment raises a unique violation: the statement is run again, then it is visible)
 --   several of one key may run, and may come back in one statement: the newest goes back, the others end as superseded
---   a revocation clears claimed_by, the owner's own write keeps it: `settled` tells them apart
+--   a revocation (owner NULL) clears claimed_by, the owner's own write keeps it: `settled` tells them apart
+--   the owner is looked at as `mine` does
 --   a job that no worker can read comes by again and again: one attempt row per cause, and no bound on how often
 moved AS (
   UPDATE {schema}.jobs j
@@ -35,7 +36,7 @@ moved AS (
       attempt = j.attempt - l.refund, losses = j.losses + l.loss, deaths = j.deaths + l.death,
       refunds = least(32000, j.refunds + l.refund * (1 - l.loss) * (l.outcome <> 'unreadable')::integer),
       fence = j.fence + 1, seq = j.seq + 1, gate_place = 0, rate_turn = CASE WHEN l.outcome = 'limited' THEN true END,
-      claimed_by = CASE WHEN l.revoked THEN NULL ELSE j.claimed_by END
+      claimed_by = l.owner
   FROM leaving l
   CROSS JOIN LATERAL (
     SELECT me.claimed_by, me.claimed_at, me.attempt, me.errors ->> 'cause' AS cause, twin.id AS twin
@@ -50,7 +51,7 @@ moved AS (
           AND t.id > me.id AND o.state <> 'failed' AND NOT t.cancel_requested LIMIT 1)
       LIMIT 1) AS twin ON true
     WHERE me.id = l.id) AS was
-  WHERE j.id = l.id AND j.fence = l.fence AND j.finished_at IS NULL
+  WHERE j.id = l.id AND j.fence = l.fence AND j.finished_at IS NULL AND (l.owner IS NULL OR j.claimed_by = l.owner)
   RETURNING j.id, l.fence, was.attempt, was.claimed_by, was.claimed_at, was.cause, l.outcome, l.error, j.gate_key, j.lane,
             j.state, j.kind, j.priority, j.share, j.run_after, j.tenant, j.workflow_id),
 logged AS (
@@ -87,8 +88,9 @@ hooked AS (
 
 -- fragment: mine
 -- The guard of every completion. It never names `state`: with it the planner may pick the small jobs_running index and read
--- 60 times the buffers.
-j.id = d.id AND j.fence = d.fence AND j.finished_at IS NULL
+-- 60 times the buffers. A server that has forgotten commits (a replica that lagged, a restored backup) gives ids and fences out
+-- again: the worker's id tells a claim of the lost history from the one that another worker has got since.
+j.claimed_by = :worker::bigint AND j.id = d.id AND j.fence = d.fence AND j.finished_at IS NULL
 
 -- name: complete
 WITH m AS (
@@ -131,7 +133,7 @@ SELECT coalesce(array_agg(m.id), '{}') AS ids, {left_places} AS promoted, {told}
 -- name: give_back
 -- Retry, snooze, interrupt, unreadable arguments, death of a child: the owner's own way back to the queue, or (held) to a person.
 WITH leaving AS (
-  SELECT d.id, d.fence, d.state, d.delay, d.refund, d.death AS loss, d.death, d.outcome, d.error, false AS revoked
+  SELECT d.id, d.fence, d.state, d.delay, d.refund, d.death AS loss, d.death, d.outcome, d.error, :worker::bigint AS owner
   FROM unnest(:ids::bigint[], :fences::integer[], :states::text[], :delays::float8[], :refunds::integer[], :deaths::integer[],
               :outcomes::text[], :errors::jsonb[])
        AS d(id, fence, state, delay, refund, death, outcome, error)),
@@ -142,7 +144,7 @@ SELECT coalesce(array_agg(m.id), '{}') AS ids, {left_places} AS promoted, {told}
 -- name: give_back_hooked
 -- A job that a cancel or a twin ended instead of another attempt has none.
 WITH leaving AS (
-  SELECT d.id, d.fence, d.state, d.delay, d.refund, d.death AS loss, d.death, d.outcome, d.error, false AS revoked
+  SELECT d.id, d.fence, d.state, d.delay, d.refund, d.death AS loss, d.death, d.outcome, d.error, :worker::bigint AS owner
   FROM unnest(:ids::bigint[], :fences::integer[], :states::text[], :delays::float8[], :refunds::integer[], :deaths::integer[],
               :outcomes::text[], :errors::jsonb[])
        AS d(id, fence, state, delay, refund, death, outcome, error)),
@@ -171,7 +173,7 @@ LEFT JOIN {schema}.job_attempts a ON a.job_id = d.id AND a.fence = d.fence
 -- list was made, and no claim was under way then: a claim made since is never mistaken for a forgotten one.
 WITH leaving AS (
   SELECT j.id, j.fence, 'queued'::text AS state, 0::float8 AS delay, 1 AS refund, 0 AS loss, 0 AS death, 'disowned'::text AS outcome,
-         NULL::jsonb AS error, true AS revoked
+         NULL::jsonb AS error, NULL::bigint AS owner
   FROM {schema}.jobs j
   WHERE j.state = 'running' AND j.claimed_by = :worker::bigint AND NOT (j.id = ANY (:held::bigint[]))
     AND j.claimed_at < :before::timestamptz
@@ -181,5 +183,6 @@ SELECT coalesce(array_agg(m.id), '{}') AS ids, {left_places} AS promoted, {follo
 
 -- name: guard
 -- ctx.guarded(): inside the user's own transaction. FOR SHARE holds the claim until their commit: whoever revokes it waits,
--- so their rows are committed only while the claim still stands.
-SELECT j.id FROM {schema}.jobs j WHERE j.id = :id::bigint AND j.fence = :fence::integer AND j.finished_at IS NULL FOR SHARE
+-- so their rows are committed only while the claim still stands. The worker as in `mine`.
+SELECT j.id FROM {schema}.jobs j
+WHERE j.claimed_by = :worker::bigint AND j.id = :id::bigint AND j.fence = :fence::integer AND j.finished_at IS NULL FOR SHARE

@@ -132,7 +132,8 @@ SELECT EXISTS (SELECT 1 FROM me) AS known, (SELECT me.told FROM me) AS told, clo
   ARRAY(SELECT j.id FROM {schema}.jobs j
          WHERE j.claimed_by = :worker::bigint AND j.state = 'running' AND j.cancel_requested) AS cancelled,
   ARRAY(SELECT h.id FROM unnest(:ids::bigint[], :fences::integer[]) AS h(id, fence)
-         WHERE NOT EXISTS (SELECT 1 FROM {schema}.jobs j WHERE j.id = h.id AND j.fence = h.fence)) AS lost,
+         WHERE NOT EXISTS (SELECT 1 FROM {schema}.jobs j
+                            WHERE j.id = h.id AND j.fence = h.fence AND j.claimed_by = :worker::bigint)) AS lost,
   ARRAY(SELECT d.name FROM {schema}.duties d
          WHERE d.last_run_at < clock_timestamp() - greatest(d.every, make_interval(secs => 20 * d.last_ms / 1000.0))
            AND (:look::boolean OR d.name NOT IN ('rescue', 'expire', 'prune', 'sweep', 'orphans'))

@@ -4,13 +4,14 @@
 -- name: report_progress
 -- One upsert for all jobs of a worker that have news. The row of an older attempt is taken over: progress starts anew with
 -- each attempt, checkpoint, cursors and log stay. A stale claim finds no job, writes nothing and is not in the answer; nor is
--- one that grew stale while this statement waited for the row of the attempt after it.
+-- one that grew stale while this statement waited for the row of the attempt after it. The worker as in `mine`; logs and
+-- items come after this and only for the jobs it answers.
 INSERT INTO {schema}.job_progress AS p (job_id, fence, phase, progress, phases, checkpoint, saved_at, cursors)
 SELECT j.id, j.fence, d.phase, d.progress, d.phases, d.checkpoint, CASE WHEN d.checkpoint IS NOT NULL THEN clock_timestamp() END, d.cursors
 FROM unnest(:ids::bigint[], :fences::integer[], :phases::text[], :progress::jsonb[], :passed::jsonb[], :checkpoints::jsonb[],
             :cursors::jsonb[])
      AS d(id, fence, phase, progress, phases, checkpoint, cursors)
-JOIN {schema}.jobs j ON j.id = d.id AND j.fence = d.fence AND j.finished_at IS NULL
+JOIN {schema}.jobs j ON j.id = d.id AND j.fence = d.fence AND j.finished_at IS NULL AND j.claimed_by = :worker::bigint
 ORDER BY j.id
 ON CONFLICT (job_id) DO UPDATE
 SET fence = excluded.fence, n = p.n + 1, reported_at = clock_timestamp(), phase = excluded.phase,
@@ -139,7 +140,8 @@ SELECT p.cursors FROM {schema}.job_progress p WHERE p.job_id = :id::bigint
 -- commit, as ctx.guarded() does. A new row each time, and only this job's earlier ones are removed: nobody waits for them.
 WITH mine AS MATERIALIZED (
   SELECT j.id FROM {schema}.jobs j
-  WHERE j.id = :id::bigint AND j.fence = :fence::integer AND j.finished_at IS NULL FOR SHARE),
+  WHERE j.claimed_by = :worker::bigint
+    AND j.id = :id::bigint AND j.fence = :fence::integer AND j.finished_at IS NULL FOR SHARE),
 older AS (DELETE FROM {schema}.job_checkpoints c USING mine WHERE c.job_id = mine.id)
 INSERT INTO {schema}.job_checkpoints AS c (job_id, checkpoint)
 SELECT mine.id, :checkpoint::text::jsonb FROM mine

@@ -51,7 +51,7 @@ SELECT j.id, j.fence,
        jsonb_build_object('reason', CASE WHEN p.policy = 'retry' AND j.losses + 1 >= p.budget THEN 'quarantined'
                                          ELSE 'worker lost' END,
                           'worker', w.name, 'losses', j.losses + 1) AS error,
-       true AS revoked
+       NULL::bigint AS owner
 FROM {schema}.jobs j
 LEFT JOIN {schema}.workers w ON w.id = j.claimed_by
 LEFT JOIN {schema}.lanes l ON l.name = j.lane
@@ -118,7 +118,7 @@ WITH leaving AS (
          CASE WHEN b.id IS NULL THEN jsonb_build_object('reason', 'another job blocked the event loop')
               WHEN x.error ->> 'reason' = 'quarantined' THEN x.error || jsonb_build_object('blocked', :place::text)
               ELSE x.error || jsonb_build_object('reason', 'blocked the event loop', 'blocked', :place::text) END AS error,
-         x.revoked
+         x.owner
   FROM ({lost_claims}
         WHERE j.state = 'running' AND j.claimed_by = :worker::bigint
         ORDER BY j.id FOR NO KEY UPDATE OF j) AS x
@@ -138,7 +138,7 @@ WITH leaving AS (
          CASE WHEN x.error ->> 'reason' = 'quarantined' THEN x.error
               ELSE x.error || jsonb_build_object('reason', 'no progress for ' || round(extract(epoch FROM s.stall_after)) || ' s')
          END || jsonb_build_object('last_progress_at', s.reported_at) AS error,
-         x.revoked
+         x.owner
   FROM ({lost_claims}
         LEFT JOIN {schema}.job_progress r ON r.job_id = j.id AND r.fence = j.fence
         WHERE j.state = 'running' AND greatest(j.claimed_at, r.reported_at) < clock_timestamp() - l.stall_after

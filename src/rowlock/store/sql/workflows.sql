@@ -65,7 +65,7 @@ WHERE j.id = :id::bigint AND j.fence = :fence::integer AND j.finished_at IS NULL
 -- statement waited for the row is seen. Before the ends are followed: a step must not be taken for one whose edges let it go.
 WITH leaving AS (
   SELECT d.id, d.fence, 'blocked'::text AS state, 0::float8 AS delay, 1 AS refund, 0 AS loss, 0 AS death, 'waiting'::text AS outcome,
-         jsonb_build_object('reason', 'waits for a signal', 'signal', d.signal) AS error, false AS revoked
+         jsonb_build_object('reason', 'waits for a signal', 'signal', d.signal) AS error, :worker::bigint AS owner
   FROM unnest(:ids::bigint[], :fences::integer[], :signals::text[]) AS d(id, fence, signal)),
 {requeue}
 SELECT coalesce(array_agg(m.id), '{}') AS ids,

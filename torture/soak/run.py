@@ -8,7 +8,7 @@ import sys
 import tempfile
 import time
 from collections import defaultdict
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -89,7 +89,7 @@ class Result:
     removed: int
     """Jobs that retention had removed while it ran."""
     refused: int = 0
-    notes: Mapping[str, float] = field(default_factory=dict)
+    """Calls of the producer that ended with an error."""
 
     @property
     def unjudged(self) -> list[str]:
@@ -191,8 +191,8 @@ async def _watched(
     while (passed := time.monotonic() - began) < plan.seconds:
         await sampler()
         if passed >= next_harvest:
-            moment = time.time()
-            harvest.take(await _seen(connection), moment)
+            seen = await _seen(connection)
+            harvest.take(seen, time.time())  # read afterwards: what is missing was removed before this moment
             next_harvest = passed + plan.keep / 4
         if passed >= next_word:
             _say(passed, sampler, harvest)

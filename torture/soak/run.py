@@ -29,13 +29,15 @@ if TYPE_CHECKING:
     from torture.server import Server
 
 RATE: Final = 50.0
-"""Calls a second; about 1.2 jobs each."""
+"""Calls a second at most, of about 1.2 jobs: each waits for its answer, so a slow machine is asked for less."""
 DOOMED: Final = frozenset({"doomed"})
 DROPPED: Final = frozenset({"dropped"})
 QUICK: Final = frozenset({"once", "joined", "thread"})
 """Kinds that wait for nothing and take no time of their own: their latency is the engine's."""
 LANES: Final = "default:kinds=*,slots=10,stale=30s,poll=1s"
 """Nobody is killed here, and a busy machine must not make anybody look dead."""
+_WARM: Final = 30
+"""Jobs before the clock begins to run."""
 _FINAL: Final = 60.0
 _SAMPLES: Final = 600
 _SAY_EVERY: Final = 30.0
@@ -149,6 +151,7 @@ async def _set_up(stage: Stage, plan: Plan, environments: Iterable[Mapping[str, 
         processes = {f"worker {n}": worker.popen.pid for n, worker in enumerate(workers, 1)}
         await stage.up(2)
     producer = stage.producer(plan.rate, module="torture.soak.producer")
+    await stage.more(_WARM)
     return processes | {"producer": producer.popen.pid}
 
 
@@ -229,5 +232,3 @@ def judged(series: Iterable[Series], since: float, until: float) -> list[Verdict
     verdicts = [judge(one, MEASURES[one.measure], since, until) for one in series]
     order = list(MEASURES)
     return sorted(verdicts, key=lambda verdict: (order.index(verdict.measure), verdict.of))
-
-

@@ -154,7 +154,13 @@ def test_the_harvest_keeps_what_retention_removed_and_tells_what_went_too_early(
 
 # --- a real one ------------------------------------------------------------------------------------------------------
 
-SHORT: Final = Plan(18.0, rate=40.0)
+SHORT: Final = Plan(16.0, rate=40.0)
+UNSETTLED: Final = {
+    "memory of a backend", "memory of all backends",  # sessions still meet statements for the first time
+    "enqueue to start, p50", "enqueue to start, p99", "enqueue to end, p50", "enqueue to end, p99",
+    "backlog", "transactions", "WAL",  # how much is done depends on who else uses the machine
+}  # fmt: skip
+"""Not flat yet after some seconds."""
 
 
 @pytest.mark.timeout(240)
@@ -169,9 +175,8 @@ async def test_a_soak_finds_who_leaks_and_nothing_else() -> None:
     for measure in ("resident memory", "private memory", "open files", "asyncio tasks"):
         assert found[measure, "worker 1"] == "grows", measure
         assert found[measure, "worker 2"] != "grows", measure
-    # What the engine keeps, in its processes and in its tables, is flat; how fast it is depends on who else is here.
     grown = [one for one, verdict in found.items() if verdict == "grows" and one[1] != "worker 1"]
-    assert [one for one in grown if not one[0].startswith(("enqueue to", "WAL", "transactions", "backlog"))] == []
+    assert [one for one in grown if one[0] not in UNSETTLED] == []
     assert result.unjudged == []
     assert "| open files | 3 | worker 1 |" in table(result)
     assert "open files of worker 1 grows" in problems(result)

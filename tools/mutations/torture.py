@@ -55,11 +55,4 @@ MUTATIONS: Final = (
         "        self._pool._leave()",
         SOAK,
     ),
-    Mutation(
-        "soak: a worker keeps every attempt it ever ran",
-        "flow/crew.py",
-        "        del self._attempts[claim]\n",
-        '        self.__dict__.setdefault("ran", []).append(self._attempts.pop(claim))\n',
-        SOAK,
-    ),
 )

@@ -9,6 +9,7 @@ import tempfile
 import time
 from collections import defaultdict
 from dataclasses import asdict, dataclass, replace
+from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -36,6 +37,10 @@ QUICK: Final = frozenset({"once", "joined", "thread"})
 """Kinds that wait for nothing and take no time of their own: their latency is the engine's."""
 LANES: Final = "default:kinds=*,slots=10,stale=30s,poll=1s"
 """Nobody is killed here, and a busy machine must not make anybody look dead."""
+# That a slot has had its job is known for 30 days: the one retention that cannot be set shorter.
+_AGE_SLOTS: Final = """
+UPDATE rowlock.job_keys SET expires_at = created_at + $1::interval WHERE expires_at > now() + 2 * $1::interval
+"""
 _WARM: Final = 30
 """Jobs before the clock begins to run."""
 _FINAL: Final = 60.0
@@ -194,6 +199,7 @@ async def _watched(
     while (passed := time.monotonic() - began) < plan.seconds:
         await sampler()
         if passed >= next_harvest:
+            await connection.execute(_AGE_SLOTS, timedelta(seconds=plan.keep))
             seen = await _seen(connection)
             harvest.take(seen, time.time())  # read afterwards: what is missing was removed before this moment
             next_harvest = passed + plan.keep / 4

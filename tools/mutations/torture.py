@@ -10,6 +10,7 @@ FINISH: Final = "store/sql/finish.sql"
 REWOUND: Final = "tests/flow/test_rewound.py::test_"
 LOST_HISTORY: Final = f"{REWOUND}a_claim_of_the_lost_history_is_refused_while_another_worker_holds_its_namesake"
 SCENARIO: Final = "tests/torture/test_nemesis.py::test_every_promise_is_kept"
+SOAK: Final = ("tests/torture/test_soak.py::test_a_soak_finds_who_leaks_and_nothing_else",)
 
 MUTATIONS: Final = (
     Mutation(
@@ -67,5 +68,19 @@ MUTATIONS: Final = (
         "self._doubtful, self._pause = True, min(self._pause, _SOON)",
         "self._doubtful, self._pause = False, min(self._pause, _SOON)",
         (f"{REWOUND}what_a_worker_has_finished_and_the_server_forgot_is_run_again_soon",),
+        "soak: retention removes steps of workflows only",
+        "store/sql/upkeep.sql",
+        "gone AS (DELETE FROM {schema}.jobs j USING old WHERE j.id = old.id RETURNING j.id, j.refs, j.tags),",
+        "gone AS (DELETE FROM {schema}.jobs j USING old WHERE j.id = -old.id RETURNING j.id, j.refs, j.tags),",
+        SOAK,
+    ),
+    Mutation(
+        "soak: a connection that was lent is neither kept for the next caller nor closed",
+        "store/pool.py",
+        "            self._pool.spoil(self._connection, error)\n        self._pool.give_back(self._connection)",
+        "            self._pool.spoil(self._connection, error)\n"
+        '        self._pool.__dict__.setdefault("lent", []).append(self._connection)\n'
+        "        self._pool._leave()",
+        SOAK,
     ),
 )

@@ -286,13 +286,13 @@ async def required(url: str, schema: str = "rowlock") -> None:
 
 async def test_require_accepts_the_schema_it_was_written_for_and_one_ahead(database_url: str) -> None:
     await required(database_url)
-    await run(database_url, f"INSERT INTO rowlock.migrations VALUES ({migrate.newest() + 1}, 'next')")
+    await run(database_url, f"INSERT INTO rowlock.schema_steps VALUES ({migrate.newest() + 1}, 'next')")
     await required(database_url)
     assert (await migrate.status(database_url)).version == migrate.newest() + 1
 
 
 async def test_require_refuses_two_ahead(database_url: str) -> None:
-    await run(database_url, f"INSERT INTO rowlock.migrations VALUES ({migrate.newest() + 2}, 'next but one')")
+    await run(database_url, f"INSERT INTO rowlock.schema_steps VALUES ({migrate.newest() + 2}, 'next but one')")
     with pytest.raises(SchemaAhead, match="newer rowlock"):
         await required(database_url)
 
@@ -362,7 +362,7 @@ async def test_steps_say_which_code_runs_with_them(database_url: str, monkeypatc
     monkeypatch.setattr(migrate, "newest", lambda: RELEASED - 1)
     with pytest.raises(SchemaAhead, match=f"for code made for {RELEASED} or later; this code was made for 1"):
         await required(database_url)
-    await run(database_url, f"INSERT INTO rowlock.migrations VALUES ({newest + 1}, 'breaks', now(), {newest})")
+    await run(database_url, f"INSERT INTO rowlock.schema_steps VALUES ({newest + 1}, 'breaks', now(), {newest})")
     monkeypatch.setattr(migrate, "newest", lambda: RELEASED)
     with pytest.raises(SchemaAhead, match=f"for code made for {newest} or later"):
         await required(database_url)

@@ -20,7 +20,7 @@ UV_NEEDED := $(if $(filter .uv/bin/uv,$(UV)),.uv/bin/uv)
 COMPILE := pip compile --no-config --quiet --universal --python-version 3.11 --generate-hashes --all-extras --group dev \
 	--no-header --no-annotate --no-emit-index-url --no-emit-find-links pyproject.toml
 
-.PHONY: help install check test mutations torture torture-machine bench bench-guard demo lock format verify clean
+.PHONY: help install check test mutations torture torture-machine soak bench bench-guard demo lock format verify clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -49,6 +49,9 @@ mutations: $(STAMP) ## break the engine on purpose and see the tests turn red (s
 
 torture: $(STAMP) ## do harm under load and check every promise (10 minutes; SCENARIO=kill,restart: only these)
 	$(BIN)/python -m torture --scenario "$(or $(SCENARIO),all)" $(ARGS)
+
+soak: $(STAMP) ## workers under steady load, and what grows meanwhile (MINUTES=10)
+	$(BIN)/python -m torture.soak --minutes $(or $(MINUTES),10) $(ARGS)
 
 bench: $(STAMP) ## measure Rowlock beside its peers (some hours; ARGS="--quick --peers own": a minute or two)
 	$(BIN)/python -m bench $(ARGS)

@@ -69,10 +69,10 @@ def _parked(evidence: Evidence) -> Iterator[str]:
 
 
 def _ends(evidence: Evidence) -> Iterator[str]:
-    """Jobs end as they should: what can succeed does, what cannot fails."""
+    """Jobs end as they should: what can succeed does, what cannot fails, what is cancelled is so."""
+    ends = {**dict.fromkeys(evidence.doomed, {"failed"}), **dict.fromkeys(evidence.dropped, {"cancelled"})}
     for row in evidence.rows.values():
-        good = row.state == "failed" if row.kind in evidence.doomed else row.state in SUCCESS
-        if row.is_final and not good:
+        if row.is_final and row.state not in ends.get(row.kind, SUCCESS):
             yield f"job {row.id} ({row.kind} {row.tag}) ended {row.state} ({row.reason}, {row.losses} losses)"
 
 

@@ -89,6 +89,8 @@ class Evidence:
     open_workflows: int = 0
     doomed: frozenset[str] = frozenset()
     """Kinds that must fail; all others must succeed."""
+    dropped: frozenset[str] = frozenset()
+    """Kinds whose jobs somebody cancels."""
     delays: Mapping[str, float] = field(default_factory=dict)
     """Kinds whose jobs may not start before so many seconds after they were made."""
 
@@ -113,13 +115,24 @@ WHERE j.kind = 'items' AND j.state IN ('completed', 'completed_with_errors')
 
 async def collect(connection: Connection, folder: Path, *, items: int, delays: Mapping[str, float]) -> Evidence:
     """Read the ledger and the tables of a run that is over."""
+    return with_ledger(await tables(connection, items=items, delays=delays), folder)
+
+
+def with_ledger(found: Evidence, folder: Path) -> Evidence:
+    """The same with all that handlers and producers wrote down."""
     shift = time.time() - time.monotonic()  # one machine, one clock: the database's is the same as ours
     entries = [replace(entry, at=entry.at + shift) for entry in ledger.read(folder)]
-    rows = {row["id"]: _row(dict(row)) for row in await connection.fetch(_JOBS)}
-    return Evidence(
+    return replace(
+        found,
         lines=sorted((e for e in entries if isinstance(e, Line)), key=lambda line: line.at),
         asked=sorted((e for e in entries if isinstance(e, Asked)), key=lambda asked: asked.at),
-        rows=rows,
+    )
+
+
+async def tables(connection: Connection, *, items: int, delays: Mapping[str, float]) -> Evidence:
+    """What the tables have now."""
+    return Evidence(
+        rows={row["id"]: _row(dict(row)) for row in await connection.fetch(_JOBS)},
         attempts=[Attempt(*row) for row in await connection.fetch(_ATTEMPTS)],
         edges=[tuple(row) for row in await connection.fetch("SELECT upstream, downstream FROM rowlock.edges")],
         counts=[Counts(total=items, **dict(row)) for row in await connection.fetch(_COUNTS)],

@@ -18,6 +18,7 @@ from torture import jobs
 from torture.ledger import Asked
 
 Answer = tuple[str, Sequence[int]]
+Call = Callable[[str], Awaitable[None]]
 # What asyncpg says of a connection whose server has just sent its last word is InternalClientError.
 TROUBLE: Final = (
     RowlockError,
@@ -31,6 +32,8 @@ GATES: Final = ("red", "green")
 KEYS: Final = ("north", "south")
 LONG: Final = 1.0
 """Seconds of a job that is likely to be under way when something happens."""
+KEEP_KEY: Final = os.environ.get("TORTURE_KEEP_KEY", "30 days")
+"""How long an idempotency key is remembered."""
 _PATIENCE: Final = 8.0
 """Seconds for one call."""
 
@@ -50,17 +53,21 @@ class Producer:
 
     async def run(self) -> None:
         """One of everything, again and again."""
-        calls: list[Callable[[str], Awaitable[None]]] = [
-            self._plain, self._gated, self._chain, self._unique, self._once, self._plain, self._commit, self._rollback,
-            self._items, self._gated, self._flaky, self._thread, self._later, self._long,
-        ]  # fmt: skip
-        for number, call in zip(self._numbers, itertools.cycle(calls)):
+        for number, call in zip(self._numbers, itertools.cycle(self.calls())):
             if self._leaving.is_set():
                 return
             await call(f"{self._name}-{number}")
             await asyncio.sleep(self._pause)
 
-    async def _ask(self, tag: str, kind: str, call: Callable[[], Awaitable[Answer]], key: str = "") -> str:
+    def calls(self) -> list[Call]:
+        """What is asked for, in this order."""
+        return [
+            self._plain, self._gated, self._chain, self._unique, self._once, self._plain, self._commit, self._rollback,
+            self._items, self._gated, self._flaky, self._thread, self._later, self._long,
+        ]  # fmt: skip
+
+    async def ask(self, tag: str, kind: str, call: Callable[[], Awaitable[Answer]], key: str = "") -> str:
+        """Call, and write down the answer; returns it."""
         try:
             async with asyncio.timeout(_PATIENCE):
                 answer, made = await call()
@@ -77,19 +84,19 @@ class Producer:
         async def call() -> Answer:
             return "acknowledged", [(await jobs.plain.enqueue(tag)).id]
 
-        await self._ask(tag, "plain", call)
+        await self.ask(tag, "plain", call)
 
     async def _long(self, tag: str) -> None:
         async def call() -> Answer:
             return "acknowledged", [(await jobs.plain.enqueue(tag, seconds=LONG)).id]
 
-        await self._ask(tag, "plain", call)
+        await self.ask(tag, "plain", call)
 
     async def _gated(self, tag: str) -> None:
         async def call() -> Answer:
             return "acknowledged", [(await jobs.gated.enqueue(tag, GATES[hash(tag) % len(GATES)])).id]
 
-        await self._ask(tag, "gated", call)
+        await self.ask(tag, "gated", call)
 
     async def _unique(self, tag: str) -> None:
         key = KEYS[hash(tag) % len(KEYS)]
@@ -98,47 +105,48 @@ class Producer:
             asked = jobs.unique.options(unique_key=key, on_conflict="keep")
             return "acknowledged", [(await asked.enqueue(tag)).id]
 
-        await self._ask(tag, "unique", call)
+        await self.ask(tag, "unique", call)
 
     async def _once(self, tag: str) -> None:
         async def call() -> Answer:
-            return "acknowledged", [(await jobs.once.options(idempotency_key=tag).enqueue(tag)).id]
+            asked = jobs.once.options(idempotency_key=tag, keep_key=KEEP_KEY)
+            return "acknowledged", [(await asked.enqueue(tag)).id]
 
-        await self._ask(tag, "once", call, key=tag)
+        await self.ask(tag, "once", call, key=tag)
         # Again, as a client does that has no answer: until there is one.
-        while await self._ask(tag, "once", call, key=tag) == "unknown" and not self._leaving.is_set():
+        while await self.ask(tag, "once", call, key=tag) == "unknown" and not self._leaving.is_set():
             pass
 
     async def _later(self, tag: str) -> None:
         async def call() -> Answer:
             return "acknowledged", [(await jobs.later.options(run_in=jobs.LATER).enqueue(tag)).id]
 
-        await self._ask(tag, "later", call)
+        await self.ask(tag, "later", call)
 
     async def _flaky(self, tag: str) -> None:
         async def call() -> Answer:
             return "acknowledged", [(await jobs.flaky.enqueue(tag)).id]
 
-        await self._ask(tag, "flaky", call)
+        await self.ask(tag, "flaky", call)
 
     async def _items(self, tag: str) -> None:
         async def call() -> Answer:
             return "acknowledged", [(await jobs.items.enqueue(tag)).id]
 
-        await self._ask(tag, "items", call)
+        await self.ask(tag, "items", call)
 
     async def _thread(self, tag: str) -> None:
         async def call() -> Answer:
             return "acknowledged", [(await jobs.thread.enqueue(tag)).id]
 
-        await self._ask(tag, "thread", call)
+        await self.ask(tag, "thread", call)
 
     async def _chain(self, tag: str) -> None:
         async def call() -> Answer:
             started = await jobs.pipeline.enqueue(tag)
             return "acknowledged", list(started.jobs.values())
 
-        await self._ask(tag, "step", call)
+        await self.ask(tag, "step", call)
 
     async def _commit(self, tag: str) -> None:
         async def call() -> Answer:
@@ -147,7 +155,7 @@ class Producer:
                 job = (await jobs.joined.options(connection=connection).enqueue(tag)).id
             return "acknowledged", [job]
 
-        await self._ask(tag, "joined", call)
+        await self.ask(tag, "joined", call)
 
     async def _rollback(self, tag: str) -> None:
         async def call() -> Answer:
@@ -160,7 +168,7 @@ class Producer:
                 await transaction.rollback()
             return "rolled back", []
 
-        if await self._ask(tag, "joined", call) == "unknown":
+        if await self.ask(tag, "joined", call) == "unknown":
             # No commit was sent, so whatever went wrong, it is rolled back.
             jobs.ledger.note(Asked(tag, "joined", "rolled back", time.monotonic()))
 
@@ -175,9 +183,9 @@ class Producer:
         return connection
 
 
-async def main(name: str, rate: str) -> None:
+async def main(name: str, rate: str, make: Callable[[str, float], Producer] = Producer) -> None:
     """Until SIGTERM."""
-    producer = Producer(name, 1 / float(rate))
+    producer = make(name, 1 / float(rate))
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, producer.leave)
     await producer.run()
     await jobs.app.close()

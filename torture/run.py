@@ -112,19 +112,10 @@ async def _played(
     await scenario.torment(stage, seconds)
     end = time.time()
     await asyncio.sleep(after)
-    problems: list[str] = []
-    producers = [process for process in stage.processes if process.name.startswith("producer")]
-    for producer in producers:
-        producer.signal(signal.SIGTERM)
-    problems += [
-        f"{producer.name} did not end well: {producer.said[-500:]}"
-        for producer in producers
-        if await producer.end(_GRACE) != 0
-    ]
-    await stage.quiet_schedules()
+    problems = await silenced(stage)
     await stage.final(scenario.bound + PATIENCE)
     problems += await scenario.judge(stage)
-    problems += await _ended(stage)
+    problems += await ended(stage)
     connection = await stage.server.connect(stage.database)
     try:
         found = await evidence.collect(connection, stage.ledger, items=jobs.ITEMS, delays={"later": jobs.LATER})
@@ -133,7 +124,21 @@ async def _played(
     return replace(found, doomed=scenario.doomed), (begin, end), problems
 
 
-async def _ended(stage: Stage) -> list[str]:
+async def silenced(stage: Stage) -> list[str]:
+    """Let the producers and the clock stop; returns what went wrong with them."""
+    producers = [process for process in stage.processes if process.name.startswith("producer")]
+    for producer in producers:
+        producer.signal(signal.SIGTERM)
+    problems = [
+        f"{producer.name} did not end well: {producer.said[-500:]}"
+        for producer in producers
+        if await producer.end(_GRACE) != 0
+    ]
+    await stage.quiet_schedules()
+    return problems
+
+
+async def ended(stage: Stage) -> list[str]:
     """Stop the workers as an operator would; those that are dead already should not be."""
     problems = [
         f"{worker.name} had ended with {worker.popen.returncode}: {worker.said[-500:]}"

@@ -140,10 +140,12 @@ class Stage:
         command = [sys.executable, "-m", "rowlock", "worker", "--app", "torture.jobs:app", *words]
         return self._start("worker", command, port, environment)
 
-    def producer(self, rate: float = RATE, port: int | None = None, **environment: str) -> Process:
+    def producer(
+        self, rate: float = RATE, port: int | None = None, module: str = "torture.producer", **environment: str
+    ) -> Process:
         """Start a producer."""
         name = f"p{len(self.processes)}"
-        return self._start("producer", [sys.executable, "-m", "torture.producer", name, str(rate)], port, environment)
+        return self._start("producer", [sys.executable, "-m", module, name, str(rate)], port, environment)
 
     def _start(self, what: str, command: list[str], port: int | None, environment: dict[str, str]) -> Process:
         name = f"{what}-{len(self.processes)}"

@@ -8,6 +8,7 @@ from mutations.mutation import Mutation
 
 FINISH: Final = "store/sql/finish.sql"
 SCENARIO: Final = "tests/torture/test_nemesis.py::test_every_promise_is_kept"
+SOAK: Final = ("tests/torture/test_soak.py::test_a_soak_finds_who_leaks_and_nothing_else",)
 
 MUTATIONS: Final = (
     Mutation(
@@ -37,5 +38,26 @@ MUTATIONS: Final = (
         "                await asyncio.wait_for(self._look.wait(), idle)\n",
         "                await self._look.wait()\n",
         (f"{SCENARIO}[deaf]",),
+    ),
+    Mutation(
+        "soak: retention removes steps of workflows only",
+        "store/sql/upkeep.sql",
+        "gone AS (DELETE FROM {schema}.jobs j USING old WHERE j.id = old.id RETURNING j.id, j.refs, j.tags),",
+        "gone AS (DELETE FROM {schema}.jobs j USING old WHERE j.id = -old.id RETURNING j.id, j.refs, j.tags),",
+        SOAK,
+    ),
+    Mutation(
+        "soak: what stands beside a removed job stays",
+        "store/sql/upkeep.sql",
+        "a AS (DELETE FROM {schema}.job_attempts a USING gone g WHERE a.job_id = g.id)",
+        "a AS (DELETE FROM {schema}.job_attempts a USING gone g WHERE a.job_id = -g.id)",
+        SOAK,
+    ),
+    Mutation(
+        "soak: a connection that was lent is not kept for the next caller",
+        "store/pool.py",
+        "            self._idle.append(connection)\n        self._leave()",
+        "            self._idle.insert(0, connection)\n            del self._idle[0:1]\n        self._leave()",
+        SOAK,
     ),
 )

@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
-import shutil
 import signal
 import sys
 from pathlib import Path
@@ -69,8 +68,8 @@ async def _all(names: list[str], server: servers.Server, asked: argparse.Namespa
     results: list[Result] = []
     for name in names:
         scenario = SCENARIOS[name]()
-        if scenario.needs and shutil.which(scenario.needs) is None:
-            sys.stderr.write(f"{name}: left out, {scenario.needs} is not installed\n")
+        if why := scenario.missing():
+            sys.stderr.write(f"{name}: not run: {why}\n")
             continue
         try:
             result = await run(scenario, server, asked.seconds or scenario.seconds[asked.long], keep=asked.out)

@@ -33,6 +33,8 @@ class Line:
     pid: int
     token: str = ""
     """Of an end: what the handler is about to return."""
+    code: str = ""
+    """The schema version that the code was made for which ran it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +49,10 @@ class Asked:
     key: str = ""
     """Its idempotency key."""
     why: str = ""
+    took: float = 0.0
+    """Seconds."""
+    code: str = ""
+    """The schema version that the code was made for which asked."""
 
 
 class Ledger:

@@ -5,10 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from torture import database, machine, network, poison, workers
+from torture.deploy import upgrade
 
 if TYPE_CHECKING:
     from torture.scenario import Scenario
 
 SCENARIOS: Final[dict[str, type[Scenario]]] = {
-    scenario.name: scenario for room in (workers, database, network, machine, poison) for scenario in room.SCENARIOS
+    scenario.name: scenario
+    for room in (workers, database, network, machine, poison, upgrade)
+    for scenario in room.SCENARIOS
 }

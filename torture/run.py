@@ -121,7 +121,7 @@ async def _played(
         found = await evidence.collect(connection, stage.ledger, items=jobs.ITEMS, delays={"later": jobs.LATER})
     finally:
         await connection.close()
-    return replace(found, doomed=scenario.doomed), (begin, end), problems
+    return replace(found, doomed=scenario.doomed, dropped=scenario.dropped), (begin, end), problems
 
 
 async def silenced(stage: Stage) -> list[str]:

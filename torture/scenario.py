@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from typing import TYPE_CHECKING, ClassVar
 
 from torture.stage import RATE
@@ -26,9 +27,15 @@ class Scenario:
     """Seconds of traffic after the fault has ended."""
     doomed: ClassVar[frozenset[str]] = frozenset()
     """Kinds that must end as failed."""
+    dropped: ClassVar[frozenset[str]] = frozenset()
+    """Kinds whose jobs somebody cancels."""
     rate: ClassVar[float] = RATE
     needs: ClassVar[str] = ""
     """A program without which it cannot run."""
+
+    def missing(self) -> str:
+        """Why it cannot run here; empty: it can."""
+        return f"{self.needs} is not installed" if self.needs and shutil.which(self.needs) is None else ""
 
     async def set_up(self, stage: Stage) -> None:
         """Start workers and producers."""

@@ -1,0 +1,101 @@
+"""Code that is not this one: of an earlier commit, or a copy of this with one more step of the schema."""
+
+from __future__ import annotations
+
+import io
+import shutil
+import subprocess
+import tarfile
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from torture.stage import ROOT
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+_STEPS: Final = "src/rowlock/store/migrations"
+_PACKAGE: Final = "src/rowlock"
+FITS: Final = """\
+-- For code made for version {before} or later.
+ALTER TABLE {{schema}}.jobs ADD COLUMN remark text NOT NULL DEFAULT 'none';
+CREATE TABLE {{schema}}.remarks (job_id bigint PRIMARY KEY, remark text NOT NULL);
+-- Made again as it is, under those who call it.
+DO $$ BEGIN EXECUTE pg_get_functiondef('{{schema}}.gate_leave'::regproc); END $$;
+"""
+BREAKS: Final = """\
+-- For code made for version {version} or later.
+ALTER TABLE {{schema}}.jobs ADD COLUMN remark text NOT NULL DEFAULT 'none';
+"""
+_DOWN: Final = """\
+DROP TABLE IF EXISTS {schema}.remarks;
+ALTER TABLE {schema}.jobs DROP COLUMN remark;
+"""
+
+
+class NoHistory(Exception):
+    """The checkout does not reach back far enough."""
+
+
+@dataclass(frozen=True, slots=True)
+class Code:
+    """Where a package lies. path: what is put into PYTHONPATH; version: of the schema it was made for."""
+
+    path: Path
+    version: int
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """What makes a process run it."""
+        return {"PYTHONPATH": str(self.path), "PYTHONDONTWRITEBYTECODE": "1"}
+
+
+def present(version: int) -> Code:
+    """That of this checkout."""
+    return Code(ROOT / "src", version)
+
+
+def last_of(version: int) -> str:
+    """The last commit of this history whose newest step is that one."""
+    added = _git(
+        *("log", "--first-parent", "-m", "--diff-filter=A", "--format=%H", "HEAD", "--"),
+        f"{_STEPS}/{version + 1:04}_*.up.sql",
+    ).split()
+    if not added:
+        raise NoHistory(f"no commit here adds step {version + 1}: a source archive, or a clone without its history")
+    try:
+        commit = _git("rev-parse", "--verify", f"{added[-1]}^1").strip()
+        names = _git("ls-tree", "--name-only", commit, f"{_STEPS}/").split()
+    except NoHistory:
+        raise NoHistory(f"the history ends with the commit that adds step {version + 1}: a shallow clone") from None
+    newest = max((int(name.rpartition("/")[2][:4]) for name in names if name.endswith(".up.sql")), default=0)
+    if newest != version:
+        raise NoHistory(f"the newest step before step {version + 1} came is {newest}")
+    return commit
+
+
+def earlier(version: int, folder: Path) -> Code:
+    """The code of the last commit whose newest step is that one, in a folder of its own."""
+    commit = last_of(version)
+    done = subprocess.run(["git", "archive", "--format=tar", commit, _PACKAGE], cwd=ROOT, capture_output=True, check=True)
+    with tarfile.open(fileobj=io.BytesIO(done.stdout)) as archive:
+        archive.extractall(folder, filter="data")
+    return Code(folder / "src", version)
+
+
+def with_step(folder: Path, version: int, up: str) -> Code:
+    """A copy of this code whose schema has one more step, of that version."""
+    shutil.copytree(ROOT / _PACKAGE, folder / _PACKAGE, ignore=shutil.ignore_patterns("__pycache__"))
+    steps = folder / _STEPS
+    (steps / f"{version:04}_remarks.up.sql").write_text(up.format(before=version - 1, version=version))
+    (steps / f"{version:04}_remarks.down.sql").write_text(_DOWN)
+    return Code(folder / "src", version)
+
+
+def _git(*words: str) -> str:
+    try:
+        return subprocess.run(["git", *words], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    except FileNotFoundError:
+        raise NoHistory("git is not installed") from None
+    except subprocess.CalledProcessError as error:
+        raise NoHistory(f"git {words[0]} says: {error.stderr.strip()[:200]}") from None

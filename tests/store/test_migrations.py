@@ -45,6 +45,14 @@ async def run(url: str, sql: str) -> Any:  # noqa: ANN401 - whatever the query s
         await connection.close()
 
 
+async def run_all(url: str, script: str) -> None:
+    connection = await asyncpg.connect(url)
+    try:
+        await connection.execute(script)
+    finally:
+        await connection.close()
+
+
 async def tables(url: str, schema: str = "rowlock") -> int:
     return int(await run(url, f"SELECT count(*) FROM pg_tables WHERE schemaname = '{schema}'"))
 
@@ -223,7 +231,40 @@ def test_tables_in_use_get_their_indexes_while_they_are_used() -> None:
         for index in step.indexes:
             columns = re.findall(r"ADD COLUMN (\w+)", step.up)
             assert not set(columns) & set(re.findall(r"\w+", index.text))
+        assert not re.search(r"^CREATE (?:UNIQUE )?INDEX (?!CONCURRENTLY)", step.down, re.MULTILINE), step.name
     assert "CONCURRENTLY" not in migrate.sql()
+
+
+async def test_an_index_that_a_downgrade_puts_back_holds_nobody_up(database_url: str) -> None:
+    async with opened(database_url) as holder, opened(database_url) as other:
+        transaction = holder.connection.transaction()
+        await transaction.start()
+        await holder.enqueue()
+        task = asyncio.ensure_future(migrate.downgrade(database_url, to=4))
+        await transaction.rollback()
+        transaction = holder.connection.transaction()
+        await transaction.start()
+        await holder.enqueue()
+        building = "SELECT count(*) > 0 FROM pg_stat_progress_create_index WHERE datname = current_database()"
+        await eventually(lambda: other.value(building))
+        await asyncio.wait_for(other.enqueue(), 1)
+        await transaction.rollback()
+        await task
+    assert await migrate.verify(database_url) == []
+
+
+async def test_code_of_the_release_before_may_start_again(database_url: str) -> None:
+    """It knows the first ledger only, and refuses what is two versions ahead there: it sees steps it does not fit."""
+    seen = "SELECT max(version) FROM rowlock.migrations"
+    assert await run(database_url, seen) == RELEASED
+    breaking = migrate.Migration(9000, "breaks", "-- For code made for version 9000 or later.\nSELECT 1;", "SELECT 1;")
+    await run_all(database_url, breaking.sql("rowlock", up=True))
+    assert await run(database_url, seen) == 9000
+    with pytest.raises(SchemaAhead, match="for code made for 9000 or later"):
+        await required(database_url)
+    await run_all(database_url, breaking.sql("rowlock", up=False))
+    assert await run(database_url, seen) == RELEASED
+    await required(database_url)
 
 
 async def test_an_interrupted_index_holds_nobody_up_and_is_built_again(empty_database_url: str) -> None:

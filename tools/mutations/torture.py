@@ -8,6 +8,7 @@ from mutations.mutation import Mutation
 
 FINISH: Final = "store/sql/finish.sql"
 SCENARIO: Final = "tests/torture/test_nemesis.py::test_every_promise_is_kept"
+DEPLOY: Final = ("tests/torture/test_deploy.py::test_newer_code_comes_and_goes_under_load",)
 SOAK: Final = ("tests/torture/test_soak.py::test_a_soak_finds_who_leaks_and_nothing_else",)
 
 MUTATIONS: Final = (
@@ -38,6 +39,20 @@ MUTATIONS: Final = (
         "                await asyncio.wait_for(self._look.wait(), idle)\n",
         "                await self._look.wait()\n",
         (f"{SCENARIO}[deaf]",),
+    ),
+    Mutation(
+        "deploy: an upgrade stands in line for its locks, and everybody behind it",
+        "store/steps.py",
+        'LOCK_WAIT: Final = "200ms"',
+        'LOCK_WAIT: Final = "30s"',
+        DEPLOY,
+    ),
+    Mutation(
+        "deploy: workers go on whatever the tables say",
+        "flow/register.py",
+        "        if since <= self._made_for:\n",
+        "        if since <= self._made_for + 99:\n",
+        DEPLOY,
     ),
     Mutation(
         "soak: retention removes steps of workflows only",

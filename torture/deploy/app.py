@@ -1,7 +1,7 @@
 """The application that is deployed: that of the torture, with jobs that snooze, are cancelled, or use what is new.
 
-Code of an earlier release runs it, too. `rated` and `passed` are kinds that both know, and only the newer one knows that
-a rate limits the first and that the results of others are put into the arguments of the second; `fresh` is a new kind.
+Code of an earlier release runs it, too. `rated` and `passed` are kinds that both know, and only the newer one knows
+that a rate limits the first and that results of others are put into the arguments of the second; `fresh` is a new kind.
 """
 
 from __future__ import annotations

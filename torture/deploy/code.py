@@ -7,15 +7,16 @@ import shutil
 import subprocess
 import tarfile
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from pathlib import Path
+from typing import Final
 
+import rowlock
 from torture.stage import ROOT
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 _STEPS: Final = "src/rowlock/store/migrations"
 _PACKAGE: Final = "src/rowlock"
+GIT: Final = shutil.which("git") or ""
+_PRESENT: Final = Path(rowlock.__file__).parent
 FITS: Final = """\
 -- For code made for version {before} or later.
 ALTER TABLE {{schema}}.jobs ADD COLUMN remark text NOT NULL DEFAULT 'none';
@@ -51,8 +52,8 @@ class Code:
 
 
 def present(version: int) -> Code:
-    """That of this checkout."""
-    return Code(ROOT / "src", version)
+    """The one that this process runs."""
+    return Code(_PRESENT.parent, version)
 
 
 def last_of(version: int) -> str:
@@ -77,7 +78,7 @@ def last_of(version: int) -> str:
 def earlier(version: int, folder: Path) -> Code:
     """The code of the last commit whose newest step is that one, in a folder of its own."""
     commit = last_of(version)
-    done = subprocess.run(["git", "archive", "--format=tar", commit, _PACKAGE], cwd=ROOT, capture_output=True, check=True)
+    done = subprocess.run([GIT, "archive", "--format=tar", commit, _PACKAGE], cwd=ROOT, capture_output=True, check=True)
     with tarfile.open(fileobj=io.BytesIO(done.stdout)) as archive:
         archive.extractall(folder, filter="data")
     return Code(folder / "src", version)
@@ -85,7 +86,7 @@ def earlier(version: int, folder: Path) -> Code:
 
 def with_step(folder: Path, version: int, up: str) -> Code:
     """A copy of this code whose schema has one more step, of that version."""
-    shutil.copytree(ROOT / _PACKAGE, folder / _PACKAGE, ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copytree(_PRESENT, folder / _PACKAGE, ignore=shutil.ignore_patterns("__pycache__"))
     steps = folder / _STEPS
     (steps / f"{version:04}_remarks.up.sql").write_text(up.format(before=version - 1, version=version))
     (steps / f"{version:04}_remarks.down.sql").write_text(_DOWN)
@@ -93,9 +94,9 @@ def with_step(folder: Path, version: int, up: str) -> Code:
 
 
 def _git(*words: str) -> str:
+    if not GIT:
+        raise NoHistory("git is not installed")
     try:
-        return subprocess.run(["git", *words], cwd=ROOT, capture_output=True, text=True, check=True).stdout
-    except FileNotFoundError:
-        raise NoHistory("git is not installed") from None
+        return subprocess.run([GIT, *words], cwd=ROOT, capture_output=True, text=True, check=True).stdout
     except subprocess.CalledProcessError as error:
         raise NoHistory(f"git {words[0]} says: {error.stderr.strip()[:200]}") from None

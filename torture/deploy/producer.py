@@ -1,4 +1,4 @@
-"""The producer of a deploy: python -m torture.deploy.producer NAME RATE. With older code it asks for what that knows."""
+"""The producer of a deploy: python -m torture.deploy.producer NAME RATE. Older code asks for what it knows."""
 
 from __future__ import annotations
 

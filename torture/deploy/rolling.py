@@ -45,17 +45,19 @@ class Rolling(Scenario):
 
     def __init__(self) -> None:
         self.problems: list[str] = []
-        self._folder = Path(tempfile.mkdtemp(prefix="rowlock-code-"))
+        self._folders: list[Path] = []
 
-    def folder(self, name: str) -> Path:
-        """Of one code, gone afterwards."""
-        return self._folder / name
+    def folder(self) -> Path:
+        """A new one for a code, gone afterwards."""
+        self._folders.append(Path(tempfile.mkdtemp(prefix="rowlock-code-")))
+        return self._folders[-1]
 
     @override
     async def tear_down(self, stage: Stage) -> None:
-        shutil.rmtree(self._folder, ignore_errors=True)
+        for folder in self._folders:
+            shutil.rmtree(folder, ignore_errors=True)
 
-    # --- who comes and goes --------------------------------------------------------------------------------------------
+    # --- who comes and goes ------------------------------------------------------------------------------------------
 
     async def worker(self, stage: Stage, code: Code) -> Process:
         """One that is up."""
@@ -94,10 +96,12 @@ class Rolling(Scenario):
         came = await process.end(100)
         said = process.said
         if came != ends or word not in said or "Traceback" in said:
-            self.problems.append(f"{process.name} was to end with {ends} and {word!r}; it ended with {came}: {said[-700:]}")
+            self.problems.append(
+                f"{process.name} was to end with {ends} and {word!r}; it ended with {came}: {said[-700:]}"
+            )
         return said
 
-    # --- the tables ----------------------------------------------------------------------------------------------------
+    # --- the tables --------------------------------------------------------------------------------------------------
 
     async def upgrade(self, stage: Stage, code: Code, *, hold: float = 1.0, down_to: int | None = None) -> Watch:
         """Move the tables while everybody works, and while somebody's transaction has written to them."""
@@ -123,7 +127,7 @@ class Rolling(Scenario):
         if stage.notes["longest call"] > LONGEST_CALL:
             self.problems.append(f"a call took {stage.notes['longest call']} s during an upgrade")
 
-    # --- the verdict ---------------------------------------------------------------------------------------------------
+    # --- the verdict -------------------------------------------------------------------------------------------------
 
     @override
     async def judge(self, stage: Stage) -> list[str]:
@@ -136,12 +140,17 @@ class Rolling(Scenario):
 
 
 async def held_open(stage: Stage, seconds: float) -> None:
-    """A transaction that has written to the busiest table and stays open, as a forgotten one does."""
+    """A transaction that has written to the busiest table and stays open, as a forgotten one does.
+
+    seconds: from when an upgrade has come.
+    """
+    come = "SELECT count(*) > 0 FROM pg_stat_activity WHERE application_name = 'rowlock:schema' AND datname = $1"
     connection = await stage.server.connect(stage.database)
     try:
         transaction = connection.transaction()
         await transaction.start()
         await connection.execute("INSERT INTO rowlock.jobs (kind, args) VALUES ('nobody', '{}')")
+        await eventually(lambda: stage.ask(come, stage.database), "an upgrade", 60)
         await asyncio.sleep(seconds)
         await transaction.rollback()
     except asyncpg.PostgresError as error:
@@ -161,12 +170,12 @@ def over_the_rate(starts: list[float]) -> list[str]:
 
 
 class NewCode(Rolling):
-    """This code is the old one: the next one comes, is taken back, and comes with tables that are not for the old one."""
+    """This code is the old one: the next comes, is taken back, and comes with tables that are not for the old one."""
 
     name = "new-code"
     does = (
-        "rolling deploy of newer code: tables upgraded under load beside an open transaction, old and new workers and producers, SIGTERM and"
-        " `kill -9`; then the code back, the tables back, and an upgrade that says it takes newer code"
+        "rolling deploy of newer code: tables upgraded under load beside an open transaction, old and new workers and"
+        " producers, SIGTERM and `kill -9`; then the code back, the tables back, and tables that take newer code"
     )
     bound = 30.0
     why = "one old worker is killed: stale timeout, a round of rescue, suspects one by one"
@@ -178,8 +187,8 @@ class NewCode(Rolling):
     async def set_up(self, stage: Stage) -> None:
         version = migrate.newest()
         self.old = codes.present(version)
-        self.new = codes.with_step(self.folder("new"), version + 1, codes.FITS)
-        self.newest = codes.with_step(self.folder("newest"), version + 1, codes.BREAKS)
+        self.new = codes.with_step(self.folder(), version + 1, codes.FITS)
+        self.newest = codes.with_step(self.folder(), version + 1, codes.BREAKS)
         self.olds = [await self.worker(stage, self.old) for _ in range(2)]
         self.asking = self.producer(stage, self.old)
 
@@ -220,7 +229,11 @@ class NewCode(Rolling):
             process.expendable = True
             await self.ends(process, ends=_EXIT_DATABASE, word="Install a newer rowlock")
         last = max(
-            (e.at for e in read(stage.ledger) if isinstance(e, Line) and e.what == "start" and e.code == str(self.old.version)),
+            (
+                e.at
+                for e in read(stage.ledger)
+                if isinstance(e, Line) and e.what == "start" and e.code == str(self.old.version)
+            ),
             default=at,
         )
         stage.notes["old code heard after"] = round(max(0.0, last - at), 1)

@@ -35,12 +35,12 @@ class Upgrade(Rolling):
 
     name = "upgrade"
     does = (
-        "code and tables of the release before (step 2, from this history) under load: upgraded beside an open transaction, by upgraders that"
-        " are killed (`kill -9`, `pg_terminate_backend`) and two at once; old and new side by side, an old worker started again, then the old"
-        " ones leave, one by `kill -9`"
+        "code and tables of the release before (step 2, from this history) under load: upgraded beside an open"
+        " transaction, by upgraders that are killed (`kill -9`, `pg_terminate_backend`) and two at once; old and new"
+        " side by side, an old worker started again, then the old ones leave, one by `kill -9`"
     )
     bound = 30.0
-    why = "one old worker is killed: stale timeout, a round of rescue, suspects one by one; steps that old code ended are released within 5 s"
+    why = "a killed worker: stale timeout, rescue, suspects one by one; steps behind one that old code ended wait 5 s"
     rows: ClassVar[int] = 0
     """Finished jobs in the table."""
 
@@ -54,7 +54,7 @@ class Upgrade(Rolling):
 
     @override
     async def set_up(self, stage: Stage) -> None:
-        self.old = codes.earlier(RELEASED, self.folder("old"))
+        self.old = codes.earlier(RELEASED, self.folder())
         self.new = codes.present(migrate.newest())
         await stage.ask("DROP SCHEMA rowlock CASCADE")
         await self.says(stage, self.old, "schema", "upgrade", word=f"is at version {RELEASED}")
@@ -100,13 +100,13 @@ class Upgrade(Rolling):
 
     async def _under_way(self, stage: Stage) -> None:
         working = (
-            "SELECT count(*) > 0 FROM pg_stat_activity WHERE application_name = 'rowlock:schema' AND wait_event_type = 'Lock'"
-            " AND datname = current_database()"
+            "SELECT count(*) > 0 FROM pg_stat_activity WHERE application_name = 'rowlock:schema'"
+            " AND wait_event_type = 'Lock' AND datname = current_database()"
         )
         await eventually(lambda: stage.ask(working), "an upgrade that waits for a lock", 30)
 
     async def _gone(self, stage: Stage, process: Process) -> None:
-        """End the backends of upgraders, also the one whose process was killed and that has not noticed, till it is over."""
+        """End the backends of upgraders, also of the one that was killed and whose backend has not noticed."""
         while process.alive:
             with contextlib.suppress(*TROUBLE):
                 await stage.terminate("rowlock:schema")

@@ -1,4 +1,4 @@
-"""What an upgrade of the tables costs those who use them: the locks it holds and waits for, and the calls that took long."""
+"""What an upgrade costs those who use the tables: the locks it holds and waits for, and the calls that took long."""
 
 from __future__ import annotations
 
@@ -16,9 +16,10 @@ if TYPE_CHECKING:
     from torture.stage import Stage
 
 _EVERY: Final = 0.005
-# Tables that were there before: what the step itself creates nobody else sees. The modes are those that a write waits for.
+# Tables that were there before: what the step itself creates nobody else sees. The modes are what a write waits for.
 _LOCKS: Final = """
-SELECT c.relname, l.granted FROM pg_locks l JOIN pg_class c ON c.oid = l.relation JOIN pg_stat_activity a ON a.pid = l.pid
+SELECT c.relname, l.granted
+FROM pg_locks l JOIN pg_class c ON c.oid = l.relation JOIN pg_stat_activity a ON a.pid = l.pid
 WHERE a.application_name = 'rowlock:schema' AND a.datname = current_database() AND c.relkind = 'r'
   AND c.relnamespace = 'rowlock'::regnamespace
   AND l.mode IN ('ShareLock', 'ShareRowExclusiveLock', 'ExclusiveLock', 'AccessExclusiveLock')
@@ -74,7 +75,7 @@ class Watch:
 
 
 def stalls(ledger: Path, since: float, until: float) -> tuple[float, float]:
-    """Of producers' calls that were under way then, the longest; of plain jobs asked for then, the longest to a start."""
+    """The longest of producers' calls under way then; the longest from the answer for a plain job then to its start."""
     entries = list(read(ledger))
     asked = [e for e in entries if isinstance(e, Asked) and e.at >= since and e.at - e.took <= until]
     starts: dict[int, float] = {}

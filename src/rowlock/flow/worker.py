@@ -80,7 +80,7 @@ class Worker:
         self.name = options.name or f"{socket.gethostname()}:{os.getpid()}"
         self.lanes: dict[str, Lane] = {}
         self.draining = self.dismissed = False
-        """dismissed: an operator has ordered it to drain, or it is outdated: its code does not fit the tables any more."""
+        """dismissed: an operator has ordered it to drain, or it is outdated: not for these tables any more."""
         self.stopped = asyncio.Event()
         self._lanes_version = self._sweep_epoch = -1
         self._look, self._hurry = asyncio.Event(), asyncio.Event()

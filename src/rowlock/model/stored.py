@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 VERSION: Final = "$version"
 """The key under which arguments of a version above 1 carry it; no parameter can have that name.
 
-[version, *skills]: also what a worker must be able to do to run them at all. Code that knows of no skills finds no version
-there that it can read, and leaves the job to a worker with newer code.
+[version, *skills]: also what a worker must be able to do to run them at all. Code that knows of no skills finds no
+version there that it can read, and leaves the job to a worker with newer code.
 """
 RATE: Final = "rate"
 """Of whoever claims a job that a rate limits: to ask the rate."""
@@ -33,7 +33,9 @@ def skilled(text: str, *skills: str) -> str:
     if not skills or head is None:
         return text
     version, rest = head[1] or head[2] or "1", text[head.end() :]
-    return f'{{"{VERSION}":{json.dumps([int(version), *skills], separators=(",", ":"))}{"" if rest == "}" else ","}{rest}'
+    return (
+        f'{{"{VERSION}":{json.dumps([int(version), *skills], separators=(",", ":"))}{"" if rest == "}" else ","}{rest}'
+    )
 
 
 def skills_of(args: Mapping[str, object]) -> list[str]:

@@ -72,7 +72,11 @@ class Migration:
 
     def sql(self, schema: str, *, up: bool, whole: bool = False) -> str:
         """What its transaction does. whole: with its indexes, for tables that are new."""
-        text = _INDEX.sub("", self.up if up else self.down) if not whole else self.up.replace("INDEX CONCURRENTLY", "INDEX")
+        text = (
+            _INDEX.sub("", self.up if up else self.down)
+            if not whole
+            else self.up.replace("INDEX CONCURRENTLY", "INDEX")
+        )
         marks = [self._mark(ledger, quoted(schema), up=up) for ledger in self._ledgers(up=up)]
         return "\n\n".join([text.replace("{schema}", quoted(schema)).strip(), *marks])
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import shutil
 import signal
 import tempfile
@@ -10,7 +11,6 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Final
 
-import asyncpg
 from typing_extensions import override
 
 from rowlock.store import migrate
@@ -19,14 +19,18 @@ from torture.deploy import code as codes
 from torture.deploy.watch import Watch
 from torture.ledger import Line, read
 from torture.scenario import Scenario
-from torture.stage import Failed, eventually
+from torture.stage import eventually
 
 if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
     from torture.deploy.code import Code
     from torture.stage import Process, Stage
 
 APP: Final = "torture.deploy.app:app"
 PRODUCER: Final = "torture.deploy.producer"
+HELD: Final = 1.0
+"""Seconds that a transaction stays open once an upgrade waits for it."""
 LONGEST_LOCK: Final = 1.0
 """Seconds that an upgrade may keep writers away from a table; a step's own statements take milliseconds."""
 LONGEST_WAIT: Final = 0.6
@@ -103,15 +107,24 @@ class Rolling(Scenario):
 
     # --- the tables --------------------------------------------------------------------------------------------------
 
-    async def upgrade(self, stage: Stage, code: Code, *, hold: float = 1.0, down_to: int | None = None) -> Watch:
+    async def upgrade(self, stage: Stage, code: Code, *, down_to: int | None = None) -> None:
         """Move the tables while everybody works, and while somebody's transaction has written to them."""
         way = ("upgrade",) if down_to is None else ("downgrade", "--to", str(down_to))
         async with Watch(stage) as watch:
-            held = asyncio.create_task(held_open(stage, hold))
-            await self.says(stage, code, "schema", *way, word="is at version")
-            await held
+            async with written(stage):
+                process = stage.command("schema", *way, **code.environment)
+                await self.waiting(stage)
+                await asyncio.sleep(HELD)
+            await self.ends(process, word="is at version")
         self.tell(stage, watch)
-        return watch
+
+    async def waiting(self, stage: Stage) -> None:
+        """Wait until an upgrade waits for somebody's lock."""
+        working = (
+            "SELECT count(*) > 0 FROM pg_stat_activity WHERE application_name = 'rowlock:schema'"
+            " AND wait_event_type = 'Lock' AND datname = current_database()"
+        )
+        await eventually(lambda: stage.ask(working), "an upgrade that waits for a lock", 60)
 
     def tell(self, stage: Stage, watch: Watch) -> None:
         """Judge what it cost; the worst of several upgrades is reported."""
@@ -139,22 +152,15 @@ class Rolling(Scenario):
         return self.problems + over_the_rate(sorted(line.at for line in runs if line.job in rated))
 
 
-async def held_open(stage: Stage, seconds: float) -> None:
-    """A transaction that has written to the busiest table and stays open, as a forgotten one does.
-
-    seconds: from when an upgrade has come.
-    """
-    come = "SELECT count(*) > 0 FROM pg_stat_activity WHERE application_name = 'rowlock:schema' AND datname = $1"
+@contextlib.asynccontextmanager
+async def written(stage: Stage) -> AsyncIterator[None]:
+    """A transaction that has written to the busiest table and stays open, as a forgotten one does."""
     connection = await stage.server.connect(stage.database)
     try:
-        transaction = connection.transaction()
-        await transaction.start()
-        await connection.execute("INSERT INTO rowlock.jobs (kind, args) VALUES ('nobody', '{}')")
-        await eventually(lambda: stage.ask(come, stage.database), "an upgrade", 60)
-        await asyncio.sleep(seconds)
-        await transaction.rollback()
-    except asyncpg.PostgresError as error:
-        raise Failed(f"a transaction that was to stay open: {error}") from error
+        async with connection.transaction():
+            await connection.execute("INSERT INTO rowlock.jobs (kind, args) VALUES ('nobody', '{}')")
+            yield
+            await connection.execute("DELETE FROM rowlock.jobs WHERE kind = 'nobody'")
     finally:
         connection.terminate()
 

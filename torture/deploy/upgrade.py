@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import signal
+import time
 from typing import TYPE_CHECKING, ClassVar, Final
 
 from typing_extensions import override
 
 from rowlock.store import migrate
 from torture.deploy import code as codes
-from torture.deploy.rolling import APP, NewCode, Rolling, held_open
+from torture.deploy.rolling import APP, HELD, NewCode, Rolling, written
 from torture.deploy.watch import Watch
 from torture.ledger import Line, read
-from torture.stage import TROUBLE, eventually
+from torture.stage import eventually
 
 if TYPE_CHECKING:
     from torture.stage import Process, Stage
@@ -22,6 +22,10 @@ if TYPE_CHECKING:
 RELEASED: Final = 2
 """The newest step of the release before."""
 _EXIT_DATABASE: Final = 3
+_NOBODY: Final = (
+    "SELECT NOT EXISTS (SELECT 1 FROM pg_stat_activity WHERE application_name = 'rowlock:schema'"
+    " AND datname = current_database())"
+)
 _BALLAST: Final = """
 INSERT INTO rowlock.jobs (kind, args, state, finished_at, fence, tenant, submitted_by)
 SELECT 'ballast', '{}', CASE WHEN n % 20 = 0 THEN 'failed' ELSE 'completed' END, now() - n * interval '0.1 s', 2,
@@ -77,40 +81,29 @@ class Upgrade(Rolling):
 
     async def _move(self, stage: Stage) -> None:
         async with Watch(stage) as watch:
-            await self._interrupted(stage)
-            held = asyncio.create_task(held_open(stage, 2.0))
-            both = [stage.command("schema", "upgrade", **self.new.environment) for _ in range(2)]
+            async with written(stage):
+                await self._interrupted(stage)
+                both = [stage.command("schema", "upgrade", **self.new.environment) for _ in range(2)]
+                await self.waiting(stage)
+                await asyncio.sleep(HELD)
             said = [await self.ends(process, word=f"is at version {self.new.version}") for process in both]
-            await held
         self.tell(stage, watch)
         if sum("nothing to do" in text for text in said) != 1:
             self.problems.append(f"of two upgrades at once one should find nothing to do: {said}")
 
     async def _interrupted(self, stage: Stage) -> None:
-        """Killed while it waits for somebody's transaction, and while it builds."""
-        held = asyncio.create_task(held_open(stage, 4.0))
+        """Killed while it waits for somebody's transaction; then its connection is ended there."""
         killed = stage.command("schema", "upgrade", **self.new.environment)
-        await self._under_way(stage)
+        await self.waiting(stage)
         killed.signal(signal.SIGKILL)
         await killed.end(5)
+        began = time.monotonic()
+        await eventually(lambda: stage.ask(_NOBODY), "the backend of a killed upgrade to notice", 30)
+        stage.notes["a killed upgrade is noticed after"] = round(time.monotonic() - began, 1)
         ended = stage.command("schema", "upgrade", **self.new.environment)
-        await self._gone(stage, ended)
+        await self.waiting(stage)
+        await stage.terminate("rowlock:schema")
         await self.ends(ended, ends=_EXIT_DATABASE)
-        await held
-
-    async def _under_way(self, stage: Stage) -> None:
-        working = (
-            "SELECT count(*) > 0 FROM pg_stat_activity WHERE application_name = 'rowlock:schema'"
-            " AND wait_event_type = 'Lock' AND datname = current_database()"
-        )
-        await eventually(lambda: stage.ask(working), "an upgrade that waits for a lock", 30)
-
-    async def _gone(self, stage: Stage, process: Process) -> None:
-        """End the backends of upgraders, also of the one that was killed and whose backend has not noticed."""
-        while process.alive:
-            with contextlib.suppress(*TROUBLE):
-                await stage.terminate("rowlock:schema")
-            await asyncio.sleep(0.2)
 
     async def _beside(self, stage: Stage, seconds: float) -> None:
         """Old and new; an old worker that is started again comes back; then the old ones leave."""

@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 logger = logging.getLogger("rowlock.schema")
 _LOCK_TRIES: Final = 90
 _PAUSE: Final = 0.8
+_NOTICED: Final = "2s"
+"""After how long the server sees that an upgrade is dead."""
 _TELL_AFTER: Final = 10
 """Tries after which somebody is told who is waited for."""
 # Two upgraders at once: the second waits for this lock, then finds nothing to do. "rowlock" in ASCII.
@@ -131,6 +133,9 @@ async def _move(url: str, schema: str, target: int, *, up: bool) -> list[int]:
     connection = await database.connect("schema", patient=True)
     try:
         await connection.execute("SET statement_timeout = 0; SET lock_timeout = 0; SET client_min_messages = warning")
+        with contextlib.suppress(asyncpg.PostgresError):  # not every platform can tell
+            # An upgrade that was killed would go on waiting for somebody's transaction, and the next one for it.
+            await connection.execute(f"SET client_connection_check_interval = '{_NOTICED}'")
         with database.translated():
             async with _alone(connection):
                 return await _Mover(database, connection).move(target, up=up)

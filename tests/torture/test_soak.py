@@ -139,7 +139,9 @@ def test_the_harvest_keeps_what_retention_removed_and_tells_what_went_too_early(
     harvest = Harvest(keep=60)
     running, done = Row(1, "plain", "running", 1, 100.0), Row(2, "plain", "completed", 2, 100.0, 101.0)
     late = Row(3, "tick", "queued", 0, 100.0)
-    harvest.take(Evidence(rows={1: running, 2: done, 3: late}, attempts=[Attempt(1, 0, "lost", 99.0)], edges=[(1, 2)]), 102.0)
+    harvest.take(
+        Evidence(rows={1: running, 2: done, 3: late}, attempts=[Attempt(1, 0, "lost", 99.0)], edges=[(1, 2)]), 102.0
+    )
     ended = replace(running, state="completed", finished_at=103.0, fence=2)
     harvest.take(Evidence(rows={1: ended, 3: late}), 110.0)
     assert harvest.early == ["job 2 was removed 9.0 s after its end"]

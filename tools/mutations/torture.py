@@ -62,17 +62,19 @@ MUTATIONS: Final = (
         SOAK,
     ),
     Mutation(
-        "soak: what stands beside a removed job stays",
-        "store/sql/upkeep.sql",
-        "a AS (DELETE FROM {schema}.job_attempts a USING gone g WHERE a.job_id = g.id)",
-        "a AS (DELETE FROM {schema}.job_attempts a USING gone g WHERE a.job_id = -g.id)",
+        "soak: a connection that was lent is neither kept for the next caller nor closed",
+        "store/pool.py",
+        "            self._pool.spoil(self._connection, error)\n        self._pool.give_back(self._connection)",
+        "            self._pool.spoil(self._connection, error)\n"
+        '        self._pool.__dict__.setdefault("lent", []).append(self._connection)\n'
+        "        self._pool._leave()",
         SOAK,
     ),
     Mutation(
-        "soak: a connection that was lent is not kept for the next caller",
-        "store/pool.py",
-        "            self._idle.append(connection)\n        self._leave()",
-        "            self._idle.insert(0, connection)\n            del self._idle[0:1]\n        self._leave()",
+        "soak: a worker keeps every attempt it ever ran",
+        "flow/crew.py",
+        "        del self._attempts[claim]\n",
+        '        self.__dict__.setdefault("ran", []).append(self._attempts.pop(claim))\n',
         SOAK,
     ),
 )

@@ -21,7 +21,9 @@ _LEAST: Final = 0.3
 
 def parser() -> argparse.ArgumentParser:
     """The options."""
-    options = argparse.ArgumentParser(prog="make soak ARGS=…", description="Run Rowlock for a while and see what grows.")
+    options = argparse.ArgumentParser(
+        prog="make soak ARGS=…", description="Run Rowlock for a while and see what grows."
+    )
     options.add_argument("--minutes", type=float, default=10.0, help="of load; the first third or so is not judged")
     options.add_argument("--rate", type=float, default=RATE, help="calls a second of the producer")
     options.add_argument("--supervised", action="store_true", help="a supervisor with two processes, not two workers")
@@ -36,7 +38,9 @@ def main() -> None:
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # the server and the workers end with us
     asked = parser().parse_args()
     if asked.minutes < _LEAST or asked.rate <= 0:
-        raise SystemExit(f"Expected at least {_LEAST} minutes and a rate above 0, got {asked.minutes} and {asked.rate}.")
+        raise SystemExit(
+            f"Expected at least {_LEAST} minutes and a rate above 0, got {asked.minutes} and {asked.rate}."
+        )
     plan = Plan(60 * asked.minutes, asked.rate, asked.supervised)
     asked.out.mkdir(parents=True, exist_ok=True)
     try:

@@ -23,7 +23,7 @@ MEASURES: Final[dict[str, Measure]] = {
         Measure("memory of a backend", "MB", 2.0, 0.10, digits=1),
         Measure("memory of all backends", "MB", 6.0, 0.10, digits=1),
         Measure("backlog", "jobs", 50),
-        Measure("rows", "", 200, 0.25),
+        Measure("rows", "", 25, 0.25),
         # What autovacuum leaves alone by its own threshold is allowed on top.
         Measure("dead rows", "", 500, 0.25),
         Measure("size of a table", "MB", 1.0, 0.25, digits=2),

@@ -52,10 +52,10 @@ def summary(result: Result) -> str:
     """In a sentence or two."""
     plan = result.plan
     return (
-        f"{plan.seconds / 60:g} minutes at {plan.rate:g} calls a second: {result.jobs:,} jobs in {result.runs:,} runs,"
+        f"{plan.seconds / 60:g} minutes at {result.jobs / plan.seconds:.0f} jobs a second: {result.jobs:,} jobs in {result.runs:,} runs,"
         f" of which retention ({plan.keep:.0f} s) had removed {result.removed:,} by the end;"
         f" {result.refused} calls refused, {len(result.violations)} promises broken."
-        f" The first {plan.warm / 60:.1g} minutes are not judged."
+        f" The first {plan.warm / 60:.1f} minutes are not judged."
     )
 
 

@@ -8,7 +8,7 @@ import sys
 import tempfile
 import time
 from collections import defaultdict
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -29,13 +29,15 @@ if TYPE_CHECKING:
     from torture.server import Server
 
 RATE: Final = 50.0
-"""Calls a second; about 1.2 jobs each."""
+"""Calls a second at most, of about 1.2 jobs: each waits for its answer, so a slow machine is asked for less."""
 DOOMED: Final = frozenset({"doomed"})
 DROPPED: Final = frozenset({"dropped"})
 QUICK: Final = frozenset({"once", "joined", "thread"})
 """Kinds that wait for nothing and take no time of their own: their latency is the engine's."""
 LANES: Final = "default:kinds=*,slots=10,stale=30s,poll=1s"
 """Nobody is killed here, and a busy machine must not make anybody look dead."""
+_WARM: Final = 30
+"""Jobs before the clock begins to run."""
 _FINAL: Final = 60.0
 _SAMPLES: Final = 600
 _SAY_EVERY: Final = 30.0
@@ -89,7 +91,7 @@ class Result:
     removed: int
     """Jobs that retention had removed while it ran."""
     refused: int = 0
-    notes: Mapping[str, float] = field(default_factory=dict)
+    """Calls of the producer that ended with an error."""
 
     @property
     def unjudged(self) -> list[str]:
@@ -149,6 +151,7 @@ async def _set_up(stage: Stage, plan: Plan, environments: Iterable[Mapping[str, 
         processes = {f"worker {n}": worker.popen.pid for n, worker in enumerate(workers, 1)}
         await stage.up(2)
     producer = stage.producer(plan.rate, module="torture.soak.producer")
+    await stage.more(_WARM)
     return processes | {"producer": producer.popen.pid}
 
 
@@ -191,8 +194,8 @@ async def _watched(
     while (passed := time.monotonic() - began) < plan.seconds:
         await sampler()
         if passed >= next_harvest:
-            moment = time.time()
-            harvest.take(await _seen(connection), moment)
+            seen = await _seen(connection)
+            harvest.take(seen, time.time())  # read afterwards: what is missing was removed before this moment
             next_harvest = passed + plan.keep / 4
         if passed >= next_word:
             _say(passed, sampler, harvest)
@@ -229,5 +232,3 @@ def judged(series: Iterable[Series], since: float, until: float) -> list[Verdict
     verdicts = [judge(one, MEASURES[one.measure], since, until) for one in series]
     order = list(MEASURES)
     return sorted(verdicts, key=lambda verdict: (order.index(verdict.measure), verdict.of))
-
-

@@ -97,9 +97,7 @@ def judge(series: Series, measure: Measure, since: float, until: float) -> Verdi
         return Verdict(series.measure, series.of, "not judged", windows=tuple(windows))
     values = [value for _, value in windows]
     third = len(values) // 3
-    first, middle, last = (
-        statistics.median(part) for part in (values[:third], values[third:-third], values[-third:])
-    )
+    first, middle, last = (statistics.median(part) for part in (values[:third], values[third:-third], values[-third:]))
     growth = last - first
     allowed = measure.absolute + series.extra + measure.relative * first
     slope = theil_sen(windows)

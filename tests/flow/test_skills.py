@@ -52,7 +52,7 @@ def test_skills_stand_beside_the_version(text: str, stored: str) -> None:
 @pytest.mark.parametrize("version", [1, 2])
 def test_known_skills_are_no_part_of_the_arguments(version: int) -> None:
     made = codec(version=version)
-    assert made.decode(skilled(made.encode({"org": 7}), "rate", "output")) == {"org": 7}
+    assert made.decode(skilled(made.encode((), {"org": 7}), "rate", "output")) == {"org": 7}
 
 
 def test_a_job_that_takes_an_unknown_skill_waits_for_newer_code() -> None:

@@ -147,8 +147,7 @@ async def test_the_printed_script_makes_what_upgrade_makes(empty_database_url: s
 
 async def test_the_printed_downgrade_lets_the_next_upgrade_in(empty_database_url: str) -> None:
     await migrate.upgrade(empty_database_url)
-    with psycopg.connect(empty_database_url, autocommit=True) as connection:
-        connection.execute(migrate.sql(since=migrate.newest(), to=0).encode())
+    await psql(empty_database_url, migrate.sql(since=migrate.newest(), to=0))
     assert await tables(empty_database_url) == 0
     assert await migrate.upgrade(empty_database_url) != []
 
@@ -235,22 +234,20 @@ def test_tables_in_use_get_their_indexes_while_they_are_used() -> None:
     assert "CONCURRENTLY" not in migrate.sql()
 
 
-async def test_an_index_that_a_downgrade_puts_back_holds_nobody_up(database_url: str) -> None:
-    async with opened(database_url) as holder, opened(database_url) as other:
+async def test_an_index_that_a_downgrade_puts_back_holds_nobody_up(empty_database_url: str) -> None:
+    url, insert = empty_database_url, "INSERT INTO {s}.jobs (kind) VALUES ('k')"
+    await migrate.upgrade(url, to=5)
+    async with opened(url) as holder, opened(url) as other:
         transaction = holder.connection.transaction()
         await transaction.start()
-        await holder.enqueue()
-        task = asyncio.ensure_future(migrate.downgrade(database_url, to=4))
-        await transaction.rollback()
-        transaction = holder.connection.transaction()
-        await transaction.start()
-        await holder.enqueue()
+        await holder.execute(insert)
+        task = asyncio.ensure_future(migrate.downgrade(url, to=4))
         building = "SELECT count(*) > 0 FROM pg_stat_progress_create_index WHERE datname = current_database()"
         await eventually(lambda: other.value(building))
-        await asyncio.wait_for(other.enqueue(), 1)
+        await asyncio.wait_for(other.execute(insert), 1)
         await transaction.rollback()
-        await task
-    assert await migrate.verify(database_url) == []
+        assert await task == [5]
+    assert await migrate.verify(url) == []
 
 
 async def test_code_of_the_release_before_may_start_again(database_url: str) -> None:

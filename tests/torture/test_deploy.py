@@ -64,7 +64,7 @@ def commit(steps: Path, *names: str) -> str:
         (steps / f"{name}.up.sql").write_text("SELECT 1;\n")
     who = ("-c", "user.name=a", "-c", "user.email=a@example.org", "-c", "commit.gpgsign=false")
     for words in (("init", "-q"), ("add", "."), (*who, "commit", "-q", "-m", "more")):
-        subprocess.run([codes.GIT, *words], cwd=codes.ROOT, check=True)
+        subprocess.run([codes.GIT, *words], cwd=steps.parents[3], check=True)
     return codes._git("rev-parse", "HEAD").strip()
 
 
@@ -75,7 +75,7 @@ def test_the_last_code_of_a_version_is_found_in_the_history(checkout: Path, tmp_
     assert codes.last_of(2) == last
     found = codes.earlier(2, tmp_path / "old")
     assert sorted(path.name for path in found.path.rglob("*.up.sql")) == ["0001_one.up.sql", "0002_two.up.sql"]
-    with pytest.raises(codes.NoHistory, match="before step 4 came is 2"):
+    with pytest.raises(codes.NoHistory, match="before those after 3 came is 2"):
         codes.last_of(3)
 
 

@@ -8,7 +8,7 @@ import subprocess
 import tarfile
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import rowlock
 from torture.stage import ROOT
@@ -46,7 +46,7 @@ class Code:
     version: int
 
     @property
-    def environment(self) -> dict[str, str]:
+    def environment(self) -> dict[str, Any]:
         """What makes a process run it."""
         return {"PYTHONPATH": str(self.path), "PYTHONDONTWRITEBYTECODE": "1"}
 
@@ -58,21 +58,46 @@ def present(version: int) -> Code:
 
 def last_of(version: int) -> str:
     """The last commit of this history whose newest step is that one."""
-    added = _git(
-        *("log", "--first-parent", "-m", "--diff-filter=A", "--format=%H", "HEAD", "--"),
-        f"{_STEPS}/{version + 1:04}_*.up.sql",
-    ).split()
-    if not added:
-        raise NoHistory(f"no commit here adds step {version + 1}: a source archive, or a clone without its history")
+    newer = _first_beyond(version)
+    if not newer:
+        raise NoHistory(f"no commit here adds a step after {version}: a source archive, or a clone without its history")
     try:
-        commit = _git("rev-parse", "--verify", f"{added[-1]}^1").strip()
+        commit = _git("rev-parse", "--verify", f"{newer}^1").strip()
         names = _git("ls-tree", "--name-only", commit, f"{_STEPS}/").split()
     except NoHistory:
-        raise NoHistory(f"the history ends with the commit that adds step {version + 1}: a shallow clone") from None
-    newest = max((int(name.rpartition("/")[2][:4]) for name in names if name.endswith(".up.sql")), default=0)
+        raise NoHistory(f"the history ends with a commit that has steps after {version}: a shallow clone") from None
+    newest = max(map(_number, names), default=0)
     if newest != version:
-        raise NoHistory(f"the newest step before step {version + 1} came is {newest}")
+        raise NoHistory(f"the newest step before those after {version} came is {newest}")
     return commit
+
+
+def _first_beyond(version: int) -> str:
+    """The first commit that adds a step after that one; empty: none does."""
+    words = (
+        "log",
+        "--first-parent",
+        "-m",
+        "--reverse",
+        "--diff-filter=A",
+        "--format=@%H",
+        "--name-only",
+        "HEAD",
+        "--",
+        _STEPS,
+    )
+    commit = ""
+    for line in filter(None, _git(*words).splitlines()):
+        if line.startswith("@"):
+            commit = line[1:]
+        elif _number(line) > version:
+            return commit
+    return ""
+
+
+def _number(path: str) -> int:
+    """Of the step in that file."""
+    return int(path.rpartition("/")[2][:4]) if path.endswith(".up.sql") else 0
 
 
 def earlier(version: int, folder: Path) -> Code:

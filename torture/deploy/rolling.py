@@ -85,8 +85,9 @@ class Rolling(Scenario):
         if (ended := await process.end(20)) != 0:
             self.problems.append(f"{process.name} ended with {ended} when told to stop: {process.said[-500:]}")
 
-    def kill(self, process: Process) -> None:
-        """As a machine ends it."""
+    async def kill(self, stage: Stage, process: Process) -> None:
+        """As a machine ends it, in the middle of a job."""
+        await stage.busy(process)
         process.expendable = True
         process.signal(signal.SIGKILL)
 
@@ -149,6 +150,12 @@ class Rolling(Scenario):
         for name in sorted({line.code for line in runs}, key=int):
             stage.notes[f"runs by code {name}"] = float(sum(line.code == name for line in runs))
         rated = set(await stage.ask("SELECT coalesce(array_agg(id), '{}') FROM jobs WHERE kind = 'rated'"))
+        self.problems += [
+            f"{process.name} complained: {line[:300]}"
+            for process in stage.processes
+            for line in process.said.splitlines()
+            if process.name.startswith("worker") and " error: " in line and "claims nothing more" not in line
+        ]
         return self.problems + over_the_rate(sorted(line.at for line in runs if line.job in rated))
 
 
@@ -212,7 +219,7 @@ class NewCode(Rolling):
         both = self.producer(stage, self.new)
         await asyncio.sleep(seconds)
         await self.leave(self.olds[0])
-        self.kill(self.olds[1])
+        await self.kill(stage, self.olds[1])
         await self.leave(self.asking)
         self.asking = both
 

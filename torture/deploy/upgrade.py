@@ -114,7 +114,7 @@ class Upgrade(Rolling):
         await asyncio.sleep(seconds)
         await self.leave(restarted)
         await self.leave(self.olds[0])
-        self.kill(self.olds[1])
+        await self.kill(stage, self.olds[1])
         await self.leave(self.asking)
         self.asking = new_asking
 

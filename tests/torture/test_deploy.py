@@ -36,7 +36,7 @@ def own_server() -> Iterator[Server]:
 
 class ShortNewCode(NewCode):
     seconds: ClassVar = (1.5, 1.5)
-    crew: ClassVar = 1
+    whole: ClassVar = False
 
 
 @pytest.mark.timeout(240)

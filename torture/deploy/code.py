@@ -19,18 +19,18 @@ GIT: Final = shutil.which("git") or ""
 _PRESENT: Final = Path(rowlock.__file__).parent
 FITS: Final = """\
 -- For code made for version {before} or later.
-ALTER TABLE {{schema}}.jobs ADD COLUMN remark text NOT NULL DEFAULT 'none';
+ALTER TABLE {{schema}}.jobs ADD COLUMN remark_{version} text NOT NULL DEFAULT 'none';
 CREATE TABLE {{schema}}.remarks (job_id bigint PRIMARY KEY, remark text NOT NULL);
 -- Made again as it is, under those who call it.
 DO $$ BEGIN EXECUTE pg_get_functiondef('{{schema}}.gate_leave'::regproc); END $$;
 """
 BREAKS: Final = """\
 -- For code made for version {version} or later.
-ALTER TABLE {{schema}}.jobs ADD COLUMN remark text NOT NULL DEFAULT 'none';
+ALTER TABLE {{schema}}.jobs ADD COLUMN remark_{version} text NOT NULL DEFAULT 'none';
 """
 _DOWN: Final = """\
-DROP TABLE IF EXISTS {schema}.remarks;
-ALTER TABLE {schema}.jobs DROP COLUMN remark;
+DROP TABLE IF EXISTS {{schema}}.remarks;
+ALTER TABLE {{schema}}.jobs DROP COLUMN remark_{version};
 """
 
 
@@ -114,7 +114,7 @@ def with_step(folder: Path, version: int, up: str) -> Code:
     shutil.copytree(_PRESENT, folder / _PACKAGE, ignore=shutil.ignore_patterns("__pycache__"))
     steps = folder / _STEPS
     (steps / f"{version:04}_remarks.up.sql").write_text(up.format(before=version - 1, version=version))
-    (steps / f"{version:04}_remarks.down.sql").write_text(_DOWN)
+    (steps / f"{version:04}_remarks.down.sql").write_text(_DOWN.format(version=version))
     return Code(folder / "src", version)
 
 

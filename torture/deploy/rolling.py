@@ -193,29 +193,35 @@ class NewCode(Rolling):
     bound = 30.0
     why = "one old worker is killed: stale timeout, a round of rescue, suspects one by one"
 
-    crew: ClassVar[int] = 2
-    """Workers of a code."""
+    whole: ClassVar[bool] = True
+    """False: only forward, and no producers of newer code; for those in a hurry."""
 
     @override
     async def set_up(self, stage: Stage) -> None:
         version = migrate.newest()
         self.old = codes.present(version)
         self.new = codes.with_step(self.folder(), version + 1, codes.FITS)
-        self.newest = codes.with_step(self.folder(), version + 1, codes.BREAKS)
+        # Where the tables went back, the next step is this one.
+        self.newest = codes.with_step(self.folder(), version + (1 if self.whole else 2), codes.BREAKS)
         self.olds = [await self.worker(stage, self.old) for _ in range(2)]
         self.asking = self.producer(stage, self.old)
 
     @override
     async def torment(self, stage: Stage, seconds: float) -> None:
         await self.upgrade(stage, self.new)
-        await self._forward(stage, seconds / 3)
-        await self._back(stage, seconds / 3)
+        self.news = [await self.worker(stage, self.new) for _ in range(1 + self.whole)]
+        if self.whole:
+            await self._forward(stage, seconds / 3)
+            await self._back(stage, seconds / 3)
+        else:
+            await asyncio.sleep(seconds)
+            await self.leave(self.olds.pop())
+            self.olds += self.news
         await self._beyond(stage)
         await asyncio.sleep(seconds / 3)
 
     async def _forward(self, stage: Stage, seconds: float) -> None:
         """New ones beside old ones, then the old ones leave: one as told, one killed."""
-        self.news = [await self.worker(stage, self.new) for _ in range(self.crew)]
         both = self.producer(stage, self.new)
         await asyncio.sleep(seconds)
         await self.leave(self.olds[0])
@@ -225,7 +231,7 @@ class NewCode(Rolling):
 
     async def _back(self, stage: Stage, seconds: float) -> None:
         """The code of before starts on the tables of after; the tables follow once the new code is gone."""
-        self.olds = [await self.worker(stage, self.old) for _ in range(self.crew)]
+        self.olds = [await self.worker(stage, self.old) for _ in range(2)]
         before = self.producer(stage, self.old)
         for process in [*self.news, self.asking]:
             await self.leave(process)
@@ -255,7 +261,7 @@ class NewCode(Rolling):
         again = stage.worker(app=APP, **self.old.environment)
         again.expendable = True
         await self.ends(again, ends=_EXIT_DATABASE, word="Install a newer rowlock")
-        for words in (("schema", "status"), ("doctor",)):
+        for words in (("schema", "status"), ("doctor",)) if self.whole else ():
             await self.says(stage, self.old, *words, ends=_EXIT_DATABASE, word="newer rowlock")
-        for _ in range(self.crew):
+        for _ in range(1 + self.whole):
             await self.worker(stage, self.newest)

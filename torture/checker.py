@@ -70,9 +70,10 @@ def _parked(evidence: Evidence) -> Iterator[str]:
 
 def _ends(evidence: Evidence) -> Iterator[str]:
     """Jobs end as they should: what can succeed does, what cannot fails, what is cancelled is so."""
-    ends = {**dict.fromkeys(evidence.doomed, {"failed"}), **dict.fromkeys(evidence.dropped, {"cancelled"})}
+    ends = {**dict.fromkeys(evidence.doomed, "failed"), **dict.fromkeys(evidence.dropped, "cancelled")}
     for row in evidence.rows.values():
-        if row.is_final and row.state not in ends.get(row.kind, SUCCESS):
+        good = row.state == ends[row.kind] if row.kind in ends else row.state in SUCCESS
+        if row.is_final and not good:
             yield f"job {row.id} ({row.kind} {row.tag}) ended {row.state} ({row.reason}, {row.losses} losses)"
 
 

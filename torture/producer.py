@@ -186,7 +186,7 @@ class Producer:
         return connection
 
 
-async def main(name: str, rate: str, make: Callable[[str, float], Producer] = Producer) -> None:
+async def main(name: str, rate: str, *, make: Callable[[str, float], Producer] = Producer) -> None:
     """Until SIGTERM."""
     producer = make(name, 1 / float(rate))
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, producer.leave)

@@ -1,4 +1,4 @@
-"""The application that is soaked: that of the torture, with jobs that are cancelled, fail for good and report; and a diary.
+"""The application that is soaked: the torture's own, with jobs that are cancelled, fail or report; and a diary.
 
 Every worker writes down twice a second what only it knows: asyncio's tasks and the blocks of Python's allocator.
 TORTURE_LEAK=memory,descriptors,tasks makes handlers leak on purpose: who looks for leaks must be able to find one.
@@ -76,7 +76,7 @@ async def diary() -> AsyncIterator[None]:
                 await writing
 
 
-if _LEAKS != {""}:
+if os.environ.get(LEAK):
 
     @app.middleware
     async def leaking(_ctx: Context, call: Callable[[], Awaitable[object]]) -> object:

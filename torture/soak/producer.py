@@ -1,4 +1,4 @@
-"""The producer of a soak: python -m torture.soak.producer NAME RATE. The usual mixture, and cancels, failures, reports."""
+"""The producer of a soak: python -m torture.soak.producer NAME RATE. The usual mixture, cancels, failures, reports."""
 
 from __future__ import annotations
 

@@ -15,14 +15,17 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from torture.soak.run import Result
-    from torture.soak.series import Verdict
+    from torture.soak.series import Measure, Verdict
 
 _PLACE: Final = re.compile(r"(<!-- torture:soak -->\n).*?(<!-- /torture:soak -->)", re.DOTALL)
 _HEAD: Final = (
     "| measure | series | nearest to its bound | first third | last third | growth | allowed | per hour | verdict |\n"
     "|---|---:|---|---:|---:|---:|---:|---:|---|\n"
 )
-_WIDTH, _HEIGHT, _ROW = 360, 60, 90
+_WIDTH: Final = 360
+_HEIGHT: Final = 60
+_ROW: Final = 90
+_BACK: Final = '<rect width="100%" height="100%" fill="white"/>'
 
 
 def worst(verdicts: Sequence[Verdict]) -> Verdict:
@@ -38,21 +41,26 @@ def table(result: Result) -> str:
         if not any(verdict.is_judged for verdict in of):
             lines.append(f"| {name} | {len(of)} | - | - | - | - | - | - | not judged |\n")
             continue
-        one, d, unit = worst(of), measure.digits, f" {measure.unit}".rstrip()
-        # A backend's number says nothing to who reads the table later.
-        thing = one.of.rstrip("0123456789 ") if name == "memory of a backend" else one.of
-        lines.append(
-            f"| {name} | {sum(verdict.is_judged for verdict in of)} | {thing} | {one.first:,.{d}f}{unit}"
-            f" | {one.last:,.{d}f}{unit} | {one.growth:+,.{d}f} | {one.allowed:,.{d}f} | {one.per_hour:+,.{d}f} | {one.found} |\n"
-        )
+        lines.append(_row(measure, worst(of), sum(verdict.is_judged for verdict in of)))
     return _HEAD + "".join(lines)
+
+
+def _row(measure: Measure, one: Verdict, judged: int) -> str:
+    d, unit = measure.digits, f" {measure.unit}".rstrip()
+    # A backend's number says nothing to who reads the table later.
+    thing = one.of.rstrip("0123456789 ") if measure.name == "memory of a backend" else one.of
+    return (
+        f"| {measure.name} | {judged} | {thing} | {one.first:,.{d}f}{unit} | {one.last:,.{d}f}{unit}"
+        f" | {one.growth:+,.{d}f} | {one.allowed:,.{d}f} | {one.per_hour:+,.{d}f} | {one.found} |\n"
+    )
 
 
 def summary(result: Result) -> str:
     """In a sentence or two."""
     plan = result.plan
     return (
-        f"{plan.seconds / 60:g} minutes at {result.jobs / plan.seconds:.0f} jobs a second: {result.jobs:,} jobs in {result.runs:,} runs,"
+        f"{plan.seconds / 60:g} minutes at {result.jobs / plan.seconds:.0f} jobs a second: {result.jobs:,} jobs in"
+        f" {result.runs:,} runs,"
         f" of which retention ({plan.keep:.0f} s) had removed {result.removed:,} by the end;"
         f" {result.refused} calls refused, {len(result.violations)} promises broken."
         f" The first {plan.warm / 60:.1f} minutes are not judged."
@@ -63,9 +71,9 @@ def problems(result: Result) -> str:
     """What speaks against it."""
     said = [*result.violations[:30], *(f"{name}: nothing could be judged" for name in result.unjudged)]
     said += [
-        f"{verdict.measure} of {verdict.of} grows: {verdict.first:.6g} to {verdict.last:.6g}, allowed {verdict.allowed:.3g}"
-        for verdict in result.verdicts
-        if not verdict.ok
+        f"{one.measure} of {one.of} grows: {one.first:.6g} to {one.last:.6g}, allowed {one.allowed:.3g}"
+        for one in result.verdicts
+        if not one.ok
     ]
     return "".join(f"  {problem}\n" for problem in said)
 
@@ -75,17 +83,16 @@ def chart(result: Result) -> str:
     names = [name for name in MEASURES if any(v.measure == name and v.is_judged for v in result.verdicts)]
     columns = 3
     rows = -(-len(names) // columns)
-    parts = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" width="{columns * (_WIDTH + 20)}" height="{rows * _ROW + 10}"'
-        ' font-family="sans-serif" font-size="11">\n<rect width="100%" height="100%" fill="white"/>\n'
-    ]
+    size = f'width="{columns * (_WIDTH + 20)}" height="{rows * _ROW + 10}"'
+    parts = [f'<svg xmlns="http://www.w3.org/2000/svg" {size} font-family="sans-serif" font-size="11">\n{_BACK}\n']
     for number, name in enumerate(names):
         one = worst([verdict for verdict in result.verdicts if verdict.measure == name])
         x, y = 10 + number % columns * (_WIDTH + 20), 10 + number // columns * _ROW
-        unit = MEASURES[name].unit
+        words = f"{name}, {one.of}: {one.first:,.6g} → {one.last:,.6g} {MEASURES[name].unit} ({one.found})"
+        colour = "#2563eb" if one.ok else "#dc2626"
         parts.append(
-            f'<text x="{x}" y="{y + 10}">{name}, {one.of}: {one.first:,.6g} → {one.last:,.6g} {unit} ({one.found})</text>\n'
-            f'<polyline fill="none" stroke="{"#2563eb" if one.ok else "#dc2626"}" points="{_line(one, x, y + 16)}"/>\n'
+            f'<text x="{x}" y="{y + 10}">{words}</text>\n'
+            f'<polyline fill="none" stroke="{colour}" points="{_line(one, x, y + 16)}"/>\n'
         )
     return "".join([*parts, "</svg>\n"])
 

@@ -147,7 +147,7 @@ async def _set_up(stage: Stage, plan: Plan, environments: Iterable[Mapping[str, 
         below = [pid for pid in children(supervisor.popen.pid) if pid in pids]
         processes = {"supervisor": supervisor.popen.pid} | {f"worker {n}": pid for n, pid in enumerate(below, 1)}
     else:
-        workers = [stage.worker(*app, **given) for given in environments]
+        workers = [stage.worker(*app, port=None, **given) for given in environments]
         processes = {f"worker {n}": worker.popen.pid for n, worker in enumerate(workers, 1)}
         await stage.up(2)
     producer = stage.producer(plan.rate, module="torture.soak.producer")

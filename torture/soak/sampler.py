@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -69,7 +68,7 @@ def private(pid: int) -> float | None:
 def descriptors(pid: int) -> int | None:
     """How many files it has open."""
     with contextlib.suppress(OSError):
-        return len(os.listdir(_PROC / str(pid) / "fd"))
+        return sum(1 for _ in (_PROC / str(pid) / "fd").iterdir())
     return None
 
 

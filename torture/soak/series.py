@@ -1,9 +1,10 @@
 """Is it flat? A pure judge of series: what grows for as long as the run lasts is a leak, what settles is not.
 
-The judged time is cut into windows, each folded to one value, and the windows into thirds. A series grows when the median of
-its last third is above that of the first by more than is allowed and by more than its own noise, and when both steps between
-the thirds had their share in it. A saw-tooth of garbage collection or vacuum has equal medians; a single step has a share in one
-of the two only, and is allowed three times as much. The allowance does not grow with time: a longer run sees smaller leaks.
+The judged time is cut into windows, each folded to one value, and the windows into thirds. A series grows when the
+median of its last third is above that of the first by more than is allowed and by more than its own noise, and when
+both steps between the thirds had their share in it. A saw-tooth of garbage collection or vacuum has equal medians; a
+single step has a share in one of the two only, and is allowed three times as much. The allowance does not grow with
+time: a longer run sees smaller leaks.
 """
 
 from __future__ import annotations

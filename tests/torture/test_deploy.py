@@ -37,6 +37,7 @@ def own_server() -> Iterator[Server]:
 class ShortNewCode(NewCode):
     seconds: ClassVar = (1.5, 1.5)
     whole: ClassVar = False
+    rate: ClassVar = 12.0
 
 
 @pytest.mark.timeout(240)

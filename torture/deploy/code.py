@@ -48,7 +48,7 @@ class Code:
     @property
     def environment(self) -> dict[str, Any]:
         """What makes a process run it."""
-        return {"PYTHONPATH": str(self.path), "PYTHONDONTWRITEBYTECODE": "1"}
+        return {"PYTHONPATH": str(self.path)}
 
 
 def present(version: int) -> Code:
@@ -111,7 +111,7 @@ def earlier(version: int, folder: Path) -> Code:
 
 def with_step(folder: Path, version: int, up: str) -> Code:
     """A copy of this code whose schema has one more step, of that version."""
-    shutil.copytree(_PRESENT, folder / _PACKAGE, ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copytree(_PRESENT, folder / _PACKAGE)  # with what Python has compiled of it: starts are many
     steps = folder / _STEPS
     (steps / f"{version:04}_remarks.up.sql").write_text(up.format(before=version - 1, version=version))
     (steps / f"{version:04}_remarks.down.sql").write_text(_DOWN.format(version=version))

@@ -194,7 +194,7 @@ class NewCode(Rolling):
     why = "one old worker is killed: stale timeout, a round of rescue, suspects one by one"
 
     whole: ClassVar[bool] = True
-    """False: only forward, and no producers of newer code; for those in a hurry."""
+    """False: only forward, one worker of each code and one producer; for those in a hurry."""
 
     @override
     async def set_up(self, stage: Stage) -> None:
@@ -203,7 +203,7 @@ class NewCode(Rolling):
         self.new = codes.with_step(self.folder(), version + 1, codes.FITS)
         # Where the tables went back, the next step is this one.
         self.newest = codes.with_step(self.folder(), version + (1 if self.whole else 2), codes.BREAKS)
-        self.olds = [await self.worker(stage, self.old) for _ in range(2)]
+        self.olds = [await self.worker(stage, self.old) for _ in range(1 + self.whole)]
         self.asking = self.producer(stage, self.old)
 
     @override
@@ -215,7 +215,6 @@ class NewCode(Rolling):
             await self._back(stage, seconds / 3)
         else:
             await asyncio.sleep(seconds)
-            await self.leave(self.olds.pop())
             self.olds += self.news
         await self._beyond(stage)
         await asyncio.sleep(seconds / 3)
@@ -258,10 +257,11 @@ class NewCode(Rolling):
         stage.notes["old code heard after"] = round(max(0.0, last - at), 1)
         if last - at > HEARD:
             self.problems.append(f"old code claimed {last - at:.1f} s after the tables said that it must not")
-        again = stage.worker(app=APP, **self.old.environment)
-        again.expendable = True
-        await self.ends(again, ends=_EXIT_DATABASE, word="Install a newer rowlock")
-        for words in (("schema", "status"), ("doctor",)) if self.whole else ():
-            await self.says(stage, self.old, *words, ends=_EXIT_DATABASE, word="newer rowlock")
+        if self.whole:
+            again = stage.worker(app=APP, **self.old.environment)
+            again.expendable = True
+            await self.ends(again, ends=_EXIT_DATABASE, word="Install a newer rowlock")
+            for words in (("schema", "status"), ("doctor",)):
+                await self.says(stage, self.old, *words, ends=_EXIT_DATABASE, word="newer rowlock")
         for _ in range(1 + self.whole):
             await self.worker(stage, self.newest)

@@ -73,7 +73,7 @@ class Upgrade(Rolling):
     @override
     async def torment(self, stage: Stage, seconds: float) -> None:
         waiting = stage.worker(app=APP, **self.new.environment)
-        await eventually(lambda: _said(waiting, "this code needs"), "a new worker to wait for the tables", 30)
+        await eventually(lambda: _said(waiting, "this code needs"), "a new worker to wait for the tables", 90)
         await self._move(stage)
         await self.says(stage, self.new, "schema", "verify", word="as it should be")
         await self.joined(stage, waiting)

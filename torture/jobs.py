@@ -1,6 +1,7 @@
 """The application under torture: handlers write down when they start and end, and answer with a token.
 
-The environment configures it, as it would any application; `rowlock worker --app torture.jobs:app` runs it.
+The environment configures it, as it would any application; `rowlock worker --app torture.jobs:app` runs it. Code of an
+earlier release runs it as well: what that does not have is left out.
 """
 
 from __future__ import annotations
@@ -15,8 +16,14 @@ from typing import Any, Final, NoReturn
 
 from typing_extensions import override
 
-from rowlock import Context, Gate, ItemContext, Retry, Rowlock, SyncContext, chain
+from rowlock import Context, Gate, Retry, Rowlock, SyncContext
+from rowlock.store import migrate
 from torture.ledger import Ledger, Line
+
+try:
+    from rowlock import ItemContext, chain
+except ImportError:
+    chain = None  # type: ignore[assignment]  # of an earlier release
 
 PLACES: Final = 2
 """Of every gate."""
@@ -24,6 +31,8 @@ ITEMS: Final = 5
 LATER: Final = 1.0
 """Seconds that `later` jobs wait."""
 VERSION: Final = os.environ.get("TORTURE_VERSION", "1")
+CODE: Final = str(migrate.newest())
+"""Which code this is."""
 _AGAIN: Final = Retry(attempts=20, minimum="0s", jitter="0s")
 
 app = Rowlock()
@@ -33,7 +42,7 @@ ledger = Ledger()
 def note(ctx: Context | SyncContext, tag: str, what: str, token: str = "") -> None:
     """A line of this run."""
     job, fence = ctx.claim
-    ledger.note(Line(what, job, fence, tag, time.monotonic(), os.getpid(), token, f"{id(ctx):x}"))
+    ledger.note(Line(what, job, fence, tag, time.monotonic(), os.getpid(), token, f"{id(ctx):x}", CODE))
 
 
 async def work(ctx: Context, tag: str, seconds: float) -> str:
@@ -108,19 +117,6 @@ async def step(ctx: Context, tag: str, before: str = "") -> str:
 
 
 @app.job(retry=_AGAIN)
-async def items(ctx: Context, tag: str) -> str:
-    """Reports items, of which one is done with every run."""
-    note(ctx, tag, "start")
-
-    async def one(item: ItemContext, _number: int) -> None:
-        note(ctx, f"{tag}/{item.name}", "item")
-        await asyncio.sleep(0.01)
-
-    await ctx.items(range(ITEMS), one, limit=2)
-    return ended(ctx, tag)
-
-
-@app.job(retry=_AGAIN)
 def thread(ctx: SyncContext, tag: str) -> str:
     """A blocking handler."""
     note(ctx, tag, "start")
@@ -128,14 +124,27 @@ def thread(ctx: SyncContext, tag: str) -> str:
     return ended(ctx, tag)
 
 
-@app.schedule(every="1s", name="ticks", missed="all", args={"tag": "tick"})
-@app.job(retry=_AGAIN)
-async def tick(ctx: Context, tag: str) -> str:
-    """Fired every second."""
-    return await work(ctx, tag, 0.0)
+if chain is not None:
 
+    @app.job(retry=_AGAIN)
+    async def items(ctx: Context, tag: str) -> str:
+        """Reports items, of which one is done with every run."""
+        note(ctx, tag, "start")
 
-pipeline = chain(step, step.step(tag="second"), step.step(tag="third"))
+        async def one(item: ItemContext, _number: int) -> None:
+            note(ctx, f"{tag}/{item.name}", "item")
+            await asyncio.sleep(0.01)
+
+        await ctx.items(range(ITEMS), one, limit=2)
+        return ended(ctx, tag)
+
+    @app.schedule(every="1s", name="ticks", missed="all", args={"tag": "tick"})
+    @app.job(retry=_AGAIN)
+    async def tick(ctx: Context, tag: str) -> str:
+        """Fired every second."""
+        return await work(ctx, tag, 0.0)
+
+    pipeline = chain(step, step.step(tag="second"), step.step(tag="third"))
 
 
 class Unpicklable(Exception):

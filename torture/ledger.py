@@ -35,6 +35,8 @@ class Line:
     """Of an end: what the handler is about to return."""
     run: str = ""
     """Tells the runs of a process apart when the server gave the same claim out twice."""
+    code: str = ""
+    """The schema version that the code was made for which ran it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +51,10 @@ class Asked:
     key: str = ""
     """Its idempotency key."""
     why: str = ""
+    took: float = 0.0
+    """Seconds."""
+    code: str = ""
+    """The schema version that the code was made for which asked."""
 
 
 class Ledger:

@@ -68,16 +68,19 @@ class Producer:
 
     async def ask(self, tag: str, kind: str, call: Callable[[], Awaitable[Answer]], key: str = "") -> str:
         """Call, and write down the answer; returns it."""
+        began = time.monotonic()
         try:
             async with asyncio.timeout(_PATIENCE):
                 answer, made = await call()
         except TROUBLE as error:
             why = f"{type(error).__name__}: {error}"[:300]
-            jobs.ledger.note(Asked(tag, kind, "unknown", time.monotonic(), None, key, why))
+            now = time.monotonic()
+            jobs.ledger.note(Asked(tag, kind, "unknown", now, None, key, why, now - began, jobs.CODE))
             await asyncio.sleep(0.2)
             return "unknown"
+        now = time.monotonic()
         for job in made or (None,):
-            jobs.ledger.note(Asked(tag, kind, answer, time.monotonic(), job, key))
+            jobs.ledger.note(Asked(tag, kind, answer, now, job, key, "", now - began, jobs.CODE))
         return answer
 
     async def _plain(self, tag: str) -> None:

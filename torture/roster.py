@@ -5,12 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from torture import database, machine, namespaces, network, poison, rewind, workers
+from torture.deploy import upgrade
 
 if TYPE_CHECKING:
     from torture.scenario import Scenario
 
 SCENARIOS: Final[dict[str, type[Scenario]]] = {
     scenario.name: scenario
-    for room in (workers, database, network, namespaces, machine, rewind, poison)
+    for room in (workers, database, network, namespaces, machine, rewind, poison, upgrade)
     for scenario in room.SCENARIOS
 }

@@ -121,7 +121,8 @@ async def _played(
         found = await evidence.collect(connection, stage.ledger, items=jobs.ITEMS, delays={"later": jobs.LATER})
     finally:
         await connection.close()
-    return replace(found, doomed=scenario.doomed, forgotten=scenario.forgotten), (begin, end), problems
+    found = replace(found, doomed=scenario.doomed, dropped=scenario.dropped, forgotten=scenario.forgotten)
+    return found, (begin, end), problems
 
 
 async def silenced(stage: Stage) -> list[str]:

@@ -27,6 +27,8 @@ class Scenario:
     """Seconds of traffic after the fault has ended."""
     doomed: ClassVar[frozenset[str]] = frozenset()
     """Kinds that must end as failed."""
+    dropped: ClassVar[frozenset[str]] = frozenset()
+    """Kinds whose jobs somebody cancels."""
     rate: ClassVar[float] = RATE
     needs: ClassVar[str] = ""
     """A program without which it cannot run."""

@@ -135,9 +135,11 @@ class Stage:
         """A new proxy to the server, open until the end."""
         return await self._stack.enter_async_context(Proxy(self.server.port))
 
-    def worker(self, *words: str, port: int | None = None, **environment: str) -> Process:
+    def worker(
+        self, *words: str, port: int | None = None, app: str = "torture.jobs:app", **environment: str
+    ) -> Process:
         """Start `rowlock worker`; port: of a proxy."""
-        command = [sys.executable, "-m", "rowlock", "worker", "--app", "torture.jobs:app", *words]
+        command = [sys.executable, "-m", "rowlock", "worker", "--app", app, *words]
         return self._start("worker", command, port, environment)
 
     def producer(
@@ -146,6 +148,10 @@ class Stage:
         """Start a producer."""
         name = f"p{len(self.processes)}"
         return self._start("producer", [sys.executable, "-m", module, name, str(rate)], port, environment)
+
+    def command(self, *words: str, **environment: str) -> Process:
+        """Start `rowlock` with these words."""
+        return self._start("rowlock", [sys.executable, "-m", "rowlock", *words], None, environment)
 
     def _start(self, what: str, command: list[str], port: int | None, environment: dict[str, str]) -> Process:
         name = f"{what}-{len(self.processes)}"

@@ -292,7 +292,9 @@ async def test_safe_to_deploy_while_nothing_runs_that_must_not_run_twice(rest: R
         await rest.store.claim(worker, ids.decode(once["id"]))
         busy = await client.get("/readyz/deploy")
         assert (busy.status_code, busy.json()["waiting_for"]) == (503, {"pay": 1})
-        await rest.store.execute("DELETE FROM {s}.migrations WHERE version = (SELECT max(version) FROM {s}.migrations)")
+        await rest.store.execute(
+            "DELETE FROM {s}.schema_steps WHERE version = (SELECT max(version) FROM {s}.schema_steps)"
+        )
         behind = await client.get("/readyz")
         assert (behind.status_code, behind.json()["problems"]) == (503, ["the schema is older than this code"])
 

@@ -87,8 +87,8 @@ async def test_verify_names_differences(cli: Cli) -> None:
     ("change", "advice"),
     [
         ("DROP SCHEMA rowlock CASCADE", "rowlock schema upgrade"),
-        ("DELETE FROM rowlock.migrations WHERE version > 1", "rowlock schema upgrade"),
-        ("INSERT INTO rowlock.migrations VALUES (9000, 'future')", "newer rowlock"),
+        ("DELETE FROM rowlock.schema_steps WHERE version > 1", "rowlock schema upgrade"),
+        ("INSERT INTO rowlock.schema_steps VALUES (9000, 'future')", "newer rowlock"),
     ],
 )
 async def test_commands_refuse_a_schema_that_does_not_fit(cli: Cli, change: str, advice: str) -> None:

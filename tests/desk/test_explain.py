@@ -477,12 +477,12 @@ async def test_a_schema_that_is_behind_or_too_new(desk: Desk, database_url: str)
     number = await desk.store.enqueue()
     newest = migrate.newest()
     await desk.store.execute(
-        "INSERT INTO {s}.migrations VALUES ($1, 'later'), ($2, 'much_later')", newest + 1, newest + 2
+        "INSERT INTO {s}.schema_steps VALUES ($1, 'later'), ($2, 'much_later')", newest + 1, newest + 2
     )
     ahead = await desk.app.jobs.explain(number)
     assert ahead.codes == ["schema_ahead"]
     assert "Install a newer rowlock" in ahead.verdict
-    await desk.store.execute("DELETE FROM {s}.migrations WHERE version > $1", newest)
+    await desk.store.execute("DELETE FROM {s}.schema_steps WHERE version > $1", newest)
     await migrate.downgrade(database_url, to=newest - 1)
     behind = await desk.app.jobs.explain(number)
     assert behind.codes == ["schema_behind"]

@@ -6,10 +6,13 @@ from typing import TYPE_CHECKING
 
 import asyncpg
 
-from rowlock import Rowlock
+from rowlock import Rowlock, SchemaAhead
+from rowlock.store import migrate
 
 if TYPE_CHECKING:
     import pytest
+
+    from rowlock.flow.worker import Worker
 
 
 async def test_a_step_that_stopping_cancels_is_no_failure(database_url: str, caplog: pytest.LogCaptureFixture) -> None:
@@ -30,3 +33,42 @@ async def test_a_step_that_stopping_cancels_is_no_failure(database_url: str, cap
         await waiting.wait()
         await worker.stop()
     assert [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING] == []
+
+
+async def test_a_worker_leaves_tables_that_are_for_newer_code(
+    app: Rowlock, sql: asyncpg.Connection[asyncpg.Record], caplog: pytest.LogCaptureFixture
+) -> None:
+    """It ends what it has, claims nothing more, and says what to do."""
+    begun, go_on = asyncio.Event(), asyncio.Event()
+
+    @app.job
+    async def slow() -> str:
+        begun.set()
+        await go_on.wait()
+        return "done"
+
+    newer = migrate.newest() + 1
+    worker = app.make_worker(name="old")
+    await worker.start()
+    last = await slow.enqueue()
+    await begun.wait()
+    await sql.execute("INSERT INTO schema_steps VALUES ($1, 'fits', now(), $2)", newer, newer - 1)
+    await sql.execute("INSERT INTO schema_steps VALUES ($1, 'breaks', now(), $1)", newer + 1)
+    await asyncio.wait_for(_drains(worker), 10)
+    left = await slow.enqueue()
+    go_on.set()
+    await asyncio.wait_for(worker.stopped.wait(), 10)
+    assert isinstance(worker.outdated, SchemaAhead)
+    assert worker.dismissed
+    assert (await app.jobs.get(last.id)).state == "completed"
+    assert (await app.jobs.get(left.id)).state == "queued"
+    (said,) = [record.getMessage() for record in caplog.records if record.levelno >= logging.ERROR]
+    assert said == (
+        f"worker old claims nothing more: The schema 'rowlock' is for code made for {newer + 1} or later; "
+        f"this code was made for {newer - 1}. Install a newer rowlock."
+    )
+
+
+async def _drains(worker: Worker) -> None:
+    while not worker.draining:  # noqa: ASYNC110 - a flag of the worker
+        await asyncio.sleep(0.02)

@@ -18,7 +18,7 @@ T = TypeVar("T")
 WORKERS: Final = 3
 IMPATIENT: Final = "15ms"
 """lock_timeout of the connection on which the statements run: a wait becomes an answer and not a hang."""
-_KEPT: Final = ("migrations", "duties", "retention", "roles")
+_KEPT: Final = ("migrations", "schema_steps", "duties", "retention", "roles")
 # Everything an example may leave behind, and what every example begins with. One round trip.
 _FRESH: Final = """
 INSERT INTO {s}.lanes (name, max_total, stall_after) VALUES ('free', NULL, NULL), ('capped', 2, '90 s');

@@ -45,6 +45,14 @@ async def run(url: str, sql: str) -> Any:  # noqa: ANN401 - whatever the query s
         await connection.close()
 
 
+async def run_all(url: str, script: str) -> None:
+    connection = await asyncpg.connect(url)
+    try:
+        await connection.execute(script)
+    finally:
+        await connection.close()
+
+
 async def tables(url: str, schema: str = "rowlock") -> int:
     return int(await run(url, f"SELECT count(*) FROM pg_tables WHERE schemaname = '{schema}'"))
 
@@ -139,8 +147,7 @@ async def test_the_printed_script_makes_what_upgrade_makes(empty_database_url: s
 
 async def test_the_printed_downgrade_lets_the_next_upgrade_in(empty_database_url: str) -> None:
     await migrate.upgrade(empty_database_url)
-    with psycopg.connect(empty_database_url, autocommit=True) as connection:
-        connection.execute(migrate.sql(since=migrate.newest(), to=0).encode())
+    await psql(empty_database_url, migrate.sql(since=migrate.newest(), to=0))
     assert await tables(empty_database_url) == 0
     assert await migrate.upgrade(empty_database_url) != []
 
@@ -223,7 +230,38 @@ def test_tables_in_use_get_their_indexes_while_they_are_used() -> None:
         for index in step.indexes:
             columns = re.findall(r"ADD COLUMN (\w+)", step.up)
             assert not set(columns) & set(re.findall(r"\w+", index.text))
+        assert not re.search(r"^CREATE (?:UNIQUE )?INDEX (?!CONCURRENTLY)", step.down, re.MULTILINE), step.name
     assert "CONCURRENTLY" not in migrate.sql()
+
+
+async def test_an_index_that_a_downgrade_puts_back_holds_nobody_up(empty_database_url: str) -> None:
+    url, insert = empty_database_url, "INSERT INTO {s}.jobs (kind) VALUES ('k')"
+    await migrate.upgrade(url, to=5)
+    async with opened(url) as holder, opened(url) as other:
+        transaction = holder.connection.transaction()
+        await transaction.start()
+        await holder.execute(insert)
+        task = asyncio.ensure_future(migrate.downgrade(url, to=4))
+        building = "SELECT count(*) > 0 FROM pg_stat_progress_create_index WHERE datname = current_database()"
+        await eventually(lambda: other.value(building))
+        await asyncio.wait_for(other.execute(insert), 1)
+        await transaction.rollback()
+        assert await task == [5]
+    assert await migrate.verify(url) == []
+
+
+async def test_code_of_the_release_before_may_start_again(database_url: str) -> None:
+    """It knows the first ledger only, and refuses what is two versions ahead there: it sees steps it does not fit."""
+    seen = "SELECT max(version) FROM rowlock.migrations"
+    assert await run(database_url, seen) == RELEASED
+    breaking = migrate.Migration(9000, "breaks", "-- For code made for version 9000 or later.\nSELECT 1;", "SELECT 1;")
+    await run_all(database_url, breaking.sql("rowlock", up=True))
+    assert await run(database_url, seen) == 9000
+    with pytest.raises(SchemaAhead, match="for code made for 9000 or later"):
+        await required(database_url)
+    await run_all(database_url, breaking.sql("rowlock", up=False))
+    assert await run(database_url, seen) == RELEASED
+    await required(database_url)
 
 
 async def test_an_interrupted_index_holds_nobody_up_and_is_built_again(empty_database_url: str) -> None:
@@ -286,13 +324,13 @@ async def required(url: str, schema: str = "rowlock") -> None:
 
 async def test_require_accepts_the_schema_it_was_written_for_and_one_ahead(database_url: str) -> None:
     await required(database_url)
-    await run(database_url, f"INSERT INTO rowlock.migrations VALUES ({migrate.newest() + 1}, 'next')")
+    await run(database_url, f"INSERT INTO rowlock.schema_steps VALUES ({migrate.newest() + 1}, 'next')")
     await required(database_url)
     assert (await migrate.status(database_url)).version == migrate.newest() + 1
 
 
 async def test_require_refuses_two_ahead(database_url: str) -> None:
-    await run(database_url, f"INSERT INTO rowlock.migrations VALUES ({migrate.newest() + 2}, 'next but one')")
+    await run(database_url, f"INSERT INTO rowlock.schema_steps VALUES ({migrate.newest() + 2}, 'next but one')")
     with pytest.raises(SchemaAhead, match="newer rowlock"):
         await required(database_url)
 
@@ -362,7 +400,7 @@ async def test_steps_say_which_code_runs_with_them(database_url: str, monkeypatc
     monkeypatch.setattr(migrate, "newest", lambda: RELEASED - 1)
     with pytest.raises(SchemaAhead, match=f"for code made for {RELEASED} or later; this code was made for 1"):
         await required(database_url)
-    await run(database_url, f"INSERT INTO rowlock.migrations VALUES ({newest + 1}, 'breaks', now(), {newest})")
+    await run(database_url, f"INSERT INTO rowlock.schema_steps VALUES ({newest + 1}, 'breaks', now(), {newest})")
     monkeypatch.setattr(migrate, "newest", lambda: RELEASED)
     with pytest.raises(SchemaAhead, match=f"for code made for {newest} or later"):
         await required(database_url)

@@ -121,6 +121,20 @@ MUTATIONS: Final = (
         ("tests/store/test_migrations.py::test_steps_say_which_code_runs_with_them",),
     ),
     Mutation(
+        "code of the release before hears of steps that it runs with, and refuses to start",
+        "store/steps.py",
+        "or self.compatible_since > _RELEASED",
+        "or self.compatible_since > 0",
+        ("tests/store/test_migrations.py::test_code_of_the_release_before_may_start_again",),
+    ),
+    Mutation(
+        "a job with a rate is run by workers that ask no rates",
+        "flow/enqueue.py",
+        "    return text if job.rate_keys is None else skilled(text, RATE)",
+        "    return text",
+        ("tests/flow/test_skills.py::test_jobs_with_a_rate_or_results_of_others_are_left_to_those_who_know",),
+    ),
+    Mutation(
         "a pause until a moment that has passed ends the one that is there",
         "store/sql/rates.sql",
         " AND coalesce(:until::timestamptz > clock_timestamp(), true)",

@@ -10,6 +10,7 @@ FINISH: Final = "store/sql/finish.sql"
 REWOUND: Final = "tests/flow/test_rewound.py::test_"
 LOST_HISTORY: Final = f"{REWOUND}a_claim_of_the_lost_history_is_refused_while_another_worker_holds_its_namesake"
 SCENARIO: Final = "tests/torture/test_nemesis.py::test_every_promise_is_kept"
+DEPLOY: Final = ("tests/torture/test_deploy.py::test_newer_code_comes_and_goes_under_load",)
 SOAK: Final = ("tests/torture/test_soak.py::test_a_soak_finds_who_leaks_and_nothing_else",)
 
 MUTATIONS: Final = (
@@ -68,6 +69,22 @@ MUTATIONS: Final = (
         "self._doubtful, self._pause = True, min(self._pause, _SOON)",
         "self._doubtful, self._pause = False, min(self._pause, _SOON)",
         (f"{REWOUND}what_a_worker_has_finished_and_the_server_forgot_is_run_again_soon",),
+    ),
+    Mutation(
+        "deploy: an upgrade stands in line for its locks, and everybody behind it",
+        "store/steps.py",
+        'LOCK_WAIT: Final = "200ms"',
+        'LOCK_WAIT: Final = "30s"',
+        DEPLOY,
+    ),
+    Mutation(
+        "deploy: workers go on whatever the tables say",
+        "flow/register.py",
+        "        if since <= self._made_for:\n",
+        "        if since <= self._made_for + 99:\n",
+        ("tests/flow/test_worker_stop.py::test_a_worker_leaves_tables_that_are_for_newer_code",),
+    ),
+    Mutation(
         "soak: retention removes steps of workflows only",
         "store/sql/upkeep.sql",
         "gone AS (DELETE FROM {schema}.jobs j USING old WHERE j.id = old.id RETURNING j.id, j.refs, j.tags),",

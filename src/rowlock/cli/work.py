@@ -137,6 +137,8 @@ async def _serve(
             await worker.stop()
     finally:
         await app.close()
+    if worker.outdated is not None:
+        raise worker.outdated
     orders.carry_on()
 
 

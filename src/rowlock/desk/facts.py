@@ -42,6 +42,8 @@ class Facts:
     now: datetime
     needed: int
     """The schema version this code was written for."""
+    standing: Record
+    """The version the schema is at, and since which one code runs with it."""
     lanes: Sequence[Lane]
     lane: Lane | None
     workers: Sequence[WorkerView]
@@ -109,6 +111,7 @@ async def read(reads: Snapshot, job_id: int, needed: int, guard: Guard) -> Facts
         row=row,
         now=row["now"],
         needed=needed,
+        standing=(await reads.fetch("schema_standing"))[0] if row["has_steps"] else row,
         lanes=lanes,
         lane=lane,
         workers=workers,

@@ -88,7 +88,7 @@ def running(facts: Facts) -> Reason | None:
 
 def schema(facts: Facts) -> Reason | None:
     """Workers of this version do not work on this schema."""
-    version = facts.row["schema_version"]
+    version = facts.standing["version"]
     details = {"version": version, "needed": facts.needed}
     if version < facts.needed:
         text = (
@@ -96,7 +96,7 @@ def schema(facts: Facts) -> Reason | None:
             "Upgrade it with: rowlock schema upgrade"
         )
         return Reason("schema_behind", text, details)
-    if facts.row["schema_since"] > facts.needed:
+    if facts.standing["since"] > facts.needed:
         text = (
             f"The database schema is at version {version}; this code knows {facts.needed} and its workers refuse to "
             "start. Install a newer rowlock."

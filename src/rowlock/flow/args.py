@@ -27,7 +27,7 @@ from rowlock.flow.signature import EMPTY, Signature
 from rowlock.flow.upgrade import Upgrades
 from rowlock.model.closest import closest
 from rowlock.model.kind import Kind
-from rowlock.model.stored import VERSION, version_of
+from rowlock.model.stored import KNOWN_SKILLS, VERSION, skills_of, version_of
 
 _SHOWN_ERRORS: Final = 3
 _CHUNK: Final = 10_000  # arguments encoded at a time
@@ -181,7 +181,13 @@ class Codec:
         """Stored arguments without tags, brought to today's version; the flag is that of wire.untag."""
         value, python_only = wire.untag(text)
         arguments = cast("dict[str, object]", value)
-        stored = version_of(arguments)
+        stored, unknown = version_of(arguments), sorted({*skills_of(arguments)} - KNOWN_SKILLS)
+        if unknown:
+            message = (
+                f"{self.kind}: the job takes a worker that knows of {', '.join(unknown)}, which this code does not. "
+                "It waits for one with newer code."
+            )
+            raise UnreadableArguments(message, f"takes {', '.join(unknown)}")
         arguments.pop(VERSION, None)
         if stored == self.upgrades.version:
             return arguments, python_only

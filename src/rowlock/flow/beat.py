@@ -87,6 +87,8 @@ class News:
     """Forgotten claims were looked for."""
     drain: bool = False
     """A person asked this worker to leave."""
+    schema_since: int = 0
+    """The oldest code that runs on the tables, by the version it was made for."""
     slept: bool = False
     """The beat before was long ago: this process, its machine or the server stood still."""
 
@@ -243,6 +245,7 @@ class Beat:
             watched=watched,
             disowned=disowned,
             drain=row["told"] == "drain",
+            schema_since=row["schema_since"],
             slept=before is not None and row["now"] - before > _ASLEEP,
         )
 

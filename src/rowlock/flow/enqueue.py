@@ -16,6 +16,7 @@ from rowlock.model.options import as_json, checked_key, refs_json, span
 from rowlock.model.rate import checked_weight, rates_of
 from rowlock.model.share import share_of
 from rowlock.model.state import State
+from rowlock.model.stored import RATE, skilled
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Mapping, Sequence
@@ -159,7 +160,7 @@ def state_of(job: NewJob) -> State:
 
 def insert(ready: Prepared, text: str) -> Generator[Ask, list[Sequence[object]], Receipt]:
     """The plan of one enqueue. A statement without an answer lost a race for the key and is run again."""
-    job, values = ready.job, {**ready.values, "args": text}
+    job, values = ready.job, {**ready.values, "args": text_of(ready.job, text)}
     if ready.plain is not None:
         rows = yield "enqueue_plain", values
         return (yield from _by_rule(job, [created(job, rows[0])]))[0]
@@ -254,6 +255,11 @@ def _by_rule(job: NewJob, receipts: list[Receipt]) -> Generator[Ask, list[Sequen
     return [_receipt((*moved[made.id], made.what)) if made.id in moved else made for made in receipts]
 
 
+def text_of(job: NewJob, text: str) -> str:
+    """The arguments as stored: workers that ask no rates leave a job with one to those that do."""
+    return text if job.rate_keys is None else skilled(text, RATE)
+
+
 def conflict(job: NewJob, receipt: Receipt) -> UniqueConflict:
     """What to tell a caller whose key is taken."""
     key = (job.unique_key or "").partition(":")[2]
@@ -301,7 +307,7 @@ def many_parameters(batch: Batch, part: Sequence[int]) -> dict[str, object]:
     jobs = [batch[n] for n in part]
     return {
         **batch.jobs[0].values,
-        "many_args": [batch.texts[n] for n in part],
+        "many_args": [text_of(job, batch.texts[n]) for n, job in zip(part, jobs, strict=True)],
         "many_unique_keys": [job.unique_key for job in jobs],
         "many_idempotency_keys": [job.idempotency_key for job in jobs],
         "many_gate_keys": [job.gate_key for job in jobs],

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence
     from datetime import datetime
 
+    from rowlock.errors import SchemaAhead
     from rowlock.flow.handler import Handler
     from rowlock.flow.origin import Origin
     from rowlock.model.lane import Lane
@@ -89,7 +90,7 @@ class Registration:
         isolates: Callable[[Handler], bool],
     ) -> None:
         self._link, self._handlers, self._name, self._options = link, handlers, name, options
-        self._isolates = isolates
+        self._isolates, self._made_for = isolates, migrate.newest()
 
     async def enter(self, settings: Settings) -> tuple[int, datetime]:
         """Check the schema, prepare lanes and kinds, add the row; returns the worker's id and the database's time."""
@@ -118,6 +119,14 @@ class Registration:
         """Write the row again, under its old id."""
         logger.warning("the row of worker %s was deleted; it is written again", self._name)
         await self._link.fetch("revive_worker", worker=worker_id, **self._card())
+
+    def outdated(self, since: int) -> SchemaAhead | None:
+        """Whether an upgrade has left this code behind: its statements may mean something else on such tables."""
+        if since <= self._made_for:
+            return None
+        error = migrate.ahead(self._link.database.schema, since)
+        logger.error("worker %s claims nothing more: %s", self._name, error)
+        return error
 
     def _card(self) -> dict[str, object]:
         return {

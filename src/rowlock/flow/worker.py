@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractAsyncContextManager
     from datetime import datetime
 
+    from rowlock.errors import SchemaAhead
     from rowlock.flow.beat import News
     from rowlock.flow.finish import Flushed
     from rowlock.flow.handler import Handler
@@ -79,13 +80,12 @@ class Worker:
         self.name = options.name or f"{socket.gethostname()}:{os.getpid()}"
         self.lanes: dict[str, Lane] = {}
         self.draining = self.dismissed = False
-        """dismissed: an operator has ordered it to drain."""
+        """dismissed: an operator has ordered it to drain, or it is outdated: not for these tables any more."""
         self.stopped = asyncio.Event()
         self._lanes_version = self._sweep_epoch = -1
-        self._look = asyncio.Event()
-        self._hurry = asyncio.Event()
-        self._check_all = False
-        self._started = self._closing = False
+        self._look, self._hurry = asyncio.Event(), asyncio.Event()
+        self._check_all = self._started = self._closing = False
+        self.outdated: SchemaAhead | None = None
         self._claiming: asyncio.Task[None] | None = None
         self._wear = Wear(settings, successor)
 
@@ -220,7 +220,7 @@ class Worker:
         self._hurry.set()
 
     def dismiss(self) -> None:
-        """An operator's order: drain and stop for good; `stopped` tells whoever runs this worker."""
+        """Drain and stop for good, by an operator's order or as outdated; `stopped` tells whoever runs this worker."""
         logger.info("worker %s was told to drain", self.name)
         self.dismissed = True
         self._leaving = self._loop.create_task(self.stop())  # not one of the steps: stop() ends those
@@ -261,8 +261,7 @@ class Worker:
     async def _leave_scope(self) -> None:
         try:
             await self._scopes.aclose()
-        except Exception:
-            # Every job has ended: what is left is to stop.
+        except Exception:  # every job has ended: what is left is to stop
             logger.exception("worker %s: the end of a lifespan or dependency failed", self.name)
 
     async def _leave(self) -> None:
@@ -376,7 +375,8 @@ class Worker:
         self._rounds.doubts -= 1 if news.disowned and self._rounds.doubts else 0
         self._clock.hear(news.now)
         self._wear.check(self._crew.stuck)
-        if news.drain and not self.draining:
+        self.outdated = self.outdated or self._registration.outdated(news.schema_since)
+        if (news.drain or self.outdated) and not self.draining:
             self.dismiss()
         for job_id in news.cancelled:
             self._crew.tell(job_id, "cancel")

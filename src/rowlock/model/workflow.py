@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 from rowlock.errors import InvalidWorkflow
 from rowlock.model import ids
 from rowlock.model.redact import OUTPUT
+from rowlock.model.stored import OUTPUTS, RATE, skilled
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -25,6 +26,8 @@ NEEDS: Final = ("success", "strict", "finish", "failure")
 MOST_STEPS: Final = 20_000
 """Of one workflow: ten thousand are written in about a second, and one lock is held for all of them."""
 _LONGEST_NAME: Final = 200
+_STANDS: Final = f'{{"{OUTPUT}":'
+"""What arguments contain that name another step's result; in a user's text the quotes would be escaped."""
 
 
 class WorkflowState(StrEnum):
@@ -97,7 +100,7 @@ class Plan:
                 columns = shared[id(step.job)] = json.dumps(columns_of(step.job))[1:-1]
             undo = "" if step.undo is None else f',"undo":{_undo_text(step.undo)}'
             any_of = ',"any_of":true' if step.any_of else ""
-            steps.append(f'{{"name":{json.dumps(step.name)},"args":{step.args}{any_of}{undo},{columns}}}')
+            steps.append(f'{{"name":{json.dumps(step.name)},"args":{stored_text(step)}{any_of}{undo},{columns}}}')
         edges = [
             f'{{"upstream":{json.dumps(edge.upstream)},"downstream":{json.dumps(edge.downstream)},"needs":"{edge.needs}"}}'
             for edge in self.edges
@@ -128,8 +131,14 @@ def columns_of(job: NewJob) -> dict[str, Any]:
     return {name: value for name, value in values.items() if value is not None}
 
 
+def stored_text(step: Planned | Undo) -> str:
+    """Its arguments, with what a worker must be able to do to run it."""
+    skills = [RATE] * (step.job.rate_keys is not None) + [OUTPUTS] * (_STANDS in step.args)
+    return skilled(step.args, *skills)
+
+
 def _undo_text(undo: Undo) -> str:
-    return f'{{"args":{undo.args},{json.dumps(columns_of(undo.job))[1:]}'
+    return f'{{"args":{stored_text(undo)},{json.dumps(columns_of(undo.job))[1:]}'
 
 
 def _seconds(value: timedelta | None) -> str | None:

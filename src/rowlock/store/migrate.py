@@ -1,6 +1,6 @@
 """Migrations: the numbered steps of the schema, applied online, printable, reversible, verifiable.
 
-{schema}.migrations records what was applied. A step holds its locks for a moment: it waits briefly for them and tries
+{schema}.schema_steps records what was applied. A step holds its locks for a moment: it waits briefly for them and tries
 again, and the indexes it adds to tables in use are built beforehand, concurrently.
 """
 
@@ -18,7 +18,7 @@ import asyncpg
 from rowlock.errors import ConfigurationError, DatabaseError, SchemaAhead, SchemaBehind, SchemaMissing
 from rowlock.store.database import Database, schema_missing
 from rowlock.store.queries import quoted
-from rowlock.store.steps import LOCK_WAIT, Migration, ledger, migrations, newest, path
+from rowlock.store.steps import FIRST_LEDGER, LEDGER, LOCK_WAIT, Migration, ledger, migrations, newest, path
 from rowlock.store.steps import script as sql
 
 if TYPE_CHECKING:
@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 logger = logging.getLogger("rowlock.schema")
 _LOCK_TRIES: Final = 90
 _PAUSE: Final = 0.8
+_NOTICED: Final = "2s"
+"""After how long the server sees that an upgrade is dead."""
 _TELL_AFTER: Final = 10
 """Tries after which somebody is told who is waited for."""
 # Two upgraders at once: the second waits for this lock, then finds nothing to do. "rowlock" in ASCII.
@@ -111,11 +113,16 @@ async def require(connection: Connection[Record], schema: str) -> None:
         raise SchemaBehind(message)
     since = max(row["compatible_since"] for row in rows)
     if since > newest():
-        message = (
-            f"The schema {schema!r} is at version {version}, for code made for {since} or later; this code was made "
-            f"for {newest()}. Install a newer rowlock."
-        )
-        raise SchemaAhead(message)
+        raise ahead(schema, since)
+
+
+def ahead(schema: str, since: int) -> SchemaAhead:
+    """What to say where the tables are for newer code than this."""
+    message = (
+        f"The schema {schema!r} is for code made for {since} or later; this code was made for {newest()}. "
+        "Install a newer rowlock."
+    )
+    return SchemaAhead(message)
 
 
 async def _move(url: str, schema: str, target: int, *, up: bool) -> list[int]:
@@ -126,6 +133,9 @@ async def _move(url: str, schema: str, target: int, *, up: bool) -> list[int]:
     connection = await database.connect("schema", patient=True)
     try:
         await connection.execute("SET statement_timeout = 0; SET lock_timeout = 0; SET client_min_messages = warning")
+        with contextlib.suppress(asyncpg.PostgresError):  # not every platform can tell
+            # An upgrade that was killed would go on waiting for somebody's transaction, and the next one for it.
+            await connection.execute(f"SET client_connection_check_interval = '{_NOTICED}'")
         with database.translated():
             async with _alone(connection):
                 return await _Mover(database, connection).move(target, up=up)
@@ -174,10 +184,9 @@ class _Mover:
         if up:
             # Those of earlier steps too: one that broke later is repaired by the next upgrade.
             for step, _ in path(0, version):
-                await self._build(step)
+                await self._build(step.indexes)
         for step in steps:
-            if up:
-                await self._build(step)
+            await self._build(step.indexes if up else step.restored)
             await self._patiently(lambda step=step: self._take(step, up=up, last=target == 0))  # type: ignore[misc]
         return [step.version for step in steps]
 
@@ -194,7 +203,7 @@ class _Mover:
     async def _take(self, step: Migration, *, up: bool, last: bool) -> None:
         await self._connection.execute(step.sql(self._schema, up=up))
         if last and not up and step.version == 1:
-            await self._connection.execute(f"DROP TABLE {quoted(self._schema)}.migrations")
+            await self._connection.execute(f"DROP TABLE {quoted(self._schema)}.{FIRST_LEDGER}")
             await _drop_if_empty(self._connection, self._schema)
 
     async def _patiently(self, work: Callable[[], Awaitable[None]]) -> None:
@@ -220,9 +229,9 @@ class _Mover:
         rows = await self._connection.fetch(self._database.statements["lock_holders"].dollar, self._schema)
         return ", ".join(f"process {row['pid']} ({row['who']}, for {row['age']})" for row in rows) or "somebody"
 
-    async def _build(self, step: Migration) -> None:
-        """The step's indexes, each if it is not there and valid. What was interrupted is dropped and built again."""
-        for index in step.indexes:
+    async def _build(self, indexes: Sequence[Index]) -> None:
+        """Each of a step's, if it is not there and valid. What was interrupted is dropped and built again."""
+        for index in indexes:
             while (valid := await self._valid(index)) is not True:
                 if valid is False:
                     name = f"{quoted(self._schema)}.{quoted(index.name)}"
@@ -249,14 +258,14 @@ async def _drop_if_empty(connection: Connection[Record], schema: str) -> None:
 
 
 async def _applied(connection: Connection[Record], schema: str) -> list[Record]:
-    table = f"{quoted(schema)}.migrations"
-    if not await connection.fetchval("SELECT to_regclass($1) IS NOT NULL", table):
+    newer, first = (f"{quoted(schema)}.{name}" for name in (LEDGER, FIRST_LEDGER))
+    there = await connection.fetchrow("SELECT to_regclass($1) IS NOT NULL, to_regclass($2) IS NOT NULL", newer, first)
+    if there is None or not any(there):
         return []
-    # to_jsonb: an older ledger has no such column; there the rule was one version ahead.
+    since = "coalesce(m.compatible_since, m.version - 1)" if there[0] else "m.version - 1"
     return await connection.fetch(
-        "SELECT m.version, m.name, m.applied_at, "
-        "coalesce((to_jsonb(m) ->> 'compatible_since')::integer, m.version - 1) AS compatible_since "
-        f"FROM {table} m ORDER BY m.version"
+        f"SELECT m.version, m.name, m.applied_at, {since} AS compatible_since "
+        f"FROM {newer if there[0] else first} m ORDER BY m.version"
     )
 
 
@@ -309,6 +318,7 @@ __all__ = [
     "Migration",
     "SchemaMissing",
     "Status",
+    "ahead",
     "downgrade",
     "index_args",
     "migrations",

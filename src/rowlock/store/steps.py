@@ -2,7 +2,7 @@
 
 The files are named NNNN_name.up.sql and NNNN_name.down.sql. What they write as CREATE INDEX CONCURRENTLY is built
 before the step's transaction, while everybody works on; so it names no column of its own step. Where the tables are new
-it is built inside, like any other.
+it is built inside, like any other. The same goes for what an undone step puts back.
 
 A step may say `-- For code made for version N or later.`: such code runs on without it, so that everything between two
 releases can be upgraded under workers of the older one. Without that line only code of the version before does.
@@ -22,8 +22,14 @@ _FOLDER: Final = Path(__file__).parent / "migrations"
 _FILE: Final = re.compile(r"(\d{4})_(\w+)\.up\.sql")
 _INDEX: Final = re.compile(r"^CREATE (?:UNIQUE )?INDEX CONCURRENTLY (\w+) ON [^;]+;", re.MULTILINE)
 _COMPATIBLE: Final = re.compile(r"^-- For code made for version (\d+) or later\.$", re.MULTILINE)
-_DECLARED_FROM: Final = 3
-"""The step that gave the ledger its column for it."""
+LEDGER: Final = "schema_steps"
+"""The table of the steps taken."""
+FIRST_LEDGER: Final = "migrations"
+"""The one that code made for version 2 reads: it refuses tables more than one version ahead, whatever they say. So only
+steps that it does not run with are written there, too."""
+_RELEASED: Final = 2
+_LEDGER_FROM: Final = 3
+"""The step that made the newer ledger."""
 LOCK_WAIT: Final = "200ms"
 """How long a step waits for a lock. Whoever comes after it waits as long, so it is short, and tried again and again."""
 
@@ -52,7 +58,12 @@ class Migration:
     @cached_property
     def indexes(self) -> tuple[Index, ...]:
         """What is built before the step itself."""
-        return tuple(Index(match[1], match[0]) for match in _INDEX.finditer(self.up))
+        return _indexes(self.up)
+
+    @cached_property
+    def restored(self) -> tuple[Index, ...]:
+        """What is built before the step is undone."""
+        return _indexes(self.down)
 
     @property
     def compatible_since(self) -> int:
@@ -62,18 +73,31 @@ class Migration:
 
     def sql(self, schema: str, *, up: bool, whole: bool = False) -> str:
         """What its transaction does. whole: with its indexes, for tables that are new."""
-        online = self.up.replace("INDEX CONCURRENTLY", "INDEX") if whole else _INDEX.sub("", self.up)
-        text = online if up else self.down
-        ledger = f"{quoted(schema)}.migrations"
-        columns, values = "version, name", f"{self.version}, '{self.name}'"
-        if self.version >= _DECLARED_FROM:
-            columns, values = f"{columns}, compatible_since", f"{values}, {self.compatible_since}"
-        mark = (
-            f"INSERT INTO {ledger} ({columns}) VALUES ({values});"
-            if up
-            else f"DELETE FROM {ledger} WHERE version = {self.version};"
+        text = (
+            _INDEX.sub("", self.up if up else self.down)
+            if not whole
+            else self.up.replace("INDEX CONCURRENTLY", "INDEX")
         )
-        return f"{text.replace('{schema}', quoted(schema)).strip()}\n\n{mark}"
+        marks = [self._mark(ledger, quoted(schema), up=up) for ledger in self._ledgers(up=up)]
+        return "\n\n".join([text.replace("{schema}", quoted(schema)).strip(), *marks])
+
+    def _ledgers(self, *, up: bool) -> list[str]:
+        # Undone, the step that made the newer ledger has dropped it.
+        newer = self.version >= _LEDGER_FROM if up else self.version > _LEDGER_FROM
+        first = self.version < _LEDGER_FROM or self.compatible_since > _RELEASED
+        return [LEDGER] * newer + [FIRST_LEDGER] * first
+
+    def _mark(self, ledger: str, schema: str, *, up: bool) -> str:
+        if not up:
+            return f"DELETE FROM {schema}.{ledger} WHERE version = {self.version};"
+        columns, values = "version, name", f"{self.version}, '{self.name}'"
+        if ledger == LEDGER:
+            columns, values = f"{columns}, compatible_since", f"{values}, {self.compatible_since}"
+        return f"INSERT INTO {schema}.{ledger} ({columns}) VALUES ({values});"
+
+
+def _indexes(text: str) -> tuple[Index, ...]:
+    return tuple(Index(match[1], match[0]) for match in _INDEX.finditer(text))
 
 
 def migrations() -> list[Migration]:
@@ -104,9 +128,9 @@ def path(version: int, target: int) -> list[tuple[Migration, bool]]:
 
 
 def ledger(schema: str) -> str:
-    """The table that records the steps."""
+    """The table that records the first steps."""
     return (
-        f"CREATE TABLE {quoted(schema)}.migrations "
+        f"CREATE TABLE {quoted(schema)}.{FIRST_LEDGER} "
         "(version integer PRIMARY KEY, name text NOT NULL, applied_at timestamptz NOT NULL DEFAULT now());"
     )
 
@@ -121,7 +145,7 @@ def script(schema: str = "rowlock", *, since: int = 0, to: int | None = None) ->
         return "\n\n".join(["BEGIN;", *head, *parts, "COMMIT;"]) + "\n"
     steps = [part for step, up in path(since, target) for part in _step(step, schema, up=up)]
     # Without its ledger a schema counts as empty; an empty ledger left behind would stop the next upgrade.
-    tail = [f"DROP TABLE {quoted(schema)}.migrations;"] if target == 0 else []
+    tail = [f"DROP TABLE {quoted(schema)}.{FIRST_LEDGER};"] if target == 0 else []
     return "\n\n".join([_FOR_DBAS, *steps, *tail]) + "\n"
 
 
@@ -133,6 +157,7 @@ _FOR_DBAS: Final = f"""\
 
 def _step(step: Migration, schema: str, *, up: bool) -> list[str]:
     head = f"-- {step.version} {step.name}" + ("" if up else ", undone")
-    built = [index.sql(schema).replace("CONCURRENTLY", "CONCURRENTLY IF NOT EXISTS") for index in step.indexes if up]
+    wanted = step.indexes if up else step.restored
+    built = [index.sql(schema).replace("CONCURRENTLY", "CONCURRENTLY IF NOT EXISTS") for index in wanted]
     body = f"BEGIN;\nSET LOCAL lock_timeout = '{LOCK_WAIT}';\n\n{step.sql(schema, up=up)}\n\nCOMMIT;"
     return ["\n".join([head, *built]), body]

@@ -1,4 +1,4 @@
-ALTER TABLE {schema}.migrations DROP COLUMN compatible_since;
+DROP TABLE {schema}.schema_steps;
 DROP INDEX {schema}.job_attempts_ended;
 DELETE FROM {schema}.duties WHERE name = 'stalled';
 ALTER TABLE {schema}.lanes DROP COLUMN stall_after;

@@ -46,5 +46,9 @@ INSERT INTO {schema}.duties (name, every) VALUES ('stalled', '5 s');
 -- What was given back lately, for those who follow everything: the queue has no index by time. Only failed attempts pay.
 CREATE INDEX CONCURRENTLY job_attempts_ended ON {schema}.job_attempts (ended_at);
 
--- The oldest code that runs with a step. NULL: that of the version before.
-ALTER TABLE {schema}.migrations ADD COLUMN compatible_since integer;
+-- The ledger of the steps from here on, with the oldest code that runs with each; NULL: that of the version before. Code made
+-- for version 2 looks into `migrations`, and refuses to start where that is more than one version ahead: a worker that crashed
+-- during an upgrade would stay away, and servers would call themselves unready. So it is not told of steps it runs with.
+CREATE TABLE {schema}.schema_steps (
+  version integer PRIMARY KEY, name text NOT NULL, applied_at timestamptz NOT NULL DEFAULT now(), compatible_since integer);
+INSERT INTO {schema}.schema_steps (version, name, applied_at) SELECT m.version, m.name, m.applied_at FROM {schema}.migrations m;

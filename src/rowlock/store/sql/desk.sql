@@ -14,8 +14,8 @@ SELECT {job_row}, (to_jsonb(j) ->> 'workflow_id')::bigint AS workflow_id, NULL::
        (to_jsonb(j) ->> 'answer_by')::timestamptz AS answer_by,
        ARRAY(SELECT jsonb_array_elements_text(nullif(to_jsonb(j) -> 'rate_keys', 'null'))) AS rate_keys,
        coalesce((to_jsonb(j) ->> 'rate_turn')::boolean, false) AS rate_turn, {progress_anyhow}, clock_timestamp() AS now, w.seen_at AS worker_seen_at, w.state AS worker_state,
-       (SELECT max(m.version) FROM {schema}.migrations m) AS schema_version,
-       (SELECT max(coalesce((to_jsonb(m) ->> 'compatible_since')::integer, m.version - 1)) FROM {schema}.migrations m) AS schema_since,
+       (SELECT max(m.version) FROM {schema}.migrations m) AS version, (SELECT max(m.version) - 1 FROM {schema}.migrations m) AS since,
+       to_regclass('{schema}.schema_steps') IS NOT NULL AS has_steps,
        last.outcome AS last_outcome, last.ended_at AS last_ended_at, last.error AS last_error,
        act.verb AS act_verb, act.by_whom AS act_by, act.note AS act_note, act.at AS act_at,
        g.max_running, g.held, g.fifo, k.on_worker_lost
@@ -28,6 +28,10 @@ LEFT JOIN LATERAL (
 LEFT JOIN {schema}.gates g ON g.key = j.gate_key
 LEFT JOIN {schema}.kinds k ON k.name = j.kind
 WHERE j.id = :id::bigint AND {visible}
+
+-- name: schema_standing
+-- Where the tables stand, and the oldest code that runs with them. Where this ledger is missing, explain_job has told.
+SELECT max(s.version) AS version, max(coalesce(s.compatible_since, s.version - 1)) AS since FROM {schema}.schema_steps s
 
 -- name: gate_holders
 -- Who has the places of a gate: those that run, and those a place was handed to.

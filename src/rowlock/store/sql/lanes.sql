@@ -115,7 +115,7 @@ RETURNING id, clock_timestamp() AS now,
 
 -- name: beat
 -- One statement for everything a worker must hear: that it is alive, whether lanes or pairs changed, whose cancel was asked,
--- which claims it lost, which duties are due. Cheap preconditions keep duties with nothing to do from being run at all. In how
+-- which claims it lost, which duties are due, and which code the tables are for: an upgrade may leave this worker behind. Cheap preconditions keep duties with nothing to do from being run at all. In how
 -- many seconds the next schedule is due, those that are left over not counted: a worker beats again at that very moment.
 -- Some preconditions read an index of jobs from its beginning: dead entries, which a long transaction keeps from being removed,
 -- make that dear. `spent` (ms, read last) tells what it cost; `look` false leaves those out, so that a beat never costs more than
@@ -127,6 +127,7 @@ WITH me AS (
 SELECT EXISTS (SELECT 1 FROM me) AS known, (SELECT me.told FROM me) AS told, clock_timestamp() AS now,
   (SELECT count(*) * 1000000 + coalesce(sum(l.version), 0) FROM {schema}.lanes l)::bigint AS lanes_version,
   (SELECT d.epoch FROM {schema}.duties d WHERE d.name = 'sweep') AS sweep_epoch,
+  (SELECT max(coalesce(s.compatible_since, s.version - 1)) FROM {schema}.schema_steps s) AS schema_since,
   (SELECT extract(epoch FROM s.next_at - clock_timestamp())::double precision FROM {schema}.schedules s
     WHERE s.enabled AND s.next_at > now() ORDER BY s.next_at LIMIT 1) AS schedule_in,
   ARRAY(SELECT j.id FROM {schema}.jobs j

@@ -14,6 +14,12 @@ CLAIM: Final = "store/sql/claim.sql"
 PROGRESS: Final = "store/sql/progress.sql"
 GATES: Final = "store/migrations/0001_initial.up.sql"
 FLOWS: Final = "store/migrations/0009_workflows.up.sql"
+LIMITS: Final = "store/migrations/0008_limits.up.sql"
+RATES: Final = "store/sql/rates.sql"
+SCHEDULES: Final = "store/sql/schedules.sql"
+LOCKS: Final = "store/sql/locks.sql"
+RELEASES: Final = "store/migrations/0010_locks.up.sql"
+PLANS: Final = "flow/enqueue.py"
 
 
 def _noticed(*machines: str) -> tuple[str, ...]:
@@ -145,5 +151,201 @@ MUTATIONS: Final = (
         "AND j.state IN ('pending', 'blocked', 'queued') ORDER BY j.id FOR UPDATE),\n{end_jobs},\n",
         "AND j.state IN ('pending', 'blocked', 'queued') ORDER BY j.id),\n{end_jobs},\n",
         _noticed("together"),
+    ),
+    Mutation(
+        "machine: an idempotency key stands for a job that was never made",
+        ENQUEUE,
+        "coalesce((SELECT twin.id FROM twin), {key_job})",
+        "{key_job}",
+        _noticed("keyed"),
+    ),
+    Mutation(
+        "machine: the idempotency key does not follow the unique key",
+        PLANS,
+        '            yield "point_key", {**values, "job_id": receipt.id}\n',
+        "",
+        _noticed("keyed"),
+    ),
+    Mutation(
+        "machine: of a key that a bulk says twice the last one counts",
+        ENQUEUE,
+        "ORDER BY d.key, d.n) AS f ORDER BY f.key",
+        "ORDER BY d.key, d.n DESC) AS f ORDER BY f.key",
+        _noticed("keyed"),
+    ),
+    Mutation(
+        "machine: a bulk that is rejected leaves jobs behind",
+        ENQUEUE,
+        "FROM {schema}.jobs j WHERE j.id = ANY (:ids::bigint[]) RETURNING j.id, j.refs, j.tags)\nDELETE",
+        "FROM {schema}.jobs j WHERE :ids::bigint[] IS NULL RETURNING j.id, j.refs, j.tags)\nDELETE",
+        _noticed("keyed"),
+    ),
+    Mutation(
+        "machine: a replaced job is still found by its old references",
+        ENQUEUE,
+        "USING (SELECT * FROM before EXCEPT SELECT * FROM after) AS g",
+        "USING (SELECT * FROM before WHERE false) AS g",
+        _noticed("keyed"),
+    ),
+    Mutation(
+        "machine: a job that ended instead of another attempt is told as a failed one",
+        FINISH,
+        "  WHERE d.hook IS NOT NULL AND m.state = 'queued'),",
+        "  WHERE d.hook IS NOT NULL),",
+        _noticed("lives"),
+    ),
+    Mutation(
+        "machine: nobody is told of a job that expired",
+        UPKEEP,
+        "FROM concluded o JOIN {schema}.kinds k ON k.name = o.kind WHERE",
+        "FROM concluded o JOIN {schema}.kinds k ON k.name = o.kind AND o.state = 'failed' WHERE",
+        _noticed("lives"),
+    ),
+    Mutation(
+        "machine: one tenant's backlog is served before the others'",
+        CLAIM,
+        "ORDER BY h.debt + h.rank, h.run_after, h.id) AS m",
+        "ORDER BY h.run_after, h.id) AS m",
+        _noticed("fair"),
+    ),
+    Mutation(
+        "machine: a fair lane forgets whose turn it was",
+        CLAIM,
+        "ORDER BY h.debt + h.rank, h.run_after, h.id) AS m",
+        "ORDER BY h.rank, h.run_after, h.id) AS m",
+        _noticed("fair"),
+    ),
+    Mutation(
+        "machine: a pair with more to give is left alone",
+        CLAIM,
+        "            HAVING count(h.id) = h.take\n            ORDER BY 3",
+        "            HAVING count(h.id) > h.take\n            ORDER BY 3",
+        _noticed("lives"),
+    ),
+    Mutation(
+        "machine: a released step passes a more urgent job",
+        CLAIM,
+        "      WHERE p.priority > j.priority)",
+        "      WHERE false)",
+        _noticed("composed"),
+    ),
+    Mutation(
+        "machine: a job that rises lands behind the cursors",
+        RATES,
+        "seq = j.seq + 1, run_after = clock_timestamp()\n  FROM held h",
+        "seq = j.seq + 1, run_after = j.run_after\n  FROM held h",
+        _noticed("fair"),
+    ),
+    Mutation(
+        "machine: a bucket never overflows",
+        LIMITS,
+        "tokens := least(r.burst, r.tokens + extract(epoch FROM v_now - r.updated_at) / pace);",
+        "tokens := r.tokens + extract(epoch FROM v_now - r.updated_at) / pace;",
+        _noticed("limited"),
+    ),
+    Mutation(
+        "machine: a bucket keeps its last token",
+        LIMITS,
+        "AND v_room[i] >= w - 1e-6\n",
+        "AND v_room[i] >= w + 1\n",
+        _noticed("limited"),
+    ),
+    Mutation(
+        "machine: a rate that is paused lets jobs start",
+        LIMITS,
+        "CONTINUE WHEN v_paused[i] <= v_now AND v_room",
+        "CONTINUE WHEN v_room",
+        _noticed("limited"),
+    ),
+    Mutation(
+        "machine: a stale claim pauses a rate",
+        RATES,
+        "j.id = d.id AND j.fence = d.fence AND j.finished_at IS NULL\n  CROSS JOIN LATERAL unnest",
+        "j.id = d.id\n  CROSS JOIN LATERAL unnest",
+        _noticed("limited"),
+    ),
+    Mutation(
+        "machine: a workflow whose key is taken says it was made",
+        FLOWS,
+        "RETURN QUERY SELECT v_id, 'kept', s.name",
+        "RETURN QUERY SELECT v_id, 'created', s.name",
+        _noticed("composed"),
+    ),
+    Mutation(
+        "machine: a rule approves its author's own job under four eyes",
+        FLOWS,
+        "(coalesce(r.created_by = j.submitted_by, true) OR EXISTS (",
+        "(false OR EXISTS (",
+        _noticed("answered"),
+    ),
+    Mutation(
+        "machine: nobody's rule counts as one of several approvers",
+        FLOWS,
+        "          AND (j.approval >> 3 = 0 OR r.created_by IS NOT NULL)\n",
+        "",
+        _noticed("answered"),
+    ),
+    Mutation(
+        "machine: a schedule is fired by what was read before its edit",
+        SCHEDULES,
+        "WHERE s.name = :name::text AND s.version = :version::integer AND s.enabled\n",
+        "WHERE s.name = :name::text\n",
+        _noticed("scheduled"),
+    ),
+    Mutation(
+        "machine: two schedulers take the same slots",
+        SCHEDULES,
+        "  AND s.next_at = :expected::timestamptz - {travelled} AND s.next_at <= clock_timestamp()\n",
+        "",
+        _noticed("scheduled"),
+    ),
+    Mutation(
+        "machine: a run that goes on does not overlap the next",
+        SCHEDULES,
+        "WHERE j.id = s.last_job AND j.finished_at IS NULL) AS busy",
+        "WHERE j.id = s.last_job AND j.finished_at IS NOT NULL) AS busy",
+        _noticed("scheduled"),
+    ),
+    Mutation(
+        "machine: a newcomer passes those who wait for a lock",
+        LOCKS,
+        "AND NOT w.held AND w.session <> :session::bigint)",
+        "AND NOT w.held AND w.session = :session::bigint)",
+        _noticed("scheduled"),
+    ),
+    Mutation(
+        "machine: a lock goes to the one that came last",
+        RELEASES,
+        "ORDER BY k.since, k.session, k.n LIMIT 1",
+        "ORDER BY k.since DESC, k.session, k.n LIMIT 1",
+        _noticed("scheduled"),
+    ),
+    Mutation(
+        "machine: waiting for a lock counts as being gone",
+        LOCKS,
+        "WHERE NOT EXISTS (SELECT 1 FROM here h WHERE h.pid = k.pid AND h.key = k.session)",
+        "WHERE NOT EXISTS (SELECT 1 FROM here h WHERE h.pid = k.pid AND h.key = k.key)",
+        _noticed("scheduled"),
+    ),
+    Mutation(
+        "machine: an attempt goes on from an older checkpoint",
+        PROGRESS,
+        "ORDER BY s.saved_at DESC NULLS LAST LIMIT 1",
+        "ORDER BY s.saved_at LIMIT 1",
+        _noticed("lives"),
+    ),
+    Mutation(
+        "machine: a stale claim saves a checkpoint",
+        PROGRESS,
+        "  WHERE j.id = :id::bigint AND j.fence = :fence::integer AND j.finished_at IS NULL FOR SHARE),\nolder",
+        "  WHERE j.id = :id::bigint AND j.finished_at IS NULL FOR SHARE),\nolder",
+        _noticed("lives"),
+    ),
+    Mutation(
+        "machine: a stale claim commits guarded rows",
+        FINISH,
+        "jobs j WHERE j.id = :id::bigint AND j.fence = :fence::integer AND j.finished_at IS NULL FOR SHARE",
+        "jobs j WHERE j.id = :id::bigint AND j.finished_at IS NULL FOR SHARE",
+        _noticed("lives"),
     ),
 )

@@ -27,7 +27,8 @@ SELECT json_build_object(
      'unique_scope', j.unique_scope, 'workflow', j.workflow_id, 'rates', j.rate_keys,
      'rate_turn', j.rate_turn IS TRUE,
      'weight', coalesce(j.rate_weight, 1), 'refs', j.refs, 'tags', j.tags, 'schedule', j.meta ->> 'schedule',
-     'slot', j.meta ->> 'slot', 'args', j.args, 'reason', j.errors ->> 'reason', 'run_after', extract(epoch FROM j.run_after),
+     'slot', j.meta ->> 'slot', 'args', j.args, 'reason', j.errors ->> 'reason',
+     'run_after', extract(epoch FROM j.run_after),
      'created_at', extract(epoch FROM j.created_at), 'expires_at', extract(epoch FROM j.expires_at),
      'too_old_at', extract(epoch FROM j.too_old_at), 'answer_by', extract(epoch FROM j.answer_by),
      'claimed_at', extract(epoch FROM j.claimed_at), 'finished_at', extract(epoch FROM j.finished_at)) ORDER BY j.id)

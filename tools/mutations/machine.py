@@ -348,4 +348,25 @@ MUTATIONS: Final = (
         "jobs j WHERE j.id = :id::bigint AND j.finished_at IS NULL FOR SHARE",
         _noticed("lives"),
     ),
+    Mutation(
+        "machine: retention takes what is too young",
+        UPKEEP,
+        "x.finished_at >= r.pruned_to AND x.finished_at < r.until AND",
+        "x.finished_at >= r.pruned_to AND x.finished_at < now() AND",
+        _noticed("lives"),
+    ),
+    Mutation(
+        "machine: a scheduled job starts before its time",
+        CLAIM,
+        "ANY (:ids::bigint[]) AND j.state = 'queued' AND j.run_after <= statement_timestamp()\n  ORDER BY",
+        "ANY (:ids::bigint[]) AND j.state = 'queued'\n  ORDER BY",
+        _noticed("lives"),
+    ),
+    Mutation(
+        "machine: a job that is held for a person runs",
+        UPKEEP,
+        "WHEN p.policy = 'hold' THEN 'pending' ELSE 'queued' END AS state",
+        "ELSE 'queued' END AS state",
+        _noticed("lives"),
+    ),
 )

@@ -116,14 +116,13 @@ class Rules(Machine):
 
     def enqueue_many(self, a: int, b: int, c: int) -> None:
         """A bulk, with a key twice in it or not."""
-        letters = ("uv", "uvu", "vuw", "uuvw")[b % 4]
+        letters = ("uv", "uvu", "vu", "uuv")[b % 4]
         if c % 3 == 0:
             once: list[dict[str, Any]] = [{"idempotency_key": f"k{x}", "keep_key": seconds(600.0)} for x in letters]
             self.perform(EnqueueMany(tuple(NewJob("a", **named) for named in once)))
             return
         scope, policy = ("live", "waiting")[a % 2], ("keep", "keep", "reject")[a % 3]
-        keys = [None if x == "w" else f"{scope}:{x}" for x in letters]
-        named = [{"unique_key": key, "unique_scope": key and scope, "on_conflict": policy} for key in keys]
+        named = [{"unique_key": f"{scope}:{x}", "unique_scope": scope, "on_conflict": policy} for x in letters]
         gates = [(None, "g")[(c + n) % 2] for n in range(len(letters))]
         self.perform(
             EnqueueMany(tuple(NewJob("a", gate_key=gate, **said) for said, gate in zip(named, gates, strict=True)))

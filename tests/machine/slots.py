@@ -47,7 +47,7 @@ async def due(store: Store) -> list[Reading]:
     return [Reading(schedule_of(row), row["now"]) for row in await store.fetch("schedules_due", kinds=["a"])]
 
 
-def after(moment: float, every: float) -> float:
+def slot_after(moment: float, every: float) -> float:
     """The first slot later than the moment."""
     return moment - (moment - ANCHOR) % every + every
 
@@ -79,13 +79,13 @@ class AddSchedule(Act):
         return Meant()
 
     @override
-    def check(self, before: World, after_it: World, answer: Any, memory: Memory) -> None:
+    def check(self, before: World, after: World, answer: Any, memory: Memory) -> None:
         assert answer is (self.name not in before.schedules)
-        now = after_it.schedules[self.name]
+        now = after.schedules[self.name]
         if not answer:
             assert now == before.schedules[self.name], "an existing one was written over"
             return
-        first = [after(world.now + memory.travelled, self.every) for world in (before, after_it)]
+        first = [slot_after(world.now + memory.travelled, self.every) for world in (before, after)]
         assert now.next_at in first, f"the first slot is one of {first}: {now}"
         assert (now.enabled, now.version, now.last_job) == (True, 1, None)
 
@@ -113,8 +113,8 @@ class SetSchedule(Act):
         return Meant()
 
     @override
-    def check(self, before: World, after_it: World, answer: Any, memory: Memory) -> None:
-        was, now = before.schedules.get(self.read.name), after_it.schedules.get(self.read.name)
+    def check(self, before: World, after: World, answer: Any, memory: Memory) -> None:
+        was, now = before.schedules.get(self.read.name), after.schedules.get(self.read.name)
         current = was is not None and was.version == self.read.version
         assert answer is current, f"read at version {self.read.version}: {was}"
         if was is None or now is None or not current:
@@ -124,7 +124,7 @@ class SetSchedule(Act):
         if self.every is None or self.every == was.every:
             assert now.next_at == was.next_at, "its rule is the same, and so is its next slot"
         else:
-            assert now.next_at in [after(world.now + memory.travelled, self.every) for world in (before, after_it)]
+            assert now.next_at in [slot_after(world.now + memory.travelled, self.every) for world in (before, after)]
 
 
 @dataclass(frozen=True)
@@ -140,9 +140,9 @@ class RemoveSchedule(Act):
         return Meant()
 
     @override
-    def check(self, before: World, after_it: World, answer: Any, memory: Memory) -> None:
+    def check(self, before: World, after: World, answer: Any, memory: Memory) -> None:
         assert answer is (self.name in before.schedules)
-        assert after_it.jobs == before.jobs, "its jobs stay"
+        assert after.jobs == before.jobs, "its jobs stay"
 
 
 @dataclass(frozen=True)
@@ -171,18 +171,18 @@ class Fire(Act):
         return Meant(paths, self.sides if replaces else NOBODY, creates=bool(answer))
 
     @override
-    def remember(self, before: World, after_it: World, answer: Any, memory: Memory) -> None:
+    def remember(self, before: World, after: World, answer: Any, memory: Memory) -> None:
         for job_id in answer or ():
-            job = after_it.jobs[job_id]
+            job = after.jobs[job_id]
             assert job.schedule is not None
             assert job.slot is not None
             assert (job.schedule, job.slot) not in memory.fired, f"its slot was fired before: {job}"
             memory.fired.add((job.schedule, job.slot))
 
     @override
-    def check(self, before: World, after_it: World, answer: Any, memory: Memory) -> None:
+    def check(self, before: World, after: World, answer: Any, memory: Memory) -> None:
         read, name = self.reading.schedule, self.reading.schedule.name
-        was, now = before.schedules.get(name), after_it.schedules.get(name)
+        was, now = before.schedules.get(name), after.schedules.get(name)
         assert read.next_at is not None
         expected = read.next_at.timestamp()
         current = was is not None and was.enabled and was.version == read.version and was.next_at == expected
@@ -197,17 +197,17 @@ class Fire(Act):
             slots = []
         # fired is what was remembered before this act.
         fresh = [slot for slot in slots if (name, slot) not in memory.fired]
-        assert [after_it.jobs[job_id].slot for job_id in answer] == fresh, f"{slots} are owed: {was}, {answer}"
-        assert now.next_at == after(self.reading.now.timestamp(), was.every)
+        assert [after.jobs[job_id].slot for job_id in answer] == fresh, f"{slots} are owed: {was}, {answer}"
+        assert now.next_at == slot_after(self.reading.now.timestamp(), was.every)
         assert now.last_job == (answer[-1] if answer else was.last_job)
         if overlaps and was.overlap == "cancel" and busy is not None:
-            left = after_it.jobs[busy.id]
+            left = after.jobs[busy.id]
             assert left.cancelling if busy.state is State.RUNNING else left.state is State.CANCELLED, (busy, left)
 
     def _slots(self, was: Scheduled) -> list[str]:
         """What its rule owes of what was due at the moment of the reading, earliest first."""
         moment, found = self.reading.now.timestamp(), []
-        slot = after(moment, was.every) - was.every
+        slot = slot_after(moment, was.every) - was.every
         while was.next_at is not None and slot >= was.next_at:
             found.append(slot)
             slot -= was.every

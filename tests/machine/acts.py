@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from tests.machine.oracle import CASCADE, NOBODY, STAYS, Meant, Memory, Path, by_rule
@@ -168,7 +168,7 @@ class Enqueue(Act):
         if not asked:
             assert now.state is otherwise, now
             return
-        author = by_rule(before, now, memory) if self.job.approval else None
+        author = by_rule(before, replace(now, approvers=None), memory) if self.job.approval else None
         enough = author is not None and now.approval >> 3 == 0
         assert now.state is (State.QUEUED if enough else State.PENDING), (author, now)
         assert (now.approval & 3, now.approvers) == (2 if enough else 1, None if author is None else [author]), now

@@ -204,4 +204,4 @@ class ClaimReleased(_Claiming):
         meant = sorted(job.id for job in due if job.id in self.ids and job.priority == highest)[:free]
         just = [job for job in before.jobs.values() if before.now < job.run_after <= after.now]
         assert just or {row["id"] for row in answer} == set(meant), f"{meant} may pass, {answer} were taken"
-        untouched(before, after, *(i for i in self.ids if before.jobs[i].state is not State.QUEUED))
+        untouched(before, after, *(i for i in self.ids if before.jobs[i].state not in {State.QUEUED, State.BLOCKED}))

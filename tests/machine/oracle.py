@@ -181,12 +181,13 @@ def hooked(before: World, after: World) -> set[tuple[int, int]]:
 
 
 def by_rule(world: World, job: Job, memory: Memory) -> str | None:
-    """Whose rule approves the job in advance: the first that fits it; None: nobody's. Not one's own under four eyes."""
+    """Whose rule approves the job in advance: the first that fits it; None: nobody's. Nobody counts twice."""
     for kind, submitter, author in world.rules:
         fits = kind in (None, job.kind) and submitter in (None, job.submitted_by)
         own = author is None or job.submitted_by in (None, author) or author in memory.edited.get(job.id, ())
         counts = author is not None or job.approval >> 3 == 0
-        if fits and counts and not (own and job.approval & 4):
+        again = (author or "rule") in (job.approvers or ())
+        if fits and counts and not again and not (own and job.approval & 4):
             return author or "rule"
     return None
 

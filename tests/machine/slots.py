@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple, cast
@@ -49,7 +50,7 @@ async def due(store: Store) -> list[Reading]:
 
 def slot_after(moment: float, every: float) -> float:
     """The first slot later than the moment."""
-    return moment - (moment - ANCHOR) % every + every
+    return ANCHOR + (math.floor((moment - ANCHOR) / every) + 1) * every
 
 
 @dataclass(frozen=True)

@@ -369,4 +369,11 @@ MUTATIONS: Final = (
         "ELSE 'queued' END AS state",
         _noticed("lives"),
     ),
+    Mutation(
+        "machine: somebody who has approved approves again by a rule",
+        FLOWS,
+        "          AND (coalesce(r.created_by, 'rule') = ANY (j.approvers)) IS NOT TRUE\n",
+        "",
+        _noticed("answered"),
+    ),
 )

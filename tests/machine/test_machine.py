@@ -103,7 +103,7 @@ class Fair(Arrangements):
 class Scheduled(Arrangements):
     """Slots fired by readings old and new, around edits, pauses and removals; locks, in between."""
 
-    fired: Final = {"schedule": 3, "fire": 12, "set_schedule": 4, "unschedule": 1, "look_around": 2, "advance": 6}
+    fired: Final = {"fire": 12, "advance": 6, "schedule": 3, "set_schedule": 4, "unschedule": 1, "look_around": 2}
     locks: Final = {"lock": 8, "lose_locker": 1}
     step = step_of(fired | locks | {"claim_some": 3, "finish": 2, "give_back": 1, "cancel": 1, "prune": 1})
 

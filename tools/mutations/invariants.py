@@ -77,4 +77,11 @@ MUTATIONS: Final = (
         "            self._rounds.doubts = 0\n",
         (f"{BROKEN}[claim_released]",),
     ),
+    Mutation(
+        "invariant: a lane whose claim got no answer is not doubted because another got one",
+        "flow/claim.py",
+        "            self.doubtful = True\n",
+        "",
+        (f"{BROKEN}[claim_fair]",),
+    ),
 )

@@ -107,8 +107,9 @@ class Machine(RuleBasedStateMachine):
 
     def _check(self) -> None:
         check(self.world, self.memory, quiet=self.held is None)
-        for key, rate in {**WINDOWS, **BUCKETS}.items():
-            rate.check(self.memory.starts.get(key, ()))
+        for rates in (WINDOWS, BUCKETS):
+            for key, rate in rates.items():
+                rate.check(self.memory.starts.get(key, ()))
 
     # --- two at once -------------------------------------------------------------------------------------------------
 

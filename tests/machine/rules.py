@@ -122,6 +122,7 @@ class Rules(Machine):
             self.perform(EnqueueMany(tuple(NewJob("a", **named) for named in once)))
             return
         scope, policy = ("live", "waiting")[a % 2], ("keep", "keep", "reject")[a % 3]
+        named: list[dict[str, Any]]
         named = [{"unique_key": f"{scope}:{x}", "unique_scope": scope, "on_conflict": policy} for x in letters]
         gates = [(None, "g")[(c + n) % 2] for n in range(len(letters))]
         self.perform(

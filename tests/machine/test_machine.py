@@ -18,7 +18,7 @@ from tests.machine.rules import step_of
 
 LONG: Final = "ROWLOCK_MACHINE_STEPS" in os.environ
 """Only then is there time for fresh seeds, and for looking for the shortest way to a failure."""
-STEPS: Final = int(os.environ.get("ROWLOCK_MACHINE_STEPS", "1500"))
+STEPS: Final = int(os.environ.get("ROWLOCK_MACHINE_STEPS", "1200"))
 BLOB: Final = os.environ.get("ROWLOCK_MACHINE_BLOB")
 """What reproduce_failure was told: only these steps are run."""
 LENGTH: Final = 50

@@ -135,7 +135,8 @@ class Cast:
         for kind in ("plain", "capped", "shared", "gated", "flaky", "happy", "reports"):
             for _ in range(2):
                 await self.app.task(kind).enqueue()
-        plain, happy = self.app.task("plain"), self.app.task("happy")
+        plain: Any = self.app.task("plain")
+        happy: Any = self.app.task("happy")
         for _ in range(2):
             await chain(plain, happy, plain).enqueue()
 

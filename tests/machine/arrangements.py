@@ -151,6 +151,10 @@ class Arrangements(Rules):
         me = (at[SESSIONS.index(session)], session, n, key)
         if held:
             self.perform(ReleaseLock(*me))
+            if c % 2:
+                # The same process wants it again: others may have waited.
+                self.lockers += 1
+                self.perform(TakeLock(me[0], session, self.lockers, key))
         else:
             self.perform(LeaveLock(*me) if c == 11 else TakeLock(*me, polite=False))
 

@@ -77,7 +77,7 @@ class _Claiming(Act):
                 continue
             level = bucket.level(memory.starts.get(key, ()), before.now + memory.travelled)
             for job in sorted(jobs, key=lambda job: (not job.rate_turn, *job.order)):
-                if level < job.weight + 0.02:
+                if level < job.weight:
                     break
                 assert job.id not in refused, f"{key} has {level} tokens, and this one was put back: {job}"
                 level -= job.weight

@@ -170,7 +170,8 @@ class Rules(Machine):
     def claim_fairly(self, a: int, b: int, c: int) -> None:
         worker, n, pairs = self.worker(a), 1 + b % 4, self.pairs()
         turns = self.turns.setdefault(worker, Turns())
-        debts = tuple(turns.debts(pairs))
+        # By what the worker gave so far, or by whatever it might have given.
+        debts = tuple(turns.debts(pairs) if c % 2 else [float((a + i * b) % 5) for i in range(len(pairs))])
         rows = self.perform(ClaimSome(worker, n, "fair", pairs, 1 + c % n, debts))
         turns.give(pairs, ((row["kind"], row["priority"], row["share"]) for row in rows or ()))
 
@@ -205,11 +206,31 @@ class Rules(Machine):
         if found is not None:
             self.perform(Report([found], items, checkpoint=c or None))
 
+    def again(self, a: int, b: int, c: int) -> None:
+        """An attempt reports and fails, told by a hook, and the next one reports; unless a cancel was asked for."""
+        found = self.claim(a, stale=False)
+        if found is None:
+            return
+        items = [("x", "completed"), ("y", ITEMS[b % 4])]
+        self.perform(Report([found], items, checkpoint=b or None))
+        if c % 3 == 0:
+            self.perform(CancelRunning([found.job_id]))
+        self.perform(GiveBack([found], hook=c % 3 != 1))
+        for row in self.perform(ClaimIds(self.worker(a), [found.job_id])) or ():
+            if not row["parked"]:
+                self.perform(Report([Claim(row["id"], row["fence"])], items[:1]))
+
     def save(self, a: int, b: int, c: int) -> None:
         """In the user's own transaction: guarded rows, a checkpoint, or what an attempt goes on from."""
-        found = self.claim(a, stale=b > 8)
-        if found is not None:
-            self.perform((Guard([found]), Save([found], c + 100), Resume([found]), Resume([found]))[b % 4])
+        found = self.claim(a, stale=b > 5)
+        if found is None:
+            return
+        if c % 2 == 0:
+            self.perform(Guard([found]))
+            return
+        for act in (Report([found], (), checkpoint=c + 1), Save([found], c + 100))[:: 1 if c % 4 == 1 else -1]:
+            self.perform(act)
+        self.perform(Resume([found]))
 
     def ask_settled(self, a: int, _b: int, _c: int) -> None:
         found = self.claim(a, stale=True)
@@ -288,6 +309,11 @@ class Rules(Machine):
     def upkeep(self, a: int, _b: int, _c: int) -> None:
         self.perform(UPKEEP[a % len(UPKEEP)])
 
+    def lapse(self, a: int, b: int, _c: int) -> None:
+        """A while, and then what is over by now."""
+        self.advance(a % 3, 7, 0)
+        self.perform(duties.Over(("expire", "expire", "too_old", "unanswered")[b % 4]))
+
     def rescue(self, a: int, b: int, c: int) -> None:
         """A minute of silence, but for some; then the reaper."""
         self.advance(1, b & c, 0)
@@ -308,9 +334,9 @@ class Rules(Machine):
         self.world = self.bench.run(look(self.bench.eye))
         self.perform(duties.Orphans())
 
-    def prune(self, _a: int, _b: int, _c: int) -> None:
+    def prune(self, a: int, _b: int, _c: int) -> None:
         if self.held is None:
-            self.advance(4, 7, 0)
+            self.advance(1 if a % 3 == 0 else 4, 7, 0)
             self.perform(duties.Prune())
 
     def age(self, a: int, b: int, c: int) -> None:
@@ -321,7 +347,7 @@ class Rules(Machine):
             self.perform(duties.Age(KINDS[: 1 + c % 3], (5.0, 60.0)[b % 2]))
 
     def pause_rate(self, a: int, b: int, c: int) -> None:
-        found = self.claim(b, stale=c > 8)
+        found = self.claim(b, stale=c > 5)
         if a % 3 and found is not None:
             self.perform(Heed(found, (20.0, 400.0)[b % 2]))
         elif self.held is None:

@@ -36,6 +36,7 @@ class Lives(Arrangements):
         | RUNS
         | TIMES
         | ORDERS
+        | {"again": 2, "lapse": 2, "enqueue_with_times": 4, "prune": 2, "save": 3}
     )
 
 
@@ -67,7 +68,7 @@ class Limited(Arrangements):
     """Places at gates and lanes, and turns of rates."""
 
     step = step_of(
-        {"enqueue_limited": 7, "enqueue_metered": 5, "pause_rate": 1, "set_limit": 1} | RUNS | TIMES | ORDERS
+        {"enqueue_limited": 7, "enqueue_metered": 5, "pause_rate": 3, "set_limit": 1} | RUNS | TIMES | ORDERS
     )
 
 

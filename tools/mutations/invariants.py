@@ -71,13 +71,6 @@ MUTATIONS: Final = (
         (f"{BROKEN}[claim]",),
     ),
     Mutation(
-        "invariant: steps whose claim got no answer are never looked for",
-        "flow/chain.py",
-        "            self._rounds.doubts = 2\n",
-        "            self._rounds.doubts = 0\n",
-        (f"{BROKEN}[claim_released]",),
-    ),
-    Mutation(
         "invariant: a lane whose claim got no answer is not doubted because another got one",
         "flow/claim.py",
         "            self.doubtful = True\n",

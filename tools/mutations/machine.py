@@ -218,9 +218,9 @@ MUTATIONS: Final = (
     Mutation(
         "machine: a pair with more to give is left alone",
         CLAIM,
-        "            HAVING count(h.id) = h.take\n            ORDER BY 3",
-        "            HAVING count(h.id) > h.take\n            ORDER BY 3",
-        _noticed("lives"),
+        "            HAVING count(h.id) = h.take\n            ORDER BY h.debt + h.take, 3",
+        "            HAVING count(h.id) > h.take\n            ORDER BY h.debt + h.take, 3",
+        _noticed("fair"),
     ),
     Mutation(
         "machine: a released step passes a more urgent job",

@@ -165,6 +165,30 @@ class Pinned(Scenario):
             await connection.close()
 
 
+class Locked(Scenario):
+    """A careless migration: the table of jobs is locked, for longer than the stale timeout, again and again."""
+
+    name = "locked"
+    does = "somebody holds the table of jobs (`ACCESS EXCLUSIVE`), for 5 s at a time"
+    bound = STALE + 8
+    why = "as after an outage"
+
+    @override
+    async def torment(self, stage: Stage, seconds: float) -> None:
+        connection = await stage.server.connect(stage.database)
+        until, times = time.monotonic() + seconds, 0
+        try:
+            while time.monotonic() < until:
+                await stage.busy()
+                async with connection.transaction():
+                    await connection.execute("LOCK TABLE rowlock.jobs IN ACCESS EXCLUSIVE MODE")
+                    await asyncio.sleep(STALE + 2)
+                times += 1
+        finally:
+            await connection.close()
+        stage.notes["locked"] = float(times)
+
+
 class ReadOnly(Scenario):
     """A failover's first minutes: the server answers and refuses every write."""
 
@@ -189,4 +213,4 @@ class ReadOnly(Scenario):
         await stage.terminate("%")
 
 
-SCENARIOS = (Restart, Terminate, Deaf, Exhausted, Pinned, ReadOnly)
+SCENARIOS = (Restart, Terminate, Deaf, Exhausted, Pinned, Locked, ReadOnly)

@@ -9,6 +9,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from tests.factories import Store, several
+from tests.machine.locks import SESSIONS
 from tests.machine.world import World, look
 
 if TYPE_CHECKING:
@@ -21,10 +22,14 @@ IMPATIENT: Final = "15ms"
 _KEPT: Final = ("migrations", "schema_steps", "duties", "retention", "roles")
 # Everything an example may leave behind, and what every example begins with. One round trip.
 _FRESH: Final = """
-INSERT INTO {s}.lanes (name, max_total, stall_after) VALUES ('free', NULL, NULL), ('capped', 2, '90 s');
+INSERT INTO {s}.lanes (name, max_total, stall_after)
+VALUES ('free', NULL, NULL), ('fair', NULL, NULL), ('capped', 2, '90 s');
 INSERT INTO {s}.gates (key, max_running, fifo) VALUES ('lane:capped', 2, false), ('g', 1, false), ('h', 2, true);
-INSERT INTO {s}.rates (key, amount, per, burst, sliding, tokens) VALUES ('r', 2, '60 s', 2, true, 0);
-INSERT INTO {s}.kinds (name, on_worker_lost) VALUES ('b', 'hold'), ('c', 'fail');
+INSERT INTO {s}.rates (key, amount, per, burst, sliding, tokens)
+VALUES ('r', 2, '60 s', 2, true, 0), ('k', 2, '60 s', 3, false, 3);
+INSERT INTO {s}.kinds (name, on_worker_lost, hooks) VALUES ('b', 'hold', NULL),
+  ('c', 'fail', '{"on_exhausted": {"kind": "a", "attempts": 2}}');
+INSERT INTO {s}.calendar DEFAULT VALUES;
 UPDATE {s}.retention SET keep = '1 hour', pruned_to = '-infinity';
 INSERT INTO {s}.workers (name, host, pid, version) SELECT 'w', 'h', 1, '0' FROM generate_series(1, 3);
 """
@@ -70,7 +75,7 @@ class Bench:
         self._empty = ";".join(f"DELETE FROM {table}" for table in tables.split()) + ";" + _FRESH
 
     async def fresh(self) -> tuple[World, list[int]]:
-        """Begin an example: nothing is there but workers, lanes, gates and a rate."""
+        """Begin an example: nothing is there but workers, lanes, gates and rates."""
         self.examples += 1
         await self.eye.execute(self._empty)
         if self.examples % 100 == 0:
@@ -86,6 +91,12 @@ class Bench:
             row = await self.eye.one("shift_text", span=timedelta(seconds=seconds), schema="rowlock")
             self._shifts[seconds] = row["text"]
         await self.eye.execute(self._shifts[seconds])
+
+    async def enter_locks(self) -> None:
+        """The connections that take locks say that they live; what they have of the example before is released."""
+        for session, store in zip(SESSIONS, (self.main, self.patient), strict=True):
+            await store.execute("SELECT pg_advisory_unlock_all()")
+            await store.one("lock_enter", session=session)
 
     async def blocked(self, work: asyncio.Future[Any]) -> bool:
         """Return once the patient connection waits for a lock, or is done."""

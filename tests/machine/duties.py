@@ -1,12 +1,12 @@
-"""Duties: the acts nobody orders (rescue, expiry, repairs, retention), and those of workflows."""
+"""Duties: the acts nobody orders (rescue, expiry, repairs, ageing, retention), and changed limits."""
 
 from __future__ import annotations
 
-import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
-from tests.machine.acts import LOST, MAX_LOSSES, SILENT, STALE, Act
+from tests.machine.acts import LOST, MAX_LOSSES, SILENT, STALE, TELLING, Act
 from tests.machine.oracle import CASCADE, CROWDED, NOBODY, STAYS, Meant, Memory, Path
 from tests.machine.owned import check_left, superseded
 from typing_extensions import override
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from tests.factories import Store
-    from tests.machine.world import Job, World
+    from tests.machine.world import Job, Pair, World
 
 KEEP: Final = 3600.0
 """How long finished jobs stay."""
@@ -35,6 +35,10 @@ class _Revoking(Act):
 
     def lost(self, job: Job, world: World) -> bool:
         raise NotImplementedError
+
+    @override
+    def hooks(self, before: World, after: World, answer: Any) -> set[tuple[int, int]]:
+        return {(i, before.jobs[i].fence) for i in answer if before.jobs[i].kind == TELLING}
 
     @override
     def check(self, before: World, after: World, answer: Any, memory: Memory) -> None:
@@ -152,6 +156,10 @@ class Over(Act):
         return list((await store.one(self.name, state=state, error=None, channel=store.database.channel))["ids"])
 
     @override
+    def hooks(self, before: World, after: World, answer: Any) -> set[tuple[int, int]]:
+        return {(i, before.jobs[i].fence) for i in answer if before.jobs[i].kind == TELLING}
+
+    @override
     def check(self, before: World, after: World, answer: Any, memory: Memory) -> None:
         sure = {job.id for job in before.jobs.values() if self._over(job, before.now)}
         assert sure <= set(answer) <= {job.id for job in before.jobs.values() if self._over(job, after.now)}
@@ -233,12 +241,46 @@ class Sweep(Act):
 
     @override
     def check(self, before: World, after: World, answer: Any, memory: Memory) -> None:
-        heads: dict[tuple[str, int], float] = {}
+        heads: dict[Pair, float] = {}
         for job in after.jobs.values():
             if job.state is State.QUEUED:
-                pair = (job.kind, job.priority)
-                heads[pair] = min(job.run_after, heads.get(pair, job.run_after))
+                heads[job.pair] = min(job.run_after, heads.get(job.pair, job.run_after))
         assert {pair: low for pair, low in after.pairs.items() if low is not None} == heads
+
+
+@dataclass(frozen=True)
+class Age(Act):
+    """Who waited in its level for `every` seconds, as far as the last sweep tells, goes one up, to its end."""
+
+    kinds: tuple[str, ...]
+    every: float
+
+    @override
+    async def run(self, store: Store) -> Any:
+        every = timedelta(seconds=self.every)
+        return await store.fetch("age", kinds=list(self.kinds), every=every, batch=100)
+
+    @override
+    def meant(self, before: World, answer: Any) -> Meant:
+        return Meant()
+
+    @override
+    def check(self, before: World, after: World, answer: Any, memory: Memory) -> None:
+        moved = {job.id for job in before.jobs.values() if after.jobs[job.id] != job}
+        sure, may = (
+            {job.id for job in before.jobs.values() if self._old(job, before, now)} for now in (before.now, after.now)
+        )
+        assert sure <= moved <= may, (sure, moved, may)
+        for job_id in moved:
+            was, now = before.jobs[job_id], after.jobs[job_id]
+            assert now == replace(was, priority=was.priority + 1, seq=was.seq + 1, run_after=now.run_after), (was, now)
+            assert now.run_after >= before.now, f"behind the cursors of its new level: {now}"
+            assert now.pair in after.pairs, f"nobody looks for it: {now}"
+
+    def _old(self, job: Job, world: World, now: float) -> bool:
+        low = world.pairs.get(job.pair)
+        waits = job.state is State.QUEUED and job.kind in self.kinds and job.priority < 100
+        return waits and low is not None and low <= job.run_after < now - self.every
 
 
 @dataclass(frozen=True)
@@ -307,102 +349,3 @@ class SetGate(Act):
     @override
     def remember(self, before: World, after: World, answer: Any, memory: Memory) -> None:
         memory.loose = True
-
-
-# --- workflows -------------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class Start(Act):
-    plan: str
-
-    @override
-    async def run(self, store: Store) -> Any:
-        values = {"name": "f", "tenant": None, "submitted_by": "ann", "unique_key": None, "meta": None}
-        return {row["name"]: row["job_id"] for row in await store.fetch("workflow_start", **values, plan=self.plan)}
-
-    @override
-    def meant(self, before: World, answer: Any) -> Meant:
-        return Meant(creates=True)
-
-    @override
-    def check(self, before: World, after: World, answer: Any, memory: Memory) -> None:
-        plan = json.loads(self.plan)
-        behind = {edge["downstream"] for edge in plan["edges"]}
-        for step in plan["steps"]:
-            first = State.PENDING if step["approval"] else State.QUEUED
-            assert after.jobs[answer[step["name"]]].state is (State.BLOCKED if step["name"] in behind else first)
-
-
-@dataclass(frozen=True)
-class Grow(Act):
-    """A running job adds a step behind itself, under its claim."""
-
-    job_id: int
-    fence: int
-    name: str
-    joins: bool
-
-    @override
-    async def run(self, store: Store) -> Any:
-        plan = {"steps": [{"name": self.name, "kind": "a"}], "edges": [], "joins": self.joins}
-        values = {"job": self.job_id, "fence": self.fence, "workflow": None, "plan": json.dumps(plan)}
-        return [
-            (r["what"], r["job_id"])
-            for r in await store.fetch("workflow_add", **values, channel=store.database.channel)
-        ]
-
-    @override
-    def meant(self, before: World, answer: Any) -> Meant:
-        return Meant(creates=any(what == "created" for what, _ in answer))
-
-    @override
-    def check(self, before: World, after: World, answer: Any, memory: Memory) -> None:
-        ((what, _),) = answer
-        was = before.jobs.get(self.job_id)
-        current = was is not None and was.fence == self.fence and not was.state.is_final
-        assert (what == "lost") == (not current), f"{what}: {was}, fence {self.fence}"
-        assert what == "created" or before.jobs.keys() == after.jobs.keys()
-
-
-@dataclass(frozen=True)
-class CancelFlow(Act):
-    workflow: int
-    halt: bool
-    paths: ClassVar[tuple[Path, ...]] = ((Verb.CANCEL,),)
-
-    @override
-    async def run(self, store: Store) -> Any:
-        if not self.halt:
-            await store.fetch("workflow_cancel", workflow=self.workflow)
-            return []
-        values = {"workflow": self.workflow, "state": "cancelled", "error": None, "channel": store.database.channel}
-        return list((await store.one("workflow_halt", **values))["ids"])
-
-    @override
-    def meant(self, before: World, answer: Any) -> Meant:
-        return Meant(dict.fromkeys(answer, self.paths), CASCADE, creates=True)
-
-
-@dataclass(frozen=True)
-class RetryStep(Act):
-    workflow: int
-    step: str
-    paths: ClassVar[tuple[Path, ...]] = ((Verb.RETRY,), STAYS)
-
-    @override
-    async def run(self, store: Store) -> Any:
-        values = {"workflow": self.workflow, "step": self.step, "by_whom": "ann", "note": None}
-        return [(row["what"], row["job_id"]) for row in await store.fetch("workflow_retry", **values)]
-
-    @override
-    def meant(self, before: World, answer: Any) -> Meant:
-        return Meant({job_id: self.paths for what, job_id in answer if what == "retried"}, NOBODY)
-
-    @override
-    def check(self, before: World, after: World, answer: Any, memory: Memory) -> None:
-        what, first = answer[0]
-        if what == "retried":
-            assert before.jobs[first].state.is_final
-            assert after.jobs[first].state in {State.QUEUED, State.PENDING}
-            assert after.flows[self.workflow]["state"] == "running"

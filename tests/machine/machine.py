@@ -10,10 +10,14 @@ from typing import TYPE_CHECKING, Any, Final
 import asyncpg
 from hypothesis.stateful import RuleBasedStateMachine
 from tests.machine import duties
-from tests.machine.acts import Act, ClaimIds, ClaimSome, Enqueue
-from tests.machine.oracle import Meant, Memory, check, in_turn, judge
+from tests.machine.acts import Act, Enqueue
+from tests.machine.bulks import EnqueueMany
+from tests.machine.claims import ClaimIds, ClaimSome
+from tests.machine.flows import CancelFlow
+from tests.machine.oracle import Meant, Memory, check, hooked, in_turn, judge
 from tests.machine.orders import Approve, CancelRunning, CancelWaiting, Edit, Reject, Reprioritise, Retry, Signal, Stop
-from tests.machine.owned import Finish, GiveBack, Report, Suspend
+from tests.machine.owned import Finish, GiveBack, Guard, Report, Save, Suspend
+from tests.machine.rates import BUCKETS, WINDOWS
 from tests.machine.world import World, look
 from typing_extensions import override
 
@@ -94,6 +98,8 @@ class Machine(RuleBasedStateMachine):
         for act, answer in done:
             if self.held is None:
                 act.check(before, self.world, answer, self.memory)
+                told = act.hooks(before, self.world, answer)
+                assert hooked(before, self.world) == told, f"{told} are to be told by a hook"
             act.remember(before, self.world, answer, self.memory)
             accepted += act.accepted(answer)
         self.memory.settle(self.world, accepted)
@@ -101,8 +107,9 @@ class Machine(RuleBasedStateMachine):
 
     def _check(self) -> None:
         check(self.world, self.memory, quiet=self.held is None)
-        for starts in self.memory.starts.values():
-            assert all(last - first >= 60 for (first, _), (_, last) in zip(starts, starts[2:], strict=False)), starts
+        for rates in (WINDOWS, BUCKETS):
+            for key, rate in rates.items():
+                rate.check(self.memory.starts.get(key, ()))
 
     # --- two at once -------------------------------------------------------------------------------------------------
 
@@ -125,14 +132,17 @@ class Machine(RuleBasedStateMachine):
         self.memory.loose = True
         self.bench.run(self._together([(act, answer)] if commit else []))
 
-    def collide(self, first: Act, second: Act, *, commit: bool) -> None:
-        """The second begins while the first is not committed, waits for it if it must, and goes on when it is over."""
+    def collide(self, first: Act, second: Act, *, commit: bool) -> list[tuple[Act, Any]]:
+        """The second begins while the first is not committed, waits for it if it must, and goes on when it is over.
+
+        Returns what came of those that committed.
+        """
         assert self.held is None
         self.bench.steps += 2
         self.bench.done["at once"] += 1
-        self.bench.run(self._collide(first, second, commit=commit))
+        return self.bench.run(self._collide(first, second, commit=commit))
 
-    async def _collide(self, first: Act, second: Act, *, commit: bool) -> None:
+    async def _collide(self, first: Act, second: Act, *, commit: bool) -> list[tuple[Act, Any]]:
         transaction = self.bench.other.connection.transaction()
         await transaction.start()
         done = [(first, await first.run(self.bench.other))] if commit else []
@@ -147,6 +157,7 @@ class Machine(RuleBasedStateMachine):
         except asyncpg.UniqueViolationError:
             assert second.transient, second
         await self._together(done)
+        return done
 
     async def _together(self, done: list[tuple[Act, Any]]) -> None:
         """Judge what came of several; a place that a replaced job left to the duty is found by counting."""
@@ -191,6 +202,9 @@ _ON: Final[dict[str, _Making]] = {
     "fail": lambda _job, claim, _owner: Finish([claim], "failed"),
     "suspend": lambda _job, claim, _owner: Suspend([claim]),
     "disown": lambda _job, _claim, owner: duties.Disown(owner, []),
+    "hook": lambda _job, claim, _owner: Finish([claim], "failed", hook=True),
+    "guard": lambda _job, claim, _owner: Guard([claim]),
+    "save": lambda _job, claim, _owner: Save([claim], 9),
     "report": lambda _job, claim, _owner: Report([claim], [("x", "completed")]),
     "cancel": lambda job, _claim, _owner: CancelWaiting([job.id]),
     "claim": lambda job, _claim, owner: ClaimIds(owner, [job.id]),
@@ -200,12 +214,13 @@ _ON: Final[dict[str, _Making]] = {
     "priority": lambda job, _claim, _owner: Reprioritise([job.id], 5 - job.priority),
     "replace": lambda job, _claim, _owner: Enqueue(_twin(job, "replace"), 7),
     "keep": lambda job, _claim, _owner: Enqueue(_twin(job, "keep"), 8),
+    "many": lambda job, _claim, _owner: EnqueueMany((_twin(job, "keep"), _twin(job, "keep"))),
     "approve": lambda job, _claim, _owner: Approve([job.id]),
     "reject": lambda job, _claim, _owner: Reject([job.id]),
     "signal": lambda job, _claim, _owner: Signal(job.id),
     "gates": lambda _job, _claim, _owner: duties.RepairGates(),
     "flows": lambda _job, _claim, _owner: duties.RepairFlows(),
-    "halt": lambda job, _claim, _owner: duties.CancelFlow(job.workflow or 0, halt=True),
+    "halt": lambda job, _claim, _owner: CancelFlow(job.workflow or 0, halt=True),
     "retry": lambda job, _claim, _owner: Retry([job.id]),
     "expire": lambda _job, _claim, _owner: duties.Over("expire"),
     "sweep": lambda _job, _claim, _owner: duties.Sweep(),
@@ -213,11 +228,11 @@ _ON: Final[dict[str, _Making]] = {
 _APT: Final[dict[State, tuple[str, ...]]] = {
     State.RUNNING: (
         *("finish", "give back", "rescue", "stop", "ask to stop", "replace", "disown", "fail", "suspend", "gates"),
-        *("halt", "keep", "report"),
+        *("halt", "keep", "report", "guard", "save", "hook", "many"),
     ),
     State.QUEUED: (
         *("claim", "claim two", "cancel", "replace", "edit", "claim capped", "stop", "priority", "gates", "halt"),
-        *("keep", "expire"),
+        *("keep", "expire", "many"),
     ),
     State.PENDING: ("approve", "edit", "reject", "cancel", "replace", "stop", "keep", "expire", "halt"),
     State.BLOCKED: ("signal", "cancel", "gates", "edit", "replace", "stop", "flows", "halt", "priority", "keep"),

@@ -12,6 +12,7 @@ from rowlock.model.state import TRANSITIONS, State, Verb
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
+    from tests.machine.rates import Start
     from tests.machine.world import Job, World
 
     from rowlock.model.job import Claim
@@ -63,11 +64,20 @@ class Memory:
     """Two were at it at once, or a limit was raised: somebody may wait though they need not, until the next repair."""
     keys: dict[str, tuple[int, float]] = field(default_factory=dict)
     """Idempotency keys: the job, and until when."""
-    starts: dict[str, list[tuple[float, float]]] = field(default_factory=dict)
-    """Starts per rate: no sooner and no later than that."""
+    starts: dict[str, list[Start]] = field(default_factory=dict)
+    """By rate."""
     travelled: float = 0.0
     edited: dict[int, set[str]] = field(default_factory=dict)
     """Who changed a job's arguments."""
+    saved: dict[int, int] = field(default_factory=dict)
+    """The newest checkpoint of a job."""
+    fired: set[tuple[str, str]] = field(default_factory=set)
+    """Slots that have had their job."""
+
+    def known(self, key: str, world: World) -> int | None:
+        """The job an idempotency key stands for; None: it is free, or its time is over."""
+        job_id, until = self.keys.get(key, (0, 0.0))
+        return job_id if until > world.now + self.travelled else None
 
     def took(self, claim: Claim, worker: int) -> None:
         key = (claim.job_id, claim.fence)
@@ -127,7 +137,10 @@ def judge(before: World, after: World, *meant: Meant) -> None:
         was, now = before.jobs.get(job_id), after.jobs.get(job_id)
         if was is None and now is not None:
             undoes = job_id in after.steps and after.steps[job_id].name.startswith("undo ")
-            assert any(said.creates or (undoes and said.sides is CASCADE) for said in meant), f"nobody enqueued {now}"
+            told = _hook_of(now) is not None and _tells_of_an_end(now, before, after)
+            assert told or any(said.creates or (undoes and said.sides is CASCADE) for said in meant), (
+                f"nobody enqueued {now}"
+            )
             beginnings = (State.PENDING, State.QUEUED, State.BLOCKED)
             paths = _allowed(job_id, meant)
             assert any((now.state, now.fence) in walk(first, path) for first in beginnings for path in paths), now
@@ -148,6 +161,35 @@ def _judge_change(was: Job, now: Job, paths: set[Path]) -> None:
     assert now.seq > was.seq or not changed, f"seq does not tell of it:\n{was}\n{now}"
     assert now.seq - was.seq >= moved, (was, now)
     assert (now.id, now.kind, now.workflow if was.workflow else None) == (was.id, was.kind, was.workflow), (was, now)
+
+
+def _hook_of(job: Job) -> tuple[int, int] | None:
+    """The run, as (job, fence), that a hook tells of; None: it is none."""
+    return (job.args["job"], job.args["fence"]) if "fence" in job.args else None
+
+
+def _tells_of_an_end(hook: Job, before: World, after: World) -> bool:
+    """Whether the run it names has ended since."""
+    told, was, now = _hook_of(hook), before.jobs.get(hook.args["job"]), after.jobs.get(hook.args["job"])
+    assert told is not None
+    return was is not None and now is not None and was.fence <= told[1] < now.fence
+
+
+def hooked(before: World, after: World) -> set[tuple[int, int]]:
+    """The runs whose hooks were inserted meanwhile."""
+    return {told for i, job in after.jobs.items() if i not in before.jobs and (told := _hook_of(job)) is not None}
+
+
+def by_rule(world: World, job: Job, memory: Memory) -> str | None:
+    """Whose rule approves the job in advance: the first that fits it; None: nobody's. Nobody counts twice."""
+    for kind, submitter, author in world.rules:
+        fits = kind in (None, job.kind) and submitter in (None, job.submitted_by)
+        own = author is None or job.submitted_by in (None, author) or author in memory.edited.get(job.id, ())
+        counts = author is not None or job.approval >> 3 == 0
+        again = (author or "rule") in (job.approvers or ())
+        if fits and counts and not again and not (own and job.approval & 4):
+            return author or "rule"
+    return None
 
 
 def bounded(before: World, after: World) -> None:
@@ -175,7 +217,8 @@ def check(world: World, memory: Memory, *, quiet: bool) -> None:
     """The invariants. quiet: nobody is in the middle of a transaction."""
     for job in world.jobs.values():
         _check_job(job, world, memory)
-    _check_keys(world)
+    _check_keys(world, memory)
+    _check_told_once(world, memory)
     _check_gates(world, memory, settled=quiet and not memory.loose)
     _check_steps(world, settled=quiet and not memory.loose)
     _check_beside(world)
@@ -209,9 +252,27 @@ _PLACED: Final = {
 }
 
 
-def _check_keys(world: World) -> None:
+def _check_keys(world: World, memory: Memory) -> None:
     held = Counter((job.unique_key, job.unique_scope) for job in world.jobs.values() if job.holds_key)
     assert all(n == 1 for n in held.values()), f"unique keys held more than once: {held}"
+    flows = Counter(f["unique_key"] for f in world.flows.values() if f["unique_key"] and f["finished_at"] is None)
+    assert all(n == 1 for n in flows.values()), f"keys of live workflows held more than once: {flows}"
+    for key in memory.keys:
+        known = memory.known(key, world)
+        assert known is None or world.keys.get(key) == known, f"{key} stands for job {known}: {world.keys}"
+
+
+def _check_told_once(world: World, memory: Memory) -> None:
+    """One hook of a run, one job of a slot; whoever looks for a job by a reference finds it."""
+    hooks = Counter(told for job in world.jobs.values() if (told := _hook_of(job)) is not None)
+    assert all(n == 1 for n in hooks.values()), f"hooks that tell of one run: {hooks}"
+    slots = Counter((job.schedule, job.slot) for job in world.jobs.values() if job.slot is not None)
+    assert all(n == 1 for n in slots.values()), f"jobs of one slot: {slots}"
+    assert slots.keys() <= memory.fired, f"nobody fired these slots: {slots.keys() - memory.fired}"
+    refs = {(job.id, *named) for job in world.jobs.values() for named in job.referred}
+    assert world.refs == refs, f"references that are wrong: {world.refs ^ refs}"
+    holders = Counter(key for _, _, key, held in world.locks if held)
+    assert all(n == 1 for n in holders.values()), f"locks held more than once: {holders}"
 
 
 def _check_gates(world: World, memory: Memory, *, settled: bool) -> None:
@@ -272,5 +333,7 @@ def _check_beside(world: World) -> None:
         assert counts == [items[state] for state in states], f"items of {job_id}: counted {counts}, there are {items}"
     for job_id, fence in world.attempts:
         assert fence < world.jobs[job_id].fence, (fence, world.jobs[job_id])
-    for job_id in (*world.waits, *(item[0] for item in world.items), *(signal[0] for signal in world.signals)):
+    saved = Counter(job_id for job_id, _ in world.saved)
+    assert all(n == 1 for n in saved.values()), f"older checkpoints were left: {world.saved}"
+    for job_id in (*saved, *world.waits, *(item[0] for item in world.items), *(signal[0] for signal in world.signals)):
         assert job_id in world.jobs, f"left over of job {job_id}"

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from tests.factories import ORDER
 from tests.machine.acts import Act, untouched
-from tests.machine.oracle import FREED, NOBODY, STAYS, WITHDRAWN, Meant, Memory, Path
+from tests.machine.oracle import FREED, NOBODY, STAYS, WITHDRAWN, Meant, Memory, Path, by_rule
 from typing_extensions import override
 
 from rowlock.model.state import State, Verb
@@ -122,6 +122,65 @@ class Approve(_Ordered):
                 enough = len(was.approvers or ()) >= was.approval >> 3
                 assert now.state is (State.QUEUED if enough else State.PENDING)
                 assert not enough or (now.approval & 3 == 2 and now.run_after >= before.now)
+
+
+@dataclass(frozen=True)
+class AddRule(Act):
+    """An approval in advance; None: for every kind, for every submitter, by nobody in particular."""
+
+    kind: str | None
+    submitter: str | None
+    author: str | None
+
+    @override
+    async def run(self, store: Store) -> Any:
+        said = {"kind": self.kind, "submitted_by": self.submitter, "by_whom": self.author}
+        await store.fetch("approval_rule_add", of_tenant=None, args=None, note=None, **said)
+
+    @override
+    def meant(self, before: World, answer: Any) -> Meant:
+        return Meant()
+
+
+@dataclass(frozen=True)
+class DropRules(Act):
+    @override
+    async def run(self, store: Store) -> Any:
+        for row in await store.fetch("approval_rules"):
+            await store.fetch("approval_rule_remove", id=row["id"])
+
+    @override
+    def meant(self, before: World, answer: Any) -> Meant:
+        return Meant()
+
+    @override
+    def check(self, before: World, after: World, answer: Any, memory: Memory) -> None:
+        assert not after.rules
+        assert after.jobs == before.jobs, "what was approved stays so"
+
+
+@dataclass(frozen=True)
+class ByRule(_Ordered):
+    """The rules are asked again, as after an edit."""
+
+    sides: ClassVar[frozenset[Path]] = NOBODY
+    paths: ClassVar[tuple[Path, ...]] = ((Verb.APPROVE,), STAYS)
+
+    @override
+    async def run(self, store: Store) -> Any:
+        return [row["id"] for row in await store.fetch("auto_approve", ids=list(self.ids))]
+
+    @override
+    def check(self, before: World, after: World, answer: Any, memory: Memory) -> None:
+        pending = [before.jobs[i] for i in self.ids if i in self.of(before, State.PENDING)]
+        ruled = {job.id: author for job in pending if (author := by_rule(before, job, memory)) is not None}
+        self._check_ids(answer, set(ruled))
+        untouched(before, after, *(i for i in self.ids if i not in ruled))
+        for job_id, author in ruled.items():
+            was, now = before.jobs[job_id], after.jobs[job_id]
+            enough = len(was.approvers or ()) >= was.approval >> 3
+            assert (now.state, now.approval & 3) == ((State.QUEUED, 2) if enough else (State.PENDING, 1)), (was, now)
+            assert now.approvers == [*(was.approvers or ()), author]
 
 
 @dataclass(frozen=True)

@@ -1,11 +1,11 @@
-"""The writes of a running job's owner: finish, give back, wait for a signal, report. Each carries its claim."""
+"""The writes of a running job's owner: finish, give back, wait for a signal, report, save. Each carries its claim."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from tests.machine.acts import Act
+from tests.machine.acts import HOOK, Act, untouched
 from tests.machine.oracle import NOBODY, Meant, Memory, Path
 from typing_extensions import override
 
@@ -26,6 +26,12 @@ class _Owned(Act):
 
     def sorted(self) -> list[Claim]:
         return sorted(self.claims, key=lambda claim: claim.job_id)
+
+    def _columns(self) -> dict[str, Any]:
+        """The claims as parameters, each with a hook."""
+        n, claims = len(self.claims), self.sorted()
+        hooks = {"hooks": [HOOK] * n, "hook_attempts": [2] * n}
+        return {"ids": [claim.job_id for claim in claims], "fences": [claim.fence for claim in claims], **hooks}
 
     @override
     def accepted(self, answer: Any) -> list[tuple[int, int]]:
@@ -48,11 +54,21 @@ class _Owned(Act):
 @dataclass(frozen=True)
 class Finish(_Owned):
     state: str = "completed"
+    hook: bool = False
     paths: ClassVar[tuple[Path, ...]] = ((Verb.COMPLETE,), (Verb.FAIL,), (Verb.CANCEL,))
 
     @override
     async def run(self, store: Store) -> Any:
-        return self._answered(await store.complete(*self.sorted(), state=self.state))
+        if not self.hook:
+            return self._answered(await store.complete(*self.sorted(), state=self.state))
+        n = len(self.claims)
+        values = {"states": [self.state] * n, "results": [None] * n, "errors": [None] * n}
+        row = await store.one("complete_hooked", **self._columns(), **values, channel=store.database.channel)
+        return self._answered(row["ids"])
+
+    @override
+    def hooks(self, before: World, after: World, answer: Any) -> set[tuple[int, int]]:
+        return set(answer) if self.hook else set()
 
     @override
     def check(self, before: World, after: World, answer: Any, memory: Memory) -> None:
@@ -70,13 +86,26 @@ class GiveBack(_Owned):
     outcome: str = "failed"
     delay: float = 0.0
     refund: int = 0
+    hook: bool = False
     paths: ClassVar[tuple[Path, ...]] = ((Verb.FAIL,), (Verb.SNOOZE,), (Verb.CANCEL,))
     transient: ClassVar[bool] = True
 
     @override
     async def run(self, store: Store) -> Any:
+        if self.hook:
+            return self._answered((await store.one("give_back_hooked", **self._values(store)))["ids"])
         ids = await store.give_back(*self.sorted(), delay=self.delay, refund=self.refund, outcome=self.outcome)
         return self._answered(ids)
+
+    def _values(self, store: Store) -> dict[str, Any]:
+        each = {"states": "queued", "delays": self.delay, "refunds": self.refund, "deaths": 0, "outcomes": self.outcome}
+        many = {name: [value] * len(self.claims) for name, value in {**each, "errors": None}.items()}
+        return {**self._columns(), **many, "channel": store.database.channel}
+
+    @override
+    def hooks(self, before: World, after: World, answer: Any) -> set[tuple[int, int]]:
+        again = {(i, fence) for i, fence in answer if after.jobs[i].state is State.QUEUED}
+        return again if self.hook else set()
 
     @override
     def check(self, before: World, after: World, answer: Any, memory: Memory) -> None:
@@ -172,6 +201,11 @@ class Report(_Owned):
         return Meant()
 
     @override
+    def remember(self, before: World, after: World, answer: Any, memory: Memory) -> None:
+        if answer[0] and self.checkpoint is not None:
+            memory.saved[self.claims[0].job_id] = self.checkpoint
+
+    @override
     def check(self, before: World, after: World, answer: Any, memory: Memory) -> None:
         (claim,) = self.claims
         current = before.current(claim) is not None
@@ -213,3 +247,70 @@ class Settled(_Owned):
         own = memory.settled.get((claim.job_id, claim.fence))
         if own is not None and claim.job_id in before.jobs:
             assert answer is own, f"{claim} ended by its own write: {own}; settled says {answer}"
+
+
+@dataclass(frozen=True)
+class _Held(_Owned):
+    """In the user's own transaction, which the claim must outlive: whoever takes it away waits for the commit."""
+
+    sides: ClassVar[frozenset[Path]] = NOBODY
+
+    @override
+    def accepted(self, answer: Any) -> list[tuple[int, int]]:
+        return []
+
+    @override
+    def meant(self, before: World, answer: Any) -> Meant:
+        return Meant()
+
+    @override
+    def check(self, before: World, after: World, answer: Any, memory: Memory) -> None:
+        (claim,) = self.claims
+        assert answer is (before.current(claim) is not None), f"{claim}, {before.jobs.get(claim.job_id)}: {answer}"
+        untouched(before, after, claim.job_id)
+
+
+@dataclass(frozen=True)
+class Guard(_Held):
+    @override
+    async def run(self, store: Store) -> Any:
+        return await store.guard(self.claims[0])
+
+
+@dataclass(frozen=True)
+class Save(_Held):
+    """A checkpoint beside the user's rows."""
+
+    checkpoint: int = 0
+
+    @override
+    async def run(self, store: Store) -> Any:
+        (claim,) = self.claims
+        values = {"id": claim.job_id, "fence": claim.fence, "checkpoint": str(self.checkpoint)}
+        return bool(await store.fetch("save_checkpoint", **values))
+
+    @override
+    def remember(self, before: World, after: World, answer: Any, memory: Memory) -> None:
+        if answer:
+            memory.saved[self.claims[0].job_id] = self.checkpoint
+
+    @override
+    def check(self, before: World, after: World, answer: Any, memory: Memory) -> None:
+        super().check(before, after, answer, memory)
+        mine = (self.claims[0].job_id, self.checkpoint)
+        assert (mine in after.saved) if answer else after.saved == before.saved
+
+
+@dataclass(frozen=True)
+class Resume(_Held):
+    """What an attempt goes on from: the newest that was saved, wherever that was."""
+
+    @override
+    async def run(self, store: Store) -> Any:
+        rows = await store.fetch("checkpoint", id=self.claims[0].job_id)
+        return int(rows[0]["checkpoint"]) if rows else None
+
+    @override
+    def check(self, before: World, after: World, answer: Any, memory: Memory) -> None:
+        saved = memory.saved.get(self.claims[0].job_id) if self.claims[0].job_id in before.jobs else None
+        assert answer == saved, f"{self.claims[0].job_id} goes on from {answer}, and saved {saved}"

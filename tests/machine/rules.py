@@ -1,4 +1,4 @@
-"""Rules: everything that may happen to the store. One rule chooses by weight; a machine of a test is its weights.
+"""Rules: everything that may happen to a job. One rule chooses by weight; a machine of a test is its weights.
 
 Rules of their own would be chosen evenly, half of them switched off in each example: hardly a job would ever end.
 """
@@ -13,24 +13,42 @@ from hypothesis import strategies as st
 from hypothesis.stateful import rule
 from tests.factories import beating
 from tests.machine import duties
-from tests.machine.acts import KINDS, ClaimIds, ClaimSome, Enqueue
+from tests.machine.acts import KINDS, Enqueue
+from tests.machine.bulks import EnqueueMany
+from tests.machine.claims import PAIRS, ClaimIds, ClaimReleased, ClaimSome
 from tests.machine.machine import Machine
-from tests.machine.orders import Approve, CancelRunning, CancelWaiting, Edit, Reject, Reprioritise, Retry, Signal, Stop
-from tests.machine.owned import Finish, GiveBack, Report, Settled, Suspend
+from tests.machine.orders import (
+    AddRule,
+    Approve,
+    ByRule,
+    CancelRunning,
+    CancelWaiting,
+    DropRules,
+    Edit,
+    Reject,
+    Reprioritise,
+    Retry,
+    Stop,
+)
+from tests.machine.owned import Finish, GiveBack, Guard, Report, Resume, Save, Settled
+from tests.machine.rates import Heed, PauseRate
 from tests.machine.world import look
 
+from rowlock.flow.turns import Turns
 from rowlock.model.job import Claim, NewJob
 from rowlock.model.state import State
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from tests.machine.bench import Bench
+    from tests.machine.world import Pair
+
 NUMBER: Final = st.integers(0, 11)
 PEOPLE: Final = ("bob", "cat", "ann")
 SPANS: Final = (7.0, 61.0, 61.0, 307.0, 3607.0)
 LIVE: Final = tuple(state for state in State if not state.is_final)
 FINAL: Final = tuple(state for state in State if state.is_final)
-NEEDS: Final = ("success", "strict", "finish", "failure")
 ITEMS: Final = ("in_progress", "completed", "skipped", "failed")
 UPKEEP: Final = (
     duties.Rescue(),
@@ -61,6 +79,10 @@ def seconds(value: float | None) -> timedelta | None:
 class Rules(Machine):
     """Each takes three numbers. The lower a number, the newer the job or claim it stands for."""
 
+    def __init__(self, bench: Bench) -> None:
+        super().__init__(bench)
+        self.turns = {worker: Turns() for worker in self.workers}
+
     # --- enqueue -----------------------------------------------------------------------------------------------------
 
     def enqueue(self, a: int, b: int, _c: int) -> None:
@@ -72,7 +94,7 @@ class Rules(Machine):
 
     def enqueue_with_times(self, a: int, b: int, c: int) -> None:
         delay, expires, age = (None, 30.0, 600.0)[a % 3], (None, 20.0)[b % 2], (None, 200.0)[c % 2]
-        times = NewJob("a", run_in=seconds(delay), expires_in=seconds(expires), max_age=seconds(age))
+        times = NewJob("ac"[b // 2 % 2], run_in=seconds(delay), expires_in=seconds(expires), max_age=seconds(age))
         self.perform(Enqueue(times))
 
     def enqueue_keyed(self, a: int, b: int, c: int) -> None:
@@ -82,7 +104,42 @@ class Rules(Machine):
         named: dict[str, Any] = {"unique_key": f"{scope}:{'uuv'[a % 3]}", "unique_scope": scope, "on_conflict": policy}
         gate, approval = (None, None, "g")[c % 3], int(c % 4 == 3)
         kind = KINDS[a % 3] if b % 2 else "a"
-        self.perform(Enqueue(NewJob(kind, approval=approval, gate_key=gate, submitted_by="ann", **named, **wait), b))
+        found: dict[str, Any] = {"refs": json.dumps({"p": b % 2}), "tags": ("t", "uv"[c % 2])} if a % 2 else {}
+        job = NewJob(kind, approval=approval, gate_key=gate, submitted_by="ann", **named, **wait, **found)
+        self.perform(Enqueue(job, b))
+
+    def enqueue_both(self, a: int, b: int, c: int) -> None:
+        """Both keys: the one decides first, the other what the first stands for from now on."""
+        policy, scope = ("keep", "replace", "reject")[b % 3], ("live", "waiting")[a % 2]
+        named: dict[str, Any] = {"unique_key": f"{scope}:{'uv'[c % 2]}", "unique_scope": scope, "on_conflict": policy}
+        once: dict[str, Any] = {"idempotency_key": "mno"[c % 3], "keep_key": seconds(600.0)}
+        self.perform(Enqueue(NewJob("a", gate_key=(None, "g")[b % 2], **named, **once), b))
+
+    def enqueue_many(self, a: int, b: int, c: int) -> None:
+        """A bulk, with a key twice in it or not."""
+        letters = ("uv", "uvu", "vu", "uuv")[b % 4]
+        if c % 3 == 0:
+            once: list[dict[str, Any]] = [{"idempotency_key": f"k{x}", "keep_key": seconds(600.0)} for x in letters]
+            self.perform(EnqueueMany(tuple(NewJob("a", **named) for named in once)))
+            return
+        scope, policy = ("live", "waiting")[a % 2], ("keep", "keep", "reject")[a % 3]
+        named: list[dict[str, Any]]
+        named = [{"unique_key": f"{scope}:{x}", "unique_scope": scope, "on_conflict": policy} for x in letters]
+        gates = [(None, "g")[(c + n) % 2] for n in range(len(letters))]
+        self.perform(
+            EnqueueMany(tuple(NewJob("a", gate_key=gate, **said) for said, gate in zip(named, gates, strict=True)))
+        )
+
+    def enqueue_shared(self, a: int, b: int, c: int) -> None:
+        """Of one tenant among several, or of none."""
+        self.perform(Enqueue(NewJob(KINDS[a % 2], priority=5 * (b % 5 // 4), share=(0, 1, 1, 1, 2, 3)[c % 6])))
+
+    def enqueue_metered(self, a: int, b: int, _c: int) -> None:
+        """Under a bucket, some of them heavier."""
+        gate = "g" if a == 11 else None
+        self.perform(
+            Enqueue(NewJob("a", priority=5 * (a % 2), gate_key=gate, rate_keys=("k",), rate_weight=1 + b % 4 // 3))
+        )
 
     def pile_up(self, a: int, b: int, _c: int) -> None:
         """One more of a key of which others run: the key is about those that wait."""
@@ -101,8 +158,30 @@ class Rules(Machine):
 
     # --- claim, and the owner's writes -------------------------------------------------------------------------------
 
+    def pairs(self) -> tuple[Pair, ...]:
+        """All there is to probe."""
+        return tuple(sorted({job.pair for job in self.world.jobs.values() if job.state is State.QUEUED})) or PAIRS
+
     def claim_some(self, a: int, b: int, c: int) -> None:
-        self.perform(ClaimSome(self.worker(a), 1 + b % 4, ("free", "capped")[c % 2]))
+        """In exact order, or the heads of the pairs and then one pair after the other."""
+        n = 1 + b % 4
+        take = 1 + a % 2 if c > 7 else n
+        self.perform(ClaimSome(self.worker(a), n, ("free", "capped")[c % 2], self.pairs(), take))
+
+    def claim_fairly(self, a: int, b: int, c: int) -> None:
+        worker, n, pairs = self.worker(a), 1 + b % 4, self.pairs()
+        turns = self.turns.setdefault(worker, Turns())
+        # By what the worker gave so far, or by whatever it might have given.
+        debts = tuple(turns.debts(pairs) if c % 2 else [float((a + i * b) % 5) for i in range(len(pairs))])
+        rows = self.perform(ClaimSome(worker, n, "fair", pairs, 1 + c % n, debts))
+        turns.give(pairs, ((row["kind"], row["priority"], row["share"]) for row in rows or ()))
+
+    def claim_released(self, a: int, b: int, c: int) -> None:
+        """Steps, and sometimes others that are not due or not queued any more."""
+        found = [job for n in range(1 + b % 3) if (job := self.job(a + n, *((State.QUEUED,) if c % 4 else ())))]
+        if found:
+            ids = sorted({job.id for job in found})
+            self.perform(ClaimReleased(self.worker(a), ids, ("free", "capped")[c % 2], self.pairs()))
 
     def claim_one(self, a: int, b: int, _c: int) -> None:
         job = self.job(b, State.QUEUED)
@@ -117,17 +196,43 @@ class Rules(Machine):
 
     def finish(self, a: int, b: int, c: int) -> None:
         state = ("completed", "completed", "completed_with_errors", "failed", "cancelled")[c % 5]
-        self.perform(Finish(self.some_claims(a, b), state))
+        self.perform(Finish(self.some_claims(a, b), state, hook=c > 8))
 
     def give_back(self, a: int, b: int, c: int) -> None:
         how = ("failed", "snoozed")[c % 2]
-        self.perform(GiveBack(self.some_claims(a, b), how, (0.0, 30.0)[c % 3 // 2], refund=c % 2))
+        self.perform(GiveBack(self.some_claims(a, b), how, (0.0, 30.0)[c % 3 // 2], refund=c % 2, hook=c > 8))
 
     def report(self, a: int, b: int, c: int) -> None:
         found = self.claim(a, stale=b > 8)
         items = [("xyz"[b % 3], ITEMS[c % 4]), ("w", ITEMS[a % 2])]
         if found is not None:
             self.perform(Report([found], items, checkpoint=c or None))
+
+    def again(self, a: int, b: int, c: int) -> None:
+        """An attempt reports and fails, told by a hook, and the next one reports; unless a cancel was asked for."""
+        found = self.claim(a, stale=False)
+        if found is None:
+            return
+        items = [("x", "completed"), ("y", ITEMS[b % 4])]
+        self.perform(Report([found], items, checkpoint=b or None))
+        if c % 3 == 0:
+            self.perform(CancelRunning([found.job_id]))
+        self.perform(GiveBack([found], hook=c % 3 != 1))
+        for row in self.perform(ClaimIds(self.worker(a), [found.job_id])) or ():
+            if not row["parked"]:
+                self.perform(Report([Claim(row["id"], row["fence"])], items[:1]))
+
+    def save(self, a: int, b: int, c: int) -> None:
+        """In the user's own transaction: guarded rows, a checkpoint, or what an attempt goes on from."""
+        found = self.claim(a, stale=b > 5)
+        if found is None:
+            return
+        if c % 2 == 0:
+            self.perform(Guard([found]))
+            return
+        for act in (Report([found], (), checkpoint=c + 1), Save([found], c + 100))[:: 1 if c % 4 == 1 else -1]:
+            self.perform(act)
+        self.perform(Resume([found]))
 
     def ask_settled(self, a: int, _b: int, _c: int) -> None:
         found = self.claim(a, stale=True)
@@ -150,6 +255,18 @@ class Rules(Machine):
         job = self.job(a, State.PENDING)
         if job is not None:
             self.perform(Reject([job.id]) if c == 0 else Approve([job.id], PEOPLE[b % 3]))
+
+    def approve_ahead(self, a: int, b: int, c: int) -> None:
+        """An approval in advance, or none any more."""
+        if c < 3:
+            self.perform(DropRules())
+            return
+        author = (*PEOPLE, None)[b % 4]
+        self.perform(AddRule((None, *KINDS)[a % 4], (None, None, "ann")[c % 3], author))
+
+    def ask_rules(self, a: int, b: int, _c: int) -> None:
+        found = [job.id for n in range(1 + b % 2) if (job := self.job(a + n, *((State.PENDING,) if b % 3 else ())))]
+        self.perform(ByRule(sorted(set(found))))
 
     def retry(self, a: int, _b: int, _c: int) -> None:
         job = self.job(a, *FINAL)
@@ -192,6 +309,11 @@ class Rules(Machine):
     def upkeep(self, a: int, _b: int, _c: int) -> None:
         self.perform(UPKEEP[a % len(UPKEEP)])
 
+    def lapse(self, a: int, b: int, _c: int) -> None:
+        """A while, and then what is over by now."""
+        self.advance(a % 3, 7, 0)
+        self.perform(duties.Over(("expire", "expire", "too_old", "unanswered")[b % 4]))
+
     def rescue(self, a: int, b: int, c: int) -> None:
         """A minute of silence, but for some; then the reaper."""
         self.advance(1, b & c, 0)
@@ -212,92 +334,27 @@ class Rules(Machine):
         self.world = self.bench.run(look(self.bench.eye))
         self.perform(duties.Orphans())
 
-    def prune(self, _a: int, _b: int, _c: int) -> None:
+    def prune(self, a: int, _b: int, _c: int) -> None:
         if self.held is None:
-            self.advance(4, 7, 0)
+            self.advance(1 if a % 3 == 0 else 4, 7, 0)
             self.perform(duties.Prune())
+
+    def age(self, a: int, b: int, c: int) -> None:
+        """A while, a sweep, and those that waited for long go up."""
+        if self.held is None:
+            self.advance(a % 3, 7, 0)
+            self.perform(duties.Sweep() if b % 4 else None)
+            self.perform(duties.Age(KINDS[: 1 + c % 3], (5.0, 60.0)[b % 2]))
+
+    def pause_rate(self, a: int, b: int, c: int) -> None:
+        found = self.claim(b, stale=c > 5)
+        if a % 3 and found is not None:
+            self.perform(Heed(found, (20.0, 400.0)[b % 2]))
+        elif self.held is None:
+            self.perform(PauseRate("rk"[b % 2], (30.0, None)[c % 2]))
 
     def set_limit(self, a: int, b: int, _c: int) -> None:
         if self.held is None:
             limit = (1, 2, 3, 0, None)[b % 5]
             self.perform(duties.SetGate("gh"[a % 2], limit or 0) if a % 3 else duties.SetCap(limit))
-            self.repair()
-
-    # --- workflows and signals ---------------------------------------------------------------------------------------
-
-    def start(self, a: int, b: int, c: int) -> None:
-        n, special = 2 + a % 3, ("", "undo", "undo", "approval", "gate", "any")[b % 6]
-        steps = [
-            {
-                "name": f"s{i}",
-                "kind": "a",
-                "approval": int(special == "approval" and i == n - 1),
-                "gate_key": "g" if special == "gate" else None,
-                "any_of": special == "any",
-                "undo": {"kind": "a"} if special == "undo" else None,
-            }
-            for i in range(n)
-        ]
-        shapes = ([(0, 1), (1, 2), (2, 3)], [(0, 1), (0, 2), (1, 3), (2, 3)], [(0, 2), (1, 2)], [(0, 1)])
-        edges = [
-            {"upstream": f"s{up}", "downstream": f"s{down}", "needs": NEEDS[(c + i) % 5 % 4]}
-            for i, (up, down) in enumerate(shapes[c % 4])
-            if down < n
-        ]
-        self.perform(duties.Start(json.dumps({"steps": steps, "edges": edges})))
-
-    def grow(self, a: int, b: int, _c: int) -> None:
-        found = self.claim(a, stale=b > 8)
-        if found and found.job_id in self.world.jobs:
-            name = f"grown {found.job_id}.{found.fence}"
-            self.perform(duties.Grow(found.job_id, found.fence, name, joins=bool(b % 2)))
-
-    def cancel_flow(self, a: int, b: int, _c: int) -> None:
-        flows = list(self.world.flows)
-        if flows:
-            self.perform(duties.CancelFlow(flows[-1 - a % len(flows)], halt=bool(b % 2)))
-
-    def retry_step(self, a: int, _b: int, _c: int) -> None:
-        steps = list(self.world.steps.values())
-        if steps:
-            step = steps[-1 - a % len(steps)]
-            self.perform(duties.RetryStep(step.workflow, step.name))
-
-    def suspend(self, a: int, b: int, c: int) -> None:
-        found = self.claim(a, stale=b > 8)
-        if found is not None:
-            self.perform(Suspend([found], "st"[b % 2], (None, 30.0)[c % 2]))
-
-    def signal(self, a: int, b: int, _c: int) -> None:
-        job = self.job(a, State.BLOCKED) or self.job(a)
-        if job is not None:
-            self.perform(Signal(job.id, "st"[b % 2]))
-
-    def overdue(self, _a: int, _b: int, _c: int) -> None:
-        self.advance(1, 7, 0)
-        self.perform(duties.Overdue())
-
-    # --- two at once -------------------------------------------------------------------------------------------------
-
-    def hold_open(self, a: int, b: int, c: int) -> None:
-        """Begin what stays open, or end it."""
-        if self.held is not None:
-            self.let_go(commit=bool(c % 3))
-        elif (job := self.job(a % 4, *LIVE)) is not None:
-            self.contended = job.id
-            self.hold(self.act_on(job, b))
-
-    def meanwhile(self, a: int, b: int, c: int) -> None:
-        job = self.world.jobs.get(self.contended) if self.held else self.job(a)
-        if job is not None:
-            self.perform(self.act_on(job, b + c))
-
-    def both(self, a: int, b: int, c: int) -> None:
-        if self.held is not None:
-            self.let_go(commit=bool(a % 3))
-        elif (job := self.job(a % 4, *LIVE)) is not None:
-            self.collide(self.act_on(job, b), self.act_on(job, 2 * c + a // 4), commit=a != 11)
-
-    def put_right(self, _a: int, _b: int, _c: int) -> None:
-        if self.held is None:
             self.repair()

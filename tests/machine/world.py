@@ -13,16 +13,22 @@ if TYPE_CHECKING:
 
     from rowlock.model.job import Claim
 
+Pair = tuple[str, int, int]
+"""Kind, priority, share: what a claim probes."""
 LOOK: Final = """
 SELECT json_build_object(
   'now', extract(epoch FROM clock_timestamp()),
   'jobs', (SELECT json_agg(json_build_object(
-     'id', j.id, 'kind', j.kind, 'priority', j.priority, 'state', j.state, 'fence', j.fence, 'seq', j.seq,
+     'id', j.id, 'kind', j.kind, 'priority', j.priority, 'share', j.share, 'state', j.state, 'fence', j.fence,
+     'seq', j.seq,
      'attempt', j.attempt, 'losses', j.losses, 'refunds', j.refunds, 'claimed_by', j.claimed_by, 'lane', j.lane,
      'gate_key', j.gate_key, 'gate_place', j.gate_place, 'approval', j.approval, 'approvers', j.approvers,
      'submitted_by', j.submitted_by, 'cancelling', j.cancel_requested, 'unique_key', j.unique_key,
-     'unique_scope', j.unique_scope, 'workflow', j.workflow_id, 'rates', j.rate_keys, 'rate_turn', j.rate_turn IS TRUE,
-     'args', j.args, 'reason', j.errors ->> 'reason', 'run_after', extract(epoch FROM j.run_after),
+     'unique_scope', j.unique_scope, 'workflow', j.workflow_id, 'rates', j.rate_keys,
+     'rate_turn', j.rate_turn IS TRUE,
+     'weight', coalesce(j.rate_weight, 1), 'refs', j.refs, 'tags', j.tags, 'schedule', j.meta ->> 'schedule',
+     'slot', j.meta ->> 'slot', 'args', j.args, 'reason', j.errors ->> 'reason',
+     'run_after', extract(epoch FROM j.run_after),
      'created_at', extract(epoch FROM j.created_at), 'expires_at', extract(epoch FROM j.expires_at),
      'too_old_at', extract(epoch FROM j.too_old_at), 'answer_by', extract(epoch FROM j.answer_by),
      'claimed_at', extract(epoch FROM j.claimed_at), 'finished_at', extract(epoch FROM j.finished_at)) ORDER BY j.id)
@@ -45,7 +51,21 @@ SELECT json_build_object(
   'attempts', (SELECT json_agg(json_build_array(a.job_id, a.fence, a.worker_id, a.outcome)) FROM {s}.job_attempts a),
   'workers', (SELECT json_object_agg(w.id, extract(epoch FROM w.seen_at)) FROM {s}.workers w),
   'lanes', (SELECT json_object_agg(l.name, l.max_total) FROM {s}.lanes l),
-  'pairs', (SELECT json_agg(json_build_array(p.kind, p.priority, extract(epoch FROM p.low_water))) FROM {s}.pairs p)
+  'pairs', (SELECT json_agg(json_build_array(p.kind, p.priority, p.share, extract(epoch FROM p.low_water)))
+            FROM {s}.pairs p),
+  'refs', (SELECT json_agg(json_build_array(r.job_id, r.name, r.value)) FROM {s}.job_refs r),
+  'saved', (SELECT json_agg(json_build_array(c.job_id, c.checkpoint)) FROM {s}.job_checkpoints c),
+  'rates', (SELECT json_object_agg(r.key, json_build_array(
+              extract(epoch FROM greatest(r.horizon, 'epoch')), extract(epoch FROM greatest(r.paused_until, 'epoch'))))
+            FROM {s}.rates r),
+  'rules', (SELECT json_agg(json_build_array(r.kind, r.submitted_by, r.created_by) ORDER BY r.id)
+            FROM {s}.approval_rules r),
+  'schedules', (SELECT json_object_agg(c.name, json_build_array(
+              c.version, c.enabled, extract(epoch FROM c.every), c.missed, c.overlap,
+              extract(epoch FROM c.next_at) + extract(epoch FROM t.span), c.last_job)) FROM {s}.schedules c
+            CROSS JOIN (SELECT timestamptz '2000-01-01 00:00:00+00' - k.origin AS span FROM {s}.calendar k) AS t),
+  'locks', (SELECT json_agg(json_build_array(k.session, k.n, k.key, k.held) ORDER BY k.since, k.session, k.n)
+            FROM {s}.locks k)
 )::text"""
 
 
@@ -56,6 +76,7 @@ class Job:
     id: int
     kind: str
     priority: int
+    share: int
     state: State
     fence: int
     seq: int
@@ -75,6 +96,11 @@ class Job:
     workflow: int | None
     rates: list[str] | None
     rate_turn: bool
+    weight: int
+    refs: dict[str, Any] | None
+    tags: list[str] | None
+    schedule: str | None
+    slot: str | None
     args: dict[str, Any]
     reason: str | None
     run_after: float
@@ -84,6 +110,16 @@ class Job:
     answer_by: float | None
     claimed_at: float | None
     finished_at: float | None
+
+    @property
+    def pair(self) -> Pair:
+        return self.kind, self.priority, self.share
+
+    @property
+    def referred(self) -> set[tuple[str, str]]:
+        """What it is found by."""
+        named = {(name, str(value)) for name, value in (self.refs or {}).items()}
+        return named | {("tag", tag) for tag in self.tags or ()}
 
     @property
     def order(self) -> tuple[int, float, int]:
@@ -137,6 +173,19 @@ class Step:
 
 
 @dataclass(frozen=True, slots=True)
+class Scheduled:
+    """A schedule of an interval; every in seconds, next_at by the calendar."""
+
+    version: int
+    enabled: bool
+    every: float
+    missed: str
+    overlap: str
+    next_at: float | None
+    last_job: int | None
+
+
+@dataclass(frozen=True, slots=True)
 class World:
     """What is committed at one moment."""
 
@@ -154,7 +203,18 @@ class World:
     attempts: dict[tuple[int, int], tuple[int | None, str]] = field(default_factory=dict)
     workers: dict[int, float] = field(default_factory=dict)
     lanes: dict[str, int | None] = field(default_factory=dict)
-    pairs: dict[tuple[str, int], float | None] = field(default_factory=dict)
+    pairs: dict[Pair, float | None] = field(default_factory=dict)
+    """Where each begins, as the last sweep published it."""
+    refs: set[tuple[int, str, str]] = field(default_factory=set)
+    saved: list[tuple[int, Any]] = field(default_factory=list)
+    """Checkpoints of users' own transactions."""
+    rates: dict[str, tuple[float, float]] = field(default_factory=dict)
+    """The last turn that was given, and until when it is paused."""
+    rules: list[tuple[str | None, str | None, str | None]] = field(default_factory=list)
+    """Approvals given in advance: for that kind, that submitter, by whom."""
+    schedules: dict[str, Scheduled] = field(default_factory=dict)
+    locks: list[tuple[int, int, int, bool]] = field(default_factory=list)
+    """(session, number, key, held), those that came first in front."""
 
     def current(self, claim: Claim) -> Job | None:
         """The job, if that claim is the one that counts; None: it is stale."""
@@ -198,5 +258,11 @@ async def look(store: Store) -> World:
         attempts={(row[0], row[1]): (row[2], row[3]) for row in rows["attempts"]},
         workers={int(key): at for key, at in dict(rows["workers"] or {}).items()},
         lanes=dict(rows["lanes"] or {}),
-        pairs={(row[0], row[1]): row[2] for row in rows["pairs"]},
+        pairs={(row[0], row[1], row[2]): row[3] for row in rows["pairs"]},
+        refs={tuple(row) for row in rows["refs"]},
+        saved=[tuple(row) for row in rows["saved"]],
+        rates={key: (row[0], row[1]) for key, row in dict(rows["rates"] or {}).items()},
+        rules=[tuple(row) for row in rows["rules"]],
+        schedules={name: Scheduled(*row) for name, row in dict(rows["schedules"] or {}).items()},
+        locks=[tuple(row) for row in rows["locks"]],
     )

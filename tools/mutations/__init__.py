@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from mutations import api, cli, desk, engine, flow, locks, machine, model, store, torture, workflows
+from mutations import api, cli, desk, engine, flow, invariants, locks, machine, model, store, torture, workflows
 from mutations.mutation import Mutation
 
 MUTATIONS: Final[tuple[Mutation, ...]] = (
@@ -13,6 +13,7 @@ MUTATIONS: Final[tuple[Mutation, ...]] = (
     *desk.MUTATIONS,
     *engine.MUTATIONS,
     *flow.MUTATIONS,
+    *invariants.MUTATIONS,
     *locks.MUTATIONS,
     *machine.MUTATIONS,
     *model.MUTATIONS,

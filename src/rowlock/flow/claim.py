@@ -73,6 +73,8 @@ class Claimer:
         """A claim was sent, and what it took is not known or not started yet; cleared by whoever starts it."""
         self.more = False
         """Worth claiming again at once: the last claim took, or parked, all it asked for, or left out a lane."""
+        self.doubtful = False
+        """One lane of the last claim got no answer: it may have taken jobs that nobody here knows of."""
         self._crowded = False
         """It took half of what it asked for, or more: some lanes are always empty."""
         self._waiting: set[str] = set()
@@ -104,7 +106,7 @@ class Claimer:
         fair = {name for name in wanted if name not in careful and self._lanes[name].ordering == "fair"}
         plain = {name: n for name, n in wanted.items() if name not in careful and name not in fair}
         answers: list[_Answer] = []
-        self.in_flight = True
+        self.in_flight, self.doubtful = True, False
         try:
             if plain:
                 async with self._link.session() as connection:
@@ -119,6 +121,7 @@ class Claimer:
                 raise
             # What the lanes before took is ours already; the lane that failed is asked again with the next claim.
             logger.warning("a lane could not be claimed from", exc_info=True)
+            self.doubtful = True
         asked, got = sum(wanted.values()), sum(len(answer.rows) for answer in answers)
         self._crowded = 0 < asked <= 2 * got
         self._waiting = free.keys() - wanted.keys()

@@ -98,6 +98,8 @@ class Rounds:
             return []
         try:
             rows = await self._claimer.claim(wanted)
+            if self._claimer.doubtful:
+                self.doubts = 2
             if self.draining:
                 for row in rows:
                     self._crew.give_back(row)

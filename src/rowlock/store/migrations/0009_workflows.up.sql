@@ -75,8 +75,9 @@ CREATE TABLE {schema}.signals (
 INSERT INTO {schema}.duties (name, every) VALUES ('workflows', '5 s'), ('signals', '1 s');
 
 -- approve_by_rule: what a rule approves in advance, of the given jobs. A rule counts as the approval of whoever wrote it: not for
--- their own jobs, or arguments, where four eyes are asked for, and as one where several are. Judged on the locked row; a new position,
--- as the old one may be behind the claim cursors by now. Answers those that got an approval; queued: it was the last they needed.
+-- their own jobs, or arguments, where four eyes are asked for, as one where several are, and as none if they have approved
+-- already. Judged on the locked row; a new position, as the old one may be behind the claim cursors by now. Answers those that got
+-- an approval; queued: it was the last they needed.
 CREATE FUNCTION {schema}.approve_by_rule(p_ids bigint[]) RETURNS TABLE (id bigint, state text, run_after timestamptz) LANGUAGE sql AS $$
   WITH judged AS (
     SELECT j.id, cardinality(coalesce(j.approvers, '{}')) >= (j.approval >> 3) AS enough, coalesce(r.created_by, 'rule') AS by_whom,
@@ -91,6 +92,7 @@ CREATE FUNCTION {schema}.approve_by_rule(p_ids bigint[]) RETURNS TABLE (id bigin
                      SELECT 1 FROM {schema}.job_acts a
                       WHERE a.job_id = j.id AND a.verb = 'edit' AND a.by_whom = r.created_by AND a.detail ? 'args')))
           AND (j.approval >> 3 = 0 OR r.created_by IS NOT NULL)
+          AND (coalesce(r.created_by, 'rule') = ANY (j.approvers)) IS NOT TRUE
         ORDER BY r.id LIMIT 1) AS r
      WHERE j.id = ANY (p_ids) AND j.state = 'pending' AND j.approval & 3 = 1 ORDER BY j.id FOR UPDATE OF j),
   approved AS (

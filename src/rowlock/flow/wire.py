@@ -30,11 +30,14 @@ TAG: Final = '"$'  # what every tagged text contains, and few others
 
 _MOST_BITS: Final = 14_000  # Python and pydantic read back ints of up to 4,300 digits
 _MOST_DIGITS: Final = 4_200
+DEEPEST: Final = 150
+"""Levels of lists and mappings in each other; pydantic reads back some 200 of them."""
 _KEYS: Final = (str, int, float, UUID, date, time, timedelta, Decimal, Enum, PurePath)
 _SURROGATE: Final = re.compile("[\ud800-\udfff]")
 _SUSPECTS: Final = (b"NaN", b"Infinity", b"\\u0000", b'"$')
 _PREFIX: Final = re.compile(r"^Error serializing to JSON: (?:\w+: )?")  # pydantic's wrapping of a fallback's error
 _LONG_NUMBER: Final = re.compile(rb"[0-9]{4200}")
+_BRACKET: Final = re.compile(rb'"(?:[^"\\]|\\.)*"|[\[\]{}]')  # texts as a whole: brackets in them do not count
 # Schemas made only of these hold no secret, no bytes and no datetime, and need no walk through the value.
 # fmt: off
 _SIMPLE: Final = frozenset({
@@ -83,7 +86,8 @@ class Tagger:
             case datetime():
                 return value if self.naive_allowed else _aware(value, path)
             case Mapping():
-                return {self._key(key, path): self.tag(item, f"{path}.{key}") for key, item in value.items()}
+                tagged = {self._key(key, path): self.tag(item, f"{path}.{key}") for key, item in value.items()}
+                return tagged if all(type(key) is str for key in tagged) else _distinct(tagged, path)
             case list() | tuple() | set() | frozenset() | deque():
                 return [self.tag(item, f"{path}[{index}]") for index, item in enumerate(value)]
             case SecretStr() | SecretBytes() | Secret():
@@ -119,6 +123,19 @@ def dump(value: object, tagger: Tagger, *, simple: bool) -> bytes:
         return to_json(tagger.tag(value), inf_nan_mode="constants", fallback=_by_its_own_type)
     except PydanticSerializationError as error:
         raise ValueError(_PREFIX.sub("", str(error))) from None
+
+
+def is_deep(data: bytes) -> bool:
+    """Whether JSON may have more levels than can be read back; cheap, and right about those that have."""
+    return len(data) > 2 * DEEPEST and data.count(b"[") + data.count(b"{") > DEEPEST and _levels(data) > DEEPEST
+
+
+def _levels(data: bytes) -> int:
+    level = deepest = 0
+    for bracket in _BRACKET.finditer(data):
+        level += {b"[": 1, b"{": 1, b"]": -1, b"}": -1}.get(bracket[0], 0)
+        deepest = max(deepest, level)
+    return deepest
 
 
 def is_storable(data: bytes, longest: int) -> bool:
@@ -221,6 +238,15 @@ def _untagged(value: object, found: list[bytes]) -> object:
         found.append(base64.b64decode(value[BYTES], validate=True))
         return found[-1]
     return {key: _untagged(item, found) for key, item in value.items()}
+
+
+def _distinct(tagged: dict[object, object], path: str) -> dict[object, object]:
+    """JSON has but texts as keys: of 1 and "1" only one would arrive."""
+    written: dict[str, object] = from_json(to_json(dict.fromkeys(tagged), inf_nan_mode="constants"))
+    if len(written) < len(tagged):
+        message = f"{named(path)} has keys that are the same text in JSON, such as 1 and '1'. Pass a list of pairs."
+        raise ValueError(message)
+    return tagged
 
 
 def _storable(text: str, path: str) -> str:

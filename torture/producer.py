@@ -8,7 +8,8 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from random import Random
 from typing import Final
 
 import asyncpg
@@ -16,6 +17,7 @@ import asyncpg
 from rowlock.errors import RowlockError
 from torture import jobs
 from torture.ledger import Asked
+from torture.stage import SEED
 
 Answer = tuple[str, Sequence[int]]
 # What asyncpg says of a connection whose server has just sent its last word is InternalClientError.
@@ -38,8 +40,9 @@ _PATIENCE: Final = 8.0
 class Producer:
     """Asks for one job after the other."""
 
-    def __init__(self, name: str, pause: float) -> None:
+    def __init__(self, name: str, pause: float, seed: str = "0") -> None:
         self._name, self._pause = name, pause
+        self._random = Random(f"{seed}:{name}")
         self._numbers = itertools.count(1)
         self._leaving = asyncio.Event()
         self._connection: asyncpg.Connection[asyncpg.Record] | None = None
@@ -49,16 +52,22 @@ class Producer:
         self._leaving.set()
 
     async def run(self) -> None:
-        """One of everything, again and again."""
-        calls: list[Callable[[str], Awaitable[None]]] = [
-            self._plain, self._gated, self._chain, self._unique, self._once, self._plain, self._commit, self._rollback,
-            self._items, self._gated, self._flaky, self._thread, self._later, self._long,
-        ]  # fmt: skip
-        for number, call in zip(self._numbers, itertools.cycle(calls)):
+        """One of everything, again and again, in an order that the seed decides."""
+        for number, call in zip(self._numbers, self.mixture()):
             if self._leaving.is_set():
                 return
             await call(f"{self._name}-{number}")
             await asyncio.sleep(self._pause)
+
+    def mixture(self) -> Iterator[Callable[[str], Awaitable[None]]]:
+        """One of everything, shuffled anew each time."""
+        calls: list[Callable[[str], Awaitable[None]]] = [
+            self._plain, self._gated, self._chain, self._unique, self._once, self._plain, self._commit, self._rollback,
+            self._items, self._gated, self._flaky, self._thread, self._later, self._long,
+        ]  # fmt: skip
+        while True:
+            self._random.shuffle(calls)
+            yield from calls
 
     async def _ask(self, tag: str, kind: str, call: Callable[[], Awaitable[Answer]], key: str = "") -> str:
         try:
@@ -86,13 +95,15 @@ class Producer:
         await self._ask(tag, "plain", call)
 
     async def _gated(self, tag: str) -> None:
+        gate = self._random.choice(GATES)
+
         async def call() -> Answer:
-            return "acknowledged", [(await jobs.gated.enqueue(tag, GATES[hash(tag) % len(GATES)])).id]
+            return "acknowledged", [(await jobs.gated.enqueue(tag, gate)).id]
 
         await self._ask(tag, "gated", call)
 
     async def _unique(self, tag: str) -> None:
-        key = KEYS[hash(tag) % len(KEYS)]
+        key = self._random.choice(KEYS)
 
         async def call() -> Answer:
             asked = jobs.unique.options(unique_key=key, on_conflict="keep")
@@ -177,7 +188,7 @@ class Producer:
 
 async def main(name: str, rate: str) -> None:
     """Until SIGTERM."""
-    producer = Producer(name, 1 / float(rate))
+    producer = Producer(name, 1 / float(rate), os.environ.get(SEED, "0"))
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, producer.leave)
     await producer.run()
     await jobs.app.close()

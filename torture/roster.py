@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from torture import database, machine, network, poison, workers
+from torture import database, daylight, machine, network, poison, workers
 
 if TYPE_CHECKING:
     from torture.scenario import Scenario
 
 SCENARIOS: Final[dict[str, type[Scenario]]] = {
-    scenario.name: scenario for room in (workers, database, network, machine, poison) for scenario in room.SCENARIOS
+    scenario.name: scenario for room in (workers, database, network, machine, poison, daylight) for scenario in room.SCENARIOS
 }

@@ -6,14 +6,12 @@ import contextlib
 import json
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from pydantic_core import to_json
-
-from rowlock.errors import InvalidResult
+from rowlock.flow import wire
 from rowlock.flow.grow import Added, Growth
 from rowlock.flow.items import ItemContext, ItemsDone, OpenItem, each, run_items
 from rowlock.flow.locking import Lock
 from rowlock.flow.voice import Line, Voice
-from rowlock.model import redact, stored
+from rowlock.model import stored
 from rowlock.model.job import Claim, Job
 from rowlock.model.progress import LOGS_OFF, ItemRef
 from rowlock.model.state import State
@@ -194,7 +192,7 @@ class Checkpoint:
 
         session: a session or connection with an open transaction: it is committed with the caller's own rows, or not.
         """
-        encoded = checkpoint_json(value)
+        encoded = wire.checkpoint(value)
         if session is None:
             await self._context.save_encoded(encoded)
         else:
@@ -205,15 +203,6 @@ class Checkpoint:
         """What this attempt or an earlier one saved last; None: nothing."""
         text = await self._context.line.load(self._context.claim)
         return None if text is None else json.loads(text)
-
-
-def checkpoint_json(value: object) -> str:
-    """A checkpoint as it is stored; InvalidResult when no JSON can carry it."""
-    try:
-        return to_json(value).decode()
-    except (ValueError, RecursionError) as error:
-        message = f"A checkpoint of {type(value).__name__} cannot be stored as JSON: {redact.storable(str(error))}"
-        raise InvalidResult(message) from error
 
 
 def claimed_job(row: Row) -> Job:

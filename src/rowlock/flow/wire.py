@@ -24,7 +24,8 @@ from pydantic import Secret, SecretBytes, SecretStr, TypeAdapter
 from pydantic.errors import PydanticSchemaGenerationError
 from pydantic_core import PydanticSerializationError, from_json, to_json
 
-from rowlock.model.redact import BYTES, OUTPUT, SECRET
+from rowlock.errors import InvalidResult
+from rowlock.model.redact import BYTES, OUTPUT, SECRET, storable
 
 TAG: Final = '"$'  # what every tagged text contains, and few others
 
@@ -144,6 +145,19 @@ def is_storable(data: bytes, longest: int) -> bool:
         if suspect in data:
             return False
     return longest < _MOST_DIGITS or not _LONG_NUMBER.search(data)
+
+
+def checkpoint(value: object) -> str:
+    """A checkpoint as it is stored; InvalidResult when no JSON can carry it."""
+    try:
+        data = to_json(value)
+    except (ValueError, RecursionError) as error:
+        message = f"A checkpoint of {type(value).__name__} cannot be stored as JSON: {storable(str(error))}."
+        raise InvalidResult(message) from error
+    if is_deep(data):
+        message = f"A checkpoint may be nested {DEEPEST} levels deep; this one is nested deeper."
+        raise InvalidResult(message)
+    return data.decode()
 
 
 def untag(text: str) -> tuple[object, bool]:

@@ -148,14 +148,24 @@ def as_json(value: Mapping[str, object] | None, name: str) -> str | None:
     if not value:
         return None
     try:
-        # Not escaped: half a surrogate pair is seen below, and "\\u0000" is what somebody wrote, no NUL.
-        text = json.dumps(dict(value), allow_nan=False, ensure_ascii=False)
-    except (TypeError, ValueError, RecursionError) as error:
+        given = dict(value)
+    except (TypeError, ValueError) as error:
         message = f"{name} must be a mapping of JSON values: {error}."
+        raise InvalidOption(message) from error
+    return json_text(given, name)
+
+
+def json_text(value: object, name: str) -> str:
+    """A value as JSON that the database takes, and that everybody who shows it can read."""
+    try:
+        # Not escaped: half a surrogate pair is seen below, and "\\u0000" is what somebody wrote, no NUL.
+        text = json.dumps(value, allow_nan=False, ensure_ascii=False)
+    except (TypeError, ValueError, RecursionError) as error:
+        message = f"{name} must be {'a mapping ' if isinstance(value, dict) else ''}of JSON values: {error}."
         raise InvalidOption(message) from error
     if _UNSTORABLE.search(text) or _NUL.search(text):
         _refuse(name, "of texts without NUL or half a surrogate pair", value)
-    if max(text.count("["), text.count("{")) > _DEEPEST // 2 and _depth(value) > _DEEPEST:
+    if text.count("[") + text.count("{") > _DEEPEST and _depth(value) > _DEEPEST:
         _refuse(name, f"nested {_DEEPEST} levels deep at most", value)
     return text
 

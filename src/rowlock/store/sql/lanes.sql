@@ -131,7 +131,8 @@ SELECT EXISTS (SELECT 1 FROM me) AS known, (SELECT me.told FROM me) AS told, clo
   ARRAY(SELECT h.id FROM unnest(:ids::bigint[], :fences::integer[]) AS h(id, fence)
          WHERE NOT EXISTS (SELECT 1 FROM {schema}.jobs j WHERE j.id = h.id AND j.fence = h.fence)) AS lost,
   ARRAY(SELECT d.name FROM {schema}.duties d
-         WHERE d.last_run_at < clock_timestamp() - greatest(d.every, make_interval(secs => 20 * d.last_ms / 1000.0))
+         WHERE NOT d.last_run_at BETWEEN clock_timestamp() - greatest(d.every, make_interval(secs => 20 * d.last_ms / 1000.0))
+                                     AND clock_timestamp()
            AND CASE d.name
              WHEN 'rescue' THEN EXISTS (SELECT 1 FROM {schema}.workers w
                                          WHERE w.seen_at < clock_timestamp() - interval '1 s' AND w.id <> :worker::bigint

@@ -164,7 +164,7 @@ def json_text(value: object, name: str) -> str:
         message = f"{name} must be {'a mapping ' if isinstance(value, dict) else ''}of JSON values: {error}."
         raise InvalidOption(message) from error
     if _UNSTORABLE.search(text) or _NUL.search(text):
-        _refuse(name, "of texts without NUL or half a surrogate pair", value)
+        _refuse(name, "values without NUL or half a surrogate pair", value)
     if text.count("[") + text.count("{") > _DEEPEST and _depth(value) > _DEEPEST:
         _refuse(name, f"nested {_DEEPEST} levels deep at most", value)
     return text

@@ -1,4 +1,4 @@
-"""Nemeses of time: clocks that go over to summer time and back, of workers and of the server, and clocks that are set."""
+"""Nemeses of time: clocks of workers and of the server that change to summer time and back, and that are set."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _DUE: Final = "SELECT NOT EXISTS (SELECT 1 FROM schedules WHERE enabled AND next
 
 
 class ServerClock:
-    """The clock of a PostgreSQL under libfaketime: by how much it is off stands in a file that every look at it reads."""
+    """The clock of a PostgreSQL under libfaketime: a file that every look at it reads says by how much it is off."""
 
     def __init__(self, server: Server) -> None:
         self._file = server.folder / "faketime"
@@ -165,7 +165,9 @@ class ServerDaylight(ServerTime):
             await eventually(partial(stage.ask, _DUE), "what is due", 30)
         until = await stage.ask("SELECT clock_timestamp()")
         await eventually(partial(stage.ask, _DUE), "what is due", 30)
-        await stage.ask("WITH done AS (UPDATE schedules SET enabled = false WHERE enabled RETURNING 1) SELECT count(*) FROM done")
+        await stage.ask(
+            "WITH done AS (UPDATE schedules SET enabled = false WHERE enabled RETURNING 1) SELECT count(*) FROM done"
+        )
         return sum([await self._compare(stage, name, text, tz, until) for name, (text, tz) in names.items()])
 
     async def _schedules(self, stage: Stage, change: datetime) -> dict[str, tuple[str, str]]:

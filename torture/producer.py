@@ -42,7 +42,7 @@ class Producer:
 
     def __init__(self, name: str, pause: float, seed: str = "0") -> None:
         self._name, self._pause = name, pause
-        self._random = Random(f"{seed}:{name}")
+        self._random = Random(f"{seed}:{name}")  # noqa: S311 - a mixture, no secret
         self._numbers = itertools.count(1)
         self._leaving = asyncio.Event()
         self._connection: asyncpg.Connection[asyncpg.Record] | None = None
@@ -53,7 +53,7 @@ class Producer:
 
     async def run(self) -> None:
         """One of everything, again and again, in an order that the seed decides."""
-        for number, call in zip(self._numbers, self.mixture()):
+        for number, call in zip(self._numbers, self.mixture(), strict=False):
             if self._leaving.is_set():
                 return
             await call(f"{self._name}-{number}")

@@ -10,5 +10,7 @@ if TYPE_CHECKING:
     from torture.scenario import Scenario
 
 SCENARIOS: Final[dict[str, type[Scenario]]] = {
-    scenario.name: scenario for room in (workers, database, network, machine, poison, daylight) for scenario in room.SCENARIOS
+    scenario.name: scenario
+    for room in (workers, database, network, machine, poison, daylight)
+    for scenario in room.SCENARIOS
 }

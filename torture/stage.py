@@ -114,7 +114,7 @@ class Stage:
     _connection: asyncpg.Connection[asyncpg.Record] | None = None
 
     def __post_init__(self) -> None:
-        self.random = Random(self.seed)
+        self.random = Random(self.seed)  # noqa: S311 - choices, no secrets
 
     async def __aenter__(self) -> Self:
         (self.folder / "ledger").mkdir(parents=True, exist_ok=True)

@@ -51,7 +51,7 @@ class Wall:
             if (self._names(wall) if self.often else self._once(wall, before, again=again))
         ]
 
-    @property
+    @functools.cached_property
     def often(self) -> bool:
         """A star in its minutes or hours: it follows the wall, and has no slot of its own for every day."""
         minute, hour, *_ = self.text.split()

@@ -69,7 +69,7 @@ class Root:
 
 
 class There:
-    """Something of everything that a path can name, made anew for each question: what one takes away, the next needs."""
+    """Something of everything that a path can name, made anew for each question: one may take it away."""
 
     def __init__(self, app: Rowlock, url: str) -> None:
         self._app, self._url = app, f"{url}/api/v1"
@@ -110,9 +110,7 @@ class There:
         name = self._name()
         with psycopg.connect(self._app.database().url) as connection:
             values = [name, "h", 1, "0"]
-            connection.execute(
-                "INSERT INTO rowlock.workers (name, host, pid, version) VALUES (%s, %s, %s, %s)", values
-            )
+            connection.execute("INSERT INTO rowlock.workers (name, host, pid, version) VALUES (%s, %s, %s, %s)", values)
         return name
 
     def _gate(self) -> str:

@@ -99,4 +99,4 @@ def is_clear(error: BaseException) -> bool:
     text = str(error)
     text.encode()  # a lone surrogate would break the terminal that shows it
     foreign = ("Traceback", "asyncpg", "pydantic_core", "object at 0x")
-    return 10 < len(text) < 2000 and not any(word in text for word in foreign)
+    return 10 < len(text) < 5000 and not any(word in text for word in foreign)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 from typing import Final
 
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck, Phase, settings
 
 LONG: Final = "ROWLOCK_FUZZ_EXAMPLES" in os.environ
 """Only then is there time for fresh seeds."""
@@ -27,5 +27,7 @@ def tried(few: int) -> settings:
         database=None,
         deadline=None,
         print_blob=True,
+        # Shrinking takes its time: whoever looks for the shortest form runs the long mode.
+        phases=[Phase.explicit, Phase.generate, Phase.shrink] if LONG else [Phase.explicit, Phase.generate],
         suppress_health_check=list(HealthCheck),
     )

@@ -62,6 +62,7 @@ RULES = st.tuples(
 @example("30 2 * * *", ("Europe/Berlin", changes("Europe/Berlin", 2027)[0]), 0)
 @example("0,15,45 1 * * *", ("Australia/Lord_Howe", changes("Australia/Lord_Howe", 2027)[0]), 0)
 @example("*/15 1 * * *", ("Antarctica/Troll", changes("Antarctica/Troll", 2027)[1]), 0)
+@example("5-5/2 1-1/1 * * *", ("Europe/Berlin", changes("Europe/Berlin", 2027)[0]), 0)
 @example("0 0 30 * *", ("Pacific/Apia", changes("Pacific/Apia", 2011)[-1]), 0)
 @example("0 0 1 * MON", ("Europe/Berlin", changes("Europe/Berlin", 2027)[0]), 0)
 def test_slots_are_those_that_looking_at_every_minute_finds(text: str, around: tuple[str, datetime], at: int) -> None:
@@ -90,7 +91,9 @@ def test_slots_are_those_that_looking_at_every_minute_finds(text: str, around: t
 @example("0 0 29 2 MON#5", datetime(2000, 3, 1), ("UTC", 0))  # noqa: DTZ001 - as above
 @example("0 0 31 2,4,6,9,11 *", datetime(2000, 3, 1), ("UTC", 0))  # noqa: DTZ001 - as above
 @example("0 0 30 2 *", datetime(2000, 3, 1), ("UTC", 0))  # noqa: DTZ001 - as above
-def test_an_accepted_rule_is_always_due_again_and_found_soon(text: str, moment: datetime, around: tuple[str, int]) -> None:
+def test_an_accepted_rule_is_always_due_again_and_found_soon(
+    text: str, moment: datetime, around: tuple[str, int]
+) -> None:
     began = time.process_time()
     try:
         cron = Cron(text, around[0])
@@ -108,11 +111,17 @@ def test_an_accepted_rule_is_always_due_again_and_found_soon(text: str, moment: 
     assert time.process_time() - began < 2
 
 
-PIECES = st.sampled_from(["*", "*/", "/", "-", ",", "#", "L", "W", "?", "0", "5", "59", "60", "99", "MON", "FEB", " ", "@"])
+PIECES = st.sampled_from(
+    ["*", "*/", "/", "-", ",", "#", "L", "W", "?", "0", "5", "59", "60", "99", "MON", "FEB", " ", "@"]
+)
 
 
 @tried(200)
-@given(TEXTS | st.lists(PIECES, max_size=14).map("".join) | st.sampled_from(["@daily ", "@reboot", "@every 5m", "0 0 0 0 0"]))
+@given(
+    TEXTS
+    | st.lists(PIECES, max_size=14).map("".join)
+    | st.sampled_from(["@daily ", "@reboot", "@every 5m", "0 0 0 0 0"])
+)
 @example("0 0 * * 0#0")
 @example("* * * * 1-0")
 @example("٣ * * * *")
@@ -133,7 +142,10 @@ def test_any_text_is_a_rule_or_told_what_is_wrong(text: str) -> None:
 
 
 @tried(100)
-@given(TEXTS | st.sampled_from(["Europe", "zone.tab", "Europe/", "/etc/localtime", "europe/london", "EUROPE/LONDON", "a" * 5000]))
+@given(
+    TEXTS
+    | st.sampled_from(["Europe", "zone.tab", "Europe/", "/etc/localtime", "europe/london", "EUROPE/LONDON", "a" * 5000])
+)
 def test_any_text_is_a_zone_or_told_near_ones(name: str) -> None:
     try:
         found = zone(name)

@@ -13,9 +13,10 @@ from tests.fuzz.profile import tried
 from tests.fuzz.strange import IDS, MAPPINGS, MOMENTS, NUMBERS, SPANS, TEXTS, json_values, nested
 
 from rowlock import Principal, Rowlock, Window, chain
-from rowlock.errors import Forbidden, InvalidId, JobNotFound, RowlockError
+from rowlock.errors import Forbidden, InvalidId, InvalidOption, JobNotFound, RowlockError
 from rowlock.model import ids
 from rowlock.model.access import ALL, Permission
+from rowlock.model.options import Options
 from rowlock.model.state import State
 
 if TYPE_CHECKING:
@@ -23,9 +24,11 @@ if TYPE_CHECKING:
 
     from hypothesis.strategies import SearchStrategy
 
+HUGE: Final = 10**5000
+"""Python refuses to print it."""
 SECTIONS: Final = (
-    "jobs", "lanes", "limits", "schedules", "workflows", "workers", "approvals", "tokens", "roles", "audit", "operations",
-    "stats", "locks",
+    "jobs", "lanes", "limits", "schedules", "workflows", "workers", "approvals", "tokens", "roles", "audit",
+    "operations", "stats", "locks",
 )  # fmt: skip
 THERE: Final = st.sampled_from(["front", "plain", "platform_admin", "lane:front", "gate", "rate", "daily"])
 """What the stage below has: a name that is found leads further."""
@@ -65,7 +68,13 @@ SORTS: Final[dict[str, SearchStrategy[Any]]] = {
     "Mapping[str, object] | Sequence[object]": MAPPINGS | st.lists(json_values(), max_size=2),
     "Connection[Record]": st.none(),
 }
-OPTIONS: Final = {"tenant": TEXTS, "tags": st.lists(TEXTS, max_size=2), "unique_key": TEXTS, "meta": MAPPINGS, "gate": TEXTS}
+OPTIONS: Final = {
+    "tenant": TEXTS,
+    "tags": st.lists(TEXTS, max_size=2),
+    "unique_key": TEXTS,
+    "meta": MAPPINGS,
+    "gate": TEXTS,
+}
 
 
 def strategy_of(parameter: inspect.Parameter) -> SearchStrategy[Any]:
@@ -137,7 +146,6 @@ def test_no_value_leads_to_anything_but_an_answer_or_an_error_of_rowlock(bench: 
 
     @tried(250)
     @given(CALLS)
-    @example(("jobs", "get", {"job_id": 10**5000}))
     @example(("jobs", "cancel", {"job_id": 1, "note": "\0"}))
     @example(("jobs", "cancel", {"job_id": 1, "by": "\ud800"}))
     @example(("jobs", "list", {"kind": "\ud800"}))
@@ -148,7 +156,7 @@ def test_no_value_leads_to_anything_but_an_answer_or_an_error_of_rowlock(bench: 
     @example(("jobs", "signal", {"job_id": 1, "name": "a", "payload": nested(300)}))
     @example(("jobs", "signal", {"job_id": 1, "name": "a", "payload": "\ud800"}))
     @example(("lanes", "create", {"lane": "\0"}))
-    @example(("lanes", "create", {"lane": "x" * 70_000}))
+    @example(("lanes", "create", {"lane": "x" * 3000}))
     @example(("lanes", "set", {"name": "front", "slots": 2**40}))
     @example(("roles", "grant", {"subject": "\0", "role": "platform_admin"}))
     @example(("tokens", "create", {"name": "a", "roles": ["platform_admin"], "subject": "\ud800"}))
@@ -166,11 +174,24 @@ def test_no_value_leads_to_anything_but_an_answer_or_an_error_of_rowlock(bench: 
 @pytest.mark.timeout(0)
 def test_ids_of_other_tenants_are_not_found_and_their_jobs_stay_as_they_are(bench: Bench) -> None:
     bench.run(stage(bench))
-    mine = {Permission.READ, Permission.CANCEL, Permission.RETRY, Permission.EDIT, Permission.APPROVE, Permission.SUBMIT}
+    mine = {
+        Permission.READ,
+        Permission.CANCEL,
+        Permission.RETRY,
+        Permission.EDIT,
+        Permission.APPROVE,
+        Permission.SUBMIT,
+    }
     desk = bench.app.desk(Principal("ada", tenant="acme", permissions=frozenset(mine & set(ALL))))
     theirs = [2, 3]
-    take = [name for name, method in inspect.getmembers(desk.jobs, inspect.iscoroutinefunction) if "job_id" in inspect.signature(method).parameters]
-    assert {"get", "cancel", "edit", "explain", "history", "logs", "items", "stop", "retry", "delete", "wait"} <= set(take)
+    take = [
+        name
+        for name, method in inspect.getmembers(desk.jobs, inspect.iscoroutinefunction)
+        if "job_id" in inspect.signature(method).parameters
+    ]
+    assert {"get", "cancel", "edit", "explain", "history", "logs", "items", "stop", "retry", "delete", "wait"} <= set(
+        take
+    )
 
     async def rows() -> str:
         return str(await bench.sql("SELECT string_agg(j::text, '|' ORDER BY id) FROM jobs j WHERE tenant = 'other'"))
@@ -186,16 +207,26 @@ def test_ids_of_other_tenants_are_not_found_and_their_jobs_stay_as_they_are(benc
                 with pytest.raises(JobNotFound) as missing:
                     await getattr(desk.jobs, name)(**{**values, "job_id": 999_999})
                 # Nobody learns from the answer that there is such a job.
-                assert str(missing.value).replace(ids.encode(999_999), "").replace("999999", "") == str(
-                    told.value
-                ).replace(ids.encode(number), "").replace(str(number), "", 1)
+                assert str(missing.value).replace("999999", "") == str(told.value).replace(str(written), "", 1)
         assert await rows() == before
 
     by_id = {name: strategy for section, name, strategy in ALL_CALLS if section == "jobs" and name in take}
 
     @tried(60)
-    @given(st.sampled_from(sorted(by_id)).flatmap(lambda name: st.tuples(st.just(name), st.sampled_from(theirs), by_id[name])))
+    @given(
+        st.sampled_from(sorted(by_id)).flatmap(
+            lambda name: st.tuples(st.just(name), st.sampled_from(theirs), by_id[name])
+        )
+    )
     def one(case: tuple[str, int, dict[str, Any]]) -> None:
         bench.run(ask(*case))
 
     one()
+
+
+def test_a_number_that_cannot_be_printed_is_told_all_the_same() -> None:
+    for read in (ids.parse, ids.encode, ids.parse_workflow, ids.encode_workflow):
+        with pytest.raises(InvalidId, match="a huge one"):
+            read(HUGE)
+    with pytest.raises(InvalidOption, match=r"priority must be .*; got a int"):
+        Options(priority=HUGE)

@@ -26,7 +26,23 @@ if TYPE_CHECKING:
     from hypothesis.strategies import SearchStrategy
 
 NOW = datetime(2026, 11, 16, 12, tzinfo=UTC)
-WORDS = ("ingest", "ingest.a", "eu", "a%b", "a_b", "it's", 'say "hi"', "back\\slash", "42", "true", "null", "1.50", "ü", "a b", "a,b")
+WORDS = (
+    "ingest",
+    "ingest.a",
+    "eu",
+    "a%b",
+    "a_b",
+    "it's",
+    'say "hi"',
+    "back\\slash",
+    "42",
+    "true",
+    "null",
+    "1.50",
+    "ü",
+    "a b",
+    "a,b",
+)
 WORD = st.sampled_from(WORDS)
 
 
@@ -61,23 +77,35 @@ class Row:
 
     @property
     def finished(self) -> datetime | None:
-        done = self.ran is not None and self.state != "running"
-        return self.created + timedelta(minutes=1 + (self.ran or 0)) if done or State(self.state).is_final else None
+        return self.created + timedelta(minutes=1 + (self.ran or 0)) if State(self.state).is_final else None
 
 
 LANES = {"bulk": ("ingest", "a_b"), "rest": ("*",)}
 MAYBE = st.none() | WORD
-VALUE = st.one_of(st.none(), st.booleans(), st.integers(40, 43), st.just(1.5), WORD, st.lists(st.integers(41, 42) | WORD, max_size=2))
+VALUE = st.one_of(
+    st.none(), st.booleans(), st.integers(40, 43), st.just(1.5), WORD, st.lists(st.integers(41, 42) | WORD, max_size=2)
+)
 ROWS = st.builds(
     Row,
-    id=st.just(0), state=st.sampled_from(list(map(str, State))), kind=st.sampled_from(["ingest", "ingest.a", "a_b", "eu"]),
-    priority=st.integers(-2, 2), attempt=st.integers(0, 2), lane=st.none() | st.sampled_from(["bulk", "rest"]), tenant=MAYBE,
-    by=MAYBE, worker=st.none() | st.sampled_from(["eu", "host"]), phase=MAYBE, tags=st.lists(WORD, max_size=2).map(tuple),
+    id=st.just(0),
+    state=st.sampled_from(list(map(str, State))),
+    kind=st.sampled_from(["ingest", "ingest.a", "a_b", "eu"]),
+    priority=st.integers(-2, 2),
+    attempt=st.integers(0, 2),
+    lane=st.none() | st.sampled_from(["bulk", "rest"]),
+    tenant=MAYBE,
+    by=MAYBE,
+    worker=st.none() | st.sampled_from(["eu", "host"]),
+    phase=MAYBE,
+    tags=st.lists(WORD, max_size=2).map(tuple),
     refs=st.dictionaries(st.sampled_from(["p", "q r"]), st.integers(41, 43) | WORD, max_size=2),
-    args=st.dictionaries(st.sampled_from(["a", "b", "é"]), VALUE | st.dictionaries(st.just("c"), VALUE, max_size=1), max_size=2),
+    args=st.dictionaries(
+        st.sampled_from(["a", "b", "é"]), VALUE | st.dictionaries(st.just("c"), VALUE, max_size=1), max_size=2
+    ),
     errors=st.dictionaries(st.sampled_from(["type", "message", "reason"]), WORD, max_size=2),
-    age=st.integers(0, 200), ran=st.none() | st.integers(0, 100),
-)  # fmt: skip
+    age=st.integers(0, 200),
+    ran=st.none() | st.integers(0, 100),
+)
 
 # --- queries ----------------------------------------------------------------------------------------------------------
 
@@ -90,7 +118,11 @@ def span_of(points: SearchStrategy[Any], *, exact: bool = True) -> SearchStrateg
 AGES = st.integers(0, 220).map(lambda minutes: timedelta(minutes=minutes, seconds=30))
 DAYS = st.integers(-1, 1).map(lambda n: Moment(*(NOW.replace(hour=0) + timedelta(days=n + d) for d in (0, 1))))
 HOURS = st.integers(-5, 1).map(lambda n: Moment(NOW + timedelta(hours=n), NOW + timedelta(hours=n, minutes=1)))
-TEXT = WORD | st.sampled_from(["ing", "a", "b", "host"]) | st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), min_size=1, max_size=5)
+TEXT = (
+    WORD
+    | st.sampled_from(["ing", "a", "b", "host"])
+    | st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), min_size=1, max_size=5)
+)
 EXACT = TEXT.map(Text)
 PREFIX = st.builds(Text, TEXT | st.just(""), prefix=st.just(True))
 
@@ -99,11 +131,15 @@ def values(one: SearchStrategy[Any]) -> SearchStrategy[tuple[Any, ...]]:
     return st.lists(one, min_size=1, max_size=3, unique=True).map(tuple)
 
 
-def term(name: str, one: SearchStrategy[Any], path: SearchStrategy[tuple[str, ...]] | None = None) -> SearchStrategy[Term]:
-    return st.builds(Term, st.just(name), values(one), st.booleans(), path or st.just(()))
+def term(
+    name: str, one: SearchStrategy[Any], path: SearchStrategy[tuple[str, ...]] | None = None
+) -> SearchStrategy[Term]:
+    return st.builds(Term, st.just(name), values(one), st.booleans(), st.just(()) if path is None else path)
 
 
-ARGS = TEXT.map(Text) | st.just(Text("", prefix=True)) | WORD.filter(is_plain).map(lambda text: Text(text, literal=True))
+ARGS = (
+    TEXT.map(Text) | st.just(Text("", prefix=True)) | WORD.filter(is_plain).map(lambda text: Text(text, literal=True))
+)
 TERMS = st.one_of(
     term("id", st.integers(1, 14).map(lambda n: Text(ids.encode(n)))),
     term("state", st.sampled_from(list(State)).map(lambda state: Text(str(state)))),
@@ -131,7 +167,12 @@ def test_a_tree_is_the_same_after_it_was_written_and_read(query: Query) -> None:
 
 
 @tried(300)
-@given(TEXTS | st.lists(TEXTS | st.sampled_from(["kind:", "args.", "-", " ", ",", ":", '"', "*", "..", ">"]), max_size=6).map("".join))
+@given(
+    TEXTS
+    | st.lists(TEXTS | st.sampled_from(["kind:", "args.", "-", " ", ",", ":", '"', "*", "..", ">"]), max_size=6).map(
+        "".join
+    )
+)
 def test_garbage_is_told_with_its_place(text: str) -> None:
     try:
         query = parse(text)
@@ -176,7 +217,9 @@ def at_time(span: Span, moment: datetime | None, now: datetime) -> bool:
 def contains(whole: object, part: object) -> bool:
     """As jsonb's @> for what a search can ask."""
     if isinstance(part, dict):
-        return isinstance(whole, dict) and all(key in whole and contains(whole[key], item) for key, item in part.items())
+        return isinstance(whole, dict) and all(
+            key in whole and contains(whole[key], item) for key, item in part.items()
+        )
     if isinstance(part, list):
         return isinstance(whole, list) and all(any(contains(one, item) for one in whole) for item in part)
     return type(whole) is type(part) and whole == part if isinstance(part, bool | str | None) else (
@@ -220,7 +263,7 @@ def lane_of(row: Row) -> str:
 
 
 def holds(term: Term, row: Row, now: datetime) -> bool:
-    def one(value: Any) -> bool:  # noqa: ANN401, PLR0911 - a Text or a Span; one return per sort of field
+    def one(value: Any) -> bool:  # noqa: ANN401 - a Text or a Span; one return per sort of field
         if term.field in NUMBERS:
             return within(value, getattr(row, term.field))
         if term.field in TIMES:
@@ -256,8 +299,8 @@ def holds(term: Term, row: Row, now: datetime) -> bool:
 LOAD = """
 INSERT INTO jobs (id, kind, state, priority, attempt, lane, tenant, submitted_by, claimed_by, tags, refs, args, errors,
                   created_at, claimed_at, finished_at)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, (SELECT id FROM workers WHERE name = $9), $10, $11::text::jsonb, $12::text::jsonb,
-        $13::text::jsonb, $14, $15, $16)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, (SELECT id FROM workers WHERE name = $9), $10, $11::text::jsonb,
+        $12::text::jsonb, $13::text::jsonb, $14, $15, $16)
 """
 REFS = "INSERT INTO job_refs (name, value, job_id) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING"
 
@@ -313,8 +356,8 @@ def _numbered(row: Row, number: int) -> Row:
 def test_no_text_is_slow_breaks_the_query_or_becomes_part_of_it(bench: Bench) -> None:
     bench.run(
         bench.sql(
-            "INSERT INTO jobs (kind, args, state, errors, finished_at) SELECT 'k' || n % 50, jsonb_build_object('a', n),"
-            " 'failed', jsonb_build_object('message', repeat('ab ', 300)), now() FROM generate_series(1, 3000) n"
+            "INSERT INTO jobs (kind, args, state, errors, finished_at) SELECT 'k' || n % 50,"
+            " jsonb_build_object('a', n), 'failed', jsonb_build_object('message', repeat('ab ', 300)), now() FROM generate_series(1, 3000) n"
         )
     )
 
@@ -325,10 +368,14 @@ def test_no_text_is_slow_breaks_the_query_or_becomes_part_of_it(bench: Bench) ->
             assert is_clear(error), str(error)
 
     async def limited() -> None:
-        await bench.sql("DO $$ BEGIN EXECUTE format('ALTER DATABASE %I SET statement_timeout = 2000', current_database()); END $$")
+        await bench.sql(
+            "DO $$ BEGIN EXECUTE format('ALTER DATABASE %I SET statement_timeout = 2000', current_database()); END $$"
+        )
 
     bench.run(limited())
-    pieces = TEXTS | st.sampled_from(["kind:", "error:", "args.a:", "ref.x:", "tag:", "-", " ", ",", '"', "*", "%", "_", "\\"])
+    pieces = TEXTS | st.sampled_from(
+        ["kind:", "error:", "args.a:", "ref.x:", "tag:", "-", " ", ",", '"', "*", "%", "_", "\\"]
+    )
 
     @tried(60)
     @given(st.lists(pieces, max_size=6).map("".join) | QUERIES.map(render))

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from pydantic import BaseModel, JsonValue
 from tests.fuzz.conftest import Bench, is_clear, working
 from tests.fuzz.profile import tried
-from tests.fuzz.strange import DEEP, MAPPINGS, MOMENTS, NAMES, NUMBERS, SPANS, TEXTS, json_values, nested
+from tests.fuzz.strange import DEEP, HUGE, MAPPINGS, MOMENTS, NAMES, NUMBERS, SPANS, TEXTS, json_values, nested
 
 from rowlock import Gate, Rate, Rowlock
 from rowlock.errors import ArgumentsTooLarge, EnqueueError, InvalidArguments, RowlockError
@@ -67,7 +67,7 @@ ACCOUNTS = st.deferred(
     )
 )
 SORTS: dict[str, tuple[Any, SearchStrategy[Any]]] = {
-    "int": (int, st.integers() | st.sampled_from([10**4000, 10**4199, 10**4300, 10**5000, -(2**63)])),
+    "int": (int, st.integers() | HUGE | st.sampled_from([-(2**63), 10**4199])),
     "float": (float, st.floats()),
     "str": (str, TEXTS),
     "bytes": (bytes, st.binary(max_size=20)),
@@ -79,7 +79,7 @@ SORTS: dict[str, tuple[Any, SearchStrategy[Any]]] = {
     "uuid": (UUID, st.uuids()),
     "colour": (Colour, st.sampled_from(Colour)),
     "level": (Level, st.sampled_from(Level)),
-    "word": (Literal["a", 1, None], st.sampled_from(["a", 1, None])),
+    "word": (Literal["a", 1] | None, st.sampled_from(["a", 1, None])),
     "ints": (set[int], st.sets(st.integers(), max_size=4)),
     "texts": (frozenset[str], st.frozensets(TEXTS, max_size=3)),
     "pairs": (list[tuple[int, str]], st.lists(st.tuples(st.integers(), TEXTS), max_size=3)),
@@ -220,7 +220,6 @@ def test_every_option_is_kept_and_shown_or_refused_at_once(bench: Bench) -> None
     @example({"meta": {"deep": nested(300)}})
     @example({"meta": {"deep": nested(5000)}})
     @example({"refs": {"\ud800": 1}})
-    @example({"priority": 10**5000})
     @example({"gate": ("\0", 1)})
     @example({"gate": ("a", 2**31)})
     @example({"gate": ("x" * 3000, 1)})

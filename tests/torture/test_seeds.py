@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from torture.__main__ import parser
 from torture.producer import Producer
+
 from torture.stage import SEED, Stage
 
 if TYPE_CHECKING:

@@ -388,9 +388,7 @@ async def test_duties_go_on_at_once_after_the_servers_clock_was_set_back(desk: D
     """What ran last ran in the future then; whoever waited for that moment would do nothing for hours."""
     await desk.store.execute("UPDATE {s}.duties SET last_run_at = clock_timestamp() + interval '1 hour'")
     worker = await desk.store.worker("w")
-    beat = await desk.store.one(
-        "beat", worker=worker, hungry=False, state="up", stuck=0, ids=[], fences=[]
-    )
+    beat = await desk.store.one("beat", worker=worker, hungry=False, state="up", stuck=0, ids=[], fences=[])
     assert "sweep" in beat["due"]
     assert await desk.store.fetch("elect", name="sweep")
     # Once: the next one finds a last run that has been.

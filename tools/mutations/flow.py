@@ -157,8 +157,8 @@ MUTATIONS: Final = (
     Mutation(
         "arguments are nested deeper than they can be read",
         "flow/wire.py",
-        "data.count(b\"{\") > DEEPEST and _levels(data) > DEEPEST",
-        "data.count(b\"{\") > 10 * DEEPEST and _levels(data) > 10 * DEEPEST",
+        'data.count(b"{") > DEEPEST and _levels(data) > DEEPEST',
+        'data.count(b"{") > 10 * DEEPEST and _levels(data) > 10 * DEEPEST',
         ("tests/fuzz/test_values.py::test_every_argument_arrives_as_it_was_sent_or_is_refused_at_once",),
     ),
     Mutation(

@@ -11,7 +11,6 @@ from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor
 from concurrent.futures import wait as wait_for
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
-
 from rowlock.errors import ClaimLost, Stopped
 from rowlock.flow import wire
 from rowlock.flow.items import ItemsDone, ItemView, Move, Tally, checked_limit

@@ -13,7 +13,7 @@ import re
 from collections import deque
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from datetime import date, datetime, time, timedelta
+from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
 from enum import Enum
 from pathlib import PurePath
@@ -31,6 +31,7 @@ TAG: Final = '"$'  # what every tagged text contains, and few others
 
 _MOST_BITS: Final = 14_000  # Python and pydantic read back ints of up to 4,300 digits
 _MOST_DIGITS: Final = 4_200
+_MINUTE: Final = timedelta(minutes=1)
 DEEPEST: Final = 150
 """Levels of lists and mappings in each other; pydantic reads back some 200 of them."""
 _KEYS: Final = (str, int, float, UUID, date, time, timedelta, Decimal, Enum, PurePath)
@@ -85,7 +86,7 @@ class Tagger:
                 self.others += 1
                 return {BYTES: base64.b64encode(value).decode()}
             case datetime():
-                return value if self.naive_allowed else _aware(value, path)
+                return _instant(value if self.naive_allowed else _aware(value, path), path)
             case Mapping():
                 tagged = {self._key(key, path): self.tag(item, f"{path}.{key}") for key, item in value.items()}
                 return tagged if all(type(key) is str for key in tagged) else _distinct(tagged, path)
@@ -287,6 +288,20 @@ def _finite(number: float, path: str) -> float:
         message = f"{named(path)} is {number}, which JSON cannot carry. Pass None or a text instead."
         raise ValueError(message)
     return number
+
+
+def _instant(moment: datetime, path: str) -> datetime:
+    """The moment in UTC where its offset has seconds, which are not written: it would arrive as another moment."""
+    offset = moment.utcoffset()
+    if offset is None or not offset % _MINUTE:
+        return moment
+    try:
+        return moment.astimezone(UTC)
+    except OverflowError:
+        message = (
+            f"{named(path)} ({moment.isoformat()}) lies outside of the years 1 to 9999 in UTC. Pass a text instead."
+        )
+        raise ValueError(message) from None
 
 
 def _aware(moment: datetime, path: str) -> datetime:

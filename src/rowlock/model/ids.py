@@ -120,7 +120,9 @@ def parse(text: str | int) -> int:
             return decode(text)
     number = int(text)
     if isinstance(text, bool) or not 1 <= number <= LARGEST:
-        message = f"A job id is a whole number from 1 to {LARGEST} or a public id such as {encode(1)}, not {_number(text)}."
+        message = (
+            f"A job id is a whole number from 1 to {LARGEST} or a public id such as {encode(1)}, not {_number(text)}."
+        )
         raise InvalidId(message)
     return number
 

@@ -29,7 +29,7 @@ _LATEST: Final = datetime(9000, 1, 1, tzinfo=UTC)
 _NUL: Final = re.compile(r"(?<!\\)(?:\\\\)*\\u0000")
 _UNSTORABLE: Final = re.compile("[\x00\ud800-\udfff]")
 _DEEPEST: Final = 100
-"""Levels of lists and mappings within refs and meta: what shows them goes no deeper."""
+"""Levels of lists and mappings within refs, meta and payloads: what shows them goes no deeper."""
 _SHOWN: Final = 100
 """Characters of a wrong value in a message."""
 
@@ -165,25 +165,39 @@ def json_text(value: object, name: str) -> str:
         raise InvalidOption(message) from error
     if _UNSTORABLE.search(text) or _NUL.search(text):
         _refuse(name, "values without NUL or half a surrogate pair", value)
-    if text.count("[") + text.count("{") > _DEEPEST and _depth(value) > _DEEPEST:
-        _refuse(name, f"nested {_DEEPEST} levels deep at most", value)
+    _check_levels(value, name)
     return text
 
 
-def _depth(value: object) -> int:
-    """How many lists and mappings stand in each other."""
-    level, depth = [value], 0
-    while level := [one for one in level if isinstance(one, Mapping | list | tuple)]:
-        level = [below for one in level for below in (one.values() if isinstance(one, Mapping) else one)]
-        depth += 1
-    return depth
+def _check_levels(value: object, name: str) -> None:
+    """Refuse lists and mappings too deep in each other, and keys that JSON writes alike."""
+    level = [value]
+    for _ in range(_DEEPEST + 1):
+        below: list[object] = []
+        for one in level:
+            if isinstance(one, Mapping):
+                if not all(isinstance(key, str) for key in one) and _twins(one):
+                    _refuse(name, "mappings whose keys stay apart in JSON, unlike 1 and '1'", one)
+                below.extend(one.values())
+            elif isinstance(one, list | tuple):
+                below.extend(one)
+        if not below:
+            return
+        level = below
+    _refuse(name, f"nested {_DEEPEST} levels deep at most", value)
+
+
+def _twins(mapping: Mapping[object, object]) -> bool:
+    return len(json.loads(json.dumps(dict.fromkeys(mapping)))) < len(mapping)
 
 
 def refs_json(refs: Mapping[str, object]) -> str | None:
     """Refs as JSON text; every name and value is indexed, so each is short."""
     text = as_json(refs, "refs")
     for name, value in refs.items():
-        size = max(len(str(name).encode(errors="replace")), len(json.dumps(value, ensure_ascii=False).encode(errors="replace")))
+        size = max(
+            len(str(name).encode(errors="replace")), len(json.dumps(value, ensure_ascii=False).encode(errors="replace"))
+        )
         if size > _KEY_BYTES:
             message = f"refs must have names and values of at most {_KEY_BYTES} bytes; {str(name)[:50]!r} takes {size}."
             raise InvalidOption(message)

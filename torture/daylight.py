@@ -16,7 +16,7 @@ from typing_extensions import override
 
 from rowlock import Rowlock
 from torture.scenario import Scenario
-from torture.stage import STALE, TROUBLE, eventually
+from torture.stage import STALE, TROUBLE, Failed, eventually
 from torture.wall import MINUTE, Wall, changes
 
 if TYPE_CHECKING:
@@ -30,6 +30,7 @@ RULES: Final = (
 )  # fmt: skip
 _YEAR: Final = 2027
 _BEFORE, _AFTER, _HOP = timedelta(minutes=80), timedelta(minutes=100), timedelta(minutes=15)
+_SLACK: Final = timedelta(seconds=30)
 _DUE: Final = "SELECT NOT EXISTS (SELECT 1 FROM schedules WHERE enabled AND next_at <= clock_timestamp())"
 
 
@@ -86,6 +87,7 @@ class ServerTime(Scenario):
     """Two workers on a server whose clock can be set; no producer, as what it would write down has another clock."""
 
     true_clock = False
+    warm = 1
     needs = "faketime"
     lanes = f"default:kinds=*,slots=10,stale={STALE:.0f}s,poll=1s"
 
@@ -117,9 +119,16 @@ class ServerTime(Scenario):
                 self._problems.append(f"{worker.name} ended with {code} when told to stop: {worker.said[-500:]}")
         if moment is not None:
             self._clock.show(moment)
+            await self._shows(stage, moment)
         for _ in range(2):
             stage.worker()
         await stage.up(2)
+
+    async def _shows(self, stage: Stage, moment: datetime) -> None:
+        """A clock that does not move would prove nothing."""
+        shown = await eventually(lambda: stage.ask("SELECT clock_timestamp()"), "the server's clock", 20)
+        if not moment - _SLACK < shown < moment + _SLACK:
+            raise Failed(f"the server shows {shown} instead of {moment}: is libfaketime at work in it?")
 
     @override
     async def judge(self, stage: Stage) -> list[str]:
@@ -217,6 +226,7 @@ class ServerSteps(ServerTime):
         async with Rowlock(stage.server.at(stage.database)) as app:
             for number, offset in enumerate((0, 3600, 3300, 0)):
                 self._clock.set(offset)
+                await self._shows(stage, datetime.now(UTC) + timedelta(seconds=offset))
                 tag, until, asked = f"step-{number}", time.monotonic() + seconds, []
                 while time.monotonic() < until:
                     try:
@@ -226,7 +236,7 @@ class ServerSteps(ServerTime):
                     await asyncio.sleep(0.1)
                 began = time.monotonic()
                 await eventually(partial(self._ended, stage, asked), f"the jobs of {tag}", self.bound)
-                stage.notes[f"final after {offset:+d} s"] = round(time.monotonic() - began, 1)
+                stage.notes[f"final at step {number}"] = round(time.monotonic() - began, 1)
         # What was put off while the clock was ahead is due when it gets there.
         self._clock.set(3900)
 

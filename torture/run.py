@@ -111,7 +111,7 @@ async def _played(
     stage: Stage, scenario: Scenario, seconds: float, warm: int, after: float
 ) -> tuple[Evidence, tuple[float, float], list[str]]:
     await scenario.set_up(stage)
-    await stage.more(warm)
+    await stage.more(min(warm, scenario.warm))
     begin = time.time()
     await scenario.torment(stage, seconds)
     end = time.time()

@@ -27,6 +27,8 @@ class Scenario:
     doomed: ClassVar[frozenset[str]] = frozenset()
     """Kinds that must end as failed."""
     rate: ClassVar[float] = RATE
+    warm: ClassVar[int] = 40
+    """Jobs completed before the fault begins, at most."""
     true_clock: ClassVar[bool] = True
     """False: the server's clock is part of the fault, so its times say nothing of how long things took."""
     needs: ClassVar[str] = ""

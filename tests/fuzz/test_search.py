@@ -357,7 +357,8 @@ def test_no_text_is_slow_breaks_the_query_or_becomes_part_of_it(bench: Bench) ->
     bench.run(
         bench.sql(
             "INSERT INTO jobs (kind, args, state, errors, finished_at) SELECT 'k' || n % 50,"
-            " jsonb_build_object('a', n), 'failed', jsonb_build_object('message', repeat('ab ', 300)), now() FROM generate_series(1, 3000) n"
+            " jsonb_build_object('a', n), 'failed', jsonb_build_object('message', repeat('ab ', 300)), now()"
+            " FROM generate_series(1, 3000) n"
         )
     )
 

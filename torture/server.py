@@ -197,7 +197,7 @@ def postgres(choice: str = "auto", name: str = "postgres", **settings: str) -> I
     homes.prepare(home)
     server = _made(home, binaries.reachable(programs(choice), home))
     try:
-        server.start(**settings)
+        server.start(None, **settings)
         yield server
     finally:
         server.stop(signal.SIGINT)

@@ -124,9 +124,9 @@ class There:
         return str(started.public_id)
 
     def _operation(self) -> str:
-        order = {"action": "cancel", "ids": [self._job()]}
+        order: dict[str, Any] = {"action": "cancel", "ids": [self._job()]}
         told = httpx.post(f"{self._url}/jobs/bulk", json={**order, "dry_run": True}).json()
-        return self._post("jobs/bulk", **order, filter_hash=told["filter_hash"], expected_max=5)
+        return self._post("jobs/bulk", "id", **order, filter_hash=told["filter_hash"], expected_max=5)
 
 
 @pytest.fixture

@@ -98,5 +98,5 @@ def is_clear(error: BaseException) -> bool:
     """Whether a person can read it: a sentence or two, printable, without the innards of a library."""
     text = str(error)
     text.encode()  # a lone surrogate would break the terminal that shows it
-    foreign = ("Traceback", "asyncpg", "pydantic_core", "object at 0x")
+    foreign = ("Traceback", "asyncpg", "pydantic_core")
     return 10 < len(text) < 5000 and not any(word in text for word in foreign)

@@ -63,6 +63,8 @@ async def say(ctx: Context, what: str, first: Any, second: Any, third: Any) -> N
                     raise ValueError(second)
         case "checkpoint":
             await ctx.checkpoint.save(first)
+        case _:
+            raise AssertionError(what)
 
 
 Script = tuple[list[tuple[Any, ...]], tuple[str, Any]]

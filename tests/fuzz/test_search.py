@@ -192,10 +192,11 @@ def fits(value: Text, said: str | None) -> bool:
 
 def within(span: Span, number: Any) -> bool:  # noqa: ANN401 - numbers or durations
     low = cast("Any", span.low)
-    return {
+    holding: dict[str, bool] = {
         "=": number == low, ">": number > low, ">=": number >= low, "<": number < low, "<=": number <= low,
         "..": low <= number and (span.high is None or number <= cast("Any", span.high)),
-    }[span.op]  # fmt: skip
+    }  # fmt: skip
+    return holding[span.op]
 
 
 def at_time(span: Span, moment: datetime | None, now: datetime) -> bool:

@@ -57,7 +57,7 @@ class Account(BaseModel):
 
 
 TIMES = st.times() | st.times(timezones=st.just(None))
-ACCOUNTS = st.deferred(
+ACCOUNTS: SearchStrategy[Account] = st.deferred(
     lambda: st.builds(
         Account,
         name=TEXTS,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, get_args
 
 import pytest
 import typer
@@ -58,10 +58,10 @@ def written(text: str) -> str:
 
 
 def values_of(parameter: Any) -> st.SearchStrategy[str]:  # noqa: ANN401 - typer's
-    if parameter.type.name == "choice":
-        return (st.sampled_from(list(map(str, parameter.type.choices))) | TEXTS).map(written)
-    if parameter.type.name.startswith(("integer", "float")):
+    if parameter.bare_type in (int, float):
         return (NUMBERS.map(str) | TEXTS).map(written)
+    if words := get_args(parameter.bare_type):
+        return (st.sampled_from(list(map(str, words))) | SAID).map(written)
     return SAID.map(written)
 
 

@@ -20,7 +20,7 @@ UV_NEEDED := $(if $(filter .uv/bin/uv,$(UV)),.uv/bin/uv)
 COMPILE := pip compile --no-config --quiet --universal --python-version 3.11 --generate-hashes --all-extras --group dev \
 	--no-header --no-annotate --no-emit-index-url --no-emit-find-links pyproject.toml
 
-.PHONY: help install check test mutations torture torture-machine soak bench bench-guard demo lock format verify clean
+.PHONY: help install check test mutations torture torture-machine soak fuzz bench bench-guard demo lock format verify clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -43,6 +43,10 @@ STEPS ?= 20000
 SEED ?= $(shell echo $$RANDOM)
 torture-machine: $(STAMP) ## random steps against the oracle, STEPS=20000 for each machine, SEED= to repeat (options: ARGS="-k keyed")
 	ROWLOCK_MACHINE_STEPS=$(STEPS) $(BIN)/pytest tests/machine -n 2 --hypothesis-seed=$(SEED) $(ARGS)
+
+EXAMPLES ?= 1000
+fuzz: $(STAMP) ## strange inputs for every door, EXAMPLES=1000 for each test, SEED= to repeat (options: ARGS="-k cron")
+	ROWLOCK_FUZZ_EXAMPLES=$(EXAMPLES) $(BIN)/pytest tests/fuzz -n 2 --hypothesis-seed=$(SEED) $(ARGS)
 
 mutations: $(STAMP) ## break the engine on purpose and see the tests turn red (some minutes)
 	$(BIN)/python tools/mutations.py $(ARGS)

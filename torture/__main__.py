@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
+import secrets
 import signal
 import sys
 from pathlib import Path
@@ -25,6 +26,7 @@ def parser() -> argparse.ArgumentParser:
     options.add_argument("--scenario", default="all", help=f"with commas, of: {', '.join(SCENARIOS)}")
     options.add_argument("--long", action="store_true", help="a minute of each fault instead of some seconds")
     options.add_argument("--seconds", type=float, help="of each fault, instead of the scenario's own")
+    options.add_argument("--seed", type=int, help="of the harm done and of the jobs asked for; a run prints its own")
     options.add_argument("--list", action="store_true", help="name the scenarios, and run nothing")
     options.add_argument("--server", default="auto", help="auto, embedded, or a folder of PostgreSQL programs")
     options.add_argument(
@@ -45,6 +47,8 @@ def main() -> None:
     if unknown := set(names) - SCENARIOS.keys():
         raise SystemExit(f"No scenario is called {', '.join(sorted(unknown))}; see --list.")
     asked.out.mkdir(parents=True, exist_ok=True)
+    asked.seed = secrets.randbelow(1_000_000) if asked.seed is None else asked.seed
+    sys.stderr.write(f"seed {asked.seed}: the same choices again with --seed {asked.seed}\n")
     with servers.postgres(asked.server) as server:
         results = asyncio.run(_all(names, server, asked))
         about = asyncio.run(servers.version(server))
@@ -72,7 +76,8 @@ async def _all(names: list[str], server: servers.Server, asked: argparse.Namespa
             sys.stderr.write(f"{name}: not run: {why}\n")
             continue
         try:
-            result = await run(scenario, server, asked.seconds or scenario.seconds[asked.long], keep=asked.out)
+            seconds = asked.seconds or scenario.seconds[asked.long]
+            result = await run(scenario, server, seconds, keep=asked.out, seed=asked.seed)
         except Failed as failure:
             sys.stderr.write(f"{failure}\n")
             continue

@@ -209,7 +209,8 @@ def _slots(evidence: Evidence) -> Iterator[str]:
         for slot, n in slots.items():
             if n > 1:
                 yield f"slot {slot:.0f} of {name} was fired {n} times"
-        expected = 1 + round((max(slots) - min(slots)) / evidence.every[name])
+        every = evidence.every.get(name)
+        expected = 0 if every is None else 1 + round((max(slots) - min(slots)) / every)
         if len(slots) < expected:
             yield f"{name} has {len(slots)} slots where {expected} were due"
 

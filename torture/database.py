@@ -25,7 +25,7 @@ class Restart(Scenario):
     """The server stops without a farewell, recovers, and does so again."""
 
     name = "restart"
-    does = "PostgreSQL stopped at once (`-m immediate`) again and again, 1 s away each time"
+    does = "PostgreSQL stopped at once (`-m immediate`) again and again, about 1 s away each time"
     bound = STALE + 8
     why = "reconnect within 2 s; a full stale timeout before anyone is called lost"
 
@@ -35,11 +35,11 @@ class Restart(Scenario):
         while time.monotonic() < until:
             await stage.busy()
             stage.server.stop()
-            await asyncio.sleep(1)
+            await asyncio.sleep(stage.random.uniform(0.5, 1.5))
             stage.server.start()
             times += 1
             if time.monotonic() < until:
-                await asyncio.sleep(2)
+                await asyncio.sleep(stage.random.uniform(1, 3))
         stage.notes["stopped"] = float(times)
 
 
@@ -56,8 +56,10 @@ class Terminate(Scenario):
         until, ended = time.monotonic() + seconds, 0
         while time.monotonic() < until:
             ended += await stage.ask(
-                "SELECT count(pg_terminate_backend(pid)) FROM (SELECT pid FROM pg_stat_activity WHERE"
-                " datname = current_database() AND application_name <> 'harness' ORDER BY random() LIMIT 1) x"
+                "SELECT count(pg_terminate_backend(x.pids[1 + floor($1::float8 * cardinality(x.pids))::integer]))"
+                " FROM (SELECT array_agg(pid ORDER BY backend_start) AS pids FROM pg_stat_activity"
+                " WHERE datname = current_database() AND application_name <> 'harness') x",
+                stage.random.random(),
             )
             await asyncio.sleep(0.1)
         stage.notes["ended"] = float(ended)

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 FOLDER = "TORTURE_LEDGER"
+SEED = "TORTURE_SEED"
 """The environment variable that names the folder."""
 
 

@@ -82,9 +82,9 @@ class Pooled(Scenario):
     async def torment(self, stage: Stage, seconds: float) -> None:
         until = time.monotonic() + seconds
         while time.monotonic() < until:
-            await asyncio.sleep(2.5)
+            await asyncio.sleep(stage.random.uniform(1.5, 3.5))
             self._stop()
-            await asyncio.sleep(0.5)
+            await asyncio.sleep(stage.random.uniform(0.2, 0.8))
             self._start(stage)
 
     def _stop(self) -> None:

@@ -42,10 +42,11 @@ class Partition(Proxied):
 
     @override
     async def torment(self, stage: Stage, seconds: float) -> None:
-        await stage.busy(stage.workers[0])
-        self.proxies[0].passable.clear()
+        victim = stage.random.randrange(2)
+        await stage.busy(stage.workers[victim])
+        self.proxies[victim].passable.clear()
         await asyncio.sleep(seconds)
-        self.proxies[0].passable.set()
+        self.proxies[victim].passable.set()
 
 
 class Blackhole(Proxied):
@@ -81,7 +82,7 @@ class Resets(Proxied):
         until, n = time.monotonic() + seconds, 0
         while time.monotonic() < until:
             n += sum(proxy.reset_all() for proxy in self.proxies)
-            await asyncio.sleep(0.2)
+            await asyncio.sleep(stage.random.uniform(0.1, 0.3))
         stage.notes["reset"] = float(n)
 
 
@@ -95,10 +96,9 @@ class LostAnswers(Proxied):
 
     @override
     async def torment(self, stage: Stage, seconds: float) -> None:
-        until, n = time.monotonic() + seconds, 0
+        until = time.monotonic() + seconds
         while time.monotonic() < until:
-            self.proxies[n % len(self.proxies)].lose_an_answer()
-            n += 1
+            stage.random.choice(self.proxies).lose_an_answer()
             await asyncio.sleep(0.1)
         stage.notes["lost answers"] = float(sum(proxy.lost for proxy in self.proxies))
 

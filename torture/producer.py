@@ -8,14 +8,15 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from random import Random
 from typing import Final
 
 import asyncpg
 
 from rowlock.errors import RowlockError
 from torture import jobs
-from torture.ledger import Asked
+from torture.ledger import SEED, Asked
 
 Answer = tuple[str, Sequence[int]]
 Call = Callable[[str], Awaitable[None]]
@@ -41,8 +42,9 @@ _PATIENCE: Final = 8.0
 class Producer:
     """Asks for one job after the other."""
 
-    def __init__(self, name: str, pause: float) -> None:
+    def __init__(self, name: str, pause: float, seed: str = "0") -> None:
         self._name, self._pause = name, pause
+        self._random = Random(f"{seed}:{name}")  # noqa: S311 - a mixture, no secret
         self._numbers = itertools.count(1)
         self._leaving = asyncio.Event()
         self._connection: asyncpg.Connection[asyncpg.Record] | None = None
@@ -52,15 +54,22 @@ class Producer:
         self._leaving.set()
 
     async def run(self) -> None:
-        """One of everything, again and again."""
-        for number, call in zip(self._numbers, itertools.cycle(self.calls())):
+        """One of everything, again and again, in an order that the seed decides."""
+        for number, call in zip(self._numbers, self.mixture(), strict=False):
             if self._leaving.is_set():
                 return
             await call(f"{self._name}-{number}")
             await asyncio.sleep(self._pause)
 
+    def mixture(self) -> Iterator[Call]:
+        """One of everything, shuffled anew each time."""
+        calls = self.calls()
+        while True:
+            self._random.shuffle(calls)
+            yield from calls
+
     def calls(self) -> list[Call]:
-        """What is asked for, in this order."""
+        """What is asked for."""
         return [
             self._plain, self._gated, self._chain, self._unique, self._once, self._plain, self._commit, self._rollback,
             self._items, self._gated, self._flaky, self._thread, self._later, self._long,
@@ -96,13 +105,15 @@ class Producer:
         await self.ask(tag, "plain", call)
 
     async def _gated(self, tag: str) -> None:
+        gate = self._random.choice(GATES)
+
         async def call() -> Answer:
-            return "acknowledged", [(await jobs.gated.enqueue(tag, GATES[hash(tag) % len(GATES)])).id]
+            return "acknowledged", [(await jobs.gated.enqueue(tag, gate)).id]
 
         await self.ask(tag, "gated", call)
 
     async def _unique(self, tag: str) -> None:
-        key = KEYS[hash(tag) % len(KEYS)]
+        key = self._random.choice(KEYS)
 
         async def call() -> Answer:
             asked = jobs.unique.options(unique_key=key, on_conflict="keep")
@@ -186,9 +197,9 @@ class Producer:
         return connection
 
 
-async def main(name: str, rate: str, *, make: Callable[[str, float], Producer] = Producer) -> None:
+async def main(name: str, rate: str, *, make: Callable[[str, float, str], Producer] = Producer) -> None:
     """Until SIGTERM."""
-    producer = make(name, 1 / float(rate))
+    producer = make(name, 1 / float(rate), os.environ.get(SEED, "0"))
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, producer.leave)
     await producer.run()
     await jobs.app.close()

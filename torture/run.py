@@ -49,6 +49,7 @@ class Result:
     notes: dict[str, float] = field(default_factory=dict)
     rescued: float | None = None
     """To the last lost run that was back in the queue; None: none was lost any more."""
+    seed: int = 0
 
     @property
     def ok(self) -> bool:
@@ -73,6 +74,7 @@ async def run(
     warm: int = WARM,
     after: float | None = None,
     keep: Path | None = None,
+    seed: int = 0,
 ) -> Result:
     """Set the stage, do the harm, wait, judge. keep: a folder for logs and ledger when something is wrong.
 
@@ -82,7 +84,7 @@ async def run(
     folder = Path(tempfile.mkdtemp(prefix=f"rowlock-torture-{scenario.name}-"))
     name = f"torture_{scenario.name.replace('-', '_')}"
     try:
-        async with server.database(name), Stage(server, name, folder) as stage:
+        async with server.database(name), Stage(server, name, folder, seed) as stage:
             try:
                 found, moments, problems = await _played(
                     stage, scenario, seconds, warm, scenario.after if after is None else after
@@ -92,7 +94,9 @@ async def run(
                 raise Failed(f"{scenario.name}: {failure}\n{said}") from failure
             finally:
                 await scenario.tear_down(stage)
-            result = _judged(scenario, found, moments, took=time.monotonic() - began, notes=stage.notes)
+            result = replace(
+                _judged(scenario, found, moments, took=time.monotonic() - began, notes=stage.notes), seed=seed
+            )
             result.violations.extend(problems)
             if not result.ok and keep is not None:
                 (folder / "evidence.json").write_text(evidence.dumped(found))
@@ -107,7 +111,7 @@ async def _played(
     stage: Stage, scenario: Scenario, seconds: float, warm: int, after: float
 ) -> tuple[Evidence, tuple[float, float], list[str]]:
     await scenario.set_up(stage)
-    await stage.more(warm)
+    await stage.more(min(warm, scenario.warm))
     begin = time.time()
     await scenario.torment(stage, seconds)
     end = time.time()
@@ -167,12 +171,17 @@ def _judged(
     scenario: Scenario, found: Evidence, moments: tuple[float, float], *, took: float, notes: dict[str, float]
 ) -> Result:
     begin, end = moments
-    ends = [(row.created_at, row.finished_at) for row in found.rows.values() if row.finished_at is not None]
+    ends = [
+        (row.created_at, row.finished_at)
+        for row in found.rows.values()
+        if row.finished_at is not None and scenario.true_clock
+    ]
     first = min((finished for created, finished in ends if created > end), default=float("inf"))
     last = max((finished for created, finished in ends if created <= end), default=end)
     if not all(row.is_final for row in found.rows.values()):
         last = float("inf")
-    rescues = [attempt.ended_at - end for attempt in found.attempts if attempt.outcome == "lost"]
+    lost = [attempt for attempt in found.attempts if attempt.outcome == "lost"]
+    rescues = [attempt.ended_at - end for attempt in lost if scenario.true_clock]
     return Result(
         scenario.name,
         scenario.does,
@@ -181,7 +190,7 @@ def _judged(
         sum(asked.answer == "acknowledged" for asked in found.asked),
         sum(asked.answer == "unknown" for asked in found.asked),
         sum(line.what == "start" for line in found.lines),
-        sum(attempt.outcome == "lost" for attempt in found.attempts),
+        len(lost),
         None if first == float("inf") else round(first - end, 2),
         round(max(0.0, last - end), 2),
         round(took, 1),

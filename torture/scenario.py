@@ -30,6 +30,10 @@ class Scenario:
     dropped: ClassVar[frozenset[str]] = frozenset()
     """Kinds whose jobs somebody cancels."""
     rate: ClassVar[float] = RATE
+    warm: ClassVar[int] = 40
+    """Jobs completed before the fault begins, at most."""
+    true_clock: ClassVar[bool] = True
+    """False: the server's clock is part of the fault, so its times say nothing of how long things took."""
     needs: ClassVar[str] = ""
     """A program without which it cannot run."""
     forgotten: tuple[float, float] | None = None

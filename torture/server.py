@@ -23,7 +23,7 @@ from rowlock.store.embedded import binaries
 from rowlock.store.embedded import home as homes
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterator
+    from collections.abc import AsyncIterator, Iterator, Mapping
 
     from rowlock.store.embedded.home import Home
 
@@ -98,7 +98,7 @@ class Server:
         """Of its only role, which is called rowlock."""
         return urlsplit(self.url).password or ""
 
-    def start(self, **settings: str) -> None:
+    def start(self, environment: Mapping[str, str] | None = None, **settings: str) -> None:
         """Start it and wait until it accepts connections. It ends with the thread that started it: use the main one."""
         options = {**SETTINGS, "port": str(self._port), "unix_socket_directories": "", **settings}
         words = [part for name, value in options.items() for part in ("-c", f"{name}={value}")]
@@ -108,7 +108,7 @@ class Server:
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
-                env=binaries.ENVIRONMENT,
+                env={**binaries.ENVIRONMENT, **(environment or {})},
                 preexec_fn=_end_server_with_parent,  # noqa: PLW1509 - no other thread holds a lock that it needs
                 **self._home.identity,
             )
@@ -197,7 +197,7 @@ def postgres(choice: str = "auto", name: str = "postgres", **settings: str) -> I
     homes.prepare(home)
     server = _made(home, binaries.reachable(programs(choice), home))
     try:
-        server.start(**settings)
+        server.start(None, **settings)
         yield server
     finally:
         server.stop(signal.SIGINT)

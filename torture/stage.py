@@ -11,11 +11,12 @@ import sys
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
+from random import Random
 from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
 
 import asyncpg
 
-from torture.ledger import FOLDER
+from torture.ledger import FOLDER, SEED
 from torture.proxy import Proxy
 from torture.server import end_with_parent
 
@@ -99,13 +100,20 @@ class Stage:
     server: Server
     database: str
     folder: Path
+    seed: int = 0
+    """Of what the nemesis chooses and of the producers' mixture; moments are still those of a busy machine."""
     processes: list[Process] = field(default_factory=list)
     environment: dict[str, str] = field(default_factory=dict)
     """More variables for every process."""
     notes: dict[str, float] = field(default_factory=dict)
     """Figures of a scenario's own, for the report."""
+    random: Random = field(init=False)
+    """For every choice of the nemesis."""
     _stack: contextlib.AsyncExitStack = field(default_factory=contextlib.AsyncExitStack)
     _connection: asyncpg.Connection[asyncpg.Record] | None = None
+
+    def __post_init__(self) -> None:
+        self.random = Random(self.seed)  # noqa: S311 - choices, no secrets
 
     async def __aenter__(self) -> Self:
         (self.folder / "ledger").mkdir(parents=True, exist_ok=True)
@@ -162,6 +170,7 @@ class Stage:
             "ROWLOCK_LANES": LANES,
             "ROWLOCK_SHUTDOWN_AFTER": "5s",
             FOLDER: str(self.ledger),
+            SEED: str(self.seed),
         }
         with log.open("wb") as output:
             popen = subprocess.Popen(

@@ -22,7 +22,7 @@ class Kill(Scenario):
     """kill -9, again and again, with a successor for each."""
 
     name = "kill"
-    does = "`kill -9` of a worker every 2 s, a new one for each"
+    does = "`kill -9` of a worker every 2 s or so, a new one for each"
     bound = 30.0
     why = "stale timeout, a round of rescue, back-off, then suspects one by one, each alone in a new child"
     seconds = (8.0, 60.0)
@@ -31,9 +31,9 @@ class Kill(Scenario):
     async def torment(self, stage: Stage, seconds: float) -> None:
         until = time.monotonic() + seconds
         while time.monotonic() < until:
-            victim = stage.workers[0]
+            victim = stage.random.choice(stage.workers)
             stage.worker()
-            await asyncio.sleep(2)
+            await asyncio.sleep(stage.random.uniform(1, 3))
             victim.expendable = True
             victim.signal(signal.SIGKILL)
         stage.notes["killed"] = float(sum(process.expendable for process in stage.processes))
@@ -51,7 +51,7 @@ class Stopped(Scenario):
     @override
     async def torment(self, stage: Stage, seconds: float) -> None:
         until = time.monotonic() + seconds
-        for victim in itertools.cycle(stage.workers):
+        for victim in itertools.cycle(stage.random.sample(stage.workers, len(stage.workers))):
             await stage.busy(victim)
             victim.signal(signal.SIGSTOP)
             await asyncio.sleep(2 * STALE + 1)

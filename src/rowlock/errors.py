@@ -16,6 +16,7 @@ RowlockError
 │   ├── InvalidArguments      the arguments do not fit the handler's signature
 │   │   └── UnreadableArguments   stored ones do not fit the code of this worker; their job waits for another
 │   ├── InvalidOption         an option such as priority or run_at has an impossible value
+│   │   └── Unstorable        a text or number that PostgreSQL can neither store nor compare with
 │   ├── ArgumentsTooLarge     the encoded arguments exceed the limit
 │   ├── InvalidWorkflow       steps that cannot be put together: a cycle, a name twice, a step of another workflow
 │   │   └── ChainError        what one step returns is not what the next one takes
@@ -136,6 +137,10 @@ class UnreadableArguments(InvalidArguments):
 
 class InvalidOption(EnqueueError):
     """An option has an impossible value."""
+
+
+class Unstorable(InvalidOption):
+    """A value that PostgreSQL can neither store nor compare with; nothing was written."""
 
 
 class ArgumentsTooLarge(EnqueueError):

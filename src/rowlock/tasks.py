@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, Generic, ParamSpec, TypeVar, cast
 from typing_extensions import override
 
 from rowlock.compose.origin import Origin
-from rowlock.errors import InvalidOption, JobFailed, UnknownKind
+from rowlock.errors import ConfigurationError, InvalidOption, JobFailed, UnknownKind
 from rowlock.flow import enqueue, foreign
 from rowlock.flow.hooks import On
 from rowlock.flow.passing import Enqueuing, passing
@@ -213,7 +213,16 @@ class Bound(Generic[P, R]):
             raise InvalidOption(message)
         texts = self._handler.codec.encode_many(items)
         differ = self._looks_at_args(options)
-        return enqueue.Batch(texts, [self._prepared(options, (), item) for item in (items if differ else ({},))])
+        if not differ:
+            return enqueue.Batch(texts, [self._prepared(options, (), {})])
+        return enqueue.Batch(texts, [self._prepared_item(options, n, item) for n, item in enumerate(items)])
+
+    def _prepared_item(self, options: Options, index: int, item: Mapping[str, object]) -> Prepared:
+        try:
+            return self._prepared(options, (), item)
+        except (InvalidOption, ConfigurationError) as error:
+            message = f"Item {index}: {error}"
+            raise InvalidOption(message) from error
 
     def _looks_at_args(self, options: Options) -> bool:
         kind = self._handler.kind

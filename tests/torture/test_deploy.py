@@ -81,9 +81,9 @@ def test_the_last_code_of_a_version_is_found_in_the_history(checkout: Path, tmp_
 
 
 def test_a_checkout_without_that_history_says_why_nothing_is_run(checkout: Path) -> None:
-    assert "git" in Upgrade().missing()
+    assert "git" in Upgrade().lacks()
     commit(checkout, "0001_one", "0002_two", f"{RELEASED + 1:04}_three")
-    assert "shallow clone" in Upgrade().missing()
+    assert "shallow clone" in Upgrade().lacks()
 
 
 def test_starts_beyond_their_rate_are_noticed() -> None:

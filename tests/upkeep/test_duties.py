@@ -385,3 +385,14 @@ async def test_two_rescues_at_once_move_each_job_once(desk: Desk) -> None:
         moved = await asyncio.gather(desk.store.rescue(), other.rescue())
     assert sorted(moved[0] + moved[1]) == [claim.job_id for claim in claims]
     assert await desk.store.value("SELECT array_agg(DISTINCT fence) FROM {s}.jobs") == [2]
+
+
+async def test_duties_go_on_at_once_after_the_servers_clock_was_set_back(desk: Desk) -> None:
+    """What ran last ran in the future then; whoever waited for that moment would do nothing for hours."""
+    await desk.store.execute("UPDATE {s}.duties SET last_run_at = clock_timestamp() + interval '1 hour'")
+    worker = await desk.store.worker("w")
+    beat = await desk.store.one("beat", worker=worker, hungry=False, state="up", stuck=0, ids=[], fences=[])
+    assert "sweep" in beat["due"]
+    assert await desk.store.fetch("elect", name="sweep")
+    # Once: the next one finds a last run that has been.
+    assert not await desk.store.fetch("elect", name="sweep")

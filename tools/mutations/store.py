@@ -197,4 +197,13 @@ MUTATIONS: Final = (
         "if False:",
         ("tests/store/test_trouble.py::test_an_outage_is_told_at_once_then_ever_more_rarely_and_so_is_its_end",),
     ),
+    Mutation(
+        "duties wait for a clock that was set back",
+        "store/sql/upkeep.sql",
+        "  AND NOT d.last_run_at BETWEEN clock_timestamp()"
+        " - greatest(d.every, make_interval(secs => 20 * d.last_ms / 1000.0))\n"
+        "                            AND clock_timestamp()\n",
+        "  AND d.last_run_at < clock_timestamp() - d.every\n",
+        ("tests/upkeep/test_duties.py::test_duties_go_on_at_once_after_the_servers_clock_was_set_back",),
+    ),
 )

@@ -102,8 +102,10 @@ class Jobs:
     async def result(self, job_id: int) -> str | None:
         """The stored result, encoded and with its secrets: for the program that awaits it, never for a screen."""
         number = await self._sight.checked(job_id)
-        (row,) = await self._open().fetch("outcome_of", id=number)
-        return None if row["result"] is None else str(row["result"])
+        found = await self._open().fetch("outcome_of", id=number)
+        if not found:
+            raise not_found(job_id)
+        return None if found[0]["result"] is None else str(found[0]["result"])
 
     @reads(Permission.READ)
     async def many(self, job_ids: Iterable[int | str]) -> list[Job]:

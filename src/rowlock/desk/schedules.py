@@ -256,9 +256,10 @@ class Schedules:
         """
         schedule, database = await self._find(name), self._open()
         _check_range(start, end, await self._now())
-        slots = list(schedule.rule.between(start, end, limit + 1))
-        if len(slots) > min(limit, MOST_SLOTS):
-            message = f"More than {min(limit, MOST_SLOTS):,} slots are due in that time. Backfill it in smaller ranges."
+        most = min(max(limit, 0), MOST_SLOTS)
+        slots = list(schedule.rule.between(start, end, most + 1))
+        if len(slots) > most:
+            message = f"More than {most:,} slots are due in that time. Backfill it in smaller ranges."
             raise InvalidOption(message)
         keys = {schedule.key(slot): slot for slot in slots}
         scope = (await self._submitting.encoded(schedule.kind, schedule.args)).scope

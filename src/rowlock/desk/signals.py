@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from rowlock.desk import audit
 from rowlock.errors import InvalidOption, WrongState
-from rowlock.model.options import checked_key
+from rowlock.model.options import checked_key, json_text
 from rowlock.model.released import released
 
 if TYPE_CHECKING:
@@ -66,12 +65,8 @@ class Signals:
 
 
 def _encoded(payload: object) -> str:
-    try:
-        text = json.dumps(payload, allow_nan=False)
-    except (TypeError, ValueError) as error:
-        message = f"payload must be a JSON value: {error}."
-        raise InvalidOption(message) from None
-    if "\\u0000" in text or len(text) > _LARGEST:
-        message = f"payload must be JSON without NUL characters, of at most {_LARGEST:,} bytes."
+    text = json_text(payload, "payload")
+    if len(text) > _LARGEST:
+        message = f"payload must be JSON of at most {_LARGEST:,} bytes; this takes {len(text):,}."
         raise InvalidOption(message)
     return text

@@ -90,7 +90,7 @@ class Codec:
             except ValueError:
                 pass  # the long way says what is wrong
             else:
-                if len(data) <= self.limit and wire.is_storable(data, len(data)):
+                if len(data) <= self.limit and wire.is_storable(data, len(data)) and not wire.is_deep(data):
                     return data.decode()
         return self._encode(self.call(args, kwargs))
 
@@ -147,6 +147,8 @@ class Codec:
                 return None
             longest = max(map(len, part))
             if longest > self.limit or not wire.is_storable(b"".join(part), longest):
+                return None
+            if longest > 2 * wire.DEEPEST and any(map(wire.is_deep, part)):
                 return None
             texts.extend(map(bytes.decode, part))
         return texts if self.upgrades.version == 1 else list(map(self._versioned, texts))
@@ -220,6 +222,9 @@ class Codec:
                 f"{self.kind}: the result takes {len(data):,} bytes, the limit is {self.result_limit:,}. {_ADVICE}"
             )
             raise InvalidResult(message)
+        if wire.is_deep(data):
+            message = f"{self.kind}: the result is nested more than {wire.DEEPEST} levels deep. {_ADVICE}"
+            raise InvalidResult(message)
         return data.decode()
 
     def decode_result(self, text: str | None) -> object:
@@ -266,6 +271,9 @@ class Codec:
         if len(data) > self.limit:
             message = f"{self.kind}: the arguments take {len(data):,} bytes, the limit is {self.limit:,}. {_ADVICE}"
             raise ArgumentsTooLarge(message)
+        if wire.is_deep(data):
+            message = f"{self.kind}: the arguments are nested more than {wire.DEEPEST} levels deep. {_ADVICE}"
+            raise InvalidArguments(message)
         text = data.decode()
         if tagger.secrets or tagger.others:
             self._prove(text, tagger)

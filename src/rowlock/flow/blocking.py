@@ -11,9 +11,8 @@ from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor
 from concurrent.futures import wait as wait_for
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
-from pydantic_core import to_json
-
 from rowlock.errors import ClaimLost, Stopped
+from rowlock.flow import wire
 from rowlock.flow.items import ItemsDone, ItemView, Move, Tally, checked_limit
 from rowlock.flow.locking import SyncLock, taken
 from rowlock.model.progress import Skip
@@ -281,7 +280,7 @@ class SyncCheckpoint:
         if session is None:
             self._context._wait(context.checkpoint.save(value))  # noqa: SLF001 - of this module
         else:
-            statement, encoded = context.line.statements["save_checkpoint"], to_json(value).decode()
+            statement, encoded = context.line.statements["save_checkpoint"], wire.checkpoint(value)
             context.in_transaction_sync(session, statement, "ctx.checkpoint.save()", checkpoint=encoded)
 
     def load(self) -> Any:  # noqa: ANN401 - whatever was saved

@@ -6,8 +6,7 @@ import contextlib
 import json
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from pydantic_core import to_json
-
+from rowlock.flow import wire
 from rowlock.flow.items import ItemContext, ItemsDone, OpenItem, each, run_items
 from rowlock.flow.locking import Lock
 from rowlock.flow.voice import Line, Voice
@@ -198,7 +197,7 @@ class Checkpoint:
 
         session: a session or connection with an open transaction: it is committed with the caller's own rows, or not.
         """
-        encoded = to_json(value).decode()
+        encoded = wire.checkpoint(value)
         if session is None:
             await self._context.save_encoded(encoded)
         else:

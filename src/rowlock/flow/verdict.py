@@ -194,7 +194,7 @@ def described(error: BaseException, secrets: frozenset[str]) -> dict[str, object
     except Exception:  # noqa: BLE001 - as above
         trace = name
     return {
-        "type": name if module == "builtins" else f"{module}.{name}",
+        "type": _storable(name if module == "builtins" else f"{module}.{name}", _MESSAGE_CHARACTERS),
         "message": _storable(redact.scrub(text, secrets), _MESSAGE_CHARACTERS),
         "traceback": _storable(redact.scrub(trace, secrets), _ERROR_CHARACTERS),
     }

@@ -19,7 +19,7 @@ from rowlock.flow.verdict import secrets_of
 from rowlock.model import redact
 from rowlock.model.duration import duration
 from rowlock.model.job import Claim
-from rowlock.model.options import checked_key
+from rowlock.model.options import checked_key, shown
 from rowlock.model.progress import ATTEMPT_LINES, LOGS_OFF, ItemRef, LogLine
 from rowlock.store.caller import AsyncCaller, join
 from rowlock.telemetry import JobLog
@@ -164,14 +164,15 @@ class Voice:
     def note(self, done: float, total: float | None = None, message: str | None = None) -> None:
         """progress() without a coroutine."""
         report = self._reported()
-        report.count(self.now(), done, total, None if message is None else self.scrubbed(message))
+        number, of = _number(done, "done"), None if total is None else _number(total, "total")
+        report.count(self.now(), number, of, None if message is None else self.scrubbed(str(message)))
         self.line.note(report)
 
     def advance(self, by: float, message: str | None = None, number: int | None = None) -> None:
         """Count on in the present phase; number: unless that one is over, whose counter stands."""
         report = self._reported()
         if number in (None, report.entered):
-            self.note(report.done + by, message=message)
+            self.note(report.done + _number(by, "by"), message=message)
 
     def enter(self, phase: str, total: float | None = None, done: float = 0) -> int:
         """Begin a phase; its number."""
@@ -182,7 +183,8 @@ class Voice:
                 "are items of one phase",
                 *(phase, report.phase),
             )
-        report.enter(self.now(), phase, total, done)
+        of = None if total is None else _number(total, "total")
+        report.enter(self.now(), redact.storable(str(phase)), of, _number(done, "done"))
         self.line.note(report)
         return report.entered
 
@@ -370,3 +372,15 @@ class Voice:
         if self._report is None:
             self._report = Report(self.claim)
         return self._report
+
+
+def _number(value: float, name: str) -> float:
+    """A counter that can be written; refused here, where its handler is, and not in the batch of all jobs."""
+    try:
+        number = float(value)
+    except (TypeError, ValueError, OverflowError):
+        number = None
+    if number is None or isinstance(value, str | bytes):
+        message = f"{name} must be a number that a float can hold; got {shown(value)}."
+        raise InvalidOption(message)
+    return value if isinstance(value, int) else number

@@ -13,7 +13,7 @@ import re
 from collections import deque
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from datetime import date, datetime, time, timedelta
+from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
 from enum import Enum
 from pathlib import PurePath
@@ -22,17 +22,22 @@ from uuid import UUID
 
 from pydantic_core import PydanticSerializationError, from_json, to_json
 
-from rowlock.model.redact import BYTES, OUTPUT, SECRET
+from rowlock.errors import InvalidResult
+from rowlock.model.redact import BYTES, OUTPUT, SECRET, storable
 
 TAG: Final = '"$'  # what every tagged text contains, and few others
 
 _MOST_BITS: Final = 14_000  # Python and pydantic read back ints of up to 4,300 digits
 _MOST_DIGITS: Final = 4_200
+_MINUTE: Final = timedelta(minutes=1)
+DEEPEST: Final = 150
+"""Levels of lists and mappings in each other; pydantic reads back some 200 of them."""
 _KEYS: Final = (str, int, float, UUID, date, time, timedelta, Decimal, Enum, PurePath)
 _SURROGATE: Final = re.compile("[\ud800-\udfff]")
 _SUSPECTS: Final = (b"NaN", b"Infinity", b"\\u0000", b'"$')
 _PREFIX: Final = re.compile(r"^Error serializing to JSON: (?:\w+: )?")  # pydantic's wrapping of a fallback's error
 _LONG_NUMBER: Final = re.compile(rb"[0-9]{4200}")
+_BRACKET: Final = re.compile(rb'"(?:[^"\\]|\\.)*"|[\[\]{}]')  # texts as a whole: brackets in them do not count
 # Schemas made only of these hold no secret, no bytes and no datetime, and need no walk through the value.
 # fmt: off
 _SIMPLE: Final = frozenset({
@@ -86,9 +91,10 @@ class Tagger:
                 self.others += 1
                 return {BYTES: base64.b64encode(value).decode()}
             case datetime():
-                return value if self.naive_allowed else _aware(value, path)
+                return _instant(value if self.naive_allowed else _aware(value, path), path)
             case Mapping():
-                return {self._key(key, path): self.tag(item, f"{path}.{key}") for key, item in value.items()}
+                tagged = {self._key(key, path): self.tag(item, f"{path}.{key}") for key, item in value.items()}
+                return tagged if all(type(key) is str for key in tagged) else _distinct(tagged, path)
             case list() | tuple() | set() | frozenset() | deque():
                 return [self.tag(item, f"{path}[{index}]") for index, item in enumerate(value)]
             case _Secret():
@@ -126,12 +132,38 @@ def dump(value: object, tagger: Tagger, *, simple: bool) -> bytes:
         raise ValueError(_PREFIX.sub("", str(error))) from None
 
 
+def is_deep(data: bytes) -> bool:
+    """Whether JSON may have more levels than can be read back; cheap, and right about those that have."""
+    return len(data) > 2 * DEEPEST and data.count(b"[") + data.count(b"{") > DEEPEST and _levels(data) > DEEPEST
+
+
+def _levels(data: bytes) -> int:
+    level = deepest = 0
+    for bracket in _BRACKET.finditer(data):
+        level += {b"[": 1, b"{": 1, b"]": -1, b"}": -1}.get(bracket[0], 0)
+        deepest = max(deepest, level)
+    return deepest
+
+
 def is_storable(data: bytes, longest: int) -> bool:
     """Whether JSON of simple values, or many such, surely needs no tag and no refusal; longest: bytes of one."""
     for suspect in _SUSPECTS:
         if suspect in data:
             return False
     return longest < _MOST_DIGITS or not _LONG_NUMBER.search(data)
+
+
+def checkpoint(value: object) -> str:
+    """A checkpoint as it is stored; InvalidResult when no JSON can carry it."""
+    try:
+        data = to_json(value)
+    except (ValueError, RecursionError) as error:
+        message = f"A checkpoint of {type(value).__name__} cannot be stored as JSON: {storable(str(error))}."
+        raise InvalidResult(message) from error
+    if is_deep(data):
+        message = f"A checkpoint may be nested {DEEPEST} levels deep; this one is nested deeper."
+        raise InvalidResult(message)
+    return data.decode()
 
 
 def untag(text: str) -> tuple[object, bool]:
@@ -224,6 +256,15 @@ def _untagged(value: object, found: list[bytes]) -> object:
     return {key: _untagged(item, found) for key, item in value.items()}
 
 
+def _distinct(tagged: dict[object, object], path: str) -> dict[object, object]:
+    """JSON has but texts as keys: of 1 and "1" only one would arrive."""
+    written: dict[str, object] = from_json(to_json(dict.fromkeys(tagged), inf_nan_mode="constants"))
+    if len(written) < len(tagged):
+        message = f"{named(path)} has keys that are the same text in JSON, such as 1 and '1'. Pass a list of pairs."
+        raise ValueError(message)
+    return tagged
+
+
 def _storable(text: str, path: str) -> str:
     if "\0" in text:
         message = f"{named(path)} contains a NUL character, which PostgreSQL cannot store. Remove it or pass bytes."
@@ -248,6 +289,20 @@ def _finite(number: float, path: str) -> float:
         message = f"{named(path)} is {number}, which JSON cannot carry. Pass None or a text instead."
         raise ValueError(message)
     return number
+
+
+def _instant(moment: datetime, path: str) -> datetime:
+    """The moment in UTC where its offset has seconds, which are not written: it would arrive as another moment."""
+    offset = moment.utcoffset()
+    if offset is None or not offset % _MINUTE:
+        return moment
+    try:
+        return moment.astimezone(UTC)
+    except OverflowError:
+        message = (
+            f"{named(path)} ({moment.isoformat()}) lies outside of the years 1 to 9999 in UTC. Pass a text instead."
+        )
+        raise ValueError(message) from None
 
 
 def _aware(moment: datetime, path: str) -> datetime:

@@ -21,6 +21,7 @@ from cronsim import CronSim, CronSimError
 from rowlock.errors import InvalidOption
 from rowlock.model.closest import closest
 from rowlock.model.duration import duration, humanise
+from rowlock.model.options import shown
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -39,6 +40,7 @@ _NAMED: Final = {
     "@yearly": "0 0 1 1 *",
     "@annually": "0 0 1 1 *",
 }
+_ALONE: Final = re.compile(r"(?<!\w)(\w+)-\1/[0-9]+(?!\w)")
 _LONGEST_TEXT: Final = 200
 _MOST_YEARS: Final = 41
 """A 29 February on a given weekday is 40 years away at most."""
@@ -80,7 +82,8 @@ class Cron:
     def __init__(self, text: str, tz: str = "UTC") -> None:
         self.text, self.tz = cron_text(text), tz
         self._zone = zone(tz)
-        written = _NAMED.get(self.text.lower(), self.text)
+        # Of 5-5/2 CronSim makes 5-59/2; to every cron it is 5.
+        written = _ALONE.sub(r"\1", _NAMED.get(self.text.lower(), self.text))
         try:
             self._sim = CronSim(written, datetime(2000, 1, 1, tzinfo=UTC))
         except CronSimError:
@@ -220,8 +223,8 @@ def zone(name: str) -> zoneinfo.ZoneInfo:
     if not names:
         message = f"There is no time zone {name!r}, nor any other: this system has no tz database. pip install tzdata"
         raise InvalidOption(message)
-    hint = _near(str(name), sorted(names))
-    message = f'There is no time zone {name!r}. Write it like "Europe/London" or "UTC".{hint}'
+    hint = _near(str(name)[:_LONGEST_TEXT], sorted(names))
+    message = f'There is no time zone {shown(name)}. Write it like "Europe/London" or "UTC".{hint}'
     raise InvalidOption(message)
 
 

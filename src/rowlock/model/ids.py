@@ -23,6 +23,7 @@ _UPPER: Final = {symbol: value for value, symbol in enumerate(_ALPHABET)} | {"O"
 # Both cases are listed: upper() would let foreign letters in (the German sharp s becomes SS, a dotless i becomes I).
 _VALUE: Final = _UPPER | {symbol.lower(): value for symbol, value in _UPPER.items()}
 _SYMBOLS: Final = 13
+_SHOWN_BITS: Final = 128
 _SEPARATORS: Final = re.compile(r"[\s-]+")
 _LONGEST_NUMBER: Final = 12  # digits; a public id has 14 symbols, so the two never meet
 
@@ -36,7 +37,7 @@ _INVERSES: Final = tuple(pow(factor, -1, _MODULUS) for factor in reversed(_FACTO
 def encode(job_id: int) -> str:
     """Give the public id of a job, grouped by 4."""
     if not 1 <= job_id <= LARGEST:
-        message = f"A job id is a whole number from 1 to {LARGEST}, not {job_id}."
+        message = f"A job id is a whole number from 1 to {LARGEST}, not {_number(job_id)}."
         raise InvalidId(message)
     return _written(job_id, 0)
 
@@ -52,7 +53,7 @@ def decode(text: str) -> int:
 def encode_workflow(workflow_id: int) -> str:
     """Give the public id of a workflow: W and 14 symbols, which without the W are no job's."""
     if not 1 <= workflow_id <= LARGEST:
-        message = f"A workflow id is a whole number from 1 to {LARGEST}, not {workflow_id}."
+        message = f"A workflow id is a whole number from 1 to {LARGEST}, not {_number(workflow_id)}."
         raise InvalidId(message)
     return f"W-{_written(workflow_id, _WORKFLOW)}"
 
@@ -119,7 +120,9 @@ def parse(text: str | int) -> int:
             return decode(text)
     number = int(text)
     if isinstance(text, bool) or not 1 <= number <= LARGEST:
-        message = f"A job id is a whole number from 1 to {LARGEST} or a public id such as {encode(1)}, not {text}."
+        message = (
+            f"A job id is a whole number from 1 to {LARGEST} or a public id such as {encode(1)}, not {_number(text)}."
+        )
         raise InvalidId(message)
     return number
 
@@ -158,6 +161,11 @@ def _times_x(element: int) -> int:
 
 def _shown(text: str) -> str:
     return text if len(text) <= 40 else text[:40] + "…"  # noqa: PLR2004 - a line of a terminal
+
+
+def _number(number: object) -> str:
+    """Python refuses to print an int of more than 4,300 digits."""
+    return str(number) if not isinstance(number, int) or number.bit_length() <= _SHOWN_BITS else "a huge one"
 
 
 def _invalid(text: str, why: str, mark: int = 0) -> InvalidId:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 from rowlock.errors import ConfigurationError
 from rowlock.model.approval import Approval
+from rowlock.model.options import is_key, shown
 from rowlock.model.rate import Rate, checked_weight, rates_of
 from rowlock.model.retry import Retry
 
@@ -26,6 +27,7 @@ UnknownArgs = Literal["refuse", "ignore"]
 """What a worker does with stored arguments its code does not know: keep the job for one that does, or drop them."""
 Scope = Literal["live", "waiting"]
 OnConflict = Literal["reject", "keep", "replace", "debounce"]
+_MOST_PLACES: Final = 1_000_000_000
 # A colon separates kind and key in a unique key, so a kind has none.
 _NAME: Final = re.compile(r"[A-Za-z_][\w.\-/]{0,199}")
 
@@ -39,10 +41,11 @@ class Gate:
     fifo: bool = False
 
     def __post_init__(self) -> None:
-        if not self.key or self.key.startswith("lane:") or self.limit < 0:
+        whole = isinstance(self.limit, int) and not isinstance(self.limit, bool) and 0 <= self.limit <= _MOST_PLACES
+        if not is_key(self.key) or self.key.startswith("lane:") or not whole:
             message = (
-                "A gate needs a key (not starting with 'lane:') and a limit of 0 or more, "
-                f"got {self.key!r} and {self.limit}."
+                "A gate needs a key (a text of 1 to 1000 bytes, not starting with 'lane:') and a limit from 0 to "
+                f"{_MOST_PLACES:,}, got {shown(self.key)} and {shown(self.limit)}."
             )
             raise ConfigurationError(message)
 

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import json
+import re
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Final
 
 from rowlock.errors import InvalidOption
 from rowlock.model.duration import duration
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Sequence
 
     from rowlock.model.approval import Approval
     from rowlock.model.kind import Gate, OnConflict, Scope
@@ -21,6 +23,15 @@ Span = timedelta | str | float
 _PRIORITY: Final = 100
 _KEY_BYTES: Final = 1000
 _KEEP_KEY: Final = "30 days"
+_EARLIEST: Final = datetime(1000, 1, 1, tzinfo=UTC)
+_LATEST: Final = datetime(9000, 1, 1, tzinfo=UTC)
+"""What is added to run_at, expires_in for one, must stay a datetime that Python can read again."""
+_NUL: Final = re.compile(r"(?<!\\)(?:\\\\)*\\u0000")
+_UNSTORABLE: Final = re.compile("[\x00\ud800-\udfff]")
+_DEEPEST: Final = 100
+"""Levels of lists and mappings within refs, meta and payloads: what shows them goes no deeper."""
+_SHOWN: Final = 100
+"""Characters of a wrong value in a message."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,12 +77,14 @@ class Options:
         if self.run_at is not None:
             if not isinstance(self.run_at, datetime):
                 _refuse("run_at", "a datetime with a time zone", self.run_at)
-            if self.run_at.tzinfo is None:
+            if self.run_at.utcoffset() is None:
                 _refuse(
                     "run_at",
                     "a datetime with a time zone such as datetime.now(UTC); a naive one is ambiguous",
                     self.run_at,
                 )
+            if not _EARLIEST <= self.run_at < _LATEST:
+                _refuse("run_at", "a moment from the year 1000 to the year 9000", self.run_at)
             if self.run_in is not None:
                 message = "run_at and run_in were both given. Pass one of them."
                 raise InvalidOption(message)
@@ -95,7 +108,7 @@ class Options:
             value = getattr(self, name)
             if value is not None and not (name.endswith("_key") and callable(value)):
                 checked_key(value, name)
-        if isinstance(self.tags, str):
+        if isinstance(self.tags, str | bytes) or not isinstance(self.tags, Collection | None):
             _refuse("tags", "a list of strings", self.tags)
         for tag in self.tags or ():
             checked_key(tag, "tags")
@@ -115,9 +128,19 @@ def checked_priority(value: int) -> int:
 
 def checked_key(value: object, name: str) -> str:
     """Return a key or label if the database can store and index it."""
-    if not isinstance(value, str) or not value or "\x00" in value or len(value.encode(errors="replace")) > _KEY_BYTES:
-        _refuse(name, f"a text of 1 to {_KEY_BYTES} bytes without NUL", value)
+    if not is_key(value):
+        _refuse(name, f"a text of 1 to {_KEY_BYTES} bytes without NUL or half a surrogate pair", value)
     return str(value)
+
+
+def is_key(value: object) -> bool:
+    """Whether the database can store and index it."""
+    return (
+        isinstance(value, str)
+        and 0 < len(value) <= _KEY_BYTES
+        and _UNSTORABLE.search(value) is None
+        and len(value.encode()) <= _KEY_BYTES
+    )
 
 
 def as_json(value: Mapping[str, object] | None, name: str) -> str | None:
@@ -125,20 +148,56 @@ def as_json(value: Mapping[str, object] | None, name: str) -> str | None:
     if not value:
         return None
     try:
-        text = json.dumps(dict(value), allow_nan=False)
+        given = dict(value)
     except (TypeError, ValueError) as error:
         message = f"{name} must be a mapping of JSON values: {error}."
         raise InvalidOption(message) from error
-    if "\\u0000" in text:
-        _refuse(name, "values without NUL characters", value)
+    return json_text(given, name)
+
+
+def json_text(value: object, name: str) -> str:
+    """A value as JSON that the database takes, and that everybody who shows it can read."""
+    try:
+        # Not escaped: half a surrogate pair is seen below, and "\\u0000" is what somebody wrote, no NUL.
+        text = json.dumps(value, allow_nan=False, ensure_ascii=False)
+    except (TypeError, ValueError, RecursionError) as error:
+        message = f"{name} must be {'a mapping ' if isinstance(value, dict) else ''}of JSON values: {error}."
+        raise InvalidOption(message) from error
+    if _UNSTORABLE.search(text) or _NUL.search(text):
+        _refuse(name, "values without NUL or half a surrogate pair", value)
+    _check_levels(value, name)
     return text
+
+
+def _check_levels(value: object, name: str) -> None:
+    """Refuse lists and mappings too deep in each other, and keys that JSON writes alike."""
+    level = [value]
+    for _ in range(_DEEPEST + 1):
+        below: list[object] = []
+        for one in level:
+            if isinstance(one, Mapping):
+                if not all(isinstance(key, str) for key in one) and _twins(one):
+                    _refuse(name, "mappings whose keys stay apart in JSON, unlike 1 and '1'", one)
+                below.extend(one.values())
+            elif isinstance(one, list | tuple):
+                below.extend(one)
+        if not below:
+            return
+        level = below
+    _refuse(name, f"nested {_DEEPEST} levels deep at most", value)
+
+
+def _twins(mapping: Mapping[object, object]) -> bool:
+    return len(json.loads(json.dumps(dict.fromkeys(mapping)))) < len(mapping)
 
 
 def refs_json(refs: Mapping[str, object]) -> str | None:
     """Refs as JSON text; every name and value is indexed, so each is short."""
     text = as_json(refs, "refs")
     for name, value in refs.items():
-        size = max(len(str(name).encode()), len(json.dumps(value, ensure_ascii=False).encode(errors="replace")))
+        size = max(
+            len(str(name).encode(errors="replace")), len(json.dumps(value, ensure_ascii=False).encode(errors="replace"))
+        )
         if size > _KEY_BYTES:
             message = f"refs must have names and values of at most {_KEY_BYTES} bytes; {str(name)[:50]!r} takes {size}."
             raise InvalidOption(message)
@@ -150,5 +209,14 @@ def _whole(value: object) -> bool:
 
 
 def _refuse(name: str, expected: str, came: object) -> None:
-    message = f"{name} must be {expected}; got {came!r}."
+    message = f"{name} must be {expected}; got {shown(came)}."
     raise InvalidOption(message)
+
+
+def shown(value: object) -> str:
+    """A value as a message has room for it."""
+    try:
+        text = repr(value)
+    except Exception:  # noqa: BLE001 - code of others, and ints of more than 4,300 digits
+        return f"a {type(value).__name__}"
+    return text if len(text) <= _SHOWN else text[:_SHOWN] + "…"

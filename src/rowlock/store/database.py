@@ -11,7 +11,8 @@ from urllib.parse import urlsplit, urlunsplit
 
 import asyncpg
 
-from rowlock.errors import ConfigurationError, DatabaseUnreachable, SchemaBehind, SchemaMissing
+from rowlock.errors import ConfigurationError, DatabaseUnreachable, SchemaBehind, SchemaMissing, Unstorable
+from rowlock.model import redact
 from rowlock.store import arrays, sockets
 from rowlock.store.doubt import SILENCE, ask_about
 from rowlock.store.pool import Pool
@@ -46,6 +47,7 @@ _LIMITS: Final = {
 _CALL_SECONDS: Final = 35.0
 _CONNECT_SECONDS: Final = 10.0
 _POOL_SIZE: Final = 4
+_LONGEST_REASON: Final = 300
 
 # The server went away, refuses connections, or turned read-only after a failover: worth another try elsewhere or later.
 OUTAGE: Final = (
@@ -75,7 +77,8 @@ TRANSIENT: Final = (
 )
 
 _NO_SCHEMA: Final = (asyncpg.UndefinedTableError, asyncpg.InvalidSchemaNameError, asyncpg.UndefinedFunctionError)
-UNSTORABLE: Final = (asyncpg.DataError, asyncpg.ProgramLimitExceededError)
+_UNFIT: Final = (asyncpg.DataError, asyncpg.ProgramLimitExceededError)
+UNSTORABLE: Final = (*_UNFIT, Unstorable)
 """A value the database cannot store; the statement will never succeed."""
 
 
@@ -203,6 +206,9 @@ class Database:
             return unanswered(self.url, error)
         if isinstance(error, OUTAGE) and not isinstance(error, DatabaseUnreachable):
             return unreachable(self.url, error)
+        if isinstance(error, _UNFIT):
+            why = redact.storable(_reason(error))[:_LONGEST_REASON]
+            return Unstorable(f"The database can neither store nor look for a value that was given: {why}.")
         return error
 
     async def _client(self) -> Connection[Record]:
@@ -278,6 +284,12 @@ class Snapshot:
         """Run one named statement."""
         statement = self._statements[name]
         return await self._connection.fetch(statement.dollar, *statement.bind(values))
+
+
+def _reason(error: BaseException) -> str:
+    """What is wrong, without the value that asyncpg quotes before it: that may be another's secret."""
+    text = str(error)
+    return text[text.rfind("(") + 1 : -1] if text.startswith("invalid input for query argument") else text
 
 
 def unreachable(url: str, error: BaseException) -> DatabaseUnreachable:

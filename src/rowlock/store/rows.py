@@ -6,6 +6,7 @@ import json
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
+from rowlock.errors import InvalidOption
 from rowlock.model import redact, stored
 from rowlock.model.job import Act, Attempt, Job
 from rowlock.model.progress import Item, ItemCounts, ItemState, LogLine, Phase, Progress, missed_between
@@ -33,7 +34,11 @@ def json_of(text: str | None, *, reveal: bool = False) -> Any:  # noqa: ANN401 -
 
 def ref_text(value: object) -> str:
     """A reference as job_refs has it: the text of its JSON."""
-    return value if isinstance(value, str) else json.dumps(value)
+    try:
+        return value if isinstance(value, str) else json.dumps(value)
+    except (TypeError, ValueError, RecursionError) as error:
+        message = f"A reference is a JSON value: {error}."
+        raise InvalidOption(message) from None
 
 
 def job_of(row: Row, *, reveal: bool = False) -> Job:

@@ -136,7 +136,8 @@ SELECT EXISTS (SELECT 1 FROM me) AS known, (SELECT me.told FROM me) AS told, clo
          WHERE NOT EXISTS (SELECT 1 FROM {schema}.jobs j
                             WHERE j.id = h.id AND j.fence = h.fence AND j.claimed_by = :worker::bigint)) AS lost,
   ARRAY(SELECT d.name FROM {schema}.duties d
-         WHERE d.last_run_at < clock_timestamp() - greatest(d.every, make_interval(secs => 20 * d.last_ms / 1000.0))
+         WHERE NOT d.last_run_at BETWEEN clock_timestamp() - greatest(d.every, make_interval(secs => 20 * d.last_ms / 1000.0))
+                                     AND clock_timestamp()
            AND (:look::boolean OR d.name NOT IN ('rescue', 'expire', 'prune', 'sweep', 'orphans'))
            AND CASE d.name
              WHEN 'rescue' THEN EXISTS (SELECT 1 FROM {schema}.workers w

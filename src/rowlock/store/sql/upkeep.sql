@@ -3,9 +3,11 @@
 -- name: elect
 -- Compare-and-set: no connection state, safe behind a transaction pooler, no leader to lose. The sweep's epoch moves with
 -- what it publishes and not here: a worker that saw the election's would read the pairs too early, and for nothing.
+-- A last run that is still to come was before the server's clock was set back: waiting for it could take hours.
 UPDATE {schema}.duties d SET last_run_at = clock_timestamp(), epoch = d.epoch + (d.name <> 'sweep')::integer
 WHERE d.name = :name::text
-  AND d.last_run_at < clock_timestamp() - greatest(d.every, make_interval(secs => 20 * d.last_ms / 1000.0))
+  AND NOT d.last_run_at BETWEEN clock_timestamp() - greatest(d.every, make_interval(secs => 20 * d.last_ms / 1000.0))
+                            AND clock_timestamp()
 RETURNING d.epoch
 
 -- name: duty_took

@@ -98,7 +98,7 @@ class Server:
         """Of its only role, which is called rowlock."""
         return urlsplit(self.url).password or ""
 
-    def start(self, environment: Mapping[str, str] | None = None, **settings: str) -> None:
+    def start(self, environment: Mapping[str, str] | None = None, /, **settings: str) -> None:
         """Start it and wait until it accepts connections. It ends with the thread that started it: use the main one."""
         options = {**SETTINGS, "port": str(self._port), "unix_socket_directories": "", **settings}
         words = [part for name, value in options.items() for part in ("-c", f"{name}={value}")]

@@ -36,7 +36,7 @@ async def turns(n: int) -> None:
 @pytest.mark.parametrize("moment", MOMENTS)
 async def test_progress_ends_at_whatever_moment_a_checkpoint_is_saved(moment: int) -> None:
     lost: list[Claim] = []
-    reporter = Reporter(cast("Any", Mute()), lost.append)
+    reporter = Reporter(cast("Any", Mute()), 1, lost.append)
     reporter.note(Report(Claim(1, 1)))
     await turns(10)
     assert lost == [Claim(1, 1)]

@@ -6,9 +6,9 @@ import itertools
 from typing import TYPE_CHECKING
 
 from torture.__main__ import parser
+from torture.ledger import SEED
 from torture.producer import Producer
 
-from torture.ledger import SEED
 from torture.stage import Stage
 
 if TYPE_CHECKING:

@@ -156,15 +156,15 @@ MUTATIONS: Final = (
     Mutation(
         "settled says always applied",
         FINISH,
-        "SELECT d.id, (j.fence = d.fence + 1",
-        "SELECT d.id, true OR (j.fence = d.fence + 1",
+        "SELECT d.id, d.fence, (j.fence = d.fence + 1",
+        "SELECT d.id, d.fence, true OR (j.fence = d.fence + 1",
         (STALE,),
     ),
     Mutation(
         "settled says never applied",
         FINISH,
-        "SELECT d.id, (j.fence = d.fence + 1 AND j.claimed_by = :worker::bigint)",
-        "SELECT d.id, (j.fence = d.fence + 9 AND j.claimed_by = :worker::bigint)",
+        "SELECT d.id, d.fence, (j.fence = d.fence + 1 AND j.claimed_by = :worker::bigint)",
+        "SELECT d.id, d.fence, (j.fence = d.fence + 9 AND j.claimed_by = :worker::bigint)",
         (STALE,),
     ),
     Mutation(

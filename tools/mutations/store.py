@@ -157,16 +157,16 @@ MUTATIONS: Final = (
     ),
     Mutation(
         "a silent connection is waited for",
-        "store/link.py",
-        "                connection.terminate()\n            finally:",
-        "                pass\n            finally:",
+        "store/doubt.py",
+        "                connection.terminate()\n    finally:",
+        "                pass\n    finally:",
         ("tests/store/test_link.py::test_a_connection_whose_server_is_not_at_it_is_hung_up",),
     ),
     Mutation(
         "a slow statement is taken for a silent connection",
         "store/sql/link.sql",
-        "a.pid = :pid::integer AND",
-        "a.pid = -:pid::integer AND",
+        "a.pid = :pid::integer",
+        "a.pid = -:pid::integer",
         ("tests/store/test_link.py::test_a_statement_that_takes_its_time_is_left_alone",),
     ),
     Mutation(

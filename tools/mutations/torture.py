@@ -31,15 +31,15 @@ MUTATIONS: Final = (
     Mutation(
         "scenario: an outcome counts as written before it is",
         "flow/finish.py",
-        "                again = True\n                if failures == 0 and isinstance(error, OUTAGE):",
-        "                return Flushed(batch)\n                if failures == 0 and isinstance(error, OUTAGE):",
+        "                again = True\n                if not isinstance(error, TRANSIENT):",
+        "                return Flushed(batch)\n                if not isinstance(error, TRANSIENT):",
         (f"{SCENARIO}[restart]",),
     ),
     Mutation(
         "scenario: workers wait to be woken and never look",
         "flow/rounds.py",
-        "                await asyncio.wait_for(self._look.wait(), idle)\n",
-        "                await self._look.wait()\n",
+        "                async with asyncio.timeout(idle):\n",
+        "                if True:\n",
         (f"{SCENARIO}[deaf]",),
     ),
     Mutation(

@@ -85,7 +85,9 @@ class There:
             "workflow_id": self._workflow,
             "/limits/gates/key": self._gate,
             "/limits/rates/key": lambda: "lane:front",
-            "/schedules/name": lambda: self._post("schedules", "name", name=self._name(), kind="pay", cron="0 2 * * *"),
+            "/schedules/name": lambda: self._post(
+                "schedules", "name", name=self._name(), kind="explode", cron="0 2 * * *"
+            ),
         }
         self._post("admin/workers/lanes", "name", name="front", rate={"amount": 5})
 

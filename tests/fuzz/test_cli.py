@@ -103,7 +103,7 @@ def test_every_call_ends_with_a_documented_code_and_a_word(
     monkeypatch.setenv("EDITOR", "true")
     runner = CliRunner()
 
-    @tried(110)
+    @tried(60)
     @given(CALLS)
     @example(["jobs", "ls", "--kind=\udcff"])
     @example(["jobs", "ls", "\udcff"])

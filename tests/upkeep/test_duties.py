@@ -389,10 +389,17 @@ async def test_two_rescues_at_once_move_each_job_once(desk: Desk) -> None:
 
 async def test_duties_go_on_at_once_after_the_servers_clock_was_set_back(desk: Desk) -> None:
     """What ran last ran in the future then; whoever waited for that moment would do nothing for hours."""
-    await desk.store.execute("UPDATE {s}.duties SET last_run_at = clock_timestamp() + interval '1 hour'")
     worker = await desk.store.worker("w")
-    beat = await desk.store.one("beat", worker=worker, hungry=False, state="up", stuck=0, ids=[], fences=[])
-    assert "sweep" in beat["due"]
+    await lost(desk.store)
+
+    async def due(last_run: str) -> set[str]:
+        await desk.store.execute(f"UPDATE {{s}}.duties SET last_run_at = {last_run}, last_ms = 0")
+        values = {"worker": worker, "hungry": False, "state": "up", "stuck": 0, "ids": [], "fences": []}
+        return set((await desk.store.one("beat", **values))["due"])
+
+    assert "rescue" in await due("clock_timestamp() + interval '1 hour'")
+    assert await due("clock_timestamp() + interval '1 hour'") == await due("'-infinity'")
+    await desk.store.execute("UPDATE {s}.duties SET last_run_at = clock_timestamp() + interval '1 hour'")
     assert await desk.store.fetch("elect", name="sweep")
     # Once: the next one finds a last run that has been.
     assert not await desk.store.fetch("elect", name="sweep")

@@ -8,9 +8,11 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, TypeAlias
 
+from rowlock.errors import DatabaseError
 from rowlock.flow.cursors import BEGINNING
 from rowlock.flow.turns import Turns, pairs_of
 from rowlock.model.lane import kinds_by_lane
+from rowlock.store.database import TRANSIENT
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
     from rowlock.store.link import Link
 
 logger = logging.getLogger("rowlock.claim")
+_FORESEEN: Final = (DatabaseError, *TRANSIENT)
 _MANY_LANES: Final = 8
 _SMALL: Final = 20
 """Slots of a lane that takes turns with others of its size."""
@@ -116,11 +119,11 @@ class Claimer:
                     answers.append(await self._claim(connection, {name: wanted[name] for name in fair}, fair=True))
             for name in sorted(careful):
                 answers.append(await self._carefully(name, wanted[name], self._heads_of(name)))  # noqa: PERF401 - kept up to a failure
-        except Exception:
+        except Exception as error:
             if not any(answer.rows for answer in answers):
                 raise
             # What the lanes before took is ours already; the lane that failed is asked again with the next claim.
-            logger.warning("a lane could not be claimed from", exc_info=True)
+            logger.warning("a lane could not be claimed from: %s", error, exc_info=not isinstance(error, _FORESEEN))
             self.doubtful = True
         asked, got = sum(wanted.values()), sum(len(answer.rows) for answer in answers)
         self._crowded = 0 < asked <= 2 * got

@@ -156,6 +156,13 @@ class Rules(Machine):
         approval = int(c % 4 == 3)
         self.perform(Enqueue(NewJob("a", priority=5 * (c % 2), gate_key=gate, rate_keys=rate, approval=approval)))
 
+    def burst(self, a: int, _b: int, _c: int) -> None:
+        """As many as a full bucket has tokens, one after the other."""
+        for _ in range(3):
+            answer = self.perform(Enqueue(NewJob("a", rate_keys=("k",))))
+            if answer is not None:
+                self.perform(ClaimIds(self.worker(a), [answer[1]]))
+
     # --- claim, and the owner's writes -------------------------------------------------------------------------------
 
     def pairs(self) -> tuple[Pair, ...]:
@@ -221,6 +228,8 @@ class Rules(Machine):
         for row in self.perform(ClaimIds(self.worker(a), [found.job_id])) or ():
             if not row["parked"]:
                 self.perform(Report([Claim(row["id"], row["fence"])], items[:1]))
+                # The one before does not know yet.
+                self.perform(Save([found], c) if b % 2 else Guard([found]))
 
     def save(self, a: int, b: int, c: int) -> None:
         """In the user's own transaction: guarded rows, a checkpoint, or what an attempt goes on from."""

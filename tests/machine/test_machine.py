@@ -18,7 +18,7 @@ from tests.machine.rules import step_of
 
 LONG: Final = "ROWLOCK_MACHINE_STEPS" in os.environ
 """Only then is there time for fresh seeds, and for looking for the shortest way to a failure."""
-STEPS: Final = int(os.environ.get("ROWLOCK_MACHINE_STEPS", "1200"))
+STEPS: Final = int(os.environ.get("ROWLOCK_MACHINE_STEPS", "1500"))
 BLOB: Final = os.environ.get("ROWLOCK_MACHINE_BLOB")
 """What reproduce_failure was told: only these steps are run."""
 LENGTH: Final = 50
@@ -68,7 +68,10 @@ class Limited(Arrangements):
     """Places at gates and lanes, and turns of rates."""
 
     step = step_of(
-        {"enqueue_limited": 7, "enqueue_metered": 5, "pause_rate": 3, "set_limit": 1} | RUNS | TIMES | ORDERS
+        {"enqueue_limited": 9, "enqueue_metered": 4, "burst": 1, "pause_rate": 3, "set_limit": 1}
+        | RUNS
+        | TIMES
+        | ORDERS
     )
 
 
@@ -104,7 +107,7 @@ class Fair(Arrangements):
 class Scheduled(Arrangements):
     """Slots fired by readings old and new, around edits, pauses and removals; locks, in between."""
 
-    fired: Final = {"fire": 12, "advance": 6, "schedule": 3, "set_schedule": 4, "unschedule": 1, "look_around": 2}
+    fired: Final = {"fire": 12, "advance": 6, "schedule": 5, "set_schedule": 4, "unschedule": 1, "look_around": 2}
     locks: Final = {"lock": 8, "lose_locker": 1}
     step = step_of(fired | locks | {"claim_some": 3, "finish": 2, "give_back": 1, "cancel": 1, "prune": 1})
 

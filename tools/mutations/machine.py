@@ -83,7 +83,7 @@ MUTATIONS: Final = (
         UPKEEP,
         "SELECT h.kind, h.priority, h.share, h.run_after FROM h ORDER BY 1, 2, 3",
         "SELECT h.kind, h.priority, h.share, h.run_after + interval '1 s' FROM h ORDER BY 1, 2, 3",
-        _noticed("lives"),
+        _noticed("fair"),
     ),
     Mutation(
         "machine: an approval outlives the arguments it was for",

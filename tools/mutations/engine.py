@@ -198,8 +198,8 @@ MUTATIONS: Final = (
     Mutation(
         "every caretaker wins every round",
         UPKEEP,
-        "WHERE d.name = :name::text\n  AND d.last_run_at < clock_timestamp()",
-        "WHERE d.name = :name::text\n  OR d.last_run_at > clock_timestamp()",
+        "WHERE d.name = :name::text\n  AND NOT d.last_run_at BETWEEN",
+        "WHERE d.name = :name::text\n  OR NOT d.last_run_at BETWEEN",
         (f"{OF_DUTIES}two_caretakers_share_the_rounds",),
     ),
     Mutation(

@@ -59,7 +59,11 @@ class Producer:
             if self._leaving.is_set():
                 return
             await call(f"{self._name}-{number}")
-            await asyncio.sleep(self._pause)
+            await self.rest(self._pause)
+
+    async def rest(self, pause: float) -> None:
+        """Between two calls."""
+        await asyncio.sleep(pause)
 
     def mixture(self) -> Iterator[Call]:
         """One of everything, shuffled anew each time."""

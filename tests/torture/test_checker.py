@@ -84,6 +84,7 @@ BAD: list[tuple[str, Callable[[Evidence], Evidence], str]] = [
     ("left behind", lambda e: replace(e, open_workflows=1), "1 workflows are open"),
     ("wrong end", lambda e: with_rows(e, row(1, state="failed")), "ended failed"),
     ("wrong end", lambda e: with_rows(e, row(6, kind="exits")), "ended completed"),
+    ("wrong end", lambda e: replace(e, dropped=frozenset({"later"})), "job 7 (later t7) ended completed"),
     ("rolled back and run", lambda e: with_lines(e, line("start", 8, 11.0, tag="gone")), "ran it"),
     ("rolled back and run", lambda e: with_rows(e, row(1, tag="gone")), "is job 1"),
     ("claimed twice", lambda e: with_lines(e, line("start", 1, 11.2)), "2 times under fence 1"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import sys
+import time
 from typing import Final
 
 from typing_extensions import override
@@ -22,6 +23,8 @@ class Producer(producer.Producer):
     """Cancels one job while it waits, another while it runs."""
 
     _running: int | None = None
+    _due = 0.0
+    """When the next call is to be made, on the monotonic clock."""
 
     @override
     def calls(self) -> list[producer.Call]:
@@ -31,6 +34,13 @@ class Producer(producer.Producer):
     async def run(self) -> None:
         await super().run()
         await self._cancel()
+
+    @override
+    async def rest(self, pause: float) -> None:
+        """A call that took long shortens it: what is asked for must not depend on how soon answers come."""
+        now = time.monotonic()
+        self._due = max(self._due + pause, now)
+        await asyncio.sleep(self._due - now)
 
     async def _doomed(self, tag: str) -> None:
         async def call() -> producer.Answer:

@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from torture.evidence import Evidence
     from torture.server import Server
 
-RATE: Final = 50.0
-"""Calls a second at most, of about 1.2 jobs: each waits for its answer, so a slow machine is asked for less."""
+RATE: Final = 25.0
+"""Calls a second, of about 1.2 jobs; fewer where answers take longer than that leaves between them."""
 DOOMED: Final = frozenset({"doomed"})
 DROPPED: Final = frozenset({"dropped"})
 QUICK: Final = frozenset({"once", "joined", "thread"})

@@ -22,7 +22,7 @@ import pytest
 from rowlock.store.embedded import keeper, start
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Generator, Iterator
 
 # On a machine that others use too, a slow example says nothing about the code.
 hypothesis.settings.register_profile("shared", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow])
@@ -119,3 +119,21 @@ def empty_database_url(administrator: psycopg.Connection[Any], server_url: str) 
     """A fresh database without the schema, for one test."""
     with fresh(administrator, server_url, "template0") as url:
         yield url
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_report_to_serializable() -> Generator[None, Any, Any]:
+    """A failure may show texts that are none (half a surrogate pair), which no other process can be told."""
+    return _sendable((yield))
+
+
+def _sendable(value: Any) -> Any:  # noqa: ANN401 - whatever a report holds
+    match value:
+        case str():
+            return value.encode("utf-8", "backslashreplace").decode()
+        case dict():
+            return {_sendable(key): _sendable(inner) for key, inner in value.items()}
+        case list() | tuple():
+            return type(value)(_sendable(inner) for inner in value)
+        case _:
+            return value

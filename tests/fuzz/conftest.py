@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -83,6 +84,12 @@ def _always_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     """Hypothesis tries constants of the modules that happen to be imported: other ones in every process of a run."""
     if not LONG:
         monkeypatch.setattr(providers, "_get_local_constants", providers.Constants, raising=False)
+
+
+@pytest.fixture(autouse=True)
+def _unheard(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What strange handlers log stays in the database: pytest's own processes cannot pass every text to each other."""
+    monkeypatch.setattr(logging.getLogger("rowlock"), "propagate", False)
 
 
 @pytest.fixture

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import sys
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -89,7 +90,7 @@ def _always_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture(autouse=True)
 def _unheard(monkeypatch: pytest.MonkeyPatch) -> None:
     """What strange handlers log stays in the database: pytest's own processes cannot pass every text to each other."""
-    monkeypatch.setattr(logging.getLogger("rowlock"), "propagate", False)
+    monkeypatch.setattr(logging.root.manager, "disable", sys.maxsize)
 
 
 @pytest.fixture

@@ -102,6 +102,9 @@ def test_a_job_ends_whatever_its_handler_says_and_its_neighbours_pay_nothing(ben
         if job.state is State.FAILED:
             assert (job.errors or {}).get("reason")
         await bench.shown(job.id)
+        said = scripts[number][0]
+        if said and all(one[0] == "log" for one in said):
+            assert await bench.app.jobs.logs(job.id)
 
     numbers = iter(range(10**9))
 

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
+import sys
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import asyncpg
 import httpx
 import pytest
+from hypothesis.internal.conjecture import providers
 from tests.api.conftest import ADMIN
+from tests.fuzz.profile import LONG
 
 from rowlock import Rowlock
 from rowlock.api import RowlockAPI
@@ -74,6 +78,19 @@ class Bench:
         if self._client is not None:
             await self._client.aclose()
         await self.app.close()
+
+
+@pytest.fixture(autouse=True)
+def _always_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Hypothesis tries constants of the modules that happen to be imported: other ones in every process of a run."""
+    if not LONG:
+        monkeypatch.setattr(providers, "_get_local_constants", providers.Constants, raising=False)
+
+
+@pytest.fixture(autouse=True)
+def _unheard(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What strange handlers log stays in the database: pytest's own processes cannot pass every text to each other."""
+    monkeypatch.setattr(logging.root.manager, "disable", sys.maxsize)
 
 
 @pytest.fixture

@@ -13,6 +13,9 @@ from hypothesis import HealthCheck, Phase, settings
 LONG: Final = "ROWLOCK_FUZZ_EXAMPLES" in os.environ
 """Only then is there time for fresh seeds."""
 
+PATIENCE: Final = 0 if LONG else 120
+"""Seconds for one test; 0: as many as it takes."""
+
 
 def examples(few: int) -> int:
     """So many, or as many as were asked for."""

@@ -10,7 +10,7 @@ import typer
 from hypothesis import example, given
 from hypothesis import strategies as st
 from tests.cli.conftest import TASKS
-from tests.fuzz.profile import LONG, tried
+from tests.fuzz.profile import PATIENCE, tried
 from tests.fuzz.strange import IDS, NUMBERS, SPANS, TEXTS, short
 from tests.fuzz.test_desk import THERE, stage
 from typer.testing import CliRunner
@@ -89,7 +89,7 @@ def calls_of(path: tuple[str, ...], command: Any) -> st.SearchStrategy[list[str]
 CALLS: Final = st.sampled_from(COMMANDS).flatmap(lambda found: calls_of(*found))
 
 
-@pytest.mark.timeout(0 if LONG else 240)
+@pytest.mark.timeout(2 * PATIENCE)
 def test_every_call_ends_with_a_documented_code_and_a_word(
     bench: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 from tests.fuzz.conftest import Bench, is_clear
-from tests.fuzz.profile import tried
+from tests.fuzz.profile import PATIENCE, tried
 from tests.fuzz.strange import IDS, MAPPINGS, MOMENTS, NUMBERS, SPANS, TEXTS, json_values, nested
 
 from rowlock import Principal, Rowlock, Window, chain
@@ -136,7 +136,7 @@ async def stage(bench: Bench) -> None:
     await app.schedules.create("daily", "plain", "0 2 * * *")
 
 
-@pytest.mark.timeout(0)
+@pytest.mark.timeout(PATIENCE)
 def test_no_value_leads_to_anything_but_an_answer_or_an_error_of_rowlock(bench: Bench) -> None:
     bench.run(stage(bench))
 
@@ -174,7 +174,7 @@ def test_no_value_leads_to_anything_but_an_answer_or_an_error_of_rowlock(bench: 
     one()
 
 
-@pytest.mark.timeout(0)
+@pytest.mark.timeout(PATIENCE)
 def test_ids_of_other_tenants_are_not_found_and_their_jobs_stay_as_they_are(bench: Bench) -> None:
     bench.run(stage(bench))
     mine = {

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 from tests.fuzz.conftest import Bench, working
-from tests.fuzz.profile import tried
+from tests.fuzz.profile import PATIENCE, tried
 from tests.fuzz.strange import DEEP, HUGE, MAPPINGS, NUMBERS, SPANS, TEXTS, json_values, nested
 
 from rowlock import Cancel, Context, Partial, Retry, Skip, Snooze, State
@@ -70,7 +70,7 @@ async def say(ctx: Context, what: str, first: Any, second: Any, third: Any) -> N
 Script = tuple[list[tuple[Any, ...]], tuple[str, Any]]
 
 
-@pytest.mark.timeout(0)
+@pytest.mark.timeout(PATIENCE)
 def test_a_job_ends_whatever_its_handler_says_and_its_neighbours_pay_nothing(bench: Bench) -> None:
     scripts: dict[int, Script] = {}
 
@@ -102,6 +102,9 @@ def test_a_job_ends_whatever_its_handler_says_and_its_neighbours_pay_nothing(ben
         if job.state is State.FAILED:
             assert (job.errors or {}).get("reason")
         await bench.shown(job.id)
+        said = scripts[number][0]
+        if said and all(one[0] == "log" for one in said):
+            assert await bench.app.jobs.logs(job.id)
 
     numbers = iter(range(10**9))
 

@@ -10,7 +10,7 @@ from urllib.parse import quote
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
-from tests.fuzz.profile import tried
+from tests.fuzz.profile import PATIENCE, tried
 from tests.fuzz.strange import IDS, NUMBERS, TEXTS, json_values, short
 from tests.fuzz.test_desk import THERE, stage
 
@@ -88,7 +88,7 @@ def asked(route: tuple[str, str, dict[str, Any]]) -> st.SearchStrategy[tuple[str
 REQUESTS: Final = st.sampled_from(ROUTES).flatmap(asked)
 
 
-@pytest.mark.timeout(0)
+@pytest.mark.timeout(PATIENCE)
 def test_no_request_is_answered_with_a_failure_of_the_door(bench: Bench) -> None:
     bench.run(stage(bench))
 

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 from tests.fuzz.conftest import Bench, is_clear
-from tests.fuzz.profile import tried
+from tests.fuzz.profile import PATIENCE, tried
 from tests.fuzz.strange import TEXTS
 
 from rowlock.errors import InvalidId, InvalidSearch
@@ -320,7 +320,7 @@ async def load(bench: Bench, rows: Sequence[Row]) -> None:
             await bench.sql("INSERT INTO job_progress (job_id, fence, phase) VALUES ($1, 0, $2)", row.id, row.phase)
 
 
-@pytest.mark.timeout(0)
+@pytest.mark.timeout(PATIENCE)
 def test_a_search_finds_what_looking_at_every_job_finds(bench: Bench) -> None:
     bench.run(bench.sql("INSERT INTO workers (name, host, pid, version) VALUES ('eu', 'h', 1, '0')"))
     bench.run(bench.sql("INSERT INTO workers (name, host, pid, version) VALUES ('host', 'h', 2, '0')"))
@@ -353,7 +353,7 @@ def _numbered(row: Row, number: int) -> Row:
     return Row(**{**vars(row), "id": number, "age": 200 - number * 10 - row.age % 10})
 
 
-@pytest.mark.timeout(0)
+@pytest.mark.timeout(PATIENCE)
 def test_no_text_is_slow_breaks_the_query_or_becomes_part_of_it(bench: Bench) -> None:
     bench.run(
         bench.sql(

@@ -18,7 +18,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from pydantic import BaseModel, JsonValue
 from tests.fuzz.conftest import Bench, is_clear, working
-from tests.fuzz.profile import tried
+from tests.fuzz.profile import PATIENCE, tried
 from tests.fuzz.strange import DEEP, HUGE, MAPPINGS, MOMENTS, NAMES, NUMBERS, SPANS, TEXTS, json_values, nested
 
 from rowlock import Gate, Rate, Rowlock
@@ -121,7 +121,7 @@ def declared(bench: Bench, seen: dict[int, object]) -> dict[str, Declared[..., A
     return {sort: bench.app.job(sort)(handler(annotation)) for sort, (annotation, _) in SORTS.items()}
 
 
-@pytest.mark.timeout(0)
+@pytest.mark.timeout(PATIENCE)
 def test_every_argument_arrives_as_it_was_sent_or_is_refused_at_once(bench: Bench) -> None:
     seen: dict[int, object] = {}
     kinds = declared(bench, seen)
@@ -181,7 +181,7 @@ OPTIONS: dict[str, SearchStrategy[Any]] = {
 }
 
 
-@pytest.mark.timeout(0)
+@pytest.mark.timeout(PATIENCE)
 def test_every_option_is_kept_and_shown_or_refused_at_once(bench: Bench) -> None:
     @bench.app.job
     async def plain() -> None: ...
@@ -200,6 +200,8 @@ def test_every_option_is_kept_and_shown_or_refused_at_once(bench: Bench) -> None
             assert await bench.jobs() == before
             return
         shown = await bench.shown(job.id)
+        if job.what == "kept":
+            return  # the key had its job before, with options of its own
         kept = await bench.app.jobs.get(job.id)
         assert list(kept.tags) == list(options.get("tags") or [])
         for name in ("meta", "refs"):

@@ -24,13 +24,6 @@ MUTATIONS: Final = (
         ("tests/model/test_schedule.py::test_a_time_of_day_is_due_once_on_every_day_of_a_year",),
     ),
     Mutation(
-        "a key may be half a surrogate pair",
-        "model/options.py",
-        "        and _UNSTORABLE.search(value) is None\n        and len(value.encode()) <= _KEY_BYTES",
-        "        and len(value.encode(errors='replace')) <= _KEY_BYTES",
-        ("tests/fuzz/test_values.py::test_every_option_is_kept_and_shown_or_refused_at_once",),
-    ),
-    Mutation(
         "a gap of the clock is found at its beginning",
         "model/cron.py",
         "lambda moment: offset(moment) != offset(before)",

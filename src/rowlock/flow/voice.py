@@ -43,6 +43,8 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("rowlock.handler")
 _SENTENCES: Final = 100
+_LEVEL: Final = 32767
+"""The highest level that is stored: logging takes any number."""
 """Failed items that are named in the job's own errors; the rows of the items have them all."""
 NO_STATE: Final[Mapping[str, Any]] = MappingProxyType({})
 
@@ -332,7 +334,9 @@ class Voice:
         report = self._reported()
         n = self.claim.fence * ATTEMPT_LINES + next(report.places)
         text = redact.storable(self.scrubbed(said.text))
-        report.lines.append(LogLine(n, self.now(said.at), said.level, redact.storable(said.logger)[:200], text))
+        report.lines.append(
+            LogLine(n, self.now(said.at), min(said.level, _LEVEL), redact.storable(said.logger)[:200], text)
+        )
         with contextlib.suppress(ClaimLost):
             self.line.note(report)
 

@@ -166,7 +166,8 @@ async def test_streams_stay_open_while_the_database_is_away(tmp_path: Path) -> N
             async with contextlib.AsyncExitStack() as stack:
                 store = await _store(stack, held.url)
                 claims = await store.claim(await store.worker("w2"), *job_ids[1:])
-                await store.complete(early, *claims)
+                await store.complete(early)
+                await store.complete(*claims)
                 async with asyncio.timeout(30):
                     lived = ["created", "claimed", "completed", "end"]
                     assert await asyncio.gather(*following) == [lived] * len(job_ids)

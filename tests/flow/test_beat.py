@@ -13,12 +13,19 @@ class Answers:
     """A link that answers every beat, each look at the cost given to it (ms)."""
 
     def __init__(self, *costs: float) -> None:
-        self.costs, self.looks = [*costs], list[bool]()
+        self.costs, self.looks, self.reconnects = [*costs], list[bool](), 0
 
     async def fetch(self, _name: str, **values: object) -> list[dict[str, Any]]:
         self.looks.append(bool(values["look"]))
         spent = self.costs.pop(0) if values["look"] else 1.0
-        row = {"now": datetime.now(UTC), "known": True, "told": None, "lanes_version": 1, "sweep_epoch": 1}
+        row = {
+            "now": datetime.now(UTC),
+            "known": True,
+            "told": None,
+            "lanes_version": 1,
+            "sweep_epoch": 1,
+            "schema_since": 1,
+        }
         return [row | {"schedule_in": None, "cancelled": [], "lost": [], "due": [], "spent": spent}]
 
 

@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 import pytest
 from tests.conftest import fresh
-from tests.factories import Store, opened, several
+from tests.factories import Store, beating, opened, several
 from tests.waiting import eventually
 
 from rowlock import Context, Rowlock  # noqa: TC001 - the annotations of handlers are read
@@ -89,9 +89,8 @@ async def test_a_beat_tells_of_claims_that_another_worker_holds(database_url: st
         (claim,) = await store.claim(first, job)
         await store.execute(UNCLAIMED, job)
         await store.claim(second, job)
-        about: dict[str, Any] = {"hungry": True, "state": "up", "stuck": 0, "ids": [job], "fences": [claim.fence]}
-        assert (await store.one("beat", worker=first, **about))["lost"] == [job]
-        assert (await store.one("beat", worker=second, **about))["lost"] == []
+        assert (await store.one("beat", **beating(first, claim)))["lost"] == [job]
+        assert (await store.one("beat", **beating(second, claim)))["lost"] == []
 
 
 async def test_a_worker_that_gets_its_own_claim_again_drops_the_first_run(

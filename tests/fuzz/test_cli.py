@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+import signal
 import sys
 from typing import TYPE_CHECKING, Any, Final, get_args
 
@@ -23,6 +25,19 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from tests.fuzz.conftest import Bench
+
+
+@pytest.fixture(autouse=True)
+def untouched() -> Iterator[None]:
+    """What a worker sets up for its process is not to stay with this one."""
+    engine, term = logging.getLogger("rowlock"), signal.getsignal(signal.SIGTERM)
+    before = engine.level, logging.root.level, logging.root.handlers[:]
+    yield
+    engine.setLevel(before[0])
+    logging.root.setLevel(before[1])
+    logging.root.handlers[:] = before[2]
+    signal.signal(signal.SIGTERM, term)
+
 
 LEFT_OUT: Final = {
     ("demo",): "starts a server and workers of its own",

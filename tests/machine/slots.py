@@ -225,7 +225,8 @@ class _Here:
         self._store, self.statements, self.channel = store, store.database.statements, store.database.channel
 
     @contextlib.asynccontextmanager
-    async def connection(self) -> AsyncIterator[Connection[Record]]:
+    async def connection(self, *, watched: bool = False) -> AsyncIterator[Connection[Record]]:
+        del watched
         yield self._store.connection
 
 

@@ -394,8 +394,7 @@ async def test_duties_go_on_at_once_after_the_servers_clock_was_set_back(desk: D
 
     async def due(last_run: str) -> set[str]:
         await desk.store.execute(f"UPDATE {{s}}.duties SET last_run_at = {last_run}, last_ms = 0")
-        values = {"worker": worker, "hungry": False, "state": "up", "stuck": 0, "ids": [], "fences": []}
-        return set((await desk.store.one("beat", **values))["due"])
+        return set((await desk.store.one("beat", **beating(worker)))["due"])
 
     assert "rescue" in await due("clock_timestamp() + interval '1 hour'")
     assert await due("clock_timestamp() + interval '1 hour'") == await due("'-infinity'")

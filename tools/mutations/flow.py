@@ -38,7 +38,7 @@ MUTATIONS: Final = (
     Mutation(
         "a stuck handler gives its slot away",
         "flow/crew.py",
-        'self._in_use[attempt.row["lane"]] += 1\n        self._stuck',
+        'self._in_use[attempt.row["lane"]] += 1\n            self._stuck',
         "self._stuck",
         (f"{EXECUTORS}a_cancel[thread.spins]",),
     ),
@@ -66,8 +66,8 @@ MUTATIONS: Final = (
     Mutation(
         "lagged look off",
         CURSORS,
-        "low[pair] - LAG if active",
-        "low[pair] if active",
+        "return low[pair] - LAG if looks_back",
+        "return low[pair] if looks_back",
         (f"{AT_CURSORS}a_late_commit_is_found_by_the_lagged_look_within_a_second",),
     ),
     Mutation(

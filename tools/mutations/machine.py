@@ -337,15 +337,15 @@ MUTATIONS: Final = (
     Mutation(
         "machine: a stale claim saves a checkpoint",
         PROGRESS,
-        "  WHERE j.id = :id::bigint AND j.fence = :fence::integer AND j.finished_at IS NULL FOR SHARE),\nolder",
-        "  WHERE j.id = :id::bigint AND j.finished_at IS NULL FOR SHARE),\nolder",
+        "    AND j.id = :id::bigint AND j.fence = :fence::integer AND j.finished_at IS NULL FOR SHARE),\nolder",
+        "    AND j.id = :id::bigint AND j.finished_at IS NULL FOR SHARE),\nolder",
         _noticed("lives"),
     ),
     Mutation(
         "machine: a stale claim commits guarded rows",
         FINISH,
-        "jobs j WHERE j.id = :id::bigint AND j.fence = :fence::integer AND j.finished_at IS NULL FOR SHARE",
-        "jobs j WHERE j.id = :id::bigint AND j.finished_at IS NULL FOR SHARE",
+        "j.id = :id::bigint AND j.fence = :fence::integer AND j.finished_at IS NULL FOR SHARE",
+        "j.id = :id::bigint AND j.finished_at IS NULL FOR SHARE",
         _noticed("lives"),
     ),
     Mutation(

@@ -13,6 +13,7 @@ import asyncpg
 import httpx
 import pytest
 from hypothesis.internal.conjecture import providers
+from hypothesis.internal.constants_ast import Constants
 from tests.api.conftest import ADMIN
 from tests.fuzz.profile import LONG
 
@@ -84,7 +85,7 @@ class Bench:
 def _always_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     """Hypothesis tries constants of the modules that happen to be imported: other ones in every process of a run."""
     if not LONG:
-        monkeypatch.setattr(providers, "_get_local_constants", providers.Constants, raising=False)
+        monkeypatch.setattr(providers, "_get_local_constants", Constants, raising=False)
 
 
 @pytest.fixture(autouse=True)

@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Any, Literal
 from uuid import UUID
 
 import pytest
-from hypothesis import example, given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from pydantic import BaseModel, JsonValue
 from tests.fuzz.conftest import Bench, is_clear, working
-from tests.fuzz.profile import PATIENCE, tried
+from tests.fuzz.profile import LONG, PATIENCE, tried
 from tests.fuzz.strange import DEEP, HUGE, MAPPINGS, MOMENTS, NAMES, NUMBERS, SPANS, TEXTS, json_values, nested
 
 from rowlock import Gate, Rate, Rowlock
@@ -254,7 +254,7 @@ def test_one_bad_item_among_a_thousand_is_named_and_nothing_is_written(
     @bench.app.job
     async def plain(n: str) -> None: ...
 
-    @tried(1)
+    @settings(tried(1), max_examples=5 if LONG else 1)
     @given(st.integers(0, 999))
     def one(place: int) -> None:
         items: list[dict[str, Any]] = [{"n": f"n{number}"} for number in range(1000)]

@@ -217,11 +217,4 @@ MUTATIONS: Final = (
         'data.count(b"{") > 10 * DEEPEST and _levels(data) > 10 * DEEPEST',
         ("tests/fuzz/test_values.py::test_every_argument_arrives_as_it_was_sent_or_is_refused_at_once",),
     ),
-    Mutation(
-        "a counter that is no number waits in the batch of all jobs",
-        "flow/voice.py",
-        "    if number is None or isinstance(value, str | bytes):\n",
-        "    if False:\n",
-        ("tests/fuzz/test_handlers.py::test_a_job_ends_whatever_its_handler_says_and_its_neighbours_pay_nothing",),
-    ),
 )

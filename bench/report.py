@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import statistics
 from typing import TYPE_CHECKING, Final
 
 from bench.targets import judged
@@ -108,8 +109,8 @@ def adversity(results: Results) -> str:
 def _share(results: Results, scene: str, plain: str, value: str) -> str:
     here = {r.round: r.values[value] for r in results.of(scene, "rowlock") if value in r.values}
     there = {r.round: r.values[value] for r in results.of(plain, "rowlock") if value in r.values}
-    both = sorted(here[n] / there[n] for n in here.keys() & there.keys() if there[n])
-    return f"{both[len(both) // 2]:.0%}" if both else NOTHING
+    both = [here[n] / there[n] for n in here.keys() & there.keys() if there[n]]
+    return f"{statistics.median(both):.0%}" if both else NOTHING
 
 
 def _cost(results: Results, scene: str) -> str:

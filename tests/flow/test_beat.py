@@ -30,7 +30,7 @@ class Answers:
 
 
 async def test_a_dear_look_for_duties_is_taken_more_rarely() -> None:
-    link, at = Answers(2.0, 300.0, 1e6, 2.0), 100.0
+    link, at = Answers(2.0, 150.0, 1e6, 2.0), 100.0
     beat = Beat(
         None,  # type: ignore[arg-type]  # never asked
         1,
@@ -41,10 +41,10 @@ async def test_a_dear_look_for_duties_is_taken_more_rarely() -> None:
         monotonic=lambda: at,
     )
     taken = []
-    for _ in range(20):
+    for _ in range(7):
         await beat._beat(link, timedelta(0), disown=False)  # type: ignore[arg-type]  # all of a link that a beat needs
         if link.looks[-1]:
             taken.append(at)
         at += 2.0
-    # 2 ms: at every beat. 300 ms: after six seconds. However dear: after half a minute.
-    assert taken == [100.0, 102.0, 108.0, 138.0]
+    # 2 ms: at every beat. 150 ms: after three seconds. However dear: after five.
+    assert taken == [100.0, 102.0, 106.0, 112.0]

@@ -49,8 +49,8 @@ _ASLEEP: Final = timedelta(seconds=3 * EVERY)
 _OLD_FRIENDS: Final = timedelta(days=365)
 _LOOK_SHARE: Final = 20
 """Looking for due duties takes a twentieth of the time at most, as each of the duties does."""
-_LOOK_WITHIN: Final = 30.0
-"""Seconds after which somebody looks, whatever it costs."""
+_LOOK_WITHIN: Final = 5.0
+"""Seconds after which it looks again, whatever it costs: on a busy machine the time says little, and rescues wait."""
 _SIGN_EVERY: Final = 4
 """Ticks."""
 _LAST_WORDS: Final = 5.0

@@ -215,7 +215,7 @@ async def test_a_low_job_rises_until_it_starves_no_more(
 
     flooding = asyncio.ensure_future(flood())
     async with app.worker():
-        await low.wait(timeout=20)
+        await low.wait(timeout=45)
         stop.set()
         await flooding
         await app.lanes.drain("default")

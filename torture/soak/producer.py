@@ -3,37 +3,26 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import sys
 import time
-from typing import Final
 
 from typing_extensions import override
 
-from rowlock.errors import RowlockError
 from torture import producer
-from torture.jobs import app
+from torture.cancelling import Cancelling
 from torture.soak import app as soaked
 
-LONG: Final = 30.0
-"""Seconds of a job that is cancelled while it runs."""
 
+class Producer(Cancelling):
+    """With jobs that fail for good, and such that report."""
 
-class Producer(producer.Producer):
-    """Cancels one job while it waits, another while it runs."""
-
-    _running: int | None = None
+    dropped = soaked.dropped
     _due = 0.0
     """When the next call is to be made, on the monotonic clock."""
 
     @override
     def calls(self) -> list[producer.Call]:
-        return [*super().calls(), self._doomed, self._cancel_waiting, self._reports, self._cancel_running]
-
-    @override
-    async def run(self) -> None:
-        await super().run()
-        await self._cancel()
+        return [*super().calls(), self._doomed, self._reports]
 
     @override
     async def rest(self, pause: float) -> None:
@@ -53,30 +42,6 @@ class Producer(producer.Producer):
             return "acknowledged", [(await soaked.reports.enqueue(tag)).id]
 
         await self.ask(tag, "reports", call)
-
-    async def _cancel_waiting(self, tag: str) -> None:
-        async def call() -> producer.Answer:
-            job = await soaked.dropped.options(run_in="1h").enqueue(tag, 0.0)
-            await app.jobs.cancel(job.id)
-            return "acknowledged", [job.id]
-
-        await self.ask(tag, "dropped", call)
-
-    async def _cancel_running(self, tag: str) -> None:
-        """The job of the turn before, which runs by now."""
-        await self._cancel()
-
-        async def call() -> producer.Answer:
-            self._running = (await soaked.dropped.enqueue(tag, LONG)).id
-            return "acknowledged", [self._running]
-
-        await self.ask(tag, "dropped", call)
-
-    async def _cancel(self) -> None:
-        job, self._running = self._running, None
-        if job is not None:
-            with contextlib.suppress(RowlockError):  # it would end by itself, which the checker will not overlook
-                await app.jobs.cancel(job)
 
 
 if __name__ == "__main__":

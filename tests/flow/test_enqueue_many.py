@@ -55,6 +55,22 @@ async def test_five_thousand_plain_jobs_come_back_in_order(
     assert (one.args, one.meta) == ({"number": 4321}, {"x": [1]})
 
 
+STRANGE = ["\\N", "\\.", "\\", "a\tb", "a\nb\r\n", "\\t\\n", '"quoted"', "é\u2028😀", "%d %s", "\x7f", ""]
+
+
+async def test_no_text_is_taken_for_the_marks_of_copy(app: Rowlock) -> None:
+    @app.job
+    async def say(text: str) -> None: ...
+
+    for text in STRANGE:
+        bound = say.options(tenant=text or None, submitted_by=text or None, meta={text: text})
+        jobs = await bound.enqueue_many([{"text": other} for other in STRANGE])
+        found = await app.jobs.many(job.id for job in jobs)
+        assert [job.args for job in found] == [{"text": other} for other in STRANGE]
+        assert {(job.tenant, job.submitted_by) for job in found} == {(text or None, text or None)}
+        assert all(job.meta == {text: text} for job in found)
+
+
 async def test_a_bulk_may_wait_for_approval(app: Rowlock) -> None:
     jobs = await ship(app).options(approval=True).enqueue_many(items(3))
     assert [job.state for job in await app.jobs.many(job.id for job in jobs)] == ["pending"] * 3

@@ -234,15 +234,20 @@ class Claimer:
             return _Answer(free, probes, None, ())
         narrow = {name: few for name, n in free.items() if (few := self._narrowed(name, n, probes[name])) is not None}
         probes |= narrow
-        values = self._arguments(free, probes)
         if fair:
-            pairs = pairs_of(values)
-            values["debts"] = self._turns.debts(pairs)
-        statement = self._link.database.statements["claim_fair" if fair else "claim"]
+            return _Answer(free, probes, now, await self._take_turns(connection, self._arguments(free, probes)))
+        alone = _alone(free, probes)
+        statement = self._link.database.statements["claim" if alone is None else "claim_pair"]
+        values = self._arguments(free, probes) if alone is None else alone | {"worker": self._worker_id}
         rows = await connection.fetch(statement.dollar, *statement.bind(values))
-        if fair:
-            self._turns.give(pairs, ((row["kind"], row["priority"], row["share"]) for row in rows))
         return _Answer(free, probes, now, rows, narrow.keys())
+
+    async def _take_turns(self, connection: Connection[Record], values: dict[str, object]) -> list[Record]:
+        pairs = pairs_of(values)
+        statement = self._link.database.statements["claim_fair"]
+        rows = await connection.fetch(statement.dollar, *statement.bind(values | {"debts": self._turns.debts(pairs)}))
+        self._turns.give(pairs, ((row["kind"], row["priority"], row["share"]) for row in rows))
+        return rows
 
     def _narrowed(self, name: str, free: int, probes: Sequence[Probe]) -> list[Probe] | None:
         """Only the pairs with the oldest jobs, in a lane that is full of them; None: look everywhere.
@@ -302,6 +307,15 @@ class Claimer:
     def _arguments(self, free: Mapping[str, int], probes: Mapping[str, Sequence[Probe]]) -> dict[str, object]:
         strict = {name for name in free if name in self._lanes and self._lanes[name].ordering == "strict"}
         return arguments(self._worker_id, free, probes, strict)
+
+
+def _alone(free: Mapping[str, int], probes: Mapping[str, Sequence[Probe]]) -> dict[str, object] | None:
+    """The parameters of a claim from a single pair; None: there are several."""
+    asked = [(name, probe) for name, some in probes.items() for probe in some[:2]]
+    if len(asked) != 1:
+        return None
+    ((name, ((kind, priority, share), low)),) = asked
+    return {"lane": name, "free": free[name], "kind": kind, "priority": priority, "share": share, "low": low}
 
 
 def arguments(

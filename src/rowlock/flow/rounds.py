@@ -24,8 +24,9 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("rowlock.worker")
 _IDLE_FROM: Final = 0.05
-_IN_A_STREAM: Final = 0.005
+_IN_A_STREAM: Final = 0.002
 """Seconds to the next look after several jobs came at once: they come faster than producers send wake-ups."""
+_SOON: Final = 0.015
 _POLL_ONLY: Final = 1.0
 """Seconds between polls at most when nothing can wake the worker."""
 
@@ -51,6 +52,7 @@ class Rounds:
         self._look = look
         self._loop = asyncio.get_running_loop()
         self._trouble = Trouble(logger, f"worker {name} cannot claim", f"worker {name} claims again")
+        self._came = self._stream_until = 0.0
         self.draining = False
         """Claims nothing more."""
         self.doubts = 0
@@ -79,16 +81,21 @@ class Rounds:
                 if all(self._crew.free(name, lane.slots) <= 0 for name, lane in self.lanes().items()):
                     await self._look.wait()
                 continue
-            match len(rows):
-                case 0:
-                    idle = min(idle * 2, self._poll_seconds())
-                case 1:
-                    idle = _IDLE_FROM
-                case _:
-                    idle = _IN_A_STREAM
+            idle = self._rest(idle, len(rows))
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(idle):
                     await self._look.wait()
+
+    def _rest(self, before: float, rows: int) -> float:
+        """Seconds until the next look, unless something asks for it."""
+        now = self._loop.time()
+        if rows > 1 or (rows and now - self._came < _SOON):
+            self._stream_until = now + _SOON
+        if rows:
+            self._came = now
+        if now < self._stream_until:
+            return _IN_A_STREAM
+        return _IDLE_FROM if rows else min(max(before, _IDLE_FROM / 2) * 2, self._poll_seconds())
 
     async def _claim_and_run(self) -> list[Record]:
         free = {name: self._crew.free(name, lane.slots) for name, lane in self.lanes().items() if lane.enabled}
@@ -103,9 +110,11 @@ class Rounds:
             if self.draining:
                 for row in rows:
                     self._crew.give_back(row)
-            else:
-                # Begun in the loop's next turn: if there is more, the next claim is under way by then.
+            elif self._claimer.more:
+                # Begun in the loop's next turn: the next claim is under way by then.
                 self._loop.call_soon(self._crew.begin, self._crew.take(rows))
+            elif rows:
+                self._crew.run(rows)
             self._wear.count(len(rows))
         except BaseException:
             self.doubts = 2

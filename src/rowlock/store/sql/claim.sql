@@ -59,15 +59,14 @@ CROSS JOIN LATERAL (
   FOR NO KEY UPDATE SKIP LOCKED) AS locked
 
 -- fragment: rest_of_pair
--- Behind the last head of a pair that gave all it was asked for; the ends of the level, the lane and the pick.
+-- Behind the last head of a pair that gave all it was asked for.
 CROSS JOIN LATERAL (
   SELECT j.id FROM {schema}.jobs j
   WHERE j.state = 'queued' AND j.kind = full_pair.kind AND j.priority = level.priority AND j.share = full_pair.share
     AND (j.run_after, j.id) > (full_pair.lo, full_pair.last_id) AND j.run_after <= statement_timestamp() AND {for_me}
   ORDER BY j.run_after, j.id
   LIMIT l.free
-  FOR NO KEY UPDATE SKIP LOCKED) AS r) AS k
-    LIMIT l.free) AS t)
+  FOR NO KEY UPDATE SKIP LOCKED) AS r
 
 -- name: claim
 -- One claim for several lanes. Per lane, from the highest priority level down:
@@ -107,7 +106,21 @@ WITH pick AS MATERIALIZED (
             FROM heads h GROUP BY h.kind, h.share, h.lo, h.take
             HAVING count(h.id) = h.take
             ORDER BY 3) AS full_pair
-      {rest_of_pair},
+      {rest_of_pair}) AS k
+    LIMIT l.free) AS t),
+taken AS ({take}),
+{admitted}
+{claimed}
+
+-- name: claim_pair
+-- `claim` for a single pair, which is what a worker asks for most of the time while little is to be done: it has no heads to
+-- merge, and a plan of half the size starts 0.15 ms sooner. Same order, same guard, same effect.
+WITH pick AS MATERIALIZED (
+  SELECT l.lane, r.id
+  FROM (SELECT :lane::text AS lane, :free::integer AS free) AS l
+  CROSS JOIN (SELECT :priority::smallint AS priority) AS level
+  CROSS JOIN (SELECT :kind::text AS kind, :share::smallint AS share, :low::timestamptz AS lo, 0 AS last_id) AS full_pair
+  {rest_of_pair}),
 taken AS ({take}),
 {admitted}
 {claimed}
@@ -142,7 +155,8 @@ WITH pick AS MATERIALIZED (
             FROM heads h GROUP BY h.kind, h.share, h.lo, h.take, h.debt
             HAVING count(h.id) = h.take
             ORDER BY h.debt + h.take, 3) AS full_pair
-      {rest_of_pair},
+      {rest_of_pair}) AS k
+    LIMIT l.free) AS t),
 taken AS ({take}),
 {admitted}
 {claimed}

@@ -136,16 +136,17 @@ def _drained(play: Play, condition: Condition, jobs: int) -> dict[str, float]:
         connection.execute("ANALYZE")
         connection.execute("CHECKPOINT")
     play.stage.quiet()
-    statement = Database(play.stage.server.at(play.tag)).statements["claim"].dollar
-    before = _claimed(play, statement)
+    before = _claimed(play)
     values = scenes.emptied(play, jobs, 1, 60.0, endless=condition.waiting > 0)
-    blocks, rows = (after - earlier for after, earlier in zip(_claimed(play, statement), before, strict=True))
+    blocks, rows = (after - earlier for after, earlier in zip(_claimed(play), before, strict=True))
     if rows:
         values["claim_blocks"] = blocks / rows
     return values
 
 
-def _claimed(play: Play, statement: str) -> tuple[int, int]:
-    if not play.stage.server.counts_statements:
+def _claimed(play: Play) -> tuple[int, int]:
+    server = play.stage.server
+    if not server.counts_statements:
         return 0, 0
-    return gauges.claim_blocks(play.stage.server, play.tag, statement)
+    statements = Database(server.at(play.tag)).statements
+    return gauges.claim_blocks(server, play.tag, [statements[name].dollar for name in ("claim", "claim_pairs")])

@@ -7,6 +7,8 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Self
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from bench.server import Server
 
 
@@ -58,15 +60,15 @@ def connections(server: Server, database: str) -> int:
     return int(count)
 
 
-def claim_blocks(server: Server, database: str, text: str) -> tuple[int, int]:
-    """Shared buffers touched by one statement, and the rows it has returned, so far."""
+def claim_blocks(server: Server, database: str, texts: Iterable[str]) -> tuple[int, int]:
+    """Shared buffers touched by these statements, and the rows they have returned, so far."""
     # Constants are replaced in the view: what stands before the first one has to do.
-    begin = re.split(r"'|(?<![$\w])\d", text.strip())[0]
+    begins = [re.split(r"'|(?<![$\w])\d", text.strip())[0] for text in texts]
     with server.connect() as connection:
         query = (
             "SELECT coalesce(sum(shared_blks_hit + shared_blks_read), 0), coalesce(sum(rows), 0) "
             "FROM pg_stat_statements s JOIN pg_database d ON d.oid = s.dbid "
-            "WHERE d.datname = %s AND starts_with(s.query, %s)"
+            "WHERE d.datname = %s AND EXISTS (SELECT FROM unnest(%s::text[]) b WHERE starts_with(s.query, b))"
         )
-        (blocks, rows) = connection.execute(query, (database, begin)).fetchone() or (0, 0)
+        (blocks, rows) = connection.execute(query, (database, begins)).fetchone() or (0, 0)
     return int(blocks), int(rows)

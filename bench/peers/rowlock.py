@@ -34,7 +34,8 @@ def _lanes() -> tuple[Lane, ...]:
     shares: list[list[str]] = [[] for _ in range(LANES)]
     for kind in range(KINDS):
         shares[kind % LANES].append(f"noop{kind}")
-    slots = max(1, SLOTS // LANES)
+    # To the nearest, so that all of them together have about as many slots as the one lane they are compared with.
+    slots = max(1, round(SLOTS / LANES))
     return tuple(Lane(f"lane{n}", kinds=tuple(kinds), slots=slots) for n, kinds in enumerate(shares))
 
 

@@ -17,7 +17,7 @@ from rowlock.store.database import Database
 from rowlock.store.link import Link
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Mapping, Sequence
+    from collections.abc import AsyncIterator, Sequence
     from datetime import datetime
 
     from rowlock.flow.cursors import Probe
@@ -175,10 +175,10 @@ async def test_jobs_parked_at_a_gate_do_not_hide_those_behind_them(plain: Bench)
     await plain.store.execute("UPDATE {s}.jobs SET run_after = run_after - interval '1 minute'")
     plain.now = await plain.store.clock()
     assert await plain.claim(3) == []
-    assert plain.claimer.more
+    assert plain.claimer.rich
     plain.clock.seconds += 11  # beyond the lagged looks
     assert await plain.claim(3) == [free]
-    assert not plain.claimer.more
+    assert not plain.claimer.rich
 
 
 async def test_a_pair_nobody_registered_is_found_by_the_sweep(database_url: str) -> None:
@@ -321,7 +321,7 @@ async def test_five_hundred_pairs_are_served(database_url: str) -> None:
         assert len(rows) == 100
         assert {row["priority"] for row in rows} == {5}
         rest = []
-        while made.claimer.more:  # cold pairs too, without waiting for a sweep
+        while made.claimer.rich:  # cold pairs too, without waiting for a sweep
             rest += await made.claimer.claim({"all": 150})
         assert len(rest) == 400
 
@@ -361,14 +361,29 @@ async def test_crowded_lanes_take_turns_and_a_lane_that_was_left_out_is_asked_at
         assert sorted(first.values()) == [4] * 5
         second = await turn()
         assert second == dict.fromkeys(names - first.keys(), 4)
-        assert made.claimer.more
+        assert made.claimer.rich
         third = await turn()
         assert sum(third.values()) == 5  # one job is left in each: a turn that is not full
-        assert made.claimer.more
+        assert made.claimer.rich
         assert await turn() == dict.fromkeys(names - third.keys(), 1)
-        assert not made.claimer.more
+        assert not made.claimer.rich
         assert await turn() == {}
-        assert not made.claimer.more
+        assert not made.claimer.rich
+
+
+async def test_a_lane_that_was_left_out_is_worth_asking_though_it_had_nothing_before(database_url: str) -> None:
+    names = [f"lane{n}" for n in range(10)]
+    lanes = [Lane(name, kinds=(name,), slots=4) for name in names]
+    async with bench(database_url, names, *lanes) as made:
+        await made.register(*[(name, 0) for name in names])
+        for name in names[:5]:
+            await made.store.execute(f"INSERT INTO {{s}}.jobs (kind) SELECT '{name}' FROM generate_series(1, 9)")
+        everything = dict.fromkeys(names, 4)
+        assert len(await made.claimer.claim(everything)) == 10
+        await made.store.enqueue(names[-1])
+        assert {row["lane"] for row in await made.claimer.claim(everything)} == set(names[:5])
+        assert made.claimer.rich == set(names)
+        assert [row["lane"] for row in await made.claimer.claim(everything)] == [names[-1]]
 
 
 @contextlib.asynccontextmanager
@@ -382,23 +397,24 @@ async def crowded(url: str, kinds: int, each: int, priorities: str = "0") -> Asy
             f"FROM generate_series(0, {kinds * each - 1}) n, unnest(ARRAY[{priorities}]) p"
         )
         await made.sweep()
+        made.now = await made.store.clock()
         assert len(await made.claim(16)) == 16
         yield made
 
 
-async def asked(made: Bench, monkeypatch: pytest.MonkeyPatch, n: int) -> tuple[list[str], int]:
-    """The kinds that a claim of n jobs brought, and how many pairs it looked at."""
+async def asked(made: Bench, monkeypatch: pytest.MonkeyPatch, free: int | dict[str, int]) -> tuple[list[str], int]:
+    """The kinds that a claim of so many jobs brought, and how many pairs it looked at."""
     looked = 0
-    arguments = made.claimer._arguments
+    starts = made.cursors.starts
 
-    def counted(free: Mapping[str, int], probes: Mapping[str, Sequence[Probe]]) -> dict[str, object]:
+    def counted(pairs: Sequence[Pair], at: datetime | None) -> list[Probe]:
         nonlocal looked
-        looked = sum(len(those) for those in probes.values())
-        return arguments(free, probes)
+        looked += len(pairs)
+        return starts(pairs, at)
 
     with monkeypatch.context() as patched:
-        patched.setattr(made.claimer, "_arguments", counted)
-        rows = await made.claimer.claim({"all": n})
+        patched.setattr(made.cursors, "starts", counted)
+        rows = await made.claimer.claim({"all": free} if isinstance(free, int) else free)
     return [row["kind"] for row in rows], looked
 
 
@@ -408,9 +424,9 @@ async def test_a_crowded_lane_of_many_kinds_looks_at_the_oldest_only(
     async with crowded(database_url, kinds=40, each=4) as made:
         kinds, looked = await asked(made, monkeypatch, 16)
         assert looked == 2
-        assert sorted(kinds) == ["k0"] * 3 + ["k1"] * 3  # all that the two have
+        assert kinds == ["k0"] * 3 + ["k1"] * 3  # all that the two have, one after the other
         rest = 160 - 16 - 6
-        while made.claimer.more:
+        while made.claimer.rich:
             rest -= len((await asked(made, monkeypatch, 16))[0])
         assert rest == 0
 
@@ -421,7 +437,7 @@ async def test_a_lane_that_its_oldest_pairs_do_not_fill_is_looked_at_whole(
     async with crowded(database_url, kinds=40, each=1) as made:
         few, looked = await asked(made, monkeypatch, 16)
         assert (len(few), looked) == (0, 2)  # two of those that were emptied first
-        assert made.claimer.more
+        assert made.claimer.rich
         kinds, looked = await asked(made, monkeypatch, 16)
         assert (len(kinds), looked) == (16, 40)
 
@@ -438,13 +454,71 @@ async def test_pairs_that_have_run_dry_do_not_keep_a_crowded_lane_from_the_other
         narrow = [len(kinds) for kinds, looked in turns if looked == 2]
         assert len(narrow) > 10
         assert sum(n == 16 for n in narrow) > len(narrow) / 2
-        assert made.claimer.more
+        assert made.claimer.rich
+
+
+async def test_a_crowded_lane_is_emptied_pair_by_pair_beside_lanes_whose_heads_are_merged(
+    database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    crowd, calm = [f"c{n}" for n in range(10)], ["x", "y"]
+    lanes = Lane("crowd", kinds=tuple(crowd), slots=8), Lane("calm", kinds=tuple(calm), slots=8)
+    async with bench(database_url, crowd + calm, *lanes) as made:
+        await made.store.execute(
+            "INSERT INTO {s}.jobs (kind, run_after) "
+            "SELECT 'c' || n % 10, now() - interval '1 hour' + n * interval '1 s' FROM generate_series(0, 89) n"
+        )
+        await made.sweep()
+        assert len(await made.claimer.claim({"crowd": 4})) == 4
+        await made.store.execute(
+            "INSERT INTO {s}.jobs (kind, run_after) SELECT (ARRAY['x', 'y'])[n % 2 + 1], "
+            "now() - interval '10 min' + n * interval '1 s' FROM generate_series(0, 5) n"
+        )
+        await made.sweep()
+        made.now = await made.store.clock()
+        kinds, looked = await asked(made, monkeypatch, {"crowd": 4, "calm": 4})
+        assert looked == 2 + 2
+        assert [kind for kind in kinds if kind in crowd] == ["c0"] * 4
+        assert Counter(kind for kind in kinds if kind in calm) == {"x": 2, "y": 2}
+        rest: list[str] = []
+        while made.claimer.rich:
+            rest += (await asked(made, monkeypatch, {"crowd": 4, "calm": 4}))[0]
+        assert len(rest) == 90 + 6 - 4 - 8
+
+
+async def test_a_lane_that_is_full_of_jobs_is_worth_more_whatever_its_neighbours_have(database_url: str) -> None:
+    lanes = Lane("busy", kinds=("b",), slots=8), Lane("idle", kinds=("i",), slots=8)
+    async with bench(database_url, ["b", "i"], *lanes) as made:
+        await made.register(("b", 0), ("i", 0))
+        await made.store.execute("INSERT INTO {s}.jobs (kind) SELECT 'b' FROM generate_series(1, 10)")
+        both = {"busy": 4, "idle": 4}
+        assert len(await made.claimer.claim(both)) == 4
+        assert made.claimer.rich == {"busy"}
+        assert await made.claimer.claim({"idle": 4}) == []  # the other has no free slot for now
+        assert made.claimer.rich == {"busy"}
+        assert len(await made.claimer.claim(both)) == 4
+        assert len(await made.claimer.claim(both)) == 2
+        assert not made.claimer.rich
+
+
+async def test_a_lane_that_its_cap_keeps_closed_is_not_worth_asking_at_once(database_url: str) -> None:
+    """A worker that asked all the same would ask as fast as it can, for as long as the cap holds."""
+    capped = Lane("capped", kinds=("k",), max_total=2, slots=8)
+    async with bench(database_url, ["k"], capped) as made:
+        await made.store.lane("capped", max_total=2)
+        await made.register(("k", 0))
+        await made.store.execute("INSERT INTO {s}.jobs (kind) SELECT 'k' FROM generate_series(1, 10)")
+        assert len(await made.claimer.claim({"capped": 1})) == 1
+        assert made.claimer.rich == {"capped"}
+        assert len(await made.claimer.claim({"capped": 4})) == 1
+        assert not made.claimer.rich
+        assert await made.claimer.claim({"capped": 4}) == []
+        assert not made.claimer.rich
 
 
 async def test_no_priority_is_overtaken_because_a_lane_is_crowded(database_url: str) -> None:
     async with crowded(database_url, kinds=20, each=10, priorities="0, 5") as made:
         taken = []
-        while made.claimer.more:
+        while made.claimer.rich:
             taken += [row["priority"] for row in await made.claimer.claim({"all": 16})]
         assert taken == [5] * 184 + [0] * 200
 

@@ -8,6 +8,7 @@ from mutations.mutation import Mutation
 
 EXECUTORS: Final = "tests/executors/test_executors.py::test_"
 CLAIM: Final = "flow/claim.py"
+CROWDS: Final = "flow/crowds.py"
 CURSORS: Final = "flow/cursors.py"
 AT_CURSORS: Final = "tests/store/test_cursors.py::test_"
 OF_SUPERVISION: Final = "tests/flow/test_supervise.py::test_"
@@ -73,15 +74,15 @@ MUTATIONS: Final = (
     Mutation(
         "low_water ignored",
         CURSORS,
-        "self._low[pair] = min(low_water, self._low[pair])",
+        "self._low[pair] = self._age[pair] = min(low_water, self._low[pair])",
         "low_water",
         (f"{AT_CURSORS}a_commit_later_than_the_lag_is_found_by_the_sweeps_low_water",),
     ),
     Mutation(
         "wake-ups lower no cursor",
         CURSORS,
-        "self._low[pair] = min(run_after, self._low.get(pair, BEGINNING))",
-        "self._low.setdefault(pair, BEGINNING)",
+        "self._low[pair] = self._age[pair] = min(run_after, self._low.get(pair, BEGINNING))",
+        "self._age[pair] = self._low.setdefault(pair, BEGINNING)",
         (f"{AT_CURSORS}a_late_commit_is_found_by_the_wake_up_that_names_it",),
     ),
     Mutation(
@@ -94,30 +95,51 @@ MUTATIONS: Final = (
     Mutation(
         "crowded lanes forget those that were left out",
         CLAIM,
-        "self.more = 0 < asked <= got or bool(self._waiting) or self._short",
-        "self.more = 0 < asked <= got or self._short",
-        (f"{AT_CURSORS}crowded_lanes_take_turns_and_a_lane_that_was_left_out_is_asked_at_once",),
+        "return self._waiting | self._crowds.names",
+        "return self._crowds.names",
+        (f"{AT_CURSORS}a_lane_that_was_left_out_is_worth_asking_though_it_had_nothing_before",),
     ),
     Mutation(
         "a claim of the oldest pairs that came back short is believed",
-        CLAIM,
-        "bool(self._waiting) or self._short",
-        "bool(self._waiting)",
+        CROWDS,
+        "if filled or not everywhere:",
+        "if filled:",
         (f"{AT_CURSORS}a_lane_that_its_oldest_pairs_do_not_fill_is_looked_at_whole",),
     ),
     Mutation(
         "a lower priority overtakes in a crowded lane",
-        CLAIM,
-        "return [probe for probe in probes if probe[0][1] != lowest] + self._cursors.oldest(wide, few)",
-        "return self._cursors.oldest(probes, few)",
+        CROWDS,
+        "return above + self._cursors.oldest(wide, len(wide) if lane.name in self._dry else few)",
+        "return self._cursors.oldest(pairs, len(wide) if lane.name in self._dry else few)",
         (f"{AT_CURSORS}no_priority_is_overtaken_because_a_lane_is_crowded",),
     ),
     Mutation(
         "a pair that gave nothing stays the oldest",
-        CLAIM,
-        "self._note_passed(answer, furthest)",
+        CROWDS,
+        "self._cursors.passed((pair for pair, _ in (probes[:last] if filled else probes)), began)",
         "pass",
         (f"{AT_CURSORS}pairs_that_have_run_dry_do_not_keep_a_crowded_lane_from_the_others",),
+    ),
+    Mutation(
+        "a full lane is not worth more beside an empty one",
+        CLAIM,
+        "self._crowds.told(name, filled=taken[name] >= n,",
+        "self._crowds.told(name, filled=taken.total() >= sum(wanted.values()),",
+        (f"{AT_CURSORS}a_lane_that_is_full_of_jobs_is_worth_more_whatever_its_neighbours_have",),
+    ),
+    Mutation(
+        "a lane that its cap keeps closed is asked for ever",
+        CLAIM,
+        "filled=taken[name] >= n,",
+        "filled=taken[name] >= min(n, 1),",
+        (f"{AT_CURSORS}a_lane_that_its_cap_keeps_closed_is_not_worth_asking_at_once",),
+    ),
+    Mutation(
+        "beside merged heads a crowded lane is read whole",
+        CLAIM,
+        "take = 0 if name in crowded else _take(",
+        "take = _take(",
+        (f"{AT_CURSORS}a_crowded_lane_is_emptied_pair_by_pair_beside_lanes_whose_heads_are_merged",),
     ),
     Mutation(
         "a beat looks for duties whatever it costs",
@@ -136,8 +158,8 @@ MUTATIONS: Final = (
     Mutation(
         "parked jobs look like an empty queue",
         CLAIM,
-        'taken = Counter(row["lane"] for row in answer.rows)',
-        'taken = Counter(row["lane"] for row in answer.rows if not row["parked"])',
+        'taken = Counter(row["lane"] for answer in answers for row in answer.rows)',
+        'taken = Counter(row["lane"] for answer in answers for row in answer.rows if not row["parked"])',
         (f"{AT_CURSORS}jobs_parked_at_a_gate_do_not_hide_those_behind_them",),
     ),
     Mutation(

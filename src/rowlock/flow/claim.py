@@ -6,9 +6,11 @@ import logging
 import math
 from collections import Counter
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from rowlock.errors import DatabaseError
+from rowlock.flow.crowds import Crowds
 from rowlock.flow.cursors import BEGINNING
 from rowlock.flow.turns import Turns, pairs_of
 from rowlock.model.lane import kinds_by_lane
@@ -32,8 +34,6 @@ _SMALL: Final = 20
 """Slots of a lane that takes turns with others of its size."""
 LARGEST: Final = 500
 """Jobs per claim."""
-_NARROW: Final = 8
-"""Jobs per pair that a claim from a full lane reckons with."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,8 +44,12 @@ class _Answer:
     probes: Mapping[str, Sequence[Probe]]
     began: datetime | None
     rows: Sequence[Record]
+    crowded: Collection[str] = frozenset()
+    """Lanes whose pairs were emptied one after the other, until they were full."""
     narrow: Collection[str] = frozenset()
-    """Lanes of which only the pairs with the oldest jobs were looked at."""
+    """Those of them of which only the pairs with the oldest jobs were looked at."""
+    in_order: bool = False
+    """One after the other as they are listed in the probes."""
 
 
 _Claim: TypeAlias = "Callable[[Connection[Record], int], Awaitable[_Answer]]"
@@ -74,23 +78,20 @@ class Claimer:
         self._served: dict[str, list[str]] = {}
         self.in_flight = False
         """A claim was sent, and what it took is not known or not started yet; cleared by whoever starts it."""
-        self.more = False
-        """Worth claiming again at once: the last claim took, or parked, all it asked for, or left out a lane."""
         self.doubtful = False
         """One lane of the last claim got no answer: it may have taken jobs that nobody here knows of."""
         self._crowded = False
         """It took half of what it asked for, or more: some lanes are always empty."""
         self._waiting: set[str] = set()
         """Lanes it left out."""
-        self._full: set[str] = set()
-        """Lanes of which it took all it asked for."""
-        self._short = False
-        """A lane got less than it asked for, and not all of its pairs were looked at."""
+        self._crowds = Crowds(cursors)
 
     def serve(self, lanes: Mapping[str, Lane], every_lane: Iterable[Lane]) -> None:
         """Take over the lanes as they stand now; `every_lane` decides what '*' means."""
         self._lanes = dict(lanes)
         self._resting = {}
+        self._waiting.intersection_update(lanes)
+        self._crowds.keep(lanes)
         self._served = kinds_by_lane(every_lane, self._kinds)
 
     def lane_of(self, kind: str) -> str | None:
@@ -101,10 +102,15 @@ class Claimer:
         """The kinds this worker serves."""
         return [kind for name, kinds in self._served.items() if name in self._lanes for kind in kinds]
 
+    @property
+    def rich(self) -> set[str]:
+        """Lanes worth asking again as soon as they have a slot: their last claim left jobs, or it left them out."""
+        return self._waiting | self._crowds.names
+
     async def claim(self, free: Mapping[str, int]) -> list[Record]:
         """Claim up to `free` jobs per lane; rows come with their lane."""
-        free = {name: n for name, n in free.items() if n > 0 and self._lanes[name].enabled and not self._rests(name)}
-        wanted = self._turn(free)
+        able = {name: n for name, n in free.items() if n > 0 and self._lanes[name].enabled and not self._rests(name)}
+        wanted = self._turn(able)
         careful = {name for name in wanted if self._lanes[name].is_careful}
         fair = {name for name in wanted if name not in careful and self._lanes[name].ordering == "fair"}
         plain = {name: n for name, n in wanted.items() if name not in careful and name not in fair}
@@ -125,13 +131,18 @@ class Claimer:
             # What the lanes before took is ours already; the lane that failed is asked again with the next claim.
             logger.warning("a lane could not be claimed from: %s", error, exc_info=not isinstance(error, _FORESEEN))
             self.doubtful = True
-        asked, got = sum(wanted.values()), sum(len(answer.rows) for answer in answers)
-        self._crowded = 0 < asked <= 2 * got
-        self._waiting = free.keys() - wanted.keys()
-        self._short = False
-        rows = [row for answer in answers for row in self._noted(answer)]
-        self.more = 0 < asked <= got or bool(self._waiting) or self._short
-        return rows
+        self._note_taken(wanted, answers)
+        self._waiting = able.keys() - wanted.keys()
+        return [row for answer in answers for row in self._noted(answer)]
+
+    def _note_taken(self, wanted: Mapping[str, int], answers: Sequence[_Answer]) -> None:
+        """What a lane gave, parked jobs among it; one that its cap or its rate kept closed gave nothing."""
+        taken = Counter(row["lane"] for answer in answers for row in answer.rows)
+        narrow = {name for answer in answers for name in answer.narrow}
+        for name, n in wanted.items():
+            self._crowds.told(name, filled=taken[name] >= n, everywhere=name not in narrow)
+        asked = sum(wanted.values())
+        self._crowded = 0 < asked <= 2 * taken.total()
 
     async def claim_one(self, job_id: int, lane: str) -> list[Record]:
         """Claim a job by its id; the lane's order and cap hold for it like for any other."""
@@ -176,29 +187,27 @@ class Claimer:
     def _noted(self, answer: _Answer) -> list[Record]:
         """Move the cursors by an answer whose transaction is over; returns the rows that may run."""
         taken = Counter(row["lane"] for row in answer.rows)
-        for name, n in answer.free.items():
-            short = taken[name] < n
-            self._cursors.probed(answer.probes[name], drained=short)
-            if short and answer.began is not None:
-                self._cursors.exhausted(answer.probes[name], answer.began)
-            self._short = self._short or (short and name in answer.narrow)
-            (self._full.discard if short else self._full.add)(name)
+        filled = {name for name, n in answer.free.items() if taken[name] >= n}
+        for name, probes in answer.probes.items():
+            self._cursors.probed(probes, drained=name not in filled)
+            if name not in filled and answer.began is not None:
+                self._cursors.exhausted(probes, answer.began)
         furthest: dict[Pair, datetime] = {}
         for row in answer.rows:
             pair = (row["kind"], row["priority"], row["share"])
             furthest[pair] = max(row["run_after"], furthest.get(pair, BEGINNING))
         for pair, run_after in furthest.items():
             self._cursors.advance(pair, run_after)
-        self._note_passed(answer, furthest)
+        for name, probes in answer.probes.items():
+            if name not in answer.crowded:
+                if name in filled:
+                    self._crowds.merged(probes, furthest)
+            elif answer.began is not None:
+                self._crowds.emptied(
+                    probes, furthest.keys(), answer.began, filled=name in filled, in_order=answer.in_order
+                )
         self._note_later(answer)
         return [row for row in answer.rows if not row["parked"]]
-
-    def _note_passed(self, answer: _Answer, furthest: Mapping[Pair, datetime]) -> None:
-        """The head of a pair that gave nothing to a full lane, if it has one, is no older than what was taken."""
-        for name, probes in answer.probes.items():
-            gave = [furthest[pair] for pair, _ in probes if pair in furthest]
-            if name in self._full and gave and len(gave) < len(probes):
-                self._cursors.passed((pair for pair, _ in probes if pair not in furthest), max(gave))
 
     def _note_later(self, answer: _Answer) -> None:
         if answer.rows and answer.rows[0]["again_at"]:
@@ -220,7 +229,7 @@ class Claimer:
         small = [name for name in free if self._lanes[name].slots <= _SMALL]
         if self._crowded and len(small) >= _MANY_LANES:
             small.sort(key=lambda name: (name not in self._waiting, -free[name]))
-            half = (len(small) + 1) // 2
+            half = (sum(lane.slots <= _SMALL for lane in self._lanes.values()) + 1) // 2
             turn |= {name: free[name] for name in small[:half]}
             for name in small[half:]:
                 del turn[name]
@@ -229,18 +238,22 @@ class Claimer:
     async def _claim(self, connection: Connection[Record], free: Mapping[str, int], *, fair: bool = False) -> _Answer:
         # A lane may be gone by the time the connection is free.
         now = self._now()
-        probes = {name: self._cursors.probes(self._served.get(name, ()), now) for name in free}
-        if not any(probes.values()):
-            return _Answer(free, probes, None, ())
-        narrow = {name: few for name, n in free.items() if (few := self._narrowed(name, n, probes[name])) is not None}
-        probes |= narrow
+        pairs = {name: self._cursors.pairs(self._served.get(name, ())) for name in free}
+        if not any(pairs.values()):
+            return _Answer(free, dict.fromkeys(free, ()), None, ())
+        crowded: dict[str, list[Pair]] = {}
+        for name, n in free.items():
+            if name in self._lanes and (some := self._crowds.order(self._lanes[name], n, pairs[name])) is not None:
+                crowded[name] = some
+        probes = {name: self._cursors.starts(crowded.get(name, some), now) for name, some in pairs.items()}
         if fair:
             return _Answer(free, probes, now, await self._take_turns(connection, self._arguments(free, probes)))
-        alone = _alone(free, probes)
-        statement = self._link.database.statements["claim" if alone is None else "claim_pair"]
-        values = self._arguments(free, probes) if alone is None else alone | {"worker": self._worker_id}
+        narrow = {name for name, some in crowded.items() if len(some) < len(pairs[name])}
+        in_order = all(name in crowded or len(some) <= 1 for name, some in pairs.items())
+        statement = self._link.database.statements["claim_pairs" if in_order else "claim"]
+        values = one_by_one(self._worker_id, free, probes) if in_order else self._arguments(free, probes, crowded)
         rows = await connection.fetch(statement.dollar, *statement.bind(values))
-        return _Answer(free, probes, now, rows, narrow.keys())
+        return _Answer(free, probes, now, rows, crowded.keys(), narrow, in_order)
 
     async def _take_turns(self, connection: Connection[Record], values: dict[str, object]) -> list[Record]:
         pairs = pairs_of(values)
@@ -248,22 +261,6 @@ class Claimer:
         rows = await connection.fetch(statement.dollar, *statement.bind(values | {"debts": self._turns.debts(pairs)}))
         self._turns.give(pairs, ((row["kind"], row["priority"], row["share"]) for row in rows))
         return rows
-
-    def _narrowed(self, name: str, free: int, probes: Sequence[Probe]) -> list[Probe] | None:
-        """Only the pairs with the oldest jobs, in a lane that is full of them; None: look everywhere.
-
-        A claim costs its probes: hundreds of kinds would cost more than the jobs. Of the lowest priority only, else a
-        lower one would overtake; and if those pairs do not fill the lane, the next claim looks everywhere at once.
-        """
-        few = max(2, math.ceil(free / _NARROW))
-        lane = self._lanes.get(name)
-        if name not in self._full or lane is None or lane.ordering != "fast" or len(probes) < 2 * few:
-            return None
-        lowest = min(pair[1] for pair, _ in probes)
-        wide = [probe for probe in probes if probe[0][1] == lowest]
-        if len(wide) < 2 * few:
-            return None
-        return [probe for probe in probes if probe[0][1] != lowest] + self._cursors.oldest(wide, few)
 
     def _heads_of(self, name: str) -> _Claim:
         fair = self._lanes[name].ordering == "fair"
@@ -304,24 +301,42 @@ class Claimer:
             self._resting[name] = row["again_at"]
         return int(row["free"])
 
-    def _arguments(self, free: Mapping[str, int], probes: Mapping[str, Sequence[Probe]]) -> dict[str, object]:
+    def _arguments(
+        self, free: Mapping[str, int], probes: Mapping[str, Sequence[Probe]], crowded: Collection[str] = ()
+    ) -> dict[str, object]:
         strict = {name for name in free if name in self._lanes and self._lanes[name].ordering == "strict"}
-        return arguments(self._worker_id, free, probes, strict)
+        return arguments(self._worker_id, free, probes, strict, crowded)
 
 
-def _alone(free: Mapping[str, int], probes: Mapping[str, Sequence[Probe]]) -> dict[str, object] | None:
-    """The parameters of a claim from a single pair; None: there are several."""
-    asked = [(name, probe) for name, some in probes.items() for probe in some[:2]]
-    if len(asked) != 1:
-        return None
-    ((name, ((kind, priority, share), low)),) = asked
-    return {"lane": name, "free": free[name], "kind": kind, "priority": priority, "share": share, "low": low}
+def one_by_one(worker_id: int, free: Mapping[str, int], probes: Mapping[str, Sequence[Probe]]) -> dict[str, object]:
+    """The parameters of a claim that takes from one pair of a lane after the other."""
+    asked = [name for name in free if probes[name]]
+    pairs = [probe for name in asked for probe in probes[name]]
+    lasts = list(accumulate(len(probes[name]) for name in asked))
+    return {
+        "worker": worker_id,
+        "lanes": asked,
+        "free": [free[name] for name in asked],
+        "first_pairs": [last - len(probes[name]) + 1 for name, last in zip(asked, lasts, strict=True)],
+        "last_pairs": lasts,
+        "kinds": [pair[0] for pair, _ in pairs],
+        "priorities": [pair[1] for pair, _ in pairs],
+        "shares": [pair[2] for pair, _ in pairs],
+        "lows": [low for _, low in pairs],
+    }
 
 
 def arguments(
-    worker_id: int, free: Mapping[str, int], probes: Mapping[str, Sequence[Probe]], strict: Collection[str] = ()
+    worker_id: int,
+    free: Mapping[str, int],
+    probes: Mapping[str, Sequence[Probe]],
+    strict: Collection[str] = (),
+    crowded: Collection[str] = (),
 ) -> dict[str, object]:
-    """The parameters of a claim: the probes by lane and priority level, each a slice of the arrays of the next."""
+    """The parameters of a claim: the probes by lane and priority level, each a slice of the arrays of the next.
+
+    crowded: lanes whose pairs are emptied one after the other.
+    """
     first_levels: list[int] = []
     last_levels: list[int] = []
     priorities: list[int] = []
@@ -339,7 +354,8 @@ def arguments(
             priorities.append(priority)
             first_pairs.append(len(pairs) + 1)
             pairs.extend(level)
-            takes.extend([_take(len(level), n, strict=name in strict)] * len(level))
+            take = 0 if name in crowded else _take(len(level), n, strict=name in strict)
+            takes.extend([take] * len(level))
             last_pairs.append(len(pairs))
         last_levels.append(len(priorities))
     return {

@@ -9,7 +9,6 @@ Late commits land behind a cursor; three things find them:
 
 from __future__ import annotations
 
-import heapq
 import math
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Final, TypeAlias
@@ -44,8 +43,8 @@ class Cursors:
         """Pairs to be probed however cold they are; a lane without a free slot sees its own later."""
         self._told: set[Pair] = set()
         """Pairs that were heard of since they were last probed."""
-        self._passed: dict[Pair, datetime] = {}
-        """Up to where a claim took jobs of other pairs, while these gave none: to choose by, not to start from."""
+        self._age: dict[Pair, datetime] = {}
+        """Its cursor, or up to where a claim is known to have left nothing older: to choose by, not to start from."""
         self._by_kind: dict[str, list[Pair]] = {}
         self._counted = 0
         """Pairs in the index by kind; they are never forgotten, so another number means new ones."""
@@ -59,18 +58,16 @@ class Cursors:
         for pair, low_water in rows:
             news = news or low_water is not None or pair not in self._low
             if pair not in self._low:
-                self._low[pair] = low_water or BEGINNING
+                self._low[pair] = self._age[pair] = low_water or BEGINNING
             elif low_water is not None:
-                self._low[pair] = min(low_water, self._low[pair])
-                self._passed.pop(pair, None)
+                self._low[pair] = self._age[pair] = min(low_water, self._low[pair])
                 self._told.add(pair)
         self.everywhere()
         return news
 
     def lower(self, pair: Pair, run_after: datetime) -> None:
         """A wake-up told of a job at run_after; of a pair nobody knew there may be older ones."""
-        self._low[pair] = min(run_after, self._low.get(pair, BEGINNING))
-        self._passed.pop(pair, None)
+        self._low[pair] = self._age[pair] = min(run_after, self._low.get(pair, BEGINNING))
         self._told.add(pair)
         self._active[pair] = self._monotonic()
 
@@ -82,6 +79,7 @@ class Cursors:
         """A job at run_after was claimed."""
         if run_after > self._low.get(pair, BEGINNING):
             self._low[pair] = run_after
+            self._age[pair] = max(run_after, self._age.get(pair, BEGINNING))
         self._active[pair] = self._monotonic()
 
     def exhausted(self, probes: Iterable[Probe], now: datetime) -> None:
@@ -94,15 +92,25 @@ class Cursors:
         for pair, _ in probes:
             if pair not in self._told:
                 self._low[pair] = max(self._low[pair], floor)
+                self._age[pair] = max(self._age[pair], floor)
 
     def probes(self, kinds: Collection[str], at: datetime | None = None) -> list[Probe]:
         """Where a claim has to look for these kinds, and from where on. at: the database's clock, None: unknown."""
-        now = self._monotonic()
+        return self.starts(self.pairs(kinds), at)
+
+    def pairs(self, kinds: Collection[str]) -> list[Pair]:
+        """Where a claim has to look for these kinds."""
         if self._counted != len(self._low):
             self._count_pairs()
         pairs = [pair for kind in kinds for pair in self._by_kind.get(kind, ())]
-        if len(pairs) > _CHEAP_PAIRS:
-            pairs = [p for p in pairs if p in self._unseen or now - self._active.get(p, -math.inf) < _HOT_FOR]
+        if len(pairs) <= _CHEAP_PAIRS:
+            return pairs
+        unseen, active, hot, never = self._unseen, self._active, self._monotonic() - _HOT_FOR, -math.inf
+        return [pair for pair in pairs if pair in unseen or active.get(pair, never) > hot]
+
+    def starts(self, pairs: Collection[Pair], at: datetime | None = None) -> list[Probe]:
+        """From where on a claim looks at these pairs: with its answer they count as probed."""
+        now = self._monotonic()
         self._told.difference_update(pairs)
         low, active, lagged = self._low, self._active, self._lagged
         lively, due, never = now - _LAGGED_FOR, now - _LAGGED_EVERY, -math.inf
@@ -114,15 +122,14 @@ class Cursors:
 
         return [(pair, start(pair)) for pair in pairs]
 
-    def oldest(self, probes: Iterable[Probe], n: int) -> list[Probe]:
-        """The n of these probes that have the oldest jobs, as far as it is known without looking."""
-        low, passed = self._low, self._passed
-        return heapq.nsmallest(n, probes, key=lambda probe: max(low[probe[0]], passed.get(probe[0], BEGINNING)))
+    def oldest(self, pairs: Iterable[Pair], n: int) -> list[Pair]:
+        """The n of these pairs that have the oldest jobs, as far as it is known without looking; those first."""
+        return sorted(pairs, key=self._age.__getitem__)[:n]
 
     def passed(self, pairs: Iterable[Pair], run_after: datetime) -> None:
-        """A claim took all it wanted, up to run_after, and nothing of these pairs."""
+        """A claim found that these pairs have no older jobs than this."""
         for pair in pairs:
-            self._passed[pair] = run_after
+            self._age[pair] = max(run_after, self._age[pair])
 
     def above(self, kinds: Collection[str], priority: int) -> list[Probe]:
         """The pairs of these kinds with a higher priority, and where they begin."""

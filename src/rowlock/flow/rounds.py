@@ -75,11 +75,11 @@ class Rounds:
                 continue
             if self._trouble.lasts:
                 self._trouble.over()
-            if self._claimer.more:
-                # There is more: the next claim is under way while the jobs of this one have their first turn.
+            if self._is_worth_more():
                 idle = _IDLE_FROM
-                if all(self._crew.free(name, lane.slots) <= 0 for name, lane in self.lanes().items()):
-                    await self._look.wait()
+                continue
+            if not self._wanted():
+                await self._look.wait()
                 continue
             idle = self._rest(idle, len(rows))
             with contextlib.suppress(TimeoutError):
@@ -98,10 +98,8 @@ class Rounds:
         return _IDLE_FROM if rows else min(max(before, _IDLE_FROM / 2) * 2, self._poll_seconds())
 
     async def _claim_and_run(self) -> list[Record]:
-        free = {name: self._crew.free(name, lane.slots) for name, lane in self.lanes().items() if lane.enabled}
-        wanted = {name: n for name, n in free.items() if n > 0}
+        wanted = self._wanted()
         if not wanted:
-            self._claimer.more = False
             return []
         try:
             rows = await self._claimer.claim(wanted)
@@ -110,11 +108,12 @@ class Rounds:
             if self.draining:
                 for row in rows:
                     self._crew.give_back(row)
-            elif self._claimer.more:
-                # Begun in the loop's next turn: the next claim is under way by then.
-                self._loop.call_soon(self._crew.begin, self._crew.take(rows))
-            elif rows:
-                self._crew.run(rows)
+            elif taken := self._crew.take(rows):
+                if self._is_worth_more():
+                    # Begun in the loop's next turn: the next claim is under way by then.
+                    self._loop.call_soon(self._crew.begin, taken)
+                else:
+                    self._crew.begin(taken)
             self._wear.count(len(rows))
         except BaseException:
             self.doubts = 2
@@ -122,6 +121,16 @@ class Rounds:
         finally:
             self._claimer.in_flight = False
         return rows
+
+    def _wanted(self) -> dict[str, int]:
+        """How many jobs each lane could start now; lanes without a free slot are left out."""
+        free = ((name, self._crew.free(name, lane.slots)) for name, lane in self.lanes().items() if lane.enabled)
+        return {name: n for name, n in free if n > 0}
+
+    def _is_worth_more(self) -> bool:
+        """Whether a lane that is known to have more jobs has a free slot."""
+        rich = self._claimer.rich
+        return bool(rich) and not rich.isdisjoint(self._wanted())
 
     async def _pause(self, seconds: float) -> None:
         """Sleep, unless the worker is to stop."""

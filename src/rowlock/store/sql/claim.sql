@@ -62,7 +62,7 @@ CROSS JOIN LATERAL (
 -- Behind the last head of a pair that gave all it was asked for.
 CROSS JOIN LATERAL (
   SELECT j.id FROM {schema}.jobs j
-  WHERE j.state = 'queued' AND j.kind = full_pair.kind AND j.priority = level.priority AND j.share = full_pair.share
+  WHERE j.state = 'queued' AND j.kind = full_pair.kind AND j.priority = full_pair.priority AND j.share = full_pair.share
     AND (j.run_after, j.id) > (full_pair.lo, full_pair.last_id) AND j.run_after <= statement_timestamp() AND {for_me}
   ORDER BY j.run_after, j.id
   LIMIT l.free
@@ -101,26 +101,32 @@ WITH pick AS MATERIALIZED (
       {locked_head}
       UNION ALL
       SELECT r.id
-      FROM (SELECT h.kind, h.share, coalesce(max(h.run_after), h.lo) AS lo,
+      FROM (SELECT h.kind, level.priority, h.share, coalesce(max(h.run_after), h.lo) AS lo,
                    coalesce((array_agg(h.id ORDER BY h.run_after DESC, h.id DESC))[1], 0) AS last_id
             FROM heads h GROUP BY h.kind, h.share, h.lo, h.take
             HAVING count(h.id) = h.take
-            ORDER BY 3) AS full_pair
+            ORDER BY 4) AS full_pair
       {rest_of_pair}) AS k
     LIMIT l.free) AS t),
 taken AS ({take}),
 {admitted}
 {claimed}
 
--- name: claim_pair
--- `claim` for a single pair, which is what a worker asks for most of the time while little is to be done: it has no heads to
--- merge, and a plan of half the size starts 0.15 ms sooner. Same order, same guard, same effect.
+-- name: claim_pairs
+-- `claim` without heads to merge: of each lane one pair after the other, as listed, until it has what it wants. Exact where a
+-- lane has a single pair to look at, which is most of the time while little is to be done: a plan of half the size starts
+-- 0.15 ms sooner. And what a lane full of jobs of many kinds can afford: nothing is read that is not taken.
 WITH pick AS MATERIALIZED (
-  SELECT l.lane, r.id
-  FROM (SELECT :lane::text AS lane, :free::integer AS free) AS l
-  CROSS JOIN (SELECT :priority::smallint AS priority) AS level
-  CROSS JOIN (SELECT :kind::text AS kind, :share::smallint AS share, :low::timestamptz AS lo, 0 AS last_id) AS full_pair
-  {rest_of_pair}),
+  SELECT l.lane, t.id
+  FROM unnest(:lanes::text[], :free::integer[], :first_pairs::integer[], :last_pairs::integer[]) AS l(lane, free, first_pair, last_pair)
+  CROSS JOIN LATERAL (
+    SELECT r.id
+    FROM unnest((:kinds::text[])[l.first_pair : l.last_pair], (:priorities::smallint[])[l.first_pair : l.last_pair],
+                (:shares::smallint[])[l.first_pair : l.last_pair], (:lows::timestamptz[])[l.first_pair : l.last_pair])
+      AS p(kind, priority, share, lo)
+    CROSS JOIN LATERAL (SELECT p.kind, p.priority, p.share, p.lo, 0 AS last_id) AS full_pair
+    {rest_of_pair}
+    LIMIT l.free) AS t),
 taken AS ({take}),
 {admitted}
 {claimed}
@@ -150,11 +156,11 @@ WITH pick AS MATERIALIZED (
       {locked_head}
       UNION ALL
       SELECT r.id
-      FROM (SELECT h.kind, h.share, coalesce(max(h.run_after), h.lo) AS lo,
+      FROM (SELECT h.kind, level.priority, h.share, coalesce(max(h.run_after), h.lo) AS lo,
                    coalesce((array_agg(h.id ORDER BY h.rank DESC))[1], 0) AS last_id
             FROM heads h GROUP BY h.kind, h.share, h.lo, h.take, h.debt
             HAVING count(h.id) = h.take
-            ORDER BY h.debt + h.take, 3) AS full_pair
+            ORDER BY h.debt + h.take, 4) AS full_pair
       {rest_of_pair}) AS k
     LIMIT l.free) AS t),
 taken AS ({take}),

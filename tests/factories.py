@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from tests.waiting import eventually
 
 from rowlock.desk.guard import TRUSTED
-from rowlock.flow.claim import arguments
+from rowlock.flow.claim import arguments, one_by_one
 from rowlock.flow.enqueue import parameters
 from rowlock.model.job import Claim, NewJob
 from rowlock.store.database import Database
@@ -145,12 +145,13 @@ class Store:
     async def claim_some(
         self, worker: int, n: int, pairs: Iterable[tuple[str, int]] = (("k", 0),), *, take: int | None = None
     ) -> list[Record]:
-        """The claim statement for one lane, from the beginning of each pair."""
+        """The claim statement of a worker for one lane, from the beginning of each pair."""
         low = await self.value(f"SELECT {LONG_AGO}")
         probes = [((kind, priority, 0), low) for kind, priority in pairs]
-        width = n if take is None and len(probes) > 1 else take or 0
+        if take is None and len(probes) == 1:
+            return await self.fetch("claim_pairs", **one_by_one(worker, {"default": n}, {"default": probes}))
         values = arguments(worker, {"default": n}, {"default": probes})
-        return await self.fetch("claim", **values | {"takes": [width] * len(probes)})
+        return await self.fetch("claim", **values | {"takes": [n if take is None else take] * len(probes)})
 
     async def complete(self, *claims: Claim, state: str = "completed", **worker: int) -> list[int]:
         n = len(claims)

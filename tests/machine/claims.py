@@ -11,7 +11,7 @@ from tests.machine.oracle import CROWDED, REFUSED, Meant, Memory, Path
 from tests.machine.rates import BUCKETS, Start
 from typing_extensions import override
 
-from rowlock.flow.claim import arguments
+from rowlock.flow.claim import arguments, one_by_one
 from rowlock.flow.cursors import BEGINNING
 from rowlock.flow.turns import pairs_of
 from rowlock.model.job import Claim
@@ -106,7 +106,7 @@ def line(due: Sequence[Job], pairs: Sequence[Pair], take: int, debts: Sequence[f
 
 @dataclass(frozen=True)
 class ClaimSome(_Claiming):
-    """take: heads of each pair that are merged; as many as are wanted make the order exact."""
+    """take: heads of each pair that are merged; as many as are wanted make the order exact, 0: pair by pair."""
 
     n: int
     lane: str
@@ -121,19 +121,30 @@ class ClaimSome(_Claiming):
             (room,) = await store.fetch("cap_enter", lanes=[self.lane], free=[self.n])
             if room["free"] == 0:
                 return []
-            values = arguments(
-                self.worker, {self.lane: room["free"]}, {self.lane: [(pair, BEGINNING) for pair in self.pairs]}
-            )
-            values["takes"] = [self._take()] * len(self.pairs)
-            if self.debts is not None:
-                debts = dict(zip(self.pairs, self.debts, strict=True))
-                values["debts"] = [debts[pair] for pair in pairs_of(values)]
-            rows = await store.fetch("claim" if self.debts is None else "claim_fair", **values)
+            name, values = self._asked(room["free"])
+            rows = await store.fetch(name, **values)
             await store.fetch("cap_taken", lanes=[row["lane"] for row in rows if not row["parked"]])
         return rows
 
+    def _asked(self, free: int) -> tuple[str, dict[str, Any]]:
+        """The statement and its parameters."""
+        probes = {self.lane: [(pair, BEGINNING) for pair in self.pairs]}
+        if self._take() == 0:
+            return "claim_pairs", one_by_one(self.worker, {self.lane: free}, probes)
+        values = arguments(self.worker, {self.lane: free}, probes) | {"takes": [self._take()] * len(self.pairs)}
+        if self.debts is None:
+            return "claim", values
+        debts = dict(zip(self.pairs, self.debts, strict=True))
+        return "claim_fair", values | {"debts": [debts[pair] for pair in pairs_of(values)]}
+
     def _take(self) -> int:
         return self.n if self.take is None else self.take
+
+    def _first(self, due: Sequence[Job]) -> list[int]:
+        if self._take() > 0:
+            return line(due, self.pairs, self._take(), self.debts)
+        ordered = sorted(due, key=lambda job: job.order)
+        return [job.id for pair in self.pairs for job in ordered if job.pair == pair]
 
     @override
     def check(self, before: World, after: World, answer: Any, memory: Memory) -> None:
@@ -141,7 +152,7 @@ class ClaimSome(_Claiming):
         cap = before.gates.get(f"lane:{self.lane}")
         free = self.n if cap is None else max(0, min(self.n, cap.limit - cap.held))
         just = [job for job in before.jobs.values() if before.now < job.run_after <= after.now]
-        first = set(line(before.due(), self.pairs, self._take(), self.debts)[:free])
+        first = set(self._first(before.due())[:free])
         assert just or {row["id"] for row in answer} == first, f"{first} are first in the queue, {answer} were taken"
 
 

@@ -170,10 +170,12 @@ class Rules(Machine):
         return tuple(sorted({job.pair for job in self.world.jobs.values() if job.state is State.QUEUED})) or PAIRS
 
     def claim_some(self, a: int, b: int, c: int) -> None:
-        """In exact order, or the heads of the pairs and then one pair after the other."""
-        n = 1 + b % 4
-        take = 1 + a % 2 if c > 7 else n
-        self.perform(ClaimSome(self.worker(a), n, ("free", "capped")[c % 2], self.pairs(), take))
+        """In exact order, or the heads of the pairs and then pair by pair, or pair by pair as they are listed."""
+        n, pairs = 1 + b % 4, self.pairs()
+        take = a % 3 if c > 7 else n
+        first = b % len(pairs)
+        listed = pairs if take else (*pairs[first:], *pairs[:first])
+        self.perform(ClaimSome(self.worker(a), n, ("free", "capped")[c % 2], listed, take))
 
     def claim_fairly(self, a: int, b: int, c: int) -> None:
         worker, n, pairs = self.worker(a), 1 + b % 4, self.pairs()

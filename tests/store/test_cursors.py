@@ -500,6 +500,15 @@ async def test_a_lane_that_is_full_of_jobs_is_worth_more_whatever_its_neighbours
         assert not made.claimer.rich
 
 
+async def test_the_few_jobs_of_a_quiet_lane_start_before_the_many_of_a_busy_one(database_url: str) -> None:
+    lanes = Lane("busy", kinds=("b",), slots=8), Lane("quiet", kinds=("q",), slots=8)
+    async with bench(database_url, ["b", "q"], *lanes) as made:
+        await made.register(("b", 0), ("q", 0))
+        busy = [await made.store.enqueue("b") for _ in range(3)]
+        quiet = [await made.store.enqueue("q") for _ in range(2)]
+        assert [row["id"] for row in await made.claimer.claim({"busy": 4, "quiet": 4})] == quiet + busy
+
+
 async def test_a_lane_that_its_cap_keeps_closed_is_not_worth_asking_at_once(database_url: str) -> None:
     """A worker that asked all the same would ask as fast as it can, for as long as the cap holds."""
     capped = Lane("capped", kinds=("k",), max_total=2, slots=8)

@@ -11,7 +11,7 @@ import pytest
 from tests.conftest import fresh
 from tests.factories import Store, beating, opened
 
-from rowlock.flow.claim import arguments
+from rowlock.flow.claim import arguments, one_by_one
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
@@ -106,10 +106,11 @@ async def undone(store: Store) -> AsyncIterator[None]:
         await transaction.rollback()
 
 
-async def claim_values(store: Store, pairs: int, low: datetime | None) -> dict[str, object]:
+async def claim_values(store: Store, pairs: int, low: datetime | None, name: str = "claim") -> dict[str, object]:
     kinds = ["main"] if pairs == 1 else [f"k{n}" for n in range(pairs)]
     start = low or await store.value("SELECT timestamptz '2001-01-01'")
-    return arguments(1, {"default": 10}, {"default": [((kind, 0, 0), start) for kind in kinds]})
+    make = arguments if name == "claim" else one_by_one
+    return make(1, {"default": 10}, {"default": [((kind, 0, 0), start) for kind in kinds]})
 
 
 async def complete_values(store: Store, rows: list[Record]) -> dict[str, object]:
@@ -143,6 +144,16 @@ async def test_a_claim_of_ten_reads_the_claim_index_only(loaded: str, guarded: b
 
 
 @GUARDED
+@pytest.mark.parametrize("pairs", [1, PAIRS])
+async def test_a_claim_of_ten_reads_no_more_pairs_than_fill_it(loaded: str, guarded: bool, pairs: int) -> None:
+    async with opened(loaded, guarded=guarded) as store:
+        found = await explain(store, "claim_pairs", **await claim_values(store, pairs, None, "claim_pairs"))
+        assert found.whole_scans == []
+        assert {"jobs_claim", "jobs_pkey"} <= found.indexes
+        assert found.buffers <= CLAIM_BUFFERS[1]
+
+
+@GUARDED
 @pytest.mark.parametrize("name", ["complete", "complete_plain"])
 async def test_a_completion_of_ten_goes_by_the_primary_key(loaded: str, guarded: bool, name: str) -> None:
     async with opened(loaded, guarded=guarded) as store, undone(store):
@@ -156,21 +167,19 @@ async def test_a_completion_of_ten_goes_by_the_primary_key(loaded: str, guarded:
 
 
 @GUARDED
-async def test_the_plans_hold_while_an_old_snapshot_keeps_dead_rows(loaded: str, guarded: bool) -> None:
+@pytest.mark.parametrize("name", ["claim", "claim_pairs"])
+async def test_the_plans_hold_while_an_old_snapshot_keeps_dead_rows(loaded: str, guarded: bool, name: str) -> None:
     """A REPEATABLE READ transaction with an xid: nothing claimed or completed since can be cleaned up."""
     async with opened(loaded) as pinning, opened(loaded, guarded=guarded) as store:
         async with pinning.connection.transaction(isolation="repeatable_read"):
             await pinning.value("SELECT txid_current()")
             await pinning.value("SELECT count(*) FROM {s}.pairs")
             low = await cycles(store)
-            claim = await explain(store, "claim", **await claim_values(store, 1, low))
+            claim = await explain(store, name, **await claim_values(store, 1, low, name))
             async with undone(store):
-                statement = store.database.statements["claim"]
-                rows = await store.connection.fetch(
-                    statement.dollar, *statement.bind(await claim_values(store, 1, low))
-                )
+                rows = await store.fetch(name, **await claim_values(store, 1, low, name))
                 complete = await explain(store, "complete", **await complete_values(store, rows))
-            blind = await explain(store, "claim", **await claim_values(store, 1, None))
+            blind = await explain(store, name, **await claim_values(store, 1, None, name))
         assert claim.whole_scans == complete.whole_scans == []
         assert claim.buffers <= CLAIM_BUFFERS[1]
         assert complete.buffers <= COMPLETE_BUFFERS

@@ -131,18 +131,22 @@ class Claimer:
             # What the lanes before took is ours already; the lane that failed is asked again with the next claim.
             logger.warning("a lane could not be claimed from: %s", error, exc_info=not isinstance(error, _FORESEEN))
             self.doubtful = True
-        self._note_taken(wanted, answers)
-        self._waiting = able.keys() - wanted.keys()
-        return [row for answer in answers for row in self._noted(answer)]
-
-    def _note_taken(self, wanted: Mapping[str, int], answers: Sequence[_Answer]) -> None:
-        """What a lane gave, parked jobs among it; one that its cap or its rate kept closed gave nothing."""
         taken = Counter(row["lane"] for answer in answers for row in answer.rows)
+        self._note_taken(wanted, answers, taken)
+        self._waiting = able.keys() - wanted.keys()
+        rows = [row for answer in answers for row in self._noted(answer)]
+        if len(taken) > 1:
+            # The few jobs of a quiet lane start before the many of a busy one.
+            rows.sort(key=lambda row: taken[row["lane"]])
+        return rows
+
+    def _note_taken(self, wanted: Mapping[str, int], answers: Sequence[_Answer], taken: Mapping[str, int]) -> None:
+        """What a lane gave, parked jobs among it; one that its cap or its rate kept closed gave nothing."""
         narrow = {name for answer in answers for name in answer.narrow}
         for name, n in wanted.items():
             self._crowds.told(name, filled=taken[name] >= n, everywhere=name not in narrow)
         asked = sum(wanted.values())
-        self._crowded = 0 < asked <= 2 * taken.total()
+        self._crowded = 0 < asked <= 2 * sum(taken.values())
 
     async def claim_one(self, job_id: int, lane: str) -> list[Record]:
         """Claim a job by its id; the lane's order and cap hold for it like for any other."""

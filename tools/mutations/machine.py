@@ -114,13 +114,20 @@ MUTATIONS: Final = (
         _noticed("limited"),
     ),
     Mutation(
+        "machine: a pair is emptied from its end",
+        CLAIM,
+        "  ORDER BY j.run_after, j.id\n  LIMIT l.free",
+        "  ORDER BY j.run_after DESC, j.id\n  LIMIT l.free",
+        _noticed("lives"),
+    ),
+    Mutation(
         "machine: an older job waits behind a newer one",
         CLAIM,
         "ORDER BY h.run_after, h.id) AS m\n      {locked_head}\n      UNION ALL\n      SELECT r.id\n"
-        "      FROM (SELECT h.kind, h.share, coalesce(max(h.run_after), h.lo) AS lo,\n"
+        "      FROM (SELECT h.kind, level.priority, h.share, coalesce(max(h.run_after), h.lo) AS lo,\n"
         "                   coalesce((array_agg(h.id ORDER BY h.run_after DESC, h.id DESC))[1], 0) AS last_id\n",
         "ORDER BY h.run_after DESC, h.id) AS m\n      {locked_head}\n      UNION ALL\n      SELECT r.id\n"
-        "      FROM (SELECT h.kind, h.share, coalesce(max(h.run_after), h.lo) AS lo,\n"
+        "      FROM (SELECT h.kind, level.priority, h.share, coalesce(max(h.run_after), h.lo) AS lo,\n"
         "                   coalesce((array_agg(h.id ORDER BY h.run_after DESC, h.id DESC))[1], 0) AS last_id\n",
         _noticed("lives"),
     ),
@@ -218,8 +225,8 @@ MUTATIONS: Final = (
     Mutation(
         "machine: a pair with more to give is left alone",
         CLAIM,
-        "            HAVING count(h.id) = h.take\n            ORDER BY h.debt + h.take, 3",
-        "            HAVING count(h.id) > h.take\n            ORDER BY h.debt + h.take, 3",
+        "            HAVING count(h.id) = h.take\n            ORDER BY h.debt + h.take, 4",
+        "            HAVING count(h.id) > h.take\n            ORDER BY h.debt + h.take, 4",
         _noticed("fair"),
     ),
     Mutation(

@@ -524,6 +524,22 @@ async def test_a_lane_that_its_cap_keeps_closed_is_not_worth_asking_at_once(data
         assert not made.claimer.rich
 
 
+async def test_a_crowd_before_a_cap_is_not_worth_asking_at_once(
+    database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kinds = [f"k{n}" for n in range(10)]
+    capped = Lane("capped", kinds=tuple(kinds), max_total=6, slots=8)
+    async with bench(database_url, kinds, capped) as made:
+        await made.store.lane("capped", max_total=6)
+        await made.store.execute("INSERT INTO {s}.jobs (kind) SELECT 'k' || n % 10 FROM generate_series(1, 90) n")
+        await made.sweep()
+        assert len(await made.claimer.claim({"capped": 4})) == 4
+        assert made.claimer.rich == {"capped"}
+        taken, looked = await asked(made, monkeypatch, {"capped": 4})
+        assert (len(taken), looked) == (2, 2)  # as many as the cap has room for, from the oldest pairs
+        assert not made.claimer.rich
+
+
 async def test_no_priority_is_overtaken_because_a_lane_is_crowded(database_url: str) -> None:
     async with crowded(database_url, kinds=20, each=10, priorities="0, 5") as made:
         taken = []

@@ -141,8 +141,8 @@ class Claimer:
         return rows
 
     def _note_taken(self, wanted: Mapping[str, int], answers: Sequence[_Answer], taken: Mapping[str, int]) -> None:
-        """What a lane gave, parked jobs among it; one that its cap or its rate kept closed gave nothing."""
-        narrow = {name for answer in answers for name in answer.narrow}
+        """What a lane gave, parked jobs among it; one that its cap or rate holds back has no more to give."""
+        narrow = {name for answer in answers for name in answer.narrow if taken[name] < answer.free[name]}
         for name, n in wanted.items():
             self._crowds.told(name, filled=taken[name] >= n, everywhere=name not in narrow)
         asked = sum(wanted.values())

@@ -63,9 +63,17 @@ def hit(number: int = UNNUMBERED, hits: int = 1) -> None:
     """A handler starts. number: of the job, when its own start is to be recorded; hits: jobs at once."""
     counter = _state.get("counter")
     if counter is None or counter.pid != os.getpid():
-        with _making:
-            counter = _state["counter"] = _Counter(Path(os.environ["BENCH_RUN"]), os.environ["BENCH_TAG"])
+        counter = _own_counter()
     counter.hit(number, hits)
+
+
+def _own_counter() -> _Counter:
+    with _making:
+        counter = _state.get("counter")
+        # Once more: a second one of a process would truncate the file that the first has mapped, which is a SIGBUS.
+        if counter is None or counter.pid != os.getpid():
+            counter = _state["counter"] = _Counter(Path(os.environ["BENCH_RUN"]), os.environ["BENCH_TAG"])
+        return counter
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,6 +24,25 @@ def test_hits_of_several_processes_are_added(tmp_path: Path) -> None:
     assert 0 < count.first <= count.last
 
 
+TOGETHER = """
+import threading
+gate = threading.Barrier(16)
+def many():
+    gate.wait()
+    for _ in range(50):
+        probe.hit()
+threads = [threading.Thread(target=many) for _ in range(16)]
+for thread in threads: thread.start()
+for thread in threads: thread.join()
+"""
+
+
+def test_threads_that_begin_together_share_one_counter(tmp_path: Path) -> None:
+    """A second counter would truncate the mapped file of the first: lost hits, or the end of the process."""
+    hits(tmp_path, TOGETHER)
+    assert probe.read(tmp_path, "t").hits == 16 * 50
+
+
 def test_the_first_start_of_a_numbered_job_counts(tmp_path: Path) -> None:
     probe.expect(tmp_path, "t", 3)
     hits(tmp_path, "probe.hit(1)")

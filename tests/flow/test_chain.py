@@ -135,6 +135,7 @@ LANES: dict[str, dict[str, Any]] = {
     "strict lane": {"order": "strict"},
     "full cap": {"max_total": 1},
     "higher priority": {"slots": 1},
+    "spent rate": {"rate": "1/1h"},
 }
 
 
@@ -191,6 +192,21 @@ async def test_a_released_step_respects_what_holds_for_any_job(app: Rowlock, sql
         await ended(sql, workflow)
     if obstacle == "higher priority":
         assert order == ["head", "urgent", "tail"]
+
+
+async def test_a_released_step_counts_for_the_rate_of_its_lane(app: Rowlock, sql: Sql) -> None:
+    free = asyncio.Event()
+    free.set()
+    order = declare_two(app, "spent rate", free)
+    async with app.worker():
+        await (await app.task("tail").enqueue(who="holder")).wait(timeout=20)
+        workflow, _ = await start(app, line_of("head", "tail"))
+        await eventually(lambda: _async("head" in order))
+        await (await app.task("head").enqueue()).wait(timeout=20)  # by then it would have been claimed by its id
+        assert order == ["holder", "head", "head"]
+        await app.lanes.set("second", rate="off")
+        await ended(sql, workflow)
+    assert order[-1] == "tail"
 
 
 async def _async(value: object) -> object:

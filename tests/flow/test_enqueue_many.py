@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+from enum import Enum
 from typing import TYPE_CHECKING, Any
 
 import asyncpg
@@ -69,6 +70,20 @@ async def test_no_text_is_taken_for_the_marks_of_copy(app: Rowlock) -> None:
         assert [job.args for job in found] == [{"text": other} for other in STRANGE]
         assert {(job.tenant, job.submitted_by) for job in found} == {(text or None, text or None)}
         assert all(job.meta == {text: text} for job in found)
+
+
+class Tenant(str, Enum):  # noqa: UP042 - such a one is shown as Tenant.ACME
+    ACME = "acme"
+
+
+class Urgency(int, Enum):
+    HIGH = 7
+
+
+async def test_an_enum_that_is_a_text_or_a_number_is_stored_as_such(app: Rowlock) -> None:
+    bound = ship(app).options(tenant=Tenant.ACME, submitted_by=Tenant.ACME, priority=Urgency.HIGH)
+    jobs = await app.jobs.many(job.id for job in [*await bound.enqueue_many(items(2)), await bound.enqueue(1)])
+    assert {(job.tenant, job.submitted_by, job.priority) for job in jobs} == {("acme", "acme", 7)}
 
 
 async def test_a_bulk_may_wait_for_approval(app: Rowlock) -> None:

@@ -13,6 +13,7 @@ from tests.factories import Store, opened, several
 from rowlock.flow.claim import Claimer
 from rowlock.flow.cursors import Cursors
 from rowlock.model.lane import Lane
+from rowlock.model.rate import Rate
 from rowlock.store.database import Database
 from rowlock.store.link import Link
 
@@ -59,6 +60,9 @@ class Bench:
         kinds, priorities = [kind for kind, _ in pairs], [priority for _, priority in pairs]
         await self.store.fetch("register_pairs", kinds=kinds, priorities=priorities, shares=[0] * len(pairs))
         await self.read_pairs()
+
+    def probes(self, kinds: list[str], at: datetime | None = None) -> list[Probe]:
+        return self.cursors.starts(self.cursors.pairs(kinds), at)
 
     async def pair(self, job: int) -> tuple[Pair, datetime]:
         row = await self.store.row(job)
@@ -151,7 +155,7 @@ async def test_a_job_that_commits_while_an_empty_claim_is_under_way_is_not_skipp
     job = await plain.store.enqueue("k")
     await plain.store.execute("UPDATE {s}.jobs SET run_after = run_after - interval '20 s', state = 'blocked'")
     pair, run_after = await plain.pair(job)
-    probes = plain.cursors.probes(["k"])
+    probes = plain.probes(["k"])
     await plain.store.execute("UPDATE {s}.jobs SET state = 'queued'")
     plain.cursors.lower(pair, run_after)
     plain.cursors.probed(probes, drained=True)
@@ -163,7 +167,7 @@ async def test_a_job_that_commits_while_an_empty_claim_is_under_way_is_not_skipp
 async def test_an_exhausted_pair_is_not_walked_again(plain: Bench) -> None:
     plain.now = await plain.store.clock()
     assert await plain.claim() == []
-    ((_, start),) = plain.cursors.probes(["k"])
+    ((_, start),) = plain.probes(["k"])
     assert (plain.now - start).total_seconds() == 5
 
 
@@ -258,9 +262,9 @@ async def test_a_claim_that_waited_for_its_lane_sees_what_came_meanwhile(databas
 async def test_cold_pairs_are_probed_once_per_sweep_and_hot_ones_each_time(database_url: str) -> None:
     async with bench(database_url, ["k"]) as made:
         await made.register(*(("k", priority) for priority in range(60)))
-        assert len(made.cursors.probes(["k"])) == 60
+        assert len(made.probes(["k"])) == 60
         assert await made.claim() == []
-        assert made.cursors.probes(["k"]) == []
+        assert made.probes(["k"]) == []
         cold = await made.store.enqueue("k", priority=3)
         hot = await made.store.enqueue("k", priority=5)
         made.cursors.lower(*await made.pair(hot))
@@ -268,7 +272,7 @@ async def test_cold_pairs_are_probed_once_per_sweep_and_hot_ones_each_time(datab
         await made.sweep()
         assert await made.claim() == [cold]
         made.clock.seconds += 61
-        assert made.cursors.probes(["k"]) == []
+        assert made.probes(["k"]) == []
 
 
 async def test_a_lane_without_free_slots_sees_its_cold_pairs_later(database_url: str) -> None:
@@ -278,7 +282,7 @@ async def test_a_lane_without_free_slots_sees_its_cold_pairs_later(database_url:
         await made.register(*(("b", priority) for priority in range(60)), ("k", 0))
         await made.claimer.claim({"idle": 1})
         assert await made.claimer.claim({}) == []
-        assert len(made.cursors.probes(["b"])) == 60
+        assert len(made.probes(["b"])) == 60
 
 
 async def test_a_busy_lane_does_not_use_up_the_lagged_look_of_another(database_url: str, producer: Store) -> None:
@@ -524,6 +528,21 @@ async def test_a_lane_that_its_cap_keeps_closed_is_not_worth_asking_at_once(data
         assert not made.claimer.rich
 
 
+async def test_a_lane_that_rests_is_not_worth_asking(database_url: str) -> None:
+    """It is not asked before its rate has room; a worker that did not know would loop until then."""
+    rated = Lane("rated", kinds=("k",), rate=Rate(2, "1h"), slots=8)
+    async with bench(database_url, ["k"], rated) as made:
+        await made.register(("k", 0))
+        await made.store.execute("INSERT INTO {s}.jobs (kind) SELECT 'k' FROM generate_series(1, 10)")
+        made.now = await made.store.clock()
+        assert len(await made.claimer.claim({"rated": 1})) == 1
+        assert made.claimer.rich == {"rated"}
+        made.claimer._resting["rated"] = made.now + timedelta(minutes=5)  # as a released step of a chain leaves it
+        assert not made.claimer.rich
+        made.now += timedelta(minutes=6)
+        assert made.claimer.rich == {"rated"}
+
+
 async def test_a_crowd_before_a_cap_is_not_worth_asking_at_once(
     database_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -538,6 +557,74 @@ async def test_a_crowd_before_a_cap_is_not_worth_asking_at_once(
         taken, looked = await asked(made, monkeypatch, {"capped": 4})
         assert (len(taken), looked) == (2, 2)  # as many as the cap has room for, from the oldest pairs
         assert not made.claimer.rich
+
+
+async def test_the_higher_priorities_of_a_crowded_lane_are_emptied_by_age_too(
+    database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By name, a kind that is refilled as fast as it is drained would keep those behind it waiting for ever."""
+    async with crowded(database_url, kinds=20, each=2) as made:
+        await made.store.execute(
+            "INSERT INTO {s}.jobs (kind, priority, run_after) SELECT k, 5, now() - age "
+            "FROM (VALUES ('k1', interval '1 min'), ('k9', interval '1 hour')) v(k, age), generate_series(1, 8)"
+        )
+        await made.sweep()
+        kinds, _ = await asked(made, monkeypatch, 8)
+        assert kinds == ["k9"] * 8
+
+
+async def test_a_level_that_was_not_read_is_not_taken_for_young(database_url: str) -> None:
+    async with bench(database_url, [f"k{n}" for n in range(20)]) as made:
+        await made.store.execute(
+            "INSERT INTO {s}.jobs (kind, priority, run_after) SELECT 'k' || n % 20, 0, now() - interval '1 h' "
+            "- (20 - n % 20) * interval '1 s' FROM generate_series(0, 99) n"
+        )
+        await made.store.execute(
+            "INSERT INTO {s}.jobs (kind, priority) SELECT 'k' || n % 2, 5 FROM generate_series(0, 15) n"
+        )
+        await made.sweep()
+        low = {pair: made.cursors._age[pair] for pair in made.cursors.pairs([*made.claimer._kinds]) if pair[1] == 0}
+        assert len(await made.claim(16)) == 16  # all of the higher priority
+        assert {pair: made.cursors._age[pair] for pair in low} == low
+
+
+async def test_what_is_heard_of_during_a_claim_stays_old(plain: Bench) -> None:
+    pair = ("k", 0, 0)
+    now = await plain.store.clock()
+    plain.probes(["k"], now)  # a claim is under way
+    plain.cursors.lower(pair, now - timedelta(minutes=1))
+    age = plain.cursors._age[pair]
+    plain.cursors.passed([pair], now)
+    assert plain.cursors._age[pair] == age
+    plain.probes(["k"], now)
+    plain.cursors.passed([pair], now)
+    assert plain.cursors._age[pair] == now
+
+
+async def test_what_a_crowd_told_is_kept_though_another_lane_failed(
+    database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else a claim would look at the same dry pairs for as long as the other lane fails."""
+    kinds = [f"k{n}" for n in range(40)]
+    crowd, broken = Lane("all", kinds=tuple(kinds), slots=SLOTS), Lane("broken", kinds=("b",), max_total=1, slots=4)
+    async with bench(database_url, [*kinds, "b"], crowd, broken) as made, opened(database_url) as holder:
+        await made.store.lane("broken", max_total=1)
+        await made.store.execute(
+            "INSERT INTO {s}.jobs (kind, run_after) SELECT 'k' || n, now() - interval '1 h' + n * interval '1 s' "
+            "FROM generate_series(0, 39) n"
+        )
+        await made.sweep()
+        made.now = await made.store.clock()
+        assert len(await made.claim(16)) == 16
+        both = {"all": 16, "broken": 1}
+        async with holder.connection.transaction():
+            await holder.fetch("cap_enter", lanes=["broken"], free=[1])
+            async with made.claimer._link.session() as connection:
+                await connection.execute("SET lock_timeout = '50ms'")
+            with pytest.raises(Exception, match="lock timeout"):
+                await made.claimer.claim(both)  # two pairs that are dry, and the lane that fails
+            taken, looked = await asked(made, monkeypatch, both)
+        assert (len(taken), looked) == (16, 40)
 
 
 async def test_no_priority_is_overtaken_because_a_lane_is_crowded(database_url: str) -> None:
@@ -555,6 +642,6 @@ async def test_a_pair_that_is_far_behind_is_not_looked_at_with_the_lag(plain: Be
     )
     plain.now = await plain.store.clock()
     await plain.claim(10)
-    ((_, far),) = plain.cursors.probes(["k"], plain.now)
-    ((_, behind),) = plain.cursors.probes(["k"], far + timedelta(seconds=9))
+    ((_, far),) = plain.probes(["k"], plain.now)
+    ((_, behind),) = plain.probes(["k"], far + timedelta(seconds=9))
     assert (far - behind) == timedelta(seconds=5)

@@ -11,6 +11,7 @@ CLAIM: Final = "flow/claim.py"
 CROWDS: Final = "flow/crowds.py"
 CURSORS: Final = "flow/cursors.py"
 AT_CURSORS: Final = "tests/store/test_cursors.py::test_"
+OF_ROUNDS: Final = "tests/flow/test_rounds.py::test_"
 OF_SUPERVISION: Final = "tests/flow/test_supervise.py::test_"
 SUPERVISED: Final = "tests/torture/test_supervised.py::test_"
 
@@ -95,8 +96,8 @@ MUTATIONS: Final = (
     Mutation(
         "crowded lanes forget those that were left out",
         CLAIM,
-        "return self._waiting | self._crowds.names",
-        "return self._crowds.names",
+        "for name in self._waiting | self._crowds.names if",
+        "for name in self._crowds.names if",
         (f"{AT_CURSORS}a_lane_that_was_left_out_is_worth_asking_though_it_had_nothing_before",),
     ),
     Mutation(
@@ -128,7 +129,7 @@ MUTATIONS: Final = (
         (f"{AT_CURSORS}a_lane_that_is_full_of_jobs_is_worth_more_whatever_its_neighbours_have",),
     ),
     Mutation(
-        "a lane that its cap keeps closed is asked for ever",
+        "a lane that its cap keeps closed is asked once more",
         CLAIM,
         "filled=taken[name] >= n,",
         "filled=taken[name] >= min(n, 1),",
@@ -142,6 +143,62 @@ MUTATIONS: Final = (
         (f"{AT_CURSORS}a_crowded_lane_is_emptied_pair_by_pair_beside_lanes_whose_heads_are_merged",),
     ),
     Mutation(
+        "a lane that rests is asked for ever",
+        CLAIM,
+        " if not self._rests(name)}\n\n    async def claim(",
+        "}\n\n    async def claim(",
+        (f"{AT_CURSORS}a_lane_that_rests_is_not_worth_asking",),
+    ),
+    Mutation(
+        "a released step passes the rate of its lane",
+        CLAIM,
+        "max_total is None and self._lanes[lane].rate is None:",
+        "max_total is None:",
+        ("tests/flow/test_chain.py::test_a_released_step_counts_for_the_rate_of_its_lane",),
+    ),
+    Mutation(
+        "higher priorities of a crowd are emptied by name",
+        CROWDS,
+        "self._cursors.oldest(level, len(level))",
+        "level",
+        (f"{AT_CURSORS}the_higher_priorities_of_a_crowded_lane_are_emptied_by_age_too",),
+    ),
+    Mutation(
+        "a level that was not read is taken for young",
+        CROWDS,
+        "if p[1] == lowest and p not in furthest",
+        "if p not in furthest",
+        (f"{AT_CURSORS}a_level_that_was_not_read_is_not_taken_for_young",),
+    ),
+    Mutation(
+        "what is heard of during a claim is taken for young",
+        CURSORS,
+        "            if pair not in self._told:\n                self._age[pair] = max(run_after",
+        "            if pair:\n                self._age[pair] = max(run_after",
+        (f"{AT_CURSORS}what_is_heard_of_during_a_claim_stays_old",),
+    ),
+    Mutation(
+        "a worker that was full rests as long as an idle one",
+        "flow/rounds.py",
+        "                idle = _IDLE_FROM\n                await self._look.wait()",
+        "                await self._look.wait()",
+        (f"{OF_ROUNDS}a_worker_that_was_full_looks_again_soon_after_its_job",),
+    ),
+    Mutation(
+        "a full lane keeps its worker from resting",
+        "flow/rounds.py",
+        "return bool(rich) and not rich.isdisjoint(self._wanted())",
+        "return bool(rich)",
+        (f"{OF_ROUNDS}one_that_has_more_and_no_slot_does_not_keep_the_worker_from_resting",),
+    ),
+    Mutation(
+        "a bulk stores what an enum is shown as",
+        "store/bulk.py",
+        "return str.translate(value, _SPECIAL)",
+        "return str(value).translate(_SPECIAL)",
+        ("tests/flow/test_enqueue_many.py::test_an_enum_that_is_a_text_or_a_number_is_stored_as_such",),
+    ),
+    Mutation(
         "a beat looks for duties whatever it costs",
         "flow/beat.py",
         "look = began >= self._look_at",
@@ -151,8 +208,8 @@ MUTATIONS: Final = (
     Mutation(
         "a wake-up during a claim is undone",
         CURSORS,
-        "            if pair not in self._told:\n    ",
-        "            if pair:\n    ",
+        "            if pair not in self._told:\n                self._low",
+        "            if pair:\n                self._low",
         (f"{AT_CURSORS}a_job_that_commits_while_an_empty_claim_is_under_way_is_not_skipped",),
     ),
     Mutation(

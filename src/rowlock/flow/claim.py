@@ -80,7 +80,7 @@ class Claimer:
         """A claim was sent, and what it took is not known or not started yet; cleared by whoever starts it."""
         self.doubtful = False
         """One lane of the last claim got no answer: it may have taken jobs that nobody here knows of."""
-        self._crowded = False
+        self._busy = False
         """It took half of what it asked for, or more: some lanes are always empty."""
         self._waiting: set[str] = set()
         """Lanes it left out."""
@@ -105,7 +105,8 @@ class Claimer:
     @property
     def rich(self) -> set[str]:
         """Lanes worth asking again as soon as they have a slot: their last claim left jobs, or it left them out."""
-        return self._waiting | self._crowds.names
+        # A lane that rests is not asked, so it would stay rich, and its worker would ask for ever.
+        return {name for name in self._waiting | self._crowds.names if not self._rests(name)}
 
     async def claim(self, free: Mapping[str, int]) -> list[Record]:
         """Claim up to `free` jobs per lane; rows come with their lane."""
@@ -115,6 +116,7 @@ class Claimer:
         fair = {name for name in wanted if name not in careful and self._lanes[name].ordering == "fair"}
         plain = {name: n for name, n in wanted.items() if name not in careful and name not in fair}
         answers: list[_Answer] = []
+        failure: Exception | None = None
         self.in_flight, self.doubtful = True, False
         try:
             if plain:
@@ -125,19 +127,22 @@ class Claimer:
                     answers.append(await self._claim(connection, {name: wanted[name] for name in fair}, fair=True))
             for name in sorted(careful):
                 answers.append(await self._carefully(name, wanted[name], self._heads_of(name)))  # noqa: PERF401 - kept up to a failure
-        except Exception as error:
-            if not any(answer.rows for answer in answers):
-                raise
-            # What the lanes before took is ours already; the lane that failed is asked again with the next claim.
-            logger.warning("a lane could not be claimed from: %s", error, exc_info=not isinstance(error, _FORESEEN))
-            self.doubtful = True
+        except Exception as error:  # noqa: BLE001 - raised below, unless the lanes before took something
+            failure = error
         taken = Counter(row["lane"] for answer in answers for row in answer.rows)
+        # After a failure, too: what the other lanes told of their pairs holds.
         self._note_taken(wanted, answers, taken)
         self._waiting = able.keys() - wanted.keys()
         rows = [row for answer in answers for row in self._noted(answer)]
         if len(taken) > 1:
             # The few jobs of a quiet lane start before the many of a busy one.
             rows.sort(key=lambda row: taken[row["lane"]])
+        if failure is not None:
+            if not taken:
+                raise failure
+            # What the lanes before took is ours already; the lane that failed is asked again with the next look.
+            logger.warning("a lane could not be claimed from: %s", failure, exc_info=_trace(failure))
+            self.doubtful = True
         return rows
 
     def _note_taken(self, wanted: Mapping[str, int], answers: Sequence[_Answer], taken: Mapping[str, int]) -> None:
@@ -146,7 +151,7 @@ class Claimer:
         for name, n in wanted.items():
             self._crowds.told(name, filled=taken[name] >= n, everywhere=name not in narrow)
         asked = sum(wanted.values())
-        self._crowded = 0 < asked <= 2 * sum(taken.values())
+        self._busy = 0 < asked <= 2 * sum(taken.values())
 
     async def claim_one(self, job_id: int, lane: str) -> list[Record]:
         """Claim a job by its id; the lane's order and cap hold for it like for any other."""
@@ -181,7 +186,7 @@ class Claimer:
             rows = await connection.fetch(statement.dollar, *statement.bind({**values, "free": free}))
             return _Answer({}, {}, None, rows)
 
-        if self._lanes[lane].max_total is None:
+        if self._lanes[lane].max_total is None and self._lanes[lane].rate is None:
             async with self._link.session() as connection:
                 answer = await by_id(connection, len(steps))
         else:
@@ -231,7 +236,7 @@ class Claimer:
         """
         turn = {name: min(n, LARGEST, max(1, (self._lanes[name].slots + 1) // 2)) for name, n in free.items()}
         small = [name for name in free if self._lanes[name].slots <= _SMALL]
-        if self._crowded and len(small) >= _MANY_LANES:
+        if self._busy and len(small) >= _MANY_LANES:
             small.sort(key=lambda name: (name not in self._waiting, -free[name]))
             half = (sum(lane.slots <= _SMALL for lane in self._lanes.values()) + 1) // 2
             turn |= {name: free[name] for name in small[:half]}
@@ -310,6 +315,11 @@ class Claimer:
     ) -> dict[str, object]:
         strict = {name for name in free if name in self._lanes and self._lanes[name].ordering == "strict"}
         return arguments(self._worker_id, free, probes, strict, crowded)
+
+
+def _trace(error: Exception) -> Exception | None:
+    """What to show of an error beside its message; None: it was foreseen."""
+    return None if isinstance(error, _FORESEEN) else error
 
 
 def one_by_one(worker_id: int, free: Mapping[str, int], probes: Mapping[str, Sequence[Probe]]) -> dict[str, object]:

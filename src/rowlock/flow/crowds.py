@@ -41,7 +41,7 @@ class Crowds:
         self._dry.intersection_update(names)
 
     def order(self, lane: Lane, free: int, pairs: Sequence[Pair]) -> list[Pair] | None:
-        """The pairs of a crowded lane in the order to empty them; None: there are few, so merge their heads.
+        """The pairs of a crowded lane in the order to empty them; None: it is not crowded, or their heads are merged.
 
         The highest priority first, then the oldest jobs. Of the lowest priority only a few: a claim costs its pairs,
         and hundreds of them more than the jobs. If those do not fill the lane, the next claim looks at all at once.
@@ -53,7 +53,8 @@ class Crowds:
         wide = [pair for pair in pairs if pair[1] == lowest] if higher else pairs
         if len(wide) < 2 * few:
             return None
-        above = [pair for priority in higher for pair in pairs if pair[1] == priority]
+        levels = [[pair for pair in pairs if pair[1] == priority] for priority in higher]
+        above = [pair for level in levels for pair in self._cursors.oldest(level, len(level))]
         return above + self._cursors.oldest(wide, len(wide) if lane.name in self._dry else few)
 
     def emptied(
@@ -64,7 +65,11 @@ class Crowds:
         self._cursors.passed((pair for pair, _ in (probes[:last] if filled else probes)), began)
 
     def merged(self, probes: Sequence[Probe], furthest: Mapping[Pair, datetime]) -> None:
-        """Heads were merged until the lane was filled: nobody's head is older than the youngest that was taken."""
-        gave = [furthest[pair] for pair, _ in probes if pair in furthest]
-        if gave and len(gave) < len(probes):
-            self._cursors.passed((pair for pair, _ in probes if pair not in furthest), max(gave))
+        """Heads were merged until the lane was filled: on its last level no head is older than the youngest taken."""
+        gave = [pair for pair, _ in probes if pair in furthest]
+        if not gave:
+            return
+        lowest = min(priority for _, priority, _ in gave)
+        youngest = max(furthest[pair] for pair in gave if pair[1] == lowest)
+        # The levels above were emptied, and those below not read.
+        self._cursors.passed((p for p, _ in probes if p[1] == lowest and p not in furthest), youngest)

@@ -94,10 +94,6 @@ class Cursors:
                 self._low[pair] = max(self._low[pair], floor)
                 self._age[pair] = max(self._age[pair], floor)
 
-    def probes(self, kinds: Collection[str], at: datetime | None = None) -> list[Probe]:
-        """Where a claim has to look for these kinds, and from where on. at: the database's clock, None: unknown."""
-        return self.starts(self.pairs(kinds), at)
-
     def pairs(self, kinds: Collection[str]) -> list[Pair]:
         """Where a claim has to look for these kinds."""
         if self._counted != len(self._low):
@@ -109,7 +105,7 @@ class Cursors:
         return [pair for pair in pairs if pair in unseen or active.get(pair, never) > hot]
 
     def starts(self, pairs: Collection[Pair], at: datetime | None = None) -> list[Probe]:
-        """From where on a claim looks at these pairs: with its answer they count as probed."""
+        """From where on a claim looks at these pairs. at: the database's clock, None: unknown."""
         now = self._monotonic()
         self._told.difference_update(pairs)
         low, active, lagged = self._low, self._active, self._lagged
@@ -127,9 +123,10 @@ class Cursors:
         return sorted(pairs, key=self._age.__getitem__)[:n]
 
     def passed(self, pairs: Iterable[Pair], run_after: datetime) -> None:
-        """A claim found that these pairs have no older jobs than this."""
+        """A claim found that these pairs have no older jobs than this, but for those it was told of meanwhile."""
         for pair in pairs:
-            self._age[pair] = max(run_after, self._age[pair])
+            if pair not in self._told:
+                self._age[pair] = max(run_after, self._age[pair])
 
     def above(self, kinds: Collection[str], priority: int) -> list[Probe]:
         """The pairs of these kinds with a higher priority, and where they begin."""

@@ -25,8 +25,9 @@ if TYPE_CHECKING:
 logger = logging.getLogger("rowlock.worker")
 _IDLE_FROM: Final = 0.05
 _IN_A_STREAM: Final = 0.002
-"""Seconds to the next look after several jobs came at once: they come faster than producers send wake-ups."""
+"""Seconds to the next look while jobs come in a stream: faster than producers send wake-ups."""
 _SOON: Final = 0.015
+"""Seconds between jobs of a stream at most, and so how long one is waited for after the last."""
 _POLL_ONLY: Final = 1.0
 """Seconds between polls at most when nothing can wake the worker."""
 
@@ -79,6 +80,7 @@ class Rounds:
                 idle = _IDLE_FROM
                 continue
             if not self._wanted():
+                idle = _IDLE_FROM
                 await self._look.wait()
                 continue
             idle = self._rest(idle, len(rows))

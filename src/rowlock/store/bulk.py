@@ -48,8 +48,16 @@ async def _copy(
     ids: Sequence[int],
     texts: Sequence[str],
 ) -> None:
-    source = _lines(ids, texts, "".join(f"\t{str(value).translate(_SPECIAL)}" for value in columns.values()) + "\n")
+    source = _lines(ids, texts, "".join(f"\t{_text(value)}" for value in columns.values()) + "\n")
     await connection.copy_to_table("jobs", schema_name=schema, columns=("id", "args", *columns), source=source)
+
+
+def _text(value: object) -> str:
+    """One column in COPY's text format. An enum that is a text or a number counts as such, whatever it is shown as."""
+    if isinstance(value, int):
+        return int.__repr__(value)
+    assert isinstance(value, str)  # noqa: S101 - a plain job has no other columns
+    return str.translate(value, _SPECIAL)
 
 
 async def _lines(ids: Sequence[int], texts: Sequence[str], rest: str) -> AsyncIterator[bytes]:

@@ -59,11 +59,11 @@ CROSS JOIN LATERAL (
   FOR NO KEY UPDATE SKIP LOCKED) AS locked
 
 -- fragment: rest_of_pair
--- Behind the last head of a pair that gave all it was asked for.
+-- A pair from a place in it on: behind its last merged head, or from the worker's cursor.
 CROSS JOIN LATERAL (
   SELECT j.id FROM {schema}.jobs j
-  WHERE j.state = 'queued' AND j.kind = full_pair.kind AND j.priority = full_pair.priority AND j.share = full_pair.share
-    AND (j.run_after, j.id) > (full_pair.lo, full_pair.last_id) AND j.run_after <= statement_timestamp() AND {for_me}
+  WHERE j.state = 'queued' AND j.kind = place.kind AND j.priority = place.priority AND j.share = place.share
+    AND (j.run_after, j.id) > (place.lo, place.last_id) AND j.run_after <= statement_timestamp() AND {for_me}
   ORDER BY j.run_after, j.id
   LIMIT l.free
   FOR NO KEY UPDATE SKIP LOCKED) AS r
@@ -105,7 +105,7 @@ WITH pick AS MATERIALIZED (
                    coalesce((array_agg(h.id ORDER BY h.run_after DESC, h.id DESC))[1], 0) AS last_id
             FROM heads h GROUP BY h.kind, h.share, h.lo, h.take
             HAVING count(h.id) = h.take
-            ORDER BY 4) AS full_pair
+            ORDER BY 4) AS place
       {rest_of_pair}) AS k
     LIMIT l.free) AS t),
 taken AS ({take}),
@@ -124,7 +124,7 @@ WITH pick AS MATERIALIZED (
     FROM unnest((:kinds::text[])[l.first_pair : l.last_pair], (:priorities::smallint[])[l.first_pair : l.last_pair],
                 (:shares::smallint[])[l.first_pair : l.last_pair], (:lows::timestamptz[])[l.first_pair : l.last_pair])
       AS p(kind, priority, share, lo)
-    CROSS JOIN LATERAL (SELECT p.kind, p.priority, p.share, p.lo, 0 AS last_id) AS full_pair
+    CROSS JOIN LATERAL (SELECT p.kind, p.priority, p.share, p.lo, 0 AS last_id) AS place
     {rest_of_pair}
     LIMIT l.free) AS t),
 taken AS ({take}),
@@ -160,7 +160,7 @@ WITH pick AS MATERIALIZED (
                    coalesce((array_agg(h.id ORDER BY h.rank DESC))[1], 0) AS last_id
             FROM heads h GROUP BY h.kind, h.share, h.lo, h.take, h.debt
             HAVING count(h.id) = h.take
-            ORDER BY h.debt + h.take, 4) AS full_pair
+            ORDER BY h.debt + h.take, 4) AS place
       {rest_of_pair}) AS k
     LIMIT l.free) AS t),
 taken AS ({take}),

@@ -85,7 +85,8 @@ async def test_after_all_workers_are_killed_one_new_worker_runs_everything(scene
 async def test_a_zombies_outcome_is_refused_and_its_handler_told(scene: Scene) -> None:
     scene.start()
     scene.start()
-    handle = await scene.app.task("work").enqueue(seconds=6)
+    # Longer than any rescue takes: the zombie's run must not be over when it wakes.
+    handle = await scene.app.task("work").enqueue(seconds=STALE + 8)
     zombie = await holder(scene, handle.id)
     zombie.signal(signal.SIGSTOP)
     starts = await scene.noted(handle.id, "start", 2)

@@ -26,7 +26,7 @@ def make(url: str) -> Rowlock:
     async def exhausted(job: Job, error: Failure) -> None:
         TOLD.append((job.id, error.message))
 
-    app.lanes.define("doomed", kinds=["doomed"])
+    app.lanes.define("doomed", kinds=["doomed"], slots=1)
     return app
 
 
@@ -37,7 +37,7 @@ async def main(url: str) -> None:
     def die(_: JobFinished) -> None:
         os.kill(os.getpid(), signal.SIGKILL)
 
-    # Not the hook's lane: a claim under way at the kill might have taken it.
+    # One slot in all, which is taken until the kill: a claim under way then might have taken the hook.
     async with app.worker(lanes=["doomed"]):
         await asyncio.Event().wait()
 

@@ -29,11 +29,12 @@ class Crowds:
 
     def told(self, name: str, *, filled: bool, everywhere: bool) -> None:
         """A lane gave all it was asked for, or not. everywhere: all of its pairs were looked at."""
+        self.names.discard(name)
+        self._dry.discard(name)
         if filled or not everywhere:
             self.names.add(name)
-        else:
-            self.names.discard(name)
-        (self._dry.discard if filled or everywhere else self._dry.add)(name)
+        if not filled and not everywhere:
+            self._dry.add(name)
 
     def keep(self, names: Collection[str]) -> None:
         """Forget all lanes but these."""

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 from tests.waiting import eventually
 
 from rowlock.desk.guard import TRUSTED
-from rowlock.flow.claim import arguments, one_by_one
-from rowlock.flow.enqueue import parameters
+from rowlock.flow.claim.claimer import arguments, one_by_one
+from rowlock.flow.enqueue.prepare import parameters
 from rowlock.model.job import Claim, NewJob
 from rowlock.store.database import Database
 from rowlock.store.queries import quoted

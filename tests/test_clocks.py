@@ -9,7 +9,7 @@ import pytest
 
 SOURCE = Path(__file__).parents[1] / "src" / "rowlock"
 WALL = {("time", "time"), ("time", "time_ns"), ("datetime", "now"), ("datetime", "utcnow"), ("datetime", "today")}
-SHOWN = {"flow/voice.py"}
+SHOWN = {"flow/progress/attempt_io.py"}
 """Where a moment is only shown: the deadline of a stubbed row without a claim."""
 
 

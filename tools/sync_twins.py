@@ -125,7 +125,7 @@ def _passed(args: ast.arguments) -> str:
 def generate() -> str:
     """The whole file, formatted."""
     sources = [Source(module, name) for module, name in CLASSES.items()]
-    lines = {"from rowlock.service import Bridge", "from rowlock.desk.access import Parts"}
+    lines = {"from rowlock.bridge import Bridge", "from rowlock.desk.access import Parts"}
     for source in sources:
         lines |= {source.imports[name] for name in source.names | {source.name} if name in source.imports}
     assignments = "\n".join(

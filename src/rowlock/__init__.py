@@ -61,11 +61,11 @@ from rowlock.errors import (
     WorkflowNotFound,
     WrongState,
 )
-from rowlock.flow.blocking import SyncContext, SyncItemContext
-from rowlock.flow.context import Context
-from rowlock.flow.depends import Depends
-from rowlock.flow.items import ItemContext, ItemsDone
-from rowlock.flow.passing import Enqueuing
+from rowlock.flow.enqueue.middleware import Enqueuing
+from rowlock.flow.kinds.depends import Depends
+from rowlock.flow.progress.context import Context
+from rowlock.flow.progress.items import ItemContext, ItemsDone
+from rowlock.flow.progress.sync_context import SyncContext, SyncItemContext
 from rowlock.model.access import Permission, Principal
 from rowlock.model.failure import Failure
 from rowlock.model.job import Claim, Job
@@ -83,14 +83,14 @@ from rowlock.telemetry import JobLogFilter
 
 if TYPE_CHECKING:
     from rowlock.compose.chain import Chain, chain
+    from rowlock.compose.flow_handle import Started
     from rowlock.compose.group import Group, group
-    from rowlock.compose.started import Started
     from rowlock.compose.step import RESULT, Step
     from rowlock.compose.workflow import Node, Workflow
     from rowlock.model.approval import Approval, Rule
     from rowlock.model.count import Count
     from rowlock.model.explanation import Explanation, Reason
-    from rowlock.model.newer import newer_than
+    from rowlock.model.newer_than import newer_than
     from rowlock.model.operation import Operation
     from rowlock.model.page import Page
     from rowlock.model.schedule import Schedule
@@ -103,7 +103,7 @@ _LATER: Final = {
     "chain": "rowlock.compose.chain",
     "Group": "rowlock.compose.group",
     "group": "rowlock.compose.group",
-    "Started": "rowlock.compose.started",
+    "Started": "rowlock.compose.flow_handle",
     "RESULT": "rowlock.compose.step",
     "Step": "rowlock.compose.step",
     "Node": "rowlock.compose.workflow",
@@ -113,7 +113,7 @@ _LATER: Final = {
     "Count": "rowlock.model.count",
     "Explanation": "rowlock.model.explanation",
     "Reason": "rowlock.model.explanation",
-    "newer_than": "rowlock.model.newer",
+    "newer_than": "rowlock.model.newer_than",
     "Operation": "rowlock.model.operation",
     "Page": "rowlock.model.page",
     "Schedule": "rowlock.model.schedule",

@@ -15,33 +15,33 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Self, TypeVar, overload
 
 import rowlock
+from rowlock.bridge import Bridge, in_thread
 from rowlock.desk.access import Backing, Desk
+from rowlock.desk.app_desk import Own
 from rowlock.desk.guard import Guard
-from rowlock.desk.own import Own
 from rowlock.errors import ConfigurationError, WrongState
-from rowlock.flow.args import Codec
-from rowlock.flow.blocking import SyncContext
-from rowlock.flow.context import Context
-from rowlock.flow.declare import kind_of
-from rowlock.flow.extend import Extensions
-from rowlock.flow.handler import Handler, find
-from rowlock.flow.hosted import WorkerThread
-from rowlock.flow.inject import planned
-from rowlock.flow.locking import Locking
-from rowlock.flow.middleware import inside
-from rowlock.flow.origin import NO_ORIGIN, importable, origin_of
-from rowlock.flow.producer import Producer
-from rowlock.flow.register import WorkerOptions
-from rowlock.flow.wake import Waker
-from rowlock.flow.worker import Worker
+from rowlock.extensions import Extensions
+from rowlock.flow.enqueue.producer import Producer
+from rowlock.flow.enqueue.wake import Waker
+from rowlock.flow.kinds.codec import Codec
+from rowlock.flow.kinds.declare import kind_of
+from rowlock.flow.kinds.handler import Handler, find
+from rowlock.flow.kinds.import_origin import NO_ORIGIN, importable, origin_of
+from rowlock.flow.locks.context_managers import Locking
+from rowlock.flow.progress.context import Context
+from rowlock.flow.progress.sync_context import SyncContext
+from rowlock.flow.run.inject import planned
+from rowlock.flow.run.middleware import inside
+from rowlock.flow.worker.registration import WorkerOptions
+from rowlock.flow.worker.worker import Worker
+from rowlock.flow.worker.worker_thread import WorkerThread
 from rowlock.model import ids
 from rowlock.model.kind import checked_name
 from rowlock.model.lane import first_lanes
 from rowlock.model.state import State
-from rowlock.service import Bridge, in_thread
 from rowlock.settings import Settings
 from rowlock.store import migrate
-from rowlock.store.caller import url_of
+from rowlock.store.caller_transaction import url_of
 from rowlock.store.database import Database
 from rowlock.tasks import Declared, Submitter, SyncTask, Task
 from rowlock.upkeep.caretaker import Caretaker
@@ -50,10 +50,10 @@ from rowlock.upkeep.cron import declaring
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 
-    from rowlock.decorate import Decorator, Nobody
-    from rowlock.flow.origin import Origin
-    from rowlock.flow.producer import Watcher
-    from rowlock.flow.supervise.successor import Successor
+    from rowlock.decorator import Decorator, Nobody
+    from rowlock.flow.enqueue.producer import Watcher
+    from rowlock.flow.kinds.import_origin import Origin
+    from rowlock.flow.worker.successor import Successor
     from rowlock.model.access import Principal
     from rowlock.model.approval import Approval
     from rowlock.model.hook import HookEvent

@@ -10,18 +10,18 @@ from typing import TYPE_CHECKING, Any, Final, Generic, ParamSpec, TypeVar, cast
 
 from typing_extensions import override
 
-from rowlock.compose.origin import Origin
+from rowlock.compose.handle_origin import Origin
 from rowlock.errors import ConfigurationError, InvalidOption, JobFailed, UnknownKind
-from rowlock.flow import enqueue, foreign
-from rowlock.flow.hooks import On
-from rowlock.flow.passing import Enqueuing, passing
+from rowlock.flow.enqueue import prepare, remote_kind
+from rowlock.flow.enqueue.middleware import Enqueuing, passing
+from rowlock.flow.run.hooks import On
 from rowlock.model import ids
 from rowlock.model.approval import Approval
 from rowlock.model.kind import Gate
 from rowlock.model.options import Options
 from rowlock.model.rate import rates_of
 from rowlock.model.state import SUCCESS
-from rowlock.model.stored import Encoded
+from rowlock.model.stored_args import Encoded
 from rowlock.telemetry import JobEnqueued
 
 if TYPE_CHECKING:
@@ -29,13 +29,13 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
     from datetime import datetime
 
-    from rowlock.compose.origin import Desks
+    from rowlock.compose.handle_origin import Desks
     from rowlock.compose.step import Alone, Step, Stepper, Takes
-    from rowlock.flow.enqueue import Batch, Prepared, Receipt, Written
-    from rowlock.flow.handler import Handler
-    from rowlock.flow.hooks import AddHook
-    from rowlock.flow.producer import Producer
-    from rowlock.flow.upgrade import U
+    from rowlock.flow.enqueue.prepare import Batch, Prepared, Receipt, Written
+    from rowlock.flow.enqueue.producer import Producer
+    from rowlock.flow.kinds.args_upgrade import U
+    from rowlock.flow.kinds.handler import Handler
+    from rowlock.flow.run.hooks import AddHook
     from rowlock.model.job import Job
     from rowlock.model.kind import OnConflict, Scope
     from rowlock.model.options import Span
@@ -49,7 +49,7 @@ R_co = TypeVar("R_co", covariant=True)
 _OPTIONS: Final = tuple(option.name for option in fields(Options))
 Args = Mapping[str, object] | Sequence[object]
 """The arguments of a call: by name, or in their order."""
-_NOTHING: Final = enqueue.Written((), ())
+_NOTHING: Final = prepare.Written((), ())
 
 
 # Not frozen: a bulk makes thousands, and frozen ones take four times as long to make.
@@ -97,7 +97,7 @@ class Enqueued(Generic[R_co]):
         It gets the job's result as its first open parameter. when: as of Workflow.add(). name: of the step; one that is
         there already is kept.
         """
-        from rowlock.compose.follow import follow  # noqa: PLC0415 - as in stepper()
+        from rowlock.compose.follow_up import follow  # noqa: PLC0415 - as in stepper()
         from rowlock.compose.step import step_of  # noqa: PLC0415 - as in stepper()
 
         made = step_of(step)
@@ -197,8 +197,8 @@ class Bound(Generic[P, R]):
 
     def _prepared(self, options: Options, args: tuple[object, ...], kwargs: Mapping[str, object]) -> Prepared:
         if self._looks_at_args(options):
-            return enqueue.prepare(self._handler.kind, options, self._handler.codec.named(args, kwargs))
-        ready = enqueue.prepare(self._handler.kind, options, {})
+            return prepare.prepare(self._handler.kind, options, self._handler.codec.named(args, kwargs))
+        ready = prepare.prepare(self._handler.kind, options, {})
         # What the caller may still change, dicts and lists, is read anew by every call.
         if options is self._options and not (options.refs or options.tags or options.meta):
             self._ready = ready
@@ -215,8 +215,8 @@ class Bound(Generic[P, R]):
         texts = self._handler.codec.encode_many(items)
         differ = self._looks_at_args(options)
         if not differ:
-            return enqueue.Batch(texts, [self._prepared(options, (), {})])
-        return enqueue.Batch(texts, [self._prepared_item(options, n, item) for n, item in enumerate(items)])
+            return prepare.Batch(texts, [self._prepared(options, (), {})])
+        return prepare.Batch(texts, [self._prepared_item(options, n, item) for n, item in enumerate(items)])
 
     def _prepared_item(self, options: Options, index: int, item: Mapping[str, object]) -> Prepared:
         try:
@@ -353,17 +353,17 @@ class Submitter:
         try:
             task = self._task(kind)
         except UnknownKind as unknown:
-            found = await foreign.find(self._producer.database(), kind, unknown)
-            return Encoded(foreign.encode(found, args, self._limit), scope=found.scope)
+            found = await remote_kind.find(self._producer.database(), kind, unknown)
+            return Encoded(remote_kind.encode(found, args, self._limit), scope=found.scope)
         return task.encoded(args)
 
     async def _without_code(
         self, name: str, args: Args, options: Options, connection: object | None, unknown: UnknownKind
     ) -> tuple[int, str]:
-        kind = await foreign.find(self._producer.database(), name, unknown)
-        text = foreign.encode(kind, args, self._limit)
+        kind = await remote_kind.find(self._producer.database(), name, unknown)
+        text = remote_kind.encode(kind, args, self._limit)
         with passing(self._producer.middleware, Enqueuing(name, [args], options)) as passed:  # type: ignore[list-item]  # a mapping, or encode() had refused it
-            ready = enqueue.prepare(kind, passed.options, {})
+            ready = prepare.prepare(kind, passed.options, {})
             receipt = await self._producer.enqueue(ready, text, connection)
             passed.ids = (receipt.id,)
         return receipt.id, receipt.what

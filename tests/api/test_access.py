@@ -10,8 +10,8 @@ from tests.store.test_rates import rate
 from rowlock import Rate
 from rowlock.api import RowlockAPI, sse
 from rowlock.api.auth import SessionAuth, TokenAuth
-from rowlock.api.bulk import OF_THE_ACTION
-from rowlock.api.route import SAFE, Route
+from rowlock.api.routes.bulk import OF_THE_ACTION
+from rowlock.api.routing import SAFE, Route
 from rowlock.model import ids
 from rowlock.model.access import ALL, Permission, Principal
 

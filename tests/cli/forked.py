@@ -69,8 +69,9 @@ def serve(listener: socket.socket) -> None:
     from rich import console, table, text  # noqa: F401, PLC0415 - what commands import when they run
 
     from rowlock.cli.root import build  # noqa: PLC0415 - as above
-    from rowlock.desk import drive, explain, jobs, lanes, schedules, stats, workflows  # noqa: F401, PLC0415 - as above
-    from rowlock.flow import adapt  # noqa: F401, PLC0415 - as above
+    from rowlock.desk import jobs, lanes, operation_driver, schedules, stats, workflows  # noqa: F401, PLC0415 - as above
+    from rowlock.desk.explain import explain  # noqa: F401, PLC0415 - as above
+    from rowlock.flow.kinds import pydantic_schema  # noqa: F401, PLC0415 - as above
     from rowlock.store import embedded  # noqa: F401, PLC0415 - as above
 
     build()

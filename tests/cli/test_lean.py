@@ -46,13 +46,13 @@ HEAVY = frozenset(
         "rowlock.api",
         "rowlock.compose.step",
         "rowlock.contrib",
-        "rowlock.desk.drive",
-        "rowlock.desk.fire",
+        "rowlock.desk.operation_driver",
+        "rowlock.desk.schedule_fire",
         "rowlock.desk.jobs",
         "rowlock.desk.search",
         "rowlock.desk.sync",
-        "rowlock.flow.adapt",
-        "rowlock.flow.parent",
+        "rowlock.flow.kinds.pydantic_schema",
+        "rowlock.flow.executors.child_handle",
         "rowlock.flow.supervise.supervisor",
         "rowlock.model.cron",
         "rowlock.model.search",
@@ -74,7 +74,7 @@ from datetime import timedelta
 from types import SimpleNamespace
 
 from rowlock import Rowlock
-from rowlock.flow.wake import Waker
+from rowlock.flow.enqueue.wake import Waker
 from rowlock.upkeep.caretaker import Caretaker
 from rowlock.upkeep.duties import DUTIES, Round
 
@@ -135,7 +135,7 @@ async def test_a_worker_that_ran_jobs_and_every_duty_brings_nothing_heavy(
     finally:
         process.terminate()
         assert await asyncio.wait_for(process.wait(), 30) == 0
-    assert "rowlock.flow.worker" in modules
+    assert "rowlock.flow.worker.worker" in modules
     assert heavy(modules, floor) == set()
 
 

@@ -25,7 +25,7 @@ from rowlock import (
     chain,
     group,
 )
-from rowlock.compose.fit import fits
+from rowlock.compose.result_types import fits
 from rowlock.model import workflow as model
 from rowlock.model.job import NewJob
 from rowlock.model.workflow import MOST_STEPS, Edge, Plan, Planned, Undo, cycle

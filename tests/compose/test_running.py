@@ -27,7 +27,7 @@ from rowlock import (
     chain,
     group,
 )
-from rowlock.model.share import share_of
+from rowlock.model.tenant_share import share_of
 
 if TYPE_CHECKING:
     import asyncpg

@@ -16,8 +16,8 @@ from rowlock.errors import (
     RuleNotFound,
     WrongState,
 )
-from rowlock.flow import needs
-from rowlock.flow.wake import Waker
+from rowlock.flow.enqueue import lane_policy
+from rowlock.flow.enqueue.wake import Waker
 from rowlock.model.access import Permission
 from rowlock.settings import Settings
 from rowlock.upkeep import duties
@@ -187,7 +187,7 @@ async def test_a_lane_may_ask_for_approval(desk: Desk, monkeypatch: pytest.Monke
     await desk.lane("default")
     before = await k.enqueue()
     await app.lanes.set("careful", requires_approval=True)
-    monkeypatch.setattr(needs, "EVERY", 0.0)
+    monkeypatch.setattr(lane_policy, "EVERY", 0.0)
     app._producer._needs.forget()
     states = [
         (await app.jobs.get(job.id)).state

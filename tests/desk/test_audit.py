@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from rowlock import JobNotFound, Permission, Principal, WrongState
-from rowlock.flow.wake import Waker
+from rowlock.flow.enqueue.wake import Waker
 from rowlock.model.access import ALL
 from rowlock.upkeep import duties
 

@@ -9,10 +9,10 @@ from tests.factories import opened
 from tests.waiting import eventually
 
 from rowlock import Principal, Rowlock
-from rowlock.desk import drive
+from rowlock.desk import operation_driver
 from rowlock.desk.search import Searcher
 from rowlock.errors import BulkRefused, Forbidden, InvalidOption, OperationNotFound, WrongState
-from rowlock.flow.wake import Waker
+from rowlock.flow.enqueue.wake import Waker
 from rowlock.model.access import Permission
 from rowlock.settings import Settings
 from rowlock.upkeep import duties
@@ -54,7 +54,7 @@ async def test_a_dry_run_tells_how_many_and_which_and_changes_nothing(desk: Desk
 
 
 async def test_an_order_runs_in_batches_and_says_how_far_it_is(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(drive, "BATCH", 10)
+    monkeypatch.setattr(operation_driver, "BATCH", 10)
     await filled(desk, 35)
     await filled(desk, 5, "kind, tags", "'k', '{keep}'")
     started_ = await started(desk.app, "cancel", "kind:k -tag:keep", by="ada", note="clean up")
@@ -128,7 +128,7 @@ async def test_what_was_not_previewed_is_not_ordered(desk: Desk) -> None:
 async def test_jobs_that_come_later_and_jobs_beyond_the_expected_are_left_alone(
     desk: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(drive, "BATCH", 2)
+    monkeypatch.setattr(operation_driver, "BATCH", 2)
     await filled(desk, 3)
     driver, row = await taken(desk, "cancel", "kind:k", expected_max=3)
     await filled(desk, 4)
@@ -144,7 +144,7 @@ async def test_jobs_that_come_later_and_jobs_beyond_the_expected_are_left_alone(
 
 async def taken(
     desk: Desk, action: str, search: str, expected_max: int, who: Principal | None = None
-) -> tuple[drive.Driver, Any]:
+) -> tuple[operation_driver.Driver, Any]:
     """An operation that nobody drives yet."""
     database = desk.app.database()
     guard = desk.app.desk(who or Principal("s", permissions=frozenset(Permission), kind="system")).guard
@@ -157,10 +157,10 @@ async def taken(
         filter_hash="",
         expected_max=expected_max,
         as_of=await desk.store.clock(),
-        principal=await drive.stored(database, guard),
+        principal=await operation_driver.stored(database, guard),
         **guard.signed("start", None, None),
     )
-    return drive.Driver(lambda: database, lambda _: None), row
+    return operation_driver.Driver(lambda: database, lambda _: None), row
 
 
 async def test_a_job_that_changed_meanwhile_is_left_alone(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -181,7 +181,7 @@ async def test_a_job_that_changed_meanwhile_is_left_alone(desk: Desk, monkeypatc
 
 
 async def test_two_drivers_count_and_order_every_job_once(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(drive, "BATCH", 5)
+    monkeypatch.setattr(operation_driver, "BATCH", 5)
     await filled(desk, 40, "kind, state, finished_at", "'k', 'failed', now()")
     driver, row = await taken(desk, "retry", "kind:k", expected_max=40)
     await asyncio.gather(*(driver.to_end(row) for _ in range(3)))
@@ -191,7 +191,7 @@ async def test_two_drivers_count_and_order_every_job_once(desk: Desk, monkeypatc
 
 
 async def test_a_cancelled_operation_stops(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(drive, "BATCH", 2)
+    monkeypatch.setattr(operation_driver, "BATCH", 2)
     await filled(desk, 6)
     driver, row = await taken(desk, "cancel", "kind:k", expected_max=6)
     row = await driver.step(row)
@@ -205,7 +205,7 @@ async def test_a_cancelled_operation_stops(desk: Desk, monkeypatch: pytest.Monke
 
 
 async def test_upkeep_takes_over_what_its_process_left(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(drive, "BATCH", 2)
+    monkeypatch.setattr(operation_driver, "BATCH", 2)
     await filled(desk, 5)
     _, row = await taken(desk, "cancel", "kind:k", expected_max=5)
     database = desk.app.database()
@@ -296,7 +296,7 @@ async def _token(desk: Desk) -> tuple[Principal, str]:
 async def test_an_order_outlives_neither_its_role_nor_its_token(
     desk: Desk, monkeypatch: pytest.MonkeyPatch, who: str, change: str, error: str | None
 ) -> None:
-    monkeypatch.setattr(drive, "BATCH", 2)
+    monkeypatch.setattr(operation_driver, "BATCH", 2)
     await filled(desk, 6)
     await desk.app.roles.set("cleaner", ["jobs:read", "jobs:read_all", "jobs:cancel"])
     held = frozenset({Permission.READ, Permission.READ_ALL, Permission.CANCEL})

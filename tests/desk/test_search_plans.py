@@ -14,7 +14,7 @@ from tests.store.test_plans import Explained
 
 from rowlock.desk.guard import TRUSTED, Guard
 from rowlock.desk.search import Searcher
-from rowlock.desk.sight import Sight
+from rowlock.desk.visible_jobs import Sight
 from rowlock.model import search
 from rowlock.model.access import Permission, Principal
 from rowlock.store import search as composing

@@ -13,7 +13,7 @@ from rowlock import Count, InvalidOption, Retry, Rowlock, State
 if TYPE_CHECKING:
     from tests.desk.conftest import Desk
 
-    from rowlock.model.load import Backlog
+    from rowlock.model.workload import Backlog
 
 NONE = Count(0)
 

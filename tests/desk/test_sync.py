@@ -16,7 +16,7 @@ from rowlock import JobFailed, JobNotFound, Rowlock, State, WaitTimeout
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from rowlock.model.load import Status
+    from rowlock.model.workload import Status
 
 ROOT = Path(__file__).parents[2]
 DESKS = ("jobs", "lanes", "workers", "stats")

@@ -10,7 +10,7 @@ import pytest
 from rowlock import Forbidden, InvalidOption, Permission, Principal, WrongState
 from rowlock.desk import identity
 from rowlock.errors import NotAuthenticated, RoleNotFound, TokenNotFound, TooManyAttempts
-from rowlock.model import secret
+from rowlock.model import token_text
 from rowlock.model.access import ALL
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ async def test_a_token_that_does_not_hold_is_refused(desk: Desk, end: str) -> No
     elif end == "mistyped":
         text = text[:-1] + ("0" if text[-1] != "0" else "1")
     else:
-        stolen, parts = secret.make()
+        stolen, parts = token_text.make()
         await desk.store.execute("UPDATE {s}.tokens SET id = $1", parts.id)
         text = stolen
     with pytest.raises(NotAuthenticated, match="not valid"):
@@ -81,9 +81,9 @@ async def test_the_last_use_is_written_once_a_minute(desk: Desk) -> None:
 
 async def test_guesses_are_counted_for_all_processes(desk: Desk, make_app: Callable[..., Rowlock]) -> None:
     made = await desk.app.tokens.create("ci", roles=["user"])
-    wrong, parts = secret.make()
+    wrong, parts = token_text.make()
     await desk.store.execute(
-        "UPDATE {s}.tokens SET hash = $1", secret.digest(wrong)
+        "UPDATE {s}.tokens SET hash = $1", token_text.digest(wrong)
     )  # as if the right one were guessed
     doors = [desk.app, make_app()]
     for n in range(identity.MOST):
@@ -92,7 +92,7 @@ async def test_guesses_are_counted_for_all_processes(desk: Desk, make_app: Calla
     with pytest.raises(TooManyAttempts) as refused:
         await doors[0].identity.by_token(made.text, address="192.0.2.1")
     assert 0 < refused.value.retry_after <= 300
-    await desk.store.execute("UPDATE {s}.tokens SET hash = $1", secret.digest(made.text))
+    await desk.store.execute("UPDATE {s}.tokens SET hash = $1", token_text.digest(made.text))
     with pytest.raises(TooManyAttempts):  # also the right one, now: a guesser must not learn it
         await doors[1].identity.by_token(made.text, address="192.0.2.1")
     await doors[1].identity.by_token(made.text, address="192.0.2.2")
@@ -104,7 +104,7 @@ async def test_guesses_are_counted_for_all_processes(desk: Desk, make_app: Calla
 async def test_an_address_that_fails_with_ever_new_tokens_fills_no_table(desk: Desk) -> None:
     await desk.store.execute("INSERT INTO {s}.login_failures VALUES ('192.0.2.1', $1, now())", identity.MOST_ALTOGETHER)
     made = await desk.app.tokens.create("ci", roles=["user"])
-    for text in (secret.make()[0], "rlk_nonsense"):
+    for text in (token_text.make()[0], "rlk_nonsense"):
         with pytest.raises(TooManyAttempts):
             await desk.app.identity.by_token(text, address="192.0.2.1")
     assert await desk.store.value("SELECT count(*) FROM {s}.login_failures") == 1

@@ -17,7 +17,7 @@ from tests.fuzz.strange import IDS, NUMBERS, SPANS, TEXTS, short
 from tests.fuzz.test_desk import THERE, stage
 from typer.testing import CliRunner
 
-from rowlock.cli.exits import Exit
+from rowlock.cli.exit_codes import Exit
 from rowlock.cli.root import build
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from tests.machine.oracle import CASCADE, NOBODY, STAYS, Meant, Memory, Path, by
 from typing_extensions import override
 
 from rowlock.errors import UniqueConflict
-from rowlock.flow.enqueue import insert, prepared
+from rowlock.flow.enqueue.prepare import insert, prepared
 from rowlock.model.state import State, Verb
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from tests.machine.world import Job, World
 
     from rowlock.model.job import NewJob
-    from rowlock.store.caller import Ask
+    from rowlock.store.caller_transaction import Ask
 
 KINDS: Final = ("a", "b", "c")
 LOST: Final = {"a": "retry", "b": "hold", "c": "fail"}

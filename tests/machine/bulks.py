@@ -11,7 +11,7 @@ from tests.machine.oracle import NOBODY, STAYS, Meant, Memory
 from typing_extensions import override
 
 from rowlock.errors import UniqueConflict
-from rowlock.flow.enqueue import Batch, insert_many, prepared
+from rowlock.flow.enqueue.prepare import Batch, insert_many, prepared
 from rowlock.model.state import State
 
 if TYPE_CHECKING:

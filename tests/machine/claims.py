@@ -11,9 +11,9 @@ from tests.machine.oracle import CROWDED, REFUSED, Meant, Memory, Path
 from tests.machine.rates import BUCKETS, Start
 from typing_extensions import override
 
-from rowlock.flow.claim import arguments, one_by_one
-from rowlock.flow.cursors import BEGINNING
-from rowlock.flow.turns import pairs_of
+from rowlock.flow.claim.claimer import arguments, one_by_one
+from rowlock.flow.claim.cursors import BEGINNING
+from rowlock.flow.claim.fairness import pairs_of
 from rowlock.model.job import Claim
 from rowlock.model.state import State, Verb
 

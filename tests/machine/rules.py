@@ -34,7 +34,7 @@ from tests.machine.owned import Finish, GiveBack, Guard, Report, Resume, Save, S
 from tests.machine.rates import Heed, PauseRate
 from tests.machine.world import look
 
-from rowlock.flow.turns import Turns
+from rowlock.flow.claim.fairness import Turns
 from rowlock.model.job import Claim, NewJob
 from rowlock.model.state import State
 

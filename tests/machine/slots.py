@@ -12,9 +12,9 @@ from tests.machine.acts import Act, follow
 from tests.machine.oracle import CASCADE, NOBODY, STAYS, WITHDRAWN, Meant, Memory, Path
 from typing_extensions import override
 
-from rowlock.desk.fire import fire
 from rowlock.desk.guard import TRUSTED
-from rowlock.flow.enqueue import insert, prepare
+from rowlock.desk.schedule_fire import fire
+from rowlock.flow.enqueue.prepare import insert, prepare
 from rowlock.model.kind import Kind
 from rowlock.model.schedule import Schedule, owed, stamp
 from rowlock.model.state import State, Verb

@@ -11,12 +11,12 @@ from random import Random
 from tests.factories import Store, opened
 from tests.waiting import eventually
 
-from rowlock.flow.claim import Claimer
-from rowlock.flow.cursors import Cursors
+from rowlock.flow.claim.claimer import Claimer
+from rowlock.flow.claim.cursors import Cursors
 from rowlock.model.job import Claim
 from rowlock.model.lane import Lane
 from rowlock.store.database import Database
-from rowlock.store.link import Link
+from rowlock.store.worker_connection import Link
 
 KINDS = ["a", "b", "nobody registered me"]
 TRANSACTIONS = 40

@@ -10,7 +10,7 @@ import asyncpg
 import pytest
 from tests.factories import Store, opened, several
 
-from rowlock.flow.claim import arguments
+from rowlock.flow.claim.claimer import arguments
 from rowlock.store.database import TRANSIENT
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from uuid import UUID
 import asyncpg
 import pytest
 
-from rowlock.store import arrays
+from rowlock.store import array_types
 from rowlock.store.database import Database
 
 if TYPE_CHECKING:
@@ -49,8 +49,8 @@ async def test_the_server_says_the_same_of_these_types(database_url: str) -> Non
         rows = await connection.fetch(
             "SELECT oid::bigint, typname::text, typelem::bigint, format_type(typelem, NULL) FROM pg_type "
             "WHERE oid = ANY ($1::oid[]) ORDER BY oid",
-            [oid for oid, *_ in arrays._ARRAYS],
+            [oid for oid, *_ in array_types._ARRAYS],
         )
     finally:
         await connection.close()
-    assert [tuple(row) for row in rows] == list(arrays._ARRAYS)
+    assert [tuple(row) for row in rows] == list(array_types._ARRAYS)

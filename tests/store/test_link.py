@@ -3,9 +3,9 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
-from rowlock.store import link as links
+from rowlock.store import worker_connection as links
 from rowlock.store.database import Database
-from rowlock.store.link import Link
+from rowlock.store.worker_connection import Link
 
 if TYPE_CHECKING:
     import pytest

@@ -11,7 +11,7 @@ import pytest
 from tests.conftest import fresh
 from tests.factories import Store, beating, opened
 
-from rowlock.flow.claim import arguments, one_by_one
+from rowlock.flow.claim.claimer import arguments, one_by_one
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator

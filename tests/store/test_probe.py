@@ -9,7 +9,7 @@ import asyncpg
 import pytest
 
 from rowlock.store.database import Database
-from rowlock.store.probe import Between, between
+from rowlock.store.probes import Between, between
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

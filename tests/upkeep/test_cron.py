@@ -18,7 +18,7 @@ from tests.factories import Store, beating, opened
 from tests.waiting import eventually
 
 from rowlock import Context, Rowlock
-from rowlock.desk.fire import fire
+from rowlock.desk.schedule_fire import fire
 from rowlock.errors import DatabaseUnreachable, InvalidArguments
 from rowlock.model.schedule import owed
 from rowlock.settings import Settings
@@ -315,7 +315,7 @@ async def test_only_the_databases_clock_decides(stage: Stage, monkeypatch: pytes
         path.name
         for path in (
             SRC / "upkeep/cron.py",
-            SRC / "desk/fire.py",
+            SRC / "desk/schedule_fire.py",
             SRC / "desk/schedules.py",
             *SRC.glob("model/[csw]*.py"),
         )

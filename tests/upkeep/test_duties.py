@@ -11,8 +11,8 @@ import pytest
 from tests.factories import Store, beating, opened
 from tests.waiting import eventually
 
-from rowlock.flow.beat import News
-from rowlock.flow.wake import Waker
+from rowlock.flow.enqueue.wake import Waker
+from rowlock.flow.worker.heartbeat import News
 from rowlock.settings import Settings
 from rowlock.store.database import Database
 from rowlock.upkeep.caretaker import Caretaker

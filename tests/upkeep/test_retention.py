@@ -100,7 +100,7 @@ async def test_everything_of_a_pruned_job_goes_with_it_but_its_idempotency_key(s
 
 
 async def once(key: str) -> dict[str, object]:
-    from rowlock.flow.enqueue import parameters  # noqa: PLC0415 - one test's need
+    from rowlock.flow.enqueue.prepare import parameters  # noqa: PLC0415 - one test's need
     from rowlock.model.job import NewJob  # noqa: PLC0415
 
     return {"args": "{}", **parameters(NewJob(kind="k", idempotency_key=key, keep_key=timedelta(days=30)))}

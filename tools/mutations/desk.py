@@ -12,10 +12,10 @@ OF_TOKENS: Final = "tests/desk/test_tokens.py::test_"
 MUTATIONS: Final = (
     Mutation(
         "a stream that was asked for just before the end holds it up",
-        "desk/lookouts.py",
+        "desk/follow/per_loop.py",
         "if self.closed:",
         "if False:",
-        ("tests/api/test_streams.py::test_streams_end_at_once_when_they_are_closed",),
+        ("tests/api/routes/test_streams.py::test_streams_end_at_once_when_they_are_closed",),
     ),
     Mutation(
         "a bulk order needs no preview of its own",
@@ -26,7 +26,7 @@ MUTATIONS: Final = (
     ),
     Mutation(
         "an order does not look whether its job is in sight",
-        "desk/sight.py",
+        "desk/visible_jobs.py",
         "if not self._guard.sees_all:",
         "if self._guard.read_only:",
         (f"{OF_ACCESS}another_tenants_job_is_not_there",),
@@ -40,7 +40,7 @@ MUTATIONS: Final = (
     ),
     Mutation(
         "a blocked step is taken for one at its gate",
-        "desk/reasons.py",
+        "desk/explain/reasons.py",
         'facts.job.gate_key is None or facts.row["gate_place"] == 0',
         "facts.job.gate_key is None",
         ("tests/desk/test_workflows.py::test_why_a_step_waits",),
@@ -82,31 +82,31 @@ MUTATIONS: Final = (
     ),
     Mutation(
         "nobody is told that a look was cut",
-        "desk/feed.py",
+        "desk/follow/feed.py",
         'missed = found[0]["cut"] or len(changes) >= MOST',
         "missed = len(changes) >= MOST",
-        ("tests/desk/test_stream_feed.py::test_what_a_cut_walk_may_have_left_out_is_a_resync",),
+        ("tests/desk/follow/test_feed.py::test_what_a_cut_walk_may_have_left_out_is_a_resync",),
     ),
     Mutation(
         "a feed begins after the answer to somebody who came back",
-        "desk/feed.py",
+        "desk/follow/feed.py",
         "if self._position is None:",
         "if False:",
-        ("tests/desk/test_stream_feed.py::test_a_client_that_comes_back_to_another_process_misses_nothing",),
+        ("tests/desk/follow/test_feed.py::test_a_client_that_comes_back_to_another_process_misses_nothing",),
     ),
     Mutation(
         "the feed does not look at attempts",
         "store/sql/stream.sql",
         "UNION ALL SELECT w.id, w.xid, false FROM given_back w",
         "",
-        ("tests/desk/test_stream_feed.py::test_an_attempt_that_came_and_went_unseen_is_told",),
+        ("tests/desk/follow/test_feed.py::test_an_attempt_that_came_and_went_unseen_is_told",),
     ),
     Mutation(
         "lines between the snapshot and the first look are lost",
-        "desk/stream.py",
+        "desk/follow/stream.py",
         "line=self._line",
         "line=life.line",
-        ("tests/desk/test_stream_logs.py::test_a_line_between_the_snapshot_and_the_first_look_is_told",),
+        ("tests/desk/follow/test_stream_logs.py::test_a_line_between_the_snapshot_and_the_first_look_is_told",),
     ),
     Mutation(
         "whoever reads an operation stops it",
@@ -138,7 +138,7 @@ MUTATIONS: Final = (
     ),
     Mutation(
         "an order for many outlives the permission of whoever gave it",
-        "desk/drive.py",
+        "desk/operation_driver.py",
         "            if needed not in held:\n",
         "            if not needed:\n",
         ("tests/desk/test_bulk.py::test_an_order_outlives_neither_its_role_nor_its_token",),

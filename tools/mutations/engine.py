@@ -7,7 +7,7 @@ from typing import Final
 from mutations.mutation import Mutation
 
 CONTROL: Final = "store/sql/control.sql"
-STREAMED: Final = "tests/desk/test_stream.py::test_"
+STREAMED: Final = "tests/desk/follow/test_stream.py::test_"
 UPKEEP: Final = "store/sql/upkeep.sql"
 OF_DUTIES: Final = "tests/upkeep/test_duties.py::test_"
 FINISH: Final = "store/sql/finish.sql"
@@ -26,7 +26,7 @@ ENQUEUE: Final = "store/sql/enqueue.sql"
 OF_RETENTION: Final = "tests/upkeep/test_retention.py::test_"
 SCHEDULES: Final = "store/sql/schedules.sql"
 OF_CRON: Final = "tests/upkeep/test_cron.py::test_"
-OF_SUPERVISION: Final = "tests/flow/test_supervise.py::test_"
+OF_SUPERVISION: Final = "tests/flow/supervise/test_supervisor.py::test_"
 
 MUTATIONS: Final = (
     Mutation(

@@ -6,61 +6,61 @@ from typing import Final
 
 from mutations.mutation import Mutation
 
-EXECUTORS: Final = "tests/executors/test_executors.py::test_"
-CLAIM: Final = "flow/claim.py"
-CROWDS: Final = "flow/crowds.py"
-CURSORS: Final = "flow/cursors.py"
-AT_CURSORS: Final = "tests/store/test_cursors.py::test_"
-OF_ROUNDS: Final = "tests/flow/test_rounds.py::test_"
-OF_SUPERVISION: Final = "tests/flow/test_supervise.py::test_"
+EXECUTORS: Final = "tests/flow/executors/test_executors.py::test_"
+CLAIM: Final = "flow/claim/claimer.py"
+CROWDS: Final = "flow/claim/saturation.py"
+CURSORS: Final = "flow/claim/cursors.py"
+AT_CURSORS: Final = "tests/flow/claim/test_cursors.py::test_"
+OF_ROUNDS: Final = "tests/flow/worker/test_claim_loop.py::test_"
+OF_SUPERVISION: Final = "tests/flow/supervise/test_supervisor.py::test_"
 SUPERVISED: Final = "tests/torture/test_supervised.py::test_"
 
 MUTATIONS: Final = (
     Mutation(
         "suspects run among the others",
-        "flow/crew.py",
+        "flow/worker/slots.py",
         'if row["losses"] and self._children.isolates(handler):',
         "if False:",
         (f"{EXECUTORS}a_suspect_runs_alone_in_a_child_and_innocents_complete",),
     ),
     Mutation(
         "a job that kills its process is never quarantined",
-        "flow/verdict.py",
+        "flow/run/verdict.py",
         "if deaths >= max_deaths:",
         "if deaths > 100:",
         (f"{EXECUTORS}a_job_that_kills_its_process_is_quarantined_alone",),
     ),
     Mutation(
         "the last news of an attempt are overtaken by its outcome",
-        "flow/voice.py",
+        "flow/progress/attempt_io.py",
         "if self._report is not None and (self._report.dirty or self._report.writing):",
         "if False:",
-        ("tests/flow/test_logs.py::test_threads_and_handlers_without_a_context_are_heard_too",),
+        ("tests/flow/progress/test_job_logs.py::test_threads_and_handlers_without_a_context_are_heard_too",),
     ),
     Mutation(
         "a stuck handler gives its slot away",
-        "flow/crew.py",
+        "flow/worker/slots.py",
         'self._in_use[attempt.row["lane"]] += 1\n            self._stuck',
         "self._stuck",
         (f"{EXECUTORS}a_cancel[thread.spins]",),
     ),
     Mutation(
         "a child that does not stop is not killed",
-        "flow/parent.py",
+        "flow/executors/child_handle.py",
         "                    self.kill()\n                    kill_at = None\n",
         "                    kill_at = None\n",
         (f"{EXECUTORS}a_cancel[process.deaf]",),
     ),
     Mutation(
         "memory is not watched",
-        "flow/parent.py",
+        "flow/executors/child_handle.py",
         "if kind.memory else None",
         "if False else None",
         (f"{EXECUTORS}a_job_that_eats_memory_fails_and_nobody_else[hog.slow-its limit is 190.7 MiB]",),
     ),
     Mutation(
         "memory is not limited",
-        "flow/child.py",
+        "flow/executors/child_main.py",
         "    elif memory is not None:\n",
         "    elif False:\n",
         (f"{EXECUTORS}a_job_that_eats_memory_fails_and_nobody_else[hog.fast-]",),
@@ -88,10 +88,10 @@ MUTATIONS: Final = (
     ),
     Mutation(
         "a second producer of a moment tells nobody",
-        "flow/producer.py",
+        "flow/enqueue/producer.py",
         "if told is False:",
         "if told is None:",
-        ("tests/flow/test_waking.py::test_the_first_job_after_a_pause_carries_its_wake_up",),
+        ("tests/flow/worker/test_waking.py::test_the_first_job_after_a_pause_carries_its_wake_up",),
     ),
     Mutation(
         "crowded lanes forget those that were left out",
@@ -154,7 +154,7 @@ MUTATIONS: Final = (
         CLAIM,
         "max_total is None and self._lanes[lane].rate is None:",
         "max_total is None:",
-        ("tests/flow/test_chain.py::test_a_released_step_counts_for_the_rate_of_its_lane",),
+        ("tests/flow/worker/test_fast_path.py::test_a_released_step_counts_for_the_rate_of_its_lane",),
     ),
     Mutation(
         "higher priorities of a crowd are emptied by name",
@@ -179,14 +179,14 @@ MUTATIONS: Final = (
     ),
     Mutation(
         "a worker that was full rests as long as an idle one",
-        "flow/rounds.py",
+        "flow/worker/claim_loop.py",
         "                idle = _IDLE_FROM\n                await self._look.wait()",
         "                await self._look.wait()",
         (f"{OF_ROUNDS}a_worker_that_was_full_looks_again_soon_after_its_job",),
     ),
     Mutation(
         "a full lane keeps its worker from resting",
-        "flow/rounds.py",
+        "flow/worker/claim_loop.py",
         "return bool(rich) and not rich.isdisjoint(self._wanted())",
         "return bool(rich)",
         (f"{OF_ROUNDS}one_that_has_more_and_no_slot_does_not_keep_the_worker_from_resting",),
@@ -196,14 +196,14 @@ MUTATIONS: Final = (
         "store/bulk.py",
         "return str.translate(value, _SPECIAL)",
         "return str(value).translate(_SPECIAL)",
-        ("tests/flow/test_enqueue_many.py::test_an_enum_that_is_a_text_or_a_number_is_stored_as_such",),
+        ("tests/flow/enqueue/test_enqueue_many.py::test_an_enum_that_is_a_text_or_a_number_is_stored_as_such",),
     ),
     Mutation(
         "a beat looks for duties whatever it costs",
-        "flow/beat.py",
+        "flow/worker/heartbeat.py",
         "look = began >= self._look_at",
         "look = True",
-        ("tests/flow/test_beat.py::test_a_dear_look_for_duties_is_taken_more_rarely",),
+        ("tests/flow/worker/test_heartbeat.py::test_a_dear_look_for_duties_is_taken_more_rarely",),
     ),
     Mutation(
         "a wake-up during a claim is undone",
@@ -228,7 +228,7 @@ MUTATIONS: Final = (
     ),
     Mutation(
         "every job of a blocked loop is blamed",
-        "flow/worker.py",
+        "flow/worker/worker.py",
         "suspects = self._crew.on_loop() if claim is None else [claim]",
         "suspects = self._crew.on_loop() if claim or True else [claim]",
         (f"{OF_SUPERVISION}a_blocked_worker_blames_one_gives_back_the_rest_and_lets_its_heir_take_over",),
@@ -249,38 +249,42 @@ MUTATIONS: Final = (
     ),
     Mutation(
         "a process may outlive its killed supervisor",
-        "flow/system.py",
+        "flow/executors/os_process.py",
         "        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)\n",
         "        pass\n",
         (f"{SUPERVISED}no_process_outlives_a_killed_supervisor",),
     ),
     Mutation(
         "a lane's approval is waived where the lanes cannot be read",
-        "flow/needs.py",
+        "flow/enqueue/lane_policy.py",
         "        if not self.unsure:\n            return self._wishes\n",
         "        if self.unsure:\n            return self._wishes\n",
         ("tests/desk/test_approvals.py::test_a_lane_that_cannot_be_read_lets_nothing_through",),
     ),
     Mutation(
         "two writes of one job go out in one flush",
-        "flow/finish.py",
+        "flow/finish/finisher.py",
         "writing = newest.values()",
         "writing = batch",
-        ("tests/flow/test_finish.py::test_of_two_claims_of_a_job_in_one_flush_only_the_current_one_is_told_accepted",),
+        (
+            "tests/flow/finish/test_finisher.py::test_of_two_claims_of_a_job_in_one_flush_only_the_current_one_is_told_accepted",
+        ),
     ),
     Mutation(
         "acceptance is told by job",
-        "flow/finish.py",
+        "flow/finish/finisher.py",
         "lost = [f for f in batch if f.claim not in accepted]",
         "lost = [f for f in batch if f.claim.job_id not in {claim.job_id for claim in accepted}]",
-        ("tests/flow/test_finish.py::test_of_two_claims_of_a_job_in_one_flush_only_the_current_one_is_told_accepted",),
+        (
+            "tests/flow/finish/test_finisher.py::test_of_two_claims_of_a_job_in_one_flush_only_the_current_one_is_told_accepted",
+        ),
     ),
     Mutation(
         "a plain annotation is read as another type",
-        "flow/plain.py",
+        "flow/kinds/simple_schema.py",
         '    (bool, "bool"),\n',
         '    (bool, "int"),\n',
-        ("tests/flow/test_plain.py::test_the_schema_of_a_plain_annotation_is_the_one_pydantic_makes",),
+        ("tests/flow/kinds/test_simple_schema.py::test_the_schema_of_a_plain_annotation_is_the_one_pydantic_makes",),
     ),
     Mutation(
         "every worker loads the search grammar for its duties",
@@ -291,7 +295,7 @@ MUTATIONS: Final = (
     ),
     Mutation(
         "arguments are nested deeper than they can be read",
-        "flow/wire.py",
+        "flow/kinds/json_values.py",
         'data.count(b"{") > DEEPEST and _levels(data) > DEEPEST',
         'data.count(b"{") > 10 * DEEPEST and _levels(data) > 10 * DEEPEST',
         ("tests/fuzz/test_values.py::test_every_argument_arrives_as_it_was_sent_or_is_refused_at_once",),

@@ -6,10 +6,10 @@ from typing import Final
 
 from mutations.mutation import Mutation
 
-LOCKS: Final = "flow/locks.py"
+LOCKS: Final = "flow/locks/process_locks.py"
 ENQUEUE: Final = "store/sql/enqueue.sql"
-OF_LOCKS: Final = "tests/flow/test_locks.py::test_"
-OF_KEYS: Final = "tests/flow/test_enqueue_unique.py::test_"
+OF_LOCKS: Final = "tests/flow/locks/test_process_locks.py::test_"
+OF_KEYS: Final = "tests/flow/enqueue/test_enqueue_unique.py::test_"
 
 MUTATIONS: Final = (
     Mutation(
@@ -56,7 +56,7 @@ MUTATIONS: Final = (
     ),
     Mutation(
         "an idempotency key stands for a job that was never made",
-        "flow/enqueue.py",
+        "flow/enqueue/prepare.py",
         """            yield "point_key", {**values, "job_id": receipt.id}\n""",
         "",
         (f"{OF_KEYS}the_idempotency_key_decides_first_and_then_the_unique_key[replace-live]",),

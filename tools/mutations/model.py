@@ -6,7 +6,7 @@ from typing import Final
 
 from mutations.mutation import Mutation
 
-STREAMED: Final = "tests/desk/test_stream.py::test_"
+STREAMED: Final = "tests/desk/follow/test_stream.py::test_"
 
 MUTATIONS: Final = (
     Mutation(

@@ -7,7 +7,7 @@ from typing import Final
 from mutations.mutation import Mutation
 
 PROGRESS: Final = "store/sql/progress.sql"
-OF_ITEMS: Final = "tests/flow/test_items.py::test_"
+OF_ITEMS: Final = "tests/flow/progress/test_items.py::test_"
 LIMITS: Final = "store/migrations/0008_limits.up.sql"
 OF_RATES: Final = "tests/store/test_rates.py::test_"
 OF_ACCESS: Final = "tests/desk/test_access.py::test_"
@@ -60,7 +60,7 @@ MUTATIONS: Final = (
         "store/sql/stream.sql",
         "WHERE s.sees_all OR j.tenant = s.tenant OR",
         "WHERE true OR s.sees_all OR j.tenant = s.tenant OR",
-        ("tests/desk/test_stream_feed.py::test_only_jobs_in_sight_are_told",),
+        ("tests/desk/follow/test_feed.py::test_only_jobs_in_sight_are_told",),
     ),
     Mutation(
         "a window with few ends walks the whole history",
@@ -90,7 +90,9 @@ MUTATIONS: Final = (
         PROGRESS,
         "\n    AND j.id = :id::bigint AND j.fence = :fence::integer AND j.finished_at IS NULL FOR SHARE),",
         " OR j.id = :id::bigint OR j.fence = :fence::integer FOR SHARE),",
-        ("tests/flow/test_progress.py::test_a_checkpoint_in_a_transaction_needs_the_claim_and_the_transaction",),
+        (
+            "tests/flow/progress/test_context.py::test_a_checkpoint_in_a_transaction_needs_the_claim_and_the_transaction",
+        ),
     ),
     Mutation(
         "a principal sees every job",
@@ -111,7 +113,7 @@ MUTATIONS: Final = (
         "store/sql/requests.sql",
         "AND k.expires_at > now()",
         "AND false",
-        ("tests/api/test_jobs.py::test_the_same_idempotency_key_makes_one_job",),
+        ("tests/api/routes/test_jobs.py::test_the_same_idempotency_key_makes_one_job",),
     ),
     Mutation(
         "old code works on a schema that says it cannot",
@@ -122,17 +124,19 @@ MUTATIONS: Final = (
     ),
     Mutation(
         "code of the release before hears of steps that it runs with, and refuses to start",
-        "store/steps.py",
+        "store/migration_files.py",
         "or self.compatible_since > _RELEASED",
         "or self.compatible_since > 0",
         ("tests/store/test_migrations.py::test_code_of_the_release_before_may_start_again",),
     ),
     Mutation(
         "a job with a rate is run by workers that ask no rates",
-        "flow/enqueue.py",
+        "flow/enqueue/prepare.py",
         "    return text if job.rate_keys is None else skilled(text, RATE)",
         "    return text",
-        ("tests/flow/test_skills.py::test_jobs_with_a_rate_or_results_of_others_are_left_to_those_who_know",),
+        (
+            "tests/flow/kinds/test_stored_skills.py::test_jobs_with_a_rate_or_results_of_others_are_left_to_those_who_know",
+        ),
     ),
     Mutation(
         "a pause until a moment that has passed ends the one that is there",
@@ -150,14 +154,14 @@ MUTATIONS: Final = (
     ),
     Mutation(
         "the last progress is tried once",
-        "flow/run.py",
+        "flow/run/attempt.py",
         "for pause in _LAST_WORDS:",
         "for pause in _LAST_WORDS[:1]:",
         (f"{OF_ITEMS}the_last_items_are_written_though_the_database_was_away_for_a_moment",),
     ),
     Mutation(
         "a silent connection is waited for",
-        "store/doubt.py",
+        "store/statement_check.py",
         "                connection.terminate()\n    finally:",
         "                pass\n    finally:",
         ("tests/store/test_link.py::test_a_connection_whose_server_is_not_at_it_is_hung_up",),
@@ -185,17 +189,17 @@ MUTATIONS: Final = (
     ),
     Mutation(
         "one statement after another is taken for silence",
-        "store/doubt.py",
+        "store/statement_check.py",
         'row["busy"] or not (first or row["since"] == before)',
         'row["busy"]',
         ("tests/store/test_silence.py::test_one_statement_after_another_is_no_silence",),
     ),
     Mutation(
         "every failure of an outage is told",
-        "store/trouble.py",
+        "outage_log.py",
         "if not new and now - self._told < _DISTANCES[min(self._lines - 1, len(_DISTANCES) - 1)]:",
         "if False:",
-        ("tests/store/test_trouble.py::test_an_outage_is_told_at_once_then_ever_more_rarely_and_so_is_its_end",),
+        ("tests/test_outage_log.py::test_an_outage_is_told_at_once_then_ever_more_rarely_and_so_is_its_end",),
     ),
     Mutation(
         "duties wait for a clock that was set back",

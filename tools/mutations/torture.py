@@ -7,7 +7,7 @@ from typing import Final
 from mutations.mutation import Mutation
 
 FINISH: Final = "store/sql/finish.sql"
-REWOUND: Final = "tests/flow/test_rewound.py::test_"
+REWOUND: Final = "tests/flow/claim/test_lost_history.py::test_"
 LOST_HISTORY: Final = f"{REWOUND}a_claim_of_the_lost_history_is_refused_while_another_worker_holds_its_namesake"
 SCENARIO: Final = "tests/torture/test_nemesis.py::test_every_promise_is_kept"
 DEPLOY: Final = ("tests/torture/test_deploy.py::test_newer_code_comes_and_goes_under_load",)
@@ -30,14 +30,14 @@ MUTATIONS: Final = (
     ),
     Mutation(
         "scenario: an outcome counts as written before it is",
-        "flow/finish.py",
+        "flow/finish/finisher.py",
         "                again = True\n                if not isinstance(error, TRANSIENT):",
         "                return Flushed(batch)\n                if not isinstance(error, TRANSIENT):",
         (f"{SCENARIO}[restart]",),
     ),
     Mutation(
         "scenario: workers wait to be woken and never look",
-        "flow/rounds.py",
+        "flow/worker/claim_loop.py",
         "                async with asyncio.timeout(idle):\n",
         "                if True:\n",
         (f"{SCENARIO}[deaf]",),
@@ -58,31 +58,31 @@ MUTATIONS: Final = (
     ),
     Mutation(
         "rewound: an outcome of the lost history is written under the claim that was given out again",
-        "flow/finish.py",
+        "flow/finish/finisher.py",
         "return any(finished is void for void in self._void)",
         "return False",
         (f"{REWOUND}an_outcome_that_waits_is_dropped_when_its_claim_is_given_out_again",),
     ),
     Mutation(
         "rewound: a new connection raises no doubts",
-        "flow/beat.py",
+        "flow/worker/heartbeat.py",
         "self._doubtful, self._pause = True, min(self._pause, _SOON)",
         "self._doubtful, self._pause = False, min(self._pause, _SOON)",
         (f"{REWOUND}what_a_worker_has_finished_and_the_server_forgot_is_run_again_soon",),
     ),
     Mutation(
         "deploy: an upgrade stands in line for its locks, and everybody behind it",
-        "store/steps.py",
+        "store/migration_files.py",
         'LOCK_WAIT: Final = "200ms"',
         'LOCK_WAIT: Final = "30s"',
         DEPLOY,
     ),
     Mutation(
         "deploy: workers go on whatever the tables say",
-        "flow/register.py",
+        "flow/worker/registration.py",
         "        if since <= self._made_for:\n",
         "        if since <= self._made_for + 99:\n",
-        ("tests/flow/test_worker_stop.py::test_a_worker_leaves_tables_that_are_for_newer_code",),
+        ("tests/flow/worker/test_worker_stop.py::test_a_worker_leaves_tables_that_are_for_newer_code",),
     ),
     Mutation(
         "soak: retention removes steps of workflows only",

@@ -12,33 +12,32 @@ from fastapi import APIRouter, FastAPI
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
-from rowlock.api import (
+from rowlock.api import openapi, problems
+from rowlock.api.loopback import Loopback
+from rowlock.api.problems import BEARER, REQUEST_ID, Problem
+from rowlock.api.routes import (
     approvals,
     bulk,
-    document,
     health,
+    items_and_logs,
+    job_orders,
     jobs,
     kinds,
     lanes,
     limits,
     locks,
-    orders,
     people,
-    problems,
     schedules,
     stats,
     streams,
-    told,
     workers,
     workflows,
 )
-from rowlock.api.local import Loopback
-from rowlock.api.problems import BEARER, REQUEST_ID, Problem
-from rowlock.api.route import Route, finished, name
+from rowlock.api.routing import Route, finished, name
 from rowlock.api.sse import LIFE
 from rowlock.api.submit import Submissions
 from rowlock.errors import WaitTimeout
-from rowlock.store.trouble import Trouble
+from rowlock.outage_log import Trouble
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Sequence
@@ -54,15 +53,15 @@ PREFIX: Final = "/api/v1"
 _ROUTES: Final = (
     jobs.routes,
     bulk.routes,
-    told.routes,
-    orders.orders,
+    items_and_logs.routes,
+    job_orders.orders,
     workflows.routes,
     approvals.routes,
     kinds.routes,
     lanes.routes,
     limits.routes,
     # Fixed words before {worker}: the first route that fits answers.
-    orders.admin,
+    job_orders.admin,
     workers.routes,
     schedules.routes,
     locks.routes,
@@ -145,7 +144,7 @@ class RowlockAPI:
 
     def openapi(self) -> dict[str, Any]:
         """The OpenAPI document."""
-        return document.describe(self.asgi)
+        return openapi.describe(self.asgi)
 
     @contextlib.asynccontextmanager
     async def lifespan(self, _app: object = None) -> AsyncIterator[None]:

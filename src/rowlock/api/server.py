@@ -13,7 +13,7 @@ from typing_extensions import override
 
 from rowlock.api.auth import SessionAuth, TokenAuth, require_bind
 from rowlock.api.door import PREFIX, Authenticator, Metrics, RowlockAPI
-from rowlock.api.local import Loopback
+from rowlock.api.loopback import Loopback
 from rowlock.errors import ConfigurationError, MissingExtra
 
 try:

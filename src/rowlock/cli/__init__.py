@@ -10,9 +10,9 @@ def main() -> None:
     try:
         words = sys.argv[1:]
         if words[:1] == ["worker"]:
-            from rowlock.cli import plain
+            from rowlock.cli.process import plain_options
 
-            if plain.worker(words[1:]):
+            if plain_options.worker(words[1:]):
                 return
         from rowlock.cli.root import build
 

@@ -11,9 +11,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from rowlock.app import Rowlock
-from rowlock.cli.exits import Exit, exit_of
-from rowlock.cli.locate import locate
-from rowlock.cli.show import Screen, clean, complain
+from rowlock.cli.exit_codes import Exit, exit_of
+from rowlock.cli.find_app import locate
+from rowlock.cli.screen.output import Screen, clean, complain
 from rowlock.errors import ConfigurationError, InvalidSearch, RowlockError
 from rowlock.model.access import SYSTEM
 from rowlock.store import migrate

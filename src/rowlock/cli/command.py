@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Concatenate, Final, ParamSpec,
 import typer
 
 from rowlock.cli.call import DEFAULTS, Call, answer
-from rowlock.cli.exits import EPILOG
+from rowlock.cli.exit_codes import EPILOG
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable

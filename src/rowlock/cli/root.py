@@ -8,7 +8,7 @@ from typing import Annotated, Final
 import typer
 
 import rowlock
-from rowlock.cli.exits import EPILOG
+from rowlock.cli.exit_codes import EPILOG
 
 _COMMANDS: Final = ("demo", "dev", "worker", "serve", "enqueue", "stats", "top", "doctor", "bench")
 """Modules that add a command of their name, in the order of --help."""
@@ -56,7 +56,7 @@ def _add(root: typer.Typer, name: str) -> None:
         module.add_to(root)
         return
     if name == "jobs":
-        from rowlock.cli import edit, workflows
+        from rowlock.cli.commands import edit, workflows
 
         edit.add_to(module.group)
         workflows.add_signal_to(module.group)

@@ -7,17 +7,17 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, ParamSpec, Protocol, Ty
 
 from typing_extensions import override
 
-from rowlock.compose import fit
-from rowlock.compose.start import Draft, FlowOptions, flow_options
+from rowlock.compose import result_types
+from rowlock.compose.flow_start import Draft, FlowOptions, flow_options
 from rowlock.compose.step import Alone, Output, Step, Stepper, Takes, step_of
 from rowlock.errors import ChainError
-from rowlock.flow.place import Member
+from rowlock.flow.enqueue.plan import Member
 from rowlock.model.workflow import Edge, checked_step_name
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from rowlock.compose.started import Started
+    from rowlock.compose.flow_handle import Started
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -207,7 +207,7 @@ class Chain(Generic[P, R_co]):
 def _following(name: str, before: Step[Any], step: Step[Any]) -> Step[Any]:
     returns = before.origin.returns
     following = step.after(Output(name, returns), before.kind)
-    if following.missing and fit.returns_nothing(returns):
+    if following.missing and result_types.returns_nothing(returns):
         open_one = following.missing[0]
         message = (
             f"{before.kind} returns None, so it passes nothing on, but {step.kind} needs {open_one!r}. "

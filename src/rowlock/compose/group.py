@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final, Generic, Literal, TypeVar
 
-from rowlock.compose.start import Draft, FlowOptions, flow_options
+from rowlock.compose.flow_start import Draft, FlowOptions, flow_options
 from rowlock.compose.step import Alone, Output, Step, step_of
 from rowlock.errors import InvalidWorkflow
-from rowlock.flow.place import Member
+from rowlock.flow.enqueue.plan import Member
 from rowlock.model.workflow import Edge, checked_step_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from rowlock.compose.started import Started
+    from rowlock.compose.flow_handle import Started
     from rowlock.model.workflow import Needs
 
 R = TypeVar("R")

@@ -8,20 +8,20 @@ from typing import TYPE_CHECKING, Any, Final, Generic, Protocol, TypeVar
 
 from typing_extensions import override
 
-from rowlock.compose import fit
+from rowlock.compose import result_types
 from rowlock.errors import ChainError, InvalidArguments, InvalidOption, InvalidWorkflow
-from rowlock.flow import enqueue
-from rowlock.flow.signature import EMPTY
+from rowlock.flow.enqueue import prepare
+from rowlock.flow.kinds.signature import EMPTY
 from rowlock.model.options import Options
 from rowlock.model.workflow import Planned, with_outputs
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from rowlock.compose.origin import Origin
-    from rowlock.flow.enqueue import Prepared
-    from rowlock.flow.handler import Handler
-    from rowlock.flow.producer import Producer
+    from rowlock.compose.handle_origin import Origin
+    from rowlock.flow.enqueue.prepare import Prepared
+    from rowlock.flow.enqueue.producer import Producer
+    from rowlock.flow.kinds.handler import Handler
     from rowlock.model.workflow import Undo
 
 R_co = TypeVar("R_co", covariant=True)
@@ -109,7 +109,7 @@ class Step(Generic[R_co]):
                 outputs[name] = before
             elif not isinstance(output, Output):
                 outputs[name] = [before if each is RESULT else each for each in output]
-        if outputs == dict(self.outputs) and self.open and not fit.returns_nothing(before.returns):
+        if outputs == dict(self.outputs) and self.open and not result_types.returns_nothing(before.returns):
             outputs[self.open[0]] = before
         self._check_fit(outputs, before, described)
         return replace(self, outputs=outputs)
@@ -120,9 +120,10 @@ class Step(Generic[R_co]):
             return self
         name, annotation = self.open[0], self.origin.handler.codec.signature.arguments[self.open[0]].annotation
         returned = GenericAlias(list, (_common(results),))
-        if not fit.fits(returned, annotation):
+        if not result_types.fits(returned, annotation):
             message = (
-                f"{described} passes on {fit.shown(returned)}, but {self.kind} takes {name}: {fit.shown(annotation)}."
+                f"{described} passes on {result_types.shown(returned)}, but {self.kind} takes {name}: "
+                f"{result_types.shown(annotation)}."
             )
             raise ChainError(message)
         return replace(self, outputs={**self.outputs, name: list(results)})
@@ -130,11 +131,11 @@ class Step(Generic[R_co]):
     def _check_fit(self, outputs: Mapping[str, Output | Sequence[Output]], before: Output, described: str) -> None:
         arguments = self.origin.handler.codec.signature.arguments
         for name, output in outputs.items():
-            if output is before and not fit.fits(before.returns, arguments[name].annotation):
+            if output is before and not result_types.fits(before.returns, arguments[name].annotation):
                 message = (
-                    f"{described} returns {fit.shown(before.returns)}, but {self.kind} takes "
-                    f"{name}: {fit.shown(arguments[name].annotation)}. Put a step between them that makes one of the "
-                    "other, or change an annotation."
+                    f"{described} returns {result_types.shown(before.returns)}, but {self.kind} takes "
+                    f"{name}: {result_types.shown(arguments[name].annotation)}. Put a step between them that makes "
+                    "one of the other, or change an annotation."
                 )
                 raise ChainError(message)
 
@@ -225,11 +226,11 @@ class Stepper:
                 raise InvalidArguments(message)
             wanted = arguments[name].annotation
             returned = output.returns if isinstance(output, Output) else GenericAlias(list, (_common(output),))
-            if not fit.fits(returned, wanted):
+            if not result_types.fits(returned, wanted):
                 source = output.step if isinstance(output, Output) else output[0].step
                 message = (
-                    f"{self._origin.handler.name} takes {name}: {fit.shown(wanted)}, but the output of {source!r} is "
-                    f"{fit.shown(returned)}."
+                    f"{self._origin.handler.name} takes {name}: {result_types.shown(wanted)}, but the output of "
+                    f"{source!r} is {result_types.shown(returned)}."
                 )
                 raise ChainError(message)
 
@@ -242,7 +243,7 @@ def _common(outputs: Sequence[Output]) -> Any:  # noqa: ANN401 - an annotation
 def _prepared(handler: Handler, options: Options, given: Mapping[str, object]) -> Prepared:
     named = handler.codec.named((), given)
     try:
-        return enqueue.prepare(handler.kind, replace(options, submitted_by=_SOMEBODY), named)
+        return prepare.prepare(handler.kind, replace(options, submitted_by=_SOMEBODY), named)
     except (TypeError, KeyError) as error:
         message = (
             f"{handler.name}: its gate or references are made of its arguments ({error}), and this one is known only "

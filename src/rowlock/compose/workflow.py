@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, cast, overload
 
 from typing_extensions import override
 
-from rowlock.compose.start import Draft, FlowOptions, flow_options
+from rowlock.compose.flow_start import Draft, FlowOptions, flow_options
 from rowlock.compose.step import Alone, Output, Step, step_of
 from rowlock.errors import InvalidOption, InvalidWorkflow
-from rowlock.flow.place import Member
+from rowlock.flow.enqueue.plan import Member
 from rowlock.model.workflow import MOST_STEPS, NEEDS, Edge, checked_step_name, undo_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-    from rowlock.compose.started import Started
+    from rowlock.compose.flow_handle import Started
     from rowlock.model.workflow import Needs
 
 R = TypeVar("R")

@@ -10,7 +10,7 @@ import asyncpg.pool
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from rowlock.store.caller import AsyncCaller
+    from rowlock.store.caller_transaction import AsyncCaller
     from rowlock.store.queries import Statement
 
 

@@ -35,8 +35,8 @@ if TYPE_CHECKING:
     from prometheus_client.core import Metric
 
     from rowlock.app import Rowlock
-    from rowlock.model.load import Panel
     from rowlock.model.options import Span
+    from rowlock.model.workload import Panel
 
 OTHER: Final = "(other)"
 """The label of what is beyond the cap."""

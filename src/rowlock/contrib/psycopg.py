@@ -11,7 +11,7 @@ from psycopg.rows import tuple_row
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from rowlock.store.caller import Caller
+    from rowlock.store.caller_transaction import Caller
     from rowlock.store.queries import Statement
 
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from sqlalchemy.orm import SessionTransaction
 
-    from rowlock.store.caller import Caller
+    from rowlock.store.caller_transaction import Caller
     from rowlock.store.queries import Statement
 
 _WAITING: Final = "rowlock:after_commit"

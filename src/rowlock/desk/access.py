@@ -15,22 +15,22 @@ if TYPE_CHECKING:
 
     from rowlock.desk.approvals import Approvals
     from rowlock.desk.audit import Audit
-    from rowlock.desk.drive import Drives
+    from rowlock.desk.follow.per_loop import Lookouts
+    from rowlock.desk.follow.stream import Streams
+    from rowlock.desk.follow.waiting import Ears
     from rowlock.desk.guard import Guard
+    from rowlock.desk.job_orders import Pair
     from rowlock.desk.jobs import Jobs
     from rowlock.desk.lanes import Lanes
     from rowlock.desk.limits import Limits
     from rowlock.desk.locks import Locks
-    from rowlock.desk.lookouts import Lookouts
+    from rowlock.desk.operation_driver import Drives
     from rowlock.desk.operations import Operations
-    from rowlock.desk.orders import Pair
     from rowlock.desk.roles import Roles
     from rowlock.desk.schedules import Schedules
     from rowlock.desk.stats import Stats
-    from rowlock.desk.stream import Streams
     from rowlock.desk.submit import Submit
     from rowlock.desk.tokens import Tokens
-    from rowlock.desk.waiting import Ears
     from rowlock.desk.workers import Workers
     from rowlock.desk.workflows import Workflows
     from rowlock.model.access import Principal
@@ -48,21 +48,21 @@ class Backing:
     @cached_property
     def drives(self) -> Drives:
         """Bulk orders this process carries out in the background."""
-        from rowlock.desk.drive import Drives
+        from rowlock.desk.operation_driver import Drives
 
         return Drives(self.database, self.wake)
 
     @cached_property
     def ears(self) -> Ears:
         """One LISTEN connection per event loop, however many desks there are."""
-        from rowlock.desk.waiting import Ears
+        from rowlock.desk.follow.waiting import Ears
 
         return Ears(self.database)
 
     @cached_property
     def lookouts(self) -> Lookouts:
         """One poll per event loop for all who follow jobs, and one for all who listen to the feed."""
-        from rowlock.desk.lookouts import Lookouts
+        from rowlock.desk.follow.per_loop import Lookouts
 
         return Lookouts(self.database, self.ears)
 
@@ -160,7 +160,7 @@ class Parts:
     @cached_property
     def streams(self) -> Streams:
         """What happens, as it happens."""
-        from rowlock.desk.stream import Streams
+        from rowlock.desk.follow.stream import Streams
 
         return Streams(self._backing.database, self._guard, self._backing.lookouts)
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from rowlock.desk.audit import record
 from rowlock.desk.guard import TRUSTED, Guard, changes, reads
 from rowlock.desk.search import Searcher
-from rowlock.desk.sight import Sight
+from rowlock.desk.visible_jobs import Sight
 from rowlock.errors import InvalidOption, RuleNotFound
 from rowlock.model.access import Permission
 from rowlock.model.approval import Approval, Rule, Standing

@@ -7,13 +7,13 @@ import time
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final
 
-from rowlock.desk import symptoms
+from rowlock.desk import doctor_checks
 from rowlock.desk.stats import Stats
 from rowlock.desk.workers import Workers
 from rowlock.errors import DatabaseError, DatabaseUnreachable
 from rowlock.model.access import Permission
 from rowlock.model.finding import fail, ok, warn
-from rowlock.store import migrate, probe
+from rowlock.store import migrate, probes
 from rowlock.store.database import shown
 from rowlock.store.queries import quoted
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
 
     from rowlock.model.finding import Finding
-    from rowlock.model.load import Status
+    from rowlock.model.workload import Status
     from rowlock.settings import Settings
     from rowlock.store.database import Database
 
@@ -88,7 +88,7 @@ class Doctor:
         ]
 
     async def _pooler(self) -> list[Finding]:
-        return [symptoms.pooler(await probe.between(self._database), self._settings)]
+        return [doctor_checks.pooler(await probes.between(self._database), self._settings)]
 
     async def _server(self) -> list[Finding]:
         began, before = datetime.now(UTC), time.monotonic()
@@ -97,10 +97,10 @@ class Doctor:
         workers = await self._live_workers()
         apart = row["now"] - (began + timedelta(seconds=took / 2))
         return [
-            symptoms.version(row),
-            symptoms.clock(apart, timedelta(seconds=took)),
-            *symptoms.durability(row),
-            symptoms.connections(row, workers),
+            doctor_checks.version(row),
+            doctor_checks.clock(apart, timedelta(seconds=took)),
+            *doctor_checks.durability(row),
+            doctor_checks.connections(row, workers),
         ]
 
     async def _live_workers(self) -> int:
@@ -114,7 +114,7 @@ class Doctor:
         if not self._settings.listen:
             return [ok("listen", "off (ROWLOCK_LISTEN): workers poll")]
         try:
-            seconds = await probe.round_trip(self._database)
+            seconds = await probes.round_trip(self._database)
         except DatabaseUnreachable:
             if self._settings.direct_url is None:
                 raise
@@ -131,15 +131,15 @@ class Doctor:
 
     async def _schema(self) -> list[Finding]:
         found = await migrate.status(self._database.url, self._database.schema)
-        return [symptoms.schema(found, self._database.schema)]
+        return [doctor_checks.schema(found, self._database.schema)]
 
     async def _vacuum(self) -> list[Finding]:
         tables = await self._rows("doctor_tables", schema=quoted(self._database.schema))
         (server,) = await self._rows("doctor_server")
         return [
-            symptoms.vacuum(server, tables),
-            symptoms.transactions(await self._rows("doctor_transactions", older=_OLD)),
-            symptoms.slots(await self._rows("doctor_slots")),
+            doctor_checks.vacuum(server, tables),
+            doctor_checks.transactions(await self._rows("doctor_transactions", older=_OLD)),
+            doctor_checks.slots(await self._rows("doctor_slots")),
         ]
 
     async def _work(self) -> list[Finding]:
@@ -147,21 +147,21 @@ class Doctor:
         backlog = await Stats(lambda: self._database).backlog()
         upkeep = await self._rows("doctor_upkeep")
         return [
-            *symptoms.workers(status),
-            *symptoms.lanes(status),
-            *symptoms.kinds(status, backlog, self._kinds),
-            symptoms.upkeep(upkeep, status),
-            *symptoms.schedules(await self._rows("doctor_schedules"), status),
+            *doctor_checks.workers(status),
+            *doctor_checks.lanes(status),
+            *doctor_checks.kinds(status, backlog, self._kinds),
+            doctor_checks.upkeep(upkeep, status),
+            *doctor_checks.schedules(await self._rows("doctor_schedules"), status),
         ]
 
     async def _jobs(self) -> list[Finding]:
         pending = await self._rows("doctor_pending", cap=_CAP, permission=Permission.APPROVE)
         return [
-            symptoms.oldest(await self._rows("doctor_oldest")),
-            symptoms.pending([row for row in pending if row["asked"]], _CAP),
-            symptoms.held([row for row in pending if not row["asked"]], _CAP),
-            *symptoms.stalls(await self._rows("doctor_stalls", long=_LONG)),
-            symptoms.quarantined(await self._rows("doctor_quarantined", cap=_CAP)),
+            doctor_checks.oldest(await self._rows("doctor_oldest")),
+            doctor_checks.pending([row for row in pending if row["asked"]], _CAP),
+            doctor_checks.held([row for row in pending if not row["asked"]], _CAP),
+            *doctor_checks.stalls(await self._rows("doctor_stalls", long=_LONG)),
+            doctor_checks.quarantined(await self._rows("doctor_quarantined", cap=_CAP)),
         ]
 
 

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from rowlock.desk.audit import as_json
-from rowlock.desk.orders import LOOK
-from rowlock.desk.sight import not_found
+from rowlock.desk.job_orders import LOOK
+from rowlock.desk.visible_jobs import not_found
 from rowlock.errors import ConfigurationError, InvalidOption, WrongState
-from rowlock.model import ids, stored
+from rowlock.model import ids, stored_args
 from rowlock.model.options import Options, refs_json, span
 from rowlock.model.state import WAITING, State
 from rowlock.store import rows
@@ -20,9 +20,9 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from rowlock.desk.guard import Guard
-    from rowlock.desk.orders import Pair
-    from rowlock.desk.sight import Sight
+    from rowlock.desk.job_orders import Pair
     from rowlock.desk.submit import Submit
+    from rowlock.desk.visible_jobs import Sight
     from rowlock.model.job import Job
     from rowlock.store.database import Database, Record
 
@@ -42,7 +42,7 @@ class Wish:
         before: dict[str, Any] = {}
         after: dict[str, Any] = {}
         if args is not None:
-            before["args"], after["args"] = dict(job.args), stored.shown(json.loads(args))
+            before["args"], after["args"] = dict(job.args), stored_args.shown(json.loads(args))
         if said.tags is not None:
             before["tags"], after["tags"] = list(job.tags), list(said.tags)
         if said.priority is not None:
@@ -113,7 +113,7 @@ class Editor:
         )
         return done
 
-    async def _encoded(self, job: Job, args: Mapping[str, object]) -> stored.Encoded:
+    async def _encoded(self, job: Job, args: Mapping[str, object]) -> stored_args.Encoded:
         if self._submit is None:
             message = "This desk was made without an application and cannot write arguments. Use app.desk(principal)."
             raise ConfigurationError(message)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 from rowlock.desk import audit
 from rowlock.desk.guard import Guard
 from rowlock.errors import NotAuthenticated, TooManyAttempts
-from rowlock.model import secret
+from rowlock.model import token_text
 from rowlock.model.access import FAILURES_WITHIN, SESSION_IDLE, SESSION_LONGEST, Principal, known_permissions
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ class Identity:
 
     async def by_token(self, text: str, *, address: str | None = None) -> Principal:
         """Whose token this is; NotAuthenticated when it does not hold, TooManyAttempts after too many that did not."""
-        parts = secret.parse(text)
+        parts = token_text.parse(text)
         if parts is None:
             raise await self._refused(address, None)
         await self._heard(address, parts.id)
@@ -48,16 +48,16 @@ class Identity:
     async def log_in(self, text: str, *, address: str | None = None) -> tuple[str, Principal]:
         """A session for whoever shows this token: the text for its cookie, of which only a hash is kept."""
         principal = await self.by_token(text, address=address)
-        parts = secret.parse(text)
+        parts = token_text.parse(text)
         cookie = secrets.token_urlsafe(32)
         token_id = parts.id if parts else ""
-        await self._open().fetch("session_open", hash=secret.digest(cookie), token=token_id)
+        await self._open().fetch("session_open", hash=token_text.digest(cookie), token=token_id)
         await audit.record(self._open(), Guard(principal, address=address), "session.open", f"token:{token_id}")
         return cookie, principal
 
     async def by_session(self, cookie: str) -> Principal | None:
         """Whose session this is; None when it has ended: its token was revoked, or it was idle or old."""
-        hashed = secret.digest(cookie)
+        hashed = token_text.digest(cookie)
         found = await self._open().fetch("session_find", hash=hashed, idle=SESSION_IDLE, longest=SESSION_LONGEST)
         if not found:
             return None
@@ -67,7 +67,7 @@ class Identity:
 
     async def log_out(self, cookie: str) -> bool:
         """End a session; whether there was one."""
-        return bool(await self._open().fetch("session_close", hash=secret.digest(cookie)))
+        return bool(await self._open().fetch("session_close", hash=token_text.digest(cookie)))
 
     async def of(
         self,

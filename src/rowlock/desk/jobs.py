@@ -5,18 +5,19 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal
 
-from rowlock.desk import explain, facts, told
+from rowlock.desk import items_and_logs
 from rowlock.desk.bulk import Bulk, in_batches
-from rowlock.desk.drive import Drives
 from rowlock.desk.edit import Editor, Wish
+from rowlock.desk.explain import explain, facts
+from rowlock.desk.follow.waiting import Ears, until_final
 from rowlock.desk.guard import TRUSTED, Guard, changes, reads
+from rowlock.desk.job_orders import Orders
+from rowlock.desk.operation_driver import Drives
 from rowlock.desk.operations import Operations
-from rowlock.desk.orders import Orders
 from rowlock.desk.search import Searcher
-from rowlock.desk.sight import Sight, not_found
 from rowlock.desk.signals import Signalled, Signals
 from rowlock.desk.submit import Submissions, Submitted
-from rowlock.desk.waiting import Ears, until_final
+from rowlock.desk.visible_jobs import Sight, not_found
 from rowlock.errors import BulkRefused, InvalidOption
 from rowlock.model import ids
 from rowlock.model.access import Permission
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
 
     from typing_extensions import Unpack
 
-    from rowlock.desk.orders import Pair
+    from rowlock.desk.job_orders import Pair
     from rowlock.desk.submit import Submission, Submit
     from rowlock.model.explanation import Explanation
     from rowlock.model.job import Act, Attempt, Job
@@ -132,12 +133,12 @@ class Jobs:
     ) -> list[Item]:
         """The items of the newest attempt, by phase and name; after: the key of the last one on the page before."""
         number = (await self.get(job_id)).id
-        return await told.items(self._open(), number, states=states, phase=phase, after=after, limit=limit)
+        return await items_and_logs.items(self._open(), number, states=states, phase=phase, after=after, limit=limit)
 
     @reads(Permission.READ)
     async def logs(self, job_id: int | str, *, after: int = 0, limit: int = 1000, last: bool = False) -> list[LogLine]:
         """What the job logged, of all its attempts; after: the n of the last line known. last: the end of the log."""
-        return await told.logs(self._open(), (await self.get(job_id)).id, after, limit, last=last)
+        return await items_and_logs.logs(self._open(), (await self.get(job_id)).id, after, limit, last=last)
 
     @reads(Permission.READ)
     async def explain(self, job_id: int | str) -> Explanation:
@@ -259,7 +260,7 @@ class Jobs:
     ) -> Job:
         """Run a finished job again with a new attempt budget; its history stays. items: only those not done yet."""
         if items is not None:
-            told.check_items(await self._sight.one(job_id), items)
+            items_and_logs.check_items(await self._sight.one(job_id), items)
         return await self._orders.retry(job_id, by, note, keep_items=items is not None)
 
     @changes(Permission.RETRY)

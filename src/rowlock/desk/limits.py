@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
     from datetime import datetime
 
-    from rowlock.desk.orders import Pair
+    from rowlock.desk.job_orders import Pair
     from rowlock.model.options import Span
     from rowlock.store.database import Database, Record
 

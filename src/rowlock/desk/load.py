@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from rowlock.model.count import Count
 from rowlock.model.lane import kinds_by_lane
-from rowlock.model.load import Backlog, LaneLoad, Running
+from rowlock.model.workload import Backlog, LaneLoad, Running
 from rowlock.store import rows
 
 if TYPE_CHECKING:

@@ -7,10 +7,10 @@ import time
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from rowlock.desk.drive import NEEDED, Drives, operation_of, stored
 from rowlock.desk.guard import TRUSTED, Guard, changes, reads
+from rowlock.desk.operation_driver import NEEDED, Drives, operation_of, stored
 from rowlock.desk.search import Searcher
-from rowlock.desk.sight import Sight
+from rowlock.desk.visible_jobs import Sight
 from rowlock.errors import BulkRefused, InvalidOption, OperationNotFound, WaitTimeout, WrongState
 from rowlock.model import search as grammar
 from rowlock.model.access import Permission

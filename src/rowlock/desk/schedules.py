@@ -7,15 +7,15 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from rowlock.desk import audit
-from rowlock.desk.fire import enqueue
 from rowlock.desk.guard import TRUSTED, Guard, changes, reads
-from rowlock.desk.sight import Sight
+from rowlock.desk.schedule_fire import enqueue
+from rowlock.desk.visible_jobs import Sight
 from rowlock.errors import ConfigurationError, InvalidArguments, InvalidOption, WrongState
 from rowlock.model import redact
 from rowlock.model.access import Permission
 from rowlock.model.duration import duration
 from rowlock.model.schedule import FIELDS, Schedule, checked
-from rowlock.model.stored import shown
+from rowlock.model.stored_args import shown
 from rowlock.model.window import Window
 from rowlock.store.database import Snapshot
 from rowlock.store.schedules import schedule_of, unknown_schedule, values_of

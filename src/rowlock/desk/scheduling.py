@@ -6,7 +6,7 @@ import json
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar, runtime_checkable
 
 from rowlock.errors import ConfigurationError
-from rowlock.model.stored import shown
+from rowlock.model.stored_args import shown
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from rowlock.desk.schedules import Schedules
     from rowlock.model.options import Span
     from rowlock.model.schedule import Missed, Overlap
-    from rowlock.model.stored import Encoded
+    from rowlock.model.stored_args import Encoded
     from rowlock.model.window import Window
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
-from rowlock.desk.suggest import suggested
+from rowlock.desk.search_suggestions import suggested
 from rowlock.errors import InvalidOption
 from rowlock.model import page as pages
 from rowlock.model import search
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from rowlock.desk.guard import Guard
-    from rowlock.desk.sight import Sight
+    from rowlock.desk.visible_jobs import Sight
     from rowlock.model.search import Query, Term
     from rowlock.store.database import Database, Record
 

@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from rowlock.desk import audit
 from rowlock.errors import InvalidOption, WrongState
 from rowlock.model.options import checked_key, json_text
-from rowlock.model.released import released
+from rowlock.model.released_jobs import released
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
     from datetime import datetime
 
     from rowlock.desk.guard import Guard
-    from rowlock.desk.orders import Pair
-    from rowlock.desk.sight import Sight
+    from rowlock.desk.job_orders import Pair
+    from rowlock.desk.visible_jobs import Sight
     from rowlock.model.job import Job
     from rowlock.store.database import Database
 

@@ -16,16 +16,16 @@ from rowlock.errors import InvalidOption
 from rowlock.model.access import Permission
 from rowlock.model.count import Count
 from rowlock.model.duration import duration
-from rowlock.model.load import Failures, Overview, Panel, TenantLoad, Throughput, Work
 from rowlock.model.state import State
+from rowlock.model.workload import Failures, Overview, Panel, TenantLoad, Throughput, Work
 from rowlock.store import lanes as lane_rows
 from rowlock.store import rows
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Sequence
 
-    from rowlock.model.load import Backlog, Running
     from rowlock.model.options import Span
+    from rowlock.model.workload import Backlog, Running
     from rowlock.store.database import Database, Snapshot
 
 

@@ -19,12 +19,12 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from rowlock.desk.guard import Guard
-    from rowlock.desk.sight import Sight
+    from rowlock.desk.visible_jobs import Sight
     from rowlock.model.approval import Approval
     from rowlock.model.job import Job
     from rowlock.model.kind import Gate, OnConflict, Scope
     from rowlock.model.options import Span
-    from rowlock.model.stored import Encoded
+    from rowlock.model.stored_args import Encoded
     from rowlock.store.database import Connection, Database, Record
 
 _KEYS: Final = ("unique_key", "idempotency_key")

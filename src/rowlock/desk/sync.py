@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
     from typing_extensions import Unpack
 
+    from rowlock.bridge import Bridge
     from rowlock.desk.access import Parts
     from rowlock.desk.approvals import Approvals
     from rowlock.desk.audit import Audit
@@ -36,7 +37,17 @@ if TYPE_CHECKING:
     from rowlock.model.explanation import Explanation
     from rowlock.model.job import Job
     from rowlock.model.lane import Lane, Ordering
-    from rowlock.model.load import (
+    from rowlock.model.lock import LockView
+    from rowlock.model.operation import Action, Operation
+    from rowlock.model.options import Span
+    from rowlock.model.page import Listing, Page
+    from rowlock.model.progress import Item, ItemState, LogLine
+    from rowlock.model.rate import GateView, Rate, RateView
+    from rowlock.model.schedule import Missed, Overlap, Schedule
+    from rowlock.model.state import State
+    from rowlock.model.window import Window
+    from rowlock.model.workflow import WorkflowPage, WorkflowState, WorkflowView
+    from rowlock.model.workload import (
         Backlog,
         Failures,
         Overview,
@@ -48,17 +59,6 @@ if TYPE_CHECKING:
         Work,
         WorkerView,
     )
-    from rowlock.model.lock import LockView
-    from rowlock.model.operation import Action, Operation
-    from rowlock.model.options import Span
-    from rowlock.model.page import Listing, Page
-    from rowlock.model.progress import Item, ItemState, LogLine
-    from rowlock.model.rate import GateView, Rate, RateView
-    from rowlock.model.schedule import Missed, Overlap, Schedule
-    from rowlock.model.state import State
-    from rowlock.model.window import Window
-    from rowlock.model.workflow import WorkflowPage, WorkflowState, WorkflowView
-    from rowlock.service import Bridge
     from rowlock.store.database import Connection, Record
 
 

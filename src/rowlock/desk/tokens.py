@@ -8,7 +8,7 @@ from rowlock.desk import audit
 from rowlock.desk.guard import TRUSTED, Guard, changes, reads
 from rowlock.desk.roles import holds, known, role_of
 from rowlock.errors import InvalidOption, TokenNotFound
-from rowlock.model import secret
+from rowlock.model import token_text
 from rowlock.model.access import NewToken, Permission, Token, known_permissions, permissions_of
 from rowlock.model.options import checked_key, span
 
@@ -50,7 +50,7 @@ class Tokens:
         there = [role_of(row) for row in await self._open().fetch("roles")]
         holds(self._guard, own.union(*(role.permissions for role in known(named, there))))
         subject, tenant = self._owner(name, subject, tenant)
-        text, parts = secret.make()
+        text, parts = token_text.make()
         (row,) = await self._open().fetch(
             "token_add",
             id=parts.id,

@@ -10,13 +10,13 @@ from rowlock.desk.guard import TRUSTED, Guard, changes, reads
 from rowlock.errors import WorkerNotFound
 from rowlock.model.access import Permission
 from rowlock.model.closest import closest
-from rowlock.model.load import SlotUse, Status, WorkerStatus, WorkerView
+from rowlock.model.workload import SlotUse, Status, WorkerStatus, WorkerView
 from rowlock.store import lanes as lane_rows
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from rowlock.model.load import Running
+    from rowlock.model.workload import Running
     from rowlock.store.database import Database, Record, Snapshot
 
 _MOST: Final = 20_000

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from rowlock.desk import audit
+from rowlock.desk.follow.waiting import Ears, until_final
 from rowlock.desk.guard import TRUSTED, Guard, changes, reads
-from rowlock.desk.halt import halt
-from rowlock.desk.orders import hand_on
-from rowlock.desk.waiting import Ears, until_final
+from rowlock.desk.job_orders import hand_on
+from rowlock.desk.workflow_halt import halt
 from rowlock.errors import InvalidOption, WorkflowNotFound, WrongState
 from rowlock.model import ids, page
 from rowlock.model import search as grammar
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
     from datetime import datetime
 
+    from rowlock.desk.job_orders import Pair
     from rowlock.desk.jobs import Jobs
-    from rowlock.desk.orders import Pair
     from rowlock.desk.signals import Signalled
     from rowlock.model.workflow import WorkflowView
     from rowlock.store.database import Database, Record

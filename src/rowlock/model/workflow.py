@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 from rowlock.errors import InvalidWorkflow
 from rowlock.model import ids
 from rowlock.model.redact import OUTPUT
-from rowlock.model.stored import OUTPUTS, RATE, skilled
+from rowlock.model.stored_args import OUTPUTS, RATE, skilled
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence

@@ -13,10 +13,10 @@ import asyncpg
 
 from rowlock.errors import ConfigurationError, DatabaseUnreachable, SchemaBehind, SchemaMissing, Unstorable
 from rowlock.model import redact
-from rowlock.store import arrays, sockets
-from rowlock.store.doubt import SILENCE, ask_about
+from rowlock.store import array_types, tcp_timeouts
 from rowlock.store.pool import Pool
 from rowlock.store.queries import Statements
+from rowlock.store.statement_check import SILENCE, ask_about
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -42,7 +42,7 @@ _LIMITS: Final = {
     "lock_timeout": "10s",
     "idle_in_transaction_session_timeout": "30s",
     # A client whose machine or network is gone keeps its locks until the server knows; unset that takes two hours.
-    **sockets.SERVER,
+    **tcp_timeouts.SERVER,
 }
 _CALL_SECONDS: Final = 35.0
 _CONNECT_SECONDS: Final = 10.0
@@ -142,8 +142,8 @@ class Database:
             )
         except (*OUTAGE, asyncpg.InvalidAuthorizationSpecificationError, asyncpg.InvalidCatalogNameError) as error:
             raise unreachable(self.url, error) from error
-        arrays.teach(connection)
-        sockets.guard(connection)
+        array_types.teach(connection)
+        tcp_timeouts.guard(connection)
         return connection
 
     @contextlib.asynccontextmanager

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from rowlock.model.kind import Kind
     from rowlock.model.lane import Ordering
     from rowlock.store.database import Database, Record, Snapshot
-    from rowlock.store.link import Link
+    from rowlock.store.worker_connection import Link
 
 
 def unknown_lane(name: str, there_are: Iterable[str]) -> UnknownLane:

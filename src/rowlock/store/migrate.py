@@ -17,16 +17,16 @@ import asyncpg
 
 from rowlock.errors import ConfigurationError, DatabaseError, SchemaAhead, SchemaBehind, SchemaMissing
 from rowlock.store.database import Database, schema_missing
+from rowlock.store.migration_files import FIRST_LEDGER, LEDGER, LOCK_WAIT, Migration, ledger, migrations, newest, path
+from rowlock.store.migration_files import script as sql
 from rowlock.store.queries import quoted
-from rowlock.store.steps import FIRST_LEDGER, LEDGER, LOCK_WAIT, Migration, ledger, migrations, newest, path
-from rowlock.store.steps import script as sql
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
     from datetime import datetime
 
     from rowlock.store.database import Connection, Record
-    from rowlock.store.steps import Index
+    from rowlock.store.migration_files import Index
 
 logger = logging.getLogger("rowlock.schema")
 _LOCK_TRIES: Final = 90

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Final
 
 import asyncpg
 
+from rowlock.outage_log import Trouble
 from rowlock.store.database import OUTAGE
-from rowlock.store.trouble import Trouble
 
 if TYPE_CHECKING:
     from collections.abc import Callable

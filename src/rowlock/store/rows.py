@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from rowlock.errors import InvalidOption
-from rowlock.model import redact, stored
+from rowlock.model import redact, stored_args
 from rowlock.model.job import Act, Attempt, Job
 from rowlock.model.progress import Item, ItemCounts, ItemState, LogLine, Phase, Progress, missed_between
 from rowlock.model.state import State
@@ -70,8 +70,8 @@ def job_of(row: Row, *, reveal: bool = False) -> Job:
         tags=tuple(row["tags"] or ()),
         refs=json_of(row["refs"]) or {},
         meta=json_of(row["meta"]) or {},
-        args=stored.shown(args, reveal=reveal),
-        args_version=stored.version_of(args),
+        args=stored_args.shown(args, reveal=reveal),
+        args_version=stored_args.version_of(args),
         result=json_of(row["result"], reveal=reveal),
         errors=json_of(row["errors"]),
         progress=progress_of(row),

@@ -6,11 +6,11 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Final
 
 from rowlock.errors import InvalidOption
-from rowlock.flow.beat import News
-from rowlock.flow.wake import Waker
+from rowlock.flow.enqueue.wake import Waker
+from rowlock.flow.worker.heartbeat import News
 from rowlock.model.duration import humanise
-from rowlock.store import scratch
 from rowlock.store.database import TRANSIENT
+from rowlock.testing import scratch_databases
 from rowlock.upkeep.caretaker import Caretaker
 from rowlock.upkeep.duties import DUTIES
 
@@ -56,7 +56,7 @@ class Clock:
         database = self._app.database()
         for left in range(_TRIES, 0, -1):
             try:
-                await scratch.shift(database, span, ghosts)
+                await scratch_databases.shift(database, span, ghosts)
                 break
             except TRANSIENT:
                 # A worker of the test's own may be writing to the same rows.

@@ -17,11 +17,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Self, TypeVar, cast
 
+from rowlock.bridge import Bridge
 from rowlock.errors import ConfigurationError, MissingExtra
-from rowlock.service import Bridge
 from rowlock.store import embedded
 from rowlock.store.embedded import home
-from rowlock.store.scratch import Scratch, at
+from rowlock.testing.scratch_databases import Scratch, at
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterator

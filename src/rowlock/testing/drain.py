@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from rowlock.app import Rowlock
-    from rowlock.flow.worker import Worker
+    from rowlock.flow.worker.worker import Worker
     from rowlock.model.job import Job
     from rowlock.testing.faults import Faults
 

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Literal
 from typing_extensions import override
 
 from rowlock.errors import ClaimLost
-from rowlock.flow.handler import Handler
+from rowlock.flow.kinds.handler import Handler
 
 if TYPE_CHECKING:
     from rowlock.app import Rowlock
-    from rowlock.flow.context import Context
-    from rowlock.flow.handler import Call
+    from rowlock.flow.kinds.handler import Call
+    from rowlock.flow.progress.context import Context
 
 Moment = Literal["start", "end"]
 

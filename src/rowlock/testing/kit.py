@@ -9,22 +9,22 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Self
 
 from rowlock.errors import InvalidOption
-from rowlock.flow.handler import find
+from rowlock.flow.kinds.handler import find
 from rowlock.model.duration import duration
 from rowlock.store import rows
 from rowlock.testing.clock import Clock
 from rowlock.testing.drain import LIMIT, Drained, Drainer
 from rowlock.testing.faults import Failing, Faults, Losing
+from rowlock.testing.handler_loops import Stages, run_in
 from rowlock.testing.inline import Inline
 from rowlock.testing.match import Expectation, Found, failure
-from rowlock.testing.stages import Stages, run_in
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
     from datetime import datetime, timedelta
 
     from rowlock.app import Rowlock
-    from rowlock.flow.worker import Worker
+    from rowlock.flow.worker.worker import Worker
     from rowlock.model.job import Job
     from rowlock.model.options import Span
     from rowlock.store.rows import Row

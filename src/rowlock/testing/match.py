@@ -11,7 +11,7 @@ from pydantic import TypeAdapter, ValidationError
 from typing_extensions import override
 
 from rowlock.errors import InvalidArguments, InvalidOption
-from rowlock.flow.signature import EMPTY
+from rowlock.flow.kinds.signature import EMPTY
 from rowlock.model.closest import closest
 from rowlock.model.duration import duration, humanise
 from rowlock.model.job import Job
@@ -21,7 +21,7 @@ from rowlock.store import rows
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from rowlock.flow.handler import Handler
+    from rowlock.flow.kinds.handler import Handler
     from rowlock.model.options import Span
     from rowlock.store.rows import Row
 

@@ -14,10 +14,10 @@ from pydantic_core import to_json
 from typing_extensions import override
 
 from rowlock.errors import ClaimLost
-from rowlock.flow.blocking import SyncContext
-from rowlock.flow.context import Context
-from rowlock.flow.grow import Added, Growth
-from rowlock.flow.hold import Hold
+from rowlock.flow.enqueue.workflow_growth import Added, Growth
+from rowlock.flow.locks.lock import Hold
+from rowlock.flow.progress.context import Context
+from rowlock.flow.progress.sync_context import SyncContext
 from rowlock.model.job import Claim, Job
 from rowlock.model.progress import Item, Progress
 from rowlock.model.state import State
@@ -27,9 +27,9 @@ from rowlock.telemetry import JobLog
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Sequence
 
-    from rowlock.flow.hold import Wish
-    from rowlock.flow.place import Member
-    from rowlock.flow.report import Report
+    from rowlock.flow.enqueue.plan import Member
+    from rowlock.flow.locks.lock import Wish
+    from rowlock.flow.progress.report import Report
     from rowlock.model.workflow import Edge
 
 T = TypeVar("T")

@@ -8,8 +8,8 @@ import time
 from typing import TYPE_CHECKING, Final
 
 from rowlock.errors import DatabaseError
+from rowlock.outage_log import Trouble
 from rowlock.store.database import TRANSIENT
-from rowlock.store.trouble import Trouble
 from rowlock.telemetry import Events, UpkeepDone
 from rowlock.upkeep import duties
 from rowlock.upkeep.cron import Cron
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable
 
     from rowlock.desk.submit import Submit
-    from rowlock.flow.beat import News
-    from rowlock.flow.wake import Waker
+    from rowlock.flow.enqueue.wake import Waker
+    from rowlock.flow.worker.heartbeat import News
     from rowlock.settings import Settings
     from rowlock.store.database import Database
 

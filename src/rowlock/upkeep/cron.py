@@ -8,7 +8,7 @@ import logging
 from typing import TYPE_CHECKING
 
 from rowlock.errors import DatabaseError, UnknownKind
-from rowlock.flow.register import until_served
+from rowlock.flow.worker.registration import until_served
 from rowlock.store.database import TRANSIENT
 
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractAsyncContextManager
     from datetime import datetime
 
-    from rowlock.desk.fire import Fired
+    from rowlock.desk.schedule_fire import Fired
     from rowlock.desk.schedules import Schedules
     from rowlock.desk.submit import Submit
     from rowlock.model.schedule import Schedule
@@ -51,7 +51,7 @@ class Cron:
 
     async def _fire(self, schedule: Schedule, now: datetime) -> int:
         """One schedule; what goes wrong with it stays its own, and is tried again with the next beat."""
-        from rowlock.desk.fire import fire  # noqa: PLC0415 - as above
+        from rowlock.desk.schedule_fire import fire  # noqa: PLC0415 - as above
         from rowlock.model.schedule import owed  # noqa: PLC0415 - as above
 
         try:

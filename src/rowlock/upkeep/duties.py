@@ -10,11 +10,11 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from rowlock.desk.halt import halt
-from rowlock.flow.beat import EVERY
+from rowlock.desk.workflow_halt import halt
+from rowlock.flow.worker.heartbeat import EVERY
 from rowlock.model.access import FAILURES_WITHIN, SESSION_IDLE, SESSION_LONGEST
 from rowlock.model.lane import kinds_by_lane
-from rowlock.model.released import released
+from rowlock.model.released_jobs import released
 from rowlock.model.state import State
 from rowlock.store import lanes as lane_rows
 from rowlock.telemetry import Events, JobRescued
@@ -22,8 +22,8 @@ from rowlock.telemetry import Events, JobRescued
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from rowlock.flow.beat import News
-    from rowlock.flow.wake import Waker
+    from rowlock.flow.enqueue.wake import Waker
+    from rowlock.flow.worker.heartbeat import News
     from rowlock.settings import Settings
     from rowlock.store.database import Database, Record
 
@@ -199,7 +199,7 @@ async def operations(at: Round, _news: News) -> int:
     if not rows:
         return 0
     # The whole search grammar comes with it, and such orders are rare.
-    from rowlock.desk.drive import Driver, Overtaken  # noqa: PLC0415
+    from rowlock.desk.operation_driver import Driver, Overtaken  # noqa: PLC0415
 
     driver, done = Driver(lambda: at.database, at.waker.wake), 0
     with contextlib.suppress(Overtaken):

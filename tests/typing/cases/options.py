@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 from typing import Any, assert_type
 
 from rowlock import Enqueued, Gate, Retry, Rowlock, Window
-from rowlock.decorate import Decorator
+from rowlock.decorator import Decorator
 from rowlock.tasks import Bound  # noqa: TC001 - as users write it
 
 app = Rowlock("postgresql://nowhere/x")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rowlock.model.secret import PREFIX
+from rowlock.model.token_text import PREFIX
 
 if TYPE_CHECKING:
     from starlette.requests import HTTPConnection

@@ -10,12 +10,12 @@ import time
 from typing import TYPE_CHECKING, Final
 
 from rowlock.errors import DatabaseError
-from rowlock.flow.beat import EVERY
-from rowlock.flow.supervise.hand import Hand
-from rowlock.flow.supervise.successor import RECYCLED
-from rowlock.flow.system import ending
+from rowlock.flow.executors.os_process import ending
+from rowlock.flow.supervise.worker_process import Hand
+from rowlock.flow.worker.heartbeat import EVERY
+from rowlock.flow.worker.successor import RECYCLED
+from rowlock.outage_log import Trouble
 from rowlock.store.database import TRANSIENT
-from rowlock.store.trouble import Trouble
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence

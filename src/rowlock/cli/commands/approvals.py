@@ -1,0 +1,121 @@
+"""rowlock approvals: what waits for a person, and what is approved in advance."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+import typer
+
+from rowlock.cli.call import Call, person
+from rowlock.cli.command import command
+from rowlock.cli.screen.output import compact, complain, job_record, moment
+from rowlock.errors import InvalidOption
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from rowlock.model.approval import Rule, Standing
+
+group = typer.Typer(no_args_is_help=True, help="See what waits for approval, and approve in advance.")
+rules = typer.Typer(no_args_is_help=True, help="Approve in advance what fits a rule.")
+group.add_typer(rules, name="rule")
+_COLUMNS: Final = ("id", "kind", "by", "needs", "given by", "since", "answer by")
+_RULE_COLUMNS: Final = ("rule", "kind", "submitted by", "tenant", "args", "added by", "added", "note")
+By = Annotated[str | None, typer.Option(help="Who adds it; default: your user name.")]
+
+
+@command(group, "ls")
+async def ls(
+    call: Call,
+    query: Annotated[str, typer.Argument(metavar="[SEARCH]", help="Only these, such as 'kind:pay* by:ada'.")] = "",
+    *,
+    after: Annotated[str | None, typer.Option(metavar="CURSOR", help="The next page.")] = None,
+    limit: Annotated[int, typer.Option(min=1, max=1000, help="Jobs at most.")] = 50,
+) -> None:
+    """List jobs that wait for approval, the oldest first, with what they need; see also: rowlock jobs approve."""
+    desk = call.app.approvals
+    page = await desk.pending(query, limit=limit, after=after)
+    found = [(job, await desk.standing(job.id)) for job in page.items]
+    cells = [
+        [
+            job.public_id,
+            job.kind,
+            job.submitted_by or "",
+            _needs(standing),
+            ", ".join(standing.approvers),
+            moment(job.created_at),
+            moment(standing.answer_by),
+        ]
+        for job, standing in found
+    ]
+    records = [job_record(job) | {"approval": asdict(standing)} for job, standing in found]
+    call.screen.table(_COLUMNS, cells, records, "Nothing waits for approval.", ("given by", "answer by"))
+    if page.next is not None and not call.screen.as_json:
+        complain(f"{page.count} in all; the next page: --after {page.next}")
+
+
+@command(rules, "ls")
+async def rules_ls(call: Call) -> None:
+    """List the rules; the first that fits a job counts."""
+    _show(call, await call.app.approvals.rules(), "No rules.")
+
+
+@command(rules, "add")
+async def rules_add(
+    call: Call,
+    *,
+    kind: Annotated[str | None, typer.Option(help="Only this kind; a * at the end takes any rest.")] = None,
+    submitted_by: Annotated[str | None, typer.Option(help="Only jobs of this submitter.")] = None,
+    tenant: Annotated[str | None, typer.Option(help="Only this tenant's.")] = None,
+    args: Annotated[str | None, typer.Option(metavar="JSON", help="Only with these among the arguments.")] = None,
+    by: By = None,
+    note: Annotated[str | None, typer.Option(help="Why.")] = None,
+) -> None:
+    """Approve in advance what fits all that is given. It counts as the approval of whoever adds it."""
+    added = await call.app.approvals.add_rule(
+        kind=kind, submitted_by=submitted_by, tenant=tenant, args=_object(args), by=by or person(), note=note
+    )
+    _show(call, [added], "")
+
+
+@command(rules, "rm")
+async def rules_rm(call: Call, rule_id: Annotated[int, typer.Argument(metavar="RULE", help="Its number.")]) -> None:
+    """Take a rule away; what it approved stays approved."""
+    _show(call, [await call.app.approvals.remove_rule(rule_id)], "")
+
+
+def _object(text: str | None) -> dict[str, object] | None:
+    if text is None:
+        return None
+    try:
+        value = json.loads(text)
+    except ValueError as error:
+        raise InvalidOption(f"--args takes a JSON object: {error}.") from None
+    if not isinstance(value, dict):
+        raise InvalidOption(f"--args takes a JSON object such as '{{\"amount\": 5}}'; got {text!r}.")
+    return value
+
+
+def _needs(standing: Standing) -> str:
+    people = standing.approval.approvers
+    return f"{people} " + ("person" if people == 1 else "people") + ", four eyes" * standing.approval.four_eyes
+
+
+def _show(call: Call, found: Sequence[Rule], empty: str) -> None:
+    cells = [
+        [
+            str(rule.id),
+            rule.kind or "*",
+            rule.submitted_by or "",
+            rule.tenant or "",
+            compact(rule.args) if rule.args else "",
+            rule.created_by or "",
+            moment(rule.created_at),
+            rule.note or "",
+        ]
+        for rule in found
+    ]
+    records: list[dict[str, Any]] = [asdict(rule) for rule in found]
+    call.screen.table(_RULE_COLUMNS, cells, records, empty, ("added", "note", "tenant"))

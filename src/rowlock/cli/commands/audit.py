@@ -1,0 +1,59 @@
+"""rowlock audit: who changed what."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from datetime import UTC, datetime
+from typing import Annotated, Final
+
+import typer
+
+from rowlock.cli.call import Call
+from rowlock.cli.command import command
+from rowlock.cli.screen.output import compact, moment
+from rowlock.model.options import span
+
+group = typer.Typer(no_args_is_help=True, help="See who changed what, when, and how it was before.")
+_COLUMNS: Final = ("id", "at", "who", "action", "target", "before", "after", "note", "request", "address")
+_SPARE: Final = ("request", "address", "note", "id")
+
+
+@command(group, "ls")
+async def ls(
+    call: Call,
+    *,
+    job: Annotated[str | None, typer.Option(metavar="JOB", help="Changes of this job.")] = None,
+    target: Annotated[str | None, typer.Option(help="Changes of this, such as lane:bulk or token:ID.")] = None,
+    who: Annotated[str | None, typer.Option(metavar="SUBJECT", help="Changes by this subject.")] = None,
+    action: Annotated[str | None, typer.Option(help="Such as job.cancel or lane.set.")] = None,
+    within: Annotated[str | None, typer.Option(metavar="DURATION", help="Not older than this, such as 1h.")] = None,
+    before: Annotated[int | None, typer.Option(metavar="ID", help="Older than this line: the next page.")] = None,
+    limit: Annotated[int, typer.Option(min=1, max=1000, help="Lines at most.")] = 50,
+) -> None:
+    """List changes, the newest first."""
+    window = span(within, "--within")
+    found = await call.app.audit.list(
+        job_id=job,
+        target=target,
+        subject=who,
+        action=action,
+        since=None if window is None else datetime.now(UTC) - window,
+        before=before,
+        limit=limit,
+    )
+    rows = [
+        [
+            str(entry.id),
+            moment(entry.at),
+            f"{entry.acting_for} ({entry.subject})" if entry.acting_for else entry.subject,
+            entry.action,
+            entry.target,
+            "" if entry.before is None else compact(entry.before),
+            "" if entry.after is None else compact(entry.after),
+            entry.note or "",
+            entry.request_id or "",
+            entry.address or "",
+        ]
+        for entry in found
+    ]
+    call.screen.table(_COLUMNS, rows, [asdict(entry) for entry in found], "Nothing was changed.", _SPARE)

@@ -1,0 +1,145 @@
+"""rowlock dev: a database, a worker and hot reload with one command."""
+
+from __future__ import annotations
+
+import importlib.util
+import logging
+import socket
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+import typer
+
+from rowlock.cli import completion
+from rowlock.cli.call import Call
+from rowlock.cli.command import register_sync
+from rowlock.cli.process import reload
+from rowlock.cli.process.worker_main import set_up_logging
+from rowlock.cli.screen.output import aligned, clean
+from rowlock.errors import ConfigurationError, MissingExtra
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+logger = logging.getLogger("rowlock.cli")
+_FIRST: Final = 8000
+_LAST: Final = 8099
+
+
+def add_to(root: typer.Typer) -> None:
+    """Register the command."""
+    register_sync(root, "dev", dev, _run)
+
+
+def dev(
+    call: Call,
+    *,
+    lanes: Annotated[
+        str | None,
+        typer.Option(
+            metavar="A,B | A=2,B=1",
+            help="Only these lanes, with slots of their own if given.",
+            autocompletion=completion.lanes,
+        ),
+    ] = None,
+    name: Annotated[str | None, typer.Option(help="The worker's name; default: host and process id.")] = None,
+    log_level: Annotated[
+        str,
+        typer.Option(
+            metavar="LEVEL",
+            help="Least level that is logged.",
+            autocompletion=completion.one_of("debug", "info", "warning", "error"),
+        ),
+    ] = "info",
+    reload_dir: Annotated[
+        list[Path] | None,
+        typer.Option(metavar="FOLDER", help="Watched for changes; may be repeated; default: the current folder."),
+    ] = None,
+    port: Annotated[
+        int | None,
+        typer.Option(min=0, max=65_535, help=f"Of the REST API; default: the first free one from {_FIRST} on."),
+    ] = None,
+) -> None:
+    """Develop: the database (an embedded one without a URL), its schema, a worker that follows your changes, the API.
+
+    Changed source files restart the worker; running jobs go back to the queue without losing an attempt. The REST API
+    is served to this machine, where rowlock[server] is installed.
+    """
+
+
+def _run(call: Call, given: dict[str, Any]) -> None:
+    call.require_app()
+    set_up_logging(given["log_level"], as_json=call.screen.as_json)
+    port = given.pop("port")
+    door = listening(port) if _served() else None
+    session = Session(call, given["reload_dir"])
+    logger.info("starting %s", call.app_path)
+    extra = ["--dev"] if door is None else ["--dev", f"--door={door.fileno()}"]
+    passed = [] if door is None else [door.fileno()]
+    reload.watch(reload.command(call, given, *extra), given["reload_dir"], session.welcome, passed)
+
+
+def _served() -> bool:
+    return all(importlib.util.find_spec(name) is not None for name in ("fastapi", "uvicorn"))
+
+
+def listening(port: int | None) -> socket.socket:
+    """A socket on this machine that outlives each worker, so that the address stays; None: the first free port."""
+    for number in range(_FIRST, _LAST + 1) if port is None else (port,):
+        opened = socket.socket()
+        opened.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            opened.bind(("127.0.0.1", number))
+            # Only listening tells whether somebody else does.
+            opened.listen()
+        except OSError:
+            opened.close()
+        else:
+            return opened
+    taken = f"from {_FIRST} to {_LAST} is free" if port is None else f"{port} cannot be taken"
+    raise ConfigurationError(f"The API needs a port, and none {taken}. Choose another with --port (0: any free one).")
+
+
+class Session:
+    """Tells once what runs where; afterwards only what is new."""
+
+    def __init__(self, call: Call, folders: Sequence[Path] | None) -> None:
+        self._call, self._folders = call, folders
+        self._kinds: list[str] | None = None
+
+    def welcome(self, news: dict[str, Any], seconds: float) -> None:
+        """The worker is up."""
+        kinds: list[str] = news["kinds"]
+        before, self._kinds = self._kinds, kinds
+        if before is None and not self._call.screen.as_json:
+            sys.stderr.write(clean(_block(news, str(self._call.app_path), self._folders)))
+            return
+        fresh = [f"new {kind}" for kind in kinds if kind not in (before or kinds)]
+        gone = [f"without {kind}" for kind in before or () if kind not in kinds]
+        logger.info("%s is up after %.1f s: %s", news["worker"], seconds, ", ".join([_count(kinds), *fresh, *gone]))
+
+
+def _block(news: dict[str, Any], app: str, folders: Sequence[Path] | None) -> str:
+    server = f"PostgreSQL {news['postgresql']}"
+    where = news["database"] or f"embedded, in {news['data_dir']}"
+    lanes = [[lane["lane"], _slots(lane), ", ".join(lane["kinds"]) or "no kind of this app"] for lane in news["lanes"]]
+    rows = [
+        ("app", f"{app}, {_count(news['kinds'])}"),
+        ("database", f"{server}, {where}"),
+        ("schema", f"{news['schema']}, version {news['version']}"),
+        ("worker", f"{news['worker']}"),
+        *(("lane" if n == 0 else "", text) for n, text in enumerate(aligned(lanes) if lanes else [])),
+        ("api", news["api"] or f"not served: {MissingExtra('fastapi', 'server')}"),
+        ("reload", reload.watched(folders)),
+        ("stop", "Ctrl-C"),
+    ]
+    return "\n" + "".join(f"  {title:<10}{text}\n" for title, text in rows) + "\n"
+
+
+def _slots(lane: dict[str, Any]) -> str:
+    return f"{lane['slots']} slots" if lane["enabled"] else "drained"
+
+
+def _count(kinds: Sequence[str]) -> str:
+    return f"{len(kinds)} kind{'s' * (len(kinds) != 1)}"

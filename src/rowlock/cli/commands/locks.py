@@ -1,0 +1,29 @@
+"""rowlock locks: see who holds a lock of the application, and who waits for it."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Final
+
+import typer
+
+from rowlock.cli.call import Call
+from rowlock.cli.command import command
+from rowlock.cli.screen.output import moment
+
+group = typer.Typer(no_args_is_help=True, help="See who holds the application's locks, and who waits.")
+_COLUMNS: Final = ("namespace", "key", "who", "job", "kind", "process", "since")
+_SPARE: Final = ("process", "kind")
+
+
+@command(group, "ls")
+async def ls(call: Call) -> None:
+    """List every lock that is held or waited for: its holder first, then those who wait, the longest waiting first."""
+    found = await call.desk.locks.list()
+    rows = []
+    for lock in found:
+        users = [("holds", lock.holder)] if lock.holder is not None else []
+        for who, user in [*users, *(("waits", waiter) for waiter in lock.waiters)]:
+            since = moment(user.since, lock.at)
+            rows.append([lock.namespace, lock.key, who, user.public_id or "", user.kind or "", user.process, since])
+    call.screen.table(_COLUMNS, rows, [asdict(lock) for lock in found], "No locks.", _SPARE)

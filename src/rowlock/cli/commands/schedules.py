@@ -1,0 +1,310 @@
+"""rowlock schedules: what is due when, changed while everything runs."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from datetime import datetime
+from typing import TYPE_CHECKING, Annotated, Any, Final, cast
+from zoneinfo import ZoneInfo
+
+import typer
+
+from rowlock.cli import completion
+from rowlock.cli.call import Call
+from rowlock.cli.command import command
+from rowlock.cli.commands.enqueue import arguments
+from rowlock.cli.screen.output import compact, complain, moment
+from rowlock.errors import InvalidArguments, InvalidOption
+from rowlock.model import ids
+from rowlock.model.moment import moment as written
+from rowlock.model.window import Window
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from rowlock.model.schedule import Missed, Overlap, Schedule
+    from rowlock.model.window import Then
+
+group = typer.Typer(no_args_is_help=True, help="What is due when: cron rules and intervals, changed while workers run.")
+Name = Annotated[str, typer.Argument(metavar="NAME", help="The schedule's name.", autocompletion=completion.schedules)]
+CronText = Annotated[
+    str | None, typer.Option(metavar="'M H D M W'", help="Five fields, such as '0 2 * * *', read in the time zone.")
+]
+EveryText = Annotated[str | None, typer.Option(metavar="DURATION", help="An interval instead, such as 15m.")]
+ZoneText = Annotated[str | None, typer.Option("--tz", metavar="ZONE", help="Such as Europe/London.")]
+MissedText = Annotated[
+    str | None,
+    typer.Option(
+        metavar="none|latest|all",
+        help="What is owed for slots nobody could fire.",
+        autocompletion=completion.one_of("none", "latest", "all"),
+    ),
+]
+MostMissed = Annotated[
+    int | None, typer.Option("--most-missed", metavar="N", help="With --missed all: the latest N of them, at most.")
+]
+OverlapText = Annotated[
+    str | None,
+    typer.Option(
+        metavar="queue|skip|cancel",
+        help="While the run before has not ended.",
+        autocompletion=completion.one_of("queue", "skip", "cancel"),
+    ),
+]
+WindowTexts = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--window",
+        metavar="'HH:MM-HH:MM [DAYS] [skip|defer]'",
+        help="Fire nothing in these hours, such as '22:00-06:00 sat,sun defer'. May be repeated.",
+    ),
+]
+ArgsText = Annotated[str | None, typer.Option(metavar="JSON", help="Arguments of its jobs: an object.")]
+_COLUMNS: Final = ("schedule", "kind", "when", "zone", "next", "last", "job", "state", "left out")
+_SPARE: Final = ("left out", "job", "zone", "kind")
+
+
+@command(group, "ls")
+async def ls(call: Call) -> None:
+    """List schedules with their next and last run."""
+    _show(call, await call.desk.schedules.list(), "No schedules: rowlock schedules add, or @app.schedule in your code.")
+
+
+@command(group, "show")
+async def show(call: Call, name: Name) -> None:
+    """Show one schedule, and its next five runs in its own time and in UTC."""
+    schedule = await call.desk.schedules.get(name)
+    runs = await call.desk.schedules.next(name)
+    if call.screen.as_json:
+        call.screen.json({**_record(schedule), "next_runs": runs})
+        return
+    for label, text in _facts(schedule):
+        call.screen.line(f"{label:<9} {text}")
+    for n, run in enumerate(runs):
+        call.screen.line(f"{'' if n else 'next':<9} {_both(run, schedule.tz)}")
+
+
+@command(group, "next")
+async def next_runs(
+    call: Call,
+    name: Name,
+    *,
+    n: Annotated[int, typer.Option("-n", min=1, max=1000, help="How many.")] = 5,
+) -> None:
+    """Print the next runs, in the schedule's own time and in UTC."""
+    schedule = await call.desk.schedules.get(name)
+    runs = await call.desk.schedules.next(name, n)
+    zones = list(dict.fromkeys((schedule.tz, "UTC")))
+    rows = [[_local(run, schedule.tz), _utc(run)][: len(zones)] for run in runs]
+    call.screen.table(zones, rows, runs, "It is never due.")
+
+
+@command(group, "add")
+async def add(
+    call: Call,
+    name: Annotated[str, typer.Argument(metavar="NAME", help="What to call it.")],
+    kind: Annotated[str, typer.Argument(metavar="KIND", help="The kind of its jobs.", autocompletion=completion.kinds)],
+    *,
+    cron: CronText = None,
+    every: EveryText = None,
+    tz: ZoneText = None,
+    args: ArgsText = None,
+    missed: MissedText = None,
+    most_missed: MostMissed = None,
+    overlap: OverlapText = None,
+    window: WindowTexts = None,
+    priority: Annotated[int | None, typer.Option(help="Of its jobs, from -100 to 100.")] = None,
+    tenant: Annotated[str | None, typer.Option(help="Whose jobs they are.")] = None,
+    paused: Annotated[bool, typer.Option("--paused", help="Do not fire until it is resumed.")] = False,
+) -> None:
+    """Make a schedule; it is first due at its next slot, never for the past."""
+    made = await call.desk.schedules.create(
+        name,
+        kind,
+        cron,
+        every=every,
+        tz=tz or "UTC",
+        args=_args(args) or {},
+        missed=cast("Missed", missed or "latest"),  # checked by the desk, like overlap
+        most_missed=100 if most_missed is None else most_missed,
+        overlap=cast("Overlap", overlap or "queue"),
+        windows=_windows(window) or (),
+        options={} if priority is None else {"priority": priority},
+        tenant=tenant,
+        enabled=not paused,
+    )
+    _show(call, [made], "")
+
+
+@command(group, "edit")
+async def edit(
+    call: Call,
+    name: Name,
+    *,
+    cron: CronText = None,
+    every: EveryText = None,
+    tz: ZoneText = None,
+    args: ArgsText = None,
+    missed: MissedText = None,
+    most_missed: MostMissed = None,
+    overlap: OverlapText = None,
+    window: WindowTexts = None,
+    no_windows: Annotated[bool, typer.Option("--no-windows", help="Take its windows away.")] = False,
+    version: Annotated[int | None, typer.Option(help="Only if it still has this version.")] = None,
+    reset: Annotated[bool, typer.Option("--reset", help="Back to what the code declares, first of all.")] = False,
+) -> None:
+    """Change what is given of a schedule; the rest stays."""
+    desk, said = call.desk.schedules, (cron, every, tz, args, missed, most_missed, overlap, window)
+    changes = no_windows or any(value is not None for value in said)
+    if not reset and not changes:
+        raise InvalidOption(
+            "Nothing to change: add --cron, --every, --tz, --args, --missed, --overlap, --window or --reset."
+        )
+    changed = await desk.reset(name) if reset else None
+    if changes or changed is None:
+        changed = await desk.edit(
+            name,
+            cron=cron,
+            every=every,
+            tz=tz,
+            args=_args(args),
+            missed=cast("Missed | None", missed),
+            most_missed=most_missed,
+            overlap=cast("Overlap | None", overlap),
+            windows=() if no_windows else _windows(window),
+            version=version,
+        )
+    _show(call, [changed], "")
+
+
+@command(group, "pause")
+async def pause(call: Call, name: Name) -> None:
+    """Fire nothing more; jobs that are enqueued already go on."""
+    _show(call, [await call.desk.schedules.pause(name)], "")
+
+
+@command(group, "resume")
+async def resume(call: Call, name: Name) -> None:
+    """Fire again; what was due meanwhile was missed, and goes by its rule for that."""
+    _show(call, [await call.desk.schedules.resume(name)], "")
+
+
+@command(group, "run")
+async def run(call: Call, name: Name) -> None:
+    """Enqueue one job now; the next slot stays where it is."""
+    job = await call.desk.schedules.run(name)
+    call.screen.said(f"{job.public_id} created", {"id": job.public_id, "number": job.id, "kind": job.kind})
+
+
+@command(group, "backfill")
+async def backfill(
+    call: Call,
+    name: Name,
+    *,
+    start: Annotated[str, typer.Option("--from", metavar="ISO", help="The first moment, such as 2027-03-01.")],
+    end: Annotated[str, typer.Option("--until", metavar="ISO", help="The moment before which it ends.")],
+    yes: Annotated[bool, typer.Option("--yes", help="Enqueue them; without it they are only listed.")] = False,
+) -> None:
+    """List the slots of a range that have had no job; with --yes, enqueue one for each."""
+    schedule = await call.desk.schedules.get(name)
+    done = await call.desk.schedules.backfill(name, _moment(start, "--from"), _moment(end, "--until"), dry_run=not yes)
+    record = {**asdict(done), "jobs": [ids.encode(job) for job in done.jobs]}
+    if call.screen.as_json:
+        call.screen.json(record)
+        return
+    for slot in done.slots:
+        call.screen.line(_both(slot, schedule.tz))
+    had = f"; {len(done.already)} have had their job" if done.already else ""
+    verb = f"{len(done.jobs)} enqueued" if yes else f"{len(done.slots)} would be enqueued"
+    call.screen.line(f"{verb}{had}.{'' if yes or not done.slots else ' Repeat it with --yes.'}")
+
+
+@command(group, "rm")
+async def rm(call: Call, name: Name) -> None:
+    """Remove a schedule; its jobs stay. Code that declares it writes it again when a worker starts."""
+    gone = await call.desk.schedules.delete(name)
+    call.screen.said(f"{gone.name} removed", _record(gone))
+    if gone.declared is not None:
+        complain(f"{name} is declared in code: the next worker that starts with it writes it again. Or pause it.")
+
+
+def _show(call: Call, schedules: Sequence[Schedule], empty: str) -> None:
+    rows = [
+        [
+            item.name,
+            item.kind,
+            item.when,
+            item.tz,
+            moment(item.next_at) if item.next_at and item.enabled else "",
+            moment(item.last_at) if item.last_at else "",
+            "" if item.last_job is None else ids.encode(item.last_job),
+            "on" if item.enabled else "paused",
+            f"{moment(item.skipped_at)} {item.skipped_why}" if item.skipped_at else "",
+        ]
+        for item in schedules
+    ]
+    call.screen.table(_COLUMNS, rows, [_record(item) for item in schedules], empty, _SPARE)
+
+
+def _facts(item: Schedule) -> list[tuple[str, str]]:
+    windows = [f"{window.hours} {window.days or 'every day'} {window.then}" for window in item.windows]
+    origin = "declared in code" if item.declared is not None else f"made by {item.submitted_by or 'the system'}"
+    last = "" if item.last_job is None else ids.encode(item.last_job)
+    facts = [
+        ("schedule", f"{item.name}, {'on' if item.enabled else 'paused'}, {origin}, version {item.version}"),
+        ("kind", f"{item.kind} {compact(item.args) if item.args else ''}".rstrip()),
+        ("when", f"{item.when} {item.tz}"),
+        ("missed", item.missed + (f", at most {item.most_missed}" if item.missed == "all" else "")),
+        ("overlap", item.overlap),
+        *(("window", text) for text in windows),
+        ("last", f"{moment(item.last_at)} {last}" if item.last_at else ""),
+        ("left out", f"{moment(item.skipped_at)}: {item.skipped_why}" if item.skipped_at else ""),
+    ]
+    return [(label, text) for label, text in facts if text]
+
+
+def _record(item: Schedule) -> dict[str, Any]:
+    job = None if item.last_job is None else ids.encode(item.last_job)
+    return {**asdict(item), "last_job": job, "declared": item.declared is not None}
+
+
+def _both(run: datetime, tz: str) -> str:
+    return _local(run, tz) if tz == "UTC" else f"{_local(run, tz)}  {_utc(run)}"
+
+
+def _local(run: datetime, tz: str) -> str:
+    return f"{run.astimezone(ZoneInfo(tz)):%a %Y-%m-%d %H:%M:%S %z}"
+
+
+def _utc(run: datetime) -> str:
+    return f"{run.astimezone(ZoneInfo('UTC')):%Y-%m-%dT%H:%M:%SZ}"
+
+
+def _args(text: str | None) -> dict[str, Any] | None:
+    if text is None:
+        return None
+    value = arguments(text)
+    if isinstance(value, dict):
+        return value
+    raise InvalidArguments("--args of a schedule takes a JSON object: its arguments by name.")
+
+
+def _windows(texts: Sequence[str] | None) -> list[Window] | None:
+    if not texts:
+        return None
+    found = []
+    for text in texts:
+        hours, *rest = text.split() or [""]
+        then = rest.pop() if rest and rest[-1] in ("skip", "defer") else "skip"
+        found.append(Window(hours, ",".join(rest), cast("Then", then)))
+    return found
+
+
+def _moment(text: str, option: str) -> datetime:
+    try:
+        found = written(text)
+    except ValueError:
+        found = None
+    if found is None:
+        raise InvalidOption(f"{option} takes a day or a moment such as 2027-03-28 or 2027-03-28T02:00Z; got {text!r}.")
+    return found.start

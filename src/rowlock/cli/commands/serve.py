@@ -1,0 +1,75 @@
+"""rowlock serve: the REST door as a process of its own."""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+from typing import Annotated, Any
+
+import typer
+
+from rowlock.app import Rowlock
+from rowlock.cli import completion
+from rowlock.cli.call import Call
+from rowlock.cli.command import register_sync
+from rowlock.cli.find_app import attribute
+from rowlock.cli.process.worker_main import loop_factory, set_up_logging
+from rowlock.errors import ConfigurationError
+
+
+def add_to(root: typer.Typer) -> None:
+    """Register the command."""
+    register_sync(root, "serve", serve, _run)
+
+
+def serve(
+    call: Call,
+    *,
+    host: Annotated[str, typer.Option(help="The address to listen on.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=0, max=65_535, help="0: any free one.")] = 8000,
+    root_path: Annotated[str, typer.Option(metavar="PATH", help="The prefix that a proxy takes away.")] = "",
+    auth: Annotated[
+        str | None,
+        typer.Option(
+            metavar="tokens|MODULE:ATTR",
+            envvar="ROWLOCK_AUTH",
+            help="Who is let in: API tokens, or your authenticator.",
+        ),
+    ] = None,
+    read_only: Annotated[bool, typer.Option("--read-only", help="Refuse every change.")] = False,
+    insecure_no_auth: Annotated[
+        bool, typer.Option("--insecure-no-auth", help="Serve everybody who reaches the port, with every permission.")
+    ] = False,
+    log_level: Annotated[
+        str,
+        typer.Option(
+            metavar="LEVEL",
+            help="Least level that is logged.",
+            autocompletion=completion.one_of("debug", "info", "warning", "error"),
+        ),
+    ] = "info",
+) -> None:
+    """Serve the REST API. SIGTERM or SIGINT ends open requests and leaves.
+
+    Without authentication only this machine is served; a wider --host is refused.
+    """
+
+
+def _run(call: Call, given: dict[str, Any]) -> None:
+    call.require_app()
+    set_up_logging(given.pop("log_level"), as_json=call.screen.as_json)
+    from rowlock.api.server import Server
+
+    auth = given.pop("auth")
+    known = auth if auth in (None, "tokens") else attribute(auth, "--auth")
+    server = Server(call.app, auth=known, metrics=metrics_of(call.app), **given)
+    with asyncio.Runner(loop_factory=loop_factory()) as runner:
+        runner.run(server.run_until_told())
+
+
+def metrics_of(app: Rowlock) -> Any:  # noqa: ANN401 - of an optional package
+    """The numbers for Prometheus; None where its package is not installed."""
+    try:
+        return importlib.import_module("rowlock.contrib.prometheus").RowlockCollector(app)
+    except (ImportError, ConfigurationError):
+        return None

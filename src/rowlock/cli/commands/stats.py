@@ -1,0 +1,149 @@
+"""rowlock stats: how much there is to do, how fast it is done, and what goes wrong."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+import typer
+
+from rowlock.cli.call import Call
+from rowlock.cli.command import command
+from rowlock.cli.commands.jobs import error_text, progress_text
+from rowlock.cli.screen.progress import left_text, rate_text
+from rowlock.model.duration import duration, humanise
+from rowlock.model.state import State
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from datetime import timedelta
+
+    from rowlock.model.workload import Backlog, Failures, Overview, Running, TenantLoad, Work
+
+_MOST: Final = 20
+"""Slow jobs and references shown."""
+
+
+def add_to(root: typer.Typer) -> None:
+    """Register the command."""
+    command(root, "stats")(stats)
+
+
+async def stats(
+    call: Call,
+    window: Annotated[
+        str, typer.Option(metavar="DURATION", help="Ends within this time are counted, such as 15m.")
+    ] = "1h",
+    slow: Annotated[
+        str, typer.Option(metavar="DURATION", help="Jobs that run for longer than this are shown, such as 30m.")
+    ] = "10m",
+) -> None:
+    """Show jobs by state, lanes with their use and backlog, speed, failures, tenants, references and slow jobs.
+
+    A number with a + behind it was counted no further.
+    """
+    desk = call.app.stats
+    least = duration(slow, "--slow")
+    panel = await desk.panel(window=window, jobs=0)
+    slow_jobs, work = await desk.slow(least, limit=_MOST), await desk.references(limit=_MOST)
+    if call.screen.as_json:
+        record: dict[str, Any] = asdict(panel.overview)
+        record |= {"throughput": asdict(panel.throughput), "backlog": [asdict(item) for item in panel.backlog]}
+        record |= {"failures": [asdict(item) for item in panel.failures]}
+        record |= {"tenants": [asdict(item) for item in panel.tenants]}
+        record |= {"slow": [{**asdict(job), "id": job.public_id, "number": job.id} for job in slow_jobs]}
+        record |= {"references": [asdict(item) for item in work]}
+        call.screen.json(record)
+        return
+    overview, throughput = panel.overview, panel.throughput
+    ended = f"ended in {humanise(overview.window)}"
+    call.screen.table(("state", "now", ended), _states(overview), None, "")
+    pace = rate_text(throughput.per_second)
+    call.screen.line(f"{throughput.ended} jobs ended in {humanise(overview.window)}, {pace}.")
+    _section(call, ("lane", "state", "running", "slots", "workers", "due", "scheduled", "oldest"), _lanes(overview))
+    _section(call, ("kind", "lane", "due", "scheduled", "oldest"), _backlog(panel.backlog))
+    _section(call, ("kind", "ended", "failed", "rate", "last error"), _failures(panel.failures))
+    if any(item.tenant is not None for item in panel.tenants):
+        _section(call, ("tenant", "ended", "failed", "speed"), _tenants(panel.tenants))
+    _section(call, ("reference", "phase", "kind", "running", "longest"), _work(work))
+    _section(call, ("job", "kind", "lane", f"running over {humanise(least)}", "worker", "progress"), _slow(slow_jobs))
+
+
+def _section(call: Call, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    if rows:
+        call.screen.line("")
+        call.screen.table(columns, rows, None, "")
+
+
+def _states(overview: Overview) -> list[list[str]]:
+    return [
+        [state.value, _or_nothing(overview.states.get(state)), _or_nothing(overview.ended.get(state))]
+        for state in State
+        if state in overview.states or state in overview.ended
+    ]
+
+
+def _or_nothing(count: object) -> str:
+    return "" if count is None else str(count)
+
+
+def _lanes(overview: Overview) -> list[list[str]]:
+    return [
+        [
+            load.lane.name,
+            "open" if load.lane.enabled else "drained",
+            str(load.running),
+            str(load.slots),
+            str(load.workers),
+            str(load.due),
+            str(load.scheduled),
+            _wait(load.oldest_wait),
+        ]
+        for load in overview.lanes
+    ]
+
+
+def _backlog(backlog: Sequence[Backlog]) -> list[list[str]]:
+    return [
+        [item.kind, item.lane or "(none)", str(item.due), str(item.scheduled), _wait(item.oldest_wait)]
+        for item in backlog
+    ]
+
+
+def _failures(failures: Sequence[Failures]) -> list[list[str]]:
+    return [
+        [item.kind, str(item.ended), str(item.failed), f"{item.rate:.1%}", error_text(item.last_error)]
+        for item in failures
+        if item.failed
+    ]
+
+
+def _tenants(tenants: Sequence[TenantLoad]) -> list[list[str]]:
+    return [
+        [item.tenant or "(none)", str(item.ended), str(item.failed), rate_text(item.per_second)] for item in tenants
+    ]
+
+
+def _work(work: Sequence[Work]) -> list[list[str]]:
+    return [
+        [f"{item.name}={item.value}", item.phase or "", item.kind, str(item.running), left_text(item.longest)]
+        for item in work
+    ]
+
+
+def _slow(jobs: Sequence[Running]) -> list[list[str]]:
+    return [
+        [
+            job.public_id,
+            job.kind,
+            job.lane or "",
+            left_text(job.running_for),
+            f"{job.worker or '?'}{' (silent)' * job.worker_silent}",
+            progress_text(job.progress),
+        ]
+        for job in jobs
+    ]
+
+
+def _wait(wait: timedelta | None) -> str:
+    return "" if wait is None else left_text(wait)

@@ -1,0 +1,103 @@
+"""rowlock tokens: keys for programs and people."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+import typer
+
+from rowlock.cli.call import Call
+from rowlock.cli.command import command
+from rowlock.cli.screen.output import complain, moment
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from rowlock.model.access import Token
+
+group = typer.Typer(no_args_is_help=True, help="Make and revoke API tokens.")
+_COLUMNS: Final = (
+    "id",
+    "name",
+    "subject",
+    "tenant",
+    "roles",
+    "permissions",
+    "created",
+    "expires",
+    "last used",
+    "state",
+)
+_SPARE: Final = ("created", "permissions", "subject", "tenant", "expires")
+
+
+@command(group, "create")
+async def create(
+    call: Call,
+    name: Annotated[str, typer.Argument(metavar="NAME", help="What it is for; several may have the same.")],
+    *,
+    role: Annotated[list[str] | None, typer.Option(help="A role it has; as often as needed.")] = None,
+    permission: Annotated[
+        list[str] | None, typer.Option(help="A permission it has, such as jobs:read; as often as needed.")
+    ] = None,
+    tenant: Annotated[str | None, typer.Option(help="Whose jobs it sees and submits.")] = None,
+    subject: Annotated[str | None, typer.Option(help="Whom it acts as; token:NAME unless given.")] = None,
+    expires_in: Annotated[str | None, typer.Option(metavar="DURATION", help="Such as 90 days; else never.")] = None,
+) -> None:
+    """Make a token and print it: this once, as only a hash of it is kept."""
+    made = await call.desk.tokens.create(
+        name,
+        roles=role or (),
+        permissions=permission or (),
+        tenant=tenant,
+        subject=subject,
+        expires_in=expires_in,
+    )
+    call.screen.said(made.text, {"token": made.text, **_record(made.token)})
+    if not call.screen.as_json:
+        complain("keep it now: it is not shown again.")
+
+
+@command(group, "ls")
+async def ls(call: Call) -> None:
+    """List the tokens: what each is worth, when it was used last."""
+    _show(call, await call.desk.tokens.list(), "No tokens.")
+
+
+@command(group, "revoke")
+async def revoke(
+    call: Call, token_id: Annotated[str, typer.Argument(metavar="ID", help="The part after rlk_, as ls shows it.")]
+) -> None:
+    """End a token, and every session that began with it, now."""
+    _show(call, [await call.desk.tokens.revoke(token_id)], "")
+
+
+def _show(call: Call, tokens: Sequence[Token], empty: str) -> None:
+    rows = [
+        [
+            token.id,
+            token.name,
+            token.subject,
+            token.tenant or "",
+            ", ".join(token.roles),
+            ", ".join(sorted(token.permissions)),
+            moment(token.created_at),
+            moment(token.expires_at),
+            moment(token.last_used_at) or "never",
+            _state(token),
+        ]
+        for token in tokens
+    ]
+    call.screen.table(_COLUMNS, rows, [_record(token) for token in tokens], empty, _SPARE)
+
+
+def _state(token: Token) -> str:
+    if token.revoked_at is not None:
+        return "revoked"
+    return "expired" if token.expires_at is not None and token.expires_at < datetime.now(UTC) else "valid"
+
+
+def _record(token: Token) -> dict[str, Any]:
+    return {**asdict(token), "permissions": sorted(token.permissions), "state": _state(token)}

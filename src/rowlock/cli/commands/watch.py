@@ -1,0 +1,297 @@
+"""rowlock jobs watch: bars that move on a terminal, one line per change in a pipe, one object per change as JSON."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import signal
+import sys
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+import typer
+from typing_extensions import override
+
+from rowlock.cli.call import Call
+from rowlock.cli.exit_codes import Exit
+from rowlock.cli.screen.output import STYLES, aligned, clean, compact, complain
+from rowlock.cli.screen.progress import counter, detail, moved, pace, phase_rows
+from rowlock.desk.follow.watch import Watch
+from rowlock.model.state import SUCCESS, State
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from rich.console import RenderableType
+
+    from rowlock.desk.follow.watch import Sighting
+    from rowlock.model.progress import ItemCounts
+
+_ORDER: Final = (State.RUNNING, State.QUEUED, State.BLOCKED, State.PENDING)
+_WIDE: Final = 110
+_NARROW: Final = 64
+_FRAME: Final = 3
+"""Lines of the terminal kept free of jobs."""
+
+
+class View(Protocol):
+    """Shows what changed since the last look."""
+
+    away: bool = False
+    """The database did not answer the last look."""
+
+    def update(self, sightings: Sequence[Sighting], changed: Sequence[tuple[Sighting | None, Sighting]]) -> None:
+        """changed: before (None: seen for the first time) and now."""
+
+
+async def follow(call: Call, job_ids: list[str]) -> None:
+    """Show the jobs until all are final, or until Ctrl-C; they themselves are left alone."""
+    _end_on_sigterm()
+    watch = Watch(call.app.database(), job_ids, listen=call.app.settings.listen)
+    last: dict[int, Sighting] = {}
+    away = False
+    with _view(as_json=call.screen.as_json, everything=not job_ids) as view:
+        async for sightings in watch.looks():
+            if watch.away and not away:
+                complain("the database does not answer; trying again for a minute.")
+            view.away = away = watch.away
+            changed = [(last.get(one.id), one) for one in sightings if _news(last.get(one.id), one)]
+            view.update(sightings, changed)
+            gone = last.keys() - {one.id for one in sightings} if job_ids else set()
+            for job_id in gone:
+                complain(f"Job {last[job_id].public_id} was removed while it was watched.")
+            last = {one.id: one for one in sightings}
+    _close(call, watch.asked, list(last.values()))
+
+
+def _close(call: Call, asked: int, final: Sequence[Sighting]) -> None:
+    """Say how it ended, in words and with the exit code."""
+    good = sum(one.state in SUCCESS for one in final)
+    if asked > 1 and not call.screen.as_json:
+        call.screen.line(f"{good} of {asked} jobs succeeded.")
+    if good < asked:
+        raise typer.Exit(Exit.FAILED)
+
+
+def _end_on_sigterm() -> None:
+    """As asyncio.run() does for Ctrl-C: the terminal gets its cursor back."""
+    task = asyncio.current_task()
+    if task is not None:
+        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
+
+
+def _news(before: Sighting | None, now: Sighting) -> bool:
+    return before is None or (before.seq, before.state, before.progress) != (now.seq, now.state, now.progress)
+
+
+class JsonLines(View):
+    """One object per change."""
+
+    @override
+    def update(self, sightings: Sequence[Sighting], changed: Sequence[tuple[Sighting | None, Sighting]]) -> None:
+        """Print the changes."""
+        for before, now in changed:
+            sys.stdout.write(compact(record(before, now)) + "\n")
+        sys.stdout.flush()
+
+
+class Lines(View):
+    """One line per change, without control characters."""
+
+    @override
+    def update(self, sightings: Sequence[Sighting], changed: Sequence[tuple[Sighting | None, Sighting]]) -> None:
+        """Print the changes."""
+        for before, now in changed:
+            at = f"{now.seen_at.astimezone():%H:%M:%S}"
+            sys.stdout.write(clean(f"{at}  {now.public_id}  {now.kind}  {moved(before, now)}") + "\n")
+        sys.stdout.flush()
+
+
+class Bars(View):
+    """A table that is drawn again in place; everything: whatever runs, with those that ended told above it."""
+
+    def __init__(self, *, everything: bool) -> None:
+        from rich.console import Console
+        from rich.live import Live
+
+        self._everything = everything
+        self._console = Console(highlight=False)
+        self._live = Live(console=self._console, refresh_per_second=8)
+
+    @contextlib.contextmanager
+    def shown(self) -> Iterator[None]:
+        """Draw until the end of the block; the last picture stays."""
+        with self._live:
+            yield
+
+    @override
+    def update(self, sightings: Sequence[Sighting], changed: Sequence[tuple[Sighting | None, Sighting]]) -> None:
+        """Draw the jobs."""
+        from rich.text import Text
+
+        if self._everything:
+            for before, now in changed:
+                if now.state is not State.RUNNING and before is not None:
+                    layout = _Layout.of([now], self._console.width)
+                    text = Text(clean(moved(before, now)), STYLES[now.state.value])
+                    self._console.print(_row(now, text, layout, bar=False))
+            sightings = [one for one in sightings if one.state is State.RUNNING]
+        self._live.update(self._picture(sightings))
+
+    def _picture(self, sightings: Sequence[Sighting]) -> RenderableType:
+        from rich.console import Group
+        from rich.text import Text
+
+        if not sightings:
+            return Text("Nothing runs; Ctrl-C ends the watch.", "dim")
+        room = max(1, self._console.height - _FRAME - self.away)
+        # Rows keep their places; only where they do not fit, what moves comes first.
+        crowded = len(sightings) > room
+        ranked = sorted(sightings, key=lambda one: (_rank(one.state) if crowded else 0, one.id))
+        layout = _Layout.of(ranked[:room], self._console.width)
+        below = {one.id: _below(one) for one in ranked}
+        if len(ranked) + sum(map(len, below.values())) > room:
+            # No room for everything: the jobs themselves come first.
+            below = {}
+        rows = [line for one in ranked[:room] for line in (_row(one, _words(one), layout), *below.get(one.id, ()))]
+        if len(ranked) > room:
+            rows.append(Text(f"… and {len(ranked) - room} more", "dim"))
+        if self.away:
+            # What was said above has left a screen that is full.
+            rows.append(Text("the database does not answer; trying again", "yellow"))
+        return Group(*rows)
+
+
+@contextlib.contextmanager
+def _view(*, as_json: bool, everything: bool) -> Iterator[View]:
+    """The display that fits standard output."""
+    from rich.console import Console
+
+    if as_json:
+        yield JsonLines()
+    elif sys.stdout.isatty() and not Console().is_dumb_terminal:
+        bars = Bars(everything=everything)
+        with bars.shown():
+            yield bars
+    else:
+        yield Lines()
+
+
+def record(before: Sighting | None, now: Sighting) -> dict[str, Any]:
+    """A change as JSON tells it; previous: the state it was seen in before, null at first."""
+    progress = now.progress
+    return {
+        "at": now.seen_at,
+        "id": now.public_id,
+        "number": now.id,
+        "kind": now.kind,
+        "state": now.state,
+        "previous": None if before is None else before.state,
+        "attempt": now.attempt,
+        "max_attempts": now.max_attempts,
+        "lane": now.lane,
+        "worker": now.worker,
+        "cancel_requested": now.cancel_requested,
+        "run_after": now.run_after,
+        "claimed_at": now.claimed_at,
+        "finished_at": now.finished_at,
+        "phase": None if progress is None else progress.phase,
+        "done": None if progress is None else progress.done,
+        "total": None if progress is None else progress.total,
+        "message": None if progress is None else progress.message,
+        "phases": [] if progress is None else [asdict(phase) for phase in progress.phases],
+        "items": None if progress is None or progress.items is None else asdict(progress.items),
+        "rate": now.rate,
+        "eta": now.eta,
+        "error": now.error or None,
+    }
+
+
+def _rank(state: State) -> int:
+    return _ORDER.index(state) if state in _ORDER else len(_ORDER)
+
+
+@dataclass(frozen=True, slots=True)
+class _Layout:
+    """Widths in characters; bar 0: none."""
+
+    kind: int
+    bar: int
+
+    @classmethod
+    def of(cls, sightings: Sequence[Sighting], width: int) -> _Layout:
+        longest = max((len(clean(one.kind)) for one in sightings), default=0)
+        bar = 0 if width < _NARROW else 10 if width < _WIDE else 24
+        return cls(min(longest, 16 if width < _WIDE else 32), bar)
+
+
+def _row(one: Sighting, text: RenderableType, layout: _Layout, *, bar: bool = True) -> RenderableType:
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table.grid(padding=(0, 2, 0, 0), expand=True)
+    table.add_column(no_wrap=True, width=len(one.public_id))
+    table.add_column(no_wrap=True, overflow="ellipsis", width=layout.kind)
+    cells: list[RenderableType] = [Text(one.public_id), Text(clean(one.kind))]
+    if layout.bar and bar:
+        table.add_column(width=layout.bar)
+        cells.append(_bar(one, layout.bar))
+    table.add_column(no_wrap=True, overflow="ellipsis", ratio=1)
+    table.add_row(*cells, text)
+    return table
+
+
+def _words(one: Sighting) -> RenderableType:
+    from rich.text import Text
+
+    # A bar that moves says that it runs.
+    words = Text() if counter(one) and one.state is State.RUNNING else Text(f"{one.state} ", STYLES[one.state.value])
+    words.append(clean(detail(one)))
+    words.append(f"  {pace(one)}", "dim")
+    return words
+
+
+def _below(one: Sighting) -> list[RenderableType]:
+    """Its phases so far and where its items are, each a line; nothing for a job that has but one counter."""
+    from rich.text import Text
+
+    if one.progress is None:
+        return []
+    phases, items = one.progress.phases, one.progress.items
+    told: list[RenderableType] = []
+    if len(phases) > 1:
+        for phase, text in zip(phases, aligned(phase_rows(phases)), strict=True):
+            sign, style = ("✓", "green") if phase.ended_at is not None else ("▸", STYLES[one.state.value])
+            told.append(Text.assemble("   ", (f"{sign} ", style), (clean(text), "dim" if sign == "✓" else "")))
+    if items is not None:
+        told.append(_items_line(items))
+    return told
+
+
+def _items_line(items: ItemCounts) -> RenderableType:
+    from rich.text import Text
+
+    total = "" if items.total is None else f" of {items.total}"
+    line = Text.assemble("   items  ", (f"{items.completed}{total} completed", "green"))
+    for count, word, style in (
+        (items.in_progress, "in progress", "cyan"),
+        (items.skipped, "skipped", "bright_black"),
+        (items.failed, "failed", "red"),
+    ):
+        if count:
+            line.append(", ").append(f"{count} {word}", style)
+    return line
+
+
+def _bar(one: Sighting, size: int) -> RenderableType:
+    from rich.progress_bar import ProgressBar
+
+    style = STYLES[one.state.value]
+    fraction = one.progress.fraction if one.progress is not None else None
+    if one.is_final:
+        fraction = 1.0 if one.state is State.COMPLETED else fraction or 0.0
+    elif one.state is not State.RUNNING:
+        fraction = 0.0
+    # An unknown total pulses: the job runs, and nobody knows how far it is.
+    total = None if fraction is None else 1.0
+    return ProgressBar(total=total, completed=fraction or 0.0, width=size, complete_style=style, finished_style=style)

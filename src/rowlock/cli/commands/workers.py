@@ -1,0 +1,80 @@
+"""rowlock workers: see who works, on what and since when, and let one go."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated, Final
+
+import typer
+
+from rowlock.cli.call import Call
+from rowlock.cli.command import command
+from rowlock.cli.commands.jobs import progress_text
+from rowlock.cli.screen.output import moment, span
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from rowlock.model.workload import WorkerView
+
+group = typer.Typer(no_args_is_help=True, help="See the workers, and let one go.")
+_COLUMNS: Final = ("id", "name", "host", "pid", "version", "lanes", "running", "state", "started", "seen")
+_SPARE: Final = ("host", "version", "pid", "started")
+
+
+@command(group, "ls")
+async def ls(call: Call) -> None:
+    """List the workers that have not said good-bye."""
+    _show(call, await call.desk.workers.list(), "No workers.")
+
+
+@command(group, "drain")
+async def drain(
+    call: Call, worker: Annotated[str, typer.Argument(metavar="WORKER", help="Its id, or its name.")]
+) -> None:
+    """Let a worker end its jobs, claim no more and leave; within two seconds it has heard of it."""
+    _show(call, await call.desk.workers.drain(worker), "")
+
+
+@command(group, "status")
+async def status(call: Call) -> None:
+    """Show which jobs are in which slots, and since when."""
+    found = await call.desk.workers.status()
+    rows = []
+    for item in found.workers:
+        slots = ", ".join(f"{use.lane} {use.used}/{use.slots}" for use in item.slots)
+        jobs = [
+            [job.public_id, job.kind, job.lane or "", moment(job.since, found.at), progress_text(job.progress)]
+            for job in item.jobs
+        ] or [["", "", "", "", ""]]
+        rows += [[item.worker.name, _state(item.worker), slots, *job] for job in jobs]
+    columns = ("worker", "state", "slots used", "job", "kind", "lane", "since", "progress")
+    call.screen.table(columns, rows, asdict(found), "No workers.", ("slots used", "lane", "state"))
+    for kind in found.unserved if not call.screen.as_json else ():
+        waited = f", the oldest for {span(kind.oldest_wait)}" if kind.oldest_wait else ""
+        call.screen.line(f"No lane serves {kind.kind}: {kind.due} due jobs{waited}.")
+
+
+def _show(call: Call, found: Sequence[WorkerView], empty: str) -> None:
+    rows = [
+        [
+            str(worker.id),
+            worker.name,
+            worker.host,
+            str(worker.pid),
+            worker.version,
+            "all" if worker.lanes is None else ", ".join(worker.lanes),
+            str(worker.running) + (f" ({worker.stuck} stuck)" if worker.stuck else ""),
+            _state(worker),
+            moment(worker.started_at),
+            moment(worker.seen_at),
+        ]
+        for worker in found
+    ]
+    call.screen.table(_COLUMNS, rows, [asdict(worker) for worker in found], empty, _SPARE)
+
+
+def _state(worker: WorkerView) -> str:
+    if worker.silent:
+        return "silent"
+    return f"{worker.state}, told to drain" if worker.told and worker.state == "up" else worker.state

@@ -1,0 +1,119 @@
+"""What the shell offers after <Tab>: never an error, never a word on the screen, and nothing that takes long."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import signal
+import sys
+from typing import TYPE_CHECKING, Final, NoReturn, Protocol
+
+import typer
+
+from rowlock.app import Rowlock
+from rowlock.cli.find_app import locate
+from rowlock.model.state import State
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+
+_PATIENCE: Final = 1.5
+"""Seconds for importing the application and asking the database."""
+
+
+class Named(Protocol):
+    """Something with a name."""
+
+    @property
+    def name(self) -> str:
+        """Its name."""
+
+
+def states(incomplete: str) -> list[str]:
+    """The states of a job."""
+    return _starting(incomplete, State)
+
+
+def one_of(*words: str) -> Callable[[str], list[str]]:
+    """Fixed words."""
+
+    def offer(incomplete: str) -> list[str]:
+        return _starting(incomplete, words)
+
+    return offer
+
+
+def kinds(ctx: typer.Context, incomplete: str) -> list[str]:
+    """The kinds of the application, if it can be imported quickly."""
+    with _hushed():
+        app = _app(ctx)
+        return _starting(incomplete, app.handlers)
+    return []
+
+
+def lanes(ctx: typer.Context, incomplete: str) -> list[str]:
+    """The lanes in the database, if there is one that answers; behind a comma the next of a list."""
+    *before, last = incomplete.split(",")
+    found = _starting(last, _asked(ctx, lambda app: app.lanes.list()))
+    return [",".join([*before, name]) for name in found]
+
+
+def schedules(ctx: typer.Context, incomplete: str) -> list[str]:
+    """The schedules in the database, if there is one that answers."""
+    return _starting(incomplete, _asked(ctx, lambda app: app.schedules.list()))
+
+
+def _asked(ctx: typer.Context, ask: Callable[[Rowlock], Awaitable[Sequence[Named]]]) -> list[str]:
+    with _hushed():
+        app = _app(ctx, ctx.params.get("database_url"))
+        if app.settings.database_url is not None:  # nobody starts a server by pressing <Tab>
+            return asyncio.run(_names(app, ask))
+    return []
+
+
+async def _names(app: Rowlock, ask: Callable[[Rowlock], Awaitable[Sequence[Named]]]) -> list[str]:
+    try:
+        return [item.name for item in await ask(app)]
+    finally:
+        await app.close()
+
+
+def _app(ctx: typer.Context, url: str | None = None) -> Rowlock:
+    path = ctx.params.get("app_path") or os.environ.get("ROWLOCK_APP")
+    if url is None and path:
+        return locate(path)
+    return Rowlock(url, schema=ctx.params.get("schema"))
+
+
+def _starting(incomplete: str, words: Iterable[str]) -> list[str]:
+    return sorted(str(word) for word in words if str(word).startswith(incomplete))
+
+
+@contextlib.contextmanager
+def _hushed() -> Iterator[None]:
+    """Swallow whatever goes wrong, takes too long or is printed: the shell would show it in the middle of a line."""
+    sys.stdout.flush()
+    kept = [os.dup(standard) for standard in (1, 2)]
+    silence = os.open(os.devnull, os.O_WRONLY)
+    before = signal.signal(signal.SIGALRM, _give_up)
+    try:
+        for standard in (1, 2):
+            os.dup2(silence, standard)
+        signal.setitimer(signal.ITIMER_REAL, _PATIENCE)
+        yield
+    except BaseException:  # noqa: BLE001, S110 - also what an application raises while it is imported, SystemExit too
+        pass
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+        with contextlib.suppress(Exception):
+            sys.stdout.flush()
+        for standard, copy in zip((1, 2), kept, strict=True):
+            os.dup2(copy, standard)
+            os.close(copy)
+        os.close(silence)
+
+
+def _give_up(*_: object) -> NoReturn:
+    raise TimeoutError

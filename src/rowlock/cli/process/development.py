@@ -1,0 +1,112 @@
+"""What a worker of a development session does for its watcher: bring the schema up to date, and say what runs where."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import socket
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from rowlock.errors import DatabaseUnreachable, MissingExtra
+from rowlock.model.lane import kinds_by_lane
+from rowlock.store import migrate
+from rowlock.store.database import shown
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Iterator
+
+    from rowlock.api.server import Beside
+    from rowlock.app import Rowlock
+    from rowlock.flow.worker.worker import Worker
+
+logger = logging.getLogger("rowlock.cli")
+_AGAIN: Final = 1.0
+"""Seconds between two tries to reach the database."""
+
+
+@contextlib.contextmanager
+def quiet(name: str, level: int, *, dev: bool) -> Iterator[None]:
+    """Keep a logger to `level`: what its lines would say stands in the watcher's start-up block."""
+    spoken = logging.getLogger(name)
+    before = spoken.level
+    if dev:
+        spoken.setLevel(level)
+    try:
+        yield
+    finally:
+        spoken.setLevel(before)
+
+
+def door_of(app: Rowlock, descriptor: int | None) -> Beside | None:
+    """The REST API on a socket of the watcher's; made before the event loop runs, as that takes a second."""
+    if descriptor is None:
+        return None
+    listening = socket.socket(fileno=descriptor)
+    # Whatever a job starts must not keep the port.
+    listening.set_inheritable(False)
+    try:
+        from rowlock.api.server import Beside
+        from rowlock.cli.commands.serve import metrics_of
+    except MissingExtra:
+        # The watcher says so.
+        listening.close()
+        return None
+    return Beside(app, listening, metrics_of(app))
+
+
+@contextlib.asynccontextmanager
+async def opened(door: Beside | None) -> AsyncIterator[str | None]:
+    """Serve the REST API meanwhile; its address."""
+    if door is None:
+        yield None
+        return
+    async with door.serving() as url:
+        yield url
+
+
+async def upgraded(worker: Worker) -> None:
+    """Bring the schema to the newest version; waits while the database is away, and says so."""
+    database = worker.database
+    said = False
+    while True:
+        try:
+            steps = await migrate.upgrade(database.url, database.schema)
+        except DatabaseUnreachable as error:
+            if not said:
+                logger.warning("waits: %s", error)
+            said = True
+            await asyncio.sleep(_AGAIN)
+        else:
+            if steps:
+                logger.info("schema %s: applied %s", database.schema, ", ".join(map(str, steps)))
+            return
+
+
+async def described(worker: Worker, app: Rowlock) -> dict[str, Any]:
+    """What runs where, for the watcher's start-up block."""
+    database = worker.database
+    async with database.connection() as connection:
+        server = connection.get_server_version()
+    served = kinds_by_lane(worker.lanes.values(), app.handlers)
+    lanes = [
+        {"lane": lane.name, "slots": lane.slots, "enabled": lane.enabled, "kinds": list(served[lane.name])}
+        for lane in sorted(worker.lanes.values(), key=lambda lane: lane.name)
+    ]
+    return {
+        "worker": worker.name,
+        "kinds": sorted(app.handlers),
+        "postgresql": server.major,
+        "database": None if app.settings.database_url is None else shown(database.url),
+        "data_dir": None if app.settings.database_url else _data_dir(app),
+        "schema": database.schema,
+        "version": migrate.newest(),
+        "lanes": lanes,
+    }
+
+
+def _data_dir(app: Rowlock) -> str:
+    from rowlock.store.embedded import home
+
+    return str(home.find(Path(app.settings.data_dir)).path)

@@ -1,0 +1,34 @@
+"""Decorate: what app.job() makes of a function, for type checkers."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Protocol, TypeVar, overload
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from rowlock.flow.progress.context import Context
+    from rowlock.flow.progress.sync_context import SyncContext
+    from rowlock.tasks import SyncTask, Task
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+class Nobody:
+    """For type checkers: a parameter that takes even this takes anything, and must not be mistaken for the context."""
+
+
+class Decorator(Protocol):
+    """What app.job() returns: the context, if the function asks for it first, is not an argument of the job."""
+
+    @overload
+    def __call__(self, function: Callable[Concatenate[Nobody, ...], Any], /) -> SyncTask[..., Any]: ...
+    @overload
+    def __call__(self, function: Callable[Concatenate[Context, P], Awaitable[R]], /) -> Task[P, R]: ...  # type: ignore[overload-overlap]  # the exact ones come first
+    @overload
+    def __call__(self, function: Callable[P, Awaitable[R]], /) -> Task[P, R]: ...  # type: ignore[overload-overlap]  # as above
+    @overload
+    def __call__(self, function: Callable[Concatenate[SyncContext, P], R], /) -> SyncTask[P, R]: ...
+    @overload
+    def __call__(self, function: Callable[P, R], /) -> SyncTask[P, R]: ...

@@ -1,0 +1,325 @@
+"""Symptoms: judges what the doctor read. Pure: numbers in, findings out."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any, Final
+
+from rowlock.model import ids
+from rowlock.model.duration import humanise
+from rowlock.model.finding import fail, ok, warn
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from rowlock.model.finding import Finding
+    from rowlock.model.workload import Backlog, Status
+    from rowlock.settings import Settings
+    from rowlock.store.migrate import Status as Schema
+    from rowlock.store.probes import Between
+
+    Row = Mapping[str, Any]
+
+OLDEST_SERVER: Final = 15
+PER_WORKER: Final = 4
+"""Connections of a worker process: claim, finish, beat and LISTEN."""
+_BUSY: Final = 0.9
+_CLOCK: Final = timedelta(seconds=2)
+_DEAD: Final = 100_000
+_LONG_WAIT: Final = timedelta(minutes=5)
+_LONG_PENDING: Final = timedelta(days=1)
+_LONG_UPKEEP: Final = timedelta(minutes=5)
+_LATE_SCHEDULE: Final = timedelta(seconds=30)
+_SHOWN: Final = 5
+_LANE: Final = "Name it in a lane's kinds: rowlock lanes set LANE --kinds …"
+
+
+def pooler(between: Between, settings: Settings) -> Finding:
+    """What stands between, and whether the settings fit it."""
+    if between.by_transaction:
+        if not settings.pooled:
+            return fail(
+                "pooler",
+                "a pooler in transaction mode is in front of the server, and ROWLOCK_POOLED is off",
+                "Set ROWLOCK_POOLED=on, and ROWLOCK_DIRECT_URL to the server itself for LISTEN.",
+            )
+        if settings.direct_url is None and settings.listen:
+            return warn(
+                "pooler",
+                "a pooler in transaction mode, and no direct way to the server: LISTEN does not work through it",
+                "Set ROWLOCK_DIRECT_URL to the server itself, or ROWLOCK_LISTEN=off.",
+            )
+        return ok("pooler", "transaction mode, as ROWLOCK_POOLED says")
+    if settings.pooled:
+        return warn(
+            "pooler",
+            "ROWLOCK_POOLED is on, but " + ("the pooler keeps sessions" if between.pooler else "there is no pooler"),
+            "Unset it: prepared statements and plan guards make claims faster.",
+        )
+    return ok("pooler", "session mode" if between.pooler else "none")
+
+
+def version(row: Row) -> Finding:
+    """The server's version and role."""
+    if row["standby"]:
+        return fail("server", "this is a standby: nothing can be written", "Use the URL of the primary.")
+    if row["number"] < OLDEST_SERVER * 10_000:
+        says = f"PostgreSQL {row['version']}; Rowlock needs {OLDEST_SERVER} or newer"
+        return fail("server", says, "Upgrade the server.")
+    return ok("server", f"PostgreSQL {row['version']}, primary")
+
+
+def clock(apart: timedelta, blur: timedelta) -> Finding:
+    """apart: the database's clock minus ours; blur: how long asking took."""
+    if abs(apart) - blur > _CLOCK:
+        way = "ahead of" if apart > timedelta(0) else "behind"
+        return warn(
+            "clock",
+            f"the database is {_span(abs(apart))} {way} this machine; its clock decides when jobs are due",
+            "Synchronise both clocks (NTP).",
+        )
+    return ok("clock", f"within {max(abs(apart), blur).total_seconds() * 1000:.0f} ms of the database's")
+
+
+def durability(row: Row) -> list[Finding]:
+    """Settings that may cost jobs when the server crashes."""
+    off = [name for name in ("fsync", "full_page_writes") if row[name] == "off"]
+    if off:
+        return [warn("durability", f"{' and '.join(off)} off: a crash may destroy the database", f"Turn {off[0]} on.")]
+    if row["synchronous_commit"] == "off":
+        return [
+            warn(
+                "durability",
+                "synchronous_commit is off: a crash may forget the last jobs and outcomes",
+                "Turn it on for the role of the application, unless that is wanted.",
+            )
+        ]
+    return [ok("durability", f"synchronous_commit {row['synchronous_commit']}")]
+
+
+def connections(row: Row, live_workers: int) -> Finding:
+    """What is connected, and what the workers may need, against what the server allows."""
+    allowed = row["max_connections"] - row["reserved"]
+    needed = row["connected"] - row["ours"] + max(row["ours"], PER_WORKER * live_workers)
+    says = f"{row['connected']} of {allowed}, {row['ours']} of them Rowlock's"
+    if live_workers:
+        says += f"; {live_workers} worker{'s' * (live_workers != 1)} may use {PER_WORKER * live_workers}"
+    if needed > _BUSY * allowed:
+        return warn("connections", says, "Raise max_connections, use a pooler, or run fewer worker processes.")
+    return ok("connections", says)
+
+
+def schema(found: Schema, name: str) -> Finding:
+    """Whether this code can run on the tables."""
+    says = f"{name!r} is at version {found.version}, this code was written for {found.newest}"
+    if found.version == 0:
+        return fail("schema", f"there are no tables in schema {name!r}", "rowlock schema upgrade")
+    if found.version < found.newest:
+        return fail("schema", says, "rowlock schema upgrade")
+    if found.compatible_since > found.newest:
+        return fail("schema", says, "Install a newer rowlock.")
+    if found.version > found.newest:
+        return warn("schema", says, "Install a newer rowlock; until then this one goes on.")
+    return ok("schema", f"{name!r} is at version {found.version}")
+
+
+def vacuum(server: Row, tables: Sequence[Row]) -> Finding:
+    """Whether dead rows are removed."""
+    if "off" in (server["autovacuum"], server["track_counts"]):
+        return fail("vacuum", "autovacuum is off: tables and indexes grow for ever", "Set autovacuum = on.")
+    if unvacuumed := [row["name"] for row in tables if row["unvacuumed"]]:
+        do = f"ALTER TABLE … RESET (autovacuum_enabled) for {', '.join(unvacuumed)}"
+        return fail("vacuum", f"autovacuum is off for {', '.join(unvacuumed)}", do)
+    full = [row for row in tables if row["dead"] > _DEAD and row["dead"] > row["live"]]
+    if full:
+        says = ", ".join(f"{row['name']} has {row['dead']:,} dead rows and {row['live']:,} live ones" for row in full)
+        return warn("vacuum", says, "See what keeps vacuum from them: old transactions and slots, below.")
+    return ok("vacuum", f"on; {sum(row['dead'] for row in tables):,} dead rows")
+
+
+def transactions(old: Sequence[Row]) -> Finding:
+    """Transactions that keep dead rows."""
+    if not old:
+        return ok("transactions", "none is older than 15 minutes")
+    says = "; ".join(f"{row['what']} ({row['who']}, {row['state']}) for {_span(row['age'])}" for row in old)
+    return warn(
+        "transactions",
+        f"old ones keep vacuum from removing dead rows: {says}",
+        "End them (pg_terminate_backend, ROLLBACK PREPARED), and set idle_in_transaction_session_timeout.",
+    )
+
+
+def slots(idle: Sequence[Row]) -> Finding:
+    """Replication slots nobody reads from."""
+    if not idle:
+        return ok("slots", "no replication slot without a reader")
+    kept = [f"{row['name']} ({_size(row['bytes'] or 0)} of log{', dead rows' * row['holds_rows']})" for row in idle]
+    return warn(
+        "slots",
+        f"nobody reads from {', '.join(kept)}",
+        "Start the reader again, or pg_drop_replication_slot('…').",
+    )
+
+
+def workers(status: Status) -> list[Finding]:
+    """Who works, who fell silent, and who runs which version."""
+    views = [item.worker for item in status.workers]
+    if not views:
+        waiting = any(lane.due for lane in status.lanes) or bool(status.unserved)
+        says = "none" + (", and jobs are waiting" if waiting else "")
+        return [warn("workers", says, "rowlock worker --app module:attribute")]
+    found = []
+    if silent := [view for view in views if view.silent]:
+        names = _some(f"{view.name} ({view.running} jobs)" for view in silent)
+        do = "See whether the process or its machine is gone; its jobs are taken over after the lane's stale time."
+        found.append(warn("workers", f"silent for more than 15 s: {names}", do))
+    if stuck := [view for view in views if view.stuck]:
+        names = _some(f"{view.name} ({view.stuck} slots)" for view in stuck)
+        found.append(warn("workers", f"handlers that do not stop hold slots: {names}", "Restart these workers."))
+    if len(versions := {view.version for view in views}) > 1:
+        do = "Restart the older ones, unless a deployment is under way."
+        found.append(warn("workers", f"different versions of rowlock: {', '.join(sorted(versions))}", do))
+    working = sum(view.works for view in views)
+    return found or [ok("workers", f"{working} at work, {sum(view.running for view in views)} jobs in their slots")]
+
+
+def lanes(status: Status) -> list[Finding]:
+    """Lanes that cannot serve what waits for them."""
+    found = []
+    for load in status.lanes:
+        name, waits = load.lane.name, f"{load.due} due jobs wait" if load.due else "nothing waits"
+        if not load.lane.enabled and load.due:
+            found.append(warn("lanes", f"{name} is drained, and {waits}", f"rowlock lanes resume {name}"))
+        elif load.workers == 0 and status.workers:
+            do = f"rowlock worker --lanes {name}, or leave --lanes out to serve all"
+            found.append(warn("lanes", f"no live worker serves {name}, and {waits}", do))
+        elif load.lane.slots == 0 and load.due:
+            found.append(warn("lanes", f"{name} has no slots, and {waits}", f"rowlock lanes set {name} --slots 10"))
+    return found or [ok("lanes", f"{len(status.lanes)}, each with what it needs" if status.lanes else "none yet")]
+
+
+def kinds(status: Status, backlog: Sequence[Backlog], own: Sequence[str] | None) -> list[Finding]:
+    """Kinds that wait and that nobody can run, and kinds of the application that no worker knows."""
+    known = {kind for item in status.workers if item.worker.works for kind in item.worker.kinds}
+    found = [
+        warn("kinds", f"no lane serves {item.kind}, and {item.due + item.scheduled} jobs wait", _LANE)
+        for item in status.unserved[:_SHOWN]
+    ]
+    queued = {item.kind for item in backlog}
+    if known and (strange := sorted(queued - known)):
+        says = f"no live worker knows {_some(strange)}, and jobs of it wait"
+        found.append(warn("kinds", says, "Start a worker with that code, or give the new name an alias in it."))
+    if own is not None and known and (fresh := sorted(set(own) - known - queued)):
+        do = "Restart the workers with the new code."
+        found.append(warn("kinds", f"no live worker knows {_some(fresh)} of this application", do))
+    return found or [ok("kinds", f"{len(known)} known to the workers")]
+
+
+def schedules(rows: Sequence[Row], status: Status) -> list[Finding]:
+    """Schedules whose jobs nobody could run, and those that code once declared and no longer does."""
+    if not rows or not any(item.worker.works for item in status.workers):
+        return [ok("schedules", f"{len(rows)}" if rows else "none")]
+    found = []
+    if strange := [row for row in rows if row["enabled"] and not row["known"]]:
+        names = _some(f"{row['name']} ({row['kind']})" for row in strange)
+        do = "Start a worker with that code, or pause or remove it: rowlock schedules rm NAME"
+        found.append(warn("schedules", f"no live worker knows the kind of {names}", do))
+    late = [row for row in rows if row["enabled"] and row["known"] and row["late"] and row["late"] > _LATE_SCHEDULE]
+    if late:
+        says = f"{late[0]['name']} was due {_span(late[0]['late'])} ago and has not fired"
+        found.append(warn("schedules", says, "Look for errors of schedules in the workers' logs."))
+    if undeclared := [row["name"] for row in rows if row["enabled"] and row["undeclared"]]:
+        do = f"If it is to end with its declaration: rowlock schedules rm {undeclared[0]}"
+        found.append(warn("schedules", f"code declared {_some(undeclared)} once, and no live worker's does", do))
+    return found or [ok("schedules", f"{len(rows)}, each of a kind the workers know")]
+
+
+def upkeep(duties: Sequence[Row], status: Status) -> Finding:
+    """Whether somebody does the rounds."""
+    if not any(item.worker.works for item in status.workers):
+        return ok("upkeep", "rests until a worker is there")
+    late = [row for row in duties if row["age"] > _LONG_UPKEEP]
+    if late:
+        says = f"the last {late[0]['name']} was {_span(late[0]['age'])} ago, though workers live"
+        return warn("upkeep", says, "Look for errors of upkeep in the workers' logs.")
+    return ok("upkeep", "rounds are made")
+
+
+def oldest(rows: Sequence[Row]) -> Finding:
+    """The job that has been due for longest."""
+    if not rows:
+        return ok("waiting", "no job is overdue")
+    row = rows[0]
+    says = f"the oldest due job is {ids.encode(row['id'])} ({row['kind']}), for {_span(row['age'])}"
+    if row["age"] > _LONG_WAIT:
+        return warn("waiting", says, f"rowlock jobs explain {ids.encode(row['id'])}")
+    return ok("waiting", says)
+
+
+def pending(rows: Sequence[Row], cap: int) -> Finding:
+    """Jobs that await a person."""
+    if not rows:
+        return ok("approval", "no job awaits it")
+    row = rows[0]
+    says = f"{_capped(row['n'], cap)} jobs await it, the oldest for {_span(row['age'])}"
+    if row["age"] > _LONG_PENDING:
+        who = f"; the roles {row['roles']} may" if row["roles"] else "; no role may, see jobs:approve"
+        return warn("approval", says, f"rowlock jobs approve {ids.encode(row['id'])}, or reject it{who}")
+    return ok("approval", says)
+
+
+def held(rows: Sequence[Row], cap: int) -> Finding:
+    """Jobs that were held because their worker died under them."""
+    if not rows:
+        return ok("held", "no job is held")
+    says = f"{_capped(rows[0]['n'], cap)} jobs are held because their worker died under them"
+    job = ids.encode(rows[0]["id"])
+    return warn("held", says, f"rowlock jobs show {job}, then approve or reject it")
+
+
+def stalls(rows: Sequence[Row]) -> list[Finding]:
+    """Running jobs that report nothing, and lanes about to take theirs back for it."""
+    found = []
+    for row in rows:
+        job, lane, limit = ids.encode(row["id"]), row["lane"], row["stall_after"]
+        says = f"{row['n']} jobs of {lane} report nothing, {job} for {_span(row['age'])}"
+        if limit is None:
+            do = f"rowlock jobs explain {job}; rowlock lanes set {lane} --stall-after 1h takes such jobs back"
+        else:
+            says += f"; the lane gives a job up after {_span(limit)}"
+            do = f"Have the handler call ctx.progress(), or: rowlock lanes set {lane} --stall-after {_span(limit * 4)}"
+        found.append(warn("progress", says, do))
+    return found or [ok("progress", "no running job has been quiet for long")]
+
+
+def quarantined(rows: Sequence[Row]) -> Finding:
+    """Jobs that took their workers with them."""
+    if not rows or not rows[0]["n"]:
+        return ok("quarantine", "no recent failure is in quarantine")
+    row = rows[0]
+    says = f"{row['n']} jobs ended their worker again and again, the last one {_span(row['age'])} ago"
+    return warn("quarantine", says, f"rowlock jobs show {ids.encode(row['id'])}; mend the handler, then retry it")
+
+
+def _some(names: Iterable[str]) -> str:
+    every = list(names)
+    more = f" and {len(every) - _SHOWN} more" if len(every) > _SHOWN else ""
+    return ", ".join(every[:_SHOWN]) + more
+
+
+def _capped(n: int, cap: int) -> str:
+    return f"{n:,}" + "+" * (n >= cap)
+
+
+def _span(value: timedelta) -> str:
+    whole = timedelta(seconds=max(1, round(value.total_seconds())))
+    return humanise(whole if whole < timedelta(hours=1) else timedelta(minutes=round(whole / timedelta(minutes=1))))
+
+
+def _size(count: int) -> str:
+    size = float(count)
+    for unit in ("B", "kB", "MB"):
+        if size < 1024:  # noqa: PLR2004 - the step of the units
+            return f"{size:.0f} {unit}"
+        size /= 1024
+    return f"{size:.1f} GB"

@@ -1,0 +1,44 @@
+"""Consent: what a pending job waits for, and whose word counts."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from rowlock.desk.phrases import when
+from rowlock.model.approval import Approval
+from rowlock.model.explanation import Reason
+from rowlock.model.state import State
+
+if TYPE_CHECKING:
+    from rowlock.desk.explain.facts import Facts
+
+
+def approval(facts: Facts) -> Reason | None:
+    """A person has to decide: since when, who, and how."""
+    job, row = facts.job, facts.row
+    if job.state is not State.PENDING:
+        return None
+    held = row["last_outcome"] in ("lost", "died")
+    since = row["last_ended_at"] if held else row["act_at"] if row["act_verb"] == "retry" else job.created_at
+    why = (
+        f"Its worker died under it {when(since, facts.now)} and its kind says to hold such jobs for a person"
+        if held
+        else f"It awaits approval since {when(since, facts.now)}"
+    )
+    given = tuple(row["approvers"] or ())
+    text = f"{why}; {_whose(facts, given)}. Decide with: rowlock jobs approve {job.public_id} (or reject)"
+    details: dict[str, Any] = {"since": since, "approvers": given, "answer_by": row["answer_by"]}
+    return Reason("held" if held else "approval", text, details)
+
+
+def _whose(facts: Facts, given: tuple[str, ...]) -> str:
+    """Who may approve, how many of them must, and until when."""
+    needed = Approval.of(facts.row["approval"])
+    others = (facts.job.submitted_by, *facts.row["editors"]) if needed.four_eyes else ()
+    excluded = list(dict.fromkeys(name for name in (*others, *given) if name))
+    who = "anybody with jobs:approve" + (f" but {' and '.join(excluded)}" if excluded else "") + " may give it"
+    if needed.approvers > 1:
+        so_far = f", by {', '.join(given)}" if given else ""
+        who += f"; {len(given)} of {needed.approvers} approvals are given{so_far}"
+    until = facts.row["answer_by"]
+    return who + (f"; without an answer it expires {when(until, facts.now)}" if until else "")

@@ -1,0 +1,161 @@
+"""Facts: what explain looks at, read in one snapshot with a handful of bounded statements."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from rowlock.desk import load
+from rowlock.desk.limits import rate_of
+from rowlock.desk.workers import views
+from rowlock.model.count import Count
+from rowlock.model.lane import kinds_by_lane
+from rowlock.model.rate import LANE
+from rowlock.model.state import State
+from rowlock.store import lanes as lane_rows
+from rowlock.store import rows
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from datetime import datetime
+
+    from rowlock.desk.guard import Guard
+    from rowlock.desk.load import SlotsUsed
+    from rowlock.model.job import Job
+    from rowlock.model.lane import Lane
+    from rowlock.model.rate import RateView
+    from rowlock.model.workload import Running, WorkerView
+    from rowlock.store.database import Record, Snapshot
+
+CAP: Final = 1000
+"""Jobs ahead that are counted."""
+SHOWN: Final = 5
+"""Jobs named as those that hold a lane or a gate."""
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """One job and everything around it. row: the columns of explain_job; lane: the one that serves its kind."""
+
+    job: Job
+    row: Record
+    now: datetime
+    needed: int
+    """The schema version this code was written for."""
+    standing: Record
+    """The version the schema is at, and since which one code runs with it."""
+    lanes: Sequence[Lane]
+    lane: Lane | None
+    workers: Sequence[WorkerView]
+    use: SlotsUsed
+    in_lane: Sequence[Running]
+    """Some that run in the lane, the longest running first."""
+    holders: Sequence[Record]
+    """Some that have a place at the job's gate."""
+    rates: Sequence[RateView]
+    """The job's own, and its lane's."""
+    parked_ahead: Count
+    higher: Count
+    """Due jobs of the lane with a higher priority."""
+    older: Count
+    """Due jobs of the lane as high and older."""
+    lock_waits: Sequence[Record] = ()
+    """Locks that the running job waits for, each with its holder."""
+    waits: Record | None = None
+    """Its place in its workflow, and what it waits for there."""
+    before: Sequence[Record] = ()
+    """Some of the steps it waits for."""
+
+    @property
+    def due(self) -> bool:
+        """Whether only a worker is missing, as far as the row tells."""
+        return self.job.state is State.QUEUED and self.job.run_after <= self.now
+
+    @property
+    def serving(self) -> list[WorkerView]:
+        """Workers of the job's lane, silent and draining ones included."""
+        return [] if self.lane is None else [worker for worker in self.workers if worker.serves(self.lane.name)]
+
+    @property
+    def working(self) -> list[WorkerView]:
+        """Workers of the job's lane that beat and stay."""
+        return [worker for worker in self.serving if worker.works]
+
+    @property
+    def able(self) -> list[WorkerView]:
+        """Those of them that know the kind."""
+        return [worker for worker in self.working if self.job.kind in worker.kinds]
+
+    def running_in_lane(self) -> int:
+        """How many jobs of the lane run, over all workers."""
+        return sum(n for (_, name), n in self.use.items() if self.lane is not None and name == self.lane.name)
+
+
+async def read(reads: Snapshot, job_id: int, needed: int, guard: Guard) -> Facts | None:
+    """Everything around one job that the guard's principal may see; None: there is no such job for them."""
+    found = await reads.fetch("explain_job", id=job_id, **guard.sight)
+    if not found:
+        return None
+    row, job = found[0], rows.job_of(found[0], reveal=guard.reveals)
+    lanes, workers = await lane_rows.read(reads), await views(reads)
+    owner = load.owners(lanes, [job.kind]).get(job.kind)
+    lane = next((lane for lane in lanes if lane.name == owner), None)
+    due = job.state is State.QUEUED and job.run_after <= row["now"]
+    higher, older = await _ahead(reads, row, lanes, lane, workers) if due else (Count(), Count())
+    # A blocked job at no gate waits for others, or for a signal.
+    ungated = job.state is State.BLOCKED and row["gate_place"] == 0
+    waits = (await reads.fetch("job_waits", id=job.id))[0] if ungated else None
+    gated = job.gate_key is not None and not job.is_final
+    return Facts(
+        job=job,
+        row=row,
+        now=row["now"],
+        needed=needed,
+        standing=(await reads.fetch("schema_standing"))[0] if row["has_steps"] else row,
+        lanes=lanes,
+        lane=lane,
+        workers=workers,
+        use=await load.slot_use(reads),
+        in_lane=[] if owner is None else await load.holders(reads, guard, owner, n=SHOWN),
+        holders=await reads.fetch("gate_holders", key=job.gate_key, n=SHOWN, **guard.sight) if gated else [],
+        rates=await _rates(reads, row, lane),
+        parked_ahead=await _parked_ahead(reads, job) if job.state is State.BLOCKED and gated else Count(),
+        higher=higher,
+        older=older,
+        lock_waits=await reads.fetch("lock_waits", id=job.id, **guard.sight) if job.state is State.RUNNING else (),
+        waits=waits,
+        before=await reads.fetch("waited_for", id=job.id, n=SHOWN) if waits is not None and waits["remaining"] else [],
+    )
+
+
+async def _rates(reads: Snapshot, row: Record, lane: Lane | None) -> list[RateView]:
+    keys = [*row["rate_keys"], *([LANE + lane.name] if lane is not None and lane.rate is not None else [])]
+    return [rate_of(found) for found in await reads.fetch("rates_named", keys=keys)] if keys else []
+
+
+async def _ahead(
+    reads: Snapshot, row: Record, lanes: Sequence[Lane], lane: Lane | None, workers: Sequence[WorkerView]
+) -> tuple[Count, Count]:
+    """Higher and older ones. Jobs of kinds that no worker of the lane knows are in nobody's way."""
+    if lane is None:
+        return Count(), Count()
+    known = {kind for worker in workers if worker.works and worker.serves(lane.name) for kind in worker.kinds}
+    kinds = kinds_by_lane(lanes, known | {row["kind"]})[lane.name]
+    (found,) = await reads.fetch(
+        "jobs_ahead",
+        kinds=kinds,
+        priority=row["priority"],
+        now=row["now"],
+        run_after=row["run_after"],
+        id=row["id"],
+        cap=CAP + 1,
+    )
+    capped = found["higher"] + found["older"] > CAP
+    return Count(min(found["higher"], CAP), capped), Count(min(found["older"], CAP), capped)
+
+
+async def _parked_ahead(reads: Snapshot, job: Job) -> Count:
+    (found,) = await reads.fetch(
+        "gate_ahead", key=job.gate_key, priority=job.priority, run_after=job.run_after, id=job.id, cap=CAP + 1
+    )
+    return Count.upto(found["n"], CAP)

@@ -1,0 +1,386 @@
+"""Reasons a job is not running. Each function looks at the facts and answers one reason or None; add one, and list it.
+
+The lists at the end are in the order of decisiveness: what must change first stands first.
+"""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import TYPE_CHECKING, Final
+
+from rowlock.desk.explain.approval import approval
+from rowlock.desk.explain.dependencies import waits_for_signal, waits_for_steps, workflow_cancelled
+from rowlock.desk.explain.locks import locked
+from rowlock.desk.explain.rates import lane_rate, rate_limited
+from rowlock.desk.explain.silence import stalls, worker_silent
+from rowlock.desk.phrases import ago, blame, several, span_text, until, when
+from rowlock.model import ids
+from rowlock.model.closest import closest
+from rowlock.model.count import Count
+from rowlock.model.explanation import Reason
+from rowlock.model.state import State
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from rowlock.desk.explain.facts import Facts
+
+_SOON: Final = timedelta(hours=1)
+
+# --- a job that has ended --------------------------------------------------------------------------------------------
+
+
+def ended(facts: Facts) -> Reason | None:
+    """How it ended, when, and why."""
+    job, row = facts.job, facts.row
+    if not job.is_final or job.finished_at is None:
+        return None
+    text = {
+        State.COMPLETED: "It completed",
+        State.COMPLETED_WITH_ERRORS: "It completed with errors",
+        State.FAILED: f"It failed at attempt {job.attempt} of {job.max_attempts}",
+        State.CANCELLED: "It was cancelled",
+        State.EXPIRED: "It expired before anything started it",
+    }[job.state] + f" {when(job.finished_at, facts.now)}"
+    by = row["act_by"] if row["act_verb"] in ("cancel", "stop", "reject") and job.state is State.CANCELLED else None
+    text += f", ordered by {by}" if by else ""
+    text += f": {blame(job.errors)}." if blame(job.errors) else "."
+    if job.state not in (State.COMPLETED, State.COMPLETED_WITH_ERRORS):
+        text += f" Run it again with: rowlock jobs retry {job.public_id}"
+    details = {"state": str(job.state), "finished_at": job.finished_at, "error": job.errors, "by": by}
+    return Reason("ended", text, details)
+
+
+# --- a job that runs -------------------------------------------------------------------------------------------------
+
+
+def cancel_requested(facts: Facts) -> Reason | None:
+    """A person asked it to stop and its handler has not yet."""
+    if not facts.job.cancel_requested:
+        return None
+    by, at = facts.row["act_by"], facts.row["act_at"]
+    text = "Its cancellation was requested" + (f" by {by}" if by else "") + (f" {when(at, facts.now)}" if at else "")
+    text += f"; it ends at its next await. End it now with: rowlock jobs stop {facts.job.public_id}"
+    return Reason("cancel_requested", text, {"by": by, "at": at})
+
+
+def running(facts: Facts) -> Reason | None:
+    """Where, since when, and what it reported last."""
+    job = facts.job
+    if job.claimed_at is None:
+        return None
+    text = f"It runs in lane {job.lane!r} on worker {job.worker or '(unknown)'} since {when(job.claimed_at, facts.now)}"
+    text += f", attempt {job.attempt} of {job.max_attempts}"
+    progress = job.progress if job.progress and job.progress.reported_at else None
+    if progress is not None and progress.reported_at is not None and progress.reported_at >= job.claimed_at:
+        share = f" {progress.fraction:.0%}" if progress.fraction is not None else ""
+        text += f"; last progress {ago(progress.reported_at, facts.now)}: {progress.phase or 'no phase'}{share}"
+    details = {"worker": job.worker, "lane": job.lane, "since": job.claimed_at, "attempt": job.attempt}
+    details |= {
+        "reported_at": progress.reported_at if progress else None,
+        "phase": progress.phase if progress else None,
+    }
+    return Reason("running", text + ".", details)
+
+
+# --- a job that waits ------------------------------------------------------------------------------------------------
+
+
+def schema(facts: Facts) -> Reason | None:
+    """Workers of this version do not work on this schema."""
+    version = facts.standing["version"]
+    details = {"version": version, "needed": facts.needed}
+    if version < facts.needed:
+        text = (
+            f"The database schema is at version {version}, this code needs {facts.needed}: its workers wait. "
+            "Upgrade it with: rowlock schema upgrade"
+        )
+        return Reason("schema_behind", text, details)
+    if facts.standing["since"] > facts.needed:
+        text = (
+            f"The database schema is at version {version}; this code knows {facts.needed} and its workers refuse to "
+            "start. Install a newer rowlock."
+        )
+        return Reason("schema_ahead", text, details)
+    return None
+
+
+def unreadable(facts: Facts) -> Reason | None:
+    """No worker that looked at it could read its arguments: it waits for other code."""
+    job, errors = facts.job, facts.job.errors or {}
+    if job.state is not State.QUEUED or errors.get("reason") != "unreadable":
+        return None
+    text = f"Workers that looked at it cannot read its arguments; it waits for one that can. {errors.get('message')}"
+    return Reason("unreadable", text, {"run_after": job.run_after, "error": errors})
+
+
+def not_due(facts: Facts) -> Reason | None:
+    """It is not due yet: scheduled, snoozed, or waiting before another attempt."""
+    job, row = facts.job, facts.row
+    if job.state is State.RUNNING or job.run_after <= facts.now or unreadable(facts) is not None:
+        return None
+    if row["rate_turn"]:
+        return None  # the rate says it
+    why = {
+        "failed": f"Attempt {job.attempt} of {job.max_attempts} failed ({blame(job.errors) or 'no error recorded'})",
+        "snoozed": "Its handler asked to be run later",
+        "interrupted": "It was interrupted and goes on later",
+        "lost": f"Its worker died under it ({several(job.losses, 'time')} so far)",
+        "died": f"The process it ran in died ({blame(job.errors) or 'no reason recorded'})",
+        None: "It is scheduled for later",
+    }.get(row["last_outcome"], f"Its last attempt ended as {row['last_outcome']}")
+    code = {None: "scheduled", "snoozed": "snoozed"}.get(row["last_outcome"], "retrying")
+    text = f"{why}: it is due {until(job.run_after, facts.now)}."
+    return Reason(code, text, {"run_after": job.run_after, "after": row["last_outcome"], "error": job.errors})
+
+
+def parked(facts: Facts) -> Reason | None:
+    """It stands at its gate until somebody leaves."""
+    if facts.job.state is not State.BLOCKED or facts.job.gate_key is None or facts.row["gate_place"] == 0:
+        return None
+    return _gate(facts, "parked", "It is parked at gate")
+
+
+def gate_full(facts: Facts) -> Reason | None:
+    """It would be parked as soon as a worker comes to it."""
+    row = facts.row
+    if not facts.due or row["max_running"] is None or row["gate_place"] > 0 or row["held"] < row["max_running"]:
+        return None
+    return _gate(facts, "gate_full", "It would have to wait at gate")
+
+
+def _gate(facts: Facts, code: str, verb: str) -> Reason:
+    job, row = facts.job, facts.row
+    text = f"{verb} {job.gate_key!r}, {row['held']} of {several(row['max_running'] or 0, 'place')} taken"
+    if facts.holders:
+        named = [
+            f"{ids.encode(holder['id'])} ({holder['kind']}"
+            + (
+                f", running since {when(holder['claimed_at'], facts.now)})"
+                if holder["claimed_at"]
+                else ", about to start)"
+            )
+            for holder in facts.holders
+        ]
+        text += f" by {'; '.join(named)}"
+    text += f"; {facts.parked_ahead} parked before it." if facts.parked_ahead else "."
+    details = {
+        "key": job.gate_key,
+        "limit": row["max_running"],
+        "held": row["held"],
+        "holders": [ids.encode(holder["id"]) for holder in facts.holders],
+        "parked_ahead": facts.parked_ahead.value,
+    }
+    return Reason(code, text, details)
+
+
+def unserved(facts: Facts) -> Reason | None:
+    """No lane serves the kind."""
+    if facts.lane is not None:
+        return None
+    if not facts.lanes:
+        text = "There is no lane yet: a worker creates them at its start. Start one: rowlock worker"
+    else:
+        there = _names(lane.name for lane in facts.lanes)
+        text = (
+            f"No lane serves the kind {facts.job.kind!r}; there are {there}. Put it into one: "
+            f"rowlock lanes set {facts.lanes[0].name} --kinds …"
+        )
+    return Reason("kind_unserved", text, {"kind": facts.job.kind, "lanes": [lane.name for lane in facts.lanes]})
+
+
+def drained(facts: Facts) -> Reason | None:
+    """Its lane starts nothing."""
+    lane = facts.lane
+    if lane is None or lane.enabled:
+        return None
+    edited = f" (last changed {when(lane.updated_at, facts.now)})" if lane.updated_at else ""
+    text = f"Lane {lane.name!r} is drained{edited}. Let it start jobs again: rowlock lanes resume {lane.name}"
+    return Reason("lane_drained", text, {"lane": lane.name, "changed_at": lane.updated_at})
+
+
+def no_worker(facts: Facts) -> Reason | None:
+    """Nobody works for its lane."""
+    if facts.lane is None or facts.serving:
+        return None
+    others = [worker for worker in facts.workers if worker.lanes]
+    if not others:
+        return Reason("no_worker", "No worker is there. Start one: rowlock worker", {"lane": facts.lane.name})
+    serve = "; ".join(f"{worker.name}: {_names(worker.lanes or ())}" for worker in others[:5])
+    text = f"No worker serves lane {facts.lane.name!r} ({serve}). Start one: rowlock worker --lanes {facts.lane.name}"
+    return Reason("lane_unserved", text, {"lane": facts.lane.name, "workers": [worker.name for worker in others]})
+
+
+def silent(facts: Facts) -> Reason | None:
+    """Workers serve its lane, but none that beats and stays."""
+    quiet = [worker for worker in facts.serving if worker.silent]
+    if facts.working or not quiet:
+        return None
+    named = "; ".join(f"{worker.name}, last heard of {ago(worker.seen_at, facts.now)}" for worker in quiet[:5])
+    text = f"The workers of its lane are silent ({named}). Look whether they live, or start another: rowlock worker"
+    return Reason("workers_silent", text, {"workers": [worker.name for worker in quiet]})
+
+
+def draining(facts: Facts) -> Reason | None:
+    """Those that serve its lane are about to leave."""
+    leaving = [worker for worker in facts.serving if not worker.silent and not worker.works]
+    if facts.working or not leaving:
+        return None
+    text = f"The workers of its lane are draining and claim no more: {_names(worker.name for worker in leaving)}."
+    return Reason("workers_draining", text, {"workers": [worker.name for worker in leaving]})
+
+
+def unknown_kind(facts: Facts) -> Reason | None:
+    """Workers serve its lane, but none has the code."""
+    if not facts.working or facts.able:
+        return None
+    kinds = sorted({kind for worker in facts.working for kind in worker.kinds})
+    near = closest(facts.job.kind, kinds, n=1)
+    text = (
+        f"No live worker of its lane knows the kind {facts.job.kind!r}; they know {_names(kinds[:10]) or 'none'}"
+        + (f" and {len(kinds) - 10} more" if len(kinds) > 10 else "")  # noqa: PLR2004 - as many as are named
+        + "."
+        + (f" Did you mean {near[0]!r}?" if near else " Is the worker's code older, or a module not imported?")
+    )
+    details = {"kind": facts.job.kind, "known": kinds, "workers": [worker.name for worker in facts.working]}
+    return Reason("kind_unknown", text, details)
+
+
+def full(facts: Facts) -> Reason | None:
+    """Every slot that could take it is taken: by whom, since when."""
+    lane = facts.lane
+    if lane is None or not facts.due or not facts.able:
+        return None
+    slots = [(worker, facts.use.get((worker.id, lane.name), 0), worker.slots_in(lane)) for worker in facts.able]
+    total = sum(size for *_, size in slots)
+    if total == 0:
+        text = (
+            f"Lane {lane.name!r} has 0 slots, so nothing starts in it. Give it some: "
+            f"rowlock lanes set {lane.name} --slots …"
+        )
+        return Reason("lane_full", text, {"lane": lane.name, "slots": 0, "used": 0, "stuck": 0, "jobs": []})
+    # Whose lane a stuck slot is in, the worker's row does not tell.
+    if any(used + worker.stuck < size for worker, used, size in slots):
+        return None
+    used, stuck = sum(used for _, used, _ in slots), sum(worker.stuck for worker in facts.able)
+    text = (
+        f"Lane {lane.name!r} is full: {used} of {several(total, 'slot')} on {several(len(slots), 'worker')} taken"
+        f"{_by(facts)}"
+        + (f"; {several(stuck, 'slot')} held by handlers that were told to stop and do not." if stuck else ".")
+    )
+    per_worker = {worker.name: {"used": busy, "slots": size} for worker, busy, size in slots}
+    details = {
+        "lane": lane.name,
+        "slots": total,
+        "used": used,
+        "stuck": stuck,
+        "workers": per_worker,
+        "jobs": _jobs(facts),
+    }
+    return Reason("lane_full", text, details)
+
+
+def capped(facts: Facts) -> Reason | None:
+    """The lane's cap over all workers is reached."""
+    lane = facts.lane
+    if lane is None or not facts.due or lane.max_total is None or facts.running_in_lane() < lane.max_total:
+        return None
+    most = several(lane.max_total, "job")
+    text = f"Lane {lane.name!r} runs {most} at once at most over all workers, and does{_by(facts)}."
+    return Reason("lane_capped", text, {"lane": lane.name, "max_total": lane.max_total, "jobs": _jobs(facts)})
+
+
+def ahead(facts: Facts) -> Reason | None:
+    """Others are taken first."""
+    if not facts.due or not (facts.higher.value or facts.older.value):
+        return None
+    parts = []
+    if facts.higher.value:
+        parts.append(f"{facts.higher} of higher priority")
+    if facts.older.value:
+        parts.append(f"{facts.older} as high and older")
+    total = facts.higher + facts.older
+    text = f"{total} due {'job' if total == Count(1) else 'jobs'} of its lane before it: {' and '.join(parts)}."
+    details = {"higher": facts.higher.value, "older": facts.older.value, "capped": total.capped}
+    return Reason("behind_others", text, details)
+
+
+def expiring(facts: Facts) -> Reason | None:
+    """It will not wait for ever."""
+    ends = [moment for moment in (facts.job.expires_at, facts.job.too_old_at) if moment is not None]
+    if not ends or min(ends) - facts.now > _SOON:
+        return None
+    end = min(ends)
+    what = "expires" if end == facts.job.expires_at else "fails as too old"
+    passed = end <= facts.now
+    text = (
+        f"It is past its time (since {when(end, facts.now)}): upkeep ends it with its next round."
+        if passed
+        else f"It {what} {until(end, facts.now)} if it has not {'started' if what == 'expires' else 'ended'} by then."
+    )
+    return Reason("expired" if passed else "expires_soon", text, {"at": end})
+
+
+def ready(facts: Facts) -> Reason:
+    """Nothing stands in its way."""
+    poll = facts.lane.poll_every if facts.lane else timedelta(seconds=5)
+    text = (
+        "It should start at once: a worker that knows it has a free slot. Workers were notified, and look by "
+        f"themselves every {span_text(poll)}."
+    )
+    return Reason("ready", text, {"poll_every": poll, "workers": [worker.name for worker in facts.able]})
+
+
+def _names(names: Iterable[str]) -> str:
+    return ", ".join(names)
+
+
+def _by(facts: Facts) -> str:
+    if not facts.in_lane:
+        return ""
+    named = [
+        f"{job.public_id} ({job.kind}) for {span_text(job.running_for)} on {job.worker or 'an unknown worker'}"
+        for job in facts.in_lane
+    ]
+    more = facts.running_in_lane() - len(named)
+    return f" by {'; '.join(named)}" + (f"; and {more} more" if more > 0 else "")
+
+
+def _jobs(facts: Facts) -> list[dict[str, object]]:
+    return [{"id": job.public_id, "kind": job.kind, "worker": job.worker, "since": job.since} for job in facts.in_lane]
+
+
+FINAL: Final[Sequence[Callable[[Facts], Reason | None]]] = (ended,)
+RUNNING: Final[Sequence[Callable[[Facts], Reason | None]]] = (
+    worker_silent,
+    stalls,
+    cancel_requested,
+    locked,
+    running,
+    expiring,
+)
+WAITING: Final[Sequence[Callable[[Facts], Reason | None]]] = (
+    approval,
+    unreadable,
+    workflow_cancelled,
+    waits_for_steps,
+    waits_for_signal,
+    not_due,
+    rate_limited,
+    parked,
+    schema,
+    unserved,
+    drained,
+    no_worker,
+    silent,
+    draining,
+    unknown_kind,
+    gate_full,
+    full,
+    capped,
+    lane_rate,
+    ahead,
+)
+"""Any of them keeps a job from running."""
+REMARKS: Final[Sequence[Callable[[Facts], Reason | None]]] = (expiring,)
+"""Worth knowing of a job that waits."""

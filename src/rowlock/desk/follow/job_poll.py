@@ -1,0 +1,198 @@
+"""Lookout: one poll per event loop for every job that is followed, however many follow it."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import time
+import uuid
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import TYPE_CHECKING, Final
+
+from rowlock.errors import RowlockError
+from rowlock.outage_log import Trouble
+from rowlock.store.database import TRANSIENT
+from rowlock.store.followed_jobs import life_of
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from rowlock.desk.follow.waiting import Ears
+    from rowlock.model.event import Life
+    from rowlock.store.database import Database
+
+logger = logging.getLogger("rowlock.stream")
+EVERY: Final = 0.5
+"""Seconds between two looks; an end is heard of at once where LISTEN works."""
+_GAP: Final = 0.02
+"""Seconds that pass between two looks, however much is heard."""
+_AWAY: Final = 1.0
+"""Seconds until a database that did not answer is asked again."""
+_RENEW: Final = timedelta(minutes=5)
+MOST: Final = 500
+"""Attempts, and acts, of a job that are read in one look."""
+
+
+class Seat:
+    """Somebody who follows one job. Only the newest life is kept for them: it tells all they have not heard yet."""
+
+    def __init__(self, job_id: int, since: int) -> None:
+        self.job_id, self.since = job_id, since
+        """since: the fence from which they want to be told."""
+        self.life: Life | None = None
+        self.gone = False
+        self.news = asyncio.Event()
+
+    def give(self, life: Life | None) -> None:
+        """Hand over a newer life; None: the job is not there any more."""
+        self.life, self.gone = life, life is None
+        self.news.set()
+
+
+@dataclass(slots=True)
+class _Followed:
+    """A job that somebody follows, and what the last look saw of it. seq -1: it was not looked at."""
+
+    seats: set[Seat] = field(default_factory=set)
+    seq: int | None = -1
+    report: int | None = None
+    awaited: bool = False
+
+
+class Lookout:
+    """Looks for those who follow jobs on one event loop; sleeps while there are none."""
+
+    def __init__(self, database: Database, ears: Ears) -> None:
+        self.database, self._ears = database, ears
+        self.closed = False
+        self._trouble = Trouble(logger, "streams wait for the database", "streams go on")
+        self.looks = 0
+        self._followed: dict[int, _Followed] = {}
+        self._left: set[int] = set()
+        self._told = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+
+    def enter(self, job_id: int, since: int) -> Seat:
+        """Follow a job. The next look, which is at once, tells everything from that fence on."""
+        seat = Seat(job_id, since)
+        if self.closed:
+            seat.news.set()
+            return seat
+        self._followed.setdefault(job_id, _Followed()).seats.add(seat)
+        self.again(seat)
+        if self._task is None:
+            self._task = asyncio.get_running_loop().create_task(self._run(), name="rowlock-lookout")
+        return seat
+
+    def again(self, seat: Seat) -> None:
+        """Look at the job once more, whether it changed or not."""
+        followed = self._followed.get(seat.job_id)
+        if followed is not None:
+            followed.seq = -1
+            self._told.set()
+
+    def leave(self, seat: Seat) -> None:
+        """Follow no longer."""
+        followed = self._followed.get(seat.job_id)
+        if followed is not None:
+            followed.seats.discard(seat)
+            if not followed.seats:
+                del self._followed[seat.job_id]
+                self._left.add(seat.job_id)
+
+    def close(self) -> None:
+        """End every stream of this loop, now and from now on."""
+        self.closed = True
+        for followed in self._followed.values():
+            for seat in followed.seats:
+                seat.news.set()
+
+    async def stop(self) -> None:
+        """Close, and let go of the connections."""
+        self.close()
+        if (task := self._task) is not None:
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+
+    async def _run(self) -> None:
+        waiter = uuid.uuid4()
+        try:
+            async with self._ears.overhearing(self._heard):
+                renewed = time.monotonic()
+                while self._followed and not self.closed:
+                    self._told.clear()
+                    if time.monotonic() - renewed > _RENEW.total_seconds():
+                        renewed = time.monotonic()
+                        self._await_anew()
+                    pause = EVERY if await self._look_once(waiter) else _AWAY
+                    await asyncio.sleep(_GAP)
+                    with contextlib.suppress(TimeoutError):
+                        async with asyncio.timeout(pause):
+                            await self._told.wait()
+                # From here on a newcomer starts a task of its own.
+                self._task = None
+        finally:
+            if self._task is asyncio.current_task():
+                self._task = None
+            with contextlib.suppress(RowlockError, OSError):
+                await self.database.fetch("forget_jobs", ids=sorted(self._left), waiter=waiter)
+                self._left.clear()
+
+    async def _look_once(self, waiter: uuid.UUID) -> bool:
+        """False: the database did not answer. Streams stay open; whatever happens meanwhile is told afterwards."""
+        try:
+            await self._await(waiter)
+            await self._look()
+        except (RowlockError, *TRANSIENT) as error:
+            self._trouble.met(error)
+            return False
+        except Exception as error:  # noqa: BLE001 - those who follow wait for the next look
+            self._trouble.met(error, unforeseen=True)
+            return False
+        self._trouble.over()
+        return True
+
+    async def _await(self, waiter: uuid.UUID) -> None:
+        """Have the ends of these jobs announced. Before the look: what commits later is heard of."""
+        new = [job_id for job_id, followed in self._followed.items() if not followed.awaited]
+        if new:
+            await self.database.fetch("await_jobs", ids=sorted(new), waiter=waiter, seconds=2 * _RENEW)
+            for job_id in new:
+                if job_id in self._followed:
+                    self._followed[job_id].awaited = True
+        if left := [job_id for job_id in self._left if job_id not in self._followed]:
+            await self.database.fetch("forget_jobs", ids=sorted(left), waiter=waiter)
+        self._left.clear()
+
+    def _await_anew(self) -> None:
+        # Renewed instead of written for a day: whoever is killed leaves no waiter behind for long.
+        for followed in self._followed.values():
+            followed.awaited = False
+
+    async def _look(self) -> None:
+        asked = dict(self._followed)
+        if not asked:
+            return
+        self.looks += 1
+        found = await self.database.fetch(
+            "stream_look",
+            ids=list(asked),
+            sinces=[min((seat.since for seat in one.seats), default=0) for one in asked.values()],
+            seqs=[one.seq for one in asked.values()],
+            reports=[one.report for one in asked.values()],
+            most=MOST,
+        )
+        for row in found:
+            followed = asked[row["asked"]]
+            newcomers = followed.seq == -1 and any(seat.since < row["since"] for seat in followed.seats)
+            # Whoever came during the look may want more than was asked for: then it is looked at again.
+            followed.seq, followed.report = -1 if newcomers else row["seq"], row["report"]
+            life = None if row["id"] is None else life_of(row, MOST)
+            for seat in followed.seats:
+                seat.give(life)
+
+    def _heard(self, done: Sequence[int] | None) -> None:
+        if done is None or any(job_id in self._followed for job_id in done):
+            self._told.set()

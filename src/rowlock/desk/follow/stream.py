@@ -1,0 +1,164 @@
+"""Following one job live: a snapshot, then everything that happens, in order and once, until its end."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final, Self
+
+from rowlock.desk.guard import reads
+from rowlock.desk.items_and_logs import last_line, logs
+from rowlock.desk.visible_jobs import Sight
+from rowlock.errors import DatabaseError
+from rowlock.model.access import Permission
+from rowlock.model.event import END, SNAPSHOT, Life, Position, StreamEvent
+from rowlock.model.feed import FeedPosition, Topic, Wanted
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable
+
+    from rowlock.desk.follow.feed import Listener
+    from rowlock.desk.follow.job_poll import Lookout
+    from rowlock.desk.follow.per_loop import Lookouts
+    from rowlock.desk.guard import Guard
+    from rowlock.model.job import Job
+    from rowlock.model.progress import LogLine
+    from rowlock.store.database import Database
+
+LINES: Final = 500
+"""Lines of a log that are read at once."""
+_NEEDS: Final = {
+    Topic.JOBS: Permission.READ,
+    Topic.LANES: Permission.WORKERS_VIEW,
+    Topic.WORKERS: Permission.WORKERS_VIEW,
+    Topic.STATS: Permission.WORKERS_VIEW,
+}
+
+
+class Streams:
+    """app.streams. However many streams are open, a process has one LISTEN connection and one poll for them."""
+
+    def __init__(self, database: Callable[[], Database], guard: Guard, lookouts: Lookouts) -> None:
+        self._guard, self._lookouts = guard, lookouts
+        self._sight = Sight(database, guard)
+
+    @reads(Permission.READ)
+    async def follow(self, job_id: int | str, *, after: str | None = None) -> JobStream:
+        """Follow a job: `async with await app.streams.follow(id) as stream: async for event in stream: …`.
+
+        after: the id of the last event that was seen, in this or another process; "0": from the beginning. Without it
+        the first event is a snapshot. JobNotFound as for get().
+        """
+        position = Position.parse(after) if after else None
+        job, line = await self._sight.one(job_id), 0
+        if job.fence > 0 and (position is None or not position.fits(job)):
+            # The job as it is after its log was looked at: a line that comes in between is told, not lost.
+            line = await last_line(self._lookouts.here().database, job.id)
+            job = await self._sight.one(job_id)
+        return JobStream(self._lookouts.here().lookout, job, position, line)
+
+    async def listen(self, wanted: Wanted | None = None, *, after: str | None = None) -> Listener:
+        """Hear of every change of the jobs in sight, and of lanes, workers and statistics where asked for.
+
+        after: the id of the last frame that was seen; two minutes back at most, else the first frame is a resync.
+        """
+        wanted = wanted or Wanted()
+        for permission in sorted({_NEEDS[topic] for topic in wanted.topics}):
+            self._guard.demand(permission)
+        position = FeedPosition.parse(after) if after else None
+        return self._lookouts.here().feed.enter(self._guard, wanted, position)
+
+    @property
+    def closing(self) -> bool:
+        """Whether this process is about to stop: whoever asks now is better served by another."""
+        return self._lookouts.closed
+
+    def close(self) -> None:
+        """End every open stream of this process at once, and those to come: it is about to stop.
+
+        Safe in a signal handler and in any thread.
+        """
+        self._lookouts.close()
+
+
+class JobStream:
+    """The events of one job, for one client. Not more than one task may read it."""
+
+    def __init__(self, lookout: Lookout, job: Job, position: Position | None, line: int) -> None:
+        """line: the last of the job's log that whoever begins with the job itself reads elsewhere."""
+        self._lookout, self.job, self._line = lookout, job, line
+        self._position = position
+        self.over = position is not None and position.ended and job.is_final and position.step == job.fence + 1
+        """Everything was told before this stream began."""
+        self._seat = lookout.enter(job.id, job.fence if position is None else max(0, position.step - 1))
+
+    @property
+    def done(self) -> bool:
+        """Whether no event follows: the end was told, or the process is about to stop."""
+        return self.over or self._lookout.closed
+
+    async def next(self, timeout: float | None = None) -> list[StreamEvent]:
+        """The events that follow, as soon as there are some; none after the timeout, or when the stream is done."""
+        until = None if timeout is None else asyncio.get_running_loop().time() + timeout
+        events: list[StreamEvent] = []
+        while not events and not self.done:
+            try:
+                # Only the waiting may be cut short: what was taken from a life has to be told.
+                async with asyncio.timeout_at(until):
+                    await self._seat.news.wait()
+            except TimeoutError:
+                break
+            self._seat.news.clear()
+            if not self.done:
+                events = await self._take(self._seat.life)
+        return events
+
+    async def _take(self, life: Life | None) -> list[StreamEvent]:
+        position, first = self._position, list[StreamEvent]()
+        if life is None:
+            removed: dict[str, object] = {"state": None, "reason": "removed"}
+            return self._end(removed, position or Position.of(self.job)) if self._seat.gone else []
+        if position is None or not position.fits(life):
+            position = replace(Position.of(self.job), line=self._line)
+            first = [StreamEvent(SNAPSHOT, None, {"job": self.job}, position)]
+        try:
+            lines = await self._lines(life, position) if life.tells(position) else None
+        except DatabaseError:
+            lines = None
+        events = [*first, *(life.after(position, lines, all_lines=len(lines) < LINES) if lines is not None else ())]
+        self._position = position = events[-1].position if events else position
+        self._seat.since = max(0, position.step - 1)
+        if lines is None or len(lines) >= LINES or life.until < life.fence:
+            self._lookout.again(self._seat)
+        elif life.state.is_final:
+            events += self._end({"state": life.state}, position)
+        return events
+
+    async def _lines(self, life: Life, position: Position) -> list[LogLine]:
+        if life.line <= position.line:
+            return []
+        found = await logs(self._lookout.database, self.job.id, position.line, LINES, last=False)
+        return [line for line in found if line.n <= life.line]
+
+    def _end(self, data: dict[str, object], position: Position) -> list[StreamEvent]:
+        self.over = True
+        self._position = replace(position, ended=True)
+        return [StreamEvent(END, None, {"id": self.job.public_id, **data}, self._position)]
+
+    async def __aiter__(self) -> AsyncIterator[StreamEvent]:
+        """Every event until the end."""
+        while not self.done:
+            for event in await self.next():
+                yield event
+
+    def close(self) -> None:
+        """Follow no longer."""
+        self._lookout.leave(self._seat)
+
+    async def __aenter__(self) -> Self:
+        """Itself."""
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        """Close it."""
+        self.close()

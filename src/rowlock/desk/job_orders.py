@@ -1,0 +1,341 @@
+"""Orders: how each thing a person may order of a job is carried out, and recorded with who ordered it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from rowlock.desk.bulk import Bulk
+from rowlock.errors import ApprovalRefused, JobNotFound, WrongState
+from rowlock.model import ids
+from rowlock.model.options import checked_priority
+from rowlock.model.released_jobs import released
+from rowlock.model.state import State
+from rowlock.store.database import TRANSIENT
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+    from datetime import datetime
+
+    from rowlock.desk.guard import Guard
+    from rowlock.desk.visible_jobs import Sight
+    from rowlock.model.job import Job
+    from rowlock.store.database import Database, Record
+
+_TRIES: Final = 5
+LOOK: Final = '{"wake":[]}'
+"""The message that asks workers to look everywhere."""
+Pair = tuple[str, int, int]
+
+
+class Orders:
+    """Carries out the orders of one guard's principal; job ids are looked for in their sight first."""
+
+    def __init__(
+        self,
+        database: Callable[[], Database],
+        wake: Callable[[Iterable[tuple[Pair, datetime]]], None],
+        guard: Guard,
+        sight: Sight,
+    ) -> None:
+        self._open, self._wake, self._guard, self._sight = database, wake, guard, sight
+
+    async def cancel(self, job_id: int | str, by: str | None, note: str | None) -> Job:
+        """End a waiting job at once; ask a running one to stop at its next await."""
+        number = await self._sight.checked(job_id)
+        database = self._open()
+        # Between the two statements a job may be claimed or given back: then the other one applies.
+        for _ in range(_TRIES):
+            (done,) = await database.fetch(
+                "cancel_waiting",
+                ids=[number],
+                state=State.CANCELLED,
+                error=None,
+                channel=database.channel,
+                **self._guard.signed("cancel", by, note),
+            )
+            if done["ids"]:
+                await self._hand_on(done)
+                return await self._sight.one(number)
+            (asked,) = await database.fetch(
+                "cancel_running", ids=[number], channel=database.channel, **self._guard.signed("cancel", by, note)
+            )
+            job = await self._sight.one(number)
+            if asked["ids"] or (job.state is State.RUNNING and job.cancel_requested):
+                return job
+            if job.is_final:
+                raise _wrong_state("cancel", job, "only a job that waits or runs can be cancelled")
+        raise _wrong_state("cancel", job, "it changed state too often; try again")
+
+    async def cancel_batch(self, numbers: Sequence[int], by: str | None, note: str | None) -> Bulk:
+        """Cancel what can be cancelled of one batch."""
+        database, changed = self._open(), set[int]()
+        seen = await self._sight.among(numbers)
+        for _ in range(_TRIES):
+            (done,) = await database.fetch(
+                "cancel_waiting",
+                ids=seen,
+                state=State.CANCELLED,
+                error=None,
+                channel=database.channel,
+                **self._guard.signed("cancel", by, note),
+            )
+            await self._hand_on(done)
+            (asked,) = await database.fetch(
+                "cancel_running", ids=seen, channel=database.channel, **self._guard.signed("cancel", by, note)
+            )
+            changed |= {*done["ids"], *asked["ids"]}
+            jobs = await self._sight.many(seen)
+            changed |= {job.id for job in jobs if job.state is State.RUNNING and job.cancel_requested}
+            if all(job.is_final or job.id in changed for job in jobs):
+                break
+        return Bulk.of(numbers, jobs, changed, lambda job: f"it is {job.state} already")
+
+    async def stop(self, job_id: int | str, by: str | None, note: str | None) -> Job:
+        """End the job now, whatever its handler does; a late result is refused."""
+        number = await self._sight.checked(job_id)
+        database = self._open()
+        (done,) = await database.fetch(
+            "stop",
+            ids=[number],
+            state=State.CANCELLED,
+            error='{"reason": "stopped"}',
+            channel=database.channel,
+            **self._guard.signed("stop", by, note),
+        )
+        await self._hand_on(done)
+        job = await self._sight.one(number)
+        if not done["ids"]:
+            raise _wrong_state("stop", job, "it has already ended")
+        return job
+
+    async def approve(self, job_id: int | str, by: str | None, note: str | None) -> Job:
+        """Let a pending job run, or add one approval to those it needs."""
+        number = await self._sight.checked(job_id)
+        judged = await self._open().fetch("approve", ids=[number], **self._guard.signed("approve", by, note))
+        self._announce([row for row in judged if row["state"] == State.QUEUED])
+        job = await self._sight.one(number)
+        if not judged:
+            raise _wrong_state("approve", job, "only a pending job can be approved")
+        if judged[0]["refused"] is not None:
+            who = self._guard.name_of(by) or "Nobody"
+            message = f"{who} cannot approve job {job.public_id}: {_refusal(judged[0])}."
+            raise ApprovalRefused(message)
+        return job
+
+    async def approve_batch(self, numbers: Sequence[int], by: str | None, note: str | None) -> Bulk:
+        """Approve what can be approved of one batch."""
+        seen = await self._sight.among(numbers)
+        judged = await self._open().fetch("approve", ids=seen, **self._guard.signed("approve", by, note))
+        self._announce([row for row in judged if row["state"] == State.QUEUED])
+        refused = {row["id"]: _refusal(row) for row in judged if row["refused"] is not None}
+        changed = {row["id"] for row in judged} - refused.keys()
+        return Bulk.of(
+            numbers,
+            await self._sight.many(seen),
+            changed,
+            lambda job: refused.get(job.id, f"it is {job.state}, not pending"),
+        )
+
+    async def reject_batch(self, numbers: Sequence[int], by: str | None, note: str | None) -> Bulk:
+        """Reject what is pending of one batch."""
+        seen = await self._sight.among(numbers)
+        changed = await self._reject(seen, by, note)
+        return Bulk.of(numbers, await self._sight.many(seen), changed, lambda job: f"it is {job.state}, not pending")
+
+    async def _reject(self, numbers: Sequence[int], by: str | None, note: str | None) -> list[int]:
+        database = self._open()
+        (done,) = await database.fetch(
+            "reject",
+            ids=list(numbers),
+            state=State.CANCELLED,
+            error='{"reason": "rejected"}',
+            channel=database.channel,
+            **self._guard.signed("reject", by, note),
+        )
+        await self._hand_on(done)
+        return list(done["ids"])
+
+    async def reject(self, job_id: int | str, by: str | None, note: str | None) -> Job:
+        """End a pending job."""
+        number = await self._sight.checked(job_id)
+        ended = await self._reject([number], by, note)
+        job = await self._sight.one(number)
+        if not ended:
+            raise _wrong_state("reject", job, "only a pending job can be rejected")
+        return job
+
+    async def retry(self, job_id: int | str, by: str | None, note: str | None, *, keep_items: bool = False) -> Job:
+        """Run a finished job again with a new attempt budget; its history stays."""
+        number = await self._sight.checked(job_id)
+        for left in range(_TRIES, 0, -1):
+            try:
+                moved = await self._open().fetch(
+                    "retry", ids=[number], keep_items=keep_items, **self._guard.signed("retry", by, note)
+                )
+                break
+            except TRANSIENT:
+                if left == 1:
+                    raise
+        job = await self._sight.one(number)
+        if not moved and job.is_final:
+            await self._retry_step(job, by, note)
+            return await self._sight.one(number)
+        if not moved:
+            raise _wrong_state(
+                "retry", job, "only a finished job can be retried; a waiting or running one already will be run"
+            )
+        if moved[0]["blocked_by"] is not None:
+            raise _wrong_state("retry", job, self._taken(moved[0]["blocked_by"]))
+        self._announce([row for row in moved if row["state"] == State.QUEUED])
+        return job
+
+    async def retry_batch(self, numbers: Sequence[int], by: str | None, note: str | None) -> Bulk:
+        """Retry what can be retried of one batch."""
+        seen = await self._sight.among(numbers)
+        try:
+            moved = await self._open().fetch(
+                "retry", ids=seen, keep_items=False, **self._guard.signed("retry", by, note)
+            )
+        except TRANSIENT:
+            # Two of them share a unique key, or a twin came at this moment: one by one, each finds out for itself.
+            return await self._retry_singly(numbers, by, note)
+        self._announce([row for row in moved if row["state"] == State.QUEUED])
+        refused = {row["id"]: self._taken(row["blocked_by"]) for row in moved if row["blocked_by"] is not None}
+        changed = {row["id"] for row in moved} - refused.keys()
+        for job in await self._sight.many([number for number in seen if number not in changed | refused.keys()]):
+            if job.is_final:
+                try:
+                    changed.update(await self._retry_step(job, by, note))
+                except WrongState as error:
+                    refused[job.id] = str(error)
+        return Bulk.of(
+            numbers,
+            await self._sight.many(seen),
+            changed & set(seen),
+            lambda job: refused.get(job.id, f"it is {job.state}, not finished"),
+        )
+
+    async def _retry_step(self, job: Job, by: str | None, note: str | None) -> list[int]:
+        """A step runs again with everything behind it; returns them all. They may be behind one that did so before."""
+        database = self._open()
+        found = await database.fetch("workflow_step_of", id=job.id)
+        who = self._guard.name_of(by)
+        for _ in range(_TRIES):
+            rows = found and await database.fetch(
+                "workflow_retry", workflow=found[0]["workflow_id"], step=found[0]["name"], by_whom=who, note=note
+            )
+            if not rows or rows[0]["what"] != "again":
+                break
+        if not rows or rows[0]["what"] != "retried":
+            raise _wrong_state("retry", job, _not_again(rows[0]) if rows else "it changed at this moment; try again")
+        await database.fetch(
+            "audit_add",
+            action="job.retry",
+            target=f"job:{job.id}",
+            before=f'{{"state": "{job.state}"}}',
+            after=f'{{"state": "{rows[0]["state"]}", "with": {len(rows) - 1}}}',
+            note=note,
+            asker=self._guard.asker(by),
+        )
+        self._announce([row for row in rows if row["state"] == State.QUEUED])
+        return [row["job_id"] for row in rows]
+
+    async def _retry_singly(self, numbers: Sequence[int], by: str | None, note: str | None) -> Bulk:
+        changed, refused = [], {}
+        for number in numbers:
+            try:
+                changed.append(await self.retry(number, by, note))
+            except (JobNotFound, WrongState) as error:
+                refused[number] = str(error)
+        return Bulk(changed, refused)
+
+    async def delete(self, job_id: int | str, by: str | None, note: str | None) -> Job:
+        """Remove a finished job with its history, before its retention does; returns it as it was."""
+        job = await self._sight.one(job_id)
+        if not await self._open().fetch("delete_job", id=job.id, **self._guard.signed("delete", by, note)):
+            job = await self._sight.one(job_id)
+            why = "its workflow goes on, and others may need it" if job.is_final else "cancel it first"
+            raise _wrong_state("delete", job, f"only a finished job can be deleted; {why}")
+        return job
+
+    async def delete_batch(self, numbers: Sequence[int], by: str | None, note: str | None) -> Bulk:
+        """Remove what is finished of one batch."""
+        changed, refused = [], {}
+        for number in numbers:
+            try:
+                changed.append(await self.delete(number, by, note))
+            except (JobNotFound, WrongState) as error:
+                refused[number] = str(error)
+        return Bulk(changed, refused)
+
+    async def priority_batch(self, numbers: Sequence[int], priority: int, by: str | None, note: str | None) -> Bulk:
+        """Give the waiting jobs of one batch another priority."""
+        seen = await self._sight.among(numbers)
+        moved = await self._moved(seen, priority, by, note)
+        jobs = await self._sight.many(seen)
+        return Bulk.of(numbers, jobs, {row["id"] for row in moved}, lambda job: f"it is {job.state}, not waiting")
+
+    async def reprioritise(self, job_id: int | str, priority: int, by: str | None, note: str | None) -> Job:
+        """Give a waiting job another priority."""
+        number = await self._sight.checked(job_id)
+        moved = await self._moved([number], priority, by, note)
+        job = await self._sight.one(number)
+        if not moved:
+            raise _wrong_state("reprioritise", job, "only a waiting job has a place in the queue")
+        return job
+
+    async def _moved(self, numbers: Sequence[int], priority: int, by: str | None, note: str | None) -> Sequence[Record]:
+        moved = await self._open().fetch(
+            "reprioritise",
+            ids=list(numbers),
+            priority=checked_priority(priority),
+            **self._guard.signed("priority", by, note),
+        )
+        if not moved:
+            return moved
+        pairs = {(row["kind"], row["priority"], row["share"]) for row in moved}
+        kinds, priorities, shares = (list(column) for column in zip(*pairs, strict=True))
+        await self._open().fetch("register_pairs", kinds=kinds, priorities=priorities, shares=shares)
+        self._announce([row for row in moved if row["state"] == State.QUEUED])
+        return moved
+
+    async def _hand_on(self, done: Record) -> None:
+        await hand_on(self._open(), self._wake, done)
+
+    def _announce(self, moved: Sequence[Record]) -> None:
+        self._wake(((row["kind"], row["priority"], row["share"]), row["run_after"]) for row in moved)
+
+    def _taken(self, twin: int) -> str:
+        named = f"the live job {ids.encode(twin)}" if self._guard.sees_all else "another live job"
+        return f"its unique key is held by {named}"
+
+
+async def hand_on(database: Database, wake: Callable[[Iterable[tuple[Pair, datetime]]], None], done: Record) -> None:
+    """The ended job's place went to a parked one, or others waited for it: a worker that sleeps must hear of it."""
+    if done["promoted"]:
+        await database.fetch("wake", channel=database.channel, payload=LOOK)
+    wake((step.pair, step.run_after) for step in released(done["released"]))
+
+
+def _refusal(row: Record) -> str:
+    return {
+        "late": "nobody answered in time, and it expires any moment",
+        "own": f"four eyes are asked for, and {row['submitted_by'] or 'nobody known'} submitted it",
+        "edited": "four eyes are asked for, and its arguments are theirs since they edited it",
+        "unnamed": "several people must approve it, so each has to give a name",
+        "again": "they have approved it already, and several people must",
+    }[row["refused"]]
+
+
+def _not_again(row: Record) -> str:
+    return {
+        "waiting": "it will run again anyway, with the step before it",
+        "live": f"the step {row['name']} behind it runs or is about to; cancel it first",
+        "compensated": "its workflow has ended and what its steps did is taken back",
+        "taken": "another live workflow has the unique key of its own",
+        "again": "its workflow grew at this moment; try again",
+    }.get(row["what"], "its workflow is gone")
+
+
+def _wrong_state(verb: str, job: Job, why: str) -> WrongState:
+    return WrongState(f"Cannot {verb} job {job.public_id}: it is {job.state}; {why}.")

@@ -1,0 +1,286 @@
+"""Drive: carry out an order for many jobs, a batch per transaction; whoever comes after goes on at the cursor."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import logging
+import weakref
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Final
+
+from rowlock.desk.bulk import Bulk
+from rowlock.desk.guard import Guard
+from rowlock.desk.job_orders import Orders
+from rowlock.desk.search import Searcher
+from rowlock.desk.visible_jobs import Sight
+from rowlock.errors import DatabaseError, Forbidden, RowlockError
+from rowlock.model import search
+from rowlock.model.access import SYSTEM, Permission, Principal, known_permissions
+from rowlock.model.operation import Operation, checked_action
+from rowlock.store import search as composing
+from rowlock.store.database import TRANSIENT
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+    from datetime import datetime
+
+    from rowlock.desk.job_orders import Pair
+    from rowlock.store.database import Connection, Database, Record
+
+    Wake = Callable[[Iterable[tuple[Pair, datetime]]], None]
+
+logger = logging.getLogger("rowlock.bulk")
+BATCH: Final = 500
+_TRIES: Final = 5
+_PAUSE: Final = 0.2
+NEEDED: Final = {
+    "cancel": Permission.CANCEL,
+    "retry": Permission.RETRY,
+    "approve": Permission.APPROVE,
+    "reject": Permission.APPROVE,
+    "priority": Permission.EDIT,
+    "delete": Permission.DELETE,
+}
+"""The permission that each action takes."""
+
+
+class Overtaken(Exception):
+    """The operation was cancelled, or another driver did this batch."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Batch:
+    """What comes next: these jobs, then the cursor there; last: nothing after it."""
+
+    ids: Sequence[int]
+    cursor: int
+    last: bool
+    where: composing.Conditions | None = None
+
+
+class Within:
+    """A database inside one transaction: each statement in a savepoint, so that one that fails can be tried again."""
+
+    def __init__(self, database: Database, connection: Connection[Record]) -> None:
+        self._database, self._connection = database, connection
+        self.channel, self.statements, self.schema = database.channel, database.statements, database.schema
+
+    async def fetch(self, name: str, /, **values: object) -> list[Record]:
+        """Run one named statement."""
+        statement = self.statements[name]
+        async with self._connection.transaction():
+            return await self._connection.fetch(statement.dollar, *statement.bind(values))
+
+
+class Driver:
+    """Carries out operations of one database, as whoever started them, for as long as they may."""
+
+    def __init__(
+        self, database: Callable[[], Database], wake: Callable[[Iterable[tuple[Pair, datetime]]], None]
+    ) -> None:
+        self._open, self._wake = database, wake
+
+    async def to_end(self, row: Record) -> None:
+        """Batch after batch until it is final or somebody else has it."""
+        with contextlib.suppress(Overtaken):
+            while row["state"] == "running":
+                row = await self.step(row)
+
+    async def step(self, row: Record) -> Record:
+        """One batch; returns the row as it stands then."""
+        for left in range(_TRIES, 0, -1):
+            try:
+                return await self._batch(row)
+            except TRANSIENT as error:
+                if left == 1:
+                    return await self._given_up(row, str(error))
+                await asyncio.sleep(_PAUSE)
+            except DatabaseError:
+                raise
+            except RowlockError as error:
+                return await self._advance(self._open(), row, row["cursor"], state="failed", error=str(error))
+        raise Overtaken
+
+    async def _batch(self, row: Record) -> Record:
+        guard = await self._guard(row)
+        batch = await self._next(row, guard)
+        allowed = row["expected_max"] - row["done"] - row["skipped"] - row["failed"]
+        if len(batch.ids) > allowed:
+            error = f"more than the expected {row['expected_max']} jobs fit the search; the rest was left alone"
+            if allowed <= 0:
+                return await self._advance(self._open(), row, row["cursor"], state="failed", error=error)
+            batch = replace(batch, ids=batch.ids[:allowed], cursor=batch.ids[allowed - 1], last=False)
+        database, woken = self._open(), list[tuple["Pair", "datetime"]]()
+        async with database.connection(watched=True) as connection, connection.transaction():
+            within = Within(database, connection)
+            ids = await self._locked(within, connection, batch)
+            done = await self._order(within, woken.extend, guard, row, ids) if ids else Bulk([], {})
+            changed = len(ids) - len(done.refused)
+            row = await self._advance(
+                within,
+                row,
+                batch.cursor,
+                state="completed" if batch.last else "running",
+                done=changed,
+                skipped=len(batch.ids) - changed,
+            )
+        self._wake(woken)
+        return row
+
+    async def _guard(self, row: Record) -> Guard:
+        """That of whoever started it, judged anew for every batch: an order outlives neither its token nor its role."""
+        said = json.loads(row["principal"])
+        now = await self._open().fetch("operation_rights", id=row["id"])
+        held = SYSTEM.permissions if said["kind"] == SYSTEM.kind else known_permissions(now[0]["permissions"])
+        if not now[0]["lives"]:
+            message = f"the token of {said['subject']} does not hold any more; the rest was left alone"
+            raise Forbidden(message, NEEDED[row["action"]])
+        for needed in (Permission.READ, NEEDED[row["action"]]):
+            if needed not in held:
+                message = f"{said['subject']} lacks the permission {needed} by now; the rest was left alone"
+                raise Forbidden(message, needed)
+        who = Principal(said["subject"], said["tenant"], held, kind=said["kind"])
+        return Guard(who, request_id=said["request_id"], address=said["address"])
+
+    async def _next(self, row: Record, guard: Guard) -> _Batch:
+        if row["search"] is None:
+            ids = sorted(number for number in row["ids"] if number > row["cursor"])
+            return _Batch(ids[:BATCH], ids[:BATCH][-1] if ids else row["cursor"], len(ids) <= BATCH)
+        searcher = Searcher(self._open, guard, Sight(self._open, guard))
+        plan = await searcher.plan(search.parse(row["search"]), now=row["as_of"])
+        found = await searcher.find(plan, BATCH, newest=False, above=row["cursor"], below=row["ceiling"] + 1)
+        if len(found.ids) == BATCH:
+            return _Batch(found.ids, found.ids[-1], last=False, where=plan.where)
+        last = found.reached is None
+        return _Batch(found.ids, row["ceiling"] if found.reached is None else found.reached, last, plan.where)
+
+    @staticmethod
+    async def _locked(within: Within, connection: Connection[Record], batch: _Batch) -> list[int]:
+        if batch.where is None or not batch.ids:
+            return list(batch.ids)
+        statement = composing.locking(within.statements, batch.where)
+        values = {**batch.where.values, "locked": list(batch.ids)}
+        return [found["id"] for found in await connection.fetch(statement.dollar, *statement.bind(values))]
+
+    @staticmethod
+    async def _order(within: Any, wake: Any, guard: Guard, row: Record, ids: Sequence[int]) -> Bulk:  # noqa: ANN401 - stands in for a Database
+        orders = Orders(lambda: within, wake, guard, Sight(lambda: within, guard))
+        by, note = row["by_whom"], row["note"]
+        if row["action"] == "priority":
+            return await orders.priority_batch(ids, row["priority"], by, note)
+        give = {
+            "cancel": orders.cancel_batch,
+            "retry": orders.retry_batch,
+            "approve": orders.approve_batch,
+            "reject": orders.reject_batch,
+            "delete": orders.delete_batch,
+        }[row["action"]]
+        return await give(ids, by, note)
+
+    async def _given_up(self, row: Record, error: str) -> Record:
+        """This batch cannot be done; the next ones may."""
+        batch = await self._next(row, await self._guard(row))
+        state = "completed" if batch.last else "running"
+        return await self._advance(self._open(), row, batch.cursor, state=state, failed=len(batch.ids), error=error)
+
+    @staticmethod
+    async def _advance(
+        source: Database | Within,
+        row: Record,
+        cursor: int,
+        *,
+        state: str,
+        done: int = 0,
+        skipped: int = 0,
+        failed: int = 0,
+        error: str | None = None,
+    ) -> Record:
+        moved = await source.fetch(
+            "operation_advance",
+            id=row["id"],
+            was=row["cursor"],
+            cursor=cursor,
+            state=state,
+            done=done,
+            skipped=skipped,
+            failed=failed,
+            error=error,
+        )
+        if not moved:
+            raise Overtaken
+        return moved[0]
+
+
+class Drives:
+    """The operations this process drives in the background, by event loop."""
+
+    def __init__(
+        self, database: Callable[[], Database], wake: Callable[[Iterable[tuple[Pair, datetime]]], None]
+    ) -> None:
+        self._open, self._driver = database, Driver(database, wake)
+        self._tasks: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, dict[int, asyncio.Task[None]]]
+        self._tasks = weakref.WeakKeyDictionary()
+
+    def start(self, row: Record) -> None:
+        """Drive it from now on, beside whatever else the loop does."""
+        tasks = self._tasks.setdefault(asyncio.get_running_loop(), {})
+        task = tasks[row["id"]] = asyncio.ensure_future(self._drive(row))
+        task.add_done_callback(lambda _: tasks.pop(row["id"], None))
+
+    async def _drive(self, row: Record) -> None:
+        try:
+            await self._driver.to_end(row)
+        except Exception as error:  # noqa: BLE001 - upkeep takes over; nobody awaits this task
+            logger.warning("operation %d is left to upkeep: %s", row["id"], error)
+
+    async def leave(self) -> None:
+        """Stop driving on this loop; a worker goes on where this process stopped."""
+        tasks = dict(self._tasks.pop(asyncio.get_running_loop(), {}))
+        for task in tasks.values():
+            task.cancel()
+        if tasks:
+            await asyncio.gather(*tasks.values(), return_exceptions=True)
+            with contextlib.suppress(DatabaseError):
+                await self._open().fetch("operation_leave", ids=list(tasks))
+
+
+async def stored(database: Database, guard: Guard) -> str:
+    """Who starts an operation, as its row keeps it: roles that are not granted here, permissions that no role gives."""
+    who = guard.principal
+    found = await database.fetch("permissions_for", roles=list(who.roles), subject=who.subject)
+    by_role = known_permissions(name for row in found for name in row["permissions"])
+    return json.dumps(
+        {
+            "subject": who.subject,
+            "tenant": who.tenant,
+            "permissions": sorted(who.permissions - by_role),
+            "roles": [row["name"] for row in found if not row["granted"]],
+            "token": who.token,
+            "kind": who.kind,
+            "request_id": guard.request_id,
+            "address": guard.address,
+        }
+    )
+
+
+def operation_of(row: Record) -> Operation:
+    """An Operation from its row."""
+    return Operation(
+        action=checked_action(row["action"]),
+        filter_hash=row["filter_hash"],
+        state=row["state"],
+        id=row["id"],
+        search=row["search"],
+        priority=row["priority"],
+        expected_max=row["expected_max"],
+        done=row["done"],
+        skipped=row["skipped"],
+        failed=row["failed"],
+        error=row["error"],
+        by=row["by_whom"],
+        note=row["note"],
+        created_at=row["created_at"],
+        finished_at=row["finished_at"],
+    )

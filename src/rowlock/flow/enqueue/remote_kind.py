@@ -1,0 +1,59 @@
+"""Foreign kinds: submitting a job whose code lives in other processes, as far as those have told how."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from rowlock.errors import ArgumentsTooLarge, InvalidArguments, UnknownKind
+from rowlock.model.closest import closest
+from rowlock.model.kind import Kind
+from rowlock.model.stored_args import VERSION
+
+if TYPE_CHECKING:
+    from rowlock.store.database import Database
+
+
+async def find(database: Database, name: str, unknown: UnknownKind) -> Kind:
+    """The kind as workers registered it; `unknown` when none did, or when its code is needed."""
+    found = await database.fetch("kind_defaults", name=name)
+    if not found:
+        told = [str(row["name"]) for row in await database.fetch("kinds_told")]
+        near = closest(name, told, n=1)
+        hint = f" Did you mean {near[0]!r}?" if near else ""
+        known = f"it knows of {', '.join(told)}" if told else "it knows of none"
+        message = f"{unknown} No worker has told the database of it either; {known}.{hint}"
+        raise UnknownKind(message) from None
+    if found[0]["defaults"] is None:
+        message = (
+            f"A {name} job cannot be submitted here: its arguments are secret, or its gate, rate or references are "
+            "made of them, which takes its code. Import the module that defines it, or submit it where that is done."
+        )
+        raise UnknownKind(message)
+    return Kind.from_defaults(name, json.loads(found[0]["defaults"]))
+
+
+def encode(kind: Kind, args: object, limit: int) -> str:
+    """The arguments as they are, unchecked but for what the store could not keep; the worker checks the rest."""
+    if not isinstance(args, Mapping):
+        message = f"{kind.name}: its code is not here, so arguments are taken by name only. Pass an object."
+        raise InvalidArguments(message)
+    marked = next((name for name in args if str(name).startswith("$")), None)
+    if marked is not None:
+        message = f"{kind.name}: no argument can be called {str(marked)!r}."
+        raise InvalidArguments(message)
+    version = {VERSION: kind.version} if kind.version > 1 else {}
+    try:
+        text = json.dumps({**version, **args}, allow_nan=False, separators=(",", ":"), ensure_ascii=False)
+        size = len(text.encode())
+    except (TypeError, ValueError) as error:
+        message = f"{kind.name}: the arguments cannot be stored as JSON: {error}."
+        raise InvalidArguments(message) from None
+    if "\\u0000" in text:
+        message = f"{kind.name}: the arguments hold a NUL character, which PostgreSQL cannot store."
+        raise InvalidArguments(message)
+    if size > limit:
+        message = f"{kind.name}: the arguments take {size:,} bytes, the limit is {limit:,}."
+        raise ArgumentsTooLarge(message)
+    return text

@@ -1,0 +1,381 @@
+"""Arguments and results: from a handler's signature to JSON text and back.
+
+One Codec is made per kind, at definition time; all that can be known then is worked out then. Arguments the caller does
+not pass are not stored, so that the default of the code that runs the job applies.
+"""
+
+from __future__ import annotations
+
+import inspect
+import json
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Final, cast
+
+from pydantic_core import ErrorDetails, ValidationError, to_json
+
+from rowlock.errors import (
+    ArgumentsTooLarge,
+    InvalidArguments,
+    InvalidResult,
+    UnreadableArguments,
+)
+from rowlock.flow.kinds import json_values, signature
+from rowlock.flow.kinds.args_upgrade import Upgrades
+from rowlock.flow.kinds.schema import Shape, arguments_shape, result_shape, shape_of
+from rowlock.flow.kinds.signature import EMPTY, Signature
+from rowlock.model.closest import closest
+from rowlock.model.kind import Kind
+from rowlock.model.stored_args import KNOWN_SKILLS, VERSION, skills_of, version_of
+
+_SHOWN_ERRORS: Final = 3
+_CHUNK: Final = 10_000  # arguments encoded at a time
+_ADVICE: Final = "Store the payload elsewhere (a table, a bucket, a file) and pass a reference to it."
+_OPAQUE: Final = frozenset({"value_error", "assertion_error"})  # texts of the user's validators may quote the value
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Codec:
+    """Encodes and decodes the arguments and results of one kind."""
+
+    kind: str
+    limit: int  # bytes of encoded arguments
+    result_limit: int  # bytes of an encoded result
+    signature: Signature
+    upgrades: Upgrades
+    _arguments: Shape
+    _stored: Shape  # the same, or one that leaves out what it does not know
+    _result: Shape
+    _at_once: bool  # calls by name alone need no more than to be validated and written
+
+    @classmethod
+    def of(
+        cls,
+        function: Callable[..., object],
+        *,
+        context_types: tuple[type, ...],
+        kind: Kind | str,
+        limit: int,
+        result_limit: int | None = None,
+    ) -> Codec:
+        """Build the codec of a handler; ConfigurationError when its signature cannot be stored."""
+        says = Kind(kind) if isinstance(kind, str) else kind
+        shape = signature.read(function, context_types, says.name)
+        arguments = stored = arguments_shape(shape, says.name)
+        if says.unknown_args == "ignore":
+            stored = arguments_shape(shape, says.name, unknown="ignore")
+        return cls(
+            says.name,
+            limit,
+            limit if result_limit is None else result_limit,
+            shape,
+            Upgrades(says.name, says.version),
+            arguments,
+            stored,
+            result_shape(shape.returns),
+            arguments.traits.flat and says.version == 1 and not shape.positional_only,
+        )
+
+    @property
+    def secret(self) -> bool:
+        """Whether the arguments may hold secrets, which only the codec can mark."""
+        return self._arguments.traits.secret
+
+    def encode(self, args: tuple[object, ...] = (), kwargs: Mapping[str, object] | None = None) -> str:
+        """Bind like a call (without the context), validate, and write JSON keyed by parameter name."""
+        if self._at_once and not args:
+            try:
+                data = to_json(self._arguments.validate(kwargs or {}))
+            except ValueError:
+                pass  # the long way says what is wrong
+            else:
+                if (
+                    len(data) <= self.limit
+                    and json_values.is_storable(data, len(data))
+                    and not json_values.is_deep(data)
+                ):
+                    return data.decode()
+        return self._encode(self.call(args, kwargs))
+
+    def call(self, args: tuple[object, ...] = (), kwargs: Mapping[str, object] | None = None) -> dict[str, object]:
+        """The arguments of a call by name, without the defaults."""
+        named = dict(kwargs) if kwargs else {}
+        if args or self.signature.positional_only:
+            self._bind_positional(args, named)
+        return named
+
+    def named(self, args: tuple[object, ...], kwargs: Mapping[str, object]) -> dict[str, object]:
+        """The arguments of a call by name, as given or by default: for keys, gates and references made of them."""
+        defaults = {name: item.default for name, item in self.signature.arguments.items() if item.default is not EMPTY}
+        return defaults | dict(zip(self.signature.positional, args, strict=False)) | dict(kwargs)
+
+    def json_schema(self) -> dict[str, object]:
+        """The JSON Schema of the arguments by name, for forms; what no schema can tell is any value."""
+        from rowlock.flow.kinds import pydantic_schema  # noqa: PLC0415 - see plain
+
+        return pydantic_schema.json_schema(self.signature.arguments, self.kind)
+
+    def encode_named(self, named: Mapping[str, object]) -> str:
+        """Encode arguments by name, positional-only ones too."""
+        return self._encode(dict(named))
+
+    def encode_many(self, items: Iterable[Mapping[str, object]]) -> list[str]:
+        """Encode one mapping of arguments per job; an error names the index of its item."""
+        items = list(items)
+        texts = self._encode_alike(items)
+        if texts is not None:
+            return texts
+        texts = []
+        for index, item in enumerate(items):
+            try:
+                if not isinstance(item, Mapping):
+                    message = f"{self.kind}: expected a mapping of arguments, got {_shown(item)}."
+                    raise InvalidArguments(message)  # noqa: TRY301 - one place adds the index
+                texts.append(self._encode(dict(item)))
+            except (InvalidArguments, ArgumentsTooLarge) as error:
+                message = f"Item {index}: {error}"
+                raise type(error)(message) from None
+        return texts
+
+    def _encode_alike(self, items: Sequence[Mapping[str, object]]) -> list[str] | None:
+        """Encode them without running Python code for each; None: one of them needs a closer look, or an error."""
+        if not self._arguments.traits.flat or not set(map(type, items)) <= {dict}:
+            return None
+        texts: list[str] = []
+        for start in range(0, len(items), _CHUNK):
+            try:
+                # to_json writes NaN and its like as constants unless told otherwise, so that they are seen below.
+                part = list(map(to_json, map(self._arguments.validate, items[start : start + _CHUNK])))
+            except ValueError:
+                return None
+            longest = max(map(len, part))
+            if longest > self.limit or not json_values.is_storable(b"".join(part), longest):
+                return None
+            if longest > 2 * json_values.DEEPEST and any(map(json_values.is_deep, part)):
+                return None
+            texts.extend(map(bytes.decode, part))
+        return texts if self.upgrades.version == 1 else list(map(self._versioned, texts))
+
+    def decode(self, text: str) -> dict[str, object]:
+        """Read stored arguments; UnreadableArguments when they do not fit the handler of today."""
+        try:
+            if self.upgrades.version == 1 and VERSION not in text:
+                return cast("dict[str, object]", self._stored.load(text))
+            return cast("dict[str, object]", self._stored.take(*self._of_today(text)))
+        except ValueError as error:
+            why, cause = self._explained(error), _cause(error)
+        message = (
+            f"{self.kind}: the stored arguments do not fit {self._call}: {why} Old and new code meet like this: give "
+            'new parameters a default, drop old ones with unknown_args="ignore", change others with a version and '
+            "an upgrade."
+        )
+        raise UnreadableArguments(message, cause)
+
+    def completed(self, text: str) -> str:
+        """Stored arguments with the defaults of today; as they are when they are of another version, or unfit."""
+        try:
+            if version_of(json.loads(text)) != self.upgrades.version:
+                return text
+            given = self.decode(text)
+            defaults = self.named((), {})
+            return text if defaults.keys() <= given.keys() else self._encode(defaults | given)
+        except (UnreadableArguments, InvalidArguments, ArgumentsTooLarge):
+            return text
+
+    def _of_today(self, text: str) -> tuple[object, bool]:
+        """Stored arguments without tags, brought to today's version; the flag is that of wire.untag."""
+        value, python_only = json_values.untag(text)
+        arguments = cast("dict[str, object]", value)
+        stored, unknown = version_of(arguments), sorted({*skills_of(arguments)} - KNOWN_SKILLS)
+        if unknown:
+            message = (
+                f"{self.kind}: the job takes a worker that knows of {', '.join(unknown)}, which this code does not. "
+                "It waits for one with newer code."
+            )
+            raise UnreadableArguments(message, f"takes {', '.join(unknown)}")
+        arguments.pop(VERSION, None)
+        if stored == self.upgrades.version:
+            return arguments, python_only
+        upgraded = self.upgrades.apply(arguments, stored)
+        return upgraded, json_values.holds_bytes(upgraded)
+
+    def bind(self, decoded: dict[str, object], context: object) -> tuple[tuple[object, ...], dict[str, object]]:
+        """Turn decoded arguments into those of the call, context included; `decoded` is used up."""
+        if self.signature.context is not None:
+            decoded[self.signature.context] = context
+        if not self.signature.positional_only:
+            return (), decoded
+        positional = tuple(decoded.pop(item.name, item.default) for item in self.signature.positional_only)
+        return positional, decoded
+
+    def encode_result(self, value: object) -> str | None:
+        """Write a handler's return value as JSON; None stays None."""
+        if value is None:
+            return None
+        try:
+            data = self._result.dump(value, json_values.Tagger(naive_allowed=True))
+        except (ValueError, TypeError, RecursionError) as error:
+            message = (
+                f"{self.kind}: the result, a {type(value).__qualname__}, cannot be stored as JSON: {error} "
+                "Return a pydantic model, a dataclass or plain values."
+            )
+            raise InvalidResult(message) from None
+        if len(data) > self.result_limit:
+            message = (
+                f"{self.kind}: the result takes {len(data):,} bytes, the limit is {self.result_limit:,}. {_ADVICE}"
+            )
+            raise InvalidResult(message)
+        if json_values.is_deep(data):
+            message = f"{self.kind}: the result is nested more than {json_values.DEEPEST} levels deep. {_ADVICE}"
+            raise InvalidResult(message)
+        return data.decode()
+
+    def decode_result(self, text: str | None) -> object:
+        """Read a stored result as the return annotation says; InvalidResult when it does not fit."""
+        if text is None:
+            return None
+        try:
+            return self._result.load(text)
+        except ValidationError as error:
+            why = "; ".join(f"{_path(item['loc']) or 'the value'}: {item['msg']}" for item in error.errors()[:3])
+        except ValueError as error:
+            why = str(error)
+        expected = inspect.formatannotation(self.signature.returns)
+        message = f"{self.kind}: the stored result does not fit the return annotation {expected}: {why}."
+        raise InvalidResult(message)
+
+    def _bind_positional(self, args: tuple[object, ...], named: dict[str, object]) -> None:
+        order = self.signature.positional
+        if len(args) > len(order):
+            message = f"{self._call} takes at most {len(order)} positional arguments, got {len(args)}."
+            raise InvalidArguments(message)
+        for parameter in self.signature.positional_only:
+            if parameter.name in named:
+                message = f"{self._call} takes {parameter.name!r} by position only; pass it without its name."
+                raise InvalidArguments(message)
+        for name, value in zip(order, args, strict=False):
+            if name in named:
+                message = f"{self._call} got argument {name!r} twice, by position and by name. Pass it once."
+                raise InvalidArguments(message)
+            named[name] = value
+
+    def _encode(self, named: dict[str, object]) -> str:
+        try:
+            validated = self._arguments.validate(named)
+        except ValidationError as error:
+            message = f"{self.kind}: {self._explained(error)}"
+            raise InvalidArguments(message) from None
+        tagger = json_values.Tagger()
+        try:
+            data = self._arguments.dump(validated, tagger)
+        except (ValueError, TypeError, RecursionError) as error:
+            message = f"{self.kind}: {self._blamed(validated, error)}"
+            raise InvalidArguments(message) from None
+        if len(data) > self.limit:
+            message = f"{self.kind}: the arguments take {len(data):,} bytes, the limit is {self.limit:,}. {_ADVICE}"
+            raise ArgumentsTooLarge(message)
+        if json_values.is_deep(data):
+            message = f"{self.kind}: the arguments are nested more than {json_values.DEEPEST} levels deep. {_ADVICE}"
+            raise InvalidArguments(message)
+        text = data.decode()
+        if tagger.secrets or tagger.others:
+            self._prove(text, tagger)
+        return text if self.upgrades.version == 1 else self._versioned(text)
+
+    def _versioned(self, text: str) -> str:
+        return f'{{"{VERSION}":{self.upgrades.version}{"" if text == "{}" else ","}{text[1:]}'
+
+    def _prove(self, text: str, tagger: json_values.Tagger) -> None:
+        """Read tagged arguments back at once: better refused at enqueue than undecodable in the worker."""
+        again = json_values.Tagger()
+        try:
+            self._arguments.dump(self._arguments.load(text), again)
+        except ValueError as error:
+            why = self._explained(error)
+            message = f"{self.kind}: JSON cannot carry the arguments there and back: {why} Pass it in another type."
+            raise InvalidArguments(message) from None
+        if again.secrets != tagger.secrets:
+            message = (
+                f"{self.kind}: a secret would reach the handler as plain text. Annotate the parameter or field that "
+                "carries it with SecretStr, SecretBytes or Secret[...]."
+            )
+            raise InvalidArguments(message)
+
+    def _blamed(self, validated: Mapping[str, object], error: Exception) -> str:
+        """Name the argument that cannot be written; errors of the walk name it themselves."""
+        reason = type(error).__name__ if self._arguments.traits.secret else str(error)  # pydantic quotes the value
+        if str(error).startswith("argument "):
+            return str(error)
+        for name, value in validated.items():
+            try:
+                shape = shape_of(self.signature.arguments[name].annotation, strict_fields=True)
+                shape.dump(value, json_values.Tagger())
+            except (ValueError, TypeError, RecursionError):
+                return f"argument {name!r}, a {type(value).__qualname__}, cannot be stored as JSON: {reason}"
+        return f"the arguments cannot be stored as JSON: {reason}"
+
+    @property
+    def _call(self) -> str:
+        return f"{self.kind}{self.signature.text}"
+
+    def _explained(self, error: ValueError) -> str:
+        if not isinstance(error, ValidationError):
+            return f"{error}."
+        errors = error.errors(include_url=False)
+        lines = [self._line(item) for item in errors[:_SHOWN_ERRORS]]
+        if len(errors) > _SHOWN_ERRORS:
+            lines.append(f"And {len(errors) - _SHOWN_ERRORS} more.")
+        return " ".join(lines)
+
+    def _line(self, item: ErrorDetails) -> str:
+        if not item["loc"]:
+            return f"{item['msg']}."
+        name, path = str(item["loc"][0]), _path(item["loc"])
+        if name == self.signature.context:
+            return f"argument {name!r} is the context, which the worker passes. Leave it out."
+        if name in self.signature.injected:
+            return f"argument {name!r} is injected by the worker that runs the job. Leave it out."
+        if name not in self.signature.arguments:
+            near = closest(name, self.signature.arguments, n=1)
+            return f"there is no argument {name!r} in {self._call}." + (f" Did you mean {near[0]!r}?" if near else "")
+        expected = inspect.formatannotation(self.signature.arguments[name].annotation)
+        if item["type"] == "missing":
+            whole = "" if path == name else f" of {name!r}"
+            return f"argument {path!r} is missing; {name if whole else 'it'} should be {expected} in {self._call}."
+        secret = self._arguments.traits.secret
+        came = f"a {type(item['input']).__name__}" if secret else _shown(item["input"])
+        reason = "" if secret and item["type"] in _OPAQUE else f" ({item['msg']})"
+        return f"argument {path!r} should fit {name}: {expected}, got {came}{reason}."
+
+
+def open_codec(codec: Codec) -> Codec:
+    """The same codec for arguments of which others follow later: those given are checked, none is missed."""
+    arguments = {
+        name: item if item.default is not EMPTY else item.replace(default=None)
+        for name, item in codec.signature.arguments.items()
+    }
+    shape = arguments_shape(replace(codec.signature, arguments=arguments), codec.kind)
+    return replace(codec, _arguments=shape, _stored=shape, _at_once=False)
+
+
+def _cause(error: ValueError) -> str:
+    """What is wrong with stored arguments, without their values: the same for all jobs that share the problem."""
+    if not isinstance(error, ValidationError):
+        return type(error).__name__
+    found = {(item["type"], str(item["loc"][0]) if item["loc"] else "") for item in error.errors(include_input=False)}
+    return ", ".join(f"{name}: {sort.replace('_', ' ')}" for sort, name in sorted(found)[:10])
+
+
+def _path(location: tuple[int | str, ...]) -> str:
+    text = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in location)
+    return re.sub(r"^\.", "", text)
+
+
+def _shown(value: object) -> str:
+    try:
+        text = repr(value)
+    except Exception:  # noqa: BLE001 - code of others, and ints of more than 4,300 digits
+        return f"a {type(value).__name__}"
+    shortened = text if len(text) <= 60 else text[:60] + "…"  # noqa: PLR2004 - a line of a terminal
+    return f"{shortened} ({type(value).__name__})"

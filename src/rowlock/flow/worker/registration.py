@@ -1,0 +1,147 @@
+"""Register: a worker's own row, and the lanes and kinds its code brings along."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import os
+import socket
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final
+
+from rowlock.errors import DatabaseUnreachable, SchemaBehind, SchemaMissing
+from rowlock.flow.kinds.handler import kinds_of
+from rowlock.model.lane import DEFAULT_LANE
+from rowlock.outage_log import Trouble
+from rowlock.store import lanes, migrate
+from rowlock.store.database import TRANSIENT
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Mapping, Sequence
+    from datetime import datetime
+
+    from rowlock.errors import SchemaAhead
+    from rowlock.flow.kinds.handler import Handler
+    from rowlock.flow.kinds.import_origin import Origin
+    from rowlock.model.lane import Lane
+    from rowlock.settings import Settings
+    from rowlock.store.worker_connection import Link
+
+logger = logging.getLogger("rowlock.worker")
+BACKOFF: Final = (0.1, 0.5, 1.0, 2.0)
+
+
+async def until_served(name: str, step: Callable[[], Awaitable[None]]) -> None:
+    """Repeat a step while the database is away or its schema behind; says why the worker of that name waits."""
+    trouble, failures = Trouble(logger, f"worker {name} waits", f"worker {name} goes on"), 0
+    while True:
+        try:
+            await step()
+        except (DatabaseUnreachable, SchemaMissing, SchemaBehind, *TRANSIENT) as error:
+            trouble.met(error)
+            await asyncio.sleep(BACKOFF[min(failures, len(BACKOFF) - 1)])
+            failures += 1
+        else:
+            trouble.over()
+            return
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerOptions:
+    """How one worker differs from another. lanes None: every lane; slots: this process's own number for a lane."""
+
+    name: str | None = None
+    lanes: Sequence[str] | None = None
+    slots: Mapping[str, int] | None = None
+    version: str = "0"
+    claims: bool = True
+    """False: runs only what run_by_id names."""
+    origin: Origin | None = None
+    """Where child processes find the application; None: nowhere, so nothing can be run in one."""
+    alone: bool = False
+    """True: for moments at a time in a test; neither listens nor beats, and reads the lanes before every job."""
+    supervisor: int | None = None
+    """The process id of the supervisor, if there is one."""
+
+
+def served(rows: Sequence[Lane], options: WorkerOptions, *, first: bool) -> dict[str, Lane]:
+    """The lanes of these that a worker serves, with its own slots. first: one that is missing is a mistake."""
+    by_name = {lane.name: lane for lane in rows}
+    wanted = sorted(by_name) if options.lanes is None else list(options.lanes)
+    missing = [name for name in wanted if name not in by_name]
+    if missing and first:
+        raise lanes.unknown_lane(missing[0], by_name)
+    own = options.slots or {}
+    return {
+        name: replace(by_name[name], slots=own.get(name, by_name[name].slots)) for name in wanted if name in by_name
+    }
+
+
+class Registration:
+    """What one worker writes about itself."""
+
+    def __init__(
+        self,
+        link: Link,
+        handlers: Mapping[str, Handler],
+        name: str,
+        options: WorkerOptions,
+        isolates: Callable[[Handler], bool],
+    ) -> None:
+        self._link, self._handlers, self._name, self._options = link, handlers, name, options
+        self._isolates, self._made_for = isolates, migrate.newest()
+
+    async def enter(self, settings: Settings) -> tuple[int, datetime]:
+        """Check the schema, prepare lanes and kinds, add the row; returns the worker's id and the database's time."""
+        async with self._link.session() as connection:
+            await migrate.require(connection, self._link.database.schema)
+        await lanes.prepare(
+            self._link,
+            kinds_of(self._handlers),
+            settings.lanes or (DEFAULT_LANE,),
+            isolates=lambda kind: self._isolates(self._handlers[kind]),
+            secret=lambda kind: self._handlers[kind].codec.secret,
+        )
+        (row,) = await self._link.fetch("register_worker", **self._card())
+        if row["namesake"]:
+            other = json.loads(row["namesake"])
+            logger.warning(
+                "another live worker is also called %s (host %s, pid %s, since %s). Both work, each under "
+                "an id of its own; "
+                "give them different names to tell them apart.",
+                self._name,
+                *(other[key] for key in ("host", "pid", "since")),
+            )
+        return row["id"], row["now"]
+
+    async def revive(self, worker_id: int) -> None:
+        """Write the row again, under its old id."""
+        logger.warning("the row of worker %s was deleted; it is written again", self._name)
+        await self._link.fetch("revive_worker", worker=worker_id, **self._card())
+
+    def outdated(self, since: int) -> SchemaAhead | None:
+        """Whether an upgrade has left this code behind: its statements may mean something else on such tables."""
+        if since <= self._made_for:
+            return None
+        error = migrate.ahead(self._link.database.schema, since)
+        logger.error("worker %s claims nothing more: %s", self._name, error)
+        return error
+
+    def _card(self) -> dict[str, object]:
+        return {
+            "name": self._name,
+            "host": socket.gethostname(),
+            "pid": os.getpid(),
+            "version": self._options.version,
+            "lanes": self._lanes(),
+            "kinds": sorted(self._handlers),
+            "slots": None if self._options.slots is None else json.dumps(dict(self._options.slots)),
+            "supervisor": self._options.supervisor,
+        }
+
+    def _lanes(self) -> list[str] | None:
+        """What the row says it takes jobs from; one that runs only what it is given takes from none."""
+        if not self._options.claims:
+            return []
+        return None if self._options.lanes is None else list(self._options.lanes)

@@ -1,0 +1,289 @@
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from typing import TYPE_CHECKING
+
+import pytest
+from tests.waiting import eventually
+
+import rowlock
+from rowlock import Retry
+from rowlock.errors import ClaimLost
+from rowlock.model.state import State
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    import asyncpg
+
+    from rowlock import Rowlock
+    from rowlock.flow.worker.slots import Crew
+
+TOLD = 2.5
+"""Seconds within which a handler hears of a cancel: two, and a busy machine's due."""
+REVOKE = """
+UPDATE jobs SET fence = fence + 1, claimed_by = NULL, state = 'queued',
+  run_after = clock_timestamp() + $2 * interval '1 s' WHERE id = $1
+"""
+
+
+async def test_a_waiting_job_is_cancelled_at_once_and_never_starts(app: Rowlock) -> None:
+    ran: list[int] = []
+
+    @app.job
+    async def work(n: int) -> None:
+        ran.append(n)
+
+    first, second = await work.enqueue(1), await work.enqueue(2)
+    assert (await app.jobs.cancel(first.id, by="ada", note="no need")).state is State.CANCELLED
+    async with app.worker():
+        await second.wait(timeout=10)
+    assert ran == [2]
+    acts = (await app.jobs.history(first.id)).acts
+    assert [(act.verb, act.by, act.note) for act in acts] == [("cancel", "ada", "no need")]
+
+
+@pytest.mark.parametrize("listen", [True, False])
+async def test_a_running_job_hears_of_its_cancel(make_app: Callable[..., Rowlock], listen: bool) -> None:
+    app = make_app(listen=listen)
+    started, told = asyncio.Event(), asyncio.Event()
+
+    @app.job
+    async def work(ctx: rowlock.Context) -> None:
+        started.set()
+        try:
+            await asyncio.sleep(60)
+        finally:
+            assert ctx.cancelled
+            told.set()
+
+    async with app.worker():
+        handle = await work.enqueue()
+        await asyncio.wait_for(started.wait(), 10)
+        asked = time.monotonic()
+        await app.jobs.cancel(handle.id)
+        await asyncio.wait_for(told.wait(), 10)
+        assert time.monotonic() - asked < (TOLD if not listen else 1)
+        job = await app.jobs.wait(handle.id, timeout=10)
+    assert job.state is State.CANCELLED
+    assert job.errors == {"reason": "cancelled while running"}
+
+
+async def test_stop_ends_the_job_at_once_and_refuses_the_late_result(
+    app: Rowlock, caplog: pytest.LogCaptureFixture
+) -> None:
+    started, told, go = asyncio.Event(), asyncio.Event(), asyncio.Event()
+    refused: list[type[BaseException]] = []
+
+    @app.job
+    async def deaf(ctx: rowlock.Context) -> str:
+        started.set()
+        try:
+            await asyncio.sleep(60)
+        except asyncio.CancelledError:
+            told.set()
+        await go.wait()
+        try:
+            await ctx.progress(1)
+        except ClaimLost as error:
+            refused.append(type(error))
+        return "too late"
+
+    async with app.worker():
+        handle = await deaf.enqueue()
+        await asyncio.wait_for(started.wait(), 10)
+        assert (await app.jobs.stop(handle.id)).state is State.CANCELLED
+        await asyncio.wait_for(told.wait(), TOLD)
+        go.set()
+        await eventually(lambda: slots_free(app))
+    job = await handle.job()
+    assert (job.state, job.result) == (State.CANCELLED, None)
+    assert refused == [ClaimLost]
+    assert "its claim is gone; the handler is told" in caplog.text
+    assert [a.outcome for a in (await app.jobs.history(handle.id)).attempts] == ["stopped"]
+
+
+async def all_free(crew: Crew) -> bool:
+    return crew.free("default", 10) == 10
+
+
+async def slots_free(app: Rowlock) -> bool:
+    return not await app.lanes.running()
+
+
+async def test_a_handler_that_swallows_its_cancel_keeps_its_true_outcome(app: Rowlock) -> None:
+    started = asyncio.Event()
+
+    @app.job
+    async def stubborn() -> str:
+        started.set()
+        try:
+            await asyncio.sleep(60)
+        except asyncio.CancelledError:
+            return "finished all the same"
+        return "never"
+
+    async with app.worker():
+        handle = await stubborn.enqueue()
+        await asyncio.wait_for(started.wait(), 10)
+        await app.jobs.cancel(handle.id)
+        assert await handle.wait(timeout=10) == "finished all the same"
+
+
+async def test_an_error_on_the_way_out_of_a_cancel_is_still_a_cancel(app: Rowlock) -> None:
+    started = asyncio.Event()
+
+    @app.job
+    async def clumsy() -> None:
+        started.set()
+        try:
+            await asyncio.sleep(60)
+        finally:
+            raise OSError("while cleaning up")
+
+    async with app.worker():
+        handle = await clumsy.enqueue()
+        await asyncio.wait_for(started.wait(), 10)
+        await app.jobs.cancel(handle.id)
+        job = await app.jobs.wait(handle.id, timeout=10)
+    assert job.state is State.CANCELLED
+    assert job.errors is not None
+    assert job.errors["message"] == "while cleaning up"
+
+
+async def test_a_revoked_claim_cancels_the_handler_and_nothing_is_written(
+    app: Rowlock, sql: asyncpg.Connection[asyncpg.Record]
+) -> None:
+    started, told = asyncio.Event(), asyncio.Event()
+
+    @app.job
+    async def work(ctx: rowlock.Context) -> None:
+        started.set()
+        try:
+            while True:
+                await ctx.progress(1)
+                await asyncio.sleep(0.05)
+        finally:
+            told.set()
+
+    async with app.worker():
+        handle = await work.enqueue()
+        await asyncio.wait_for(started.wait(), 10)
+        await sql.execute(REVOKE, handle.id, 3600)
+        await asyncio.wait_for(told.wait(), TOLD)
+        await eventually(lambda: slots_free(app))
+    job = await handle.job()
+    assert (job.state, job.errors, job.finished_at) == (State.QUEUED, None, None)
+
+
+async def test_a_quiet_handler_hears_of_its_lost_claim_with_a_beat(
+    app: Rowlock, sql: asyncpg.Connection[asyncpg.Record]
+) -> None:
+    started, told = asyncio.Event(), asyncio.Event()
+
+    @app.job
+    async def work() -> None:
+        started.set()
+        try:
+            await asyncio.sleep(60)
+        finally:
+            told.set()
+
+    async with app.worker():
+        handle = await work.enqueue()
+        await asyncio.wait_for(started.wait(), 10)
+        await sql.execute(REVOKE, handle.id, 3600)
+        await asyncio.wait_for(told.wait(), 2 + 2 * TOLD)  # claims younger than two seconds are not checked
+
+
+async def test_a_checkpoint_under_a_lost_claim_raises(app: Rowlock, sql: asyncpg.Connection[asyncpg.Record]) -> None:
+    errors: list[str] = []
+    over = asyncio.Event()
+
+    @app.job
+    async def work(ctx: rowlock.Context) -> None:
+        await sql.execute(REVOKE, ctx.job.id, 3600)
+        try:
+            await ctx.checkpoint.save({"page": 1})
+        except (ClaimLost, asyncio.CancelledError) as error:
+            errors.append(type(error).__name__)
+            raise
+        finally:
+            over.set()
+
+    async with app.worker():
+        handle = await work.enqueue()
+        await asyncio.wait_for(over.wait(), 10)
+        await eventually(lambda: slots_free(app))
+    assert errors
+    assert (await handle.job()).state is State.QUEUED
+    assert await sql.fetchval("SELECT count(*) FROM job_progress") == 0
+
+
+async def test_a_lost_attempt_that_goes_on_does_not_hurt_the_next_one_in_its_process(
+    app: Rowlock, sql: asyncpg.Connection[asyncpg.Record]
+) -> None:
+    second_runs, go = asyncio.Event(), asyncio.Event()
+    ended: list[int] = []
+
+    @app.job(retry=Retry(attempts=5))
+    async def deaf(ctx: rowlock.Context) -> int:
+        fence = ctx.claim.fence
+        if fence == 1:
+            until = time.monotonic() + 15
+            while not second_runs.is_set() and time.monotonic() < until:
+                with contextlib.suppress(asyncio.CancelledError, TimeoutError):
+                    await asyncio.wait_for(second_runs.wait(), 1)
+            ended.append(fence)
+            return fence
+        second_runs.set()
+        await go.wait()
+        ended.append(fence)
+        return fence
+
+    async with app.worker() as worker:
+        assert worker is not None
+        handle = await deaf.enqueue()
+        await eventually(lambda: is_running(app, handle.id))
+        await sql.execute(REVOKE, handle.id, 0)
+        await asyncio.wait_for(second_runs.wait(), 10)
+        await eventually(lambda: has(ended, 1))
+        go.set()
+        assert await handle.wait(timeout=10) == 3
+        await eventually(lambda: slots_free(app))
+        await eventually(lambda: all_free(worker._crew))
+    assert ended == [1, 3]
+
+
+async def is_running(app: Rowlock, job_id: int) -> bool:
+    return (await app.jobs.get(job_id)).state is State.RUNNING
+
+
+async def has(items: list[int], n: int) -> bool:
+    return len(items) >= n
+
+
+async def test_a_job_told_to_stop_before_its_first_step_still_has_an_outcome(app: Rowlock) -> None:
+    ran: list[int] = []
+
+    @app.job
+    async def work() -> None:
+        ran.append(1)
+
+    async with app.worker() as worker:
+        assert worker is not None
+        crew = worker._crew
+        run = crew.run
+
+        def run_and_cancel(rows: Iterable[asyncpg.Record]) -> None:
+            claimed = list(rows)
+            run(claimed)
+            for row in claimed:
+                crew.tell(row["id"], "cancel")
+
+        crew.run = run_and_cancel  # type: ignore[method-assign]  # between claim and first step
+        job = await app.jobs.wait((await work.enqueue()).id, timeout=10)
+        await eventually(lambda: all_free(crew))
+    assert job.state in {State.CANCELLED, State.COMPLETED}

@@ -74,7 +74,7 @@ async def pay(amount: int) -> None: ...
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """A command is a process of its own: ten of them in one test take their time on a busy machine."""
     for item in items:
-        if item.path.parent == HERE and item.get_closest_marker("timeout") is None:
+        if HERE in item.path.parents and item.get_closest_marker("timeout") is None:
             item.add_marker(pytest.mark.timeout(240))
 
 

@@ -51,7 +51,7 @@ def build(called: str = "") -> typer.Typer:
 
 
 def _add(root: typer.Typer, name: str) -> None:
-    module = import_module(f"rowlock.cli.{name}")
+    module = import_module(f"rowlock.cli.commands.{name}")
     if name in _COMMANDS:
         module.add_to(root)
         return

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import asyncpg
 import pytest
-from tests.contrib.neighbours import dialect
+from tests.store.callers.neighbours import dialect
 
 from rowlock import Rowlock
 

@@ -257,8 +257,8 @@ MUTATIONS: Final = (
     Mutation(
         "a lane's approval is waived where the lanes cannot be read",
         "flow/enqueue/lane_policy.py",
-        "        if not self.unsure:\n            return self._wishes\n",
-        "        if self.unsure:\n            return self._wishes\n",
+        "        if not self.is_unknown:\n            return self.policy\n",
+        "        if self.is_unknown:\n            return self.policy\n",
         ("tests/desk/test_approvals.py::test_a_lane_that_cannot_be_read_lets_nothing_through",),
     ),
     Mutation(

@@ -131,7 +131,7 @@ MUTATIONS: Final = (
     ),
     Mutation(
         "a job with a rate is run by workers that ask no rates",
-        "flow/enqueue/prepare.py",
+        "flow/enqueue/insert.py",
         "    return text if job.rate_keys is None else skilled(text, RATE)",
         "    return text",
         (

@@ -28,11 +28,11 @@ if TYPE_CHECKING:
     from rowlock.model.job import Job
     from rowlock.model.options import Span
     from rowlock.store.rows import Row
-    from rowlock.tasks import Declared
+    from rowlock.tasks import BaseTask
     from rowlock.testing.databases import Databases
     from rowlock.testing.faults import Moment
 
-    AnyTask = Declared[..., Any]
+    AnyTask = BaseTask[..., Any]
 
 _NO: Mapping[str, object] = MappingProxyType({})
 

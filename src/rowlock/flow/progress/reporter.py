@@ -24,8 +24,8 @@ from rowlock.store.database import TRANSIENT, UNSTORABLE
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from rowlock.flow.enqueue.plan import Placed
     from rowlock.flow.enqueue.workflow_growth import Growing
+    from rowlock.flow.enqueue.workflow_insert import WorkflowReceipt
     from rowlock.flow.locks.process_locks import Room
     from rowlock.flow.progress.report import ItemKey, Moved, News
     from rowlock.model.progress import LogLine
@@ -133,7 +133,7 @@ class Reporter:
         rows = await self._link.database.fetch("workflow_step_of", id=claim.job_id)
         return str(rows[0]["name"]) if rows else None
 
-    async def grow(self, producer: Producer | None, growing: Growing) -> Placed:
+    async def grow(self, producer: Producer | None, growing: Growing) -> WorkflowReceipt:
         """Add steps to a workflow; those that were made in a child are written by a producer of this worker's own."""
         if producer is None:
             producer = self._producer = self._producer or Producer(lambda: self._link.database, Bridge())

@@ -126,10 +126,7 @@ class SingleInsert:
 
     def under(self, policy: LanePolicy) -> SingleInsert:
         """The job as its lane demands it."""
-        if not policy.demands_anything:
-            return self
-        job = policy.applied_to(self.job)
-        return self if job is self.job else SingleInsert(job, self.text)
+        return SingleInsert(policy.applied_to(self.job), self.text)
 
     def plan(self) -> Plan[Receipt]:
         """One statement, run again as long as it loses a race for the job's key."""
@@ -201,8 +198,6 @@ class BulkInsert:
 
     def under(self, policy: LanePolicy) -> BulkInsert:
         """The jobs as their lane demands them."""
-        if not policy.demands_anything:
-            return self
         return BulkInsert(self.texts, [policy.applied_to(job) for job in self.jobs])
 
     def plan(self) -> Plan[BulkReceipt]:

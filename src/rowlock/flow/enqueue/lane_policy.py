@@ -61,8 +61,6 @@ class LanePolicy:
 
     def applied_to(self, prepared_job: PreparedJob) -> PreparedJob:
         """The job as its lane demands it."""
-        if not self.demands_anything:
-            return prepared_job
         job = prepared_job.job
         if not job.approval and self.needs_approval(job.kind):
             job = replace(job, approval=_NEEDS_APPROVAL)

@@ -117,7 +117,8 @@ class Producer:
             await lanes.refresh()
         if lanes.is_unknown:
             await lanes.read()
-        insert = insert.under(lanes.policy)
+        if lanes.policy.demands_anything:
+            insert = insert.under(lanes.policy)
         if self._registered.lacks(insert.jobs):
             await self._registered.register(insert.jobs)
         return await insert.write(self._own)
@@ -126,7 +127,9 @@ class Producer:
         """The same path in the caller's transaction, for a connection that blocks or is awaited."""
         if self._lanes.is_stale:
             yield self._lanes.refresh
-        insert = insert.under((yield from self._lanes.plan()))
+        policy = yield from self._lanes.plan()
+        if policy.demands_anything:
+            insert = insert.under(policy)
         if self._registered.lacks(insert.jobs):
             yield partial(self._registered.register, insert.jobs)
         receipt, notifies = yield from self._insert(insert, caller)

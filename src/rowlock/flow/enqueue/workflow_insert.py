@@ -139,8 +139,6 @@ class WorkflowInsert:
 
     def under(self, policy: LanePolicy) -> WorkflowInsert:
         """The steps as their lanes demand them."""
-        if not policy.demands_anything:
-            return self
         demanded = {id(job): policy.applied_to(job) for job in self.jobs}
         return replace(self, jobs=list(demanded.values()), demanded=lambda job: demanded[id(job)])
 

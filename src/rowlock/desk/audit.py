@@ -14,7 +14,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from datetime import datetime
 
-    from rowlock.store.database import Database, Record, Snapshot
+    from rowlock.store.database import Database, Record
+    from rowlock.store.executor import SqlExecutor
 
 _LARGEST_ID: Final = 2**63 - 1
 _JOB: Final = "job:"
@@ -53,7 +54,7 @@ class Audit:
 
 
 async def record(
-    source: Database | Snapshot,
+    source: SqlExecutor,
     guard: Guard,
     action: str,
     target: str,

@@ -147,7 +147,7 @@ class Searcher:
     async def _run(self, name: str, plan: Plan, values: Mapping[str, object], *, newest: bool) -> Sequence[Record]:
         database = self._open()
         statement = composing.composed(database.statements, name, plan.walk, plan.where, newest=newest)
-        return await database.answer(statement, *statement.bind(values))
+        return await database.fetch_in_order(statement, *statement.bind(values))
 
     # --- which way ---------------------------------------------------------------------------------------------------
 
@@ -209,7 +209,7 @@ class Searcher:
         if not terms or not (await database.fetch("args_index"))[0]["valid"]:
             return None
         statement, values = composing.few_by_args(database.statements, terms)
-        (few,) = await database.answer(statement, *statement.bind({**values, "cap": _FEW}))
+        (few,) = await database.fetch_in_order(statement, *statement.bind({**values, "cap": _FEW}))
         return list(few["ids"]) if len(few["ids"]) <= _FEW else None
 
     async def _window(self, query: Query, now: datetime) -> tuple[int, int]:

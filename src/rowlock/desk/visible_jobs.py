@@ -14,7 +14,8 @@ if TYPE_CHECKING:
 
     from rowlock.desk.guard import Guard
     from rowlock.model.job import Job
-    from rowlock.store.database import Database, Record, Snapshot
+    from rowlock.store.database import Database, Record
+    from rowlock.store.executor import SqlExecutor
 
 
 class Sight:
@@ -35,7 +36,7 @@ class Sight:
         numbers = [ids.parse(job_id) for job_id in job_ids]
         return self.jobs(await self._open().fetch("jobs_by_id", ids=numbers, **self._guard.sight))
 
-    async def made(self, source: Database | Snapshot, number: int) -> Job:
+    async def made(self, source: SqlExecutor, number: int) -> Job:
         """A job that whoever asks has submitted a moment ago: told to them, whatever else they may read."""
         found = await source.fetch("jobs_by_id", ids=[number], **TRUSTED.sight)
         if not found:

@@ -14,6 +14,7 @@ import asyncpg
 from rowlock.errors import ConfigurationError, DatabaseUnreachable, SchemaBehind, SchemaMissing, Unstorable
 from rowlock.model import redact
 from rowlock.store import array_types, tcp_timeouts
+from rowlock.store.executor import SqlSession
 from rowlock.store.pool import Pool
 from rowlock.store.queries import Statements
 from rowlock.store.statement_check import SILENCE, ask_about
@@ -164,8 +165,8 @@ class Database:
             async with self._pool().lend() as connection:
                 return await connection.fetch(statement.dollar, *statement.bind(values))
 
-    async def answer(self, statement: Statement, /, *values: object) -> list[Record]:
-        """fetch() with the values in their order: for what is run thousands of times a second."""
+    async def fetch_in_order(self, statement: Statement, /, *values: object) -> list[Record]:
+        """fetch() with the values in the statement's own order: for what is run thousands of times a second."""
         pool = self._pool()
         try:
             connection = pool.take_idle() or await pool.take()
@@ -182,11 +183,11 @@ class Database:
             raise told from error
 
     @contextlib.asynccontextmanager
-    async def snapshot(self) -> AsyncIterator[Snapshot]:
+    async def snapshot(self) -> AsyncIterator[SqlSession]:
         """Several reads of one moment, so that their answers fit together."""
         block = self.connection(watched=True)
         async with block as connection, connection.transaction(isolation="repeatable_read", readonly=True):
-            yield Snapshot(self.statements, connection)
+            yield SqlSession(self.statements, connection)
 
     def translated(self) -> _Translated:
         """Turn what users can foresee into Rowlock's own errors."""
@@ -272,18 +273,6 @@ class _Translated:
     def __exit__(self, _: object, error: BaseException | None, _trace: object) -> None:
         if error is not None and (told := self._database.told(error)) is not error:
             raise told from error
-
-
-class Snapshot:
-    """Named statements on one connection, inside one read-only transaction."""
-
-    def __init__(self, statements: Statements, connection: Connection[Record]) -> None:
-        self._statements, self._connection = statements, connection
-
-    async def fetch(self, name: str, /, **values: object) -> list[Record]:
-        """Run one named statement."""
-        statement = self._statements[name]
-        return await self._connection.fetch(statement.dollar, *statement.bind(values))
 
 
 def _reason(error: BaseException) -> str:

@@ -10,6 +10,7 @@ import asyncpg
 
 from rowlock.errors import DatabaseUnreachable
 from rowlock.store.database import OUTAGE, unreachable
+from rowlock.store.executor import SqlSession
 from rowlock.store.statement_check import SILENCE, ask_about
 
 if TYPE_CHECKING:
@@ -35,11 +36,11 @@ class Link:
     async def fetch(self, name: str, /, **values: object) -> list[Record]:
         """Run one named statement."""
         statement = self.database.statements[name]
-        async with self.session() as connection:
-            return await connection.fetch(statement.dollar, *statement.bind(values))
+        async with self.session() as session:
+            return await session.connection.fetch(statement.dollar, *statement.bind(values))
 
     @contextlib.asynccontextmanager
-    async def session(self) -> AsyncIterator[Connection[Record]]:
+    async def session(self) -> AsyncIterator[SqlSession]:
         """Lend the connection to one caller at a time, for several statements in a row."""
         async with self._turn:
             connection = self._connection
@@ -48,7 +49,7 @@ class Link:
             doubting = asyncio.get_running_loop().call_later(SILENCE, self._doubt, connection)
             try:
                 with self.database.translated():
-                    yield connection
+                    yield SqlSession(self.database.statements, connection)
             except OUTAGE as error:
                 self._drop()
                 # In a worker's words: it knows itself what an unanswered write may have done.

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractAsyncContextManager
 
     from rowlock import Rowlock
+    from rowlock.store.executor import SqlSession
 
 SLACK = 0.15
 """Seconds a scheduled job may be late; never early."""
@@ -184,7 +185,7 @@ async def test_an_idle_worker_asks_the_database_once_a_second_at_most(
     upkeep: list[str] = []
     session, connection = Link.session, Database.connection
 
-    def count(link: Link) -> AbstractAsyncContextManager[asyncpg.Connection[asyncpg.Record]]:
+    def count(link: Link) -> AbstractAsyncContextManager[SqlSession]:
         own.append(link.role)
         return session(link)
 

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from rowlock.desk.visible_jobs import Sight
     from rowlock.model.job import Job
     from rowlock.store.database import Database, Record
+    from rowlock.store.executor import SqlSession
 
 _TRIES: Final = 5
 LOOK: Final = '{"wake":[]}'
@@ -32,7 +33,7 @@ class Orders:
 
     def __init__(
         self,
-        database: Callable[[], Database],
+        database: Callable[[], Database | SqlSession],
         wake: Callable[[Iterable[tuple[Pair, datetime]]], None],
         guard: Guard,
         sight: Sight,

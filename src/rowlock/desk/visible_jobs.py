@@ -15,13 +15,13 @@ if TYPE_CHECKING:
     from rowlock.desk.guard import Guard
     from rowlock.model.job import Job
     from rowlock.store.database import Database, Record
-    from rowlock.store.executor import SqlExecutor
+    from rowlock.store.executor import SqlExecutor, SqlSession
 
 
 class Sight:
     """Reads jobs for one guard; the other classes of the desk look through it."""
 
-    def __init__(self, database: Callable[[], Database], guard: Guard) -> None:
+    def __init__(self, database: Callable[[], Database | SqlSession], guard: Guard) -> None:
         self._open, self._guard = database, guard
 
     async def one(self, job_id: int | str) -> Job:

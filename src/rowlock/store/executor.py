@@ -21,13 +21,14 @@ class SqlExecutor(Protocol):
 class SqlSession:
     """Named statements on one connection, in whatever transaction is open there."""
 
-    __slots__ = ("_savepoints", "connection", "statements")
+    __slots__ = ("_savepoints", "channel", "connection", "schema", "statements")
 
     def __init__(
         self, statements: Statements, connection: asyncpg.Connection[asyncpg.Record], *, savepoints: bool = False
     ) -> None:
         """savepoints: each statement gets its own, so that a failed one can be tried again in the same transaction."""
         self.statements, self.connection, self._savepoints = statements, connection, savepoints
+        self.schema, self.channel = statements.schema, statements.channel
 
     async def fetch(self, name: str, /, **values: object) -> list[asyncpg.Record]:
         """Run one named statement with these parameters; returns its rows."""

@@ -83,7 +83,7 @@ class Room:
     """The locks of one event loop: one connection, opened for the first and closed when none was used for long."""
 
     def __init__(self, database: Database) -> None:
-        self._database, self.process = database, os.getpid()
+        self._database = database
         self._session: LockSession | None = None
         self._opening = asyncio.Lock()
         self._numbers = itertools.count(1)
@@ -276,19 +276,13 @@ class Room:
 
 def room_of(database: Database) -> Room:
     """The locks of the running loop, the same for jobs and for the application around them."""
-    rooms, loop = database.lock_rooms, asyncio.get_running_loop()
-    room = rooms.get(loop)
-    if not isinstance(room, Room) or room.process != os.getpid():
-        for ended in [known for known in rooms if known.is_closed()]:
-            del rooms[ended]
-        room = rooms[loop] = Room(database)
-    return room
+    return database.companion(Room, lambda: Room(database))
 
 
 async def leave(database: Database) -> None:
     """Close the running loop's."""
-    room = database.lock_rooms.pop(asyncio.get_running_loop(), None)
-    if isinstance(room, Room):
+    room = database.dismiss_companion(Room)
+    if room is not None:
         await room.close()
 
 

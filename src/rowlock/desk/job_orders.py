@@ -311,7 +311,9 @@ class Orders:
         return f"its unique key is held by {named}"
 
 
-async def hand_on(database: Database, wake: Callable[[Iterable[tuple[Pair, datetime]]], None], done: Record) -> None:
+async def hand_on(
+    database: Database | SqlSession, wake: Callable[[Iterable[tuple[Pair, datetime]]], None], done: Record
+) -> None:
     """The ended job's place went to a parked one, or others waited for it: a worker that sleeps must hear of it."""
     if done["promoted"]:
         await database.fetch("wake", channel=database.channel, payload=LOOK)

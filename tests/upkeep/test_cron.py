@@ -22,7 +22,7 @@ from rowlock.desk.schedule_fire import fire
 from rowlock.errors import DatabaseUnreachable, InvalidArguments
 from rowlock.model.schedule import owed
 from rowlock.settings import Settings
-from rowlock.store.schedules import schedule_of
+from rowlock.store.rows.schedules import schedule_of
 from rowlock.upkeep.cron import Cron
 
 if TYPE_CHECKING:

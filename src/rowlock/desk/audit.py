@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 from rowlock.desk.guard import TRUSTED, Guard, reads
 from rowlock.model import ids, redact
 from rowlock.model.access import Entry, Permission
-from rowlock.store import rows
+from rowlock.store.rows import jobs as rows
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from rowlock.model.count import Count
 from rowlock.model.lane import kinds_by_lane
 from rowlock.model.workload import Backlog, LaneLoad, Running
-from rowlock.store import rows
+from rowlock.store.rows import jobs as rows
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

@@ -18,7 +18,7 @@ from rowlock.model.schedule import FIELDS, Schedule, checked
 from rowlock.model.stored_args import shown
 from rowlock.model.window import Window
 from rowlock.store.executor import SqlSession
-from rowlock.store.schedules import schedule_of, unknown_schedule, values_of
+from rowlock.store.rows.schedules import schedule_of, unknown_schedule, values_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

@@ -19,7 +19,7 @@ from rowlock.model.duration import duration
 from rowlock.model.state import State
 from rowlock.model.workload import Failures, Overview, Panel, TenantLoad, Throughput, Work
 from rowlock.store import lanes as lane_rows
-from rowlock.store import rows
+from rowlock.store.rows import jobs as rows
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Sequence

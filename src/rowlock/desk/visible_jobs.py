@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from rowlock.desk.guard import TRUSTED
 from rowlock.errors import JobNotFound
 from rowlock.model import ids
-from rowlock.store import rows
+from rowlock.store.rows import jobs as rows
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence

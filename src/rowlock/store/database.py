@@ -13,11 +13,11 @@ import asyncpg
 
 from rowlock.errors import ConfigurationError, DatabaseUnreachable, SchemaBehind, SchemaMissing, Unstorable
 from rowlock.model import redact
-from rowlock.store import array_types, tcp_timeouts
+from rowlock.store.connections import array_types, tcp_timeouts
+from rowlock.store.connections.pool import Pool
+from rowlock.store.connections.statement_check import SILENCE, ask_about
 from rowlock.store.executor import SqlSession
-from rowlock.store.pool import Pool
 from rowlock.store.queries import Statements
-from rowlock.store.statement_check import SILENCE, ask_about
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable

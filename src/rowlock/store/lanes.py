@@ -16,9 +16,9 @@ if TYPE_CHECKING:
 
     from rowlock.model.kind import Kind
     from rowlock.model.lane import Ordering
+    from rowlock.store.connections.worker_connection import WorkerConnection
     from rowlock.store.database import Record
     from rowlock.store.executor import SqlExecutor
-    from rowlock.store.worker_connection import Link
 
 
 def unknown_lane(name: str, there_are: Iterable[str]) -> UnknownLane:
@@ -79,7 +79,7 @@ async def add(link: SqlExecutor, lane: Lane) -> Lane | None:
 
 
 async def prepare(
-    link: Link,
+    link: WorkerConnection,
     kinds: Sequence[Kind],
     lanes: Iterable[Lane],
     isolates: Callable[[str], bool] = lambda _: False,

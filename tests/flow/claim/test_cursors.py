@@ -14,8 +14,8 @@ from rowlock.flow.claim.claimer import Claimer
 from rowlock.flow.claim.cursors import Cursors
 from rowlock.model.lane import Lane
 from rowlock.model.rate import Rate
+from rowlock.store.connections.worker_connection import WorkerConnection
 from rowlock.store.database import Database
-from rowlock.store.worker_connection import Link
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Sequence
@@ -72,7 +72,7 @@ class Bench:
 @contextlib.asynccontextmanager
 async def bench(url: str, kinds: list[str], *lanes: Lane) -> AsyncIterator[Bench]:
     database, clock = Database(url), Clock()
-    link, cursors = Link(database, "claim"), Cursors(clock)
+    link, cursors = WorkerConnection(database, "claim"), Cursors(clock)
     async with opened(database) as store:
         made = Bench.__new__(Bench)
         claimer = Claimer(link, await store.worker(), cursors, kinds, lambda: made.now)

@@ -10,8 +10,8 @@ import pytest
 from tests.waiting import eventually
 
 from rowlock.model.lane import Lane
+from rowlock.store.connections.worker_connection import WorkerConnection
 from rowlock.store.database import Database
-from rowlock.store.worker_connection import Link
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -183,9 +183,9 @@ async def test_an_idle_worker_asks_the_database_once_a_second_at_most(
 
     own: list[str] = []
     upkeep: list[str] = []
-    session, connection = Link.session, Database.connection
+    session, connection = WorkerConnection.session, Database.connection
 
-    def count(link: Link) -> AbstractAsyncContextManager[SqlSession]:
+    def count(link: WorkerConnection) -> AbstractAsyncContextManager[SqlSession]:
         own.append(link.role)
         return session(link)
 
@@ -201,7 +201,7 @@ async def test_an_idle_worker_asks_the_database_once_a_second_at_most(
         # For ten seconds after some activity a worker looks more often, for late commits.
         worker._cursors._active.clear()
         await asyncio.sleep(1.5)
-        monkeypatch.setattr(Link, "session", count)
+        monkeypatch.setattr(WorkerConnection, "session", count)
         monkeypatch.setattr(Database, "connection", count_upkeep)
         await asyncio.sleep(10)
     assert len(own) <= 10 + 1, own  # the last one says good-bye

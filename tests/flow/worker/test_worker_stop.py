@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import asyncpg
 
 from rowlock import Rowlock, SchemaAhead
-from rowlock.store import migrate
+from rowlock.store.schema import migrate
 
 if TYPE_CHECKING:
     import pytest

@@ -13,7 +13,7 @@ from rowlock.model.lane import kinds_by_lane
 from rowlock.model.rate import LANE
 from rowlock.model.state import State
 from rowlock.store import lanes as lane_rows
-from rowlock.store import rows
+from rowlock.store.rows import jobs as rows
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

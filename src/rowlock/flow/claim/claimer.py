@@ -25,9 +25,9 @@ if TYPE_CHECKING:
     from rowlock.flow.enqueue.wake import Pair
     from rowlock.model.lane import Lane
     from rowlock.model.released_jobs import Released
+    from rowlock.store.connections.worker_connection import WorkerConnection
     from rowlock.store.database import Record
     from rowlock.store.executor import SqlSession
-    from rowlock.store.worker_connection import Link
 
 logger = logging.getLogger("rowlock.claim")
 _FORESEEN: Final = (DatabaseError, *TRANSIENT)
@@ -62,7 +62,7 @@ class Claimer:
 
     def __init__(
         self,
-        link: Link,
+        link: WorkerConnection,
         worker_id: int,
         cursors: Cursors,
         kinds: Collection[str],

@@ -10,8 +10,8 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
 from rowlock.errors import RowlockError
+from rowlock.store.connections.pool import before_loop_ends
 from rowlock.store.jobs import workers
-from rowlock.store.pool import before_loop_ends
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Iterable

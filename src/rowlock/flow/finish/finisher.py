@@ -43,8 +43,8 @@ if TYPE_CHECKING:
     from rowlock.model.hook import Hook
     from rowlock.model.job import Claim
     from rowlock.model.released_jobs import Released
+    from rowlock.store.connections.worker_connection import WorkerConnection
     from rowlock.store.jobs.finish import Accepted
-    from rowlock.store.worker_connection import Link
     from rowlock.telemetry import AttemptEvent
 
 logger = logging.getLogger("rowlock.finish")
@@ -181,7 +181,7 @@ class Flushed:
 class Finisher:
     """Writes outcomes in batches on a connection of its own, so that claims and completions overlap."""
 
-    def __init__(self, link: Link, worker_id: int, flushed: Callable[[Flushed], None]) -> None:
+    def __init__(self, link: WorkerConnection, worker_id: int, flushed: Callable[[Flushed], None]) -> None:
         self._link, self._worker_id, self._flushed = link, worker_id, flushed
         self._waiting: list[Finished] = []
         self._flushing: list[Finished] = []
@@ -215,7 +215,7 @@ class Finisher:
         """Wait until everything handed over is acknowledged."""
         await self._idle.wait()
 
-    async def write_over(self, link: Link) -> None:
+    async def write_over(self, link: WorkerConnection) -> None:
         """Write what waits over another connection; called in the beat's thread while this loop is blocked.
 
         What was written before is refused by its fence, which is as good.

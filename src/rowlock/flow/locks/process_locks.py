@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Any, Final
 from rowlock.errors import DatabaseUnreachable, LockNested, LockTaken, LockTimeout
 from rowlock.flow.locks.lock import Hold
 from rowlock.model.lock import LockUser, advisory
-from rowlock.store.locks import LockSession
-from rowlock.store.pool import before_loop_ends
+from rowlock.store.connections.lock_session import LockSession
+from rowlock.store.connections.pool import before_loop_ends
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine

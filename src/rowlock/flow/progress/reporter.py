@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     from rowlock.flow.locks.process_locks import Room
     from rowlock.flow.progress.report import ItemKey, Moved, News
     from rowlock.model.progress import LogLine
+    from rowlock.store.connections.worker_connection import WorkerConnection
     from rowlock.store.queries import Statements
-    from rowlock.store.worker_connection import Link
 
 logger = logging.getLogger("rowlock.progress")
 EVERY: Final = 1.0
@@ -60,7 +60,7 @@ class Taken:
 class Reporter:
     """Writes the reports of one worker: at most one flush a second, however many jobs and calls."""
 
-    def __init__(self, link: Link, worker_id: int, lost: Callable[[Claim], None]) -> None:
+    def __init__(self, link: WorkerConnection, worker_id: int, lost: Callable[[Claim], None]) -> None:
         self._link, self._worker_id, self._lost = link, worker_id, lost
         self._dirty: dict[Claim, Report] = {}
         self._wanted = asyncio.Event()

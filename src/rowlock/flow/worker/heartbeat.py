@@ -19,9 +19,9 @@ from rowlock.errors import DatabaseError
 from rowlock.flow.enqueue import wake
 from rowlock.flow.worker.loop_blocker import Stack
 from rowlock.outage_log import Trouble
+from rowlock.store.connections.worker_connection import WorkerConnection
 from rowlock.store.database import TRANSIENT
 from rowlock.store.jobs import workers
-from rowlock.store.worker_connection import Link
 from rowlock.telemetry import Events, LoopBlocked
 
 if TYPE_CHECKING:
@@ -99,7 +99,7 @@ class Holders:
     """Who holds the loop. suspects: their claims; write_over: writes the outcomes that wait over another connection."""
 
     suspects: Sequence[Claim]
-    write_over: Callable[[Link], Awaitable[None]]
+    write_over: Callable[[WorkerConnection], Awaitable[None]]
 
 
 class Beat:
@@ -165,7 +165,7 @@ class Beat:
         self._loop, self._poked = asyncio.get_running_loop(), asyncio.Event()
         watching = asyncio.create_task(self._watch.run(self._stop))
         self._ready.set()
-        link = Link(self._database, "beat")
+        link = WorkerConnection(self._database, "beat")
         since: float | None = None
         count = 0
         try:
@@ -197,7 +197,7 @@ class Beat:
             watching.cancel()
             await link.close()
 
-    async def _beat(self, link: Link, watched: timedelta, *, disown: bool) -> News:
+    async def _beat(self, link: WorkerConnection, watched: timedelta, *, disown: bool) -> News:
         before = self._last
         vitals, began = self._vitals(), self._monotonic()
         look = began >= self._look_at
@@ -257,7 +257,7 @@ class Beat:
         blamed = ", ".join(str(claim.job_id) for claim in holders.suspects) or "none of its jobs"
         logger.error("the event loop stays blocked by job %s in %s: the worker is replaced", blamed, stack.place)
         # Not the beat's own connection, which may be in the middle of something.
-        link = Link(self._database, "beat")
+        link = WorkerConnection(self._database, "beat")
         try:
             async with asyncio.timeout(_LAST_WORDS):
                 await holders.write_over(link)

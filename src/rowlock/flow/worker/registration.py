@@ -14,9 +14,10 @@ from rowlock.errors import DatabaseUnreachable, SchemaBehind, SchemaMissing
 from rowlock.flow.kinds.handler import kinds_of
 from rowlock.model.lane import DEFAULT_LANE
 from rowlock.outage_log import Trouble
-from rowlock.store import lanes, migrate
+from rowlock.store import lanes
 from rowlock.store.database import TRANSIENT
 from rowlock.store.jobs import workers
+from rowlock.store.schema import migrate
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     from rowlock.flow.kinds.import_origin import Origin
     from rowlock.model.lane import Lane
     from rowlock.settings import Settings
-    from rowlock.store.worker_connection import Link
+    from rowlock.store.connections.worker_connection import WorkerConnection
 
 logger = logging.getLogger("rowlock.worker")
 BACKOFF: Final = (0.1, 0.5, 1.0, 2.0)
@@ -84,7 +85,7 @@ class Registration:
 
     def __init__(
         self,
-        link: Link,
+        link: WorkerConnection,
         handlers: Mapping[str, Handler],
         name: str,
         options: WorkerOptions,

@@ -27,10 +27,10 @@ from rowlock.flow.worker.registration import Registration, served, until_served
 from rowlock.flow.worker.slots import Crew
 from rowlock.model.job import Claim
 from rowlock.store import lanes
+from rowlock.store.connections.worker_connection import WorkerConnection
 from rowlock.store.jobs import workers
 from rowlock.store.jobs.claim import kind_of, read_pairs
 from rowlock.store.notify import Listener
-from rowlock.store.worker_connection import Link
 from rowlock.telemetry import Events, LaneChanged, WorkerDraining, WorkerStarted, WorkerStopped
 
 if TYPE_CHECKING:
@@ -101,7 +101,10 @@ class Worker:
         self._loop = asyncio.get_running_loop()
         self._clock, self._steps = Clock(self._loop.time), Steps(self._on_failed_step)
         self._alarm = Alarm(self._loop, self._clock, self._look)
-        self._claims, self._finishes = Link(self.database, "claim"), Link(self.database, "finish")
+        self._claims, self._finishes = (
+            WorkerConnection(self.database, "claim"),
+            WorkerConnection(self.database, "finish"),
+        )
         self._children = Children(self.options.origin, self.settings, Terms.of(self.settings))
         self._registration = Registration(
             self._claims, self._handlers, self.name, self.options, self._children.isolates

@@ -1,4 +1,4 @@
-"""Link: one long-lived connection of a worker that comes back by itself."""
+"""WorkerConnection: one long-lived connection of a worker that comes back by itself."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 import asyncpg
 
 from rowlock.errors import DatabaseUnreachable
+from rowlock.store.connections.statement_check import SILENCE, ask_about
 from rowlock.store.database import OUTAGE, unreachable
 from rowlock.store.executor import SqlSession
-from rowlock.store.statement_check import SILENCE, ask_about
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from rowlock.store.database import Connection, Database, Record
 
 
-class Link:
+class WorkerConnection:
     """A connection for one role (claim, finish, beat); after a failure the next call opens a new one.
 
     Every failure of the connection itself comes out as DatabaseUnreachable, so that callers have one thing to wait out.

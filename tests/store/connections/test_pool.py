@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, cast
 
 import pytest
 
-from rowlock.store.pool import FRESH, Pool
+from rowlock.store.connections.pool import FRESH, Pool
 
 if TYPE_CHECKING:
     import asyncpg

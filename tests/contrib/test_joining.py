@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, Self, cast
 
 import asyncpg
 import pytest
-from tests.conftest import fresh
 from tests.contrib.neighbours import AUTOCOMMIT, LEVELS, NEIGHBOURS, TABLE, Undo, neighbour
+from tests.databases import fresh
 from tests.waiting import eventually
 
 from rowlock import Rowlock, Task

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
-from tests.factories import Store, opened, several
+from tests.factories import Store, opened, rate, rated, several
 
 from rowlock.model.rate import Rate
 
@@ -20,21 +20,6 @@ if TYPE_CHECKING:
 async def store(database_url: str) -> AsyncIterator[Store]:
     async with opened(database_url) as opened_store:
         yield opened_store
-
-
-async def rate(store: Store, key: str, said: Rate) -> None:
-    await store.fetch(
-        "register_rates",
-        keys=[key],
-        amounts=[said.amount],
-        pers=[said.per],
-        bursts=[said.burst],
-        slidings=[said.window],
-    )
-
-
-async def rated(store: Store, n: int, *keys: str, **fields: Any) -> list[int]:  # noqa: ANN401 - NewJob's
-    return [await store.enqueue(rate_keys=keys, **fields) for _ in range(n)]
 
 
 async def turns(store: Store, *jobs: int) -> list[float]:

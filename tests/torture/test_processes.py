@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import signal
 import time
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tests.waiting import eventually
@@ -14,14 +13,6 @@ if TYPE_CHECKING:
 
 STALE = 2.0
 """Seconds; the lane's stale timeout in tests.torture.jobs."""
-
-
-async def gone(pid: int) -> bool:
-    """Whether the process is dead; one that nobody waited for yet is."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2][:1] in "ZX"  # noqa: ASYNC240 - no disk
-    except OSError:
-        return True
 
 
 async def holder(scene: Scene, job: int) -> Process:

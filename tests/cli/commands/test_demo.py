@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import psycopg
 import pytest
+from tests.cli.processes import drain
 
 from rowlock.model.state import State
 
@@ -66,18 +67,6 @@ async def test_the_demo_draws_bars_on_a_terminal_and_leaves_no_tables(cli: Cli) 
     assert "23 of 23 jobs have ended" in drawn
     with psycopg.connect(cli.url) as connection:
         assert connection.execute("SELECT to_regclass('rowlock_demo.jobs')").fetchone() == (None,)
-
-
-def drain(terminal: int) -> str:
-    parts = []
-    while True:
-        try:
-            part = os.read(terminal, 65536)
-        except OSError:  # Linux: the other side is closed
-            break
-        parts.append(part)
-    os.close(terminal)
-    return b"".join(parts).decode()
 
 
 @pytest.mark.timeout(120)

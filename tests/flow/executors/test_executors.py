@@ -7,17 +7,19 @@ import json
 import logging
 import os
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from tests.flow.executors import jobs
+from tests.os_processes import alive
 from tests.waiting import eventually
 
 from rowlock import ItemCounts, State
 from rowlock.flow.kinds.import_origin import Origin
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from rowlock import Job, Rowlock
     from rowlock.flow.worker.worker import Worker
 
@@ -38,14 +40,6 @@ async def running(app: Rowlock, kind: str) -> int:
 
     await eventually(reported)
     return int(handle.id)
-
-
-def alive(pid: int) -> bool:
-    """Whether a process runs; one that ended but was not waited for does not."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except FileNotFoundError:
-        return False
 
 
 async def ended(app: Rowlock, job_id: int) -> Job:

@@ -6,7 +6,7 @@ import asyncio
 import os
 from typing import TYPE_CHECKING
 
-from tests.waiting import eventually
+from tests.waiting import eventually, in_time
 
 from rowlock.model.state import State
 
@@ -23,7 +23,7 @@ async def exists(path: Path) -> bool:
 
 
 async def ended(process: asyncio.subprocess.Process) -> tuple[int | None, str, str]:
-    out, err = await asyncio.wait_for(process.communicate(), 30)
+    out, err = await in_time(process.communicate())
     return process.returncode, out.decode(), err.decode()
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import time
 from typing import TYPE_CHECKING
 
 import pytest
@@ -40,13 +39,11 @@ async def test_a_killed_process_is_replaced_and_its_jobs_rescued_at_once(scene: 
     handle = await scene.app.task("work").enqueue(seconds=3)
     victim = await runner(scene, handle.id)
     os.kill(victim, signal.SIGKILL)
-    killed = time.monotonic()
 
     async def rescued() -> bool:
         return bool((await scene.app.jobs.get(handle.id)).losses)
 
     await eventually(rescued)
-    assert time.monotonic() - killed < 3  # the lane's stale timeout is a minute
     await scene.said(supervisor, "by SIGKILL (another is started)")
     await scene.workers(2)
     await scene.quiet()
@@ -147,15 +144,13 @@ async def test_a_stopped_process_is_neither_vouched_for_nor_killed(scene: Scene)
 
 
 async def test_sigterm_drains_all_and_a_second_one_hurries(scene: Scene) -> None:
-    supervisor = await start(scene, ROWLOCK_SHUTDOWN_AFTER="60s")
-    long = await scene.app.task("work").enqueue(seconds=50)
+    supervisor = await start(scene, ROWLOCK_SHUTDOWN_AFTER="1h")
+    long = await scene.app.task("work").enqueue(seconds=3600)
     await scene.noted(long.id, "start")
     supervisor.signal(signal.SIGTERM)
     await eventually(lambda: scene.value("SELECT count(*) = 1 FROM workers WHERE state = 'draining'"))
-    began = time.monotonic()
     supervisor.signal(signal.SIGTERM)
     assert supervisor.end() == 0
-    assert time.monotonic() - began < 15
     history = await scene.app.jobs.history(long.id)
     assert (history.job.state, history.job.losses) == (State.QUEUED, 0)
     assert [attempt.outcome for attempt in history.attempts] == ["interrupted"]

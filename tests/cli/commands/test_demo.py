@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import psycopg
 import pytest
 from tests.cli.processes import drain
+from tests.waiting import in_time
 
 from rowlock.model.state import State
 
@@ -77,7 +78,7 @@ async def test_an_interrupted_demo_exits_130_quietly(cli: Cli) -> None:
         if b"running" in line:
             process.send_signal(signal.SIGINT)
             break
-    _, err = await asyncio.wait_for(process.communicate(), 30)
+    _, err = await in_time(process.communicate())
     assert (process.returncode, err.decode()) == (130, "")
 
 
@@ -91,6 +92,6 @@ async def test_a_terminated_demo_leaves_no_folder(cli: Cli, tmp_path: Path) -> N
         if b"running" in line:
             process.send_signal(signal.SIGTERM)
             break
-    _, err = await asyncio.wait_for(process.communicate(), 30)
+    _, err = await in_time(process.communicate())
     assert (process.returncode, err.decode()) == (130, "")
     assert list(temporary.iterdir()) == []

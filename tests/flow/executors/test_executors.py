@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import logging
 import os
@@ -12,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from tests.flow.executors import jobs
 from tests.os_processes import alive
-from tests.waiting import eventually
+from tests.waiting import eventually, let_others_run
 
 from rowlock import ItemCounts, State
 from rowlock.flow.kinds.import_origin import Origin
@@ -304,7 +303,7 @@ async def test_threads_of_a_lane_are_reused(app: Rowlock) -> None:
             job_id = await running(app, "thread.waits")
             await app.jobs.cancel(job_id)
             await ended(app, job_id)
-            await asyncio.sleep(0)
+            await let_others_run()
         assert len(worker._crew._threads._idle["default"]) == 1
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import psycopg
 import pytest
-from tests.cli.commands.test_worker import ended, said
+from tests.cli.processes import ended, said
 
 from rowlock.desk.doctor import Doctor
 from rowlock.settings import Settings

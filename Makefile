@@ -34,6 +34,7 @@ check: $(STAMP) ## lint, format check, types, import direction
 	$(BIN)/lint-imports --no-logo
 	$(BIN)/python tools/sync_twins.py --check
 	$(BIN)/python tools/openapi.py --check
+	$(BIN)/python tools/reference.py --check
 
 test: $(STAMP) ## run the tests on all cores (options: make test ARGS="-k claim")
 	$(BIN)/pytest -n $(SIDE_BY_SIDE) --dist worksteal $(ARGS)

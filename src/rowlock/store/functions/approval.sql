@@ -1,9 +1,10 @@
 -- Approval in advance, by the rules that operators write.
 
--- Approves those of the given jobs that a rule fits. A rule counts as the approval of the person who wrote it: not for that person's
--- own jobs or arguments where four eyes are asked for; as one approval where several are; as none if that person has approved
--- already. Judged on the locked row. An approved job gets a new position, as the old one may lie behind the claim cursors by now.
--- Answers the jobs that got an approval; state queued: it was the last one they needed.
+-- Approves those of the given jobs that a rule fits. A rule counts as the approval of the person who wrote it: not for
+-- that person's own jobs or arguments where four eyes are asked for; as one approval where several are; as none if that
+-- person has approved already. Judged on the locked row. An approved job gets a new position, as the old one may lie
+-- behind the claim cursors by now. Answers the jobs that got an approval; state queued: it was the last one they
+-- needed.
 CREATE FUNCTION {schema}.approve_by_rule(p_ids bigint[]) RETURNS TABLE (id bigint, state text, run_after timestamptz) LANGUAGE sql AS $$
   WITH judged AS (
     SELECT j.id, cardinality(coalesce(j.approvers, '{}')) >= (j.approval >> 3) AS enough, coalesce(r.created_by, 'rule') AS by_whom,

@@ -1,7 +1,8 @@
--- Gates: at most max_running jobs of one key run at a time; the others are parked (blocked, gate_place -1).
--- Lock order of every caller: job rows by id, then gates by key, lane caps ('lane:<name>') before all others.
+-- Gates: at most max_running jobs of one key run at a time; the others are parked (blocked, gate_place -1). Lock order
+-- of every caller: job rows by id, then gates by key, lane caps ('lane:<name>') before all others.
 
--- Hands free places of a gate to the jobs parked longest at it; returns how many it handed over. The caller holds the gate's row.
+-- Hands free places of a gate to the jobs parked longest at it; returns how many it handed over. The caller holds the
+-- gate's row.
 CREATE FUNCTION {schema}.gate_promote(p_key text, p_free integer) RETURNS integer LANGUAGE plpgsql AS $$
 DECLARE v_n integer;
 BEGIN
@@ -19,10 +20,10 @@ BEGIN
   RETURN v_n;
 END $$;
 
--- Runs right after a claim, in its transaction, for claimed jobs that are new at their gate (gate_place 1). Returns the ids that may
--- run; the others are parked. The gate's row is locked before the count is judged: a job that left between the judgement and
--- the parking would find nobody to promote. One parked job means that the gate is full: up to p_bulk more jobs of that key
--- then leave the claim index at once, unclaimed, so that one busy key never drowns a claim.
+-- Runs right after a claim, in its transaction, for claimed jobs that are new at their gate (gate_place 1). Returns the
+-- ids that may run; the others are parked. The gate's row is locked before the count is judged: a job that left between
+-- the judgement and the parking would find nobody to promote. One parked job means that the gate is full: up to p_bulk
+-- more jobs of that key then leave the claim index at once, unclaimed, so that one busy key never drowns a claim.
 CREATE FUNCTION {schema}.gate_enter(p_ids bigint[], p_fences integer[], p_bulk integer DEFAULT 500)
 RETURNS SETOF bigint LANGUAGE plpgsql AS $$
 DECLARE v_key text; v_all bigint[]; g {schema}.gates; v_free integer;
@@ -63,10 +64,10 @@ BEGIN
   END LOOP;
 END $$;
 
--- Gives places back. Runs in the transaction of every exit of a job (finish, retry, snooze, loss, cancel, expiry), after the
--- job rows. p_keys has one entry per leaving job, so keys repeat; a key without a gate row is ignored. Returns how many jobs can start
--- now: those that were promoted, and one for a lane cap that was full, since workers elsewhere stopped asking. Unless it
--- is 0, the caller must wake a worker.
+-- Gives places back. Runs in the transaction of every exit of a job (finish, retry, snooze, loss, cancel, expiry),
+-- after the job rows. p_keys has one entry per leaving job, so keys repeat; a key without a gate row is ignored.
+-- Returns how many jobs can start now: those that were promoted, and one for a lane cap that was full, since workers
+-- elsewhere stopped asking. Unless it is 0, the caller must wake a worker.
 CREATE FUNCTION {schema}.gate_leave(p_keys text[]) RETURNS integer LANGUAGE plpgsql AS $$
 DECLARE g record; v_held integer; v_n integer; v_promoted integer := 0;
 BEGIN
@@ -81,9 +82,9 @@ BEGIN
   RETURN v_promoted;
 END $$;
 
--- Recounts what is held and hands free places on. Each gate is judged under its own lock, which every entry and exit takes
--- before it commits, so the count cannot change meanwhile. A promoted job that no worker claimed within p_idle (its lane is off)
--- gives its place back, unless the gate is FIFO. Returns how many gates were corrected.
+-- Recounts what is held and hands free places on. Each gate is judged under its own lock, which every entry and exit
+-- takes before it commits, so the count cannot change meanwhile. A promoted job that no worker claimed within p_idle
+-- (its lane is off) gives its place back, unless the gate is FIFO. Returns how many gates were corrected.
 CREATE FUNCTION {schema}.gates_repair(p_idle interval DEFAULT '60 s') RETURNS integer LANGUAGE plpgsql AS $$
 DECLARE k text; g {schema}.gates; v_held integer; v_changed integer := 0;
 BEGIN

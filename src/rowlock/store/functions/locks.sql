@@ -1,9 +1,9 @@
 -- Advisory locks of ctx.lock() and app.lock().
 
 -- A function, because each of its statements sees what was committed before that statement. A waiter writes its row and
--- then tries once more: so either that try comes after the unlock, or the search after the unlock finds the row and notifies the waiter.
--- One statement with one snapshot would leave a gap between the two. Answers whether the lock was held at all, and the session
--- that has waited longest.
+-- then tries once more: so either that try comes after the unlock, or the search after the unlock finds the row and
+-- notifies the waiter. One statement with one snapshot would leave a gap between the two. Answers whether the lock was
+-- held at all, and the session that has waited longest.
 CREATE FUNCTION {schema}.lock_release(p_key bigint, p_session bigint, p_n bigint, p_channel text)
 RETURNS TABLE (was_held boolean, heir bigint) LANGUAGE plpgsql AS $$
 BEGIN

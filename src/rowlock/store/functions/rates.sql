@@ -1,9 +1,10 @@
--- Rates: at most so many jobs of one key start per period, by a token bucket or by a sliding window of 21 steps.
--- Lock order: all gates by key, then all rates by key.
+-- Rates: at most so many jobs of one key start per period, by a token bucket or by a sliding window of 21 steps. Lock
+-- order: all gates by key, then all rates by key.
 
--- How the row of a rate stands at p_now. room: what may start now; pace: seconds per unit in the long run; since: w units fit at
--- since + w * pace if nobody else comes; full_at: since when nothing of the rate is used, infinity while something is. The oldest step of
--- a window counts whole although part of it has passed, so no window of that length ever has more than the amount.
+-- How the row of a rate stands at p_now. room: what may start now; pace: seconds per unit in the long run; since: w
+-- units fit at since + w * pace if nobody else comes; full_at: since when nothing of the rate is used, infinity while
+-- something is. The oldest step of a window counts whole although part of it has passed, so no window of that length
+-- ever has more than the amount.
 CREATE FUNCTION {schema}.rate_now(r {schema}.rates, p_now timestamptz, OUT tokens double precision, OUT uses integer[],
   OUT updated_at timestamptz, OUT room double precision, OUT pace double precision, OUT since timestamptz, OUT full_at timestamptz)
 LANGUAGE plpgsql STABLE AS $$
@@ -37,16 +38,17 @@ BEGIN
   full_at := CASE WHEN v_oldest IS NULL THEN r.updated_at + make_interval(secs => 21 * v_step) ELSE 'infinity' END;
 END $$;
 
--- Runs right after a claim, in its transaction, for claimed jobs that are new at a gate (gate_place 1) or have rates. Answers the jobs
--- that may run, and with again_at those that were put back; parked jobs are not answered. Gates come before rates: a job that
--- waits at its gate uses nothing of a rate, and a job that its rate refuses gives its place back. All gates are locked in key order
--- before the first rate, since giving a place back locks a gate: also the gates of jobs that came with a place (gate_place 2).
+-- Runs right after a claim, in its transaction, for claimed jobs that are new at a gate (gate_place 1) or have rates.
+-- Answers the jobs that may run, and with again_at those that were put back; parked jobs are not answered. Gates come
+-- before rates: a job that waits at its gate uses nothing of a rate, and a job that its rate refuses gives its place
+-- back. All gates are locked in key order before the first rate, since giving a place back locks a gate: also the gates
+-- of jobs that came with a place (gate_place 2).
 --
--- A refused job gets a turn: the moment at which its rate has room for it, behind the turns given before. A job that arrives while
--- others wait for their turns gets one too, unless it is more urgent than they are or nothing of the rate was used for a
--- second (those that waited are gone). Use is counted here alone, under the row's lock: the bound holds whatever workers do.
--- One refused newcomer means "over the rate": up to p_bulk more jobs of its kind with the same rates get their turns
--- at once, unclaimed, so that a busy key never drowns a claim.
+-- A refused job gets a turn: the moment at which its rate has room for it, behind the turns given before. A job that
+-- arrives while others wait for their turns gets one too, unless it is more urgent than they are or nothing of the rate
+-- was used for a second (those that waited are gone). Use is counted here alone, under the row's lock: the bound holds
+-- whatever workers do. One refused newcomer means "over the rate": up to p_bulk more jobs of its kind with the same
+-- rates get their turns at once, unclaimed, so that a busy key never drowns a claim.
 CREATE FUNCTION {schema}.admit(p_ids bigint[], p_fences integer[], p_bulk integer DEFAULT 500)
 RETURNS TABLE (id bigint, again_at timestamptz) LANGUAGE plpgsql AS $$
 #variable_conflict use_column

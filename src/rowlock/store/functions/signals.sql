@@ -1,7 +1,9 @@
--- Signals: messages that a running job waits for, suspended as blocked. The job's row is locked before its signals and waits.
+-- Signals: messages that a running job waits for, suspended as blocked. The job's row is locked before its signals and
+-- waits.
 
--- Keeps the first signal of each name. Sender and waiting job both lock the job's row first, so each sees what the other wrote. what: sent, kept
--- (an earlier one counts, or the time was over), final, missing; released: as workflow_release answers.
+-- Keeps the first signal of each name. Sender and waiting job both lock the job's row first, so each sees what the
+-- other wrote. what: sent, kept (an earlier one counts, or the time was over), final, missing; released: as
+-- workflow_release answers.
 CREATE FUNCTION {schema}.signal_send(p_job bigint, p_name text, p_payload jsonb, p_by text) RETURNS TABLE
   (what text, state text, released jsonb, timed_out boolean) LANGUAGE plpgsql AS $$
 #variable_conflict use_column
@@ -21,8 +23,9 @@ BEGIN
   RETURN QUERY SELECT 'sent', j.state, v_out, false FROM {schema}.jobs j WHERE j.id = p_job;
 END $$;
 
--- Runs in the statement that suspends these jobs, which holds their rows: writes what each waits for and for how long. A job whose
--- signal is there already goes back to the queue at once. The wait has its own limit, so expires_at is cleared.
+-- Runs in the statement that suspends these jobs, which holds their rows: writes what each waits for and for how long.
+-- A job whose signal is there already goes back to the queue at once. The wait has its own limit, so expires_at is
+-- cleared.
 CREATE FUNCTION {schema}.signal_await(p_moved bigint[], p_ids bigint[], p_names text[], p_seconds float8[]) RETURNS jsonb LANGUAGE plpgsql STRICT AS $$
 DECLARE v_there bigint[];
 BEGIN
@@ -37,8 +40,8 @@ BEGIN
   RETURN {schema}.workflow_release(v_there);
 END $$;
 
--- Ends waits whose time is over. Held rows are passed over: at this moment the signal is sent, or the job ended. A job that
--- ended, was replaced or retried, or is parked at its gate no longer waits, so it gets no timeout.
+-- Ends waits whose time is over. Held rows are passed over: at this moment the signal is sent, or the job ended. A job
+-- that ended, was replaced or retried, or is parked at its gate no longer waits, so it gets no timeout.
 CREATE FUNCTION {schema}.signals_overdue(p_limit integer) RETURNS TABLE (ids bigint[], released jsonb) LANGUAGE plpgsql AS $$
 DECLARE v_ids bigint[];
 BEGIN

@@ -1,10 +1,10 @@
--- The ends of workflow steps: what they release, what they cancel, and how the workflow ends.
--- Lock order: job rows by id, gates, workflows by id; then blocked job rows with SKIP LOCKED, so that nothing waits here.
+-- The ends of workflow steps: what they release, what they cancel, and how the workflow ends. Lock order: job rows by
+-- id, gates, workflows by id; then blocked job rows with SKIP LOCKED, so that nothing waits here.
 
--- Moves blocked jobs on whose waiting is over. The caller holds their workflows, or their own rows. Answers the jobs that became queued,
--- which workers must hear of: [id, kind, priority, share, run_after as epoch] each. A row that another transaction holds is passed
--- over, and the repair comes back for it. A job that a person has put off keeps the later moment. A job that asks for approval
--- now is judged by the rules at once, as if it were enqueued now.
+-- Moves blocked jobs on whose waiting is over. The caller holds their workflows, or their own rows. Answers the jobs
+-- that became queued, which workers must hear of: [id, kind, priority, share, run_after as epoch] each. A row that
+-- another transaction holds is passed over, and the repair comes back for it. A job that a person has put off keeps the
+-- later moment. A job that asks for approval now is judged by the rules at once, as if it were enqueued now.
 CREATE FUNCTION {schema}.workflow_release(p_ids bigint[]) RETURNS jsonb LANGUAGE plpgsql AS $$
 DECLARE v_out jsonb; v_asked bigint[];
 BEGIN
@@ -37,8 +37,8 @@ BEGIN
   RETURN v_out;
 END $$;
 
--- How a workflow whose steps are all final has ended. A failed step that another step was there for (an edge of failure or finish)
--- counts as an error, not as the workflow's failure.
+-- How a workflow whose steps are all final has ended. A failed step that another step was there for (an edge of failure
+-- or finish) counts as an error, not as the workflow's failure.
 CREATE FUNCTION {schema}.workflow_verdict(p_id bigint) RETURNS text LANGUAGE sql STABLE AS $$
   SELECT CASE
     WHEN w.verdict IS NOT NULL THEN w.verdict
@@ -57,11 +57,12 @@ CREATE FUNCTION {schema}.workflow_verdict(p_id bigint) RETURNS text LANGUAGE sql
   FROM {schema}.workflows w WHERE w.id = p_id
 $$;
 
--- Runs in the statement that makes jobs final, for those that are steps. Counts their ends, judges the edges behind them, and
--- releases or cancels the steps that waited, in rounds, since a cancelled step is an end too; closes workflows whose last step has
--- ended. Given jobs that still wait are judged again, which makes up for a release that passed over a held row. Everything is read
--- after the workflows are locked, each statement with a snapshot of its own, so nothing older than the lock is believed. STRICT: a
--- flush without steps does not even enter. Answers the jobs that were released, as workflow_release does.
+-- Runs in the statement that makes jobs final, for those that are steps. Counts their ends, judges the edges behind
+-- them, and releases or cancels the steps that waited, in rounds, since a cancelled step is an end too; closes
+-- workflows whose last step has ended. Given jobs that still wait are judged again, which makes up for a release that
+-- passed over a held row. Everything is read after the workflows are locked, each statement with a snapshot of its own,
+-- so nothing older than the lock is believed. STRICT: a flush without steps does not even enter. Answers the jobs that
+-- were released, as workflow_release does.
 CREATE FUNCTION {schema}.workflow_follow(p_ids bigint[], p_channel text) RETURNS jsonb LANGUAGE plpgsql STRICT AS $$
 DECLARE
   v_ids bigint[] := p_ids; v_flows bigint[]; v_go bigint[]; v_stop bigint[]; v_done bigint[] := '{}';
@@ -169,9 +170,9 @@ BEGIN
   RETURN v_out;
 END $$;
 
--- Finds steps that were ended by code without workflows, steps that a release passed over because their row was held, and
--- workflows without a live step that are not closed. Looks at p_flows live workflows, from a random one on when there are more, so that
--- each round sees others.
+-- Finds steps that were ended by code without workflows, steps that a release passed over because their row was held,
+-- and workflows without a live step that are not closed. Looks at p_flows live workflows, from a random one on when
+-- there are more, so that each round sees others.
 CREATE FUNCTION {schema}.workflow_repair(p_flows integer, p_steps integer, p_channel text) RETURNS TABLE (ids bigint[], released jsonb)
 LANGUAGE plpgsql AS $$
 DECLARE v_ids bigint[]; v_from bigint := 0;

@@ -1,6 +1,7 @@
 -- Compensation: undoing what the completed steps of a failed or cancelled workflow did.
 
--- A compensation as the columns of a job. A value that cannot be a column fails here, so a plan with it is never written.
+-- A compensation as the columns of a job. A value that cannot be a column fails here, so a plan with it is never
+-- written.
 CREATE FUNCTION {schema}.workflow_undo_of(p_undo jsonb) RETURNS TABLE (kind text, args jsonb, priority smallint, share smallint, approval smallint,
   max_attempts smallint, gate_key text, tags text[], refs jsonb, meta jsonb, delay interval, expires_in interval, max_age interval,
   answer_in interval, rate_keys text[], rate_weight smallint) LANGUAGE sql STABLE AS $$
@@ -12,10 +13,10 @@ CREATE FUNCTION {schema}.workflow_undo_of(p_undo jsonb) RETURNS TABLE (kind text
          rate_keys text[], rate_weight smallint)
 $$;
 
--- Inserts the compensations of the completed steps, when every step is final and the workflow did not succeed: the last step first,
--- one after the other, each whatever became of the one before. A compensation is a job like any other, and its options count
--- from now. Its name is `undo <step>`; plans keep clear of that name, and if a step has it all the same, the id is appended.
--- Answers the jobs that were released; NULL: there is nothing to undo.
+-- Inserts the compensations of the completed steps, when every step is final and the workflow did not succeed: the last
+-- step first, one after the other, each whatever became of the one before. A compensation is a job like any other, and
+-- its options count from now. Its name is `undo <step>`; plans keep clear of that name, and if a step has it all the
+-- same, the id is appended. Answers the jobs that were released; NULL: there is nothing to undo.
 CREATE FUNCTION {schema}.workflow_undo(p_id bigint) RETURNS jsonb LANGUAGE plpgsql AS $$
 DECLARE v_first bigint; v_n integer;
 BEGIN

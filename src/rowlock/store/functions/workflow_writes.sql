@@ -1,9 +1,10 @@
--- How workflows begin, grow and run again. Each takes several statements under one lock: each statement has a snapshot taken after
--- the lock, which a single statement would not have.
+-- How workflows begin, grow and run again. Each takes several statements under one lock: each statement has a snapshot
+-- taken after the lock, which a single statement would not have.
 
--- Inserts the steps of a plan into a workflow whose row the caller holds, and the edges by name, also to steps that are already
--- there. A step without edges is queued (or pending) at once. One statement per table, so the cost is bounded by the plan. Refuses
--- a plan as a whole: an edge to an unknown step, a name that is taken, a compensation that could not be written later.
+-- Inserts the steps of a plan into a workflow whose row the caller holds, and the edges by name, also to steps that are
+-- already there. A step without edges is queued (or pending) at once. One statement per table, so the cost is bounded
+-- by the plan. Refuses a plan as a whole: an edge to an unknown step, a name that is taken, a compensation that could
+-- not be written later.
 CREATE FUNCTION {schema}.workflow_write(p_id bigint, p_plan jsonb) RETURNS TABLE
   (name text, job_id bigint, kind text, priority smallint, share smallint, state text, run_after timestamptz) LANGUAGE plpgsql AS $$
 #variable_conflict use_column
@@ -96,7 +97,8 @@ BEGIN
   SELECT s.name, x.id, x.kind, x.priority, x.share, x.state, x.run_after FROM step s JOIN written x ON x.id = s.id ORDER BY s.id;
 END $$;
 
--- Makes a workflow with its plan, in the caller's transaction; or answers the live workflow that has the key, as it stands.
+-- Makes a workflow with its plan, in the caller's transaction; or answers the live workflow that has the key, as it
+-- stands.
 CREATE FUNCTION {schema}.workflow_start(p_name text, p_tenant text, p_submitted_by text, p_key text, p_meta jsonb, p_plan jsonb) RETURNS TABLE
   (workflow_id bigint, what text, name text, job_id bigint, kind text, priority smallint, share smallint, state text, run_after timestamptz)
 LANGUAGE plpgsql AS $$
@@ -123,8 +125,9 @@ BEGIN
   END LOOP;
 END $$;
 
--- Makes a plain job the first step of a workflow of its own, named after its kind; a step is left as it is. The job's row is locked first:
--- a finish that waits for the row sees the workflow when it goes on, and a finish that came first is seen here. NULL: no such job.
+-- Makes a plain job the first step of a workflow of its own, named after its kind; a step is left as it is. The job's
+-- row is locked first: a finish that waits for the row sees the workflow when it goes on, and a finish that came first
+-- is seen here. NULL: no such job.
 CREATE FUNCTION {schema}.workflow_adopt(p_job bigint) RETURNS bigint LANGUAGE plpgsql AS $$
 DECLARE j {schema}.jobs; v_id bigint;
 BEGIN
@@ -138,12 +141,12 @@ BEGIN
   RETURN v_id;
 END $$;
 
--- Adds the steps of a plan to a live workflow. p_fence: the claim of the running job that adds, held until the commit, so that a lost
--- claim adds nothing; NULL: a person adds. Without p_flow it is the workflow of p_job, which is adopted if it is a plain job. A name
--- that is there already is kept: the next attempt of a handler adds the same steps again. "joins" in the plan: steps that wait for
--- p_job also wait for the new steps that no new step waits for. what: created or kept; or why nothing was added, with the name of
--- the step in question: lost, missing, finished, cancelled, late (that step no longer waits), unknown (no step of that name),
--- reserved (the name of a compensation).
+-- Adds the steps of a plan to a live workflow. p_fence: the claim of the running job that adds, held until the commit,
+-- so that a lost claim adds nothing; NULL: a person adds. Without p_flow it is the workflow of p_job, which is adopted
+-- if it is a plain job. A name that is there already is kept: the next attempt of a handler adds the same steps again.
+-- "joins" in the plan: steps that wait for p_job also wait for the new steps that no new step waits for. what: created
+-- or kept; or why nothing was added, with the name of the step in question: lost, missing, finished, cancelled, late
+-- (that step no longer waits), unknown (no step of that name), reserved (the name of a compensation).
 CREATE FUNCTION {schema}.workflow_add(p_job bigint, p_fence integer, p_flow bigint, p_plan jsonb, p_channel text) RETURNS TABLE
   (workflow_id bigint, what text, name text, job_id bigint, kind text, priority smallint, share smallint, state text, run_after timestamptz)
 LANGUAGE plpgsql AS $$
@@ -243,10 +246,11 @@ CREATE FUNCTION {schema}.workflow_behind(p_job bigint) RETURNS bigint[] LANGUAGE
   SELECT array_agg(b.id) FROM behind b
 $$;
 
--- Runs a step and everything behind it again; other steps stay as they are. Job rows are locked first, in id order, then the
--- workflow; what was read before the locks is read again after them. what: retried; or why not, with the step in question: missing,
--- unknown, waiting (it will run anyway), live (a step behind it runs or is about to: cancel that first), compensated (its effects
--- were undone), taken (another live workflow has the key), again (the workflow grew meanwhile).
+-- Runs a step and everything behind it again; other steps stay as they are. Job rows are locked first, in id order,
+-- then the workflow; what was read before the locks is read again after them. what: retried; or why not, with the step
+-- in question: missing, unknown, waiting (it will run anyway), live (a step behind it runs or is about to: cancel that
+-- first), compensated (its effects were undone), taken (another live workflow has the key), again (the workflow grew
+-- meanwhile).
 CREATE FUNCTION {schema}.workflow_retry(p_flow bigint, p_step text, p_by text, p_note text) RETURNS TABLE
   (workflow_id bigint, what text, name text, job_id bigint, kind text, priority smallint, share smallint, state text, run_after timestamptz)
 LANGUAGE plpgsql AS $$

@@ -180,7 +180,10 @@ class Room:
             return
         got = bool(found) and isinstance(found[-1], list) and found[-1][0]["mine"]
         with contextlib.suppress(DatabaseUnreachable):
-            await session.fetch("lock_release" if got else "lock_leave", key=attempt.key, n=attempt.n)
+            if got:
+                await session.fetch("lock_release", key=attempt.key, n=attempt.n)
+            else:
+                await session.fetch("lock_leave", n=attempt.n)
 
     async def _release(self, hold: Hold) -> None:
         key = advisory(self._database.schema, hold.wish.namespace, hold.wish.name)

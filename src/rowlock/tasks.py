@@ -32,7 +32,6 @@ if TYPE_CHECKING:
 
     from rowlock.compose.step import Step, StepFactory, TakesNothing, TakesOne
     from rowlock.compose.task_services import DeskLookup
-    from rowlock.flow.enqueue.insert import Receipt
     from rowlock.flow.enqueue.prepare import PreparedJob
     from rowlock.flow.enqueue.producer import Producer
     from rowlock.flow.kinds.args_upgrade import U
@@ -43,6 +42,7 @@ if TYPE_CHECKING:
     from rowlock.model.options import Span
     from rowlock.model.rate import Rated
     from rowlock.model.workflow import Needs
+    from rowlock.store.jobs.enqueue import Receipt
 
 P = ParamSpec("P")
 R = TypeVar("R")

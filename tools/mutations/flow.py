@@ -89,8 +89,8 @@ MUTATIONS: Final = (
     Mutation(
         "a second producer of a moment tells nobody",
         "flow/enqueue/producer.py",
-        "if told is False:",
-        "if told is None:",
+        "if notified is False:",
+        "if notified is None:",
         ("tests/flow/worker/test_waking.py::test_the_first_job_after_a_pause_carries_its_wake_up",),
     ),
     Mutation(

@@ -12,7 +12,7 @@ import re
 from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
 from rowlock.errors import InvalidOption
-from rowlock.model.closest import closest
+from rowlock.model.similar_names import closest
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping

@@ -8,15 +8,17 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, TypeAlias, TypeVar, cast
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, TypeVar
 
 from rowlock.errors import EnqueueError, UniqueConflict
 from rowlock.model import ids
 from rowlock.model.state import State
-from rowlock.model.stored_args import RATE, skilled
+from rowlock.model.stored_args import RATE, with_skills
+from rowlock.store.jobs import enqueue as verbs
+from rowlock.store.jobs.enqueue import Receipt
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Generator, Iterable, Mapping, Sequence
+    from collections.abc import Awaitable, Iterable, Sequence
     from datetime import datetime
     from typing import Self
 
@@ -24,29 +26,12 @@ if TYPE_CHECKING:
     from rowlock.flow.enqueue.prepare import PreparedJob
     from rowlock.flow.enqueue.wake import Pair
     from rowlock.model.job import NewJob
-    from rowlock.store.caller_transaction import Ask
+    from rowlock.store.jobs.enqueue import Approved, EnqueuedPlain, JobValues, ManyColumns, StatementPlan
 
 T = TypeVar("T")
-Rows: TypeAlias = "list[Sequence[object]]"
-Plan: TypeAlias = "Generator[Ask, Rows, T]"
-"""Yields statements, is sent their rows, returns the receipt."""
 _TRIES: Final = 20
 BATCH: Final = 1000
 """Rows per statement of a bulk enqueue."""
-
-
-class Receipt(NamedTuple):
-    """The outcome of one enqueue. what: created, kept or replaced. run_after is None if the kept job was pruned."""
-
-    id: int
-    state: str
-    run_after: datetime | None
-    what: str
-
-    @property
-    def public_id(self) -> str:
-        """The id to show to people."""
-        return ids.encode(self.id)
 
 
 class BulkReceipt(NamedTuple):
@@ -84,7 +69,7 @@ class Insert(Protocol[T]):
     def under(self, policy: LanePolicy) -> Self:
         """The same jobs as their lanes demand them."""
 
-    def plan(self) -> Plan[T]:
+    def plan(self) -> StatementPlan[T]:
         """The statements that write the jobs."""
 
     def write(self, own: OwnConnection) -> Awaitable[T]:
@@ -128,15 +113,15 @@ class SingleInsert:
         """The job as its lane demands it."""
         return SingleInsert(policy.applied_to(self.job), self.text)
 
-    def plan(self) -> Plan[Receipt]:
+    def plan(self) -> StatementPlan[Receipt]:
         """One statement, run again as long as it loses a race for the job's key."""
-        job, values = self.job.job, {**self.job.values, "args": stored_text(self.job.job, self.text)}
+        job, values, args = self.job.job, self.job.values, stored_text(self.job.job, self.text)
         if self.job.plain is not None:
-            rows = yield "enqueue_plain", values
-            return (yield from _approved_by_rule(job, [self.created_as(rows[0])]))[0]
+            made = yield from verbs.plain(values, args)
+            return (yield from _approved_by_rule(job, [self._created(made)]))[0]
         for _ in range(_TRIES):
-            rows = yield _statement(job), values
-            receipt = (yield from _settled(job, values, rows[0])) if rows else None
+            found = yield from verbs.one(job, values, args)
+            receipt = None if found is None else (yield from _settled(job, values, found))
             if receipt is not None:
                 return (yield from _approved_by_rule(job, [receipt]))[0]
         message = (
@@ -145,18 +130,18 @@ class SingleInsert:
         )
         raise EnqueueError(message)
 
-    def plan_notifying(self, statement: str, channel: str) -> Plan[tuple[Receipt, bool]]:
-        """A plain job written by a statement that also wakes workers at the commit; returns whether it will."""
-        rows = yield statement, {**self.job.values, "args": self.text, "channel": channel}
-        return self.created_as(rows[0]), rows[0][2] is True
+    def plan_notifying(self, channel: str) -> StatementPlan[tuple[Receipt, bool]]:
+        """One short statement that may also notify workers at the commit; returns whether it does."""
+        made = yield from verbs.plain_notifying(self.job.values, self.text, channel)
+        return self._created(made), made.notified is True
+
+    def plan_notifying_inside(self, channel: str) -> StatementPlan[Receipt]:
+        """One short statement that notifies workers at a commit which cannot be observed."""
+        return self._created((yield from verbs.plain_inside(self.job.values, self.text, channel)))
 
     def write(self, own: OwnConnection) -> Awaitable[Receipt]:
         """Write it with the short statement if that suffices, else run the plan."""
         return own.insert_plain(self) if self.is_plain else own.run(self)
-
-    def created_as(self, row: Sequence[object]) -> Receipt:
-        """The receipt of a plain enqueue, whose row begins with id and run_after."""
-        return Receipt(cast("int", row[0]), first_state(self.job.job), cast("datetime", row[1]), "created")
 
     def claimable(self, receipt: Receipt) -> dict[Pair, datetime]:
         """The job's run_after, unless it was there before or is not queued."""
@@ -170,6 +155,9 @@ class SingleInsert:
     def outcomes(self, receipt: Receipt) -> Iterable[tuple[int, str, str]]:
         """The job's id, kind and what became of it."""
         return ((receipt.id, self.job.job.kind, receipt.what),)
+
+    def _created(self, made: EnqueuedPlain) -> Receipt:
+        return Receipt(made.id, first_state(self.job.job), made.run_after, "created")
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,24 +188,21 @@ class BulkInsert:
         """The jobs as their lane demands them."""
         return BulkInsert(self.texts, [policy.applied_to(job) for job in self.jobs])
 
-    def plan(self) -> Plan[BulkReceipt]:
+    def plan(self) -> StatementPlan[BulkReceipt]:
         """One statement per thousand jobs; rows that lose a race for their key are tried again."""
         receipts: dict[int, Receipt] = {}
-        statement = "enqueue_many" if self[0].idempotency_key is None else "enqueue_many_once"
+        once = self[0].idempotency_key is not None
         left = list(range(len(self.texts)))
         for _ in range(_TRIES):
             again: list[int] = []
             for start in range(0, len(left), BATCH):
                 part = left[start : start + BATCH]
-                rows = yield statement, self._parameters(part)
-                for n, (_, *row) in zip(part, rows, strict=True):
-                    if row[3] is None:
-                        again.append(n)
-                    else:
-                        receipts[n] = _receipt(row)
+                found = yield from verbs.many(self.jobs[0].values, self._columns(part), once=once)
+                receipts |= {n: receipt for n, receipt in zip(part, found, strict=True) if receipt is not None}
+                again += [n for n, receipt in zip(part, found, strict=True) if receipt is None]
                 taken = next((n for n in part if n in receipts and receipts[n].what == "kept"), None)
                 if taken is not None and self[taken].on_conflict == "reject" and self[taken].unique_key is not None:
-                    yield "withdraw", {"ids": [made.id for made in receipts.values() if made.what == "created"]}
+                    yield from verbs.withdraw([made.id for made in receipts.values() if made.what == "created"])
                     raise conflict(self[taken], receipts[taken])
             left = again
             if not left:
@@ -245,11 +230,10 @@ class BulkInsert:
         kind = self[0].kind
         return ((number, kind, what) for number, what in zip(receipt.ids, receipt.whats, strict=True))
 
-    def _parameters(self, part: Sequence[int]) -> dict[str, object]:
-        """The values of one statement: a column for what differs, the first job's for everything else."""
+    def _columns(self, part: Sequence[int]) -> ManyColumns:
+        """The values in which the jobs of this part differ."""
         jobs = [self[n] for n in part]
         return {
-            **self.jobs[0].values,
             "many_args": [stored_text(job, self.texts[n]) for n, job in zip(part, jobs, strict=True)],
             "many_unique_keys": [job.unique_key for job in jobs],
             "many_idempotency_keys": [job.idempotency_key for job in jobs],
@@ -266,23 +250,22 @@ def first_state(job: NewJob) -> State:
 
 def stored_text(job: NewJob, text: str) -> str:
     """The arguments as stored; a job with a rate is marked, so that workers of older releases leave it alone."""
-    return text if job.rate_keys is None else skilled(text, RATE)
+    return text if job.rate_keys is None else with_skills(text, RATE)
 
 
 def conflict(job: NewJob, receipt: Receipt) -> UniqueConflict:
     """The error of a caller whose unique key is taken."""
     key = (job.unique_key or "").partition(":")[2]
     message = (
-        f"A {job.kind} job with unique_key {key!r} is already {receipt.state}: {receipt.public_id}. "
+        f"A {job.kind} job with unique_key {key!r} is already {receipt.state}: {ids.encode(receipt.id)}. "
         f"Nothing was enqueued; "
         'pass on_conflict="keep" to get that job, or "replace" to give it the new arguments.'
     )
     return UniqueConflict(message, receipt.id)
 
 
-def _settled(job: NewJob, values: Mapping[str, object], row: Sequence[object]) -> Plan[Receipt | None]:
-    """The receipt of a first answer; None: the race for a key was lost. The idempotency key follows the unique key."""
-    receipt = _receipt(row)
+def _settled(job: NewJob, values: JobValues, receipt: Receipt) -> StatementPlan[Receipt | None]:
+    """Settle a job with two keys: the idempotency key follows the unique key. None: a race was lost, run it again."""
     if job.idempotency_key is None or job.unique_key is None:
         if receipt.what == "kept" and job.unique_key is not None and job.on_conflict == "reject":
             raise conflict(job, receipt)
@@ -291,46 +274,25 @@ def _settled(job: NewJob, values: Mapping[str, object], row: Sequence[object]) -
         case "taken" if job.on_conflict == "reject":
             raise conflict(job, receipt)
         case "taken" | "replaced":
-            yield "point_key", {**values, "job_id": receipt.id}
+            yield from verbs.point_key(values, receipt.id)
             return receipt if receipt.what == "replaced" else receipt._replace(what="kept")
         case "lost":
-            yield "point_key", {**values, "job_id": None}
+            yield from verbs.point_key(values, None)
             return None
         case _:
             return receipt
 
 
-def _approved_by_rule(job: NewJob, receipts: list[Receipt]) -> Plan[list[Receipt]]:
+def _approved_by_rule(job: NewJob, receipts: list[Receipt]) -> StatementPlan[list[Receipt]]:
     """Approve new jobs that a rule approves in advance; jobs that need no approval cost no statement."""
     pending = (
         [made.id for made in receipts if made.state == State.PENDING and made.what != "kept"] if job.approval else []
     )
-    moved: dict[object, Sequence[object]] = {}
+    moved: dict[int, Approved] = {}
     for start in range(0, len(pending), BATCH):
-        rows = yield "auto_approve", {"ids": pending[start : start + BATCH]}
-        moved |= {row[0]: row for row in rows}
-    return [_receipt((*moved[made.id], made.what)) if made.id in moved else made for made in receipts]
-
-
-def _statement(job: NewJob) -> str:
-    if job.unique_key is None:
-        if job.idempotency_key is not None:
-            return "enqueue_once"
-        return "enqueue" if job.refs is None and job.tags is None else "enqueue_referenced"
-    once = "" if job.idempotency_key is None else "_once"
-    if job.on_conflict in ("replace", "debounce"):
-        return f"enqueue{once}_replace_{job.unique_scope}"
-    return f"enqueue{once}_keep"
-
-
-def _receipt(row: Sequence[object]) -> Receipt:
-    job_id, state, run_after, what = row
-    return Receipt(
-        cast("int", job_id),
-        str(State(str(state)) if state != "pruned" else state),
-        cast("datetime | None", run_after),
-        str(what),
-    )
+        approved = yield from verbs.auto_approve(pending[start : start + BATCH])
+        moved |= {one.id: one for one in approved}
+    return [Receipt(*moved[made.id], made.what) if made.id in moved else made for made in receipts]
 
 
 def _bulk(receipts: Sequence[Receipt]) -> BulkReceipt:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from operator import itemgetter
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from rowlock.errors import InvalidOption
 from rowlock.model.approval import demanded
@@ -13,6 +12,7 @@ from rowlock.model.kind import Gate
 from rowlock.model.options import as_json, checked_key, refs_json, span
 from rowlock.model.rate import checked_weight, rates_of
 from rowlock.model.tenant_share import share_of
+from rowlock.store.jobs.enqueue import plain_values, values_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -22,10 +22,7 @@ if TYPE_CHECKING:
     from rowlock.model.kind import Kind
     from rowlock.model.options import Options
     from rowlock.model.rate import Rate
-
-PLAIN: Final = ("kind", "priority", "share", "approval", "max_attempts", "tenant", "submitted_by", "meta")
-"""The parameters of enqueue_plain in their order, after args."""
-_plain_values: Final = itemgetter(*PLAIN)
+    from rowlock.store.jobs.enqueue import JobValues
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,10 +34,9 @@ class PreparedJob:
     rates: tuple[Rate, ...]
     """Registered before the job is written, like the gate."""
     pair: Pair
-    values: Mapping[str, object]
-    """The parameters of the enqueue statements, without args."""
+    values: JobValues
     plain: tuple[object, ...] | None
-    """The parameters of enqueue_plain after args; None: the job needs one of the longer statements."""
+    """The values of PLAIN; None: the job needs one of the longer statements."""
 
 
 def prepare(kind: Kind, options: Options, named: Mapping[str, object]) -> PreparedJob:
@@ -90,8 +86,8 @@ def depends_on_arguments(kind: Kind, options: Options) -> bool:
 
 def prepared(job: NewJob, gate: Gate | None = None, rates: tuple[Rate, ...] = ()) -> PreparedJob:
     """Compute once what every enqueue of such a job needs."""
-    values = parameters(job)
-    plain = _plain_values(values) if is_plain(job) else None
+    values = values_of(job)
+    plain = plain_values(values) if is_plain(job) else None
     return PreparedJob(job, gate, rates, (job.kind, job.priority, job.share), values, plain)
 
 
@@ -110,37 +106,6 @@ def is_plain(job: NewJob) -> bool:
         and job.tags is None
         and job.refs is None
     )
-
-
-def parameters(job: NewJob) -> dict[str, object]:
-    """The parameters of the enqueue statements, without args."""
-    return {
-        "kind": job.kind,
-        "priority": job.priority,
-        "share": job.share,
-        "approval": int(job.approval),
-        "answer_in": job.answer_in,
-        "run_at": job.run_at,
-        "run_in": job.run_in,
-        "expires_in": job.expires_in,
-        "max_age": job.max_age,
-        "max_attempts": job.max_attempts,
-        "tenant": job.tenant,
-        "submitted_by": job.submitted_by,
-        "unique_key": job.unique_key,
-        "unique_scope": job.unique_scope,
-        "max_wait": job.max_wait,
-        "idempotency_key": job.idempotency_key,
-        "rejects": job.on_conflict == "reject",
-        "keep_key": job.keep_key,
-        "scope": job.scope or job.kind,
-        "gate_key": job.gate_key,
-        "tags": list(job.tags) if job.tags else None,
-        "refs": job.refs,
-        "meta": job.meta,
-        "rate_keys": list(job.rate_keys) if job.rate_keys else None,
-        "rate_weight": job.rate_weight if job.rate_keys and job.rate_weight > 1 else None,
-    }
 
 
 def _approval(kind: Kind, options: Options) -> Approval | None:

@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast
 
 from rowlock.errors import InvalidOption
 from rowlock.flow.enqueue import wake
-from rowlock.flow.enqueue.insert import BulkReceipt, Receipt, SingleInsert, first_state
+from rowlock.flow.enqueue.insert import BulkReceipt, SingleInsert, first_state
 from rowlock.flow.enqueue.lane_policy import LanePolicyCache
-from rowlock.flow.enqueue.prepare import PLAIN
 from rowlock.flow.enqueue.registered import RegisteredKeys
 from rowlock.store.bulk import copy_jobs
 from rowlock.store.caller_transaction import blocks, drive, drive_async, join
+from rowlock.store.jobs import enqueue as verbs
 from rowlock.telemetry import Events, JobEnqueued
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from rowlock.bridge import Bridge
-    from rowlock.flow.enqueue.insert import BulkInsert, Insert, Plan
+    from rowlock.flow.enqueue.insert import BulkInsert, Insert
     from rowlock.flow.enqueue.middleware import EnqueueMiddleware
     from rowlock.flow.enqueue.wake import Pair, Wakers
     from rowlock.store.caller_transaction import Ask, Caller, OwnWork
@@ -139,18 +139,18 @@ class Producer:
         after_commit = partial(self._committed, {} if notifies else claimable, insert.created(receipt))
         if not caller.on_commit(after_commit) and not notifies:
             # The commit cannot be observed, so the database notifies at it.
-            yield "wake_inside", {"channel": self.database().channel, "payload": wake.payload(claimable)}
+            yield from verbs.wake_inside(self.database().channel, wake.payload(claimable))
         return receipt
 
-    def _insert(self, insert: Insert[T], caller: Caller) -> Plan[tuple[T, bool]]:
+    def _insert(self, insert: Insert[T], caller: Caller) -> verbs.StatementPlan[tuple[T, bool]]:
         """The statements of the insert; returns the receipt and whether the commit wakes workers by itself."""
         if not isinstance(insert, SingleInsert) or not insert.is_plain:
             return (yield from insert.plan()), False
         channel = self.database().channel
         if caller.commits_unseen:
-            plain = (yield from insert.plan_notifying("enqueue_plain_inside", channel))[0], True
+            plain = (yield from insert.plan_notifying_inside(channel)), True
         elif caller.may_notify and self._notify_window.reserve():
-            plain = yield from insert.plan_notifying("enqueue_plain_telling", channel)
+            plain = yield from insert.plan_notifying(channel)
         else:
             plain = (yield from insert.plan()), False
         return cast("tuple[T, bool]", plain)
@@ -171,24 +171,23 @@ class _OwnConnection:
     def __init__(self, database: Callable[[], Database], wakers: Wakers) -> None:
         self._open, self._wakers = database, wakers
 
-    async def insert_plain(self, insert: SingleInsert) -> Receipt:
+    async def insert_plain(self, insert: SingleInsert) -> verbs.Receipt:
         """One short statement; if this window's message is not sent yet, the statement notifies by itself."""
         database, waker, job = self._open(), self._wakers.here(), insert.job
         plain = cast("tuple[object, ...]", job.plain)
         if waker.reserve_window():
-            telling = database.statements["enqueue_plain_telling"]
-            ((number, run_after, told),) = await database.answer(telling, insert.text, *plain, database.channel)
-            if told is False:
+            ((number, run_after, notified),) = await verbs.insert_plain_notifying(database, insert.text, plain)
+            if notified is False:
                 waker.note(job.pair, run_after)
         else:
-            ((number, run_after),) = await database.answer(database.statements["enqueue_plain"], insert.text, *plain)
+            ((number, run_after),) = await verbs.insert_plain(database, insert.text, plain)
             waker.note(job.pair, run_after)
-        return Receipt(number, first_state(job.job), run_after, "created")
+        return verbs.Receipt(number, first_state(job.job), run_after, "created")
 
     async def copy(self, insert: BulkInsert) -> BulkReceipt:
         """COPY, with ids taken beforehand."""
         database, first = self._open(), insert.jobs[0]
-        columns = dict(zip(PLAIN, cast("tuple[object, ...]", first.plain), strict=True))
+        columns = dict(zip(verbs.PLAIN, cast("tuple[object, ...]", first.plain), strict=True))
         columns["state"] = str(first_state(first.job))
         async with database.connection(watched=True) as connection:
             ids, now = await copy_jobs(connection, database.statements, columns, insert.texts)

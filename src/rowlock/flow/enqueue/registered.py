@@ -7,6 +7,7 @@ import time
 from typing import TYPE_CHECKING, Final
 
 from rowlock.errors import RowlockError
+from rowlock.store.jobs.claim import register_pairs
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -57,8 +58,7 @@ class RegisteredKeys:
 
     async def _register_pairs(self, pairs: set[Pair]) -> None:
         if pairs:
-            kinds, priorities, shares = (list(column) for column in zip(*sorted(pairs), strict=True))
-            await self._open().fetch("register_pairs", kinds=kinds, priorities=priorities, shares=shares)
+            await register_pairs(self._open(), sorted(pairs))
             self._pairs |= pairs
 
     async def _register_gates(self, jobs: Sequence[PreparedJob]) -> None:

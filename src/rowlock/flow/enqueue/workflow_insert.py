@@ -9,18 +9,20 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias, cast
 from rowlock.flow.enqueue.middleware import EnqueueCall, run_middleware
 from rowlock.model.state import State
 from rowlock.model.workflow import Plan, Undo
+from rowlock.store.jobs.enqueue import auto_approve
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
     from datetime import datetime
 
-    from rowlock.flow.enqueue import insert
+    from rowlock.flow.enqueue.insert import OwnConnection
     from rowlock.flow.enqueue.lane_policy import LanePolicy
     from rowlock.flow.enqueue.prepare import PreparedJob
     from rowlock.flow.enqueue.producer import Producer
     from rowlock.flow.enqueue.wake import Pair
     from rowlock.model.options import Options
     from rowlock.model.workflow import Edge, Planned
+    from rowlock.store.jobs.enqueue import StatementPlan
 
 Demanded: TypeAlias = "Callable[[PreparedJob], PreparedJob]"
 """Makes of a job what its lane demands."""
@@ -142,22 +144,22 @@ class WorkflowInsert:
         demanded = {id(job): policy.applied_to(job) for job in self.jobs}
         return replace(self, jobs=list(demanded.values()), demanded=lambda job: demanded[id(job)])
 
-    def plan(self) -> insert.Plan[WorkflowReceipt]:
+    def plan(self) -> StatementPlan[WorkflowReceipt]:
         """Write the steps, and approve new ones that a rule approves in advance."""
         receipt = WorkflowReceipt.from_rows((yield self.statement, self.values(self.demanded)))
         pending = [step.job_id for step in receipt.steps if step.state == State.PENDING and step.what == "created"]
         if not pending:
             return receipt
-        moved = {row[0]: row for row in (yield "auto_approve", {"ids": pending})}
+        moved = {job.id: job for job in (yield from auto_approve(pending))}
         steps = [
-            step._replace(state=str(moved[step.job_id][1]), run_after=cast("datetime", moved[step.job_id][2]))
+            step._replace(state=moved[step.job_id].state, run_after=moved[step.job_id].run_after)
             if step.job_id in moved
             else step
             for step in receipt.steps
         ]
         return replace(receipt, steps=steps)
 
-    def write(self, own: insert.OwnConnection) -> Awaitable[WorkflowReceipt]:
+    def write(self, own: OwnConnection) -> Awaitable[WorkflowReceipt]:
         """Run the plan."""
         return own.run(self)
 

@@ -1,14 +1,9 @@
-"""Keyword options of public calls: a suggestion for every unknown one, and the one-line doc of every known one.
-
-The doc of an option is a line in the docstring of its function or class, indented and written as `name  doc`, with at
-least two blanks between the two; that is what help() and editors show, and option_docs() reads.
-"""
+"""Keyword options of public calls: every unknown one is refused with a suggestion."""
 
 from __future__ import annotations
 
 import functools
 import inspect
-import re
 from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
 from rowlock.errors import InvalidOption
@@ -18,10 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
 
 F = TypeVar("F", bound="Callable[..., Any]")
-_LINE: Final = re.compile(r"^ *([a-z_]+(?:, [a-z_]+)*)  +(\S.*)$")
-_MORE: Final = re.compile(r"^ {8,}(\S.*)$")
 _ELSEWHERE: Final = {
-    # How other job queues call it.
     "queue": "lane",
     "queue_name": "lane",
     "countdown": "run_in",
@@ -49,6 +41,7 @@ _ELSEWHERE: Final = {
     "result_ttl": "retention",
     "keep_result": "retention",
 }
+"""Names of options in other job queues, and the option here that does the same."""
 
 
 def unknown_option(called: str, name: str, known: Collection[str], hints: Mapping[str, str] | None = None) -> str:
@@ -91,18 +84,3 @@ def keyword_options(function: Callable[..., object]) -> list[str]:
     parameters = inspect.signature(function).parameters.values()
     by_name = (inspect.Parameter.KEYWORD_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
     return [parameter.name for parameter in parameters if parameter.kind in by_name and parameter.name != "self"]
-
-
-def option_docs(documented: object) -> dict[str, str]:
-    """The one-line docs in a docstring by option; a deeper indented line continues the one before."""
-    found: dict[str, str] = {}
-    names: list[str] = []
-    for line in inspect.getdoc(documented).splitlines() if inspect.getdoc(documented) else ():  # type: ignore[union-attr]  # just looked
-        if match := _LINE.match(line):
-            names = match[1].split(", ")
-            found |= dict.fromkeys(names, match[2])
-        elif names and (more := _MORE.match(line)):
-            found |= {name: f"{found[name]} {more[1]}" for name in names}
-        else:
-            names = []
-    return found

@@ -9,7 +9,7 @@ from tests.store.test_workflows import Flow, S
 from tests.upkeep.test_duties import Desk, desk
 
 if TYPE_CHECKING:
-    from rowlock.flow.enqueue.wake import Pair
+    from rowlock.model.pair import Pair
 
 __all__ = ["desk"]
 

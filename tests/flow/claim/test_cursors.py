@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from rowlock.flow.claim.cursors import Probe
-    from rowlock.flow.enqueue.wake import Pair
+    from rowlock.model.pair import Pair
 
 SLOTS = 1000
 

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from rowlock.flow.claim.cursors import Cursors, Probe
-    from rowlock.flow.enqueue.wake import Pair
     from rowlock.model.lane import Lane
+    from rowlock.model.pair import Pair
     from rowlock.model.released_jobs import Released
     from rowlock.store.database import Connection, Record
     from rowlock.store.worker_connection import Link
@@ -76,6 +76,7 @@ class Claimer:
         self._kinds = kinds
         self._lanes: dict[str, Lane] = {}
         self._served: dict[str, list[str]] = {}
+        self._lane_of: dict[str, str] = {}
         self.in_flight = False
         """A claim was sent, and what it took is not known or not started yet; cleared by whoever starts it."""
         self.doubtful = False
@@ -93,14 +94,15 @@ class Claimer:
         self._waiting.intersection_update(lanes)
         self._crowds.keep(lanes)
         self._served = kinds_by_lane(every_lane, self._kinds)
+        self._lane_of = {kind: name for name, kinds in self._served.items() if name in lanes for kind in kinds}
 
     def lane_of(self, kind: str) -> str | None:
         """The lane that serves a kind; None: none that this worker serves."""
-        return next((name for name, kinds in self._served.items() if kind in kinds and name in self._lanes), None)
+        return self._lane_of.get(kind)
 
     def kinds(self) -> list[str]:
         """The kinds this worker serves."""
-        return [kind for name, kinds in self._served.items() if name in self._lanes for kind in kinds]
+        return list(self._lane_of)
 
     @property
     def rich(self) -> set[str]:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable
 
-    from rowlock.flow.enqueue.wake import Pair
+    from rowlock.model.pair import Pair
 
 Probe: TypeAlias = "tuple[Pair, datetime]"
 """A pair and the run_after from which on a claim looks at it."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from rowlock.flow.enqueue.wake import Pair
+    from rowlock.model.pair import Pair
 
 
 class Turns:

@@ -10,8 +10,8 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from rowlock.flow.claim.cursors import Cursors, Probe
-    from rowlock.flow.enqueue.wake import Pair
     from rowlock.model.lane import Lane
+    from rowlock.model.pair import Pair
 
 _NARROW: Final = 8
 """Jobs per pair that a claim from a crowded lane reckons with."""

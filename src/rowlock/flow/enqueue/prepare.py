@@ -22,10 +22,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Mapping, Sequence
     from datetime import datetime
 
-    from rowlock.flow.enqueue.wake import Pair
     from rowlock.model.approval import Approval
     from rowlock.model.kind import Kind
     from rowlock.model.options import Options
+    from rowlock.model.pair import Pair
     from rowlock.model.rate import Rate
     from rowlock.store.caller_transaction import Ask
 

@@ -10,11 +10,12 @@ import weakref
 from typing import TYPE_CHECKING, Protocol, TypeAlias, TypeVar
 
 from rowlock.errors import InvalidOption
-from rowlock.flow.enqueue import prepare, wake
+from rowlock.flow.enqueue import prepare
 from rowlock.flow.enqueue.lane_policy import Needs
 from rowlock.flow.enqueue.prepare import PLAIN, Batch, Prepared, Receipt, Written
 from rowlock.flow.enqueue.registered import Known
-from rowlock.flow.enqueue.wake import Waker
+from rowlock.flow.enqueue.wake import WINDOW, Waker
+from rowlock.model.messages import encode_wake_up
 from rowlock.model.state import State
 from rowlock.store.bulk import copy_jobs
 from rowlock.store.caller_transaction import blocks, drive, drive_async, join
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     from rowlock.bridge import Bridge
     from rowlock.flow.enqueue.middleware import EnqueueMiddleware
     from rowlock.flow.enqueue.plan import Placed
-    from rowlock.flow.enqueue.wake import Pair
+    from rowlock.model.pair import Pair
     from rowlock.store.caller_transaction import Ask, Caller
     from rowlock.store.database import Database
     from rowlock.store.queries import Statement
@@ -289,14 +290,14 @@ class Producer:
         told: the commit notifies already.
         """
         if lows and not caller.on_commit(lambda: self._committed({} if told else lows, created)) and not told:
-            yield "wake_inside", {"channel": self._open().channel, "payload": wake.payload(lows)}
+            yield "wake_inside", {"channel": self._open().channel, "payload": encode_wake_up(lows)}
 
     def _may_tell(self) -> bool:
         """Whether a caller's transaction may carry its own wake-up: one a window, from whatever thread or loop."""
         now = self._clock()
         if now < self._next_telling:
             return False
-        self._next_telling = now + wake.WINDOW
+        self._next_telling = now + WINDOW
         return True
 
     def _committed(self, lows: Mapping[Pair, datetime], created: Sequence[int]) -> None:

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from rowlock.flow.enqueue.prepare import Prepared
-    from rowlock.flow.enqueue.wake import Pair
+    from rowlock.model.pair import Pair
     from rowlock.store.database import Database
 
 logger = logging.getLogger("rowlock.enqueue")

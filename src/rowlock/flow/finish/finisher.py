@@ -39,8 +39,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from datetime import datetime
 
-    from rowlock.flow.enqueue.wake import Pair
     from rowlock.model.hook import Hook
+    from rowlock.model.pair import Pair
     from rowlock.model.released_jobs import Released
     from rowlock.store.database import Record
     from rowlock.store.worker_connection import Link

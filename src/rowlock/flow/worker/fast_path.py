@@ -16,10 +16,10 @@ if TYPE_CHECKING:
 
     from rowlock.flow.claim.claimer import Claimer
     from rowlock.flow.claim.db_clock import Clock
-    from rowlock.flow.enqueue.wake import Pair
     from rowlock.flow.worker.claim_loop import Rounds
     from rowlock.flow.worker.slots import Crew
     from rowlock.model.lane import Lane
+    from rowlock.model.pair import Pair
     from rowlock.model.released_jobs import Released
     from rowlock.store.database import Record
 

@@ -16,8 +16,8 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
 from rowlock.errors import DatabaseError
-from rowlock.flow.enqueue import wake
 from rowlock.flow.worker.loop_blocker import Stack
+from rowlock.model.messages import LOOK_EVERYWHERE
 from rowlock.outage_log import Trouble
 from rowlock.store.database import TRANSIENT
 from rowlock.store.worker_connection import Link
@@ -269,7 +269,7 @@ class Beat:
                     max_losses=self._max_losses,
                     channel=self._database.channel,
                 )
-                await link.fetch("wake", channel=self._database.channel, payload=wake.payload({}))
+                await link.fetch("wake", channel=self._database.channel, payload=LOOK_EVERYWHERE)
             logger.warning("gave back %d claims: %s", len(row["ids"]), row["ids"])
         except Exception:
             logger.exception("the claims of this worker are not given back; they are rescued later")

@@ -21,7 +21,7 @@ from rowlock.model.progress import LOGS_OFF
 from rowlock.telemetry import Events
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Collection, Iterable, Mapping
     from random import Random
 
     from rowlock.flow.executors.process_pool import Children
@@ -178,6 +178,10 @@ class Crew:
             for claim, attempt in list(self._attempts.items())
             if everything or now - attempt.since > _LONG_RUNNING
         ]
+
+    def runs_any_of(self, job_ids: Collection[int]) -> bool:
+        """Whether an attempt of one of these jobs runs here."""
+        return any(claim.job_id in job_ids for claim in self._attempts)
 
     def known(self) -> list[int]:
         """Every job this process has anything to do with; called from the beat's thread."""

@@ -8,14 +8,14 @@ import logging
 import os
 import socket
 from random import Random
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, assert_never
 
 from rowlock.errors import WrongState
 from rowlock.flow.claim.claimer import Claimer
 from rowlock.flow.claim.cursors import Cursors
 from rowlock.flow.claim.db_clock import Clock
 from rowlock.flow.claim.due_timer import Alarm
-from rowlock.flow.enqueue import wake
+from rowlock.flow.enqueue.wake import Waker
 from rowlock.flow.executors.process_pool import Children, Terms
 from rowlock.flow.worker.background import Steps
 from rowlock.flow.worker.claim_loop import Rounds
@@ -26,8 +26,18 @@ from rowlock.flow.worker.recycling import Wear
 from rowlock.flow.worker.registration import Registration, served, until_served
 from rowlock.flow.worker.slots import Crew
 from rowlock.model.job import Claim
+from rowlock.model.messages import (
+    AwaitedEnds,
+    CancelRequested,
+    ClaimsRevoked,
+    DrainRequested,
+    LanesEdited,
+    LockReleased,
+    SchedulesEdited,
+    WakeUp,
+)
 from rowlock.store import lanes
-from rowlock.store.notify import Listener
+from rowlock.store.notify import NotificationListener
 from rowlock.store.worker_connection import Link
 from rowlock.telemetry import Events, LaneChanged, WorkerDraining, WorkerStarted, WorkerStopped
 
@@ -43,6 +53,8 @@ if TYPE_CHECKING:
     from rowlock.flow.worker.registration import WorkerOptions
     from rowlock.flow.worker.successor import Successor
     from rowlock.model.lane import Lane
+    from rowlock.model.messages import Message
+    from rowlock.model.pair import Pair, PairStart
     from rowlock.settings import Settings
     from rowlock.store.database import Database
 
@@ -142,12 +154,12 @@ class Worker:
             look=self._look,
             random=self._random,
         )
-        self._waker = wake.Waker(self.database)
+        self._waker = Waker(self.database)
         self._chain = Chain(
             *(self._claimer, self._crew, self._rounds, self._clock), spawn=self._steps.spawn, tell=self._tell_of
         )
         self._chain.on = self.options.claims
-        self._listener = Listener(self.database, self._on_message, self._on_listening)
+        self._listener = NotificationListener(self.database, self._on_message, self._on_listening)
         self._beat = Beat(
             self.database,
             self.id,
@@ -306,19 +318,40 @@ class Worker:
 
     # --- what the worker hears ---------------------------------------------------------------------------------------
 
-    def _on_message(self, message: dict[str, object]) -> None:
-        lows = wake.heard(message)
-        if lows is None:
-            self._check_all = True
-            self._beat.poke()
-            return
-        known = {pair: low for pair, low in lows.items() if pair[0] in self._handlers}
-        for pair, low in known.items():
-            self._cursors.lower(pair, low)
-        if not lows:
+    def _on_message(self, message: Message) -> None:
+        """What it says is in the answer to the next beat, too: a message that concerns this worker has it beat now."""
+        match message:
+            case WakeUp(starts):
+                self._on_wake_up(starts)
+            case CancelRequested(job_ids) | ClaimsRevoked(job_ids):
+                # The answer to a claim under way may bring one of these jobs.
+                if self._claimer.in_flight or self._chain.in_flight or self._crew.runs_any_of(job_ids):
+                    self._check_all = True
+                    self._beat.poke()
+            case DrainRequested(worker_ids):
+                if worker_ids is None or self.id in worker_ids:
+                    self._beat.poke()
+            case LanesEdited():
+                self._beat.poke()
+            case SchedulesEdited():
+                if self._upkeep is not None:
+                    self._beat.poke()
+            case AwaitedEnds() | LockReleased():
+                pass
+            case _:
+                assert_never(message)
+
+    def _on_wake_up(self, starts: Mapping[Pair, datetime]) -> None:
+        if not starts:
             self._cursors.everywhere()
-        self._alarm.at(known.values())
-        if known or not lows:
+            self._look.set()
+            return
+        # Of kinds of other lanes, too: an edit may bring them here, and their cursors must be low by then.
+        known = {pair: start for pair, start in starts.items() if pair[0] in self._handlers}
+        for pair, start in known.items():
+            self._cursors.lower(pair, start)
+        if here := [start for pair, start in known.items() if self._claimer.lane_of(pair[0]) is not None]:
+            self._alarm.at(here)
             self._look.set()
 
     def _on_listening(self) -> None:
@@ -341,7 +374,7 @@ class Worker:
             # Parked jobs became queued here; workers with free slots elsewhere may be asleep.
             self._waker.look()
 
-    def _tell_of(self, lows: Iterable[tuple[wake.Pair, datetime]]) -> None:
+    def _tell_of(self, lows: Iterable[PairStart]) -> None:
         """There are jobs here for anybody."""
         told = list(lows)
         for pair, low in told:

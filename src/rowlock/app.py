@@ -44,8 +44,8 @@ from rowlock.store import migrate
 from rowlock.store.caller_transaction import url_of
 from rowlock.store.database import Database
 from rowlock.tasks import Declared, Submitter, SyncTask, Task
-from rowlock.upkeep.caretaker import Caretaker
-from rowlock.upkeep.cron import declaring
+from rowlock.upkeep.duty_runner import DutyRunner
+from rowlock.upkeep.schedule_runner import declaring
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
@@ -53,7 +53,7 @@ if TYPE_CHECKING:
     from rowlock.decorator import Decorator, Nobody
     from rowlock.flow.enqueue.producer import Watcher
     from rowlock.flow.kinds.import_origin import Origin
-    from rowlock.flow.worker.successor import Successor
+    from rowlock.flow.worker.process_replacement import ProcessReplacement
     from rowlock.model.access import Principal
     from rowlock.model.approval import Approval
     from rowlock.model.hook import HookEvent
@@ -314,7 +314,7 @@ class Rowlock(Extensions, Locking, Own):
         name: str | None = None,
         claims: bool = True,
         handlers: Mapping[str, Handler] | None = None,
-        successor: Successor | None = None,
+        replacement: ProcessReplacement | None = None,
         supervisor: int | None = None,
     ) -> Worker:
         """A worker that is not started yet; needs a running event loop. claims=False: runs only what run_by_id names.
@@ -338,7 +338,7 @@ class Rowlock(Extensions, Locking, Own):
             supervisor=supervisor,
         )
         database = self.database()
-        upkeep = Caretaker(database, self.settings, Waker(database), self._events, self.submit)
+        upkeep = DutyRunner(database, self.settings, Waker(database), self._events, self.submit)
         return Worker(
             database,
             self.handlers if handlers is None else handlers,
@@ -347,7 +347,7 @@ class Rowlock(Extensions, Locking, Own):
             upkeep=upkeep if claims else None,
             scope=declaring(self.declared_schedules, self.worker_scope) if claims else self.worker_scope,
             events=self._events,
-            successor=successor,
+            replacement=replacement,
         )
 
     def _origin(self) -> Origin | None:

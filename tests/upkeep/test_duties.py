@@ -12,11 +12,11 @@ from tests.factories import Store, beating, opened
 from tests.waiting import eventually
 
 from rowlock.flow.enqueue.wake import Waker
-from rowlock.flow.worker.heartbeat import News
+from rowlock.flow.worker.heartbeat import BeatAnswer
 from rowlock.settings import Settings
 from rowlock.store.database import Database
-from rowlock.upkeep.caretaker import Caretaker
 from rowlock.upkeep.duties import DUTIES
+from rowlock.upkeep.duty_runner import DutyRunner
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -29,15 +29,15 @@ EVER = timedelta(days=365)
 class Desk:
     """A caretaker, and a store to prepare and look with."""
 
-    def __init__(self, store: Store, caretaker: Caretaker) -> None:
+    def __init__(self, store: Store, caretaker: DutyRunner) -> None:
         self.store, self.caretaker = store, caretaker
 
     async def run(self, name: str, *, watched: timedelta = EVER) -> int | None:
         await self.store.execute("UPDATE {s}.duties SET last_run_at = '-infinity'")
         return await self.caretaker.run(name, await self.news(watched))
 
-    async def news(self, watched: timedelta = EVER, due: tuple[str, ...] = ()) -> News:
-        return News(
+    async def news(self, watched: timedelta = EVER, due: tuple[str, ...] = ()) -> BeatAnswer:
+        return BeatAnswer(
             now=await self.store.clock(),
             known=True,
             lanes_version=0,
@@ -55,7 +55,7 @@ async def caretaking(url: str) -> AsyncIterator[Desk]:
     waker = Waker(database)
     async with opened(database) as store:
         try:
-            yield Desk(store, Caretaker(database, Settings(), waker))
+            yield Desk(store, DutyRunner(database, Settings(), waker))
         finally:
             await waker.flush()
             await database.close()

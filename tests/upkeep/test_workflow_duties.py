@@ -18,7 +18,7 @@ __all__ = ["desk"]
 def woken(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> list[Pair]:
     """The pairs workers are told of."""
     told: list[Pair] = []
-    waker = desk.caretaker._round.waker
+    waker = desk.caretaker._context.waker
     monkeypatch.setattr(waker, "wake", lambda pairs: told.extend(pair for pair, _ in pairs))
     return told
 

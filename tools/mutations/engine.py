@@ -25,7 +25,7 @@ OF_GATES: Final = "tests/store/test_gates.py::test_"
 ENQUEUE: Final = "store/sql/enqueue.sql"
 OF_RETENTION: Final = "tests/upkeep/test_retention.py::test_"
 SCHEDULES: Final = "store/sql/schedules.sql"
-OF_CRON: Final = "tests/upkeep/test_cron.py::test_"
+OF_CRON: Final = "tests/upkeep/test_schedule_runner.py::test_"
 OF_SUPERVISION: Final = "tests/flow/supervise/test_supervisor.py::test_"
 
 MUTATIONS: Final = (

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, TypeAlias
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
+from typing import Any, Protocol, TypeAlias
 
 Pair: TypeAlias = tuple[str, int, int]
 """(kind, priority, share). share: the bucket of the tenant in fair lanes, 0: none. Plain, as there is one per job."""
@@ -14,6 +11,12 @@ PairStart: TypeAlias = tuple[Pair, datetime]
 """A pair and the lowest run_after in it that is of interest."""
 
 
-def pair_of(row: Mapping[str, Any]) -> Pair:
+class PairColumns(Protocol):
+    """A row with the columns of a pair."""
+
+    def __getitem__(self, column: str, /) -> Any: ...  # noqa: ANN401 - any column
+
+
+def pair_of(row: PairColumns) -> Pair:
     """The pair of a row with the columns kind, priority and share."""
     return row["kind"], row["priority"], row["share"]

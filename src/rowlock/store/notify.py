@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 import asyncpg
 
 from rowlock.model import messages
-from rowlock.outage_log import Trouble
+from rowlock.outage_log import OutageLog
 from rowlock.store.database import OUTAGE
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ class NotificationListener:
         self._database, self._on_message, self._on_listening = database, on_message, on_listening
         self._task: asyncio.Task[None] | None = None
         self.listening = asyncio.Event()
-        self._trouble = Trouble(logger, "lost the LISTEN connection, polling until it is back", "listening again")
+        self._outage = OutageLog(logger, "lost the LISTEN connection, polling until it is back", "listening again")
 
     def start(self) -> None:
         """Begin to listen; returns at once."""
@@ -59,7 +59,7 @@ class NotificationListener:
                 if self.listening.is_set():
                     failures = 0
                 self.listening.clear()
-                self._trouble.met(error)
+                self._outage.failed(error)
                 await asyncio.sleep(_BACKOFF[min(failures, len(_BACKOFF) - 1)])
                 failures += 1
 
@@ -70,7 +70,7 @@ class NotificationListener:
             connection.add_termination_listener(lambda _: dead.set())
             await connection.add_listener(self._database.channel, self._receive)
             self.listening.set()
-            self._trouble.over()
+            self._outage.recovered()
             self._on_listening()
             while not dead.is_set():
                 with contextlib.suppress(TimeoutError):

@@ -1,4 +1,4 @@
-"""Caretaker: does the duties that are due. Any process may; a compare-and-set row decides which one does this round."""
+"""DutyRunner: runs the duties that are due. A compare-and-set row elects the one process that runs a duty now."""
 
 from __future__ import annotations
 
@@ -8,29 +8,29 @@ import time
 from typing import TYPE_CHECKING, Final
 
 from rowlock.errors import DatabaseError
-from rowlock.outage_log import Trouble
+from rowlock.outage_log import OutageLog
 from rowlock.store.database import TRANSIENT
 from rowlock.telemetry import Events, UpkeepDone
 from rowlock.upkeep import duties
-from rowlock.upkeep.cron import Cron
+from rowlock.upkeep.schedule_runner import ScheduleRunner
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable
 
     from rowlock.desk.submit import Submit
     from rowlock.flow.enqueue.wake import Waker
-    from rowlock.flow.worker.heartbeat import News
+    from rowlock.flow.worker.heartbeat import BeatAnswer
     from rowlock.settings import Settings
     from rowlock.store.database import Database
 
 logger = logging.getLogger("rowlock.upkeep")
 SCHEDULES: Final = "schedules"
 _WORTH_NOTING: Final = 5
-"""Milliseconds; below it a round's duration is not worth a write."""
+"""Milliseconds; a shorter run of a duty is not worth writing down."""
 
 
-class Caretaker:
-    """One per worker. Every statement is bounded and idempotent, so two winners of one round are harmless."""
+class DutyRunner:
+    """The upkeep of one worker. Duties are idempotent, so two processes that run one at once do no harm."""
 
     def __init__(
         self,
@@ -40,46 +40,46 @@ class Caretaker:
         events: Events | None = None,
         submit: Submit | None = None,
     ) -> None:
-        """submit: how the jobs of schedules are enqueued; without it none are."""
+        """submit: enqueues the jobs of schedules; None: no schedule is fired."""
         self._database, self._events = database, events or Events()
-        self._cron = None if submit is None else Cron(database, submit)
-        self._round = duties.Round(database, settings, waker, self._events)
+        self._schedule_runner = None if submit is None else ScheduleRunner(database, submit)
+        self._context = duties.DutyContext(database, settings, waker, self._events)
         self._busy = asyncio.Lock()
-        self._troubles: dict[str, Trouble] = {}
+        self._outages: dict[str, OutageLog] = {}
 
-    async def __call__(self, news: News) -> None:
-        """Do what is due, one duty after the other; skipped while an earlier call is still at it.
+    async def __call__(self, beat: BeatAnswer) -> None:
+        """Run the due duties, one after the other; returns at once while an earlier call runs them.
 
-        Schedules come first and wait for no other duty: their slots have a time.
+        Schedules come first and wait for no other duty: they have a time.
         """
-        if SCHEDULES in news.due:
+        if SCHEDULES in beat.due:
             await self._guarded(SCHEDULES, self.fire())
         if self._busy.locked():
             return
         async with self._busy:
-            for name in news.due:
-                await self._guarded(name, self.run(name, news))
+            for name in beat.due:
+                await self._guarded(name, self.run(name, beat))
 
     async def _guarded(self, name: str, duty: Awaitable[object]) -> None:
         try:
             await duty
         except (DatabaseError, TimeoutError, *TRANSIENT) as error:
-            self._troubles.setdefault(name, _trouble(name)).met(error)
+            self._outages.setdefault(name, _outage(name)).failed(error)
         else:
-            if self._troubles and (trouble := self._troubles.pop(name, None)) is not None:
-                trouble.over()
+            if self._outages and (outage := self._outages.pop(name, None)) is not None:
+                outage.recovered()
 
     async def fire(self) -> int:
-        """Fire the schedules that are due; returns the number of jobs."""
-        return 0 if self._cron is None else await self._cron()
+        """Fire the schedules that are due; returns the number of jobs they enqueued."""
+        return 0 if self._schedule_runner is None else await self._schedule_runner()
 
-    async def run(self, name: str, news: News) -> int | None:
-        """Run one duty if this process wins its round; returns how much it changed, None: another process won."""
+    async def run(self, name: str, beat: BeatAnswer) -> int | None:
+        """Run one duty if this process is elected; returns how many rows it changed, None: not elected."""
         duty = duties.DUTIES.get(name)
         if duty is None or not await self._database.fetch("elect", name=name):
             return None
         began = time.monotonic()
-        changed = await duty(self._round, news)
+        changed = await duty(self._context, beat)
         took = round(1000 * (time.monotonic() - began))
         if took > _WORTH_NOTING:
             await self._database.fetch("duty_took", name=name, ms=took)
@@ -90,5 +90,5 @@ class Caretaker:
         return changed
 
 
-def _trouble(duty: str) -> Trouble:
-    return Trouble(logger, f"{duty} is put off", f"{duty} is done again")
+def _outage(duty: str) -> OutageLog:
+    return OutageLog(logger, f"{duty} is put off", f"{duty} is done again")

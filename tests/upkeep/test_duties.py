@@ -1,4 +1,4 @@
-"""The duties of upkeep as the caretaker runs them, and two caretakers at once."""
+"""The duties of upkeep as the duty runner runs them, and two of those at once."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ EVER = timedelta(days=365)
 
 
 class Desk:
-    """A caretaker, and a store to prepare and look with."""
+    """A duty runner, and a store to prepare and look with."""
 
-    def __init__(self, store: Store, caretaker: DutyRunner) -> None:
-        self.store, self.caretaker = store, caretaker
+    def __init__(self, store: Store, runner: DutyRunner) -> None:
+        self.store, self.runner = store, runner
 
     async def run(self, name: str, *, watched: timedelta = EVER) -> int | None:
         await self.store.execute("UPDATE {s}.duties SET last_run_at = '-infinity'")
-        return await self.caretaker.run(name, await self.news(watched))
+        return await self.runner.run(name, await self.news(watched))
 
     async def news(self, watched: timedelta = EVER, due: tuple[str, ...] = ()) -> BeatAnswer:
         return BeatAnswer(
@@ -367,11 +367,11 @@ async def test_a_sweep_of_an_empty_queue_sends_nobody_to_look(desk: Desk) -> Non
         assert await desk.store.value(epoch) == expected
 
 
-async def test_two_caretakers_share_the_rounds(desk: Desk, database_url: str) -> None:
+async def test_two_duty_runners_share_the_duties(desk: Desk, database_url: str) -> None:
     async with caretaking(database_url) as other:
         claims = await lost(desk.store, 20)
         news = await desk.news(due=tuple(DUTIES))
-        await asyncio.gather(*(care.caretaker(news) for care in (desk, other) for _ in range(3)))
+        await asyncio.gather(*(care.runner(news) for care in (desk, other) for _ in range(3)))
         epochs = await desk.store.connection.fetch("SELECT name, epoch FROM rowlock.duties")
         # The sweep's own moves with what it publishes, and it may have come before anything was queued.
         assert {row["epoch"] for row in epochs if row["name"] in DUTIES and row["name"] != "sweep"} == {1}

@@ -314,7 +314,7 @@ async def test_only_the_databases_clock_decides(stage: Stage, monkeypatch: pytes
     asks = [
         path.name
         for path in (
-            SRC / "upkeep/cron.py",
+            SRC / "upkeep/schedule_runner.py",
             SRC / "desk/schedule_fire.py",
             SRC / "desk/schedules.py",
             *SRC.glob("model/[csw]*.py"),

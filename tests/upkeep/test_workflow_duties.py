@@ -1,4 +1,4 @@
-"""The duties of workflows and signals, as the caretaker runs them."""
+"""The duties of workflows and signals, as the duty runner runs them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["desk"]
 def woken(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> list[Pair]:
     """The pairs workers are told of."""
     told: list[Pair] = []
-    waker = desk.caretaker._context.waker
+    waker = desk.runner._context.waker
     monkeypatch.setattr(waker, "wake", lambda pairs: told.extend(pair for pair, _ in pairs))
     return told
 

@@ -200,7 +200,7 @@ MUTATIONS: Final = (
         UPKEEP,
         "WHERE d.name = :name::text\n  AND NOT d.last_run_at BETWEEN",
         "WHERE d.name = :name::text\n  OR NOT d.last_run_at BETWEEN",
-        (f"{OF_DUTIES}two_caretakers_share_the_rounds",),
+        (f"{OF_DUTIES}two_duty_runners_share_the_duties",),
     ),
     Mutation(
         "a wider retention rule takes what a narrower one keeps",

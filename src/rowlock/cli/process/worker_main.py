@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("rowlock.cli")
 LEVELS: Final = ("debug", "info", "warning", "error")
-_ABOUT: Final = ("job_id", "public_id", "kind", "lane", "attempt", "fence")
+_ABOUT: Final = ("job_id", "kind", "lane", "attempt", "fence")
 """What the engine tells with a log record."""
 
 

@@ -85,7 +85,7 @@ class Supervisor:
         for process in self._processes:
             process.start_at = None
             if process.running:
-                # By a word: a second signal may also come from a terminal or systemd, and means nothing to a process.
+                # By a word: a terminal or systemd may signal a process, too, so it cannot count signals.
                 process.order("hurry") if hurry else process.signal(signal.SIGTERM)
                 process.end_within(limit + _SPARE)
         self._check_now.set()

@@ -5,13 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from tests.store.test_workflows import Flow, S
-from tests.upkeep.test_duties import Desk, desk
+from tests.workflow_factory import Flow, S
 
 if TYPE_CHECKING:
-    from rowlock.model.pair import Pair
+    from tests.upkeep.duty_running import Desk
 
-__all__ = ["desk"]
+    from rowlock.model.pair import Pair
 
 
 @pytest.fixture

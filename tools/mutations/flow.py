@@ -243,8 +243,8 @@ MUTATIONS: Final = (
     Mutation(
         "a supervisor vouches for a stopped process",
         "flow/supervise/worker_process.py",
-        "self.worker_id is not None and not self.stopped",
-        "self.worker_id is not None",
+        "if self.running and not self.stopped else None",
+        "if self.running else None",
         (f"{SUPERVISED}a_stopped_process_is_neither_vouched_for_nor_killed",),
     ),
     Mutation(

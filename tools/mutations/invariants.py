@@ -38,15 +38,15 @@ MUTATIONS: Final = (
     Mutation(
         "invariant: a beat does not tell that a lane was changed",
         "flow/worker/worker.py",
-        "if answer.lanes_version != self._lanes_version:",
-        "if answer.lanes_version < self._lanes_version:",
+        "if beat.lanes_version != self._lanes_version:",
+        "if beat.lanes_version < self._lanes_version:",
         ("tests/flow/claim/test_lanes.py::test_edits_drain_and_resume_apply_within_two_seconds[False]",),
     ),
     Mutation(
         "invariant: a beat does not tell of a cancel",
         "flow/worker/worker.py",
-        "        for job_id in answer.cancelled:\n",
-        "        for job_id in answer.cancelled[:0]:\n",
+        "        for job_id in beat.cancelled:\n",
+        "        for job_id in beat.cancelled[:0]:\n",
         ("tests/flow/worker/test_stopping.py::test_a_running_job_hears_of_its_cancel[False]",),
     ),
     Mutation(

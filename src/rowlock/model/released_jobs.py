@@ -1,4 +1,4 @@
-"""Released: workflow steps that waited for other jobs and may run now, as statements that end jobs answer them."""
+"""ReleasedJob: workflow steps that waited for other jobs and may run now, as statements that end jobs answer them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from rowlock.model.pair import Pair
 
 
-class Released(NamedTuple):
+class ReleasedJob(NamedTuple):
     """One released step."""
 
     id: int
@@ -18,9 +18,9 @@ class Released(NamedTuple):
     run_after: datetime
 
 
-def released(text: str | None) -> list[Released]:
+def parse_released(text: str | None) -> list[ReleasedJob]:
     """Read the answer of a statement that ends jobs; None: no step waited for them."""
     return [
-        Released(number, (kind, priority, share), datetime.fromtimestamp(float(low), UTC))
+        ReleasedJob(number, (kind, priority, share), datetime.fromtimestamp(float(low), UTC))
         for number, kind, priority, share, low in json.loads(text or "[]")
     ]

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from rowlock.errors import InvalidOption
 from rowlock.flow.enqueue.wake import Waker
-from rowlock.flow.worker.heartbeat import BeatAnswer
+from rowlock.flow.worker.heartbeat import CompletedBeat
 from rowlock.model.duration import humanise
 from rowlock.model.pair import pair_of
 from rowlock.store.database import TRANSIENT
@@ -71,7 +71,7 @@ class Clock:
         database = self._app.database()
         waker = Waker(database)
         duties = DutyRunner(database, self._app.settings, waker, submit=self._app.submit)
-        beat = BeatAnswer(self.now, True, 0, 0, (), (), tuple(DUTIES), _FOREVER)  # noqa: FBT003 - a row's columns in order
+        beat = CompletedBeat(self.now, True, 0, 0, (), (), tuple(DUTIES), _FOREVER)  # noqa: FBT003 - a row's columns in order
         while await database.fetch(
             "rescue_travelled", max_losses=self._app.settings.max_losses, channel=database.channel
         ):

@@ -16,7 +16,7 @@ from rowlock.model import ids
 from rowlock.model.access import FAILURES_WITHIN, SESSION_IDLE, SESSION_LONGEST
 from rowlock.model.lane import kinds_by_lane
 from rowlock.model.pair import pair_of
-from rowlock.model.released_jobs import released
+from rowlock.model.released_jobs import parse_released
 from rowlock.model.state import State
 from rowlock.store import lanes as lane_rows
 from rowlock.telemetry import Events, JobRescued
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from rowlock.flow.enqueue.wake import Waker
-    from rowlock.flow.worker.heartbeat import BeatAnswer
+    from rowlock.flow.worker.heartbeat import CompletedBeat
     from rowlock.settings import Settings
     from rowlock.store.database import Database, Record
 
@@ -53,12 +53,12 @@ class DutyContext:
     events: Events = field(default_factory=Events)
 
 
-async def rescue(context: DutyContext, beat: BeatAnswer) -> int:
+async def rescue(context: DutyContext, beat: CompletedBeat) -> int:
     """Take jobs from silent workers: they go back to the queue, fail or wait for a person, as their kind says."""
     return await _in_batches(context, "rescue", watched=beat.watched)
 
 
-async def stalled(context: DutyContext, beat: BeatAnswer) -> int:
+async def stalled(context: DutyContext, beat: CompletedBeat) -> int:
     """Take running jobs from their workers that reported nothing for the progress timeout of their lane."""
     return await _in_batches(context, "stalled", "it made no progress", watched=beat.watched)
 
@@ -69,7 +69,7 @@ async def rescue_dead(context: DutyContext, workers: Sequence[int]) -> int:
     return await _in_batches(context, "rescue_dead", workers=list(workers))
 
 
-async def orphans(context: DutyContext, _beat: BeatAnswer) -> int:
+async def orphans(context: DutyContext, _beat: CompletedBeat) -> int:
     """Take running jobs whose worker row was deleted by hand. A worker that lives writes its row again before that."""
     if not await context.database.fetch("any_orphan"):
         return 0
@@ -116,10 +116,10 @@ def _wake_hooks(context: DutyContext, row: Record) -> None:
 
 
 def _wake_released(context: DutyContext, row: Record) -> None:
-    context.waker.wake((step.pair, step.run_after) for step in released(row["released"]))
+    context.waker.wake((step.pair, step.run_after) for step in parse_released(row["released"]))
 
 
-async def expire(context: DutyContext, _beat: BeatAnswer) -> int:
+async def expire(context: DutyContext, _beat: CompletedBeat) -> int:
     """End waiting jobs past expires_at or without an answer in time, and any job older than its max_age."""
     total = 0
     channel = context.database.channel
@@ -142,13 +142,13 @@ async def expire(context: DutyContext, _beat: BeatAnswer) -> int:
     return total
 
 
-async def sweep(context: DutyContext, _beat: BeatAnswer) -> int:
+async def sweep(context: DutyContext, _beat: CompletedBeat) -> int:
     """Publish where the queue of each pair begins; workers read it after their next beat."""
     (row,) = await context.database.fetch("sweep")
     return int(row["changed"])
 
 
-async def gates(context: DutyContext, _beat: BeatAnswer) -> int:
+async def gates(context: DutyContext, _beat: CompletedBeat) -> int:
     """Recount the places of gates, give free ones to parked jobs, and update caps and rates from the lanes."""
     await context.database.fetch("repair_caps")
     await context.database.fetch("lane_rate", name=None)
@@ -158,7 +158,7 @@ async def gates(context: DutyContext, _beat: BeatAnswer) -> int:
     return int(row["changed"])
 
 
-async def prune(context: DutyContext, _beat: BeatAnswer) -> int:
+async def prune(context: DutyContext, _beat: CompletedBeat) -> int:
     """PendingWrite jobs past their retention, in bounded batches; keys have a retention of their own."""
     total = 0
     for rule in await context.database.fetch("retention_rules"):
@@ -196,7 +196,7 @@ async def _prune_access(context: DutyContext) -> None:
             break
 
 
-async def registry(context: DutyContext, _beat: BeatAnswer) -> int:
+async def registry(context: DutyContext, _beat: CompletedBeat) -> int:
     """Delete rows of silent workers, and of waiters, locks and bulk orders whose process is gone."""
     await context.database.fetch("workers_silent")
     await context.database.fetch("prune_workers")
@@ -206,7 +206,7 @@ async def registry(context: DutyContext, _beat: BeatAnswer) -> int:
     return 0
 
 
-async def operations(context: DutyContext, _beat: BeatAnswer) -> int:
+async def operations(context: DutyContext, _beat: CompletedBeat) -> int:
     """Carry on bulk orders whose process is gone, a few batches at a time."""
     rows = await context.database.fetch("operation_take")
     if not rows:
@@ -226,7 +226,7 @@ async def operations(context: DutyContext, _beat: BeatAnswer) -> int:
     return done
 
 
-async def workflows(context: DutyContext, _beat: BeatAnswer) -> int:
+async def workflows(context: DutyContext, _beat: CompletedBeat) -> int:
     """Repair workflows: ends that released no step, steps passed over as locked, cancels whose process is gone."""
     channel = context.database.channel
     (row,) = await context.database.fetch("workflow_repair", flows=_FLOWS, steps=_SMALL_BATCH, channel=channel)
@@ -244,7 +244,7 @@ async def workflows(context: DutyContext, _beat: BeatAnswer) -> int:
     return done
 
 
-async def signals(context: DutyContext, _beat: BeatAnswer) -> int:
+async def signals(context: DutyContext, _beat: CompletedBeat) -> int:
     """Release jobs whose wait for a signal has timed out; their handlers get a SignalTimeout."""
     done = 0
     for _ in range(_MOST_BATCHES):
@@ -256,7 +256,7 @@ async def signals(context: DutyContext, _beat: BeatAnswer) -> int:
     return done
 
 
-async def ageing(context: DutyContext, _beat: BeatAnswer) -> int:
+async def ageing(context: DutyContext, _beat: CompletedBeat) -> int:
     """Raise jobs that waited long by one priority, in lanes with an aging interval."""
     lanes = await lane_rows.read(context.database)
     if not any(lane.age_every for lane in lanes):
@@ -276,7 +276,7 @@ async def ageing(context: DutyContext, _beat: BeatAnswer) -> int:
     return total
 
 
-async def limits(context: DutyContext, _beat: BeatAnswer) -> int:
+async def limits(context: DutyContext, _beat: CompletedBeat) -> int:
     """Delete gates and rates that no call has named for a week and no job needs."""
     gone = 0
     for name in ("forget_gates", "forget_rates"):
@@ -288,7 +288,7 @@ async def limits(context: DutyContext, _beat: BeatAnswer) -> int:
     return gone
 
 
-Duty = Callable[[DutyContext, "BeatAnswer"], Awaitable[int]]
+Duty = Callable[[DutyContext, "CompletedBeat"], Awaitable[int]]
 DUTIES: Final[dict[str, Duty]] = {
     "rescue": rescue,
     "stalled": stalled,

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from rowlock.desk.submit import Submit
     from rowlock.flow.enqueue.wake import Waker
-    from rowlock.flow.worker.heartbeat import BeatAnswer
+    from rowlock.flow.worker.heartbeat import CompletedBeat
     from rowlock.settings import Settings
     from rowlock.store.database import Database
 
@@ -47,7 +47,7 @@ class DutyRunner:
         self._busy = asyncio.Lock()
         self._outages: dict[str, OutageLog] = {}
 
-    async def __call__(self, beat: BeatAnswer) -> None:
+    async def __call__(self, beat: CompletedBeat) -> None:
         """Run the due duties, one after the other; returns at once while an earlier call runs them.
 
         Schedules come first and wait for no other duty: they have a time.
@@ -73,7 +73,7 @@ class DutyRunner:
         """Fire the schedules that are due; returns the number of jobs they enqueued."""
         return 0 if self._schedule_runner is None else await self._schedule_runner()
 
-    async def run(self, name: str, beat: BeatAnswer) -> int | None:
+    async def run(self, name: str, beat: CompletedBeat) -> int | None:
         """Run one duty if this process is elected; returns how many rows it changed, None: not elected."""
         duty = duties.DUTIES.get(name)
         if duty is None or not await self._database.fetch("elect", name=name):

@@ -34,7 +34,7 @@ async def test_a_dear_look_for_duties_is_taken_more_rarely() -> None:
         None,  # type: ignore[arg-type]  # never asked
         1,
         report=lambda: BeatReport(hungry=True, draining=False, claims=(), known_jobs=None),
-        on_answer=lambda _: None,
+        on_beat=lambda _: None,
         watchdog=None,  # type: ignore[arg-type]  # never asked
         monotonic=lambda: at,
     )

@@ -12,16 +12,15 @@ from tests.waiting import eventually
 
 from rowlock.flow.worker import claim_loop, heartbeat
 from rowlock.model.lane import Lane
-from rowlock.store.worker_connection import Link
+from rowlock.store.connections.worker_connection import WorkerConnection
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
     from contextlib import AbstractAsyncContextManager
 
-    import asyncpg
-
     from rowlock import Rowlock
     from rowlock.flow.worker.worker import Worker
+    from rowlock.store.executor import SqlSession
 
 MANY = 50
 LONG = timedelta(minutes=1)
@@ -63,9 +62,9 @@ async def idle(make_app: Callable[..., Rowlock], monkeypatch: pytest.MonkeyPatch
         monkeypatch.setattr(module, name, LONG.total_seconds())
     app = make_app(lanes=(Lane("default", kinds=("*",), poll_every=LONG), Lane("other", kinds=("elsewhere",))))
     statements: list[str] = []
-    session = Link.session
+    session = WorkerConnection.session
 
-    def counted(link: Link) -> AbstractAsyncContextManager[asyncpg.Connection[asyncpg.Record]]:
+    def counted(link: WorkerConnection) -> AbstractAsyncContextManager[SqlSession]:
         if link.database is app.database():
             statements.append(link.role)
         return session(link)
@@ -85,7 +84,7 @@ async def idle(make_app: Callable[..., Rowlock], monkeypatch: pytest.MonkeyPatch
         await asyncio.wait_for(worker._listener.listening.wait(), 10)
         await (await ping.enqueue()).wait(timeout=10)
         await asyncio.sleep(0.5)  # the claims that follow one that brought something
-        monkeypatch.setattr(Link, "session", counted)
+        monkeypatch.setattr(WorkerConnection, "session", counted)
         yield Idle(app, worker, statements)
 
 

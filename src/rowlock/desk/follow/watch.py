@@ -24,8 +24,8 @@ from rowlock.model.messages import (
     WakeUp,
 )
 from rowlock.model.state import State
-from rowlock.store import rows
 from rowlock.store.notify import NotificationListener
+from rowlock.store.rows import jobs as rows
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping, Sequence

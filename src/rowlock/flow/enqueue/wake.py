@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Final
 
 from rowlock.errors import RowlockError
 from rowlock.model import messages
-from rowlock.store.pool import before_loop_ends
+from rowlock.store.connections.pool import before_loop_ends
+from rowlock.store.jobs import workers
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Iterable
@@ -88,7 +89,7 @@ class Waker:
             self._due = max(self._due, loop.time()) + WINDOW
             try:
                 payload = messages.encode_wake_up(lows)
-                if not await self._database.fetch("wake", channel=self._database.channel, payload=payload):
+                if not await workers.wake(self._database, channel=self._database.channel, payload=payload):
                     # Nobody is hungry: nothing is gained by asking again before a whole window has passed.
                     self._due = loop.time() + (_SAVED + 1) * WINDOW
             except RowlockError as error:

@@ -16,6 +16,7 @@ from rowlock.flow.worker.heartbeat import EVERY
 from rowlock.flow.worker.process_replacement import RECYCLED
 from rowlock.outage_log import OutageLog
 from rowlock.store.database import TRANSIENT
+from rowlock.store.jobs import workers
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
@@ -193,9 +194,9 @@ class Supervisor:
         outage = OutageLog(logger, "no beat for the processes", "the processes have a beat again")
         while True:
             try:
-                living = [process.worker_id for process in self._processes if process.is_working]
+                living = [worker_id for process in self._processes if (worker_id := process.live_worker) is not None]
                 if living:
-                    await self._database.fetch("vouch", workers=living)
+                    await workers.vouch(self._database, living)
                 await self._rescue_dead()
                 outage.recovered()
             except (DatabaseError, TimeoutError, *TRANSIENT) as error:

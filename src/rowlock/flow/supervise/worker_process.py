@@ -46,9 +46,9 @@ class WorkerProcess:
         return self._process is not None
 
     @property
-    def is_working(self) -> bool:
-        """Whether the process runs and its worker has a row; False while it is stopped (SIGSTOP, a debugger)."""
-        return self.running and self.worker_id is not None and not self.stopped
+    def live_worker(self) -> int | None:
+        """The id of its worker; None: no process, no row yet, or the process is stopped (SIGSTOP, a debugger)."""
+        return self.worker_id if self.running and not self.stopped else None
 
     @property
     def pid(self) -> int:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from rowlock.flow.worker.slots import Slots
     from rowlock.model.lane import Lane
     from rowlock.model.pair import PairStart
-    from rowlock.model.released_jobs import Released
+    from rowlock.model.released_jobs import ReleasedJob
     from rowlock.store.database import Record
 
 logger = logging.getLogger("rowlock.worker")
@@ -55,9 +55,9 @@ class FastPath:
         if self._claims:
             await asyncio.wait(self._claims, timeout=timeout)
 
-    def follow(self, steps: Sequence[Released]) -> None:
+    def follow(self, steps: Sequence[ReleasedJob]) -> None:
         """Claim the steps that have a free slot here, and announce the others. Reserves the slots before it returns."""
-        mine: defaultdict[str, list[Released]] = defaultdict(list)
+        mine: defaultdict[str, list[ReleasedJob]] = defaultdict(list)
         others = []
         room: dict[str, int] = {}
         for step in sorted(steps, key=lambda step: (-step.pair[1], step.id)):
@@ -77,17 +77,17 @@ class FastPath:
             self._claims.add(task)
             task.add_done_callback(self._claims.discard)
 
-    def _lane_for(self, step: Released) -> Lane | None:
+    def _lane_for(self, step: ReleasedJob) -> Lane | None:
         """The lane that can run the step here and now; None: no lane can."""
         if not self.enabled or self._claim_loop.draining or self._clock.seconds_until(step.run_after) > _SOON:
             return None
         lane = self._claim_loop.lanes().get(self._claimer.lane_of(step.pair[0]) or "")
         return lane if lane is not None and lane.enabled and lane.ordering == "fast" else None
 
-    def _leave(self, steps: Iterable[Released]) -> None:
+    def _leave(self, steps: Iterable[ReleasedJob]) -> None:
         self._announce((step.pair, step.run_after) for step in steps)
 
-    async def _claim(self, lane: str, steps: Sequence[Released]) -> None:
+    async def _claim(self, lane: str, steps: Sequence[ReleasedJob]) -> None:
         rows: Sequence[Record] = ()
         try:
             with self._claimer.in_flight.sending():
@@ -103,7 +103,7 @@ class FastPath:
         except (DatabaseUnreachable, *TRANSIENT) as error:
             logger.warning("a released step could not be claimed: %s", error)
 
-    def _release(self, lane: str, steps: Sequence[Released], rows: Sequence[Record]) -> None:
+    def _release(self, lane: str, steps: Sequence[ReleasedJob], rows: Sequence[Record]) -> None:
         """Give the reserved slots back, and announce the steps that were not claimed."""
         self._slots.reserve(lane, -len(steps))
         claimed = {row["id"] for row in rows}

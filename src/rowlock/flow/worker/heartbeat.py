@@ -18,8 +18,9 @@ from typing import TYPE_CHECKING, Final
 from rowlock.errors import DatabaseError
 from rowlock.model import ids
 from rowlock.outage_log import OutageLog
+from rowlock.store.connections.worker_connection import WorkerConnection
 from rowlock.store.database import TRANSIENT
-from rowlock.store.worker_connection import Link
+from rowlock.store.jobs import workers
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 
     from rowlock.flow.worker.watchdog import Watchdog
     from rowlock.model.job import Claim
-    from rowlock.store.database import Database, Record
+    from rowlock.store.database import Database
 
 logger = logging.getLogger("rowlock.beat")
 EVERY: Final = 1.9
@@ -72,8 +73,8 @@ class BeatReport:
 
 
 @dataclass(frozen=True, slots=True)
-class BeatAnswer:
-    """What the database answers to a beat."""
+class CompletedBeat:
+    """The database's answer to a beat, and what the heartbeat knows beside it."""
 
     now: datetime
     known: bool
@@ -107,13 +108,13 @@ class Heartbeat:
         worker_id: int,
         *,
         report: Callable[[], BeatReport],
-        on_answer: Callable[[BeatAnswer], None],
+        on_beat: Callable[[CompletedBeat], None],
         watchdog: Watchdog,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Report and on_answer are called in the thread."""
+        """Report and on_beat are called in the thread."""
         self._database, self._worker_id, self._monotonic = database, worker_id, monotonic
-        self._report, self._on_answer, self._watchdog = report, on_answer, watchdog
+        self._report, self._on_beat, self._watchdog = report, on_beat, watchdog
         self._thread: threading.Thread | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._beat_now: asyncio.Event | None = None
@@ -156,7 +157,7 @@ class Heartbeat:
         self._loop, self._beat_now = asyncio.get_running_loop(), asyncio.Event()
         watching = asyncio.create_task(self._watchdog.run(self._stop))
         self._ready.set()
-        link = Link(self._database, "beat")
+        link = WorkerConnection(self._database, "beat")
         since: float | None = None
         count = 0
         try:
@@ -164,11 +165,11 @@ class Heartbeat:
             while not self._stop.is_set() and not self._watchdog.loop_closed and not self._watchdog.replacing:
                 try:
                     watched = _UNBROKEN if since is None else timedelta(seconds=self._loop.time() - since)
-                    answer = await self._beat(link, watched, disown=count % _DISOWN_EVERY == 0)
-                    if answer.slept:
+                    beat = await self._beat(link, watched, disown=count % _DISOWN_EVERY == 0)
+                    if beat.slept:
                         since = self._loop.time()
-                        answer = replace(answer, watched=timedelta(0))
-                    self._on_answer(answer)
+                        beat = replace(beat, watched=timedelta(0))
+                    self._on_beat(beat)
                     self._outage.recovered()
                     count += 1
                 except (DatabaseError, *TRANSIENT) as error:
@@ -188,29 +189,45 @@ class Heartbeat:
             watching.cancel()
             await link.close()
 
-    async def _beat(self, link: Link, watched: timedelta, *, disown: bool) -> BeatAnswer:
+    async def _beat(self, link: WorkerConnection, watched: timedelta, *, disown: bool) -> CompletedBeat:
         before = self._last
         report, began = self._report(), self._monotonic()
         look = began >= self._look_at
-        (row,) = await link.fetch(
-            "beat",
+        answer = await workers.beat(
+            link,
             worker=self._worker_id,
             hungry=report.hungry,
-            state="draining" if report.draining else "up",
+            draining=report.draining,
             stuck=report.stuck,
             ids=[claim.job_id for claim in report.claims],
             fences=[claim.fence for claim in report.claims],
             look=look,
         )
         if look:
-            self._look_at = began + min(_LOOK_WITHIN, _LOOK_SHARE * row["spent"] / 1000)
-        self._last = row["now"]
-        self._overdue = self._overdue + 1 if "schedules" in row["due"] else 0
-        self._pause = _until_next(row["schedule_in"], self._overdue)
+            self._look_at = began + min(_LOOK_WITHIN, _LOOK_SHARE * answer.spent / 1000)
+        self._last = answer.now
+        self._overdue = self._overdue + 1 if "schedules" in answer.due else 0
+        self._pause = _until_next(answer.schedule_in, self._overdue)
         disowned = await self._disown(link, report, before, asked=disown)
-        return _answer(row, report, before, watched, disowned=disowned)
+        lost = frozenset(answer.lost)
+        return CompletedBeat(
+            now=answer.now,
+            known=answer.known,
+            lanes_version=answer.lanes_version,
+            sweep_epoch=answer.sweep_epoch,
+            cancelled=answer.cancelled,
+            lost=[claim for claim in report.claims if claim.job_id in lost],
+            due=answer.due,
+            watched=watched,
+            disowned=disowned,
+            drain=answer.drain,
+            schema_since=answer.schema_since,
+            slept=before is not None and answer.now - before > _SLEPT,
+        )
 
-    async def _disown(self, link: Link, report: BeatReport, before: datetime | None, *, asked: bool) -> bool:
+    async def _disown(
+        self, link: WorkerConnection, report: BeatReport, before: datetime | None, *, asked: bool
+    ) -> bool:
         """Give back claims from before the last beat that this process does not know of; False: not looked for."""
         fresh, self._connections = link.reconnects != self._connections, link.reconnects
         if fresh:
@@ -221,36 +238,16 @@ class Heartbeat:
         if not (asked or report.answer_lost or self._doubtful) or before is None or report.known_jobs is None:
             return False
         self._doubtful = False
-        (given,) = await link.fetch(
-            "disown",
+        given = await workers.disown(
+            link,
             worker=self._worker_id,
             held=list(report.known_jobs),
             before=before,
             channel=self._database.channel,
         )
-        if given["ids"]:
-            logger.warning("gave back %d claims whose answer was lost: %s", len(given["ids"]), ids.listed(given["ids"]))
+        if given:
+            logger.warning("gave back %d claims whose answer was lost: %s", len(given), ids.listed(given))
         return True
-
-
-def _answer(
-    row: Record, report: BeatReport, before: datetime | None, watched: timedelta, *, disowned: bool
-) -> BeatAnswer:
-    lost = frozenset(row["lost"])
-    return BeatAnswer(
-        now=row["now"],
-        known=row["known"],
-        lanes_version=row["lanes_version"],
-        sweep_epoch=row["sweep_epoch"] or 0,
-        cancelled=row["cancelled"],
-        lost=[claim for claim in report.claims if claim.job_id in lost],
-        due=row["due"],
-        watched=watched,
-        disowned=disowned,
-        drain=row["told"] == "drain",
-        schema_since=row["schema_since"],
-        slept=before is not None and row["now"] - before > _SLEPT,
-    )
 
 
 def _until_next(schedule_in: float | None, overdue: int) -> float:

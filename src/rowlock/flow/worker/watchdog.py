@@ -18,7 +18,8 @@ from typing import TYPE_CHECKING, Final
 from rowlock.model import ids
 from rowlock.model.job import Claim
 from rowlock.model.messages import LOOK_EVERYWHERE
-from rowlock.store.worker_connection import Link
+from rowlock.store.connections.worker_connection import WorkerConnection
+from rowlock.store.jobs import workers
 from rowlock.telemetry import CURRENT, Events, LoopBlocked
 
 if TYPE_CHECKING:
@@ -46,7 +47,7 @@ class LoopSuspects:
     """The claims whose handlers may block the loop, and a way to write the outcomes that wait on that loop."""
 
     claims: Sequence[Claim]
-    write_outcomes: Callable[[Link], Awaitable[None]]
+    write_outcomes: Callable[[WorkerConnection], Awaitable[None]]
 
 
 class Watchdog:
@@ -143,12 +144,12 @@ class Watchdog:
         blamed = ", ".join(ids.encode(claim.job_id) for claim in suspects.claims) or "none of its jobs"
         logger.error("the event loop stays blocked by job %s in %s: the worker is replaced", blamed, stack.place)
         # Not the beat's own connection, which may be in the middle of a statement.
-        link = Link(self._database, "beat")
+        link = WorkerConnection(self._database, "beat")
         try:
             async with asyncio.timeout(_GIVE_BACK_WITHIN):
                 await suspects.write_outcomes(link)
-                (row,) = await link.fetch(
-                    "unblock",
+                given = await workers.unblock(
+                    link,
                     worker=self._worker_id,
                     ids=[claim.job_id for claim in suspects.claims],
                     fences=[claim.fence for claim in suspects.claims],
@@ -156,8 +157,8 @@ class Watchdog:
                     max_losses=self._settings.max_losses,
                     channel=self._database.channel,
                 )
-                await link.fetch("wake", channel=self._database.channel, payload=LOOK_EVERYWHERE)
-            logger.warning("gave back %d claims: %s", len(row["ids"]), ids.listed(row["ids"]))
+                await workers.wake(link, channel=self._database.channel, payload=LOOK_EVERYWHERE)
+            logger.warning("gave back %d claims: %s", len(given), ids.listed(given))
         except Exception:
             logger.exception("the claims of this worker are not given back; they are rescued later")
         await link.close()

@@ -39,8 +39,10 @@ from rowlock.model.messages import (
 )
 from rowlock.model.pair import pair_of
 from rowlock.store import lanes
+from rowlock.store.connections.worker_connection import WorkerConnection
+from rowlock.store.jobs import workers
+from rowlock.store.jobs.claim import kind_of, read_pairs
 from rowlock.store.notify import NotificationListener
-from rowlock.store.worker_connection import Link
 from rowlock.telemetry import Events, LaneChanged, WorkerDraining, WorkerStarted, WorkerStopped
 
 if TYPE_CHECKING:
@@ -51,7 +53,7 @@ if TYPE_CHECKING:
     from rowlock.errors import SchemaAhead
     from rowlock.flow.finish.finisher import FlushResult
     from rowlock.flow.kinds.handler import Handler
-    from rowlock.flow.worker.heartbeat import BeatAnswer
+    from rowlock.flow.worker.heartbeat import CompletedBeat
     from rowlock.flow.worker.process_replacement import ProcessReplacement
     from rowlock.flow.worker.registration import WorkerOptions
     from rowlock.model.lane import Lane
@@ -75,7 +77,7 @@ class Worker:
         settings: Settings,
         options: WorkerOptions,
         *,
-        upkeep: Callable[[BeatAnswer], Coroutine[object, object, None]] | None = None,
+        upkeep: Callable[[CompletedBeat], Coroutine[object, object, None]] | None = None,
         replacement: ProcessReplacement | None = None,
         random: Random | None = None,
         scope: Callable[[Collection[str]], AbstractAsyncContextManager[object]] | None = None,
@@ -113,7 +115,8 @@ class Worker:
         self._loop = asyncio.get_running_loop()
         self._clock, self._background = DatabaseClock(self._loop.time), BackgroundTasks(self._on_task_failure)
         self._due_timer = DueTimer(self._loop, self._clock, self._claim_now)
-        self._claims, self._finishes = Link(self.database, "claim"), Link(self.database, "finish")
+        self._claims = WorkerConnection(self.database, "claim")
+        self._finishes = WorkerConnection(self.database, "finish")
         self._children = Children(self.options.origin, self.settings, Terms.of(self.settings))
         self._registration = Registration(
             self._claims, self._handlers, self.name, self.options, self._children.isolates
@@ -194,7 +197,7 @@ class Worker:
             events=self._events,
         )
         self._heartbeat = Heartbeat(
-            self.database, self.id, report=self._beat_report, on_answer=self._pass_answer, watchdog=watchdog
+            self.database, self.id, report=self._beat_report, on_beat=self._pass_beat, watchdog=watchdog
         )
 
     async def stop(self, *, after: float | None = None) -> None:
@@ -250,10 +253,10 @@ class Worker:
         """Claim one job through the ordinary guard and run it to its end; False: it is not claimable now."""
         if self.options.alone:
             await self._read_lanes()
-        rows = await self._claims.fetch("job_kind", id=job_id)
-        if not rows or rows[0]["kind"] not in self._handlers:
+        kind = await kind_of(self._claims, job_id)
+        if kind is None or kind not in self._handlers:
             return False
-        lane = self._claimer.lane_of(rows[0]["kind"])
+        lane = self._claimer.lane_of(kind)
         if lane is None or not self.lanes[lane].enabled:
             message = (
                 f"Job {ids.encode(job_id)} belongs to lane {lane!r}, which is drained. "
@@ -289,7 +292,7 @@ class Worker:
         if self.id:
             with contextlib.suppress(Exception):
                 async with asyncio.timeout(3):
-                    await self._finishes.fetch("worker_gone", worker=self.id)
+                    await workers.leave(self._finishes, self.id)
         await asyncio.gather(self._claims.close(), self._finishes.close())
         self.stopped.set()
         if self._events.active:
@@ -314,7 +317,7 @@ class Worker:
         self._claim_now.set()
 
     async def _read_pairs(self) -> None:
-        rows = await self._claims.fetch("pairs", kinds=list(self._handlers))
+        rows = await read_pairs(self._claims, list(self._handlers))
         heads = ((pair_of(row), row["low_water"]) for row in rows)
         if self._cursors.publish(heads):
             self._claim_now.set()
@@ -406,36 +409,36 @@ class Worker:
         suspects = self._slots.claims_on_loop() if claim is None else [claim]
         return LoopSuspects(suspects, self._slots.write_over)
 
-    def _pass_answer(self, answer: BeatAnswer) -> None:
-        """Pass the answer to the worker's loop; called in the heartbeat's thread."""
+    def _pass_beat(self, beat: CompletedBeat) -> None:
+        """Pass the beat to the worker's loop; called in the heartbeat's thread."""
         with contextlib.suppress(RuntimeError):
-            self._loop.call_soon_threadsafe(self._on_beat_answer, answer)
+            self._loop.call_soon_threadsafe(self._on_beat, beat)
 
-    def _on_beat_answer(self, answer: BeatAnswer) -> None:
+    def _on_beat(self, beat: CompletedBeat) -> None:
         if self._closing:
             return
-        if answer.disowned:
+        if beat.disowned:
             self._claimer.in_flight.checked()
-        self._clock.set(answer.now)
+        self._clock.set(beat.now)
         self._recycling.check(self._slots.stuck)
-        self.outdated = self.outdated or self._registration.outdated(answer.schema_since)
-        if (answer.drain or self.outdated) and not self.draining:
+        self.outdated = self.outdated or self._registration.outdated(beat.schema_since)
+        if (beat.drain or self.outdated) and not self.draining:
             self.dismiss()
-        for job_id in answer.cancelled:
+        for job_id in beat.cancelled:
             self._slots.stop_attempts(job_id, "cancel")
-        for claim in answer.lost:
+        for claim in beat.lost:
             self._slots.stop_attempts(claim.job_id, "lost", claim.fence)
-        if not answer.known:
+        if not beat.known:
             self._background.spawn(until_served(self.name, lambda: self._registration.revive(self.id)))
-        if answer.lanes_version != self._lanes_version:
-            self._lanes_version = answer.lanes_version
+        if beat.lanes_version != self._lanes_version:
+            self._lanes_version = beat.lanes_version
             self._background.spawn(until_served(self.name, self._read_lanes))
-        if answer.sweep_epoch != self._sweep_epoch:
-            self._sweep_epoch = answer.sweep_epoch
+        if beat.sweep_epoch != self._sweep_epoch:
+            self._sweep_epoch = beat.sweep_epoch
             self._background.spawn(until_served(self.name, self._read_pairs))
         # Without its row this worker's own jobs look like orphans: it comes back first.
-        if answer.due and answer.known and self._upkeep is not None and not self.draining:
-            self._background.spawn(self._upkeep(answer))
+        if beat.due and beat.known and self._upkeep is not None and not self.draining:
+            self._background.spawn(self._upkeep(beat))
 
     def _on_task_failure(self, error: BaseException) -> None:
         logger.error("worker %s: a background task failed", self.name, exc_info=error)

@@ -25,13 +25,13 @@ from rowlock.flow.enqueue.producer import Producer
 from rowlock.flow.enqueue.wake import Waker
 from rowlock.flow.kinds.codec import Codec
 from rowlock.flow.kinds.declare import kind_of
-from rowlock.flow.kinds.handler import Handler, find
+from rowlock.flow.kinds.handler import Handler, find_handler
 from rowlock.flow.kinds.import_origin import NO_ORIGIN, importable, origin_of
-from rowlock.flow.locks.context_managers import Locking
+from rowlock.flow.locks.context_managers import AppLocks
 from rowlock.flow.progress.context import Context
 from rowlock.flow.progress.sync_context import SyncContext
-from rowlock.flow.run.inject import planned
-from rowlock.flow.run.middleware import inside
+from rowlock.flow.run.inject import plan_injection
+from rowlock.flow.run.middleware import fills_in_thread
 from rowlock.flow.worker.registration import WorkerOptions
 from rowlock.flow.worker.worker import Worker
 from rowlock.flow.worker.worker_thread import WorkerThread
@@ -49,16 +49,19 @@ from rowlock.upkeep.cron import declaring
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+    from contextlib import AbstractContextManager
 
     from rowlock.decorator import Decorator, Nobody
     from rowlock.flow.enqueue.producer import Watcher
     from rowlock.flow.kinds.import_origin import Origin
+    from rowlock.flow.locks.context_managers import Lock, SyncLock
     from rowlock.flow.worker.successor import Successor
     from rowlock.model.access import Principal
     from rowlock.model.approval import Approval
     from rowlock.model.hook import HookEvent
     from rowlock.model.job import Job
     from rowlock.model.kind import Executor, Gate, OnWorkerLost, UnknownArgs
+    from rowlock.model.lock import LockKey
     from rowlock.model.options import Span
     from rowlock.model.rate import Rated
     from rowlock.model.retry import Retry
@@ -70,7 +73,7 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 
-class Rowlock(Extensions, Locking, Own):
+class Rowlock(Extensions, Own):
     """Jobs on one PostgreSQL database. Without a URL (ROWLOCK_DATABASE_URL), an embedded PostgreSQL is started."""
 
     def __init__(
@@ -95,6 +98,7 @@ class Rowlock(Extensions, Locking, Own):
         self._database: Database | None = None
         self._embedded: Embedded | None = None
         self._producer = Producer(self.database, self._bridge, self._enqueue_middleware, self._events)
+        self._locks = AppLocks(self.database, self._bridge)
         self.submit = Submitter(self.task, self._producer, self.settings.args_limit, self.handlers)
         Own.__init__(self, Backing(self.database, self._producer.wake, self.submit), self._bridge)
 
@@ -171,8 +175,8 @@ class Rowlock(Extensions, Locking, Own):
         context_type = Context if is_async else SyncContext
         codec = Codec.of(function, context_types=(context_type,), kind=definition, **limits)
         given = frozenset({"Context", "SyncContext", "Job"})
-        plan = planned(codec.signature.injected, definition.name, is_async=is_async, given=given)
-        called = inside(function) if plan and not is_async else function
+        plan = plan_injection(codec.signature.injected, definition.name, is_async=is_async, given=given)
+        called = fills_in_thread(function) if plan and not is_async else function
         handler = Handler(definition, codec, called)
         if definition.executor == "process" and not importable(handler):
             message = (
@@ -194,7 +198,9 @@ class Rowlock(Extensions, Locking, Own):
 
     def task(self, kind: str) -> Declared[..., object]:
         """The task of a kind; UnknownKind says which ones there are."""
-        name = find({name: known for name, known in self.handlers.items() if known.name in self.tasks}, kind).name
+        name = find_handler(
+            {name: known for name, known in self.handlers.items() if known.name in self.tasks}, kind
+        ).name
         if name != kind:
             logger.warning("the kind %s is called %s now, and its jobs are stored under that name", kind, name)
         return self.tasks[name]
@@ -264,8 +270,21 @@ class Rowlock(Extensions, Locking, Own):
     async def _leave_loop(self) -> None:
         if self._database is not None:
             await asyncio.gather(self._producer.flush(), self._backing.leave())
-            await self._leave_locks()
+            await self._locks.close()
             await self._database.close()
+
+    def lock(self, namespace: str, key: LockKey, *, wait: bool = True, timeout: Span | None = None) -> Lock:
+        """`async with app.lock("edition", 7):` one holder at a time for this key, over all processes, jobs included.
+
+        wait=False: LockTaken at once if it is held. timeout: LockTimeout after that long; None: wait without limit.
+        """
+        return self._locks.lock(namespace, key, wait=wait, timeout=timeout)
+
+    def lock_sync(
+        self, namespace: str, key: LockKey, *, wait: bool = True, timeout: Span | None = None
+    ) -> AbstractContextManager[SyncLock]:
+        """lock() for blocking code: `with app.lock_sync("edition", 7):`."""
+        return self._locks.lock_sync(namespace, key, wait=wait, timeout=timeout)
 
     async def __aenter__(self) -> Self:
         """Open the database."""
@@ -344,6 +363,7 @@ class Rowlock(Extensions, Locking, Own):
             self.handlers if handlers is None else handlers,
             replace(self.settings, lanes=first_lanes(self.settings.lanes, self.declared_lanes())),
             options,
+            producer=lambda: self._producer,
             upkeep=upkeep if claims else None,
             scope=declaring(self.declared_schedules, self.worker_scope) if claims else self.worker_scope,
             events=self._events,
@@ -372,7 +392,7 @@ class Rowlock(Extensions, Locking, Own):
         """Claim this job here and now and run it to its end: the boundary a carrier or a test calls."""
         number = ids.parse(job_id)
         job = await self.jobs.get(number)
-        find(self.handlers, job.kind)
+        find_handler(self.handlers, job.kind)
         worker = self.make_worker(claims=False)
         await worker.start()
         try:

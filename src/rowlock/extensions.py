@@ -10,16 +10,16 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from rowlock.errors import ConfigurationError
 from rowlock.flow.enqueue.middleware import EnqueueMiddleware, Enqueuing
-from rowlock.flow.kinds.handler import enter
-from rowlock.flow.run.hooks import HookSurround, hook_of
-from rowlock.flow.run.inject import NOTHING, named, understood, worker_needs
+from rowlock.flow.kinds.handler import register
+from rowlock.flow.run.hooks import HookWrapper, hook_of
+from rowlock.flow.run.inject import NO_INJECTION, named, read_provider, worker_dependencies
 from rowlock.flow.run.middleware import (
     Middleware,
     checked_enqueue_middleware,
     checked_middleware,
-    surrounded,
+    wrapped,
 )
-from rowlock.flow.run.scope import Scopes
+from rowlock.flow.run.scope import WorkerScopes
 from rowlock.model.hook import HOOK_EVENTS, hook_kind
 from rowlock.model.options import span
 from rowlock.telemetry import Event, Events
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from rowlock.flow.kinds.handler import Handler
     from rowlock.flow.run.hooks import Load
-    from rowlock.flow.run.inject import Function, Plan
+    from rowlock.flow.run.inject import Function, InjectionPlan
     from rowlock.model.hook import HookEvent
     from rowlock.model.options import Span
     from rowlock.model.retry import Retry
@@ -45,10 +45,10 @@ class Extensions:
 
     def __init__(self) -> None:
         self.handlers: dict[str, Handler] = {}
-        self._plans: dict[str, Plan] = {}
+        self._plans: dict[str, InjectionPlan] = {}
         self._loads: dict[str, Load] = {}
         """Of hooks: how they read the job they follow."""
-        self._scopes = Scopes()
+        self._scopes = WorkerScopes()
         self._middleware: list[Middleware] = []
         self._enqueue_middleware: list[EnqueueMiddleware] = []
         self._events = Events()
@@ -92,7 +92,7 @@ class Extensions:
         """
         overrides = self._scopes.overrides
         before = overrides.get(provider)
-        overrides[provider] = understood(replacement, f"override of {named(provider)}")
+        overrides[provider] = read_provider(replacement, f"override of {named(provider)}")
         try:
             yield
         finally:
@@ -124,17 +124,17 @@ class Extensions:
     @contextlib.asynccontextmanager
     async def _open_scope(self, kinds: Collection[str] | None) -> AsyncIterator[Mapping[str, Any]]:
         plans = (plan for kind, plan in self._plans.items() if kinds is None or kind in kinds)
-        async with self._scopes.open([need for plan in plans for need in worker_needs(plan)]) as state:
+        async with self._scopes.open([one for plan in plans for one in worker_dependencies(plan)]) as state:
             yield state
 
     # --- for declarations --------------------------------------------------------------------------------------------
 
-    def _place(self, handler: Handler, plan: Plan = NOTHING) -> Handler:
+    def _place(self, handler: Handler, plan: InjectionPlan = NO_INJECTION) -> Handler:
         """Take over a handler and what fills its parameters; returns it with its surroundings."""
         for event in HOOK_EVENTS:  # of a module that was imported before
             self.handlers.pop(hook_kind(handler.name, event), None)
         self._plans[handler.name] = plan
-        enter(self.handlers, handler)
+        register(self.handlers, handler)
         self._surround(handler.name)
         return self.handlers[handler.name]
 
@@ -165,10 +165,10 @@ class Extensions:
     def _surround(self, name: str) -> None:
         handler, plan = self.handlers[name], self._plans[name]
         if name in self._loads:
-            around = HookSurround(self._scopes, self._middleware, plan, self._loads[name], is_async=handler.is_async)
-            self._put(replace(handler, around=around))
+            wrapper = HookWrapper(self._scopes, self._middleware, plan, self._loads[name], is_async=handler.is_async)
+            self._put(replace(handler, wrapper=wrapper))
         else:
-            self._put(surrounded(handler, self._scopes, self._middleware, plan))
+            self._put(wrapped(handler, self._scopes, self._middleware, plan))
 
     def _put(self, handler: Handler) -> None:
         """Replace a handler under all its names."""

@@ -14,7 +14,7 @@ from rowlock.compose.handle_origin import Origin
 from rowlock.errors import ConfigurationError, InvalidOption, JobFailed, UnknownKind
 from rowlock.flow.enqueue import prepare, remote_kind
 from rowlock.flow.enqueue.middleware import Enqueuing, passing
-from rowlock.flow.run.hooks import On
+from rowlock.flow.run.hooks import HookDecorator
 from rowlock.model import ids
 from rowlock.model.approval import Approval
 from rowlock.model.kind import Gate
@@ -236,11 +236,11 @@ class Declared(Bound[P, R]):
 
     def __init__(self, handler: Handler, producer: Producer, desk: Desks, add_hook: AddHook) -> None:
         super().__init__(Origin(handler, desk, producer.bridge), producer, Options(), None)
-        self.on_success = On("on_success", add_hook)
+        self.on_success = HookDecorator("on_success", add_hook)
         """Decorates a function that runs after the job completed, with errors or without."""
-        self.on_failure = On("on_failure", add_hook)
+        self.on_failure = HookDecorator("on_failure", add_hook)
         """Decorates a function that runs after an attempt that failed and is followed by another."""
-        self.on_exhausted = On("on_exhausted", add_hook)
+        self.on_exhausted = HookDecorator("on_exhausted", add_hook)
         """Decorates a function that runs after the job ended failed or expired, whatever the reason."""
         function = handler.function
         self.__doc__ = function.__doc__

@@ -50,7 +50,7 @@ class Faults(Mapping[str, Handler]):
         handler = self._app.handlers[kind]
         # Never in a child process: a test's mocks, faults and coverage would not be there.
         kind_here = replace(handler.kind, executor="loop" if handler.is_async else "thread")
-        return replace(handler, kind=kind_here, around=_Tapped(handler, self))
+        return replace(handler, kind=kind_here, wrapper=_FaultWrapper(handler, self))
 
     @override
     def __iter__(self) -> Iterator[str]:
@@ -80,8 +80,8 @@ class Faults(Mapping[str, Handler]):
         return ClaimLost(f"Job {job_id}: the test has its worker vanish here.")
 
 
-class _Tapped:
-    """What surrounds a handler's call: the application's own middleware, and the fault inside of it."""
+class _FaultWrapper:
+    """The handler's own wrapper, with the fault inside of it."""
 
     def __init__(self, handler: Handler, faults: Faults) -> None:
         self._handler, self._faults = handler, faults
@@ -89,7 +89,7 @@ class _Tapped:
     async def __call__(
         self, context: Context, args: tuple[object, ...], kwargs: Mapping[str, object], call: Call
     ) -> object:
-        job_id, fault, around = context.claim.job_id, self._faults.take(self._handler.name), self._handler.around
+        job_id, fault, wrapper = context.claim.job_id, self._faults.take(self._handler.name), self._handler.wrapper
 
         async def faulty(args: tuple[object, ...], kwargs: Mapping[str, object]) -> object:
             if isinstance(fault, Failing):
@@ -102,7 +102,7 @@ class _Tapped:
             return value
 
         try:
-            return await (faulty(args, kwargs) if around is None else around(context, args, kwargs, faulty))
+            return await (faulty(args, kwargs) if wrapper is None else wrapper(context, args, kwargs, faulty))
         except BaseException as error:
             self._faults.raised[job_id] = error
             raise

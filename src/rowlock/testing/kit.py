@@ -9,7 +9,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Self
 
 from rowlock.errors import InvalidOption
-from rowlock.flow.kinds.handler import find
+from rowlock.flow.kinds.handler import find_handler
 from rowlock.model.duration import duration
 from rowlock.store import rows
 from rowlock.testing.clock import Clock
@@ -113,7 +113,7 @@ class Kit:
     def _look(
         self, task: AnyTask | str, args: Mapping[str, object], options: Mapping[str, object]
     ) -> tuple[Expectation, list[Found], Mapping[str, int]]:
-        handler = find(self.app.handlers, self._kind(task))
+        handler = find_handler(self.app.handlers, self._kind(task))
         expectation = Expectation(handler, args, options)
         every = self._rows(None)
         found = [Found.of(row, handler) for row in every if row["kind"] == handler.name]
@@ -123,7 +123,7 @@ class Kit:
         return list(self._databases.bridge.run(self.app.database().fetch("jobs_enqueued", kind=kind)))
 
     def _kind(self, task: AnyTask | str) -> str:
-        return find(self.app.handlers, task if isinstance(task, str) else task.kind).name
+        return find_handler(self.app.handlers, task if isinstance(task, str) else task.kind).name
 
     # --- running jobs ------------------------------------------------------------------------------------------------
 

@@ -14,6 +14,7 @@ import rowlock
 from rowlock import Retry, SyncContext
 from rowlock.errors import ConfigurationError
 from rowlock.flow.progress import reporter
+from rowlock.flow.progress.base_context import io_of
 from rowlock.model.progress import ATTEMPT_LINES, LOGS_OFF, LogLine, log_level, missed_between
 
 if TYPE_CHECKING:
@@ -168,7 +169,7 @@ async def test_a_stale_claim_logs_nothing(app: Rowlock, sql: asyncpg.Connection[
         try:
             await app.jobs.stop(ctx.job.id)
             ctx.log.info("too late")
-            await ctx.line.flush()
+            await io_of(ctx).channel.flush()
         finally:
             ended.set()
 
@@ -195,7 +196,7 @@ async def test_the_caller_is_named_by_records_of_ctx_log(app: Rowlock, caplog: p
     async with app.worker():
         await (await work.enqueue()).wait(timeout=10)
     (record,) = [record for record in caplog.records if record.message == "here"]
-    assert (record.funcName, record.filename) == ("work", "test_logs.py")
+    assert (record.funcName, record.filename) == ("work", "test_job_logs.py")
 
 
 def test_levels_and_gaps() -> None:

@@ -9,6 +9,7 @@ import pytest
 
 import rowlock
 from rowlock.errors import InvalidOption
+from rowlock.flow.progress.base_context import io_of
 
 if TYPE_CHECKING:
     import asyncpg
@@ -30,7 +31,7 @@ async def test_the_hung_handler_is_cancelled_and_its_job_runs_again(
         try:
             await asyncio.sleep(60)
         except asyncio.CancelledError:
-            assert ctx.lost
+            assert io_of(ctx).lost
             cancelled.set()
             raise
         return "never"

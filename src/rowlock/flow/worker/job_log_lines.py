@@ -26,7 +26,7 @@ from rowlock.telemetry import (
 
 if TYPE_CHECKING:
     from rowlock.flow.finish.finisher import Finished, Flushed
-    from rowlock.flow.run.attempt import Attempt
+    from rowlock.flow.run.attempt import RunningAttempt
     from rowlock.model.outcome import Unreadable
     from rowlock.store.rows import Row
 
@@ -76,14 +76,14 @@ class Teller:
         """A job was claimed, but this worker is to start none any more."""
         logger.info("↻ back    %s %s  claimed while the worker stops", row["kind"], row["id"], extra=about(row))
 
-    def lost(self, attempt: Attempt) -> None:
+    def lost(self, attempt: RunningAttempt) -> None:
         """The claim of a running attempt is gone."""
         row = attempt.row
         logger.warning(
             "! lost    %s %s  its claim is gone; the handler is told", row["kind"], row["id"], extra=about(row)
         )
 
-    def stuck(self, attempt: Attempt, patience: float) -> None:
+    def stuck(self, attempt: RunningAttempt, patience: float) -> None:
         """A handler does not end."""
         row = attempt.row
         logger.warning(
@@ -95,7 +95,7 @@ class Teller:
             extra=about(row),
         )
 
-    def puzzled(self, attempt: Attempt, outcome: Unreadable) -> None:
+    def puzzled(self, attempt: RunningAttempt, outcome: Unreadable) -> None:
         """Arguments cannot be read: told once per kind and cause, as a deploy may leave thousands of such jobs."""
         row, problem = attempt.row, (attempt.handler.name, outcome.error["cause"])
         if problem not in self._unreadable and len(self._unreadable) < _REMEMBERED:
@@ -109,7 +109,7 @@ class Teller:
                 extra=about(row),
             )
 
-    def ended(self, attempt: Attempt, write: Ended | Returned | None, seconds: float) -> AttemptEvent | None:
+    def ended(self, attempt: RunningAttempt, write: Ended | Returned | None, seconds: float) -> AttemptEvent | None:
         """An attempt ended. Returns what listeners are to hear once its write is acknowledged."""
         row = attempt.row
         if logger.isEnabledFor(logging.INFO):

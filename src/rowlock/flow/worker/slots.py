@@ -8,12 +8,12 @@ import sys
 from collections import Counter
 from typing import TYPE_CHECKING, Final
 
-from rowlock.flow.executors.threads import Threads
+from rowlock.flow.executors.threads import HandlerThreads
 from rowlock.flow.finish.finisher import PLAIN, Finished, Finisher, Flushed, Returned, write_of
-from rowlock.flow.progress.job_logs import LogBook
+from rowlock.flow.progress.job_logs import JobLogCapture
 from rowlock.flow.progress.reporter import Reporter
-from rowlock.flow.run.attempt import Attempt, Surroundings, on_loop
-from rowlock.flow.run.outputs import Outputs
+from rowlock.flow.run.attempt import AttemptServices, RunningAttempt, on_loop
+from rowlock.flow.run.outputs import StepOutputs
 from rowlock.flow.worker.job_log_lines import Teller
 from rowlock.model.job import Claim
 from rowlock.model.outcome import NO_RESULT, Interrupted, Lost, Unreadable
@@ -24,10 +24,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
     from random import Random
 
-    from rowlock.flow.executors.process_pool import Children
+    from rowlock.flow.enqueue.producer import Producer
+    from rowlock.flow.executors.process_pool import ChildPool
     from rowlock.flow.finish.finisher import Ended
     from rowlock.flow.kinds.handler import Handler
-    from rowlock.flow.run.attempt import Place, Reason
+    from rowlock.flow.run.attempt import AttemptRunner, StopReason
     from rowlock.model.hook import Hook
     from rowlock.model.outcome import Outcome
     from rowlock.store.database import Record
@@ -52,7 +53,8 @@ class Crew:
         *,
         random: Random,
         patience: float,
-        children: Children,
+        children: ChildPool,
+        producer: Callable[[], Producer],
         room: Callable[[Flushed], None],
         events: Events | None = None,
         job_logs: int = LOGS_OFF,
@@ -62,25 +64,29 @@ class Crew:
         self._children, self._teller = children, Teller(events or Events())
         self._loop = asyncio.get_running_loop()
         self._finisher = Finisher(link, worker_id, self._on_flushed)
-        self._reporter = Reporter(link, worker_id, lambda claim: self.tell(claim.job_id, "lost", claim.fence))
+        self._reporter = Reporter(link, worker_id, lambda claim: self.tell(claim.job_id, "lost", claim.fence), producer)
         # By claim, not by job: a lost attempt may still run when this very process claims its job anew.
-        self._attempts: dict[Claim, Attempt] = {}
-        self._stuck: set[Attempt] = set()
-        self._threads = Threads()
+        self._attempts: dict[Claim, RunningAttempt] = {}
+        self._stuck: set[RunningAttempt] = set()
+        self._threads = HandlerThreads()
         self._unflushed: set[Claim] = set()
         self._in_use: Counter[str] = Counter()
         self.returned = 0
         """Jobs given back to the queue, due at once."""
         self._stopping = asyncio.Event()
-        self._book = LogBook(self._loop, job_logs, lambda row: self._attempts.get(Claim(row["id"], row["fence"])))
-        outputs = Outputs(link.database)
-        self._around = Surroundings(self._reporter, self._stopping, random, self._told_to_stop, self._book, outputs)
+        self._log_capture = JobLogCapture(
+            self._loop, job_logs, lambda row: self._attempts.get(Claim(row["id"], row["fence"]))
+        )
+        outputs = StepOutputs(link.database)
+        self._services = AttemptServices(
+            self._reporter, self._stopping, random, self._told_to_stop, self._log_capture, outputs
+        )
         self._empty = asyncio.Event()
         self._empty.set()
 
     def start(self) -> None:
         """Begin to write outcomes."""
-        self._book.open()
+        self._log_capture.open()
         self._finisher.start()
 
     def free(self, lane: str, slots: int) -> int:
@@ -95,12 +101,12 @@ class Crew:
         """Start claimed jobs."""
         self.begin(self.take(rows))
 
-    def take(self, rows: Iterable[Record]) -> list[Attempt]:
+    def take(self, rows: Iterable[Record]) -> list[RunningAttempt]:
         """Take over claimed jobs and their slots; begin() starts them."""
         now = self._loop.time()
         taken = []
         for row in rows:
-            attempt = Attempt(row, self._handlers[row["kind"]], self._around, now)
+            attempt = RunningAttempt(row, self._handlers[row["kind"]], self._services, now)
             if attempt.claim in self._attempts or attempt.claim in self._unflushed:
                 self._disinherit(attempt.claim)
             self._attempts[attempt.claim] = attempt
@@ -124,7 +130,7 @@ class Crew:
             self._keep_slot(older)
             self._on_outcome(older, Lost())
 
-    def begin(self, attempts: Iterable[Attempt]) -> None:
+    def begin(self, attempts: Iterable[RunningAttempt]) -> None:
         """Start what was taken; what was given back over its head meanwhile is left alone."""
         speaks = self._teller.speaks
         for attempt in attempts:
@@ -140,7 +146,7 @@ class Crew:
             else:
                 attempt.task = self._loop.create_task(coroutine)
 
-    def _place(self, handler: Handler, row: Row) -> Place:
+    def _place(self, handler: Handler, row: Row) -> AttemptRunner:
         if row["losses"] and self._children.isolates(handler):
             return self._children.run_alone
         match handler.kind.executor:
@@ -162,7 +168,7 @@ class Crew:
         self._teller.given_back(row)
         self._hand_over(Claim(row["id"], row["fence"]), write_of(Interrupted("shutdown")), row["lane"])
 
-    def tell(self, job_id: int, reason: Reason, fence: int | None = None) -> None:
+    def tell(self, job_id: int, reason: StopReason, fence: int | None = None) -> None:
         """Stop the attempts of a job that still run here (or the one with that fence)."""
         for claim, attempt in list(self._attempts.items()):
             if claim.job_id != job_id or fence not in (None, claim.fence) or attempt.reason == reason:
@@ -228,18 +234,18 @@ class Crew:
 
     async def close(self) -> None:
         """Write nothing more."""
-        self._book.close()
+        self._log_capture.close()
         self._threads.close()
         await self._children.close()
         await self._reporter.close()
         await self._finisher.stop()
 
-    def _told_to_stop(self, attempt: Attempt) -> None:
+    def _told_to_stop(self, attempt: RunningAttempt) -> None:
         # A child, of a suspect too, is killed after that time and needs a moment more; its slot is never stuck.
         in_child = self._place(attempt.handler, attempt.row) in (self._children.run, self._children.run_alone)
         self._loop.call_later(self._patience * 2 + 5 if in_child else self._patience, self._abandon, attempt)
 
-    def _abandon(self, attempt: Attempt) -> None:
+    def _abandon(self, attempt: RunningAttempt) -> None:
         """A handler that will not end: its job goes on without it, the fence refuses whatever it still does.
 
         It keeps its slot, as it keeps whatever it uses; the slot counts as stuck until it ends.
@@ -250,19 +256,19 @@ class Crew:
         self._keep_slot(attempt)
         self._on_outcome(attempt, attempt.stopped())
 
-    def _keep_slot(self, attempt: Attempt) -> None:
+    def _keep_slot(self, attempt: RunningAttempt) -> None:
         """Until the handler has ended."""
         if attempt.task is not None:
             self._in_use[attempt.row["lane"]] += 1
             self._stuck.add(attempt)
             attempt.task.add_done_callback(lambda _: self._unstuck(attempt))
 
-    def _unstuck(self, attempt: Attempt) -> None:
+    def _unstuck(self, attempt: RunningAttempt) -> None:
         self._stuck.discard(attempt)
         self._in_use[attempt.row["lane"]] -= 1
         self._room(Flushed())
 
-    def _on_outcome(self, attempt: Attempt, outcome: Outcome) -> None:
+    def _on_outcome(self, attempt: RunningAttempt, outcome: Outcome) -> None:
         if attempt.over:
             return
         attempt.over = True

@@ -16,7 +16,8 @@ from rowlock.flow.claim.cursors import Cursors
 from rowlock.flow.claim.db_clock import Clock
 from rowlock.flow.claim.due_timer import Alarm
 from rowlock.flow.enqueue import wake
-from rowlock.flow.executors.process_pool import Children, Terms
+from rowlock.flow.executors.child_limits import ChildLimits
+from rowlock.flow.executors.process_pool import ChildPool
 from rowlock.flow.worker.background import Steps
 from rowlock.flow.worker.claim_loop import Rounds
 from rowlock.flow.worker.fast_path import Chain
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from rowlock.errors import SchemaAhead
+    from rowlock.flow.enqueue.producer import Producer
     from rowlock.flow.finish.finisher import Flushed
     from rowlock.flow.kinds.handler import Handler
     from rowlock.flow.worker.heartbeat import News
@@ -61,6 +63,7 @@ class Worker:
         settings: Settings,
         options: WorkerOptions,
         *,
+        producer: Callable[[], Producer],
         upkeep: Callable[[News], Coroutine[object, object, None]] | None = None,
         successor: Successor | None = None,
         random: Random | None = None,
@@ -69,11 +72,12 @@ class Worker:
     ) -> None:
         """scope: entered with the kinds the worker serves before its first claim, left after its last job.
 
-        successor: what can put a fresh process in this one's place.
+        successor: what can put a fresh process in this one's place. producer: writes the steps that jobs in child
+        processes add to their workflows.
         """
         self.database, self.settings, self.options = database, settings, options
         self._handlers, self._upkeep, self._successor = handlers, upkeep, successor
-        self._scope, self._events = scope, events or Events()
+        self._scope, self._events, self._producer = scope, events or Events(), producer
         self._scopes = contextlib.AsyncExitStack()
         self._random = random or Random()  # noqa: S311 - jitter, not secrets
         self.id = 0
@@ -100,7 +104,7 @@ class Worker:
         self._clock, self._steps = Clock(self._loop.time), Steps(self._on_failed_step)
         self._alarm = Alarm(self._loop, self._clock, self._look)
         self._claims, self._finishes = Link(self.database, "claim"), Link(self.database, "finish")
-        self._children = Children(self.options.origin, self.settings, Terms.of(self.settings))
+        self._children = ChildPool(self.options.origin, self.settings, ChildLimits.of(self.settings))
         self._registration = Registration(
             self._claims, self._handlers, self.name, self.options, self._children.isolates
         )
@@ -128,6 +132,7 @@ class Worker:
             random=self._random,
             patience=self.settings.stop_patience.total_seconds(),
             children=self._children,
+            producer=self._producer,
             room=self._on_flushed,
             events=self._events,
             job_logs=self.settings.job_logs,

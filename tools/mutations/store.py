@@ -155,8 +155,8 @@ MUTATIONS: Final = (
     Mutation(
         "the last progress is tried once",
         "flow/run/attempt.py",
-        "for pause in _LAST_WORDS:",
-        "for pause in _LAST_WORDS[:1]:",
+        "for pause in _LAST_FLUSH_PAUSES:",
+        "for pause in _LAST_FLUSH_PAUSES[:1]:",
         (f"{OF_ITEMS}the_last_items_are_written_though_the_database_was_away_for_a_moment",),
     ),
     Mutation(

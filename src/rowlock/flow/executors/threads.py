@@ -134,7 +134,7 @@ class _WorkThread(threading.Thread):
 
     @override
     def run(self) -> None:
-        """Work until told to leave."""
+        """Work until leave() is called."""
         while (work := self._work.get()) is not None:
             work()
             self._back(self)

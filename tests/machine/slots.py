@@ -18,7 +18,7 @@ from rowlock.flow.enqueue.prepare import insert, prepare
 from rowlock.model.kind import Kind
 from rowlock.model.schedule import Schedule, owed, stamp
 from rowlock.model.state import State, Verb
-from rowlock.store.schedules import schedule_of, values_of
+from rowlock.store.rows.schedules import schedule_of, values_of
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

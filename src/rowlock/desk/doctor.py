@@ -13,9 +13,10 @@ from rowlock.desk.workers import Workers
 from rowlock.errors import DatabaseError, DatabaseUnreachable
 from rowlock.model.access import Permission
 from rowlock.model.finding import fail, ok, warn
-from rowlock.store import migrate, probes
+from rowlock.store.connections import probes
 from rowlock.store.database import shown
 from rowlock.store.queries import quoted
+from rowlock.store.schema import migrate
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence

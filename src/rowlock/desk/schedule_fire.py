@@ -9,7 +9,7 @@ from rowlock.desk.job_orders import LOOK
 from rowlock.errors import DatabaseError, RowlockError, UnknownKind
 from rowlock.model.schedule import Owed
 from rowlock.model.state import State
-from rowlock.store.database import Snapshot
+from rowlock.store.executor import SqlSession
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -48,7 +48,7 @@ async def fire(database: Database, submit: Submit, schedule: Schedule, owed: Owe
 
 async def _fire(database: Database, submit: Submit, schedule: Schedule, owed: Owed) -> Fired | None:
     async with database.connection(watched=True) as connection, connection.transaction():
-        inside = Snapshot(database.statements, connection)
+        inside = SqlSession(database.statements, connection)
         taken = await inside.fetch(
             "schedule_take",
             name=schedule.name,
@@ -89,7 +89,7 @@ async def enqueue(
     return made, len(slots) - len(made)
 
 
-async def _cancel(database: Database, inside: Snapshot, schedule: Schedule, job: int) -> None:
+async def _cancel(database: Database, inside: SqlSession, schedule: Schedule, job: int) -> None:
     """The run before: a waiting one ends with this transaction, a running one is asked to."""
     signed = TRUSTED.signed("cancel", f"schedule:{schedule.name}", "its next run is due")
     # Between the two statements it may be claimed or given back: then the other one applies.

@@ -17,7 +17,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from rowlock.model.workload import Running
-    from rowlock.store.database import Database, Record, Snapshot
+    from rowlock.store.database import Database, Record
+    from rowlock.store.executor import SqlExecutor
 
 _MOST: Final = 20_000
 """Running jobs shown at most."""
@@ -85,7 +86,7 @@ class Workers:
         return await views(self._open())
 
 
-async def views(source: Snapshot | Database) -> list[WorkerView]:
+async def views(source: SqlExecutor) -> list[WorkerView]:
     """Every worker that has not said good-bye, by id."""
     return [view_of(row) for row in await source.fetch("workers")]
 

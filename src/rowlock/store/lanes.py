@@ -16,8 +16,9 @@ if TYPE_CHECKING:
 
     from rowlock.model.kind import Kind
     from rowlock.model.lane import Ordering
-    from rowlock.store.database import Database, Record, Snapshot
-    from rowlock.store.worker_connection import Link
+    from rowlock.store.connections.worker_connection import WorkerConnection
+    from rowlock.store.database import Record
+    from rowlock.store.executor import SqlExecutor
 
 
 def unknown_lane(name: str, there_are: Iterable[str]) -> UnknownLane:
@@ -49,12 +50,12 @@ def lane_of(row: Record) -> Lane:
     )
 
 
-async def read(link: Link | Database | Snapshot) -> list[Lane]:
+async def read(link: SqlExecutor) -> list[Lane]:
     """Every lane, by name."""
     return [lane_of(row) for row in await link.fetch("lanes")]
 
 
-async def add(link: Link | Database, lane: Lane) -> Lane | None:
+async def add(link: SqlExecutor, lane: Lane) -> Lane | None:
     """Create the lane if it is absent; None: it was there and stays as it is."""
     rows = await link.fetch(
         "lane_add",
@@ -78,7 +79,7 @@ async def add(link: Link | Database, lane: Lane) -> Lane | None:
 
 
 async def prepare(
-    link: Link,
+    link: WorkerConnection,
     kinds: Sequence[Kind],
     lanes: Iterable[Lane],
     isolates: Callable[[str], bool] = lambda _: False,

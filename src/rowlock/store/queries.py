@@ -93,6 +93,7 @@ class Statements:
 
     def __init__(self, schema: str) -> None:
         self.schema = checked_schema(schema)
+        self.channel = f"{schema}_events"
         names, fragments = read(files())
         fragments["schema"] = quoted(schema)
         self._fragments = fragments

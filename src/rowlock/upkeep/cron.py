@@ -45,7 +45,7 @@ class Cron:
         if not rows or not await self._database.fetch("elect", name="schedules"):
             return 0
         # Calendars and time zones: most workers fire no schedule.
-        from rowlock.store.schedules import schedule_of  # noqa: PLC0415
+        from rowlock.store.rows.schedules import schedule_of  # noqa: PLC0415
 
         return sum([await self._fire(schedule_of(row), row["now"]) for row in rows])
 

@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Any, Final
 from rowlock.errors import DatabaseUnreachable, LockNested, LockTaken, LockTimeout
 from rowlock.flow.locks.lock import HeldLock
 from rowlock.model.lock import LockUser, advisory
-from rowlock.store.locks import LockSession
-from rowlock.store.pool import before_loop_ends
+from rowlock.store.connections.lock_session import LockSession
+from rowlock.store.connections.pool import before_loop_ends
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine
@@ -85,7 +85,7 @@ class LoopLocks:
     """The LockBackend of one event loop: one connection, opened for the first lock and closed after a while unused."""
 
     def __init__(self, database: Database) -> None:
-        self._database, self.process = database, os.getpid()
+        self._database = database
         self._session: LockSession | None = None
         self._opening = asyncio.Lock()
         self._numbers = itertools.count(1)
@@ -278,19 +278,13 @@ class LoopLocks:
 
 def locks_of(database: Database) -> LoopLocks:
     """The locks of the running loop; jobs and the application around them share them."""
-    known, loop = database.lock_rooms, asyncio.get_running_loop()
-    locks = known.get(loop)
-    if not isinstance(locks, LoopLocks) or locks.process != os.getpid():
-        for ended in [other for other in known if other.is_closed()]:
-            del known[ended]
-        locks = known[loop] = LoopLocks(database)
-    return locks
+    return database.companion(LoopLocks, lambda: LoopLocks(database))
 
 
 async def close_locks(database: Database) -> None:
     """Close the locks of the running loop, if it has any."""
-    locks = database.lock_rooms.pop(asyncio.get_running_loop(), None)
-    if isinstance(locks, LoopLocks):
+    locks = database.dismiss_companion(LoopLocks)
+    if locks is not None:
         await locks.close()
 
 

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from rowlock.flow.progress.report import ItemUpdate, ReportSnapshot
     from rowlock.model.lock import LockKey
     from rowlock.model.options import Span
-    from rowlock.store.rows import Row
+    from rowlock.store.rows.jobs import Row
 
 logger = logging.getLogger("rowlock.handler")
 _LISTED_FAILURES: Final = 100

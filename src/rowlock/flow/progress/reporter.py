@@ -20,6 +20,7 @@ from rowlock.model.job import Claim
 from rowlock.model.redact import storable
 from rowlock.outage_log import Trouble
 from rowlock.store.database import TRANSIENT, UNSTORABLE
+from rowlock.store.jobs import progress
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -30,8 +31,8 @@ if TYPE_CHECKING:
     from rowlock.flow.locks.process_locks import LoopLocks
     from rowlock.flow.progress.report import ItemKey, ItemUpdate, ReportSnapshot
     from rowlock.model.progress import LogLine
+    from rowlock.store.connections.worker_connection import WorkerConnection
     from rowlock.store.queries import Statements
-    from rowlock.store.worker_connection import Link
 
 logger = logging.getLogger("rowlock.progress")
 EVERY: Final = 1.0
@@ -61,7 +62,7 @@ class Reporter:
     """The AttemptChannel of a worker: at most one flush a second, however many jobs and calls."""
 
     def __init__(
-        self, link: Link, worker_id: int, on_lost: Callable[[Claim], None], producer: Callable[[], Producer]
+        self, link: WorkerConnection, worker_id: int, on_lost: Callable[[Claim], None], producer: Callable[[], Producer]
     ) -> None:
         """on_lost: called with a claim that turned out to be lost. producer: writes the steps a child process adds."""
         self._link, self._worker_id, self._on_lost, self._producer = link, worker_id, on_lost, producer
@@ -106,39 +107,31 @@ class Reporter:
 
     async def load_checkpoint(self, claim: Claim) -> str | None:
         """The checkpoint as JSON text; None: nothing was saved."""
-        rows = await self._link.database.fetch("checkpoint", id=claim.job_id)
-        return rows[0]["checkpoint"] if rows else None
+        return await progress.read_checkpoint(self._link.database, claim.job_id)
 
     async def load_cursors(self, claim: Claim) -> dict[str, int]:
         """By the name of a ctx.resume() loop: how many of its elements earlier attempts have done."""
-        rows = await self._link.database.fetch("cursors", id=claim.job_id)
-        found: dict[str, int] = json.loads(rows[0]["cursors"] or "{}") if rows else {}
-        return found
+        return await progress.read_cursors(self._link.database, claim.job_id)
 
     async def keep_items(self, report: ProgressReport, phase: str, *, resume: bool) -> list[str]:
         """The names of the items that earlier attempts finished; they are counted as this attempt's."""
         # The job's progress row must be this attempt's before items are counted in it.
         await self.save(report)
-        claim = report.claim
-        rows = await self._link.database.fetch(
-            "keep_items", id=claim.job_id, fence=claim.fence, phase=phase, resume=resume
-        )
-        return [row["name"] for row in rows]
+        return await progress.keep_items(self._link.database, report.claim, phase=phase, resume=resume)
 
     async def read_signal(self, claim: Claim, name: str) -> str | None:
         """The signal of that name as JSON text {payload, timed_out}; None: not sent yet."""
-        rows = await self._link.database.fetch("signal_of", id=claim.job_id, fence=claim.fence, name=name)
-        if not rows:
+        received = await progress.read_signal(self._link.database, claim, name)
+        if received is None:
             message = (
                 f"This attempt does not hold job {ids.encode(claim.job_id)} any more; it cannot wait for a signal."
             )
             raise ClaimLost(message)
-        return rows[0]["signal"]  # type: ignore[no-any-return]
+        return received.value
 
     async def step_name(self, claim: Claim) -> str | None:
         """The name of the job's workflow step; None: the job is in no workflow."""
-        rows = await self._link.database.fetch("workflow_step_of", id=claim.job_id)
-        return str(rows[0]["name"]) if rows else None
+        return await progress.step_name(self._link.database, claim.job_id)
 
     async def grow(self, producer: Producer | None, growing: Growing) -> Placed:
         """Add steps to the job's workflow. producer: the one that prepared them; None: a child process did."""
@@ -171,8 +164,8 @@ class Reporter:
             self._conclude(one, kept=one.report.claim in kept - lost)
 
     async def _write_counters(self, writes: Sequence[PendingWrite]) -> set[Claim]:
-        rows = await self._link.fetch(
-            "report_progress",
+        return await progress.report(
+            self._link,
             worker=self._worker_id,
             ids=[one.report.claim.job_id for one in writes],
             fences=[one.report.claim.fence for one in writes],
@@ -182,7 +175,6 @@ class Reporter:
             checkpoints=[one.snapshot.checkpoint for one in writes],
             cursors=[json.dumps(one.snapshot.cursors) if one.snapshot.cursors else None for one in writes],
         )
-        return {Claim(row["job_id"], row["fence"]) for row in rows}
 
     async def _write_logs(self, held: Sequence[PendingWrite]) -> None:
         lines = [(one.report.claim, line) for one in held for line in one.snapshot.lines]
@@ -191,8 +183,8 @@ class Reporter:
 
     async def _write_lines(self, lines: Sequence[tuple[Claim, LogLine]]) -> None:
         claims = list(dict.fromkeys(claim for claim, _ in lines))
-        rows = await self._link.fetch(
-            "write_logs",
+        grown = await progress.write_logs(
+            self._link,
             ids=[claim.job_id for claim in claims],
             fences=[claim.fence for claim in claims],
             line_ids=[claim.job_id for claim, _ in lines],
@@ -202,10 +194,10 @@ class Reporter:
             loggers=[line.logger for _, line in lines],
             messages=[line.message for _, line in lines],
         )
-        for row in rows:
-            if row["log_lines"] > LOG_LINES or row["log_bytes"] > LOG_BYTES:
-                most = {"lines": int(LOG_LINES * _TRIMMED), "bytes": int(LOG_BYTES * _TRIMMED)}
-                await self._link.fetch("trim_logs", id=row["job_id"], **most)
+        for log in grown:
+            if log.lines > LOG_LINES or log.bytes > LOG_BYTES:
+                most, size = int(LOG_LINES * _TRIMMED), int(LOG_BYTES * _TRIMMED)
+                await progress.trim_log(self._link, log.job_id, lines=most, size=size)
 
     async def _write_items(self, held: Sequence[PendingWrite]) -> set[Claim]:
         updates = [(one.report.claim, key, update) for one in held for key, update in one.snapshot.items.items()]
@@ -217,8 +209,8 @@ class Reporter:
     async def _write_updates(self, updates: Sequence[tuple[Claim, ItemKey, ItemUpdate]]) -> set[Claim]:
         """Write items; returns the claims that turned out to be lost."""
         numbers = {target: no for no, target in enumerate(dict.fromkeys((key[0], by) for by, key, _ in updates), 1)}
-        rows = await self._link.fetch(
-            "write_items",
+        reached = await progress.write_items(
+            self._link,
             ids=[of.job_id for of, _ in numbers],
             fences=[of.fence for of, _ in numbers],
             by_ids=[by.job_id for _, by in numbers],
@@ -232,7 +224,6 @@ class Reporter:
             reasons=[update.reason for _, _, update in updates],
             errors=[update.error for _, _, update in updates],
         )
-        reached = {row["no"] for row in rows}
         missed = [target for target, no in numbers.items() if no not in reached]
         for of, by in missed:
             if of != by:

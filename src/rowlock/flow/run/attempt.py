@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from rowlock.flow.kinds.handler import Call, Handler
     from rowlock.flow.progress.channel import AttemptChannel
     from rowlock.flow.progress.job_logs import CapturedRecord, JobLogCapture
-    from rowlock.store.rows import Row
+    from rowlock.store.rows.jobs import Row
 
 logger = logging.getLogger("rowlock.run")
 StopReason = Literal["cancel", "lost", "shutdown", "timeout"]

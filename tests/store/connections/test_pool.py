@@ -4,8 +4,9 @@ import asyncio
 from typing import TYPE_CHECKING, cast
 
 import pytest
+from tests.waiting import let_others_run
 
-from rowlock.store.pool import FRESH, Pool
+from rowlock.store.connections.pool import FRESH, Pool
 
 if TYPE_CHECKING:
     import asyncpg
@@ -61,7 +62,7 @@ async def test_places_are_handed_over_in_the_order_of_asking(pool: Pool) -> None
         pool.give_back(connection)
 
     tasks = [asyncio.create_task(next_one(number)) for number in range(3)]
-    await asyncio.sleep(0)
+    await let_others_run()
     pool.give_back(first)
     assert pool.take_idle() is None
     await asyncio.gather(*tasks)
@@ -73,7 +74,7 @@ async def test_places_are_handed_over_in_the_order_of_asking(pool: Pool) -> None
 async def test_one_who_gives_up_waiting_costs_no_place(pool: Pool, *, handed: bool) -> None:
     first = await pool.take()
     waiting = asyncio.create_task(pool.take())
-    await asyncio.sleep(0)
+    await let_others_run()
     if handed:
         pool.give_back(first)
         waiting.cancel()
@@ -178,7 +179,7 @@ async def test_an_answer_that_nobody_waits_for_costs_the_connection_and_no_place
     clock.now += FRESH + 1
     line.execute = lambda *_, **__: asyncio.sleep(3600)  # type: ignore[method-assign]  # it answers late
     taking = asyncio.create_task(pool.take())
-    await asyncio.sleep(0)
+    await let_others_run()
     taking.cancel()
     with pytest.raises(asyncio.CancelledError):
         await taking

@@ -161,7 +161,7 @@ MUTATIONS: Final = (
     ),
     Mutation(
         "a silent connection is waited for",
-        "store/connections/statement_check.py",
+        "store/driver/statement_check.py",
         "                connection.terminate()\n    finally:",
         "                pass\n    finally:",
         ("tests/store/connections/test_worker_connection.py::test_a_connection_whose_server_is_not_at_it_is_hung_up",),
@@ -175,26 +175,26 @@ MUTATIONS: Final = (
     ),
     Mutation(
         "an idle connection is trusted for ever",
-        "store/connections/pool.py",
+        "store/driver/pool.py",
         "if now - since <= FRESH or await self._answers(connection):",
         "if True:",
-        ("tests/store/connections/test_pool.py::test_a_connection_is_asked_only_after_it_was_idle_for_long",),
+        ("tests/store/driver/test_pool.py::test_a_connection_is_asked_only_after_it_was_idle_for_long",),
     ),
     Mutation(
         "a call without an answer waits for its limit",
-        "store/connections/pool.py",
+        "store/driver/pool.py",
         "            if now - since > SILENCE and",
         "            if False and",
         (
-            "tests/store/connections/test_statement_check.py::test_a_call_without_an_answer_ends_soon_and_says_that_it_may_have_worked",
+            "tests/store/driver/test_statement_check.py::test_a_call_without_an_answer_ends_soon_and_says_that_it_may_have_worked",
         ),
     ),
     Mutation(
         "one statement after another is taken for silence",
-        "store/connections/statement_check.py",
+        "store/driver/statement_check.py",
         'row["busy"] or not (first or row["since"] == before)',
         'row["busy"]',
-        ("tests/store/connections/test_statement_check.py::test_one_statement_after_another_is_no_silence",),
+        ("tests/store/driver/test_statement_check.py::test_one_statement_after_another_is_no_silence",),
     ),
     Mutation(
         "every failure of an outage is told",

@@ -21,7 +21,7 @@ from cronsim import CronSim, CronSimError
 from rowlock.errors import InvalidOption
 from rowlock.model.closest import closest
 from rowlock.model.duration import duration, humanise
-from rowlock.model.options import shown
+from rowlock.model.keys import shown
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

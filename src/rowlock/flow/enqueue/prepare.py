@@ -10,8 +10,9 @@ from rowlock.errors import EnqueueError, InvalidOption, UniqueConflict
 from rowlock.model import ids
 from rowlock.model.approval import demanded
 from rowlock.model.job import NewJob
+from rowlock.model.keys import checked_key
 from rowlock.model.kind import Gate
-from rowlock.model.options import as_json, checked_key, refs_json, span
+from rowlock.model.options import as_json, refs_json, span
 from rowlock.model.rate import checked_weight, rates_of
 from rowlock.model.state import State
 from rowlock.model.stored_args import RATE, skilled

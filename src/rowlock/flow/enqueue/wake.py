@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
 from rowlock.errors import RowlockError
-from rowlock.store.connections.pool import before_loop_ends
+from rowlock.store.driver.pool import before_loop_ends
 from rowlock.store.jobs import workers
 
 if TYPE_CHECKING:

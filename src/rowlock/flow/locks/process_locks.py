@@ -19,7 +19,7 @@ from rowlock.errors import DatabaseUnreachable, LockNested, LockTaken, LockTimeo
 from rowlock.flow.locks.lock import HeldLock
 from rowlock.model.lock import LockUser, advisory
 from rowlock.store.connections.lock_session import LockSession
-from rowlock.store.connections.pool import before_loop_ends
+from rowlock.store.driver.pool import before_loop_ends
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine

@@ -22,7 +22,7 @@ from rowlock.flow.progress.report import ProgressReport
 from rowlock.model import ids, redact, stored_args
 from rowlock.model.duration import duration
 from rowlock.model.job import Claim, Job
-from rowlock.model.options import checked_key, shown
+from rowlock.model.keys import checked_key, shown
 from rowlock.model.progress import ATTEMPT_LINES, LOGS_OFF, ItemRef, LogLine
 from rowlock.model.state import State
 from rowlock.telemetry import JobLog

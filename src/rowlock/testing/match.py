@@ -146,7 +146,7 @@ def _fits(expected: Any, actual: object) -> bool:  # noqa: ANN401 - values, matc
 
 
 def failure(expectation: Expectation, wanted: str, found: Sequence[EnqueuedJob], others: Mapping[str, int]) -> str:
-    """What a failed assertion says: what was expected, the nearest job with its differences, and what there is."""
+    """The message of a failed assertion: the expectation, the nearest job with its differences, and the other jobs."""
     lines = [wanted]
     judged = sorted(((expectation.differences(one), one) for one in found), key=lambda pair: len(pair[0]))
     missed = [pair for pair in judged if pair[0]]

@@ -190,7 +190,7 @@ class Codec:
         stored, unknown = version_of(arguments), sorted({*skills_of(arguments)} - KNOWN_SKILLS)
         if unknown:
             message = (
-                f"{self.kind}: the job takes a worker that knows of {', '.join(unknown)}, which this code does not. "
+                f"{self.kind}: the job needs a worker that supports {', '.join(unknown)}, which this code does not. "
                 "It waits for one with newer code."
             )
             raise UnreadableArguments(message, f"takes {', '.join(unknown)}")

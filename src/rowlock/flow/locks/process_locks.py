@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from rowlock.store.database import Database
 
 _BACKOFF: Final = (0.0, 0.05, 0.1, 0.2, 0.3)
-"""Seconds between two tries. The first is 0: a holder that released before our wait was written notified nobody."""
+"""Seconds between two tries. The first is 0: a holder that released before our wait was written did not notify us."""
 GRACE: Final = 0.05
 """Seconds for which a free lock is left to the process that has waited longest."""
 IDLE: Final = 60.0

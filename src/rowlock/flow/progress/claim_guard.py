@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from rowlock.store.queries import Statement
 
 
-class Guarded:
+class GuardedBlock:
     """`async with ctx.guarded(session)`: checks the claim in the session's transaction, which then holds it."""
 
     __slots__ = ("_check",)

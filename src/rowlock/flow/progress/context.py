@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from rowlock.flow.kinds import json_values
 from rowlock.flow.locks.context_managers import Lock
 from rowlock.flow.progress.base_context import BaseContext
-from rowlock.flow.progress.claim_guard import Guarded
+from rowlock.flow.progress.claim_guard import GuardedBlock
 from rowlock.flow.progress.items import (
     ItemContext,
     ItemsDone,
@@ -133,7 +133,7 @@ class Context(BaseContext):
 
         The block must be inside the session's transaction; a cancel, stop or rescue of the job waits for its commit.
         """
-        return Guarded(lambda: self._io.guard(session))
+        return GuardedBlock(lambda: self._io.guard(session))
 
 
 class OpenPhase:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final, Generic, TypeVar
 from rowlock.errors import ClaimLost, InvalidOption
 from rowlock.flow.locks.context_managers import Lock
 from rowlock.flow.progress.base_context import BaseContext
-from rowlock.flow.progress.claim_guard import Guarded
+from rowlock.flow.progress.claim_guard import GuardedBlock
 from rowlock.flow.progress.report import ItemUpdate
 from rowlock.model.failure import error_fields
 from rowlock.model.progress import ItemRef, ItemState, Skip
@@ -105,7 +105,7 @@ class ItemContext(BaseContext):
 
     def guarded(self, session: object) -> contextlib.AbstractAsyncContextManager[None]:
         """Commit the caller's own rows only while the claim holds: it is checked and held until their commit."""
-        return Guarded(lambda: self._io.guard(session))
+        return GuardedBlock(lambda: self._io.guard(session))
 
     def lock(self, namespace: str, key: LockKey, *, wait: bool = True, timeout: Span | None = None) -> Lock:
         """`async with ctx.lock("edition", 7):` one holder at a time for this key, over items and processes."""

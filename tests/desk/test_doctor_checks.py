@@ -18,7 +18,7 @@ from rowlock.store.schema.migrate import SchemaStatus
 if TYPE_CHECKING:
     from tests.desk.conftest import Desk
 
-    from rowlock.model.finding import Finding
+    from rowlock.model.doctor_finding import Finding
 
 NOON = datetime(2027, 1, 31, 12, tzinfo=UTC)
 NONE, SESSIONS, SWAPS = Between(False, False), Between(True, False), Between(True, True)

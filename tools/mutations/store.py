@@ -132,7 +132,7 @@ MUTATIONS: Final = (
     Mutation(
         "a job with a rate is run by workers that ask no rates",
         "flow/enqueue/prepare.py",
-        "    return text if job.rate_keys is None else skilled(text, RATE)",
+        "    return text if job.rate_keys is None else with_skills(text, RATE)",
         "    return text",
         (
             "tests/flow/kinds/test_stored_skills.py::test_jobs_with_a_rate_or_results_of_others_are_left_to_those_who_know",

@@ -6,13 +6,13 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final
 
 from rowlock.model import ids
+from rowlock.model.doctor_finding import fail, ok, warn
 from rowlock.model.duration import humanise
-from rowlock.model.finding import fail, ok, warn
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from rowlock.model.finding import Finding
+    from rowlock.model.doctor_finding import Finding
     from rowlock.model.workload import Backlog, Status
     from rowlock.settings import Settings
     from rowlock.store.connections.probes import Between

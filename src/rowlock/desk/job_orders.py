@@ -8,7 +8,7 @@ from rowlock.desk.bulk import Bulk
 from rowlock.errors import ApprovalRefused, JobNotFound, WrongState
 from rowlock.model import ids
 from rowlock.model.options import checked_priority
-from rowlock.model.released_jobs import released
+from rowlock.model.released_jobs import parse_released
 from rowlock.model.state import State
 from rowlock.store.database import TRANSIENT
 
@@ -317,7 +317,7 @@ async def hand_on(
     """The ended job's place went to a parked one, or others waited for it: a worker that sleeps must hear of it."""
     if done["promoted"]:
         await database.fetch("wake", channel=database.channel, payload=LOOK)
-    wake((step.pair, step.run_after) for step in released(done["released"]))
+    wake((step.pair, step.run_after) for step in parse_released(done["released"]))
 
 
 def _refusal(row: Record) -> str:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from rowlock.desk.guard import TRUSTED
 from rowlock.desk.job_orders import LOOK
 from rowlock.errors import DatabaseError, RowlockError, UnknownKind
-from rowlock.model.schedule import Owed
+from rowlock.model.schedule import DueSlots
 from rowlock.model.state import State
 from rowlock.store.executor import SqlSession
 
@@ -31,7 +31,7 @@ class Fired(NamedTuple):
     why: str | None = None
 
 
-async def fire(database: Database, submit: Submit, schedule: Schedule, owed: Owed) -> Fired | None:
+async def fire(database: Database, submit: Submit, schedule: Schedule, owed: DueSlots) -> Fired | None:
     """Take the slots and enqueue their jobs, all or nothing; None: somebody else was quicker, or changed the schedule.
 
     A job that its kind refuses is told as a slot that was left out: the schedule goes on with its next one. A kind that
@@ -42,11 +42,11 @@ async def fire(database: Database, submit: Submit, schedule: Schedule, owed: Owe
     except (DatabaseError, UnknownKind):
         raise
     except RowlockError as error:
-        refused = Owed((), owed.next_at, owed.slots[-1], f"refused: {error}")
+        refused = DueSlots((), owed.next_at, owed.slots[-1], f"refused: {error}")
         return await _fire(database, submit, schedule, refused)
 
 
-async def _fire(database: Database, submit: Submit, schedule: Schedule, owed: Owed) -> Fired | None:
+async def _fire(database: Database, submit: Submit, schedule: Schedule, owed: DueSlots) -> Fired | None:
     async with database.connection(watched=True) as connection, connection.transaction():
         inside = SqlSession(database.statements, connection)
         taken = await inside.fetch(

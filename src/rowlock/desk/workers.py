@@ -9,7 +9,7 @@ from rowlock.desk import audit, load
 from rowlock.desk.guard import TRUSTED, Guard, changes, reads
 from rowlock.errors import WorkerNotFound
 from rowlock.model.access import Permission
-from rowlock.model.closest import closest
+from rowlock.model.similar_names import closest
 from rowlock.model.workload import SlotUse, Status, WorkerStatus, WorkerView
 from rowlock.store import lanes as lane_rows
 

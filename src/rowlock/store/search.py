@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 from rowlock.errors import InvalidId
 from rowlock.model import ids
-from rowlock.model.moment import Moment
 from rowlock.model.search import FREE, NUMBERS, TIMES, Span, Text, is_plain
+from rowlock.model.written_time import WrittenTime
 from rowlock.store.queries import Statement, numbered
 
 if TYPE_CHECKING:
@@ -87,8 +87,8 @@ def few_by_args(statements: Statements, terms: Iterable[Term]) -> tuple[Statemen
 def bounds(span: Span, now: datetime) -> tuple[datetime | None, datetime | None]:
     """From (included) and until (excluded); None: open. A duration is an age: `<2h` is less than two hours ago."""
     low, high = span.low, span.high
-    if isinstance(low, Moment):
-        last = cast("Moment", high or low)
+    if isinstance(low, WrittenTime):
+        last = cast("WrittenTime", high or low)
         return {
             "=": (low.start, low.end),
             ">": (low.end, None),

@@ -52,10 +52,10 @@ class Cron:
     async def _fire(self, schedule: Schedule, now: datetime) -> int:
         """One schedule; what goes wrong with it stays its own, and is tried again with the next beat."""
         from rowlock.desk.schedule_fire import fire  # noqa: PLC0415 - as above
-        from rowlock.model.schedule import owed  # noqa: PLC0415 - as above
+        from rowlock.model.schedule import due_slots  # noqa: PLC0415 - as above
 
         try:
-            fired = await fire(self._database, self._submit, schedule, owed(schedule, now))
+            fired = await fire(self._database, self._submit, schedule, due_slots(schedule, now))
         except UnknownKind as error:
             logger.warning("the schedule %s is due, and nobody here can make its job: %s", schedule.name, error)
         except TRANSIENT as error:

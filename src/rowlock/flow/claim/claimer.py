@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from rowlock.flow.claim.cursors import Cursors, Probe
     from rowlock.flow.enqueue.wake import Pair
     from rowlock.model.lane import Lane
-    from rowlock.model.released_jobs import Released
+    from rowlock.model.released_jobs import ReleasedJob
     from rowlock.store.connections.worker_connection import WorkerConnection
     from rowlock.store.database import Record
     from rowlock.store.executor import SqlSession
@@ -168,7 +168,7 @@ class Claimer:
         # Its cursor stays where it is: older jobs of the pair may still wait before this one.
         return [row for row in answer.rows if not row["parked"]]
 
-    async def claim_released(self, steps: Sequence[Released], lane: str) -> list[Record]:
+    async def claim_released(self, steps: Sequence[ReleasedJob], lane: str) -> list[Record]:
         """Claim steps that were just released, by their ids; none that a job of a higher priority should precede."""
         lowest = min(step.pair[1] for step in steps)
         probes = self._cursors.above(self._served.get(lane, ()), lowest)

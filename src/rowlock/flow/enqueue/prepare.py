@@ -15,7 +15,7 @@ from rowlock.model.kind import Gate
 from rowlock.model.options import as_json, refs_json, span
 from rowlock.model.rate import checked_weight, rates_of
 from rowlock.model.state import State
-from rowlock.model.stored_args import RATE, skilled
+from rowlock.model.stored_args import RATE, with_skills
 from rowlock.model.tenant_share import share_of
 from rowlock.store.jobs import enqueue as verbs
 
@@ -247,7 +247,7 @@ def _by_rule(job: NewJob, receipts: list[Receipt]) -> StatementPlan[list[Receipt
 
 def text_of(job: NewJob, text: str) -> str:
     """The arguments as stored: workers that ask no rates leave a job with one to those that do."""
-    return text if job.rate_keys is None else skilled(text, RATE)
+    return text if job.rate_keys is None else with_skills(text, RATE)
 
 
 def conflict(job: NewJob, receipt: Receipt) -> UniqueConflict:

@@ -29,7 +29,7 @@ from rowlock.model.outcome import (
     Unreadable,
     Waiting,
 )
-from rowlock.model.released_jobs import released
+from rowlock.model.released_jobs import parse_released
 from rowlock.model.state import SUCCESS, State
 from rowlock.outage_log import Trouble
 from rowlock.store.database import OUTAGE, TRANSIENT, UNSTORABLE
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from rowlock.flow.enqueue.wake import Pair
     from rowlock.model.hook import Hook
     from rowlock.model.job import Claim
-    from rowlock.model.released_jobs import Released
+    from rowlock.model.released_jobs import ReleasedJob
     from rowlock.store.connections.worker_connection import WorkerConnection
     from rowlock.store.jobs.finish import Accepted
     from rowlock.telemetry import AttemptEvent
@@ -161,7 +161,7 @@ class Flushed:
     hooks: Sequence[tuple[Pair, datetime]] = ()
     """Where the hooks are that were inserted: workers have to look for them."""
     elsewhere: timedelta | None = None
-    released: Sequence[Released] = ()
+    released: Sequence[ReleasedJob] = ()
     """Steps of workflows that waited for these jobs."""
 
     def and_also(self, other: Flushed) -> Flushed:
@@ -311,7 +311,7 @@ class Finisher:
                 (f.write.delay for f in batch if isinstance(f.write, Returned) and f.write.outcome == "unreadable"),
                 default=None,
             ),
-            [step for answer in answers for text in (answer.released, answer.resumed) for step in released(text)],
+            [step for answer in answers for text in (answer.released, answer.resumed) for step in parse_released(text)],
         )
 
     async def _end(self, batch: list[Finished]) -> Accepted:

@@ -182,7 +182,10 @@ class LoopLocks:
             return
         got = bool(found) and isinstance(found[-1], list) and found[-1][0]["mine"]
         with contextlib.suppress(DatabaseUnreachable):
-            await session.fetch("lock_release" if got else "lock_leave", key=acquisition.key, n=acquisition.n)
+            if got:
+                await session.fetch("lock_release", key=acquisition.key, n=acquisition.n)
+            else:
+                await session.fetch("lock_leave", n=acquisition.n)
 
     async def _release(self, held: HeldLock) -> None:
         key = advisory(self._database.schema, held.request.namespace, held.request.name)

@@ -35,7 +35,9 @@ class SyncItemContext(BaseContext):
 
     def __init__(self, sync: SyncAttemptIO, name: str) -> None:
         super().__init__(sync.io)
-        self._sync, self.name = sync, name
+        self._sync = sync
+        self.name = name
+        """The item's name."""
 
     def check(self) -> None:
         """Raise if the attempt has to stop here."""

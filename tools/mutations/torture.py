@@ -93,7 +93,7 @@ MUTATIONS: Final = (
     ),
     Mutation(
         "soak: a connection that was lent is neither kept for the next caller nor closed",
-        "store/connections/pool.py",
+        "store/driver/pool.py",
         "            self._pool.spoil(self._connection, error)\n        self._pool.give_back(self._connection)",
         "            self._pool.spoil(self._connection, error)\n"
         '        self._pool.__dict__.setdefault("lent", []).append(self._connection)\n'

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 import asyncpg
 
-from rowlock.store.connections.statement_check import SILENCE
+from rowlock.store.driver.statement_check import SILENCE
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Awaitable, Callable

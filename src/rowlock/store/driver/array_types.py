@@ -10,7 +10,7 @@ import contextlib
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from rowlock.store.database import Connection, Record
+    import asyncpg
 
 # Number of the array type, its name, number and name of what it holds: fixed in PostgreSQL's own catalogue since 2014.
 _ARRAYS: Final = (
@@ -33,7 +33,7 @@ _ROWS: Final = [
 ]
 
 
-def teach(connection: Connection[Record]) -> None:
+def teach(connection: asyncpg.Connection[asyncpg.Record]) -> None:
     """Tell a new connection what it would ask for; a driver that will not be told asks by itself."""
     with contextlib.suppress(AttributeError, KeyError, TypeError):
         connection.get_settings().register_data_types(_ROWS)

@@ -12,7 +12,7 @@ import socket
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from rowlock.store.database import Connection, Record
+    import asyncpg
 
 _IDLE: Final = 10
 _EVERY: Final = 5
@@ -37,7 +37,7 @@ _CLIENT: Final = (
 )
 
 
-def guard(connection: Connection[Record]) -> None:
+def guard(connection: asyncpg.Connection[asyncpg.Record]) -> None:
     """Have this end's kernel notice a server that is gone, while a call waits and while none does."""
     transport = getattr(connection, "_transport", None)
     open_one = transport.get_extra_info("socket") if transport is not None else None

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, cast
 import pytest
 from tests.waiting import let_others_run
 
-from rowlock.store.connections.pool import FRESH, Pool
+from rowlock.store.driver.pool import FRESH, Pool
 
 if TYPE_CHECKING:
     import asyncpg

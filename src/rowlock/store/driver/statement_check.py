@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 import asyncpg
 
@@ -17,15 +17,32 @@ from rowlock.errors import DatabaseError
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from rowlock.store.database import Connection, Database, Record
+    from rowlock.store.queries import Statements
 
 logger = logging.getLogger("rowlock.link")
 SILENCE: Final = 4.0
 """Seconds without an answer before the server is asked what it is doing."""
 
 
+class Connector(Protocol):
+    """Opens connections: the Database."""
+
+    @property
+    def statements(self) -> Statements:
+        """The named SQL statements."""
+
+    async def connect(self, role: str, /) -> asyncpg.Connection[asyncpg.Record]:
+        """A new connection."""
+
+
 async def ask_about(
-    database: Database, connection: Connection[Record], backend: int, what: str, pause: float, *, patient: bool
+    database: Connector,
+    connection: asyncpg.Connection[asyncpg.Record],
+    backend: int,
+    what: str,
+    pause: float,
+    *,
+    patient: bool,
 ) -> None:
     """Hang up when the server says that it is at nothing of ours; pause: seconds between its two questions.
 
@@ -48,7 +65,7 @@ async def ask_about(
         other.terminate()
 
 
-async def _is_at_it(database: Database, other: Connection[Record], backend: int, pause: float) -> bool:
+async def _is_at_it(database: Connector, other: asyncpg.Connection[asyncpg.Record], backend: int, pause: float) -> bool:
     """Twice, as an answer may be on its way; and whoever does one thing after another passes between two of them."""
     statement = database.statements["is_at_work"]
     before: datetime | None = None

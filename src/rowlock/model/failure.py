@@ -1,4 +1,4 @@
-"""Failure: what went wrong, as hooks are told."""
+"""Failure: what went wrong, as on_failure and on_exhausted hooks receive it."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Failure:
 
     @classmethod
     def of(cls, stored: Mapping[str, Any] | None, attempt: int) -> Self:
-        """A failure from the error that is stored with a job."""
+        """Make a failure of the error that is stored with a job."""
         about = stored or {}
         reason = str(about.get("reason") or "failed")
         return cls(reason, str(about.get("message") or reason), attempt, about.get("type"), about.get("traceback"))

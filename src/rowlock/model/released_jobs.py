@@ -1,4 +1,4 @@
-"""ReleasedJob: jobs that waited for others and may run now, as the statements that end jobs tell of them."""
+"""Jobs that became claimable because the jobs they waited for have ended, as SQL statements answer them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 
 class ReleasedJob(NamedTuple):
-    """One of them. pair: its kind, priority and share, which is where workers look for it."""
+    """A job that may run now. pair: its kind, priority and share, under which workers look for it."""
 
     id: int
     pair: tuple[str, int, int]
@@ -16,7 +16,7 @@ class ReleasedJob(NamedTuple):
 
 
 def parse_released(text: str | None) -> list[ReleasedJob]:
-    """Read the answer of a statement that ends jobs; None: nobody waited for them."""
+    """Read the `released` column of a statement that ends jobs; None: no job waited for them."""
     return [
         ReleasedJob(number, (kind, priority, share), datetime.fromtimestamp(float(low), UTC))
         for number, kind, priority, share, low in json.loads(text or "[]")

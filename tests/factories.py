@@ -18,6 +18,7 @@ from rowlock.store.queries import quoted
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Iterable, Sequence
 
+    from rowlock.model.rate import Rate
     from rowlock.store.database import Connection, Record
 
 LONG_AGO = "timestamptz '2001-01-01'"
@@ -314,3 +315,18 @@ async def several(where: str, n: int, *, guarded: bool = False) -> AsyncIterator
     """Stores that can wait for each other."""
     async with contextlib.AsyncExitStack() as stack:
         yield [await stack.enter_async_context(opened(where, guarded=guarded)) for _ in range(n)]
+
+
+async def rate(store: Store, key: str, said: Rate) -> None:
+    await store.fetch(
+        "register_rates",
+        keys=[key],
+        amounts=[said.amount],
+        pers=[said.per],
+        bursts=[said.burst],
+        slidings=[said.window],
+    )
+
+
+async def rated(store: Store, n: int, *keys: str, **fields: Any) -> list[int]:  # noqa: ANN401 - NewJob's
+    return [await store.enqueue(rate_keys=keys, **fields) for _ in range(n)]

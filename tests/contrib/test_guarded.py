@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import asyncpg
 import pytest
 from tests.contrib.neighbours import AUTOCOMMIT, NEIGHBOURS, TABLE, neighbour
-from tests.waiting import eventually
+from tests.waiting import eventually, in_time
 
 from rowlock import ClaimLost, Context, InvalidOption, Rowlock
 
@@ -71,7 +71,7 @@ async def test_a_stopped_job_loses_its_rows(name: str, database_url: str) -> Non
     shop = Shop(database_url, name)
     async with shop.open() as observer:
         job = await shop.order.enqueue(1)
-        await asyncio.wait_for(shop.running.wait(), 20)
+        await in_time(shop.running.wait())
         await shop.app.jobs.stop(job.id)
 
         async def refused() -> list[BaseException]:
@@ -90,7 +90,7 @@ async def test_whoever_revokes_a_guarded_claim_waits_for_the_commit(name: str, d
     shop.go.set()
     async with shop.open() as observer:
         job = await shop.order.enqueue(1)
-        await asyncio.wait_for(shop.held.wait(), 20)
+        await in_time(shop.held.wait())
         stopping = asyncio.create_task(shop.app.jobs.stop(job.id))
 
         async def waits() -> bool:
@@ -106,7 +106,7 @@ async def test_whoever_revokes_a_guarded_claim_waits_for_the_commit(name: str, d
         assert await observer.fetchval("SELECT count(*) FROM orders") == 0
         shop.commit.set()
         # It queued for the row before the job could finish, so it comes first: the rows are safe, the job is stopped.
-        assert (await asyncio.wait_for(stopping, 20)).state == "cancelled"
+        assert (await in_time(stopping)).state == "cancelled"
         assert await observer.fetchval("SELECT count(*) FROM orders") == 1
     assert shop.raised == []
 

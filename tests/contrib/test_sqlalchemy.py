@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import asyncio
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -8,6 +7,7 @@ import sqlalchemy
 from sqlalchemy.ext.asyncio import AsyncSession, create_async_engine
 from sqlalchemy.orm import Session
 from tests.contrib.neighbours import dialect
+from tests.waiting import in_time
 
 from rowlock import ConfigurationError, InvalidOption, Rowlock, Task
 from rowlock.contrib.sqlalchemy import join, url_of
@@ -101,7 +101,7 @@ async def test_a_session_carries_the_wake_up_of_its_job_unless_it_commits_in_two
     listened: list[str] = []
     async with app.worker() as worker, app.database().connection() as other:
         assert worker is not None
-        await asyncio.wait_for(worker._listener.listening.wait(), 10)
+        await in_time(worker._listener.listening.wait())
         await (await ping.enqueue()).wait(timeout=10)
         await other.add_listener(app.database().channel, lambda *message: listened.append(message[3]))
         with Session(engine) as session:

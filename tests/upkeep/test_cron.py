@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import asyncpg
 import pytest
 from tests.factories import Store, beating, opened
-from tests.waiting import eventually
+from tests.waiting import eventually, in_time
 
 from rowlock import Context, Rowlock
 from rowlock.desk.schedule_fire import fire
@@ -458,9 +458,7 @@ async def test_five_hundred_schedules_of_one_moment(stage: Stage) -> None:
         "INSERT INTO {s}.schedules (name, kind, every, next_at)"
         " SELECT 'many ' || n, s.kind, s.every, s.next_at FROM {s}.schedules s, generate_series(1, 499) n"
     )
-    began = time.monotonic()
-    assert await stage.round() == 500
-    assert time.monotonic() - began < 15
+    assert await in_time(stage.round()) == 500
     assert await stage.store.value("SELECT count(*) FROM {s}.job_keys") == 500
     assert await stage.round() == 0
 

@@ -15,7 +15,7 @@ from rowlock.errors import ConfigurationError, DatabaseUnreachable, SchemaBehind
 from rowlock.model import redact
 from rowlock.store.connections import array_types, tcp_timeouts
 from rowlock.store.connections.pool import Pool
-from rowlock.store.connections.statement_check import SILENCE, ask_about
+from rowlock.store.connections.statement_check import SILENCE, check_statement
 from rowlock.store.executor import SqlSession
 from rowlock.store.queries import Statements
 
@@ -120,7 +120,7 @@ class Database:
         self._companions: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, dict[type, object]]
         self._companions = weakref.WeakKeyDictionary()
         self._pid = os.getpid()
-        self._veiled = pooled
+        self._behind_pooler = pooled
         """A pooler stands between: the server cannot be asked about a connection of ours."""
 
     async def connect(
@@ -144,8 +144,8 @@ class Database:
             )
         except (*OUTAGE, asyncpg.InvalidAuthorizationSpecificationError, asyncpg.InvalidCatalogNameError) as error:
             raise unreachable(self.url, error) from error
-        array_types.teach(connection)
-        tcp_timeouts.guard(connection)
+        array_types.register(connection)
+        tcp_timeouts.apply(connection)
         return connection
 
     @contextlib.asynccontextmanager
@@ -170,18 +170,18 @@ class Database:
         """fetch() with the values in the statement's own order: for what is run thousands of times a second."""
         pool = self._pool()
         try:
-            connection = pool.take_idle() or await pool.take()
+            connection = pool.acquire_idle() or await pool.acquire()
             try:
                 return await connection.fetch(statement.dollar, *values)
             except BaseException as error:
-                pool.spoil(connection, error)
+                pool.discard_if_broken(connection, error)
                 raise
             finally:
-                pool.give_back(connection)
+                pool.release(connection)
         except Exception as error:
-            if (told := self.told(error)) is error:
+            if (translated := self.translate(error)) is error:
                 raise
-            raise told from error
+            raise translated from error
 
     @contextlib.asynccontextmanager
     async def snapshot(self) -> AsyncIterator[SqlSession]:
@@ -190,11 +190,11 @@ class Database:
         async with block as connection, connection.transaction(isolation="repeatable_read", readonly=True):
             yield SqlSession(self.statements, connection)
 
-    def translated(self) -> _Translated:
+    def translated(self) -> _ErrorTranslation:
         """Turn what users can foresee into Rowlock's own errors."""
-        return _Translated(self)
+        return _ErrorTranslation(self)
 
-    def told(self, error: BaseException) -> BaseException:
+    def translate(self, error: BaseException) -> BaseException:
         """What to tell a user of a driver's error; the error itself when there is nothing better."""
         if isinstance(error, asyncpg.InterfaceError) and isinstance(error.__context__, OUTAGE):
             error = error.__context__  # the end of a transaction complains that its connection is closed: this is why
@@ -225,12 +225,12 @@ class Database:
                     raise unreachable(self.url, error) from error
                 raise
             # A pooler says a number of its own in the handshake.
-            self._veiled = backend != connection.get_server_pid()
+            self._behind_pooler = backend != connection.get_server_pid()
         return connection
 
-    async def _doubt(self, connection: Connection[Record]) -> None:
-        if not self._veiled:
-            await ask_about(self, connection, connection.get_server_pid(), "call", SILENCE / 4, patient=False)
+    async def _check_silent(self, connection: Connection[Record]) -> None:
+        if not self._behind_pooler:
+            await check_statement(self, connection, connection.get_server_pid(), "call", SILENCE / 4, patient=False)
 
     def _pool(self) -> Pool:
         if self._pid != os.getpid():
@@ -242,7 +242,7 @@ class Database:
         if pool is None:
             for ended in [known for known in self._pools if known.is_closed()]:
                 del self._pools[ended]  # a pool refers to its loop, so the entry would never go by itself
-            pool = self._pools[loop] = Pool(self._client, _POOL_SIZE, self._doubt)
+            pool = self._pools[loop] = Pool(self._client, _POOL_SIZE, self._check_silent)
         self._last = loop, pool
         return pool
 
@@ -283,7 +283,7 @@ class Database:
             await pool.close()
 
 
-class _Translated:
+class _ErrorTranslation:
     """Not a generator: it surrounds every statement, and costs nothing while all goes well."""
 
     __slots__ = ("_database",)
@@ -295,8 +295,8 @@ class _Translated:
         pass
 
     def __exit__(self, _: object, error: BaseException | None, _trace: object) -> None:
-        if error is not None and (told := self._database.told(error)) is not error:
-            raise told from error
+        if error is not None and (translated := self._database.translate(error)) is not error:
+            raise translated from error
 
 
 def _reason(error: BaseException) -> str:

@@ -21,9 +21,9 @@ if TYPE_CHECKING:
     from rowlock.store.executor import SqlExecutor
 
 
-def unknown_lane(name: str, there_are: Iterable[str]) -> UnknownLane:
+def unknown_lane(name: str, known_names: Iterable[str]) -> UnknownLane:
     """What to tell someone who named a lane that is not there."""
-    names = sorted(there_are)
+    names = sorted(known_names)
     known = f"there are {', '.join(names)}" if names else "there are none yet; a worker creates them at its start"
     near = closest(name, names, n=1)
     hint = f" Did you mean {near[0]!r}?" if near else ""

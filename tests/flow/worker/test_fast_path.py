@@ -8,7 +8,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tests.waiting import eventually
+from tests.waiting import eventually, let_others_run
 
 from rowlock import Retry, SyncContext
 from rowlock.flow.claim.claimer import Claimer
@@ -220,7 +220,7 @@ async def test_a_worker_that_stops_gives_back_what_it_had_just_claimed(app: Rowl
     @app.job
     async def last() -> None:
         stopping.set()
-        await asyncio.sleep(0)
+        await let_others_run()
 
     worker = app.make_worker()
     await worker.start()

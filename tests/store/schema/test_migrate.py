@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import asyncpg
 import psycopg
 import pytest
-from tests.conftest import chosen_server
+from tests.databases import chosen_server
 from tests.factories import Store, opened
 from tests.waiting import eventually
 

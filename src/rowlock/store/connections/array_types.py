@@ -33,7 +33,7 @@ _ROWS: Final = [
 ]
 
 
-def teach(connection: Connection[Record]) -> None:
+def register(connection: Connection[Record]) -> None:
     """Tell a new connection what it would ask for; a driver that will not be told asks by itself."""
     with contextlib.suppress(AttributeError, KeyError, TypeError):
         connection.get_settings().register_data_types(_ROWS)

@@ -62,11 +62,11 @@ class LockSession:
                 statement = self._database.statements["lock_enter"]
                 (row,) = await connection.fetch(statement.dollar, *statement.bind({"session": self.number}))
                 self._refuse_pooler(pooled=row["pid"] != connection.get_server_pid())
-                await connection.add_listener(self.channel, self._heard)
+                await connection.add_listener(self.channel, self._receive)
         except BaseException:
             connection.terminate()
             raise
-        connection.add_termination_listener(lambda _: self._gone("the server closed it"))
+        connection.add_termination_listener(lambda _: self._lose("the server closed it"))
         self._connection = connection
         self._watching = asyncio.get_running_loop().create_task(self._watch(), name="rowlock-locks")
 
@@ -87,7 +87,7 @@ class LockSession:
                     bound = statement.bind({**values, "session": self.number, "channel": self.channel})
                     return await connection.fetch(statement.dollar, *bound, timeout=_PATIENCE)
             except (DatabaseUnreachable, asyncpg.InterfaceError, asyncio.CancelledError) as error:
-                self._gone(str(error) or type(error).__name__)
+                self._lose(str(error) or type(error).__name__)
                 if isinstance(error, asyncpg.InterfaceError):
                     raise unreachable(self._database.url, error) from error
                 raise
@@ -95,12 +95,12 @@ class LockSession:
     async def close(self) -> None:
         """Let go of everything."""
         connection, self._closed = self._connection, True
-        await self._unwatched()
+        await self._stop_watching()
         if connection is not None and not connection.is_closed():
             with contextlib.suppress(Exception):
                 await connection.close(timeout=2)
 
-    async def _unwatched(self) -> None:
+    async def _stop_watching(self) -> None:
         watching, self._watching = self._watching, None
         if watching is not None:
             watching.cancel()
@@ -115,9 +115,9 @@ class LockSession:
                     if self._connection is not None:
                         await self._connection.fetchval("SELECT 1", timeout=_PATIENCE)
             except (*OUTAGE, asyncpg.InterfaceError, asyncpg.PostgresError) as error:
-                self._gone(str(error) or "it does not answer")
+                self._lose(str(error) or "it does not answer")
 
-    def _gone(self, why: str) -> None:
+    def _lose(self, why: str) -> None:
         """Whatever the reason: from here on nothing is held. The connection is ended, so that the server knows, too."""
         connection, self._connection = self._connection, None
         if connection is None or self._closed:
@@ -127,7 +127,7 @@ class LockSession:
         logger.warning("lost the connection for locks: %s", why)
         self._lost(self, why)
 
-    def _heard(self, _connection: object, _pid: int, _channel: str, payload: object) -> None:
+    def _receive(self, _connection: object, _pid: int, _channel: str, payload: object) -> None:
         try:
             message = json.loads(str(payload))
             key, number = int(message["key"]), int(message["next"])

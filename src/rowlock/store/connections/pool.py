@@ -55,19 +55,19 @@ class Pool:
         self,
         connect: Callable[[], Awaitable[asyncpg.Connection[asyncpg.Record]]],
         size: int,
-        doubt: Callable[[asyncpg.Connection[asyncpg.Record]], Awaitable[None]] | None = None,
+        check: Callable[[asyncpg.Connection[asyncpg.Record]], Awaitable[None]] | None = None,
         *,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """doubt: hangs up on a connection whose server is at nothing of ours; called after SILENCE."""
-        self._connect, self._doubt, self._clock = connect, doubt, clock
+        """check: hangs up on a connection whose server is at nothing of ours; called after SILENCE."""
+        self._connect, self._check, self._clock = connect, check, clock
         self._free = size
         self._waiting: deque[asyncio.Future[None]] = deque()
         self._idle: list[tuple[asyncpg.Connection[asyncpg.Record], float]] = []
         self._lent: dict[asyncpg.Connection[asyncpg.Record], float] = {}
         """Since when they should have answered."""
-        self._doubts: dict[asyncpg.Connection[asyncpg.Record], asyncio.Future[None]] = {}
-        self._looking = False
+        self._checks: dict[asyncpg.Connection[asyncpg.Record], asyncio.Future[None]] = {}
+        self._checking = False
         self._closed = False
         self._leaving = before_loop_ends(self._close)
 
@@ -78,8 +78,8 @@ class Pool:
         """
         return Loan(self, watched=watched)
 
-    def take_idle(self) -> asyncpg.Connection[asyncpg.Record] | None:
-        """A connection that give_back() must follow, if a fresh one is idle; None: await take()."""
+    def acquire_idle(self) -> asyncpg.Connection[asyncpg.Record] | None:
+        """A connection that release() must follow, if a fresh one is idle; None: await acquire()."""
         if not self._free or not self._idle:
             return None
         connection, since = self._idle[-1]
@@ -89,31 +89,31 @@ class Pool:
         self._free -= 1
         self._idle.pop()
         self._lent[connection] = now
-        if not self._looking:
-            self._look_later()
+        if not self._checking:
+            self._check_later()
         return connection
 
-    async def take(self) -> asyncpg.Connection[asyncpg.Record]:
-        """A connection that give_back() must follow."""
-        await self._place()
+    async def acquire(self) -> asyncpg.Connection[asyncpg.Record]:
+        """A connection that release() must follow."""
+        await self._acquire_slot()
         try:
-            connection = await self._kept() or await self._connect()
+            connection = await self._idle_and_alive() or await self._connect()
         except BaseException:
-            self._leave()
+            self._release_slot()
             raise
         self._lent[connection] = self._clock()
-        if not self._looking:
-            self._look_later()
+        if not self._checking:
+            self._check_later()
         return connection
 
-    async def _kept(self) -> asyncpg.Connection[asyncpg.Record] | None:
+    async def _idle_and_alive(self) -> asyncpg.Connection[asyncpg.Record] | None:
         """One that was idle and lives."""
         while self._idle:
             connection, since = self._idle.pop()
             if connection.is_closed():
                 continue
             now = self._clock()
-            if now - since <= FRESH or await self._answers(connection):
+            if now - since <= FRESH or await self._is_alive(connection):
                 return connection
             self._drop_idle(now)
         return None
@@ -125,7 +125,7 @@ class Pool:
                 connection.terminate()
 
     @staticmethod
-    async def _answers(connection: asyncpg.Connection[asyncpg.Record]) -> bool:
+    async def _is_alive(connection: asyncpg.Connection[asyncpg.Record]) -> bool:
         try:
             await connection.execute("SELECT 1", timeout=PATIENCE)
         except (OSError, asyncpg.PostgresError, asyncpg.InterfaceError, asyncpg.InternalClientError):
@@ -136,39 +136,39 @@ class Pool:
             raise
         return True
 
-    def leave_alone(self, connection: asyncpg.Connection[asyncpg.Record]) -> None:
+    def unwatch(self, connection: asyncpg.Connection[asyncpg.Record]) -> None:
         """Whoever has it may keep it without using it."""
         del self._lent[connection]
 
-    def _look_later(self) -> None:
-        if self._doubt is not None:
-            self._looking = True
-            asyncio.get_running_loop().call_later(SILENCE / 4, self._look)
+    def _check_later(self) -> None:
+        if self._check is not None:
+            self._checking = True
+            asyncio.get_running_loop().call_later(SILENCE / 4, self._check_silent)
 
-    def _look(self) -> None:
+    def _check_silent(self) -> None:
         """One timer for all that are lent, instead of one for every call."""
-        self._looking = False
+        self._checking = False
         now = self._clock()
         for connection, since in self._lent.items():
-            if now - since > SILENCE and connection not in self._doubts and self._doubt is not None:
-                self._doubts[connection] = asyncio.ensure_future(self._asked(connection, self._doubt))
+            if now - since > SILENCE and connection not in self._checks and self._check is not None:
+                self._checks[connection] = asyncio.ensure_future(self._check_one(connection, self._check))
         if self._lent and not self._closed:
-            self._look_later()
+            self._check_later()
 
-    async def _asked(
+    async def _check_one(
         self,
         connection: asyncpg.Connection[asyncpg.Record],
-        doubt: Callable[[asyncpg.Connection[asyncpg.Record]], Awaitable[None]],
+        check: Callable[[asyncpg.Connection[asyncpg.Record]], Awaitable[None]],
     ) -> None:
         since = self._lent[connection]
-        await doubt(connection)
+        await check(connection)
         if connection.is_closed():
             self._drop_idle(since)
         elif connection in self._lent:
             self._lent[connection] = self._clock()  # it lives; it may still die
-        self._doubts.pop(connection, None)
+        self._checks.pop(connection, None)
 
-    async def _place(self) -> None:
+    async def _acquire_slot(self) -> None:
         # Not a Semaphore: taking a free place without a coroutine is what most enqueues do.
         if self._free:
             self._free -= 1
@@ -179,10 +179,10 @@ class Pool:
             await turn
         except asyncio.CancelledError:
             if turn.done() and not turn.cancelled():
-                self._leave()  # the place came together with the cancellation: the next one's turn
+                self._release_slot()  # the place came together with the cancellation: the next one's turn
             raise
 
-    def _leave(self) -> None:
+    def _release_slot(self) -> None:
         """Hand the place to who has waited longest: nobody overtakes, as no place is free meanwhile."""
         while self._waiting:
             turn = self._waiting.popleft()
@@ -191,18 +191,18 @@ class Pool:
                 return
         self._free += 1
 
-    def give_back(self, connection: asyncpg.Connection[asyncpg.Record]) -> None:
+    def release(self, connection: asyncpg.Connection[asyncpg.Record]) -> None:
         """Keep it for the next caller if it is fit for one."""
         self._lent.pop(connection, None)
-        if self._doubts and (doubt := self._doubts.pop(connection, None)) is not None:
-            doubt.cancel()
+        if self._checks and (check := self._checks.pop(connection, None)) is not None:
+            check.cancel()
         if connection.is_closed() or connection.is_in_transaction() or self._closed:
             connection.terminate()
         else:
             self._idle.append((connection, self._clock()))
-        self._leave()
+        self._release_slot()
 
-    def spoil(self, connection: asyncpg.Connection[asyncpg.Record], error: BaseException) -> None:
+    def discard_if_broken(self, connection: asyncpg.Connection[asyncpg.Record], error: BaseException) -> None:
         """Close a connection whose last call failed in a way that may go on."""
         if isinstance(error, (OSError, asyncpg.InterfaceError, asyncpg.InternalClientError, asyncio.CancelledError)):
             # A dying connection does not know yet that it is closed; a cancelled statement may still be running.
@@ -229,14 +229,14 @@ class Loan:
         self._pool, self._watched = pool, watched
 
     async def __aenter__(self) -> asyncpg.Connection[asyncpg.Record]:
-        self._connection = await self._pool.take()
+        self._connection = await self._pool.acquire()
         if not self._watched:
-            self._pool.leave_alone(self._connection)
+            self._pool.unwatch(self._connection)
         return self._connection
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if error is not None:
-            self._pool.spoil(self._connection, error)
-        self._pool.give_back(self._connection)
+            self._pool.discard_if_broken(self._connection, error)
+        self._pool.release(self._connection)

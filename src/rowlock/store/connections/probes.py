@@ -17,7 +17,7 @@ _PATIENCE: Final = 3.0
 
 
 @dataclass(frozen=True, slots=True)
-class Between:
+class PoolerCheck:
     """What stands between: a pooler at all, and whether it changes the server between two transactions."""
 
     pooler: bool
@@ -41,7 +41,7 @@ async def round_trip(database: Database) -> float | None:
         ears.terminate()
 
 
-async def between(database: Database) -> Between:
+async def find_pooler(database: Database) -> PoolerCheck:
     """Ask the server who serves us, and compare it with who answered when we connected."""
     first, second = await database.connect("doctor"), await database.connect("doctor")
     whoami = database.statements["serving"].dollar
@@ -51,10 +51,10 @@ async def between(database: Database) -> Between:
             # The second takes the first's server if that one was only lent to it; then the first must get another.
             taken, after = await second.fetchval(whoami), await first.fetchval(whoami)
         swapped = before == taken or before != after
-        return Between(swapped or before != first.get_server_pid(), swapped)
+        return PoolerCheck(swapped or before != first.get_server_pid(), swapped)
     except (asyncpg.InvalidSQLStatementNameError, asyncpg.DuplicatePreparedStatementError):
         # Prepared on one server, asked for on another.
-        return Between(pooler=True, by_transaction=True)
+        return PoolerCheck(pooler=True, by_transaction=True)
     finally:
         first.terminate()
         second.terminate()

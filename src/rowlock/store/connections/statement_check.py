@@ -24,7 +24,7 @@ SILENCE: Final = 4.0
 """Seconds without an answer before the server is asked what it is doing."""
 
 
-async def ask_about(
+async def check_statement(
     database: Database, connection: Connection[Record], backend: int, what: str, pause: float, *, patient: bool
 ) -> None:
     """Hang up when the server says that it is at nothing of ours; pause: seconds between its two questions.

@@ -37,7 +37,7 @@ _CLIENT: Final = (
 )
 
 
-def guard(connection: Connection[Record]) -> None:
+def apply(connection: Connection[Record]) -> None:
     """Have this end's kernel notice a server that is gone, while a call waits and while none does."""
     transport = getattr(connection, "_transport", None)
     open_one = transport.get_extra_info("socket") if transport is not None else None

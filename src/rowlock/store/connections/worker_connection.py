@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import asyncpg
 
 from rowlock.errors import DatabaseUnreachable
-from rowlock.store.connections.statement_check import SILENCE, ask_about
+from rowlock.store.connections.statement_check import SILENCE, check_statement
 from rowlock.store.database import OUTAGE, unreachable
 from rowlock.store.executor import SqlSession
 
@@ -31,7 +31,7 @@ class WorkerConnection:
         self._connection: Connection[Record] | None = None
         self._turn = asyncio.Lock()
         self._backend: int | None = None
-        self._doubts: asyncio.Future[None] | None = None
+        self._check: asyncio.Future[None] | None = None
 
     async def fetch(self, name: str, /, **values: object) -> list[Record]:
         """Run one named statement."""
@@ -46,7 +46,7 @@ class WorkerConnection:
             connection = self._connection
             if connection is None or connection.is_closed():
                 connection = self._connection = await self._opened()
-            doubting = asyncio.get_running_loop().call_later(SILENCE, self._doubt, connection)
+            timer = asyncio.get_running_loop().call_later(SILENCE, self._check_silent, connection)
             try:
                 with self.database.translated():
                     yield SqlSession(self.database.statements, connection)
@@ -67,10 +67,10 @@ class WorkerConnection:
                 self._drop()
                 raise
             finally:
-                doubting.cancel()
-                if self._doubts is not None:
-                    self._doubts.cancel()
-                    self._doubts = None
+                timer.cancel()
+                if self._check is not None:
+                    self._check.cancel()
+                    self._check = None
 
     async def _opened(self) -> Connection[Record]:
         connection = await self.database.connect(self.role, guarded=True)
@@ -85,11 +85,11 @@ class WorkerConnection:
         self.reconnects += 1
         return connection
 
-    def _doubt(self, connection: Connection[Record]) -> None:
+    def _check_silent(self, connection: Connection[Record]) -> None:
         if self._backend is not None:
             # Patiently: when nobody is answered, an old connection is as good as a new one.
-            asking = ask_about(self.database, connection, self._backend, self.role, SILENCE / 4, patient=True)
-            self._doubts = asyncio.ensure_future(asking)
+            asking = check_statement(self.database, connection, self._backend, self.role, SILENCE / 4, patient=True)
+            self._check = asyncio.ensure_future(asking)
 
     def _drop(self) -> None:
         if self._connection is not None:

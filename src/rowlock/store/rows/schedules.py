@@ -52,9 +52,9 @@ def values_of(schedule: Schedule) -> dict[str, object]:
     }
 
 
-def unknown_schedule(name: str, there_are: Iterable[str]) -> ScheduleNotFound:
+def unknown_schedule(name: str, known_names: Iterable[str]) -> ScheduleNotFound:
     """What to tell someone who named a schedule that is not there, or not for them."""
-    names = sorted(there_are)
+    names = sorted(known_names)
     near = closest(name, names, n=1)
     hint = f" Did you mean {near[0]!r}?" if near else ""
     return ScheduleNotFound(f"There is no schedule {name!r}.{hint}")

@@ -40,9 +40,9 @@ if TYPE_CHECKING:
 logger = logging.getLogger("rowlock.schema")
 _LOCK_TRIES: Final = 90
 _PAUSE: Final = 0.8
-_NOTICED: Final = "2s"
+_CONNECTION_CHECK: Final = "2s"
 """After how long the server sees that an upgrade is dead."""
-_TELL_AFTER: Final = 10
+_WARN_AFTER: Final = 10
 """Tries after which somebody is told who is waited for."""
 # Two upgraders at once: the second waits for this lock, then finds nothing to do. "rowlock" in ASCII.
 _UPGRADE_LOCK: Final = 0x726F776C6F636B
@@ -144,9 +144,9 @@ async def _move(url: str, schema: str, target: int, *, up: bool) -> list[int]:
         await connection.execute("SET statement_timeout = 0; SET lock_timeout = 0; SET client_min_messages = warning")
         with contextlib.suppress(asyncpg.PostgresError):  # not every platform can tell
             # An upgrade that was killed would go on waiting for somebody's transaction, and the next one for it.
-            await connection.execute(f"SET client_connection_check_interval = '{_NOTICED}'")
+            await connection.execute(f"SET client_connection_check_interval = '{_CONNECTION_CHECK}'")
         with database.translated():
-            async with _alone(connection):
+            async with _one_upgrader(connection):
                 return await _Mover(database, connection).move(target, up=up)
     except asyncpg.InsufficientPrivilegeError as error:
         message = (
@@ -159,7 +159,7 @@ async def _move(url: str, schema: str, target: int, *, up: bool) -> list[int]:
 
 
 @contextlib.asynccontextmanager
-async def _alone(connection: Connection[Record]) -> AsyncIterator[None]:
+async def _one_upgrader(connection: Connection[Record]) -> AsyncIterator[None]:
     """Of several upgraders, one at a time.
 
     The others ask again and again: while a statement of theirs waited, no index could be built beside it.
@@ -167,7 +167,7 @@ async def _alone(connection: Connection[Record]) -> AsyncIterator[None]:
     tries = 0
     while not await connection.fetchval("SELECT pg_try_advisory_lock($1)", _UPGRADE_LOCK):
         tries += 1
-        if tries % 100 == _TELL_AFTER:
+        if tries % 100 == _WARN_AFTER:
             logger.warning("another upgrade is under way; waiting for its end")
         await asyncio.sleep(0.2)
     try:
@@ -188,7 +188,7 @@ class _Mover:
         version = max((row["version"] for row in await _applied(self._connection, self._schema)), default=0)
         steps = [step for step, step_up in path(version, target) if step_up == up]
         if up and version == 0:
-            await self._patiently(lambda: self._found(steps))
+            await self._with_short_locks(lambda: self._create_all(steps))
             return [step.version for step in steps]
         if up:
             # Those of earlier steps too: one that broke later is repaired by the next upgrade.
@@ -196,10 +196,10 @@ class _Mover:
                 await self._build(step.indexes)
         for step in steps:
             await self._build(step.indexes if up else step.restored)
-            await self._patiently(lambda step=step: self._take(step, up=up, last=target == 0))  # type: ignore[misc]
+            await self._with_short_locks(lambda step=step: self._apply(step, up=up, last=target == 0))  # type: ignore[misc]
         return [step.version for step in steps]
 
-    async def _found(self, steps: Sequence[Migration]) -> None:
+    async def _create_all(self, steps: Sequence[Migration]) -> None:
         """Everything at once where nothing is there: nobody uses it yet, and half of it is of no use."""
         if not steps:
             return
@@ -209,13 +209,13 @@ class _Mover:
         for step in steps:
             await self._connection.execute(step.sql(self._schema, up=True, whole=True))
 
-    async def _take(self, step: Migration, *, up: bool, last: bool) -> None:
+    async def _apply(self, step: Migration, *, up: bool, last: bool) -> None:
         await self._connection.execute(step.sql(self._schema, up=up))
         if last and not up and step.version == 1:
             await self._connection.execute(f"DROP TABLE {quoted(self._schema)}.{FIRST_LEDGER}")
             await _drop_if_empty(self._connection, self._schema)
 
-    async def _patiently(self, work: Callable[[], Awaitable[None]]) -> None:
+    async def _with_short_locks(self, work: Callable[[], Awaitable[None]]) -> None:
         """In a transaction that waits for no lock for long: every enqueue would wait behind it."""
         for tried in range(1, _LOCK_TRIES + 1):
             try:
@@ -229,7 +229,7 @@ class _Mover:
                         "not taken. End that transaction, then try again."
                     )
                     raise DatabaseError(message) from error
-                if tried == _TELL_AFTER:
+                if tried == _WARN_AFTER:
                     logger.warning("the tables are in use by %s; trying again", await self._holders())
                 await asyncio.sleep(_PAUSE)
         return None

@@ -76,7 +76,7 @@ class LockSession:
             raise ConfigurationError(_POOLED)
 
     async def fetch(self, name: str, /, **values: object) -> list[Record]:
-        """Run one named statement; session and channel are added. Never cancel it: a lock it got would lack an owner."""
+        """Run one named statement; session and channel are added. Never cancel it: its lock would lack an owner."""
         statement = self._database.statements[name]
         async with self._turn:
             connection = self._connection

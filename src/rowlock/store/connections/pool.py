@@ -47,8 +47,8 @@ class Pool:
     asyncpg's own pool sends a reset query with every release: a wasted round trip, as no statement of ours leaves
     session state behind.
 
-    A connection may be dead without the socket knowing. One that was idle for long is tested before anything is sent that
-    could be executed; for one that stays silent during a call, the server is asked. A busy pool pays for neither.
+    A connection may be dead without the socket knowing. One that was idle for long is tested before a statement is sent
+    that could be executed; for one that stays silent during a call, the server is asked. A busy pool pays for neither.
     """
 
     def __init__(

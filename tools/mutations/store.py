@@ -176,7 +176,7 @@ MUTATIONS: Final = (
     Mutation(
         "an idle connection is trusted for ever",
         "store/driver/pool.py",
-        "if now - since <= FRESH or await self._answers(connection):",
+        "if now - since <= FRESH or await self._is_alive(connection):",
         "if True:",
         ("tests/store/driver/test_pool.py::test_a_connection_is_asked_only_after_it_was_idle_for_long",),
     ),

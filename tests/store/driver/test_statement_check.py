@@ -68,7 +68,7 @@ async def test_a_call_without_an_answer_ends_soon_and_says_that_it_may_have_work
     task = app.task("k").options(idempotency_key="once")
     await app.task("k").options(idempotency_key="before").enqueue(n=1)  # prepares the statement
     proxy.silence(answers_only=answers_only)
-    with pytest.raises(DatabaseUnreachable, match=r"may have been done.*idempotency_key"):
+    with pytest.raises(DatabaseUnreachable, match=r"may have been executed.*idempotency_key"):
         # Not in a task of its own: a wake-up that is due would get the silent connection before it.
         await task.enqueue(n=2)
     receipt = await task.enqueue(n=2)
@@ -139,7 +139,7 @@ class Wire:
 
 async def test_both_kernels_are_told_how_long_to_wait(database_url: str) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server, socket.create_connection(server.getsockname()) as client:
-        tcp_timeouts.guard(cast("Any", Wire(client)))
+        tcp_timeouts.apply(cast("Any", Wire(client)))
         assert client.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE) == 1
         assert client.getsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT) == 15_000
         assert client.getsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE) == 10

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import select
 import time
 from collections import deque
 from typing import TYPE_CHECKING, Final
@@ -20,6 +21,8 @@ FRESH: Final = 10.0
 """Seconds of idleness after which a connection is asked whether it lives."""
 PATIENCE: Final = 2.0
 """Seconds for its answer."""
+_JUST_NOW: Final = 0.005
+"""Seconds of idleness in which a connection is not expected to have ended: a busy pool looks at no socket."""
 
 
 def before_loop_ends(work: Callable[[], Awaitable[None]]) -> AsyncGenerator[None, None]:
@@ -41,6 +44,17 @@ def before_loop_ends(work: Callable[[], Awaitable[None]]) -> AsyncGenerator[None
     return generator
 
 
+def _has_unread(connection: asyncpg.Connection[asyncpg.Record]) -> bool:
+    """Whether its socket ended, or holds bytes that the event loop has not read yet."""
+    transport = getattr(connection, "_transport", None)
+    open_one = transport.get_extra_info("socket") if transport is not None else None
+    if open_one is None:
+        return False
+    arrived = select.poll()
+    arrived.register(open_one.fileno(), select.POLLIN)
+    return bool(arrived.poll(0))
+
+
 class Pool:
     """At most `size` connections, opened on demand; one idle connection is kept for the next caller.
 
@@ -48,7 +62,8 @@ class Pool:
     session state behind.
 
     A connection may be dead without having said so. One that was idle for long is asked first, before anything is sent
-    that could be executed; one that does not answer is doubted. A busy pool pays for neither.
+    that could be executed; so is one that has received something while idle, which is a server's farewell, unread by a
+    loop that was busy; one that does not answer is doubted. A busy pool pays for none of this.
     """
 
     def __init__(
@@ -84,7 +99,7 @@ class Pool:
             return None
         connection, since = self._idle[-1]
         now = self._clock()
-        if now - since > FRESH or connection.is_closed():
+        if not self._is_fresh(connection, now - since) or connection.is_closed():
             return None
         self._free -= 1
         self._idle.pop()
@@ -113,10 +128,15 @@ class Pool:
             if connection.is_closed():
                 continue
             now = self._clock()
-            if now - since <= FRESH or await self._answers(connection):
+            if self._is_fresh(connection, now - since) or await self._answers(connection):
                 return connection
             self._drop_idle(now)
         return None
+
+    @staticmethod
+    def _is_fresh(connection: asyncpg.Connection[asyncpg.Record], idle: float) -> bool:
+        """Whether it may be lent without a question, after so many idle seconds."""
+        return idle <= _JUST_NOW or (idle <= FRESH and not _has_unread(connection))
 
     def _drop_idle(self, before: float) -> None:
         """What took one took its neighbours, and each would take its time to be found out: none as old stays."""

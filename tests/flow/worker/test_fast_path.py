@@ -109,7 +109,7 @@ async def test_results_arrive_in_lists_and_deep_down_and_missing_ones_are_null(a
     plan = {
         "steps": [
             {"name": "a", "kind": "one", "args": {"n": 6}},
-            {"name": "bad", "kind": "bad"},
+            {"name": "bad", "kind": "bad", "max_attempts": 1},
             {"name": "t", "kind": "total", "args": args},
         ],
         "edges": [{"upstream": up, "downstream": "t", "needs": "finish"} for up in ("a", "bad")],

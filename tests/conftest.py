@@ -79,7 +79,7 @@ def administrator(server_url: str) -> Iterator[psycopg.Connection[Any]]:
 @pytest.fixture(scope="session")
 def template(shared_folder: Path, server_url: str, administrator: psycopg.Connection[Any]) -> str:
     """The name of a database with the newest schema, built by the worker that comes first."""
-    from rowlock.store.migrate import upgrade  # noqa: PLC0415 - only tests with a database need the store
+    from rowlock.store.schema.migrate import upgrade  # noqa: PLC0415 - only tests with a database need the store
 
     built_once(shared_folder, administrator, server_url, TEMPLATE, lambda url: upgrade(url, schema="rowlock"))
     return TEMPLATE

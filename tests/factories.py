@@ -10,9 +10,9 @@ from tests.waiting import eventually
 
 from rowlock.desk.guard import TRUSTED
 from rowlock.flow.claim.claimer import arguments, one_by_one
-from rowlock.flow.enqueue.prepare import parameters
 from rowlock.model.job import Claim, NewJob
 from rowlock.store.database import Database
+from rowlock.store.jobs.enqueue import values_of
 from rowlock.store.queries import quoted
 
 if TYPE_CHECKING:
@@ -106,7 +106,7 @@ class Store:
         )
 
     async def enqueue(self, kind: str = "k", /, *, statement: str = "enqueue", **fields: Any) -> int:  # noqa: ANN401 - NewJob's
-        row = await self.one(statement, args="{}", **parameters(NewJob(kind=kind, **fields)))
+        row = await self.one(statement, args="{}", **values_of(NewJob(kind=kind, **fields)))
         return int(row["id"])
 
     async def kind(self, name: str, on_worker_lost: str, *, isolates: bool = False) -> None:

@@ -40,9 +40,9 @@ from rowlock.model.kind import checked_name
 from rowlock.model.lane import first_lanes
 from rowlock.model.state import State
 from rowlock.settings import Settings
-from rowlock.store import migrate
 from rowlock.store.caller_transaction import url_of
 from rowlock.store.database import Database
+from rowlock.store.schema import migrate
 from rowlock.tasks import Declared, Submitter, SyncTask, Task
 from rowlock.upkeep.caretaker import Caretaker
 from rowlock.upkeep.cron import declaring

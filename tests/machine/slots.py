@@ -16,9 +16,9 @@ from rowlock.desk.guard import TRUSTED
 from rowlock.desk.schedule_fire import fire
 from rowlock.flow.enqueue.prepare import insert, prepare
 from rowlock.model.kind import Kind
-from rowlock.model.schedule import Schedule, owed, stamp
+from rowlock.model.schedule import Schedule, due_slots, stamp
 from rowlock.model.state import State, Verb
-from rowlock.store.schedules import schedule_of, values_of
+from rowlock.store.rows.schedules import schedule_of, values_of
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -157,7 +157,7 @@ class Fire(Act):
     async def run(self, store: Store) -> Any:
         here = cast("Database", _Here(store))
         submit = cast("Submit", _submit(store))
-        fired = await fire(here, submit, self.reading.schedule, owed(self.reading.schedule, self.reading.now))
+        fired = await fire(here, submit, self.reading.schedule, due_slots(self.reading.schedule, self.reading.now))
         return None if fired is None else list(fired.jobs)
 
     @override

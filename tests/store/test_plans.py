@@ -64,8 +64,8 @@ def loaded(
 async def claim_values(store: Store, pairs: int, low: datetime | None, name: str = "claim") -> dict[str, object]:
     kinds = ["main"] if pairs == 1 else [f"k{n}" for n in range(pairs)]
     start = low or await store.value("SELECT timestamptz '2001-01-01'")
-    make = arguments if name == "claim" else one_by_one
-    return make(1, {"default": 10}, {"default": [((kind, 0, 0), start) for kind in kinds]})
+    free, probes = {"default": 10}, {"default": [((kind, 0, 0), start) for kind in kinds]}
+    return {**(arguments(1, free, probes) if name == "claim" else one_by_one(1, free, probes))}
 
 
 async def complete_values(store: Store, rows: list[Record]) -> dict[str, object]:

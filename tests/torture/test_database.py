@@ -14,7 +14,8 @@ from tests.waiting import eventually
 
 from rowlock.errors import RowlockError
 from rowlock.model.state import State
-from rowlock.store import embedded, migrate
+from rowlock.store import embedded
+from rowlock.store.schema import migrate
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

@@ -169,7 +169,7 @@ MUTATIONS: Final = (
     Mutation(
         "machine: the idempotency key does not follow the unique key",
         PLANS,
-        '            yield "point_key", {**values, "job_id": receipt.id}\n',
+        "            yield from verbs.point_key(values, receipt.id)\n",
         "",
         _noticed("keyed"),
     ),

@@ -14,7 +14,7 @@ from rowlock.api.problems import Problem
 from rowlock.desk.submit import Submitted
 from rowlock.errors import JobNotFound
 from rowlock.model.access import Permission
-from rowlock.store.database import Snapshot
+from rowlock.store.executor import SqlSession
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -69,7 +69,7 @@ class Submissions:
             "digest": _hash(said.model_dump_json()),
         }
         async with database.connection(watched=True) as connection, connection.transaction():
-            inside = Snapshot(database.statements, connection)
+            inside = SqlSession(database.statements, connection)
             if not (await inside.fetch("lock_request", **values))[0]["mine"]:
                 raise Problem("in-flight", "A request with this Idempotency-Key is being answered. Ask again later.")
             used = {row["kind"]: row for row in await inside.fetch("find_request", **values)}

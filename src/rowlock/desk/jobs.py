@@ -25,7 +25,8 @@ from rowlock.model.options import Options, Span
 from rowlock.model.page import Listing
 from rowlock.model.search import Query, Term, Text
 from rowlock.model.state import State
-from rowlock.store import migrate, rows
+from rowlock.store.rows import jobs as rows
+from rowlock.store.schema import migrate
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence

@@ -12,7 +12,7 @@ from rowlock.desk import audit
 from rowlock.errors import ConfigurationError, JobNotFound, UniqueConflict
 from rowlock.model.access import Permission
 from rowlock.model.options import Options
-from rowlock.store.database import Snapshot
+from rowlock.store.executor import SqlSession
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
@@ -106,7 +106,7 @@ class Submissions:
         except UniqueConflict as conflict:
             raise await self._told(conflict) from None
         database = self._open()
-        inside = database if connection is None else Snapshot(database.statements, connection)
+        inside = database if connection is None else SqlSession(database.statements, connection)
         job = await self._sight.made(inside, number)
         if what != "kept":
             after = {"kind": job.kind, "state": job.state, "tenant": job.tenant, "submitted_by": job.submitted_by}

@@ -21,7 +21,8 @@ from tests.waiting import eventually
 
 from rowlock.errors import RowlockError
 from rowlock.model import ids
-from rowlock.store import embedded, migrate
+from rowlock.store import embedded
+from rowlock.store.schema import migrate
 
 if TYPE_CHECKING:
     from tests.factories import Store

@@ -16,7 +16,7 @@ from rowlock.flow.claim.cursors import Cursors
 from rowlock.flow.claim.fairness import Turns
 from rowlock.model.lane import Lane
 from rowlock.model.tenant_share import share_of
-from rowlock.store.worker_connection import Link
+from rowlock.store.connections.worker_connection import WorkerConnection
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -151,7 +151,7 @@ async def test_a_small_tenant_is_served_by_turns_beside_a_large_one(
     await work.options(tenant="big").enqueue_many([{"n": n} for n in range(20_000)])
     await work.options(tenant="small").enqueue_many([{"n": n} for n in range(100)])
     assert await sql.fetchval("SELECT count(DISTINCT share) FROM jobs") == 2
-    link = Link(app.database(), "claim")
+    link = WorkerConnection(app.database(), "claim")
     try:
         cursors = Cursors(time.monotonic)
         cursors.publish([(("work", 0, big), None), (("work", 0, small), None)])

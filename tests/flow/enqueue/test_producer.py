@@ -28,7 +28,7 @@ from rowlock import (
     Task,
     UnknownKind,
 )
-from rowlock.flow.enqueue.prepare import PLAIN
+from rowlock.store.jobs.enqueue import PLAIN
 from rowlock.store.queries import Statements
 
 if TYPE_CHECKING:

@@ -196,7 +196,7 @@ async def test_the_caller_is_named_by_records_of_ctx_log(app: Rowlock, caplog: p
     async with app.worker():
         await (await work.enqueue()).wait(timeout=10)
     (record,) = [record for record in caplog.records if record.message == "here"]
-    assert (record.funcName, record.filename) == ("work", "test_logs.py")
+    assert (record.funcName, record.filename) == ("work", "test_job_logs.py")
 
 
 def test_levels_and_gaps() -> None:

@@ -12,14 +12,15 @@ from tests.waiting import eventually, in_time, nothing_happens_for, promptly
 from rowlock.flow.claim.cursors import Cursors
 from rowlock.flow.worker.claim_loop import Rounds
 from rowlock.model.lane import Lane
+from rowlock.store.connections.worker_connection import WorkerConnection
 from rowlock.store.database import Database
-from rowlock.store.worker_connection import Link
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from contextlib import AbstractAsyncContextManager
 
     from rowlock import Rowlock
+    from rowlock.store.executor import SqlSession
 
 AT_ONCE = 2.0
 """Seconds; with quiet_loop the sweep, every ten seconds, is all that makes a worker look for jobs otherwise."""
@@ -203,9 +204,9 @@ async def test_an_idle_worker_asks_the_database_once_a_second_at_most(
 
     own: list[str] = []
     upkeep: list[str] = []
-    session, connection = Link.session, Database.connection
+    session, connection = WorkerConnection.session, Database.connection
 
-    def count(link: Link) -> AbstractAsyncContextManager[asyncpg.Connection[asyncpg.Record]]:
+    def count(link: WorkerConnection) -> AbstractAsyncContextManager[SqlSession]:
         own.append(link.role)
         return session(link)
 
@@ -221,7 +222,7 @@ async def test_an_idle_worker_asks_the_database_once_a_second_at_most(
         # For ten seconds after some activity a worker looks more often, for late commits.
         worker._cursors._active.clear()
         await nothing_happens_for(1.5)
-        monkeypatch.setattr(Link, "session", count)
+        monkeypatch.setattr(WorkerConnection, "session", count)
         monkeypatch.setattr(Database, "connection", count_upkeep)
         await nothing_happens_for(IDLE)
     assert len(own) <= IDLE + 2, (

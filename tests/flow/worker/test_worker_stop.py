@@ -8,7 +8,7 @@ import asyncpg
 from tests.waiting import in_time
 
 from rowlock import Rowlock, SchemaAhead
-from rowlock.store import migrate
+from rowlock.store.schema import migrate
 
 if TYPE_CHECKING:
     import pytest

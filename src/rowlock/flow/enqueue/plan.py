@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, cast
 from rowlock.flow.enqueue.middleware import Enqueuing, passing
 from rowlock.model.state import State
 from rowlock.model.workflow import Plan, Undo
+from rowlock.store.jobs.enqueue import auto_approve
 from rowlock.telemetry import JobEnqueued
 
 if TYPE_CHECKING:
@@ -130,9 +131,9 @@ def write(statement: str, values: Mapping[str, object]) -> Generator[Ask, list[S
     asked = [step.job_id for step in found.steps if step.state == State.PENDING and step.what == "created"]
     if not asked:
         return found
-    moved = {row[0]: row for row in (yield "auto_approve", {"ids": asked})}
+    moved = {job.id: job for job in (yield from auto_approve(asked))}
     steps = [
-        step._replace(state=str(moved[step.job_id][1]), run_after=cast("datetime", moved[step.job_id][2]))
+        step._replace(state=moved[step.job_id].state, run_after=moved[step.job_id].run_after)
         if step.job_id in moved
         else step
         for step in found.steps

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from operator import itemgetter
-from typing import TYPE_CHECKING, Final, NamedTuple, cast
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from rowlock.errors import EnqueueError, InvalidOption, UniqueConflict
 from rowlock.model import ids
@@ -15,11 +14,12 @@ from rowlock.model.kind import Gate
 from rowlock.model.options import as_json, checked_key, refs_json, span
 from rowlock.model.rate import checked_weight, rates_of
 from rowlock.model.state import State
-from rowlock.model.stored_args import RATE, skilled
+from rowlock.model.stored_args import RATE, with_skills
 from rowlock.model.tenant_share import share_of
+from rowlock.store.jobs import enqueue as verbs
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from datetime import datetime
 
     from rowlock.flow.enqueue.wake import Pair
@@ -27,14 +27,11 @@ if TYPE_CHECKING:
     from rowlock.model.kind import Kind
     from rowlock.model.options import Options
     from rowlock.model.rate import Rate
-    from rowlock.store.caller_transaction import Ask
+    from rowlock.store.jobs.enqueue import Approved, EnqueuedPlain, JobValues, ManyColumns, StatementPlan
 
 _TRIES: Final = 20
 BATCH: Final = 1000
 """Rows per statement of a bulk enqueue."""
-PLAIN: Final = ("kind", "priority", "share", "approval", "max_attempts", "tenant", "submitted_by", "meta")
-"""The parameters of enqueue_plain in their order, after args."""
-_plain_values: Final = itemgetter(*PLAIN)
 
 
 class Receipt(NamedTuple):
@@ -67,10 +64,9 @@ class Prepared:
     rates: tuple[Rate, ...]
     """To be registered, like the gate."""
     pair: Pair
-    values: Mapping[str, object]
-    """Of the enqueue statements, without args."""
+    values: JobValues
     plain: tuple[object, ...] | None
-    """Of enqueue_plain, after args; None: the job needs more than that."""
+    """The values of PLAIN; None: the job needs more than those."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,8 +122,8 @@ def prepare(kind: Kind, options: Options, named: Mapping[str, object]) -> Prepar
 
 def prepared(job: NewJob, gate: Gate | None = None, rates: tuple[Rate, ...] = ()) -> Prepared:
     """Work out once what every enqueue of such a job needs."""
-    values = parameters(job)
-    plain = _plain_values(values) if is_plain(job) else None
+    values = verbs.values_of(job)
+    plain = verbs.plain_values(values) if is_plain(job) else None
     return Prepared(job, gate, rates, (job.kind, job.priority, job.share), values, plain)
 
 
@@ -158,15 +154,14 @@ def state_of(job: NewJob) -> State:
     return State.PENDING if job.approval else State.QUEUED
 
 
-def insert(ready: Prepared, text: str) -> Generator[Ask, list[Sequence[object]], Receipt]:
+def insert(ready: Prepared, text: str) -> StatementPlan[Receipt]:
     """The plan of one enqueue. A statement without an answer lost a race for the key and is run again."""
-    job, values = ready.job, {**ready.values, "args": text_of(ready.job, text)}
+    job, args = ready.job, text_of(ready.job, text)
     if ready.plain is not None:
-        rows = yield "enqueue_plain", values
-        return (yield from _by_rule(job, [created(job, rows[0])]))[0]
+        return (yield from _by_rule(job, [created(job, (yield from verbs.plain(ready.values, args)))]))[0]
     for _ in range(_TRIES):
-        rows = yield _statement(job), values
-        receipt = (yield from _settled(job, values, rows[0])) if rows else None
+        found = yield from verbs.one(job, ready.values, args)
+        receipt = None if found is None else (yield from _settled(job, ready.values, Receipt(*found)))
         if receipt is not None:
             return (yield from _by_rule(job, [receipt]))[0]
     message = (
@@ -176,11 +171,8 @@ def insert(ready: Prepared, text: str) -> Generator[Ask, list[Sequence[object]],
     raise EnqueueError(message)
 
 
-def _settled(
-    job: NewJob, values: Mapping[str, object], row: Sequence[object]
-) -> Generator[Ask, list[Sequence[object]], Receipt | None]:
+def _settled(job: NewJob, values: JobValues, receipt: Receipt) -> StatementPlan[Receipt | None]:
     """What the first answer comes to; None: a race was lost, again. The idempotency key follows the unique key."""
-    receipt = _receipt(row)
     if job.idempotency_key is None or job.unique_key is None:
         if receipt.what == "kept" and job.unique_key is not None and job.on_conflict == "reject":
             raise conflict(job, receipt)
@@ -189,52 +181,49 @@ def _settled(
         case "taken" if job.on_conflict == "reject":
             raise conflict(job, receipt)
         case "taken" | "replaced":
-            yield "point_key", {**values, "job_id": receipt.id}
+            yield from verbs.point_key(values, receipt.id)
             return receipt if receipt.what == "replaced" else receipt._replace(what="kept")
         case "lost":
-            yield "point_key", {**values, "job_id": None}
+            yield from verbs.point_key(values, None)
             return None
         case _:
             return receipt
 
 
-def insert_inside(ready: Prepared, text: str, channel: str) -> Generator[Ask, list[Sequence[object]], Receipt]:
+def insert_inside(ready: Prepared, text: str, channel: str) -> StatementPlan[Receipt]:
     """The plan of a plain enqueue that notifies by itself, at a commit nobody can observe."""
-    rows = yield "enqueue_plain_inside", {**ready.values, "args": text, "channel": channel}
-    return created(ready.job, rows[0])
+    return created(ready.job, (yield from verbs.plain_inside(ready.values, text, channel)))
 
 
-def insert_telling(
-    ready: Prepared, text: str, channel: str
-) -> Generator[Ask, list[Sequence[object]], tuple[Receipt, bool]]:
+def insert_telling(ready: Prepared, text: str, channel: str) -> StatementPlan[tuple[Receipt, bool]]:
     """The plan of a plain enqueue that may notify by itself; whether it does, at the commit."""
-    rows = yield "enqueue_plain_telling", {**ready.values, "args": text, "channel": channel}
-    return created(ready.job, rows[0]), rows[0][2] is True
+    made = yield from verbs.plain_notifying(ready.values, text, channel)
+    return created(ready.job, made), made.notified is True
 
 
-def created(job: NewJob, row: Sequence[object]) -> Receipt:
+def created(job: NewJob, made: EnqueuedPlain) -> Receipt:
     """The receipt of a plain enqueue, which answers with id and run_after alone."""
-    return Receipt(cast("int", row[0]), state_of(job), cast("datetime", row[1]), "created")
+    return Receipt(made.id, state_of(job), made.run_after, "created")
 
 
-def insert_many(batch: Batch) -> Generator[Ask, list[Sequence[object]], list[Receipt]]:
+def insert_many(batch: Batch) -> StatementPlan[list[Receipt]]:
     """The plan of a bulk enqueue: jobs that differ only in args, keys, gate and refs; receipts in input order."""
     receipts: dict[int, Receipt] = {}
-    statement = "enqueue_many" if batch[0].idempotency_key is None else "enqueue_many_once"
+    once = batch[0].idempotency_key is not None
     left = list(range(len(batch.texts)))
     for _ in range(_TRIES):
         again: list[int] = []
         for start in range(0, len(left), BATCH):
             part = left[start : start + BATCH]
-            rows = yield statement, many_parameters(batch, part)
-            for n, (_, *row) in zip(part, rows, strict=True):
-                if row[3] is None:
+            answers = yield from verbs.many(batch.jobs[0].values, _columns(batch, part), once=once)
+            for n, found in zip(part, answers, strict=True):
+                if found is None:
                     again.append(n)
                 else:
-                    receipts[n] = _receipt(row)
+                    receipts[n] = Receipt(*found)
             taken = next((n for n in part if n in receipts and receipts[n].what == "kept"), None)
             if taken is not None and batch[taken].on_conflict == "reject" and batch[taken].unique_key is not None:
-                yield "withdraw", {"ids": [made.id for made in receipts.values() if made.what == "created"]}
+                yield from verbs.withdraw([made.id for made in receipts.values() if made.what == "created"])
                 raise conflict(batch[taken], receipts[taken])
         left = again
         if not left:
@@ -243,21 +232,21 @@ def insert_many(batch: Batch) -> Generator[Ask, list[Sequence[object]], list[Rec
     raise EnqueueError(message)
 
 
-def _by_rule(job: NewJob, receipts: list[Receipt]) -> Generator[Ask, list[Sequence[object]], list[Receipt]]:
+def _by_rule(job: NewJob, receipts: list[Receipt]) -> StatementPlan[list[Receipt]]:
     """Approve what a rule approves in advance; only jobs that need approval are looked at."""
     asked = (
         [made.id for made in receipts if made.state == State.PENDING and made.what != "kept"] if job.approval else []
     )
-    moved: dict[object, Sequence[object]] = {}
+    moved: dict[int, Approved] = {}
     for start in range(0, len(asked), BATCH):
-        rows = yield "auto_approve", {"ids": asked[start : start + BATCH]}
-        moved |= {row[0]: row for row in rows}
-    return [_receipt((*moved[made.id], made.what)) if made.id in moved else made for made in receipts]
+        approved = yield from verbs.auto_approve(asked[start : start + BATCH])
+        moved |= {job.id: job for job in approved}
+    return [Receipt(*moved[made.id], made.what) if made.id in moved else made for made in receipts]
 
 
 def text_of(job: NewJob, text: str) -> str:
     """The arguments as stored: workers that ask no rates leave a job with one to those that do."""
-    return text if job.rate_keys is None else skilled(text, RATE)
+    return text if job.rate_keys is None else with_skills(text, RATE)
 
 
 def conflict(job: NewJob, receipt: Receipt) -> UniqueConflict:
@@ -271,42 +260,10 @@ def conflict(job: NewJob, receipt: Receipt) -> UniqueConflict:
     return UniqueConflict(message, receipt.id)
 
 
-def parameters(job: NewJob) -> dict[str, object]:
-    """The values of the enqueue statements, without args."""
-    return {
-        "kind": job.kind,
-        "priority": job.priority,
-        "share": job.share,
-        "approval": int(job.approval),
-        "answer_in": job.answer_in,
-        "run_at": job.run_at,
-        "run_in": job.run_in,
-        "expires_in": job.expires_in,
-        "max_age": job.max_age,
-        "max_attempts": job.max_attempts,
-        "tenant": job.tenant,
-        "submitted_by": job.submitted_by,
-        "unique_key": job.unique_key,
-        "unique_scope": job.unique_scope,
-        "max_wait": job.max_wait,
-        "idempotency_key": job.idempotency_key,
-        "rejects": job.on_conflict == "reject",
-        "keep_key": job.keep_key,
-        "scope": job.scope or job.kind,
-        "gate_key": job.gate_key,
-        "tags": list(job.tags) if job.tags else None,
-        "refs": job.refs,
-        "meta": job.meta,
-        "rate_keys": list(job.rate_keys) if job.rate_keys else None,
-        "rate_weight": job.rate_weight if job.rate_keys and job.rate_weight > 1 else None,
-    }
-
-
-def many_parameters(batch: Batch, part: Sequence[int]) -> dict[str, object]:
-    """The values of a bulk: columns for what differs, the first job's for the rest."""
+def _columns(batch: Batch, part: Sequence[int]) -> ManyColumns:
+    """What differs between the jobs of this part of a bulk."""
     jobs = [batch[n] for n in part]
     return {
-        **batch.jobs[0].values,
         "many_args": [text_of(job, batch.texts[n]) for n, job in zip(part, jobs, strict=True)],
         "many_unique_keys": [job.unique_key for job in jobs],
         "many_idempotency_keys": [job.idempotency_key for job in jobs],
@@ -314,27 +271,6 @@ def many_parameters(batch: Batch, part: Sequence[int]) -> dict[str, object]:
         "many_refs": [job.refs for job in jobs],
         "many_rate_keys": [json.dumps(job.rate_keys) if job.rate_keys else None for job in jobs],
     }
-
-
-def _statement(job: NewJob) -> str:
-    if job.unique_key is None:
-        if job.idempotency_key is not None:
-            return "enqueue_once"
-        return "enqueue" if job.refs is None and job.tags is None else "enqueue_referenced"
-    once = "" if job.idempotency_key is None else "_once"
-    if job.on_conflict in ("replace", "debounce"):
-        return f"enqueue{once}_replace_{job.unique_scope}"
-    return f"enqueue{once}_keep"
-
-
-def _receipt(row: Sequence[object]) -> Receipt:
-    job_id, state, run_after, what = row
-    return Receipt(
-        cast("int", job_id),
-        str(State(str(state)) if state != "pruned" else state),
-        cast("datetime | None", run_after),
-        str(what),
-    )
 
 
 def _approval(kind: Kind, options: Options) -> Approval | None:

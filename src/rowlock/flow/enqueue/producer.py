@@ -12,12 +12,13 @@ from typing import TYPE_CHECKING, Protocol, TypeAlias, TypeVar
 from rowlock.errors import InvalidOption
 from rowlock.flow.enqueue import prepare, wake
 from rowlock.flow.enqueue.lane_policy import Needs
-from rowlock.flow.enqueue.prepare import PLAIN, Batch, Prepared, Receipt, Written
+from rowlock.flow.enqueue.prepare import Batch, Prepared, Receipt, Written
 from rowlock.flow.enqueue.registered import Known
 from rowlock.flow.enqueue.wake import Waker
 from rowlock.model.state import State
 from rowlock.store.bulk import copy_jobs
 from rowlock.store.caller_transaction import blocks, drive, drive_async, join
+from rowlock.store.jobs import enqueue as verbs
 from rowlock.telemetry import Events
 
 if TYPE_CHECKING:
@@ -98,14 +99,13 @@ class Producer:
             receipt = await self._on_own(prepare.insert(ready, text), whole=prepare.is_several(ready.job))
             self.wake(_lows([ready], [receipt]).items())
             return receipt
-        statements, waker = database.statements, self._waker()
+        waker = self._waker()
         if waker.may_tell():
-            telling = statements["enqueue_plain_telling"]
-            ((number, run_after, told),) = await database.answer(telling, text, *ready.plain, database.channel)
+            ((number, run_after, told),) = await verbs.insert_plain_notifying(database, text, ready.plain)
             if told is False:
                 waker.note(ready.pair, run_after)
         else:
-            ((number, run_after),) = await database.answer(statements["enqueue_plain"], text, *ready.plain)
+            ((number, run_after),) = await verbs.insert_plain(database, text, ready.plain)
             waker.note(ready.pair, run_after)
         return Receipt(number, prepare.state_of(ready.job), run_after, "created")
 
@@ -128,7 +128,7 @@ class Producer:
         async with database.connection(watched=True) as own:
             plain = first.plain if all(item.plain is not None for item in batch.jobs) else None
             if plain is not None and not first.job.approval:
-                shared = dict(zip(PLAIN, plain, strict=True)) | {"state": str(prepare.state_of(first.job))}
+                shared = dict(zip(verbs.PLAIN, plain, strict=True)) | {"state": str(prepare.state_of(first.job))}
                 numbers, now = await copy_jobs(own, database.statements, shared, batch.texts)
                 self.wake([(first.pair, now)])
                 return Written(numbers, ["created"] * len(numbers))
@@ -289,7 +289,7 @@ class Producer:
         told: the commit notifies already.
         """
         if lows and not caller.on_commit(lambda: self._committed({} if told else lows, created)) and not told:
-            yield "wake_inside", {"channel": self._open().channel, "payload": wake.payload(lows)}
+            yield from verbs.wake_inside(self._open().channel, wake.payload(lows))
 
     def _may_tell(self) -> bool:
         """Whether a caller's transaction may carry its own wake-up: one a window, from whatever thread or loop."""

@@ -7,6 +7,7 @@ import time
 from typing import TYPE_CHECKING, Final
 
 from rowlock.errors import RowlockError
+from rowlock.store.jobs.claim import register_pairs
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -51,8 +52,7 @@ class Known:
         database = self._open()
         try:
             if pairs:
-                kinds, priorities, shares = (list(column) for column in zip(*sorted(pairs), strict=True))
-                await database.fetch("register_pairs", kinds=kinds, priorities=priorities, shares=shares)
+                await register_pairs(database, sorted(pairs))
                 self._pairs |= pairs
             if gates:
                 wanted = list(gates.values())

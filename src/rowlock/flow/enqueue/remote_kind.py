@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from rowlock.errors import ArgumentsTooLarge, InvalidArguments, UnknownKind
-from rowlock.model.closest import closest
 from rowlock.model.kind import Kind
+from rowlock.model.similar_names import closest
 from rowlock.model.stored_args import VERSION
 
 if TYPE_CHECKING:

@@ -10,7 +10,8 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
 from rowlock.errors import RowlockError
-from rowlock.store.pool import before_loop_ends
+from rowlock.store.connections.pool import before_loop_ends
+from rowlock.store.jobs import workers
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Iterable
@@ -107,7 +108,7 @@ class Waker:
             anywhere, self._anywhere = self._anywhere, False
             self._due = max(self._due, loop.time()) + WINDOW
             try:
-                if not await self._database.fetch("wake", channel=self._database.channel, payload=payload(lows)):
+                if not await workers.wake(self._database, channel=self._database.channel, payload=payload(lows)):
                     # Nobody is hungry: nothing is gained by asking again before a whole window has passed.
                     self._due = loop.time() + (_SAVED + 1) * WINDOW
             except RowlockError as error:

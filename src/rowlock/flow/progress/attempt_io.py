@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from rowlock.model.options import Span
     from rowlock.store.caller_transaction import Caller
     from rowlock.store.queries import Statement, Statements
-    from rowlock.store.rows import Row
+    from rowlock.store.rows.jobs import Row
 
 logger = logging.getLogger("rowlock.handler")
 _SENTENCES: Final = 100

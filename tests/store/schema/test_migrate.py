@@ -16,10 +16,10 @@ from tests.factories import Store, opened
 from tests.waiting import eventually
 
 from rowlock.errors import ConfigurationError, DatabaseError, SchemaAhead, SchemaBehind, SchemaMissing
-from rowlock.store import migrate
 from rowlock.store.database import Database
 from rowlock.store.embedded.binaries import locate
 from rowlock.store.queries import checked_schema
+from rowlock.store.schema import migrate
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

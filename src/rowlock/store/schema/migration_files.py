@@ -18,7 +18,7 @@ from typing import Final
 
 from rowlock.store.queries import checked_schema, quoted
 
-_FOLDER: Final = Path(__file__).parent / "migrations"
+_FOLDER: Final = Path(__file__).parents[1] / "migrations"
 _FILE: Final = re.compile(r"(\d{4})_(\w+)\.up\.sql")
 _INDEX: Final = re.compile(r"^CREATE (?:UNIQUE )?INDEX CONCURRENTLY (\w+) ON [^;]+;", re.MULTILINE)
 _COMPATIBLE: Final = re.compile(r"^-- For code made for version (\d+) or later\.$", re.MULTILINE)

@@ -17,16 +17,25 @@ import asyncpg
 
 from rowlock.errors import ConfigurationError, DatabaseError, SchemaAhead, SchemaBehind, SchemaMissing
 from rowlock.store.database import Database, schema_missing
-from rowlock.store.migration_files import FIRST_LEDGER, LEDGER, LOCK_WAIT, Migration, ledger, migrations, newest, path
-from rowlock.store.migration_files import script as sql
 from rowlock.store.queries import quoted
+from rowlock.store.schema.migration_files import (
+    FIRST_LEDGER,
+    LEDGER,
+    LOCK_WAIT,
+    Migration,
+    ledger,
+    migrations,
+    newest,
+    path,
+)
+from rowlock.store.schema.migration_files import script as sql
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
     from datetime import datetime
 
     from rowlock.store.database import Connection, Record
-    from rowlock.store.migration_files import Index
+    from rowlock.store.schema.migration_files import Index
 
 logger = logging.getLogger("rowlock.schema")
 _LOCK_TRIES: Final = 90
@@ -40,7 +49,7 @@ _UPGRADE_LOCK: Final = 0x726F776C6F636B
 
 
 @dataclass(frozen=True, slots=True)
-class Status:
+class SchemaStatus:
     """Where a schema stands. version 0: no tables; applied_at of steps that are not applied is None."""
 
     version: int
@@ -60,7 +69,7 @@ async def downgrade(url: str, schema: str = "rowlock", *, to: int = 0) -> list[i
     return await _move(url, schema, to, up=False)
 
 
-async def status(url: str, schema: str = "rowlock") -> Status:
+async def status(url: str, schema: str = "rowlock") -> SchemaStatus:
     """Say which steps are applied."""
     connection = await Database(url, schema=schema).connect("schema", patient=True)
     try:
@@ -74,7 +83,7 @@ async def status(url: str, schema: str = "rowlock") -> Status:
         for version, name in sorted(known.items())
     )
     since = max((row["compatible_since"] for row in applied.values()), default=0)
-    return Status(max(applied, default=0), newest(), since, steps)
+    return SchemaStatus(max(applied, default=0), newest(), since, steps)
 
 
 async def index_args(url: str, schema: str = "rowlock", *, drop: bool = False) -> None:
@@ -317,7 +326,7 @@ async def _shape(connection: Connection[Record], schema: str) -> set[str]:
 __all__ = [
     "Migration",
     "SchemaMissing",
-    "Status",
+    "SchemaStatus",
     "ahead",
     "downgrade",
     "index_args",

@@ -14,7 +14,7 @@ from tests.waiting import busy_for, in_time, nothing_happens_for
 from rowlock import DatabaseUnreachable, Rowlock
 from rowlock.settings import Settings
 from rowlock.store import database as databases
-from rowlock.store import pool, tcp_timeouts
+from rowlock.store.connections import pool, tcp_timeouts
 from rowlock.store.database import Database
 
 if TYPE_CHECKING:

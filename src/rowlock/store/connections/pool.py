@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 import asyncpg
 
-from rowlock.store.statement_check import SILENCE
+from rowlock.store.connections.statement_check import SILENCE
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Awaitable, Callable

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from rowlock.model.event import Life, Mark, Report
 from rowlock.model.job import Attempt
 from rowlock.model.state import State
-from rowlock.store import rows
+from rowlock.store.rows import jobs as rows
 
 if TYPE_CHECKING:
     from rowlock.store.database import Record

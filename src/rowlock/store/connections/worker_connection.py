@@ -1,4 +1,4 @@
-"""Link: one long-lived connection of a worker that comes back by itself."""
+"""WorkerConnection: one long-lived connection of a worker that comes back by itself."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 import asyncpg
 
 from rowlock.errors import DatabaseUnreachable
+from rowlock.store.connections.statement_check import SILENCE, ask_about
 from rowlock.store.database import OUTAGE, unreachable
-from rowlock.store.statement_check import SILENCE, ask_about
+from rowlock.store.executor import SqlSession
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from rowlock.store.database import Connection, Database, Record
 
 
-class Link:
+class WorkerConnection:
     """A connection for one role (claim, finish, beat); after a failure the next call opens a new one.
 
     Every failure of the connection itself comes out as DatabaseUnreachable, so that callers have one thing to wait out.
@@ -35,11 +36,11 @@ class Link:
     async def fetch(self, name: str, /, **values: object) -> list[Record]:
         """Run one named statement."""
         statement = self.database.statements[name]
-        async with self.session() as connection:
-            return await connection.fetch(statement.dollar, *statement.bind(values))
+        async with self.session() as session:
+            return await session.connection.fetch(statement.dollar, *statement.bind(values))
 
     @contextlib.asynccontextmanager
-    async def session(self) -> AsyncIterator[Connection[Record]]:
+    async def session(self) -> AsyncIterator[SqlSession]:
         """Lend the connection to one caller at a time, for several statements in a row."""
         async with self._turn:
             connection = self._connection
@@ -48,7 +49,7 @@ class Link:
             doubting = asyncio.get_running_loop().call_later(SILENCE, self._doubt, connection)
             try:
                 with self.database.translated():
-                    yield connection
+                    yield SqlSession(self.database.statements, connection)
             except OUTAGE as error:
                 self._drop()
                 # In a worker's words: it knows itself what an unanswered write may have done.

@@ -6,8 +6,8 @@ import json
 from typing import TYPE_CHECKING
 
 from rowlock.errors import ScheduleNotFound
-from rowlock.model.closest import closest
 from rowlock.model.schedule import Schedule
+from rowlock.model.similar_names import closest
 from rowlock.model.window import Window
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from tests.waiting import let_others_run
 
 from rowlock import Rowlock
 from rowlock.settings import Settings
-from rowlock.store.pool import FRESH, Pool
+from rowlock.store.connections.pool import FRESH, Pool
 
 if TYPE_CHECKING:
     import asyncpg

@@ -7,7 +7,7 @@ from uuid import UUID
 import asyncpg
 import pytest
 
-from rowlock.store import array_types
+from rowlock.store.connections import array_types
 from rowlock.store.database import Database
 
 if TYPE_CHECKING:

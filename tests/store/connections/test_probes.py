@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, cast
 import asyncpg
 import pytest
 
+from rowlock.store.connections.probes import Between, between
 from rowlock.store.database import Database
-from rowlock.store.probes import Between, between
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

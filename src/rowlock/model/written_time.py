@@ -20,7 +20,7 @@ _SECOND: Final = timedelta(seconds=1)
 
 
 @dataclass(frozen=True, slots=True)
-class Moment:
+class WrittenTime:
     """As exact as it was written: a day, a minute, or a second; it lasts from start until before end."""
 
     start: datetime
@@ -35,7 +35,7 @@ class Moment:
         return self.start.replace(tzinfo=None).isoformat(timespec=exact) + "Z"
 
 
-def moment(text: str) -> Moment | None:
+def parse_time(text: str) -> WrittenTime | None:
     """The moment; None: this is no date at all. ValueError: a date that does not exist."""
     found = _WRITTEN.fullmatch(text)
     if found is None:
@@ -46,8 +46,8 @@ def moment(text: str) -> Moment | None:
     try:
         start = start.astimezone(UTC)
         if minute is None:
-            return Moment(start, start + _DAY)
+            return WrittenTime(start, start + _DAY)
         shortest = timedelta(microseconds=1) if "." in (second or "") else _SECOND
-        return Moment(start, start + (_MINUTE if second is None else shortest))
+        return WrittenTime(start, start + (_MINUTE if second is None else shortest))
     except OverflowError as error:
         raise ValueError(text) from error

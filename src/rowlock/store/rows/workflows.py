@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from rowlock.model.state import State
 from rowlock.model.workflow import Edge, StepView, WorkflowState, WorkflowView
-from rowlock.store.rows import json_of
+from rowlock.store.rows.jobs import json_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

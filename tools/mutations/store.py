@@ -183,7 +183,7 @@ MUTATIONS: Final = (
     Mutation(
         "a connection that ended while the loop was busy is lent",
         "store/connections/pool.py",
-        "(idle <= FRESH and not _has_unread(connection))",
+        "idle <= FRESH and (idle <= _JUST_NOW or not _has_unread(connection))",
         "idle <= FRESH",
         ("tests/store/connections/test_pool.py::test_a_connection_that_ended_while_the_loop_was_busy_is_replaced",),
     ),

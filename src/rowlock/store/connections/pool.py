@@ -136,7 +136,7 @@ class Pool:
     @staticmethod
     def _is_fresh(connection: asyncpg.Connection[asyncpg.Record], idle: float) -> bool:
         """Whether it may be lent without a question, after so many idle seconds."""
-        return idle <= _JUST_NOW or (idle <= FRESH and not _has_unread(connection))
+        return idle <= FRESH and (idle <= _JUST_NOW or not _has_unread(connection))
 
     def _drop_idle(self, before: float) -> None:
         """What took one took its neighbours, and each would take its time to be found out: none as old stays."""

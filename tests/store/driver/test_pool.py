@@ -3,9 +3,12 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, cast
 
+import psycopg
 import pytest
 from tests.waiting import let_others_run
 
+from rowlock import Rowlock
+from rowlock.settings import Settings
 from rowlock.store.driver.pool import FRESH, Pool
 
 if TYPE_CHECKING:
@@ -188,3 +191,29 @@ async def test_an_answer_that_nobody_waits_for_costs_the_connection_and_no_place
     async with asyncio.timeout(5):
         pool.release(await pool.acquire())
     await pool.close()
+
+
+def end_clients(url: str) -> None:
+    """End the server's side of every pooled connection, and return when it is gone; no event loop runs meanwhile."""
+    mine = "FROM pg_stat_activity WHERE datname = current_database() AND application_name = 'rowlock:client'"
+    with psycopg.connect(url, autocommit=True) as connection:
+        assert connection.execute(f"SELECT pg_terminate_backend(pid) {mine}").fetchall() != []
+        while connection.execute(f"SELECT 1 {mine}").fetchone():
+            pass
+
+
+async def test_a_connection_that_ended_while_the_loop_was_busy_is_replaced(database_url: str) -> None:
+    """The loop has not read the server's farewell yet; nothing is sent after it."""
+    async with Rowlock(database_url, settings=Settings()) as app:
+
+        @app.job
+        async def work() -> None: ...
+
+        await work.enqueue()
+        end_clients(database_url)
+        await work.enqueue()
+        end_clients(database_url)
+        assert len(await app.jobs.list()) == 2
+        end_clients(database_url)
+        async with app.database().connection() as connection:
+            assert await connection.fetchval("SELECT 1") == 1

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import select
 import time
 from collections import deque
 from typing import TYPE_CHECKING, Final
@@ -20,6 +21,8 @@ FRESH: Final = 10.0
 """Seconds of idleness after which a connection is tested before it is lent."""
 PATIENCE: Final = 2.0
 """Seconds for the answer to that test."""
+_JUST_NOW: Final = 0.005
+"""Seconds of idleness in which a connection is not expected to have ended: a busy pool looks at no socket."""
 
 
 def before_loop_ends(work: Callable[[], Awaitable[None]]) -> AsyncGenerator[None, None]:
@@ -41,6 +44,17 @@ def before_loop_ends(work: Callable[[], Awaitable[None]]) -> AsyncGenerator[None
     return generator
 
 
+def _has_unread(connection: asyncpg.Connection[asyncpg.Record]) -> bool:
+    """Whether its socket ended, or holds bytes that the event loop has not read yet."""
+    transport = getattr(connection, "_transport", None)
+    open_one = transport.get_extra_info("socket") if transport is not None else None
+    if open_one is None:
+        return False
+    arrived = select.poll()
+    arrived.register(open_one.fileno(), select.POLLIN)
+    return bool(arrived.poll(0))
+
+
 class Pool:
     """At most `size` connections, opened on demand; one idle connection is kept for the next caller.
 
@@ -48,7 +62,8 @@ class Pool:
     session state behind.
 
     A connection may be dead without the socket knowing. One that was idle for long is tested before a statement is sent
-    that could be executed; for one that stays silent during a call, the server is asked. A busy pool pays for neither.
+    that could be executed; so is one that received bytes while idle, which are the farewell of its server, unread by an
+    event loop that was busy. For one that stays silent during a call, the server is asked. A busy pool pays for none.
     """
 
     def __init__(
@@ -84,7 +99,7 @@ class Pool:
             return None
         connection, since = self._idle[-1]
         now = self._clock()
-        if now - since > FRESH or connection.is_closed():
+        if not self._is_fresh(connection, now - since) or connection.is_closed():
             return None
         self._free -= 1
         self._idle.pop()
@@ -113,10 +128,15 @@ class Pool:
             if connection.is_closed():
                 continue
             now = self._clock()
-            if now - since <= FRESH or await self._is_alive(connection):
+            if self._is_fresh(connection, now - since) or await self._is_alive(connection):
                 return connection
             self._drop_idle(now)
         return None
+
+    @staticmethod
+    def _is_fresh(connection: asyncpg.Connection[asyncpg.Record], idle: float) -> bool:
+        """Whether it may be lent without a test, after so many idle seconds."""
+        return idle <= FRESH and (idle <= _JUST_NOW or not _has_unread(connection))
 
     def _drop_idle(self, before: float) -> None:
         """Close the connections idle since before then: they died of the same cause, and testing each takes time."""

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from tests.waiting import eventually
+from tests.waiting import eventually, in_time, until_cancelled
 from typing_extensions import override
 
 from rowlock import ConfigurationError, Context, JobLogFilter, Retry, Rowlock, Settings, Snooze, SyncContext
@@ -97,7 +97,7 @@ async def test_a_lost_claim_a_changed_lane_and_a_blocked_loop_are_told(database_
         @app.job
         async def work() -> None:
             running.set()
-            await asyncio.sleep(60)
+            await until_cancelled()
 
         @app.job
         async def block() -> None:
@@ -105,7 +105,7 @@ async def test_a_lost_claim_a_changed_lane_and_a_blocked_loop_are_told(database_
 
         async with app.worker():
             job = await work.enqueue()
-            await asyncio.wait_for(running.wait(), 20)
+            await in_time(running.wait())
             await app.jobs.stop(job.id)
             await eventually(lambda: heard(told, JobLost))
             await app.lanes.set("default", slots=3)

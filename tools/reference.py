@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import asyncpg
 
-from rowlock import Approval, Gate, Job, Rate, Retry
+from rowlock import Approval, Gate, Job, Rate, Retry, Rowlock, Task
 from rowlock.testing import Databases
 
 if TYPE_CHECKING:
@@ -281,6 +281,8 @@ def columns() -> Sequence[Mapping[str, Any]]:
 
 FULL: Final = ("name", "type", "default", "meaning")
 BLOCKS: Final[Mapping[str, Callable[[], str]]] = {
+    "job-options": lambda: table(FULL, parameters(Rowlock.job)),
+    "enqueue-options": lambda: table(FULL, parameters(Task.options)),
     "retry": lambda: table(FULL, constructor(Retry)),
     "gate": lambda: table(FULL, constructor(Gate)),
     "rate": lambda: table(FULL, constructor(Rate)),

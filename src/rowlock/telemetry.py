@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from datetime import timedelta
 
     from rowlock.model.lane import Lane
-    from rowlock.store.rows import Row
+    from rowlock.store.rows.jobs import Row
 
 logger = logging.getLogger("rowlock.telemetry")
 E = TypeVar("E", bound="Event")

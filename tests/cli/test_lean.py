@@ -10,6 +10,7 @@ from importlib import metadata
 from typing import TYPE_CHECKING
 
 import pytest
+from tests.waiting import in_time
 
 import rowlock
 from rowlock import Rowlock
@@ -134,7 +135,7 @@ async def test_a_worker_that_ran_jobs_and_every_duty_brings_nothing_heavy(
             modules = set(await (await look.enqueue(times=2)).wait(timeout=40))
     finally:
         process.terminate()
-        assert await asyncio.wait_for(process.wait(), 30) == 0
+        assert await in_time(process.wait()) == 0
     assert "rowlock.flow.worker.worker" in modules
     assert heavy(modules, floor) == set()
 
@@ -142,7 +143,7 @@ async def test_a_worker_that_ran_jobs_and_every_duty_brings_nothing_heavy(
 def test_every_public_name_is_there() -> None:
     assert set(rowlock.__all__) <= set(dir(rowlock))
     assert all(getattr(rowlock, name) is not None for name in rowlock.__all__)
-    assert set(rowlock._LATER) <= set(rowlock.__all__)
+    assert set(rowlock._LAZY) <= set(rowlock.__all__)
     with pytest.raises(AttributeError, match="no attribute 'Nothing'"):
         _ = rowlock.Nothing  # type: ignore[attr-defined]
 

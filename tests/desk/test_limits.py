@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
 import pytest
-from tests.store.test_rates import rate, rated
+from tests.factories import rate, rated
 
 from rowlock import InvalidOption, LimitNotFound, Rate, WrongState
 from rowlock.model.access import Permission, Principal

@@ -20,7 +20,7 @@ def entries(section: str) -> list[str]:
 
 
 def test_unreleased_comes_first_and_versions_follow() -> None:
-    assert list(SECTIONS)[0] == "Unreleased"
+    assert next(iter(SECTIONS)) == "Unreleased"
     assert all(re.fullmatch(r"\d+\.\d+\.\d+", name) for name in list(SECTIONS)[1:])
 
 

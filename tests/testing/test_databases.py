@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import asyncio
 import subprocess
 import sys
 import uuid
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import asyncpg
 import psycopg
 import pytest
+from tests.waiting import let_others_run
 
 from rowlock import ConfigurationError
 from rowlock.testing import Databases
@@ -117,7 +117,7 @@ def blocking(url: str) -> None:
 
 
 async def awaited(url: str) -> None:
-    await asyncio.sleep(0)
+    await let_others_run()
     connection = await asyncpg.connect(url)
     await connection.execute("CREATE TABLE orders (id integer)")
     await connection.close()

@@ -3,72 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from tests.factories import Store, beating, opened
+from tests.upkeep.caretaking import Desk, caretaking
 from tests.waiting import eventually
 
-from rowlock.flow.enqueue.wake import Waker
-from rowlock.flow.worker.heartbeat import News
-from rowlock.settings import Settings
-from rowlock.store.database import Database
-from rowlock.upkeep.caretaker import Caretaker
 from rowlock.upkeep.duties import DUTIES
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
     from rowlock.model.job import Claim
-
-EVER = timedelta(days=365)
-
-
-class Desk:
-    """A caretaker, and a store to prepare and look with."""
-
-    def __init__(self, store: Store, caretaker: Caretaker) -> None:
-        self.store, self.caretaker = store, caretaker
-
-    async def run(self, name: str, *, watched: timedelta = EVER) -> int | None:
-        await self.store.execute("UPDATE {s}.duties SET last_run_at = '-infinity'")
-        return await self.caretaker.run(name, await self.news(watched))
-
-    async def news(self, watched: timedelta = EVER, due: tuple[str, ...] = ()) -> News:
-        return News(
-            now=await self.store.clock(),
-            known=True,
-            lanes_version=0,
-            sweep_epoch=0,
-            cancelled=(),
-            lost=(),
-            due=due,
-            watched=watched,
-        )
-
-
-@contextlib.asynccontextmanager
-async def caretaking(url: str) -> AsyncIterator[Desk]:
-    database = Database(url)
-    waker = Waker(database)
-    async with opened(database) as store:
-        try:
-            yield Desk(store, Caretaker(database, Settings(), waker))
-        finally:
-            await waker.flush()
-            await database.close()
-
-
-@pytest.fixture
-async def desk(database_url: str) -> AsyncIterator[Desk]:
-    async with caretaking(database_url) as made:
-        # The shortest stale timeout there is: a server that started a minute ago judges nobody by a longer one.
-        await made.store.lane("default", kinds=["*"], stale="1 s")
-        up = "SELECT pg_postmaster_start_time() < clock_timestamp() - interval '2 s'"
-        await eventually(lambda: made.store.value(up))
-        yield made
 
 
 async def lost(store: Store, n: int = 1, **fields: Any) -> list[Claim]:  # noqa: ANN401 - NewJob's

@@ -5,13 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from tests.store.test_workflows import Flow, S
-from tests.upkeep.test_duties import Desk, desk
+from tests.workflow_factory import Flow, S
 
 if TYPE_CHECKING:
-    from rowlock.flow.enqueue.wake import Pair
+    from tests.upkeep.caretaking import Desk
 
-__all__ = ["desk"]
+    from rowlock.flow.enqueue.wake import Pair
 
 
 @pytest.fixture

@@ -56,8 +56,8 @@ MUTATIONS: Final = (
     ),
     Mutation(
         "an idempotency key stands for a job that was never made",
-        "flow/enqueue/prepare.py",
-        """            yield "point_key", {**values, "job_id": receipt.id}\n""",
+        "flow/enqueue/insert.py",
+        """            yield from verbs.point_key(values, receipt.id)\n""",
         "",
         (f"{OF_KEYS}the_idempotency_key_decides_first_and_then_the_unique_key[replace-live]",),
     ),

@@ -72,7 +72,7 @@ MUTATIONS: Final = (
     ),
     Mutation(
         "deploy: an upgrade stands in line for its locks, and everybody behind it",
-        "store/migration_files.py",
+        "store/schema/migration_files.py",
         'LOCK_WAIT: Final = "200ms"',
         'LOCK_WAIT: Final = "30s"',
         DEPLOY,
@@ -93,7 +93,7 @@ MUTATIONS: Final = (
     ),
     Mutation(
         "soak: a connection that was lent is neither kept for the next caller nor closed",
-        "store/pool.py",
+        "store/connections/pool.py",
         "            self._pool.spoil(self._connection, error)\n        self._pool.give_back(self._connection)",
         "            self._pool.spoil(self._connection, error)\n"
         '        self._pool.__dict__.setdefault("lent", []).append(self._connection)\n'

@@ -13,7 +13,7 @@ from rowlock.errors import ConfigurationError, InvalidOption, WrongState
 from rowlock.model import ids, stored_args
 from rowlock.model.options import Options, refs_json, span
 from rowlock.model.state import WAITING, State
-from rowlock.store import rows
+from rowlock.store.rows import jobs as rows
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping

@@ -9,9 +9,9 @@ from rowlock.desk.guard import TRUSTED, Guard, changes, reads
 from rowlock.errors import InvalidOption, LimitNotFound, WrongState
 from rowlock.model import ids
 from rowlock.model.access import Permission
-from rowlock.model.closest import closest
 from rowlock.model.options import span
 from rowlock.model.rate import LANE, GateView, Holder, Rate, RateView
+from rowlock.model.similar_names import closest
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping

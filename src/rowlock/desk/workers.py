@@ -9,7 +9,7 @@ from rowlock.desk import audit, load
 from rowlock.desk.guard import TRUSTED, Guard, changes, reads
 from rowlock.errors import WorkerNotFound
 from rowlock.model.access import Permission
-from rowlock.model.closest import closest
+from rowlock.model.similar_names import closest
 from rowlock.model.workload import SlotUse, Status, WorkerStatus, WorkerView
 from rowlock.store import lanes as lane_rows
 
@@ -17,7 +17,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from rowlock.model.workload import Running
-    from rowlock.store.database import Database, Record, Snapshot
+    from rowlock.store.database import Database, Record
+    from rowlock.store.executor import SqlExecutor
 
 _MOST: Final = 20_000
 """Running jobs shown at most."""
@@ -85,7 +86,7 @@ class Workers:
         return await views(self._open())
 
 
-async def views(source: Snapshot | Database) -> list[WorkerView]:
+async def views(source: SqlExecutor) -> list[WorkerView]:
     """Every worker that has not said good-bye, by id."""
     return [view_of(row) for row in await source.fetch("workers")]
 

@@ -15,7 +15,7 @@ from rowlock.model import search as grammar
 from rowlock.model.access import Permission
 from rowlock.model.state import State
 from rowlock.model.workflow import MOST_STEPS, WorkflowPage, WorkflowState
-from rowlock.store.workflows import workflow_of
+from rowlock.store.rows.workflows import workflow_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence

@@ -1,4 +1,4 @@
-"""Released: jobs that waited for others and may run now, as the statements that end jobs tell of them."""
+"""ReleasedJob: jobs that waited for others and may run now, as the statements that end jobs tell of them."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from typing import NamedTuple
 
 
-class Released(NamedTuple):
+class ReleasedJob(NamedTuple):
     """One of them. pair: its kind, priority and share, which is where workers look for it."""
 
     id: int
@@ -15,9 +15,9 @@ class Released(NamedTuple):
     run_after: datetime
 
 
-def released(text: str | None) -> list[Released]:
+def parse_released(text: str | None) -> list[ReleasedJob]:
     """Read the answer of a statement that ends jobs; None: nobody waited for them."""
     return [
-        Released(number, (kind, priority, share), datetime.fromtimestamp(float(low), UTC))
+        ReleasedJob(number, (kind, priority, share), datetime.fromtimestamp(float(low), UTC))
         for number, kind, priority, share, low in json.loads(text or "[]")
     ]

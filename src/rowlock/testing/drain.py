@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 from rowlock.desk.guard import TRUSTED
 from rowlock.errors import ClaimLost, EndlessDrain, JobFailed, WrongState
 from rowlock.model.state import State
-from rowlock.store import rows
+from rowlock.store.rows import jobs as rows
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Self
 from rowlock.errors import InvalidOption
 from rowlock.flow.kinds.handler import find
 from rowlock.model.duration import duration
-from rowlock.store import rows
+from rowlock.store.rows import jobs as rows
 from rowlock.testing.clock import Clock
 from rowlock.testing.drain import LIMIT, Drained, Drainer
 from rowlock.testing.faults import Failing, Faults, Losing
@@ -27,12 +27,12 @@ if TYPE_CHECKING:
     from rowlock.flow.worker.worker import Worker
     from rowlock.model.job import Job
     from rowlock.model.options import Span
-    from rowlock.store.rows import Row
-    from rowlock.tasks import Declared
+    from rowlock.store.rows.jobs import Row
+    from rowlock.tasks import BaseTask
     from rowlock.testing.databases import Databases
     from rowlock.testing.faults import Moment
 
-    AnyTask = Declared[..., Any]
+    AnyTask = BaseTask[..., Any]
 
 _NO: Mapping[str, object] = MappingProxyType({})
 

@@ -12,18 +12,18 @@ from typing_extensions import override
 
 from rowlock.errors import InvalidArguments, InvalidOption
 from rowlock.flow.kinds.signature import EMPTY
-from rowlock.model.closest import closest
 from rowlock.model.duration import duration, humanise
 from rowlock.model.job import Job
 from rowlock.model.lane import DEFAULT_LANE
-from rowlock.store import rows
+from rowlock.model.similar_names import closest
+from rowlock.store.rows import jobs as rows
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from rowlock.flow.kinds.handler import Handler
     from rowlock.model.options import Span
-    from rowlock.store.rows import Row
+    from rowlock.store.rows.jobs import Row
 
 _TOLERANCE: Final = timedelta(seconds=1)
 _SHOWN: Final = 10

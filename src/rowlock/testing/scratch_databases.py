@@ -16,8 +16,8 @@ from urllib.parse import urlsplit, urlunsplit
 import asyncpg
 
 from rowlock.errors import ConfigurationError
-from rowlock.store import migrate
 from rowlock.store.database import Database
+from rowlock.store.schema import migrate
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence

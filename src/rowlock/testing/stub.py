@@ -27,7 +27,7 @@ from rowlock.telemetry import JobLog
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Sequence
 
-    from rowlock.flow.enqueue.plan import Member
+    from rowlock.flow.enqueue.workflow_insert import NamedStep
     from rowlock.flow.locks.lock import Wish
     from rowlock.flow.progress.report import Report
     from rowlock.model.workflow import Edge
@@ -153,9 +153,9 @@ class StubGrowth(Growth):
         self._parent, self._record = kind, record
 
     @override
-    async def _grow(self, members: Sequence[Member], edges: Sequence[Edge], *, joins: bool) -> list[Added]:
-        self._record.added += [(member.name, member.step.kind, dict(member.step.call)) for member in members]
-        return [Added(member.name, n, "created") for n, member in enumerate(members, 1)]
+    async def _grow(self, steps: Sequence[NamedStep], edges: Sequence[Edge], *, joins: bool) -> list[Added]:
+        self._record.added += [(member.name, member.step.kind, dict(member.step.call)) for member in steps]
+        return [Added(member.name, n, "created") for n, member in enumerate(steps, 1)]
 
 
 class StubContext(Context):

@@ -45,17 +45,17 @@ class Cron:
         if not rows or not await self._database.fetch("elect", name="schedules"):
             return 0
         # Calendars and time zones: most workers fire no schedule.
-        from rowlock.store.schedules import schedule_of  # noqa: PLC0415
+        from rowlock.store.rows.schedules import schedule_of  # noqa: PLC0415
 
         return sum([await self._fire(schedule_of(row), row["now"]) for row in rows])
 
     async def _fire(self, schedule: Schedule, now: datetime) -> int:
         """One schedule; what goes wrong with it stays its own, and is tried again with the next beat."""
         from rowlock.desk.schedule_fire import fire  # noqa: PLC0415 - as above
-        from rowlock.model.schedule import owed  # noqa: PLC0415 - as above
+        from rowlock.model.schedule import due_slots  # noqa: PLC0415 - as above
 
         try:
-            fired = await fire(self._database, self._submit, schedule, owed(schedule, now))
+            fired = await fire(self._database, self._submit, schedule, due_slots(schedule, now))
         except UnknownKind as error:
             logger.warning("the schedule %s is due, and nobody here can make its job: %s", schedule.name, error)
         except TRANSIENT as error:

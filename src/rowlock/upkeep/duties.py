@@ -14,7 +14,7 @@ from rowlock.desk.workflow_halt import halt
 from rowlock.flow.worker.heartbeat import EVERY
 from rowlock.model.access import FAILURES_WITHIN, SESSION_IDLE, SESSION_LONGEST
 from rowlock.model.lane import kinds_by_lane
-from rowlock.model.released_jobs import released
+from rowlock.model.released_jobs import parse_released
 from rowlock.model.state import State
 from rowlock.store import lanes as lane_rows
 from rowlock.telemetry import Events, JobRescued
@@ -103,7 +103,7 @@ def _wake_hooks(at: Round, row: Record) -> None:
 
 
 def _wake_released(at: Round, row: Record) -> None:
-    at.waker.wake((step.pair, step.run_after) for step in released(row["released"]))
+    at.waker.wake((step.pair, step.run_after) for step in parse_released(row["released"]))
 
 
 async def expire(at: Round, _news: News) -> int:

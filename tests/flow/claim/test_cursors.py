@@ -14,8 +14,8 @@ from rowlock.flow.claim.claimer import Claimer
 from rowlock.flow.claim.cursors import Cursors
 from rowlock.model.lane import Lane
 from rowlock.model.rate import Rate
+from rowlock.store.connections.worker_connection import WorkerConnection
 from rowlock.store.database import Database
-from rowlock.store.worker_connection import Link
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Sequence
@@ -72,7 +72,7 @@ class Bench:
 @contextlib.asynccontextmanager
 async def bench(url: str, kinds: list[str], *lanes: Lane) -> AsyncIterator[Bench]:
     database, clock = Database(url), Clock()
-    link, cursors = Link(database, "claim"), Cursors(clock)
+    link, cursors = WorkerConnection(database, "claim"), Cursors(clock)
     async with opened(database) as store:
         made = Bench.__new__(Bench)
         claimer = Claimer(link, await store.worker(), cursors, kinds, lambda: made.now)
@@ -251,8 +251,8 @@ async def test_a_claim_that_waited_for_its_lane_sees_what_came_meanwhile(databas
         transaction = holder.connection.transaction()
         await transaction.start()
         await holder.fetch("lock_lanes", lanes=["single"])
-        async with made.claimer._link.session() as connection:
-            pid = connection.get_server_pid()
+        async with made.claimer._link.session() as session:
+            pid = session.connection.get_server_pid()
         waiting = await watcher.blocked_pid(pid, made.claim())
         job = await watcher.enqueue("k")
         await transaction.commit()
@@ -340,8 +340,8 @@ async def test_what_one_lane_took_is_kept_when_another_lane_fails(database_url: 
         job = await made.store.enqueue("k")
         async with holder.connection.transaction():
             await holder.fetch("cap_enter", lanes=["broken"], free=[1])
-            async with made.claimer._link.session() as connection:
-                await connection.execute("SET lock_timeout = '50ms'")
+            async with made.claimer._link.session() as session:
+                await session.connection.execute("SET lock_timeout = '50ms'")
             rows = await made.claimer.claim({"broken": 1, "fine": 1})
         assert [row["id"] for row in rows] == [job]
 
@@ -619,8 +619,8 @@ async def test_what_a_crowd_told_is_kept_though_another_lane_failed(
         both = {"all": 16, "broken": 1}
         async with holder.connection.transaction():
             await holder.fetch("cap_enter", lanes=["broken"], free=[1])
-            async with made.claimer._link.session() as connection:
-                await connection.execute("SET lock_timeout = '50ms'")
+            async with made.claimer._link.session() as session:
+                await session.connection.execute("SET lock_timeout = '50ms'")
             with pytest.raises(Exception, match="lock timeout"):
                 await made.claimer.claim(both)  # two pairs that are dry, and the lane that fails
             taken, looked = await asked(made, monkeypatch, both)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 import pytest
-from tests.conftest import fresh
+from tests.databases import fresh
 from tests.factories import Store, beating, opened, several
 from tests.waiting import eventually
 

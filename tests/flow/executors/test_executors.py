@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import logging
 import os
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from tests.flow.executors import jobs
-from tests.waiting import eventually
+from tests.os_processes import alive
+from tests.waiting import eventually, let_others_run
 
 from rowlock import ItemCounts, State
 from rowlock.flow.kinds.import_origin import Origin
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from rowlock import Job, Rowlock
     from rowlock.flow.worker.worker import Worker
 
@@ -38,14 +39,6 @@ async def running(app: Rowlock, kind: str) -> int:
 
     await eventually(reported)
     return int(handle.id)
-
-
-def alive(pid: int) -> bool:
-    """Whether a process runs; one that ended but was not waited for does not."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except FileNotFoundError:
-        return False
 
 
 async def ended(app: Rowlock, job_id: int) -> Job:
@@ -310,7 +303,7 @@ async def test_threads_of_a_lane_are_reused(app: Rowlock) -> None:
             job_id = await running(app, "thread.waits")
             await app.jobs.cancel(job_id)
             await ended(app, job_id)
-            await asyncio.sleep(0)
+            await let_others_run()
         assert len(worker._crew._threads._idle["default"]) == 1
 
 

@@ -11,7 +11,7 @@ from tests.factories import Store, opened
 from rowlock.flow.finish.finisher import PLAIN, Ended, Finished, Finisher, Flushed, Returned
 from rowlock.model.hook import Hook
 from rowlock.model.state import State
-from rowlock.store.worker_connection import Link
+from rowlock.store.connections.worker_connection import WorkerConnection
 
 if TYPE_CHECKING:
     from rowlock.model.job import Claim
@@ -51,7 +51,7 @@ async def test_of_two_claims_of_a_job_in_one_flush_only_the_current_one_is_told_
         worker = await store.worker()
         stale, current = await claimed_twice(store, worker)
         (other,) = await store.claim(worker, await store.enqueue())
-        link = Link(store.database, "finish")
+        link = WorkerConnection(store.database, "finish")
         finisher = Finisher(link, worker, told.append)
         for claim, write in ((current, new), (other, PLAIN), (stale, old)):
             finisher.finish(Finished(claim, write, "default", HOOKS))
@@ -76,7 +76,7 @@ async def test_an_outcome_whose_acknowledgement_was_lost_is_told_apart_from_a_lo
     async with opened(database_url) as store:
         worker = await store.worker()
         stale, current = await claimed_twice(store, worker)
-        finisher = Finisher(Link(store.database, "finish"), worker, told.append)
+        finisher = Finisher(WorkerConnection(store.database, "finish"), worker, told.append)
         assert await store.complete(current) == [current.job_id]
         batch = [Finished(claim, PLAIN, "default") for claim in (stale, current)]
         flushed = await finisher._flush(batch, again=True)

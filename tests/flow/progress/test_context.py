@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import psycopg
 import pytest
-from tests.waiting import eventually
+from tests.waiting import eventually, in_time
 
 import rowlock
 from rowlock import Retry, SyncContext
@@ -77,7 +77,7 @@ async def test_progress_starts_anew_with_each_attempt(app: Rowlock) -> None:
 
     async with app.worker():
         handle = await work.enqueue()
-        await asyncio.wait_for(second.wait(), 10)
+        await in_time(second.wait())
         assert (await app.jobs.get(handle.id)).progress is None
         go.set()
         job = await app.jobs.wait(handle.id, timeout=10)

@@ -7,7 +7,7 @@ import threading
 from typing import TYPE_CHECKING, Any, cast
 
 import pytest
-from tests.waiting import eventually
+from tests.waiting import eventually, let_others_run
 
 import rowlock
 from rowlock import ItemContext, ItemCounts, ItemRef, ItemsDone, Retry, Skip, SyncContext, SyncItemContext
@@ -40,7 +40,7 @@ async def counted(sql: asyncpg.Connection[asyncpg.Record], job_id: int) -> ItemC
 
 
 async def judge(ctx: ItemContext, thing: str) -> str:
-    await asyncio.sleep(0)
+    await let_others_run()
     if thing.startswith("bad"):
         message = f"{ctx.name} is bad"
         raise RuntimeError(message)
@@ -128,7 +128,7 @@ async def test_counts_are_exact_after_a_thousand_moves_from_everywhere(
         children = [await child.enqueue(refs[:20]), await child.enqueue(refs[20:])]
 
         async def mine(item: ItemContext, n: int) -> None:
-            await asyncio.sleep(0)
+            await let_others_run()
             if n % 50 == 0:
                 await ctx.line.flush()
             if n % 10 == 0:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from pydantic import SecretStr
+from tests.waiting import in_time, let_others_run
 
 import rowlock
 from rowlock import Retry, SyncContext
@@ -42,7 +43,7 @@ async def test_ctx_log_and_logging_are_kept_in_order_over_all_attempts(app: Rowl
         ctx.log.info("attempt %d", ctx.job.attempt)
         library.warning("from a library: %s", "careful")
         library.debug("too quiet to be kept")
-        await asyncio.sleep(0)
+        await let_others_run()
         if ctx.job.attempt == 1:
             try:
                 await asyncio.wait_for(asyncio.Event().wait(), 0)
@@ -174,7 +175,7 @@ async def test_a_stale_claim_logs_nothing(app: Rowlock, sql: asyncpg.Connection[
 
     async with app.worker():
         await work.enqueue()
-        await asyncio.wait_for(ended.wait(), 10)
+        await in_time(ended.wait())
     assert await sql.fetchval("SELECT count(*) FROM job_logs") == 0
 
 
@@ -195,7 +196,7 @@ async def test_the_caller_is_named_by_records_of_ctx_log(app: Rowlock, caplog: p
     async with app.worker():
         await (await work.enqueue()).wait(timeout=10)
     (record,) = [record for record in caplog.records if record.message == "here"]
-    assert (record.funcName, record.filename) == ("work", "test_logs.py")
+    assert (record.funcName, record.filename) == ("work", "test_job_logs.py")
 
 
 def test_levels_and_gaps() -> None:

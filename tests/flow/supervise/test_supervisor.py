@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NoReturn
 
 import pytest
 from tests.factories import Store, opened
-from tests.waiting import eventually
+from tests.waiting import eventually, in_time, until_cancelled
 
 from rowlock.errors import ConfigurationError
 from rowlock.flow.supervise import control_line
@@ -205,7 +205,7 @@ async def test_a_blocked_worker_blames_one_gives_back_the_rest_and_lets_its_heir
     @app.job
     async def innocent() -> None:
         started.set()
-        await asyncio.sleep(30)
+        await until_cancelled()
 
     @app.job
     async def guilty() -> None:
@@ -344,7 +344,7 @@ async def test_a_worker_told_to_drain_leaves_by_itself(make_app: Callable[..., R
     async with app.worker(name="leaver") as worker:
         assert worker is not None
         await app.workers.drain("leaver")
-        await asyncio.wait_for(worker.stopped.wait(), 10)
+        await in_time(worker.stopped.wait())
         assert worker.dismissed
     assert await app.workers.list() == []
 
@@ -396,7 +396,7 @@ async def test_a_process_the_system_has_no_room_for_is_tried_again(
     await eventually(said)
     assert not running.done()
     supervisor.stop()
-    assert await asyncio.wait_for(running, 10) is None
+    assert await in_time(running) is None
 
 
 def test_a_supervisor_that_does_not_read_holds_up_nobody() -> None:

@@ -9,6 +9,8 @@ from datetime import timedelta
 from random import Random
 from typing import TYPE_CHECKING, Any
 
+from tests.waiting import let_others_run
+
 from rowlock.flow.worker import claim_loop
 from rowlock.flow.worker.claim_loop import Rounds
 from rowlock.model.lane import Lane
@@ -112,10 +114,10 @@ async def test_a_worker_that_was_full_looks_again_soon_after_its_job(monkeypatch
     script = Scripted([], [], [], [], [], [], ["a"], [])
     watch = Watch(script, monkeypatch)
     task = asyncio.create_task(watch.until(script.out_of_script))
-    while "a" not in script.used:  # noqa: ASYNC110 - turns of this loop, no time
-        await asyncio.sleep(0)
+    while "a" not in script.used:
+        await let_others_run()
     for _ in range(10):
-        await asyncio.sleep(0)
+        await let_others_run()
     assert len(script.asked) == 7  # no slot, no claim
     script.used.clear()
     watch.look.set()

@@ -8,7 +8,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tests.waiting import eventually
+from tests.waiting import eventually, let_others_run
 
 from rowlock import Retry, SyncContext
 from rowlock.flow.claim.claimer import Claimer
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     import asyncpg
 
     from rowlock import Rowlock
-    from rowlock.model.released_jobs import Released
+    from rowlock.model.released_jobs import ReleasedJob
     from rowlock.store.database import Record
 
     Sql = asyncpg.Connection[asyncpg.Record]
@@ -79,7 +79,7 @@ async def test_a_chain_goes_on_in_the_process_that_finished_its_last_step(
     asked: list[int] = []
     claim = Claimer.claim_released
 
-    async def claim_released(self: Claimer, steps: Sequence[Released], lane: str) -> list[Record]:
+    async def claim_released(self: Claimer, steps: Sequence[ReleasedJob], lane: str) -> list[Record]:
         asked.extend(step.id for step in steps)
         return await claim(self, steps, lane)
 
@@ -220,7 +220,7 @@ async def test_a_worker_that_stops_gives_back_what_it_had_just_claimed(app: Rowl
     @app.job
     async def last() -> None:
         stopping.set()
-        await asyncio.sleep(0)
+        await let_others_run()
 
     worker = app.make_worker()
     await worker.start()

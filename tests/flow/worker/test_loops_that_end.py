@@ -10,6 +10,7 @@ from datetime import timedelta
 from typing import Any, cast
 
 import pytest
+from tests.waiting import let_others_run
 
 from rowlock.flow.progress.report import Report
 from rowlock.flow.progress.reporter import Reporter
@@ -30,7 +31,7 @@ class Mute:
 
 async def turns(n: int) -> None:
     for _ in range(n):
-        await asyncio.sleep(0)
+        await let_others_run()
 
 
 @pytest.mark.parametrize("moment", MOMENTS)

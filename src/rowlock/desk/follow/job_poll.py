@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 from rowlock.errors import RowlockError
 from rowlock.outage_log import Trouble
 from rowlock.store.database import TRANSIENT
-from rowlock.store.followed_jobs import life_of
+from rowlock.store.rows.followed_jobs import life_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Final, cast
 from rowlock.errors import DatabaseUnreachable, JobNotFound
 from rowlock.model import ids, redact
 from rowlock.model.state import State
-from rowlock.store import rows
 from rowlock.store.notify import Listener
+from rowlock.store.rows import jobs as rows
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping, Sequence

@@ -15,6 +15,7 @@ from rowlock.flow.claim.fairness import Turns, pairs_of
 from rowlock.flow.claim.saturation import Crowds
 from rowlock.model.lane import kinds_by_lane
 from rowlock.store.database import TRANSIENT
+from rowlock.store.jobs import claim as verbs
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
@@ -23,9 +24,10 @@ if TYPE_CHECKING:
     from rowlock.flow.claim.cursors import Cursors, Probe
     from rowlock.flow.enqueue.wake import Pair
     from rowlock.model.lane import Lane
-    from rowlock.model.released_jobs import Released
-    from rowlock.store.database import Connection, Record
-    from rowlock.store.worker_connection import Link
+    from rowlock.model.released_jobs import ReleasedJob
+    from rowlock.store.connections.worker_connection import WorkerConnection
+    from rowlock.store.database import Record
+    from rowlock.store.executor import SqlSession
 
 logger = logging.getLogger("rowlock.claim")
 _FORESEEN: Final = (DatabaseError, *TRANSIENT)
@@ -52,7 +54,7 @@ class _Answer:
     """One after the other as they are listed in the probes."""
 
 
-_Claim: TypeAlias = "Callable[[Connection[Record], int], Awaitable[_Answer]]"
+_Claim: TypeAlias = "Callable[[SqlSession, int], Awaitable[_Answer]]"
 
 
 class Claimer:
@@ -60,7 +62,7 @@ class Claimer:
 
     def __init__(
         self,
-        link: Link,
+        link: WorkerConnection,
         worker_id: int,
         cursors: Cursors,
         kinds: Collection[str],
@@ -120,11 +122,11 @@ class Claimer:
         self.in_flight, self.doubtful = True, False
         try:
             if plain:
-                async with self._link.session() as connection:
-                    answers.append(await self._claim(connection, plain))
+                async with self._link.session() as session:
+                    answers.append(await self._claim(session, plain))
             if fair:
-                async with self._link.session() as connection:
-                    answers.append(await self._claim(connection, {name: wanted[name] for name in fair}, fair=True))
+                async with self._link.session() as session:
+                    answers.append(await self._claim(session, {name: wanted[name] for name in fair}, fair=True))
             for name in sorted(careful):
                 answers.append(await self._carefully(name, wanted[name], self._heads_of(name)))  # noqa: PERF401 - kept up to a failure
         except Exception as error:  # noqa: BLE001 - raised below, unless the lanes before took something
@@ -155,11 +157,10 @@ class Claimer:
 
     async def claim_one(self, job_id: int, lane: str) -> list[Record]:
         """Claim a job by its id; the lane's order and cap hold for it like for any other."""
-        statement = self._link.database.statements["claim_ids"]
-        values = statement.bind({"worker": self._worker_id, "lane": lane, "ids": [job_id]})
 
-        async def by_id(connection: Connection[Record], _free: int) -> _Answer:
-            return _Answer({}, {}, None, await connection.fetch(statement.dollar, *values))
+        async def by_id(session: SqlSession, _free: int) -> _Answer:
+            rows = await verbs.by_id(session, worker=self._worker_id, lane=lane, ids=[job_id])
+            return _Answer({}, {}, None, rows)
 
         self.in_flight = True
         answer = await self._carefully(lane, 1, by_id)
@@ -167,28 +168,25 @@ class Claimer:
         # Its cursor stays where it is: older jobs of the pair may still wait before this one.
         return [row for row in answer.rows if not row["parked"]]
 
-    async def claim_released(self, steps: Sequence[Released], lane: str) -> list[Record]:
+    async def claim_released(self, steps: Sequence[ReleasedJob], lane: str) -> list[Record]:
         """Claim steps that were just released, by their ids; none that a job of a higher priority should precede."""
-        statement = self._link.database.statements["claim_released"]
         lowest = min(step.pair[1] for step in steps)
-        above = self._cursors.above(self._served.get(lane, ()), lowest)
-        values = {
-            "worker": self._worker_id,
-            "lane": lane,
-            "ids": [step.id for step in steps],
-            "kinds": [pair[0] for pair, _ in above],
-            "priorities": [pair[1] for pair, _ in above],
-            "shares": [pair[2] for pair, _ in above],
-            "lows": [low for _, low in above],
+        probes = self._cursors.above(self._served.get(lane, ()), lowest)
+        above: verbs.PairsAbove = {
+            "kinds": [pair[0] for pair, _ in probes],
+            "priorities": [pair[1] for pair, _ in probes],
+            "shares": [pair[2] for pair, _ in probes],
+            "lows": [low for _, low in probes],
         }
+        ids = [step.id for step in steps]
 
-        async def by_id(connection: Connection[Record], free: int) -> _Answer:
-            rows = await connection.fetch(statement.dollar, *statement.bind({**values, "free": free}))
+        async def by_id(session: SqlSession, free: int) -> _Answer:
+            rows = await verbs.released(session, above, worker=self._worker_id, lane=lane, ids=ids, free=free)
             return _Answer({}, {}, None, rows)
 
         if self._lanes[lane].max_total is None and self._lanes[lane].rate is None:
-            async with self._link.session() as connection:
-                answer = await by_id(connection, len(steps))
+            async with self._link.session() as session:
+                answer = await by_id(session, len(steps))
         else:
             answer = await self._carefully(lane, len(steps), by_id)
         return [row for row in answer.rows if not row["parked"]]
@@ -244,7 +242,7 @@ class Claimer:
                 del turn[name]
         return turn
 
-    async def _claim(self, connection: Connection[Record], free: Mapping[str, int], *, fair: bool = False) -> _Answer:
+    async def _claim(self, session: SqlSession, free: Mapping[str, int], *, fair: bool = False) -> _Answer:
         # A lane may be gone by the time the connection is free.
         now = self._now()
         pairs = {name: self._cursors.pairs(self._served.get(name, ())) for name in free}
@@ -256,63 +254,59 @@ class Claimer:
                 crowded[name] = some
         probes = {name: self._cursors.starts(crowded.get(name, some), now) for name, some in pairs.items()}
         if fair:
-            return _Answer(free, probes, now, await self._take_turns(connection, self._arguments(free, probes)))
+            return _Answer(free, probes, now, await self._take_turns(session, self._arguments(free, probes)))
         narrow = {name for name, some in crowded.items() if len(some) < len(pairs[name])}
         in_order = all(name in crowded or len(some) <= 1 for name, some in pairs.items())
-        statement = self._link.database.statements["claim_pairs" if in_order else "claim"]
-        values = one_by_one(self._worker_id, free, probes) if in_order else self._arguments(free, probes, crowded)
-        rows = await connection.fetch(statement.dollar, *statement.bind(values))
+        if in_order:
+            rows = await verbs.by_pair(session, one_by_one(self._worker_id, free, probes))
+        else:
+            rows = await verbs.by_level(session, self._arguments(free, probes, crowded))
         return _Answer(free, probes, now, rows, crowded.keys(), narrow, in_order)
 
-    async def _take_turns(self, connection: Connection[Record], values: dict[str, object]) -> list[Record]:
+    async def _take_turns(self, session: SqlSession, values: verbs.LevelProbes) -> list[Record]:
         pairs = pairs_of(values)
-        statement = self._link.database.statements["claim_fair"]
-        rows = await connection.fetch(statement.dollar, *statement.bind(values | {"debts": self._turns.debts(pairs)}))
+        rows = await verbs.by_turns(session, values, self._turns.debts(pairs))
         self._turns.give(pairs, ((row["kind"], row["priority"], row["share"]) for row in rows))
         return rows
 
     def _heads_of(self, name: str) -> _Claim:
         fair = self._lanes[name].ordering == "fair"
-        return lambda connection, free: self._claim(connection, {name: free}, fair=fair)
+        return lambda session, free: self._claim(session, {name: free}, fair=fair)
 
     async def _carefully(self, name: str, free: int, claim: _Claim) -> _Answer:
         """Order, caps and rates hold over all workers: the lane's row, its cap and its rate are locked around it."""
-        statements, lane = self._link.database.statements, self._lanes[name]
-        async with self._link.session() as connection, connection.transaction():
+        lane = self._lanes[name]
+        async with self._link.session() as session, session.transaction():
             if lane.ordering == "strict":
-                await connection.fetch(statements["lock_lanes"].dollar, [name])
+                await verbs.lock_lane(session, name)
             if lane.max_total is not None:
-                enter = statements["cap_enter"]
-                granted = await connection.fetchrow(enter.dollar, *enter.bind({"lanes": [name], "free": [free]}))
-                free = 0 if granted is None else granted["free"]
+                free = await verbs.enter_cap(session, name, free)
             if lane.rate is not None and free > 0:
-                free = await self._allowed(connection, name, free)
+                free = await self._allowed(session, name, free)
             if free <= 0:
                 return _Answer({}, {}, None, ())
-            answer = await claim(connection, free)
+            answer = await claim(session, free)
             started = sum(not row["parked"] for row in answer.rows)
             if started and lane.max_total is not None:
-                await connection.fetch(statements["cap_taken"].dollar, [name] * started)
+                await verbs.use_cap(session, name, started)
             if started and lane.rate is not None:
-                taken = statements["lane_rate_taken"]
-                await connection.fetch(taken.dollar, *taken.bind({"lane": name, "n": started}))
+                await verbs.use_rate(session, name, started)
             return answer
 
-    async def _allowed(self, connection: Connection[Record], name: str, free: int) -> int:
+    async def _allowed(self, session: SqlSession, name: str, free: int) -> int:
         """How many the lane's rate lets start; without room it rests until there is some."""
-        enter = self._link.database.statements["lane_rate_enter"]
-        row = await connection.fetchrow(enter.dollar, *enter.bind({"lane": name, "free": free}))
-        if row is None:
+        room = await verbs.enter_rate(session, name, free)
+        if room is None:
             return free  # its count is gone, and the gates duty makes another
-        if row["free"] < free:
-            self._later([row["again_at"]])
-        if row["free"] <= 0:
-            self._resting[name] = row["again_at"]
-        return int(row["free"])
+        if room.free < free:
+            self._later([room.again_at])
+        if room.free <= 0:
+            self._resting[name] = room.again_at
+        return room.free
 
     def _arguments(
         self, free: Mapping[str, int], probes: Mapping[str, Sequence[Probe]], crowded: Collection[str] = ()
-    ) -> dict[str, object]:
+    ) -> verbs.LevelProbes:
         strict = {name for name in free if name in self._lanes and self._lanes[name].ordering == "strict"}
         return arguments(self._worker_id, free, probes, strict, crowded)
 
@@ -322,7 +316,7 @@ def _trace(error: Exception) -> Exception | None:
     return None if isinstance(error, _FORESEEN) else error
 
 
-def one_by_one(worker_id: int, free: Mapping[str, int], probes: Mapping[str, Sequence[Probe]]) -> dict[str, object]:
+def one_by_one(worker_id: int, free: Mapping[str, int], probes: Mapping[str, Sequence[Probe]]) -> verbs.PairProbes:
     """The parameters of a claim that takes from one pair of a lane after the other."""
     asked = [name for name in free if probes[name]]
     pairs = [probe for name in asked for probe in probes[name]]
@@ -346,7 +340,7 @@ def arguments(
     probes: Mapping[str, Sequence[Probe]],
     strict: Collection[str] = (),
     crowded: Collection[str] = (),
-) -> dict[str, object]:
+) -> verbs.LevelProbes:
     """The parameters of a claim: the probes by lane and priority level, each a slice of the arrays of the next.
 
     crowded: lanes whose pairs are emptied one after the other.

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Sequence
 
     from rowlock.flow.enqueue.wake import Pair
+    from rowlock.store.jobs.claim import LevelProbes
 
 
 class Turns:
@@ -36,7 +37,7 @@ class Turns:
                 self._given[pair] = floor
 
 
-def pairs_of(values: Mapping[str, Any]) -> list[Pair]:
+def pairs_of(values: LevelProbes) -> list[Pair]:
     """The pairs among the parameters of a claim, in their order there."""
     levels = zip(values["priorities"], values["first_pairs"], values["last_pairs"], strict=True)
     priorities = [priority for priority, first, last in levels for _ in range(first, last + 1)]

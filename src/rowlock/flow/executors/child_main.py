@@ -57,8 +57,8 @@ from rowlock.telemetry import JobLogFilter
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from rowlock.flow.enqueue.plan import Placed
     from rowlock.flow.enqueue.workflow_growth import Growing
+    from rowlock.flow.enqueue.workflow_insert import WorkflowReceipt
     from rowlock.flow.kinds.handler import Handler
     from rowlock.flow.progress.report import Report
     from rowlock.flow.run.attempt import Reason
@@ -272,8 +272,8 @@ class _PipeLine:
     async def step_name(self, _claim: Claim) -> str | None:
         return await self._ask("step_name")
 
-    async def grow(self, _producer: object, growing: Growing) -> Placed:
-        found: Placed = await self.ask(lambda number: Grows(number, growing))
+    async def grow(self, _producer: object, growing: Growing) -> WorkflowReceipt:
+        found: WorkflowReceipt = await self.ask(lambda number: Grows(number, growing))
         return found
 
     async def flush(self) -> None:

@@ -12,9 +12,8 @@ import logging
 from dataclasses import dataclass
 from datetime import timedelta
 from operator import itemgetter
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, assert_never
+from typing import TYPE_CHECKING, Final, NamedTuple, assert_never
 
-from rowlock.model.job import Claim
 from rowlock.model.outcome import (
     Cancelled,
     Completed,
@@ -30,10 +29,11 @@ from rowlock.model.outcome import (
     Unreadable,
     Waiting,
 )
-from rowlock.model.released_jobs import released
+from rowlock.model.released_jobs import parse_released
 from rowlock.model.state import SUCCESS, State
 from rowlock.outage_log import Trouble
 from rowlock.store.database import OUTAGE, TRANSIENT, UNSTORABLE
+from rowlock.store.jobs import finish as verbs
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -41,9 +41,10 @@ if TYPE_CHECKING:
 
     from rowlock.flow.enqueue.wake import Pair
     from rowlock.model.hook import Hook
-    from rowlock.model.released_jobs import Released
-    from rowlock.store.database import Record
-    from rowlock.store.worker_connection import Link
+    from rowlock.model.job import Claim
+    from rowlock.model.released_jobs import ReleasedJob
+    from rowlock.store.connections.worker_connection import WorkerConnection
+    from rowlock.store.jobs.finish import Accepted
     from rowlock.telemetry import AttemptEvent
 
 logger = logging.getLogger("rowlock.finish")
@@ -160,7 +161,7 @@ class Flushed:
     hooks: Sequence[tuple[Pair, datetime]] = ()
     """Where the hooks are that were inserted: workers have to look for them."""
     elsewhere: timedelta | None = None
-    released: Sequence[Released] = ()
+    released: Sequence[ReleasedJob] = ()
     """Steps of workflows that waited for these jobs."""
 
     def and_also(self, other: Flushed) -> Flushed:
@@ -180,7 +181,7 @@ class Flushed:
 class Finisher:
     """Writes outcomes in batches on a connection of its own, so that claims and completions overlap."""
 
-    def __init__(self, link: Link, worker_id: int, flushed: Callable[[Flushed], None]) -> None:
+    def __init__(self, link: WorkerConnection, worker_id: int, flushed: Callable[[Flushed], None]) -> None:
         self._link, self._worker_id, self._flushed = link, worker_id, flushed
         self._waiting: list[Finished] = []
         self._flushing: list[Finished] = []
@@ -214,7 +215,7 @@ class Finisher:
         """Wait until everything handed over is acknowledged."""
         await self._idle.wait()
 
-    async def write_over(self, link: Link) -> None:
+    async def write_over(self, link: WorkerConnection) -> None:
         """Write what waits over another connection; called in the beat's thread while this loop is blocked.
 
         What was written before is refused by its fence, which is as good.
@@ -287,16 +288,14 @@ class Finisher:
         ended = [f for f in writing if isinstance(f.write, Ended)]
         returned = [f for f in writing if isinstance(f.write, Returned) and f.write.signal is None]
         waiting = [f for f in writing if isinstance(f.write, Returned) and f.write.signal is not None]
-        rows = [await self._end(ended)] if ended else []
-        again_at: datetime | None = None
+        answers = [await self._end(ended)] if ended else []
         if returned:
-            rows.append(await self._give_back(returned))
-            again_at = rows[-1]["again_at"]
+            answers.append(await self._give_back(returned))
         if waiting:
-            rows.append(await self._suspend(waiting))
+            answers.append(await self._suspend(waiting))
         lost: list[Finished] = []
-        if sum(len(row["ids"]) for row in rows) < len(batch):
-            accepted = {newest[job_id].claim for row in rows for job_id in row["ids"]}
+        if sum(len(answer.ids) for answer in answers) < len(batch):
+            accepted = {newest[job_id].claim for answer in answers for job_id in answer.ids}
             lost = [f for f in batch if f.claim not in accepted]
             if again:
                 applied = await self._applied_before(lost)
@@ -305,80 +304,81 @@ class Finisher:
         return Flushed(
             [f for f in batch if f.claim not in refused] if refused else batch,
             lost,
-            sum(row["promoted"] or 0 for row in rows),
-            again_at,
-            [((kind, 0, 0), row["hooks_at"]) for row in rows for kind in row.get("hook_kinds") or ()],
+            sum(answer.promoted for answer in answers),
+            min((answer.again_at for answer in answers if answer.again_at is not None), default=None),
+            [((kind, 0, 0), answer.hooks_at) for answer in answers for kind in answer.hook_kinds if answer.hooks_at],
             min(
                 (f.write.delay for f in batch if isinstance(f.write, Returned) and f.write.outcome == "unreadable"),
                 default=None,
             ),
-            [step for row in rows for text in (row["released"], row.get("resumed")) for step in released(text)],
+            [step for answer in answers for text in (answer.released, answer.resumed) for step in parse_released(text)],
         )
 
-    async def _end(self, batch: list[Finished]) -> Record:
+    async def _end(self, batch: list[Finished]) -> Accepted:
         if all(f.write is PLAIN and not f.hooks for f in batch):
-            return await self._write("complete_plain", batch)
-        return await self._write(
-            "complete",
-            batch,
-            states=[f.write.state for f in batch],
-            results=[f.write.result for f in batch if isinstance(f.write, Ended)],
-            errors=[f.write.error for f in batch],
-        )
+            return await verbs.complete_plain(self._link, self._claims(batch))
+        endings: verbs.Endings = {
+            "states": [f.write.state for f in batch],
+            "results": [f.write.result for f in batch if isinstance(f.write, Ended)],
+            "errors": [f.write.error for f in batch],
+        }
+        return await verbs.complete(self._link, self._claims(batch), endings, _hook_jobs(batch))
 
-    async def _give_back(self, batch: list[Finished]) -> Record:
+    async def _give_back(self, batch: list[Finished]) -> Accepted:
         writes = [f.write for f in batch if isinstance(f.write, Returned)]
         limited = [n for n, write in enumerate(writes) if write.outcome == "limited"]
         if limited:
             # Before the job goes back: whoever claims it next finds its rate paused. Harmless without what follows.
-            await self._link.fetch(
-                "rates_heed",
+            await verbs.pause_rates(
+                self._link,
                 ids=[batch[n].claim.job_id for n in limited],
                 fences=[batch[n].claim.fence for n in limited],
                 delays=[writes[n].delay.total_seconds() for n in limited],
                 keys=[writes[n].rate_key for n in limited],
             )
-        return await self._write(
-            "give_back",
-            batch,
-            states=[write.state for write in writes],
-            deaths=[write.death for write in writes],
-            delays=[write.delay.total_seconds() for write in writes],
-            refunds=[write.refund for write in writes],
-            outcomes=[write.outcome for write in writes],
-            errors=[write.error for write in writes],
-        )
+        returns: verbs.Returns = {
+            "states": [write.state for write in writes],
+            "deaths": [write.death for write in writes],
+            "delays": [write.delay.total_seconds() for write in writes],
+            "refunds": [write.refund for write in writes],
+            "outcomes": [write.outcome for write in writes],
+            "errors": [write.error for write in writes],
+        }
+        return await verbs.give_back(self._link, self._claims(batch), returns, _hook_jobs(batch))
 
-    async def _suspend(self, batch: list[Finished]) -> Record:
+    async def _suspend(self, batch: list[Finished]) -> Accepted:
         writes = [f.write for f in batch if isinstance(f.write, Returned)]
-        return await self._write(
-            "suspend",
-            [f._replace(hooks=None) for f in batch],
+        return await verbs.suspend(
+            self._link,
+            self._claims(batch),
             signals=[write.signal for write in writes],
             seconds=[write.seconds for write in writes],
         )
 
-    async def _write(self, name: str, batch: list[Finished], **columns: list[Any]) -> Record:
-        hooks = [f.hook for f in batch] if any(f.hooks for f in batch) else ()
-        if any(hooks):
-            name += "_hooked"
-            columns["hooks"] = [hook and hook.kind for hook in hooks]
-            columns["hook_attempts"] = [hook and hook.attempts for hook in hooks]
-        (row,) = await self._link.fetch(
-            name,
-            worker=self._worker_id,
-            channel=self._link.database.channel,
-            ids=[f.claim.job_id for f in batch],
-            fences=[f.claim.fence for f in batch],
-            **columns,
-        )
-        return row
+    def _claims(self, batch: list[Finished]) -> verbs.Claims:
+        return {
+            "worker": self._worker_id,
+            "channel": self._link.database.channel,
+            "ids": [f.claim.job_id for f in batch],
+            "fences": [f.claim.fence for f in batch],
+        }
 
     async def _applied_before(self, missing: list[Finished]) -> set[Claim]:
-        rows = await self._link.fetch(
-            "settled",
+        settled = await verbs.settled(
+            self._link,
             worker=self._worker_id,
             ids=[f.claim.job_id for f in missing],
             fences=[f.claim.fence for f in missing],
         )
-        return {Claim(row["id"], row["fence"]) for row in rows if row["applied"]}
+        return {found.claim for found in settled if found.applied}
+
+
+def _hook_jobs(batch: list[Finished]) -> verbs.HookJobs | None:
+    """The hooks that these writes insert; None: none of them has one."""
+    hooks = [f.hook for f in batch] if any(f.hooks for f in batch) else ()
+    if not any(hooks):
+        return None
+    return {
+        "hooks": [None if hook is None else hook.kind for hook in hooks],
+        "hook_attempts": [None if hook is None else hook.attempts for hook in hooks],
+    }

@@ -25,8 +25,8 @@ from rowlock.flow.kinds import json_values, signature
 from rowlock.flow.kinds.args_upgrade import Upgrades
 from rowlock.flow.kinds.schema import Shape, arguments_shape, result_shape, shape_of
 from rowlock.flow.kinds.signature import EMPTY, Signature
-from rowlock.model.closest import closest
 from rowlock.model.kind import Kind
+from rowlock.model.similar_names import closest
 from rowlock.model.stored_args import KNOWN_SKILLS, VERSION, skills_of, version_of
 
 _SHOWN_ERRORS: Final = 3

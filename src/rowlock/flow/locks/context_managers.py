@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from types import TracebackType
 
-    from rowlock.flow.enqueue.producer import Producer
+    from rowlock.bridge import Bridge
     from rowlock.flow.locks.lock import Hold, Keeper
     from rowlock.model.lock import LockKey
     from rowlock.model.options import Span
@@ -123,27 +123,24 @@ class SyncLock:
         self._hold.check()
 
 
-class Locking:
-    """app.lock() and app.lock_sync(): inherited by Rowlock."""
+class AppLocks:
+    """app.lock() and app.lock_sync()."""
 
-    _producer: Producer
-    _database: Database | None
+    def __init__(self, database: Callable[[], Database], bridge: Bridge) -> None:
+        self._database, self._bridge = database, bridge
 
     def lock(self, namespace: str, key: LockKey, *, wait: bool = True, timeout: Span | None = None) -> Lock:
-        """`async with app.lock("edition", 7):` one thing at a time for this key, over all processes, jobs included.
-
-        wait=False: LockTaken at once if somebody has it. timeout: LockTimeout after that long; None: wait on.
-        """
+        """An async context manager; see Rowlock.lock."""
         wish = Wish.of(namespace, key, Asker(), wait=wait, timeout=timeout)
-        return Lock(lambda: room_of(self._producer.database()), wish)
+        return Lock(lambda: room_of(self._database()), wish)
 
     @contextlib.contextmanager
     def lock_sync(
         self, namespace: str, key: LockKey, *, wait: bool = True, timeout: Span | None = None
     ) -> Iterator[SyncLock]:
-        """lock() for blocking code: `with app.lock_sync("edition", 7):`."""
+        """A blocking context manager; see Rowlock.lock_sync."""
         wish = Wish.of(namespace, key, Asker(thread=threading.get_ident()), wait=wait, timeout=timeout)
-        hold = taken(self._producer.bridge.loop, lambda: room_of(self._producer.database()), wish, lambda: None)
+        hold = taken(self._bridge.loop, lambda: room_of(self._database()), wish, lambda: None)
         error: BaseException | None = None
         try:
             yield SyncLock(hold)
@@ -151,13 +148,12 @@ class Locking:
             error = raised
             raise
         finally:
-            self._producer.bridge.run(self._give_back(hold))
+            self._bridge.run(self._give_back(hold))
             hold.conclude(error)
 
     async def _give_back(self, hold: Hold) -> None:
-        await room_of(self._producer.database()).release(hold)
+        await room_of(self._database()).release(hold)
 
-    async def _leave_locks(self) -> None:
-        """Give back what this loop holds, and close its connection."""
-        if self._database is not None:
-            await leave(self._database)
+    async def close(self) -> None:
+        """Release what the running loop holds, and close its connection."""
+        await leave(self._database())

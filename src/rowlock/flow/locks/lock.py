@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from rowlock.model.lock import LockKey
     from rowlock.model.options import Span
-    from rowlock.store.locks import LockSession
+    from rowlock.store.connections.lock_session import LockSession
 
 
 @dataclass(frozen=True, slots=True)

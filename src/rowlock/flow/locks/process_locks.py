@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Any, Final
 from rowlock.errors import DatabaseUnreachable, LockNested, LockTaken, LockTimeout
 from rowlock.flow.locks.lock import Hold
 from rowlock.model.lock import LockUser, advisory
-from rowlock.store.locks import LockSession
-from rowlock.store.pool import before_loop_ends
+from rowlock.store.connections.lock_session import LockSession
+from rowlock.store.connections.pool import before_loop_ends
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine
@@ -83,7 +83,7 @@ class Room:
     """The locks of one event loop: one connection, opened for the first and closed when none was used for long."""
 
     def __init__(self, database: Database) -> None:
-        self._database, self.process = database, os.getpid()
+        self._database = database
         self._session: LockSession | None = None
         self._opening = asyncio.Lock()
         self._numbers = itertools.count(1)
@@ -180,7 +180,10 @@ class Room:
             return
         got = bool(found) and isinstance(found[-1], list) and found[-1][0]["mine"]
         with contextlib.suppress(DatabaseUnreachable):
-            await session.fetch("lock_release" if got else "lock_leave", key=attempt.key, n=attempt.n)
+            if got:
+                await session.fetch("lock_release", key=attempt.key, n=attempt.n)
+            else:
+                await session.fetch("lock_leave", n=attempt.n)
 
     async def _release(self, hold: Hold) -> None:
         key = advisory(self._database.schema, hold.wish.namespace, hold.wish.name)
@@ -276,19 +279,13 @@ class Room:
 
 def room_of(database: Database) -> Room:
     """The locks of the running loop, the same for jobs and for the application around them."""
-    rooms, loop = database.lock_rooms, asyncio.get_running_loop()
-    room = rooms.get(loop)
-    if not isinstance(room, Room) or room.process != os.getpid():
-        for ended in [known for known in rooms if known.is_closed()]:
-            del rooms[ended]
-        room = rooms[loop] = Room(database)
-    return room
+    return database.companion(Room, lambda: Room(database))
 
 
 async def leave(database: Database) -> None:
     """Close the running loop's."""
-    room = database.lock_rooms.pop(asyncio.get_running_loop(), None)
-    if isinstance(room, Room):
+    room = database.dismiss_companion(Room)
+    if room is not None:
         await room.close()
 
 

@@ -28,9 +28,9 @@ if TYPE_CHECKING:
     import asyncio
     from collections.abc import Mapping, Sequence
 
-    from rowlock.flow.enqueue.plan import Placed
     from rowlock.flow.enqueue.producer import Producer
     from rowlock.flow.enqueue.workflow_growth import Growing
+    from rowlock.flow.enqueue.workflow_insert import WorkflowReceipt
     from rowlock.flow.executors.child_messages import Asked
     from rowlock.flow.locks.lock import Hold, Keeper
     from rowlock.flow.progress.job_logs import LogBook, Said
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from rowlock.model.options import Span
     from rowlock.store.caller_transaction import Caller
     from rowlock.store.queries import Statement, Statements
-    from rowlock.store.rows import Row
+    from rowlock.store.rows.jobs import Row
 
 logger = logging.getLogger("rowlock.handler")
 _SENTENCES: Final = 100
@@ -77,7 +77,7 @@ class Line(Protocol):
     async def step_name(self, claim: Claim) -> str | None:
         """The name of the job's step; None: it is of no workflow."""
 
-    async def grow(self, producer: Producer | None, growing: Growing) -> Placed:
+    async def grow(self, producer: Producer | None, growing: Growing) -> WorkflowReceipt:
         """Add steps to a workflow. producer: the one they were made for; None: that was in a child process."""
 
     async def flush(self) -> None:
@@ -253,7 +253,7 @@ class Voice:
             case "step_name":
                 return await self.line.step_name(self.claim)
 
-    async def grown(self, growing: Growing) -> Placed:
+    async def grown(self, growing: Growing) -> WorkflowReceipt:
         """What a child process adds on behalf of this attempt: under the claim this worker knows it by."""
         job, fence = self.claim
         return await self.line.grow(None, replace(growing, job=job, fence=fence))

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from rowlock.flow.progress.job_logs import LogBook
     from rowlock.model.lock import LockKey
     from rowlock.model.options import Span
-    from rowlock.store.rows import Row
+    from rowlock.store.rows.jobs import Row
 
 T = TypeVar("T")
 R = TypeVar("R")

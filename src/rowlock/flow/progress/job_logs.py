@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     import asyncio
     from collections.abc import Callable
 
-    from rowlock.store.rows import Row
+    from rowlock.store.rows.jobs import Row
 
 _LONGEST: Final = 8000
 """Characters of a line."""

@@ -20,17 +20,18 @@ from rowlock.model.job import Claim
 from rowlock.model.redact import storable
 from rowlock.outage_log import Trouble
 from rowlock.store.database import TRANSIENT, UNSTORABLE
+from rowlock.store.jobs import progress
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from rowlock.flow.enqueue.plan import Placed
     from rowlock.flow.enqueue.workflow_growth import Growing
+    from rowlock.flow.enqueue.workflow_insert import WorkflowReceipt
     from rowlock.flow.locks.process_locks import Room
     from rowlock.flow.progress.report import ItemKey, Moved, News
     from rowlock.model.progress import LogLine
+    from rowlock.store.connections.worker_connection import WorkerConnection
     from rowlock.store.queries import Statements
-    from rowlock.store.worker_connection import Link
 
 logger = logging.getLogger("rowlock.progress")
 EVERY: Final = 1.0
@@ -59,7 +60,7 @@ class Taken:
 class Reporter:
     """Writes the reports of one worker: at most one flush a second, however many jobs and calls."""
 
-    def __init__(self, link: Link, worker_id: int, lost: Callable[[Claim], None]) -> None:
+    def __init__(self, link: WorkerConnection, worker_id: int, lost: Callable[[Claim], None]) -> None:
         self._link, self._worker_id, self._lost = link, worker_id, lost
         self._dirty: dict[Claim, Report] = {}
         self._wanted = asyncio.Event()
@@ -101,39 +102,31 @@ class Reporter:
 
     async def load(self, claim: Claim) -> str | None:
         """The checkpoint of a job, encoded; None: there is none."""
-        rows = await self._link.database.fetch("checkpoint", id=claim.job_id)
-        return rows[0]["checkpoint"] if rows else None
+        return await progress.read_checkpoint(self._link.database, claim.job_id)
 
     async def cursors(self, claim: Claim) -> dict[str, int]:
         """How far the loops of earlier attempts came, by name."""
-        rows = await self._link.database.fetch("cursors", id=claim.job_id)
-        found: dict[str, int] = json.loads(rows[0]["cursors"] or "{}") if rows else {}
-        return found
+        return await progress.read_cursors(self._link.database, claim.job_id)
 
     async def keep_items(self, report: Report, phase: str, *, resume: bool) -> list[str]:
         """The items of the phase that earlier attempts finished and this one need not do; they count as its own."""
         # The job's progress row must be this attempt's before items are counted in it.
         await self.save(report)
-        claim = report.claim
-        rows = await self._link.database.fetch(
-            "keep_items", id=claim.job_id, fence=claim.fence, phase=phase, resume=resume
-        )
-        return [row["name"] for row in rows]
+        return await progress.keep_items(self._link.database, report.claim, phase=phase, resume=resume)
 
     async def signal(self, claim: Claim, name: str) -> str | None:
         """The signal of that name as JSON; None: none has come."""
-        rows = await self._link.database.fetch("signal_of", id=claim.job_id, fence=claim.fence, name=name)
-        if not rows:
+        received = await progress.read_signal(self._link.database, claim, name)
+        if received is None:
             message = f"Job {claim.job_id} is not this attempt's any more; it waits for nothing."
             raise ClaimLost(message)
-        return rows[0]["signal"]  # type: ignore[no-any-return]
+        return received.value
 
     async def step_name(self, claim: Claim) -> str | None:
         """The name of the job's step; None: it is of no workflow."""
-        rows = await self._link.database.fetch("workflow_step_of", id=claim.job_id)
-        return str(rows[0]["name"]) if rows else None
+        return await progress.step_name(self._link.database, claim.job_id)
 
-    async def grow(self, producer: Producer | None, growing: Growing) -> Placed:
+    async def grow(self, producer: Producer | None, growing: Growing) -> WorkflowReceipt:
         """Add steps to a workflow; those that were made in a child are written by a producer of this worker's own."""
         if producer is None:
             producer = self._producer = self._producer or Producer(lambda: self._link.database, Bridge())
@@ -166,8 +159,8 @@ class Reporter:
             self._answer(one, kept=one.report.claim in kept - lost)
 
     async def _write_counters(self, taken: Sequence[Taken]) -> set[Claim]:
-        rows = await self._link.fetch(
-            "report_progress",
+        return await progress.report(
+            self._link,
             worker=self._worker_id,
             ids=[one.report.claim.job_id for one in taken],
             fences=[one.report.claim.fence for one in taken],
@@ -177,7 +170,6 @@ class Reporter:
             checkpoints=[one.news.checkpoint for one in taken],
             cursors=[json.dumps(one.news.cursors) if one.news.cursors else None for one in taken],
         )
-        return {Claim(row["job_id"], row["fence"]) for row in rows}
 
     async def _write_logs(self, held: Sequence[Taken]) -> None:
         lines = [(one.report.claim, line) for one in held for line in one.news.lines]
@@ -186,8 +178,8 @@ class Reporter:
 
     async def _write_lines(self, lines: Sequence[tuple[Claim, LogLine]]) -> None:
         claims = list(dict.fromkeys(claim for claim, _ in lines))
-        rows = await self._link.fetch(
-            "write_logs",
+        grown = await progress.write_logs(
+            self._link,
             ids=[claim.job_id for claim in claims],
             fences=[claim.fence for claim in claims],
             line_ids=[claim.job_id for claim, _ in lines],
@@ -197,10 +189,10 @@ class Reporter:
             loggers=[line.logger for _, line in lines],
             messages=[line.message for _, line in lines],
         )
-        for row in rows:
-            if row["log_lines"] > LOG_LINES or row["log_bytes"] > LOG_BYTES:
-                most = {"lines": int(LOG_LINES * _TRIMMED), "bytes": int(LOG_BYTES * _TRIMMED)}
-                await self._link.fetch("trim_logs", id=row["job_id"], **most)
+        for log in grown:
+            if log.lines > LOG_LINES or log.bytes > LOG_BYTES:
+                most, size = int(LOG_LINES * _TRIMMED), int(LOG_BYTES * _TRIMMED)
+                await progress.trim_log(self._link, log.job_id, lines=most, size=size)
 
     async def _write_items(self, held: Sequence[Taken]) -> set[Claim]:
         moves = [(one.report.claim, key, moved) for one in held for key, moved in one.news.items.items()]
@@ -212,8 +204,8 @@ class Reporter:
     async def _write_moves(self, moves: Sequence[tuple[Claim, ItemKey, Moved]]) -> set[Claim]:
         """Write items; returns the claims that turned out to be lost."""
         numbers = {target: no for no, target in enumerate(dict.fromkeys((key[0], by) for by, key, _ in moves), 1)}
-        rows = await self._link.fetch(
-            "write_items",
+        reached = await progress.write_items(
+            self._link,
             ids=[of.job_id for of, _ in numbers],
             fences=[of.fence for of, _ in numbers],
             by_ids=[by.job_id for _, by in numbers],
@@ -227,7 +219,6 @@ class Reporter:
             reasons=[moved.reason for _, _, moved in moves],
             errors=[moved.error for _, _, moved in moves],
         )
-        reached = {row["no"] for row in rows}
         missed = [target for target, no in numbers.items() if no not in reached]
         for of, by in missed:
             if of != by:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from rowlock.flow.kinds.handler import Call, Handler
     from rowlock.flow.progress.attempt_io import Line
     from rowlock.flow.progress.job_logs import LogBook, Said
-    from rowlock.store.rows import Row
+    from rowlock.store.rows.jobs import Row
 
 logger = logging.getLogger("rowlock.run")
 Reason = Literal["cancel", "lost", "shutdown", "timeout"]

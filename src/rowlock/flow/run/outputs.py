@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from rowlock.store.database import Database
-    from rowlock.store.rows import Row
+    from rowlock.store.rows.jobs import Row
 
 OUTPUT: Final = "$output"
 """{"$output": "fetch"} in stored arguments stands for the result of the step `fetch`; null if it has none."""

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from rowlock.errors import UnreadableArguments
     from rowlock.flow.kinds.handler import Handler
     from rowlock.model.duration import Duration
-    from rowlock.store.rows import Row
+    from rowlock.store.rows.jobs import Row
 
 logger = logging.getLogger("rowlock.run")
 MAX_REFUNDS: Final = 10_000

@@ -16,6 +16,7 @@ from rowlock.flow.worker.heartbeat import EVERY
 from rowlock.flow.worker.successor import RECYCLED
 from rowlock.outage_log import Trouble
 from rowlock.store.database import TRANSIENT
+from rowlock.store.jobs import workers
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
@@ -195,7 +196,7 @@ class Supervisor:
             try:
                 living = [hand.worker for hand in self._hands if hand.running and hand.worker and not hand.stopped]
                 if living:
-                    await self._database.fetch("vouch", workers=living)
+                    await workers.vouch(self._database, living)
                 await self._rescue_dead()
                 trouble.over()
             except (DatabaseError, TimeoutError, *TRANSIENT) as error:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from rowlock.flow.worker.claim_loop import Rounds
     from rowlock.flow.worker.slots import Crew
     from rowlock.model.lane import Lane
-    from rowlock.model.released_jobs import Released
+    from rowlock.model.released_jobs import ReleasedJob
     from rowlock.store.database import Record
 
 logger = logging.getLogger("rowlock.worker")
@@ -61,9 +61,9 @@ class Chain:
         if self._under_way:
             await asyncio.wait(self._under_way, timeout=timeout)
 
-    def follow(self, steps: Sequence[Released]) -> None:
+    def follow(self, steps: Sequence[ReleasedJob]) -> None:
         """Run here what has room here, and leave the rest to everybody. The slots are taken before this returns."""
-        mine: defaultdict[str, list[Released]] = defaultdict(list)
+        mine: defaultdict[str, list[ReleasedJob]] = defaultdict(list)
         others = []
         room: dict[str, int] = {}
         for step in sorted(steps, key=lambda step: (-step.pair[1], step.id)):
@@ -83,17 +83,17 @@ class Chain:
             self._under_way.add(task)
             task.add_done_callback(self._under_way.discard)
 
-    def _lane_for(self, step: Released) -> Lane | None:
+    def _lane_for(self, step: ReleasedJob) -> Lane | None:
         """The lane that can run it here and now; None: none can."""
         if not self.on or self._rounds.draining or self._clock.ahead(step.run_after) > _SOON:
             return None
         lane = self._rounds.lanes().get(self._claimer.lane_of(step.pair[0]) or "")
         return lane if lane is not None and lane.enabled and lane.ordering == "fast" else None
 
-    def _leave(self, steps: Iterable[Released]) -> None:
+    def _leave(self, steps: Iterable[ReleasedJob]) -> None:
         self._tell((step.pair, step.run_after) for step in steps)
 
-    async def _take(self, lane: str, steps: Sequence[Released]) -> None:
+    async def _take(self, lane: str, steps: Sequence[ReleasedJob]) -> None:
         rows: Sequence[Record] = ()
         try:
             rows = await self._claimer.claim_released(steps, lane)

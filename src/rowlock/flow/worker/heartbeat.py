@@ -19,8 +19,9 @@ from rowlock.errors import DatabaseError
 from rowlock.flow.enqueue import wake
 from rowlock.flow.worker.loop_blocker import Stack
 from rowlock.outage_log import Trouble
+from rowlock.store.connections.worker_connection import WorkerConnection
 from rowlock.store.database import TRANSIENT
-from rowlock.store.worker_connection import Link
+from rowlock.store.jobs import workers
 from rowlock.telemetry import Events, LoopBlocked
 
 if TYPE_CHECKING:
@@ -98,7 +99,7 @@ class Holders:
     """Who holds the loop. suspects: their claims; write_over: writes the outcomes that wait over another connection."""
 
     suspects: Sequence[Claim]
-    write_over: Callable[[Link], Awaitable[None]]
+    write_over: Callable[[WorkerConnection], Awaitable[None]]
 
 
 class Beat:
@@ -164,7 +165,7 @@ class Beat:
         self._loop, self._poked = asyncio.get_running_loop(), asyncio.Event()
         watching = asyncio.create_task(self._watch.run(self._stop))
         self._ready.set()
-        link = Link(self._database, "beat")
+        link = WorkerConnection(self._database, "beat")
         since: float | None = None
         count = 0
         try:
@@ -196,25 +197,25 @@ class Beat:
             watching.cancel()
             await link.close()
 
-    async def _beat(self, link: Link, watched: timedelta, *, disown: bool) -> News:
+    async def _beat(self, link: WorkerConnection, watched: timedelta, *, disown: bool) -> News:
         before = self._last
         vitals, began = self._vitals(), self._monotonic()
         look = began >= self._look_at
-        (row,) = await link.fetch(
-            "beat",
+        answer = await workers.beat(
+            link,
             worker=self._worker_id,
             hungry=vitals.hungry,
-            state="draining" if vitals.draining else "up",
+            draining=vitals.draining,
             stuck=vitals.stuck,
             ids=[claim.job_id for claim in vitals.held],
             fences=[claim.fence for claim in vitals.held],
             look=look,
         )
         if look:
-            self._look_at = began + min(_LOOK_WITHIN, _LOOK_SHARE * row["spent"] / 1000)
-        self._last = row["now"]
-        self._overdue = self._overdue + 1 if "schedules" in row["due"] else 0
-        self._pause = _until_next(row["schedule_in"], self._overdue)
+            self._look_at = began + min(_LOOK_WITHIN, _LOOK_SHARE * answer.spent / 1000)
+        self._last = answer.now
+        self._overdue = self._overdue + 1 if "schedules" in answer.due else 0
+        self._pause = _until_next(answer.schedule_in, self._overdue)
         fresh, self._connections = link.reconnects != self._connections, link.reconnects
         # `before` must be of the clock that stamps the claims, so not in the first beat over a new connection.
         asked = (disown or vitals.doubtful or self._doubtful) and not fresh
@@ -223,30 +224,30 @@ class Beat:
             self._doubtful, self._pause = True, min(self._pause, _SOON)
         elif disowned:
             self._doubtful = False
-        if disowned and vitals.complete is not None:
-            (given,) = await link.fetch(
-                "disown",
+        if disowned and vitals.complete is not None and before is not None:
+            given = await workers.disown(
+                link,
                 worker=self._worker_id,
                 held=list(vitals.complete),
                 before=before,
                 channel=self._database.channel,
             )
-            if given["ids"]:
-                logger.warning("gave back %d claims whose answer was lost: %s", len(given["ids"]), given["ids"])
-        lost = frozenset(row["lost"])
+            if given:
+                logger.warning("gave back %d claims whose answer was lost: %s", len(given), given)
+        lost = frozenset(answer.lost)
         return News(
-            now=row["now"],
-            known=row["known"],
-            lanes_version=row["lanes_version"],
-            sweep_epoch=row["sweep_epoch"] or 0,
-            cancelled=row["cancelled"],
+            now=answer.now,
+            known=answer.known,
+            lanes_version=answer.lanes_version,
+            sweep_epoch=answer.sweep_epoch,
+            cancelled=answer.cancelled,
             lost=[claim for claim in vitals.held if claim.job_id in lost],
-            due=row["due"],
+            due=answer.due,
             watched=watched,
             disowned=disowned,
-            drain=row["told"] == "drain",
-            schema_since=row["schema_since"],
-            slept=before is not None and row["now"] - before > _ASLEEP,
+            drain=answer.drain,
+            schema_since=answer.schema_since,
+            slept=before is not None and answer.now - before > _ASLEEP,
         )
 
     async def _replace(self, stack: Stack) -> None:
@@ -256,12 +257,12 @@ class Beat:
         blamed = ", ".join(str(claim.job_id) for claim in holders.suspects) or "none of its jobs"
         logger.error("the event loop stays blocked by job %s in %s: the worker is replaced", blamed, stack.place)
         # Not the beat's own connection, which may be in the middle of something.
-        link = Link(self._database, "beat")
+        link = WorkerConnection(self._database, "beat")
         try:
             async with asyncio.timeout(_LAST_WORDS):
                 await holders.write_over(link)
-                (row,) = await link.fetch(
-                    "unblock",
+                given = await workers.unblock(
+                    link,
                     worker=self._worker_id,
                     ids=[claim.job_id for claim in holders.suspects],
                     fences=[claim.fence for claim in holders.suspects],
@@ -269,8 +270,8 @@ class Beat:
                     max_losses=self._max_losses,
                     channel=self._database.channel,
                 )
-                await link.fetch("wake", channel=self._database.channel, payload=wake.payload({}))
-            logger.warning("gave back %d claims: %s", len(row["ids"]), row["ids"])
+                await workers.wake(link, channel=self._database.channel, payload=wake.payload({}))
+            logger.warning("gave back %d claims: %s", len(given), given)
         except Exception:
             logger.exception("the claims of this worker are not given back; they are rescued later")
         await link.close()

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from rowlock.flow.finish.finisher import Finished, Flushed
     from rowlock.flow.run.attempt import Attempt
     from rowlock.model.outcome import Unreadable
-    from rowlock.store.rows import Row
+    from rowlock.store.rows.jobs import Row
 
 logger = logging.getLogger("rowlock.job")
 _SIGNS: Final = {

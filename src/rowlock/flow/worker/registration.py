@@ -14,8 +14,10 @@ from rowlock.errors import DatabaseUnreachable, SchemaBehind, SchemaMissing
 from rowlock.flow.kinds.handler import kinds_of
 from rowlock.model.lane import DEFAULT_LANE
 from rowlock.outage_log import Trouble
-from rowlock.store import lanes, migrate
+from rowlock.store import lanes
 from rowlock.store.database import TRANSIENT
+from rowlock.store.jobs import workers
+from rowlock.store.schema import migrate
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -26,7 +28,7 @@ if TYPE_CHECKING:
     from rowlock.flow.kinds.import_origin import Origin
     from rowlock.model.lane import Lane
     from rowlock.settings import Settings
-    from rowlock.store.worker_connection import Link
+    from rowlock.store.connections.worker_connection import WorkerConnection
 
 logger = logging.getLogger("rowlock.worker")
 BACKOFF: Final = (0.1, 0.5, 1.0, 2.0)
@@ -83,7 +85,7 @@ class Registration:
 
     def __init__(
         self,
-        link: Link,
+        link: WorkerConnection,
         handlers: Mapping[str, Handler],
         name: str,
         options: WorkerOptions,
@@ -94,8 +96,8 @@ class Registration:
 
     async def enter(self, settings: Settings) -> tuple[int, datetime]:
         """Check the schema, prepare lanes and kinds, add the row; returns the worker's id and the database's time."""
-        async with self._link.session() as connection:
-            await migrate.require(connection, self._link.database.schema)
+        async with self._link.session() as session:
+            await migrate.require(session.connection, self._link.database.schema)
         await lanes.prepare(
             self._link,
             kinds_of(self._handlers),
@@ -103,22 +105,21 @@ class Registration:
             isolates=lambda kind: self._isolates(self._handlers[kind]),
             secret=lambda kind: self._handlers[kind].codec.secret,
         )
-        (row,) = await self._link.fetch("register_worker", **self._card())
-        if row["namesake"]:
-            other = json.loads(row["namesake"])
+        registered = await workers.register(self._link, self._card())
+        if registered.namesake is not None:
             logger.warning(
                 "another live worker is also called %s (host %s, pid %s, since %s). Both work, each under "
                 "an id of its own; "
                 "give them different names to tell them apart.",
                 self._name,
-                *(other[key] for key in ("host", "pid", "since")),
+                *registered.namesake,
             )
-        return row["id"], row["now"]
+        return registered.id, registered.now
 
     async def revive(self, worker_id: int) -> None:
         """Write the row again, under its old id."""
         logger.warning("the row of worker %s was deleted; it is written again", self._name)
-        await self._link.fetch("revive_worker", worker=worker_id, **self._card())
+        await workers.revive(self._link, worker_id, self._card())
 
     def outdated(self, since: int) -> SchemaAhead | None:
         """Whether an upgrade has left this code behind: its statements may mean something else on such tables."""
@@ -128,7 +129,7 @@ class Registration:
         logger.error("worker %s claims nothing more: %s", self._name, error)
         return error
 
-    def _card(self) -> dict[str, object]:
+    def _card(self) -> workers.WorkerRow:
         return {
             "name": self._name,
             "host": socket.gethostname(),

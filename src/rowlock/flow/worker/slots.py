@@ -30,9 +30,9 @@ if TYPE_CHECKING:
     from rowlock.flow.run.attempt import Place, Reason
     from rowlock.model.hook import Hook
     from rowlock.model.outcome import Outcome
+    from rowlock.store.connections.worker_connection import WorkerConnection
     from rowlock.store.database import Record
-    from rowlock.store.rows import Row
-    from rowlock.store.worker_connection import Link
+    from rowlock.store.rows.jobs import Row
     from rowlock.telemetry import AttemptEvent
 
 logger = logging.getLogger("rowlock.job")
@@ -46,7 +46,7 @@ class Crew:
 
     def __init__(
         self,
-        link: Link,
+        link: WorkerConnection,
         worker_id: int,
         handlers: Mapping[str, Handler],
         *,
@@ -188,7 +188,7 @@ class Crew:
         attempts = list(self._attempts.items())
         return [claim for claim, attempt in attempts if self._place(attempt.handler, attempt.row) is on_loop]
 
-    async def write_over(self, link: Link) -> None:
+    async def write_over(self, link: WorkerConnection) -> None:
         """Write the outcomes that wait, over another connection; called from the beat's thread."""
         await self._finisher.write_over(link)
 

@@ -27,8 +27,10 @@ from rowlock.flow.worker.registration import Registration, served, until_served
 from rowlock.flow.worker.slots import Crew
 from rowlock.model.job import Claim
 from rowlock.store import lanes
+from rowlock.store.connections.worker_connection import WorkerConnection
+from rowlock.store.jobs import workers
+from rowlock.store.jobs.claim import kind_of, read_pairs
 from rowlock.store.notify import Listener
-from rowlock.store.worker_connection import Link
 from rowlock.telemetry import Events, LaneChanged, WorkerDraining, WorkerStarted, WorkerStopped
 
 if TYPE_CHECKING:
@@ -99,7 +101,10 @@ class Worker:
         self._loop = asyncio.get_running_loop()
         self._clock, self._steps = Clock(self._loop.time), Steps(self._on_failed_step)
         self._alarm = Alarm(self._loop, self._clock, self._look)
-        self._claims, self._finishes = Link(self.database, "claim"), Link(self.database, "finish")
+        self._claims, self._finishes = (
+            WorkerConnection(self.database, "claim"),
+            WorkerConnection(self.database, "finish"),
+        )
         self._children = Children(self.options.origin, self.settings, Terms.of(self.settings))
         self._registration = Registration(
             self._claims, self._handlers, self.name, self.options, self._children.isolates
@@ -229,10 +234,10 @@ class Worker:
         """Claim this one job through the ordinary guard and run it to its end; False: it is not claimable now."""
         if self.options.alone:
             await self._read_lanes()
-        rows = await self._claims.fetch("job_kind", id=job_id)
-        if not rows or rows[0]["kind"] not in self._handlers:
+        kind = await kind_of(self._claims, job_id)
+        if kind is None or kind not in self._handlers:
             return False
-        lane = self._claimer.lane_of(rows[0]["kind"])
+        lane = self._claimer.lane_of(kind)
         if lane is None or not self.lanes[lane].enabled:
             message = (
                 f"Job {job_id} belongs to lane {lane!r}, which is drained. Resume it with: rowlock lanes resume {lane}"
@@ -269,7 +274,7 @@ class Worker:
         if self.id:
             with contextlib.suppress(Exception):
                 async with asyncio.timeout(3):
-                    await self._finishes.fetch("worker_gone", worker=self.id)
+                    await workers.leave(self._finishes, self.id)
         await asyncio.gather(self._claims.close(), self._finishes.close())
         self.stopped.set()
         if self._events.active:
@@ -294,7 +299,7 @@ class Worker:
         self._look.set()
 
     async def _read_pairs(self) -> None:
-        rows = await self._claims.fetch("pairs", kinds=list(self._handlers))
+        rows = await read_pairs(self._claims, list(self._handlers))
         heads = (((row["kind"], row["priority"], row["share"]), row["low_water"]) for row in rows)
         if self._cursors.publish(heads):
             self._look.set()

@@ -49,8 +49,8 @@ from rowlock.store.database import Database
 from rowlock.store.schema import migrate
 from rowlock.tasks import BaseTask, KindSubmitter, SyncTask, Task
 from rowlock.telemetry import Event
-from rowlock.upkeep.caretaker import Caretaker
-from rowlock.upkeep.cron import declaring
+from rowlock.upkeep.duty_runner import DutyRunner
+from rowlock.upkeep.schedule_runner import declaring
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Collection, Sequence
@@ -78,7 +78,7 @@ if TYPE_CHECKING:
     from rowlock.flow.kinds.import_origin import Origin
     from rowlock.flow.locks.context_managers import Lock, SyncLock
     from rowlock.flow.run.inject import Function
-    from rowlock.flow.worker.successor import Successor
+    from rowlock.flow.worker.process_replacement import ProcessReplacement
     from rowlock.model.access import Principal
     from rowlock.model.approval import Approval
     from rowlock.model.hook import HookEvent
@@ -565,7 +565,7 @@ class Rowlock:
         name: str | None = None,
         claims: bool = True,
         handlers: Mapping[str, Handler] | None = None,
-        successor: Successor | None = None,
+        replacement: ProcessReplacement | None = None,
         supervisor: int | None = None,
     ) -> Worker:
         """A worker that is not started yet; needs a running event loop. claims=False: runs only jobs for run_by_id().
@@ -590,7 +590,7 @@ class Rowlock:
             supervisor=supervisor,
         )
         database = self.database()
-        upkeep = Caretaker(database, self.settings, Waker(database), self._events, self.submit)
+        upkeep = DutyRunner(database, self.settings, Waker(database), self._events, self.submit)
         return Worker(
             database,
             self.handlers if handlers is None else handlers,
@@ -599,7 +599,7 @@ class Rowlock:
             upkeep=upkeep if claims else None,
             scope=declaring(self._own_desk.declared_schedules, self.worker_scope) if claims else self.worker_scope,
             events=self._events,
-            successor=successor,
+            replacement=replacement,
         )
 
     def _origin(self) -> Origin | None:

@@ -110,7 +110,7 @@ async def test_nobody_answers_in_time(desk: Desk) -> None:
         await desk.app.jobs.approve(first.id, by="ada")
     assert "expire" in (await desk.store.one("beat", **beating(await desk.worker())))["due"]
     database = desk.app.database()
-    assert await duties.expire(duties.Round(database, Settings(), Waker(database)), None) == 2  # type: ignore[arg-type]  # takes no news
+    assert await duties.expire(duties.DutyContext(database, Settings(), Waker(database)), None) == 2  # type: ignore[arg-type]  # takes no news
     late = await desk.app.jobs.get(first.id)
     assert (late.state, late.errors) == ("expired", {"reason": "unanswered"})
     assert (await desk.app.jobs.get(second.id)).state == "queued"

@@ -199,7 +199,7 @@ MUTATIONS: Final = (
     Mutation(
         "every failure of an outage is told",
         "outage_log.py",
-        "if not new and now - self._told < _DISTANCES[min(self._lines - 1, len(_DISTANCES) - 1)]:",
+        "if not new and now - self._logged < _DISTANCES[min(self._lines - 1, len(_DISTANCES) - 1)]:",
         "if False:",
         ("tests/test_outage_log.py::test_an_outage_is_told_at_once_then_ever_more_rarely_and_so_is_its_end",),
     ),

@@ -37,7 +37,7 @@ from rowlock.api.routing import Route, finished, name
 from rowlock.api.sse import LIFE
 from rowlock.api.submit import JobSubmission
 from rowlock.errors import WaitTimeout
-from rowlock.outage_log import Trouble
+from rowlock.outage_log import OutageLog
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Sequence
@@ -116,7 +116,7 @@ class RowlockAPI:
         self.asgi = self._build()
         self._starting = asyncio.Lock()
         self._started = False
-        self.trouble = Trouble(logger, "requests wait for the database", "requests are answered again")
+        self.outage = OutageLog(logger, "requests wait for the database", "requests are answered again")
 
     def _router(self, subjects: Sequence[Any]) -> APIRouter:
         router = APIRouter(route_class=type("Route", (Route,), {"door": self}))

@@ -34,12 +34,12 @@ if TYPE_CHECKING:
 
     from typing_extensions import Unpack
 
-    from rowlock.desk.job_orders import Pair
     from rowlock.desk.submit import Submit, SubmitOptions
     from rowlock.model.explanation import Explanation
     from rowlock.model.job import Act, Attempt, Job
     from rowlock.model.operation import Action, Operation
     from rowlock.model.page import Page
+    from rowlock.model.pair import Pair
     from rowlock.model.progress import Item, ItemState, LogLine
     from rowlock.store.database import Connection, Database, Record
 

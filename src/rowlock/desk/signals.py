@@ -14,9 +14,9 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from rowlock.desk.guard import Guard
-    from rowlock.desk.job_orders import Pair
     from rowlock.desk.visible_jobs import Sight
     from rowlock.model.job import Job
+    from rowlock.model.pair import Pair
     from rowlock.store.database import Database
 
 _LARGEST: Final = 1024 * 1024

@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING, Final
 
 from rowlock.errors import InvalidOption
 from rowlock.flow.enqueue.wake import Waker
-from rowlock.flow.worker.heartbeat import News
+from rowlock.flow.worker.heartbeat import CompletedBeat
 from rowlock.model.duration import humanise
+from rowlock.model.pair import pair_of
 from rowlock.store.database import TRANSIENT
 from rowlock.testing import scratch_databases
-from rowlock.upkeep.caretaker import Caretaker
 from rowlock.upkeep.duties import DUTIES
+from rowlock.upkeep.duty_runner import DutyRunner
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -69,17 +70,17 @@ class Clock:
         """Every duty once, whoever would have done it, and news for the workers that live in this test."""
         database = self._app.database()
         waker = Waker(database)
-        caretaker = Caretaker(database, self._app.settings, waker, submit=self._app.submit)
-        news = News(self.now, True, 0, 0, (), (), tuple(DUTIES), _FOREVER)  # noqa: FBT003 - a row's columns in order
+        duties = DutyRunner(database, self._app.settings, waker, submit=self._app.submit)
+        beat = CompletedBeat(self.now, True, 0, 0, (), (), tuple(DUTIES), _FOREVER)  # noqa: FBT003 - a row's columns in order
         while await database.fetch(
             "rescue_travelled", max_losses=self._app.settings.max_losses, channel=database.channel
         ):
             pass
         for duty in DUTIES:
-            await caretaker.run(duty, news)
-        await caretaker.fire()
+            await duties.run(duty, beat)
+        await duties.fire()
         heads = await database.fetch("heads")
-        waker.wake(((row["kind"], row["priority"], row["share"]), row["low_water"]) for row in heads)
+        waker.wake((pair_of(row), row["low_water"]) for row in heads)
         await waker.flush()
 
     async def until_next(self) -> timedelta | None:

@@ -60,7 +60,7 @@ async def test_the_beat_of_a_supervisor_ends_at_whatever_moment_a_process_died(m
     supervisor = Supervisor(cast("Any", Mute()), ["true"], settings, rescue=rescue)
     beating = asyncio.create_task(supervisor._beat())
     await turns(10)
-    supervisor._poked.set()
+    supervisor._beat_now.set()
     await turns(moment)
     beating.cancel()
     async with asyncio.timeout(5):

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 
     from rowlock.flow.enqueue.lane_policy import LanePolicy
     from rowlock.flow.enqueue.prepare import PreparedJob
-    from rowlock.flow.enqueue.wake import Pair
     from rowlock.model.job import NewJob
+    from rowlock.model.pair import Pair
     from rowlock.store.jobs.enqueue import Approved, EnqueuedPlain, JobValues, ManyColumns, StatementPlan
 
 T = TypeVar("T")

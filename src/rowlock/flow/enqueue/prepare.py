@@ -17,10 +17,10 @@ from rowlock.store.jobs.enqueue import plain_values, values_of
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from rowlock.flow.enqueue.wake import Pair
     from rowlock.model.approval import Approval
     from rowlock.model.kind import Kind
     from rowlock.model.options import Options
+    from rowlock.model.pair import Pair
     from rowlock.model.rate import Rate
     from rowlock.store.jobs.enqueue import JobValues
 

@@ -18,6 +18,7 @@ from rowlock.flow.enqueue import wake
 from rowlock.flow.enqueue.insert import BulkReceipt, SingleInsert, first_state
 from rowlock.flow.enqueue.lane_policy import LanePolicyCache
 from rowlock.flow.enqueue.registered import RegisteredKeys
+from rowlock.model.messages import encode_wake_up
 from rowlock.store.bulk import copy_jobs
 from rowlock.store.caller_transaction import blocks, drive, drive_async, join
 from rowlock.store.jobs import enqueue as verbs
@@ -30,7 +31,8 @@ if TYPE_CHECKING:
     from rowlock.bridge import Bridge
     from rowlock.flow.enqueue.insert import BulkInsert, Insert
     from rowlock.flow.enqueue.middleware import EnqueueMiddleware
-    from rowlock.flow.enqueue.wake import Pair, Wakers
+    from rowlock.flow.enqueue.wake import Wakers
+    from rowlock.model.pair import Pair
     from rowlock.store.caller_transaction import Ask, Caller, OwnWork
     from rowlock.store.database import Database
     from rowlock.store.queries import Statement
@@ -139,7 +141,7 @@ class Producer:
         after_commit = partial(self._committed, {} if notifies else claimable, insert.created(receipt))
         if not caller.on_commit(after_commit) and not notifies:
             # The commit cannot be observed, so the database notifies at it.
-            yield from verbs.wake_inside(self.database().channel, wake.payload(claimable))
+            yield from verbs.wake_inside(self.database().channel, encode_wake_up(claimable))
         return receipt
 
     def _insert(self, insert: Insert[T], caller: Caller) -> verbs.StatementPlan[tuple[T, bool]]:

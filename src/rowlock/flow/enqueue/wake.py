@@ -8,20 +8,21 @@ from __future__ import annotations
 import asyncio
 import atexit
 import contextlib
-import json
 import logging
 import weakref
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
 from rowlock.errors import RowlockError
+from rowlock.model import messages
 from rowlock.store.connections.pool import before_loop_ends
 from rowlock.store.jobs import workers
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Iterable
+    from datetime import datetime
 
     from rowlock.bridge import Bridge
+    from rowlock.model.pair import Pair
     from rowlock.store.database import Database
 
 logger = logging.getLogger("rowlock.wake")
@@ -31,27 +32,6 @@ _SAVED: Final = 9
 """Messages that may go out early after a pause: without them jobs that come every 20 ms would wait almost as long."""
 _SOON: Final = 30.0
 """Seconds; a later wake-up is not scheduled, as polling finds the job."""
-_LONGEST: Final = 7500
-"""Bytes; PostgreSQL refuses payloads of 8000."""
-
-Pair = tuple[str, int, int]
-"""Kind, priority, share: what a claim probes."""
-
-
-def payload(lows: dict[Pair, datetime]) -> str:
-    """The message of a wake-up: the lowest run_after per pair, so that receivers lower their cursors to it."""
-    lines = [[kind, priority, share, low.timestamp()] for (kind, priority, share), low in lows.items()]
-    text = json.dumps({"wake": lines}, separators=(",", ":"))
-    # Too many pairs for one message: receivers then look at all of theirs.
-    return text if len(text.encode()) < _LONGEST else '{"wake":[]}'
-
-
-def heard(message: dict[str, object]) -> dict[Pair, datetime] | None:
-    """Read a wake-up; None: it is another message, empty: look everywhere."""
-    lines = message.get("wake")
-    if not isinstance(lines, list):
-        return None
-    return {(str(k), int(p), int(s)): datetime.fromtimestamp(float(low), UTC) for k, p, s, low in lines}
 
 
 class Waker:
@@ -116,8 +96,9 @@ class Waker:
             anywhere, self._anywhere = self._anywhere, False
             self._due = max(self._due, loop.time()) + WINDOW
             try:
-                if not await workers.wake(self._database, channel=self._database.channel, payload=payload(lows)):
-                    # No worker is idle: nothing is gained by asking again before a whole window has passed.
+                payload = messages.encode_wake_up(lows)
+                if not await workers.wake(self._database, channel=self._database.channel, payload=payload):
+                    # Nobody is hungry: nothing is gained by asking again before a whole window has passed.
                     self._due = loop.time() + (_SAVED + 1) * WINDOW
             except RowlockError as error:
                 # The job is committed; workers find it by polling.

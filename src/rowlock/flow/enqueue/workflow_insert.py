@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from rowlock.flow.enqueue.lane_policy import LanePolicy
     from rowlock.flow.enqueue.prepare import PreparedJob
     from rowlock.flow.enqueue.producer import Producer
-    from rowlock.flow.enqueue.wake import Pair
     from rowlock.model.options import Options
+    from rowlock.model.pair import Pair
     from rowlock.model.workflow import Edge, Planned
     from rowlock.store.jobs.enqueue import StatementPlan
 

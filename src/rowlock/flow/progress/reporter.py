@@ -18,7 +18,7 @@ from rowlock.flow.locks.process_locks import room_of
 from rowlock.flow.progress.report import LOG_BYTES, LOG_LINES, Report
 from rowlock.model.job import Claim
 from rowlock.model.redact import storable
-from rowlock.outage_log import Trouble
+from rowlock.outage_log import OutageLog
 from rowlock.store.database import TRANSIENT, UNSTORABLE
 from rowlock.store.jobs import progress
 
@@ -69,7 +69,7 @@ class Reporter:
         self._task: asyncio.Task[None] | None = None
         self._closed = False
         self._producer: Producer | None = None
-        self._trouble = Trouble(logger, "progress waits for the database", "progress is written again")
+        self._outage = OutageLog(logger, "progress waits for the database", "progress is written again")
 
     def note(self, report: Report) -> None:
         """Remember that this report has news; it is written within a second."""
@@ -272,11 +272,11 @@ class Reporter:
             self._wanted.clear()
             try:
                 await self.flush()
-                self._trouble.over()
+                self._outage.recovered()
             except (DatabaseError, *TRANSIENT) as error:
-                self._trouble.met(error)
+                self._outage.failed(error)
             except Exception as error:  # noqa: BLE001 - handlers wait for their checkpoints, so this loop never ends
-                self._trouble.met(error, unforeseen=True)
+                self._outage.failed(error, unforeseen=True)
             try:
                 async with asyncio.timeout(EVERY):
                     await self._urgent.wait()

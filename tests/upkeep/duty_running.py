@@ -1,4 +1,4 @@
-"""A caretaker on a database, and a store to prepare and check with."""
+"""A duty runner on a database, and a store to prepare and check with."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 from tests.factories import Store, opened
 
 from rowlock.flow.enqueue.wake import Waker
-from rowlock.flow.worker.heartbeat import News
+from rowlock.flow.worker.heartbeat import CompletedBeat
 from rowlock.settings import Settings
 from rowlock.store.database import Database
-from rowlock.upkeep.caretaker import Caretaker
+from rowlock.upkeep.duty_runner import DutyRunner
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -22,17 +22,17 @@ EVER = timedelta(days=365)
 
 
 class Desk:
-    """A caretaker, and a store to prepare and look with."""
+    """A duty runner, and a store to prepare and look with."""
 
-    def __init__(self, store: Store, caretaker: Caretaker) -> None:
-        self.store, self.caretaker = store, caretaker
+    def __init__(self, store: Store, runner: DutyRunner) -> None:
+        self.store, self.runner = store, runner
 
     async def run(self, name: str, *, watched: timedelta = EVER) -> int | None:
         await self.store.execute("UPDATE {s}.duties SET last_run_at = '-infinity'")
-        return await self.caretaker.run(name, await self.news(watched))
+        return await self.runner.run(name, await self.news(watched))
 
-    async def news(self, watched: timedelta = EVER, due: tuple[str, ...] = ()) -> News:
-        return News(
+    async def news(self, watched: timedelta = EVER, due: tuple[str, ...] = ()) -> CompletedBeat:
+        return CompletedBeat(
             now=await self.store.clock(),
             known=True,
             lanes_version=0,
@@ -45,12 +45,12 @@ class Desk:
 
 
 @contextlib.asynccontextmanager
-async def caretaking(url: str) -> AsyncIterator[Desk]:
+async def duty_runner(url: str) -> AsyncIterator[Desk]:
     database = Database(url)
     waker = Waker(database)
     async with opened(database) as store:
         try:
-            yield Desk(store, Caretaker(database, Settings(), waker))
+            yield Desk(store, DutyRunner(database, Settings(), waker))
         finally:
             await waker.flush()
             await database.close()

@@ -23,7 +23,7 @@ from rowlock.errors import DatabaseUnreachable, InvalidArguments
 from rowlock.model.schedule import due_slots
 from rowlock.settings import Settings
 from rowlock.store.rows.schedules import schedule_of
-from rowlock.upkeep.cron import Cron
+from rowlock.upkeep.schedule_runner import ScheduleRunner
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Sequence
@@ -68,7 +68,7 @@ class Stage:
     async def round(self, app: Rowlock | None = None) -> int:
         await self.store.execute("UPDATE {s}.duties SET last_run_at = '-infinity'")
         app = app or self.app
-        return await Cron(app.database(), app.submit)()
+        return await ScheduleRunner(app.database(), app.submit)()
 
     async def slots(self, name: str = "s") -> list[str]:
         rows = await self.store.connection.fetch(
@@ -316,7 +316,7 @@ async def test_only_the_databases_clock_decides(stage: Stage, monkeypatch: pytes
     asks = [
         path.name
         for path in (
-            SRC / "upkeep/cron.py",
+            SRC / "upkeep/schedule_runner.py",
             SRC / "desk/schedule_fire.py",
             SRC / "desk/schedules.py",
             *SRC.glob("model/[csw]*.py"),
@@ -332,7 +332,7 @@ async def test_a_kind_without_code_is_left_to_those_who_have_it(stage: Stage) ->
     assert await stage.round(stranger) == 0
     # It did not even take the turn of the others.
     assert not await stage.store.value("SELECT isfinite(last_run_at) FROM {s}.duties WHERE name = 'schedules'")
-    assert await Cron(stage.app.database(), stage.app.submit)() == 1
+    assert await ScheduleRunner(stage.app.database(), stage.app.submit)() == 1
 
 
 async def test_a_kind_that_needs_no_code_is_fired_by_anybody(stage: Stage) -> None:

@@ -168,7 +168,7 @@ MUTATIONS: Final = (
     ),
     Mutation(
         "a slow statement is taken for a silent connection",
-        "store/sql/link.sql",
+        "store/sql/connections.sql",
         "a.pid = :pid::integer",
         "a.pid = -:pid::integer",
         ("tests/store/connections/test_worker_connection.py::test_a_statement_that_takes_its_time_is_left_alone",),

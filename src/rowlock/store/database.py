@@ -318,7 +318,7 @@ def unanswered(url: str, error: BaseException) -> DatabaseUnreachable:
     """The error for a call that was sent and not answered."""
     reason = str(error) or type(error).__name__
     message = (
-        f"PostgreSQL at {shown(url)} cannot be reached: {reason}. The call may have been executed all the same: "
+        f"PostgreSQL at {shown(url)} cannot be reached: {reason}. The call may have been done all the same: "
         "with an idempotency_key it is safe to try again."
     )
     return DatabaseUnreachable(message)

@@ -68,7 +68,7 @@ async def test_a_call_without_an_answer_ends_soon_and_says_that_it_may_have_work
     task = app.task("k").options(idempotency_key="once")
     await app.task("k").options(idempotency_key="before").enqueue(n=1)  # prepares the statement
     proxy.silence(answers_only=answers_only)
-    with pytest.raises(DatabaseUnreachable, match=r"may have been executed.*idempotency_key"):
+    with pytest.raises(DatabaseUnreachable, match=r"may have been done.*idempotency_key"):
         # Not in a task of its own: a wake-up that is due would get the silent connection before it.
         await task.enqueue(n=2)
     receipt = await task.enqueue(n=2)

@@ -68,7 +68,8 @@ from rowlock.flow.enqueue.middleware import EnqueueCall, Enqueuing
 from rowlock.flow.kinds.depends import Depends
 from rowlock.flow.progress.context import Context
 from rowlock.flow.progress.items import ItemContext, ItemsDone
-from rowlock.flow.progress.sync_context import SyncContext, SyncItemContext
+from rowlock.flow.progress.sync_context import SyncContext
+from rowlock.flow.progress.sync_items import SyncItemContext
 from rowlock.model.access import Permission, Principal
 from rowlock.model.failure import Failure
 from rowlock.model.job import Claim, Job

@@ -28,13 +28,13 @@ from rowlock.flow.enqueue.producer import Producer
 from rowlock.flow.enqueue.wake import Waker
 from rowlock.flow.kinds.codec import Codec
 from rowlock.flow.kinds.declare import kind_of
-from rowlock.flow.kinds.handler import Handler, find
+from rowlock.flow.kinds.handler import Handler, find_handler
 from rowlock.flow.kinds.import_origin import NO_ORIGIN, importable, origin_of
 from rowlock.flow.locks.context_managers import AppLocks
 from rowlock.flow.progress.context import Context
 from rowlock.flow.progress.sync_context import SyncContext
-from rowlock.flow.run.inject import planned
-from rowlock.flow.run.middleware import inside
+from rowlock.flow.run.inject import plan_injection
+from rowlock.flow.run.middleware import fills_in_thread
 from rowlock.flow.worker.registration import WorkerOptions
 from rowlock.flow.worker.worker import Worker
 from rowlock.flow.worker.worker_thread import WorkerThread
@@ -361,8 +361,8 @@ class Rowlock:
         context_type = Context if is_async else SyncContext
         codec = Codec.of(function, context_types=(context_type,), kind=definition, **limits)
         given = frozenset({"Context", "SyncContext", "Job"})
-        plan = planned(codec.signature.injected, definition.name, is_async=is_async, given=given)
-        called = inside(function) if plan and not is_async else function
+        plan = plan_injection(codec.signature.injected, definition.name, is_async=is_async, given=given)
+        called = fills_in_thread(function) if plan and not is_async else function
         handler = Handler(definition, codec, called)
         if definition.executor == "process" and not importable(handler):
             message = (
@@ -384,7 +384,9 @@ class Rowlock:
 
     def task(self, kind: str) -> BaseTask[..., object]:
         """The task of a kind; UnknownKind lists the known ones."""
-        name = find({name: known for name, known in self.handlers.items() if known.name in self.tasks}, kind).name
+        name = find_handler(
+            {name: known for name, known in self.handlers.items() if known.name in self.tasks}, kind
+        ).name
         if name != kind:
             logger.warning("the kind %s is called %s now, and its jobs are stored under that name", kind, name)
         return self.tasks[name]
@@ -596,6 +598,7 @@ class Rowlock:
             self.handlers if handlers is None else handlers,
             replace(self.settings, lanes=first_lanes(self.settings.lanes, self._own_desk.declared_lanes())),
             options,
+            producer=lambda: self._producer,
             upkeep=upkeep if claims else None,
             scope=declaring(self._own_desk.declared_schedules, self.worker_scope) if claims else self.worker_scope,
             events=self._events,
@@ -624,7 +627,7 @@ class Rowlock:
         """Claim this job here and now and run it to its end; for carriers and tests."""
         number = ids.parse(job_id)
         job = await self.jobs.get(number)
-        find(self.handlers, job.kind)
+        find_handler(self.handlers, job.kind)
         worker = self.make_worker(claims=False)
         await worker.start()
         try:

@@ -10,16 +10,16 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from rowlock.errors import ConfigurationError
 from rowlock.flow.enqueue.middleware import EnqueueCall, EnqueueMiddleware
-from rowlock.flow.kinds.handler import enter
-from rowlock.flow.run.hooks import HookSurround, hook_of
-from rowlock.flow.run.inject import NOTHING, named, understood, worker_needs
+from rowlock.flow.kinds.handler import register
+from rowlock.flow.run.hooks import HookWrapper, hook_of
+from rowlock.flow.run.inject import NO_INJECTION, named, read_provider, worker_dependencies
 from rowlock.flow.run.middleware import (
     Middleware,
     checked_enqueue_middleware,
     checked_middleware,
-    surrounded,
+    wrapped,
 )
-from rowlock.flow.run.scope import Scopes
+from rowlock.flow.run.scope import WorkerScopes
 from rowlock.model.hook import HOOK_EVENTS, hook_kind
 from rowlock.model.options import span
 from rowlock.telemetry import Events
@@ -27,7 +27,7 @@ from rowlock.telemetry import Events
 if TYPE_CHECKING:
     from rowlock.flow.kinds.handler import Handler
     from rowlock.flow.run.hooks import Load
-    from rowlock.flow.run.inject import Function, Plan
+    from rowlock.flow.run.inject import Function, InjectionPlan
     from rowlock.model.hook import HookEvent
     from rowlock.model.options import Span
     from rowlock.model.retry import Retry
@@ -46,8 +46,8 @@ class Extensions:
         self.middleware: list[Middleware] = []
         self.enqueue_middleware: list[EnqueueMiddleware] = []
         self.events = Events()
-        self.scopes = Scopes()
-        self._plans: dict[str, Plan] = {}
+        self.scopes = WorkerScopes()
+        self._plans: dict[str, InjectionPlan] = {}
         """By kind: how the parameters of its handler are filled."""
         self._loads: dict[str, Load] = {}
         """By kind of a hook: how it reads the job that it follows."""
@@ -81,7 +81,7 @@ class Extensions:
         """Fill the parameters marked with Depends(provider) by another provider, inside the block."""
         overrides = self.scopes.overrides
         before = overrides.get(provider)
-        overrides[provider] = understood(replacement, f"override of {named(provider)}")
+        overrides[provider] = read_provider(replacement, f"override of {named(provider)}")
         try:
             yield
         finally:
@@ -94,17 +94,17 @@ class Extensions:
     async def open_scope(self, kinds: Collection[str] | None = None) -> AsyncIterator[Mapping[str, Any]]:
         """Enter the lifespans, and make the worker-scoped dependencies of these kinds; None: of all."""
         plans = (plan for kind, plan in self._plans.items() if kinds is None or kind in kinds)
-        async with self.scopes.open([need for plan in plans for need in worker_needs(plan)]) as state:
+        async with self.scopes.open([need for plan in plans for need in worker_dependencies(plan)]) as state:
             yield state
 
     # --- for declarations --------------------------------------------------------------------------------------------
 
-    def add_handler(self, handler: Handler, plan: Plan = NOTHING) -> Handler:
+    def add_handler(self, handler: Handler, plan: InjectionPlan = NO_INJECTION) -> Handler:
         """Register a handler; returns it wrapped in middleware. plan: how its other parameters are filled."""
         for event in HOOK_EVENTS:  # of a module that was imported before
             self.handlers.pop(hook_kind(handler.name, event), None)
         self._plans[handler.name] = plan
-        enter(self.handlers, handler)
+        register(self.handlers, handler)
         self._wrap(handler.name)
         return self.handlers[handler.name]
 
@@ -136,10 +136,10 @@ class Extensions:
     def _wrap(self, name: str) -> None:
         handler, plan = self.handlers[name], self._plans[name]
         if name in self._loads:
-            around = HookSurround(self.scopes, self.middleware, plan, self._loads[name], is_async=handler.is_async)
-            self._replace(replace(handler, around=around))
+            wrapper = HookWrapper(self.scopes, self.middleware, plan, self._loads[name], is_async=handler.is_async)
+            self._replace(replace(handler, wrapper=wrapper))
         else:
-            self._replace(surrounded(handler, self.scopes, self.middleware, plan))
+            self._replace(wrapped(handler, self.scopes, self.middleware, plan))
 
     def _replace(self, handler: Handler) -> None:
         """Replace a handler under all its names."""

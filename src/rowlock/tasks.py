@@ -15,7 +15,7 @@ from rowlock.errors import ConfigurationError, InvalidOption, JobFailed, Unknown
 from rowlock.flow.enqueue import prepare, remote_kind
 from rowlock.flow.enqueue.insert import BulkInsert, BulkReceipt, SingleInsert
 from rowlock.flow.enqueue.middleware import EnqueueCall, run_middleware
-from rowlock.flow.run.hooks import On
+from rowlock.flow.run.hooks import HookDecorator
 from rowlock.model import ids
 from rowlock.model.approval import Approval
 from rowlock.model.keyword_options import suggests_options
@@ -243,11 +243,11 @@ class BaseTask(Bound[P, R]):
 
     def __init__(self, handler: Handler, producer: Producer, desk: DeskLookup, add_hook: AddHook) -> None:
         super().__init__(TaskServices(handler, desk, producer.bridge), producer, Options(), None)
-        self.on_success = On("on_success", add_hook)
+        self.on_success = HookDecorator("on_success", add_hook)
         """Decorates a function that runs after the job completed, with errors or without."""
-        self.on_failure = On("on_failure", add_hook)
+        self.on_failure = HookDecorator("on_failure", add_hook)
         """Decorates a function that runs after each failed attempt that is followed by another one."""
-        self.on_exhausted = On("on_exhausted", add_hook)
+        self.on_exhausted = HookDecorator("on_exhausted", add_hook)
         """Decorates a function that runs after the job ended failed or expired, for whatever reason."""
         function = handler.function
         self.__doc__ = function.__doc__

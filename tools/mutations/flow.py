@@ -281,10 +281,10 @@ MUTATIONS: Final = (
     ),
     Mutation(
         "a plain annotation is read as another type",
-        "flow/kinds/simple_schema.py",
+        "flow/kinds/schema.py",
         '    (bool, "bool"),\n',
         '    (bool, "int"),\n',
-        ("tests/flow/kinds/test_simple_schema.py::test_the_schema_of_a_plain_annotation_is_the_one_pydantic_makes",),
+        ("tests/flow/kinds/test_schema.py::test_the_schema_of_a_plain_annotation_is_the_one_pydantic_makes",),
     ),
     Mutation(
         "every worker loads the search grammar for its duties",

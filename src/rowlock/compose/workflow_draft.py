@@ -10,7 +10,8 @@ from rowlock.compose.workflow_handle import Started
 from rowlock.errors import InvalidOption, InvalidWorkflow, UniqueConflict
 from rowlock.flow.enqueue.workflow_insert import WorkflowInsert, build_plan, distinct, prepared_steps
 from rowlock.model import ids
-from rowlock.model.options import as_json, checked_key
+from rowlock.model.keys import checked_key
+from rowlock.model.options import as_json
 from rowlock.model.workflow import Edge, check
 
 if TYPE_CHECKING:

@@ -94,7 +94,7 @@ def test_a_kind_with_nothing_around_it_pays_nothing() -> None:
     @app.job
     async def work() -> None: ...
 
-    assert app.handlers["work"].around is None
+    assert app.handlers["work"].wrapper is None
 
 
 # --- around enqueue --------------------------------------------------------------------------------------------------

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 from rowlock.errors import InvalidOption
 from rowlock.model.approval import demanded
 from rowlock.model.job import NewJob
+from rowlock.model.keys import checked_key
 from rowlock.model.kind import Gate
-from rowlock.model.options import as_json, checked_key, refs_json, span
+from rowlock.model.options import as_json, refs_json, span
 from rowlock.model.rate import checked_weight, rates_of
 from rowlock.model.tenant_share import share_of
 from rowlock.store.jobs.enqueue import plain_values, values_of

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 from rowlock.errors import RowlockError
 from rowlock.model import messages
-from rowlock.store.connections.pool import before_loop_ends
+from rowlock.store.driver.pool import before_loop_ends
 from rowlock.store.jobs import workers
 
 if TYPE_CHECKING:

@@ -143,7 +143,7 @@ async def test_a_worker_that_ran_jobs_and_every_duty_brings_nothing_heavy(
 def test_every_public_name_is_there() -> None:
     assert set(rowlock.__all__) <= set(dir(rowlock))
     assert all(getattr(rowlock, name) is not None for name in rowlock.__all__)
-    assert set(rowlock._LATER) <= set(rowlock.__all__)
+    assert set(rowlock._LAZY) <= set(rowlock.__all__)
     with pytest.raises(AttributeError, match="no attribute 'Nothing'"):
         _ = rowlock.Nothing  # type: ignore[attr-defined]
 

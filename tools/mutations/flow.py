@@ -89,8 +89,8 @@ MUTATIONS: Final = (
     Mutation(
         "a second producer of a moment tells nobody",
         "flow/enqueue/producer.py",
-        "if told is False:",
-        "if told is None:",
+        "if notified is False:",
+        "if notified is None:",
         ("tests/flow/worker/test_waking.py::test_the_first_job_after_a_pause_carries_its_wake_up",),
     ),
     Mutation(
@@ -257,8 +257,8 @@ MUTATIONS: Final = (
     Mutation(
         "a lane's approval is waived where the lanes cannot be read",
         "flow/enqueue/lane_policy.py",
-        "        if not self.unsure:\n            return self._wishes\n",
-        "        if self.unsure:\n            return self._wishes\n",
+        "        if not self.is_unknown:\n            return self.policy\n",
+        "        if self.is_unknown:\n            return self.policy\n",
         ("tests/desk/test_approvals.py::test_a_lane_that_cannot_be_read_lets_nothing_through",),
     ),
     Mutation(
@@ -281,10 +281,10 @@ MUTATIONS: Final = (
     ),
     Mutation(
         "a plain annotation is read as another type",
-        "flow/kinds/simple_schema.py",
+        "flow/kinds/schema.py",
         '    (bool, "bool"),\n',
         '    (bool, "int"),\n',
-        ("tests/flow/kinds/test_simple_schema.py::test_the_schema_of_a_plain_annotation_is_the_one_pydantic_makes",),
+        ("tests/flow/kinds/test_schema.py::test_the_schema_of_a_plain_annotation_is_the_one_pydantic_makes",),
     ),
     Mutation(
         "every worker loads the search grammar for its duties",

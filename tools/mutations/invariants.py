@@ -13,11 +13,9 @@ MUTATIONS: Final = (
     Mutation(
         "invariant: a call inside a transaction is written outside of it",
         "flow/enqueue/producer.py",
-        "        if connection is not None:\n            caller = join(connection)\n"
-        "            return await self._joined(self._joining(caller, ready, text), caller)\n"
-        "        receipt = await self._enqueue(ready, text)\n",
-        "        receipt = await self._enqueue(ready, text)\n",
-        ("tests/contrib/test_joining.py::test_rollback_leaves_neither",),
+        "        if connection is None:\n            receipt = await self._write(insert)\n",
+        "        if connection is None or connection is not None:\n            receipt = await self._write(insert)\n",
+        ("tests/store/callers/test_joining.py::test_rollback_leaves_neither",),
     ),
     Mutation(
         "invariant: a failing job has one attempt more than it may",

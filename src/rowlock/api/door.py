@@ -35,7 +35,7 @@ from rowlock.api.routes import (
 )
 from rowlock.api.routing import Route, finished, name
 from rowlock.api.sse import LIFE
-from rowlock.api.submit import Submissions
+from rowlock.api.submit import JobSubmission
 from rowlock.errors import WaitTimeout
 from rowlock.outage_log import OutageLog
 
@@ -109,7 +109,7 @@ class RowlockAPI:
         self.body_limit = app.settings.args_limit + _BODY
         chain = (Loopback(),) if auth is None else (auth,) if not isinstance(auth, (list, tuple)) else tuple(auth)
         self._auth: tuple[Authenticator, ...] = chain
-        self.submissions = Submissions(app)
+        self.submissions = JobSubmission(app)
         self.stream_seconds: float | None = LIFE
         """How long a stream lives; None where a server of our own ends them when it leaves."""
         self.router, self._outer = self._router(_ROUTES), self._router((health.routes,))

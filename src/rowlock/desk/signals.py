@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from rowlock.desk import audit
 from rowlock.errors import InvalidOption, WrongState
-from rowlock.model.options import checked_key, json_text
+from rowlock.model.keys import checked_key
+from rowlock.model.options import json_text
 from rowlock.model.released_jobs import parse_released
 
 if TYPE_CHECKING:

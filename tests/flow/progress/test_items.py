@@ -7,11 +7,12 @@ import threading
 from typing import TYPE_CHECKING, Any, cast
 
 import pytest
-from tests.waiting import eventually, let_others_run
+from tests.waiting import eventually, let_others_run, until_cancelled
 
 import rowlock
 from rowlock import ItemContext, ItemCounts, ItemRef, ItemsDone, Retry, Skip, SyncContext, SyncItemContext
 from rowlock.errors import ClaimLost, DatabaseUnreachable, InvalidOption, WrongState
+from rowlock.flow.progress.base_context import io_of
 from rowlock.flow.progress.reporter import Reporter
 from rowlock.model.state import State
 
@@ -118,7 +119,7 @@ async def test_counts_are_exact_after_a_thousand_moves_from_everywhere(
         for n, ref in enumerate(refs):
             async with ctx.item(ref):
                 if n % 20 == 0:
-                    await ctx.line.flush()
+                    await io_of(ctx).channel.flush()
                 if n % 5 == 0:
                     raise Skip("every fifth")
 
@@ -130,7 +131,7 @@ async def test_counts_are_exact_after_a_thousand_moves_from_everywhere(
         async def mine(item: ItemContext, n: int) -> None:
             await let_others_run()
             if n % 50 == 0:
-                await ctx.line.flush()
+                await io_of(ctx).channel.flush()
             if n % 10 == 0:
                 raise ValueError(item.name)
 
@@ -175,7 +176,7 @@ async def test_a_stale_claim_moves_no_item(app: Rowlock, sql: asyncpg.Connection
     @app.job(retry=ONCE)
     async def work(ctx: rowlock.Context) -> None:
         async with ctx.item("first"):
-            await ctx.line.flush()
+            await io_of(ctx).channel.flush()
         try:
             await stopped.wait()
             async with ctx.item("second"):
@@ -325,7 +326,7 @@ async def test_never_more_at_once_than_the_limit_and_a_stop_ends_them(app: Rowlo
             now[0] += 1
             most[0] = max(most[0], now[0])
             try:
-                await asyncio.sleep(0 if n < 20 else 60)
+                await (let_others_run() if n < 20 else until_cancelled())
             finally:
                 now[0] -= 1
 
@@ -350,10 +351,12 @@ async def test_never_more_at_once_than_the_limit_and_a_stop_ends_them(app: Rowlo
 
 async def test_threads_stop_between_items(app: Rowlock) -> None:
     begun, go = threading.Semaphore(0), threading.Event()
-    ran = []
+    ran, contexts = [], list[SyncContext]()
 
     @app.job(retry=ONCE)
     def work(ctx: SyncContext) -> None:
+        contexts.append(ctx)
+
         def one(_: SyncItemContext, n: int) -> None:
             ran.append(n)
             begun.release()
@@ -365,7 +368,7 @@ async def test_threads_stop_between_items(app: Rowlock) -> None:
         handle = await work.enqueue()
         await asyncio.to_thread(lambda: [begun.acquire(timeout=20) for _ in range(2)])
         await app.jobs.cancel(handle.id)
-        await asyncio.sleep(0.3)
+        await eventually(lambda: _truth(contexts[0].cancelled))
         go.set()
         job = await app.jobs.wait(handle.id, timeout=10)
     assert (job.state, len(ran)) == (State.CANCELLED, 2)

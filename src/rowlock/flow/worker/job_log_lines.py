@@ -27,7 +27,7 @@ from rowlock.telemetry import (
 
 if TYPE_CHECKING:
     from rowlock.flow.finish.finisher import FlushResult, PendingWrite
-    from rowlock.flow.run.attempt import Attempt
+    from rowlock.flow.run.attempt import RunningAttempt
     from rowlock.model.outcome import Unreadable
     from rowlock.store.rows.jobs import Row
 
@@ -77,16 +77,16 @@ class JobLogLines:
         """Log a claimed job that is not started, as the worker stops."""
         _log(logging.INFO, "↻ back   ", row, "claimed while the worker stops")
 
-    def lost(self, attempt: Attempt) -> None:
+    def lost(self, attempt: RunningAttempt) -> None:
         """Log that the claim of a running attempt is gone."""
         _log(logging.WARNING, "! lost   ", attempt.row, "its claim is gone; the handler is told")
 
-    def stuck(self, attempt: Attempt, patience: float) -> None:
+    def stuck(self, attempt: RunningAttempt, patience: float) -> None:
         """Log a handler that does not end."""
         text = "was told to stop (%s) %.0f s ago and does not; its slot is held until it ends"
         _log(logging.WARNING, "! stuck  ", attempt.row, text, attempt.reason, patience)
 
-    def unreadable(self, attempt: Attempt, outcome: Unreadable) -> None:
+    def unreadable(self, attempt: RunningAttempt, outcome: Unreadable) -> None:
         """Log arguments that cannot be read, once per kind and cause: a deploy may leave thousands of such jobs."""
         problem = (attempt.handler.name, outcome.error["cause"])
         if problem not in self._unreadable and len(self._unreadable) < _REMEMBERED:
@@ -94,7 +94,9 @@ class JobLogLines:
             text = "this worker's code cannot read its arguments; it and others like it wait for one that can. %s"
             _log(logging.WARNING, "? unread ", attempt.row, text, outcome.error["message"])
 
-    def ended(self, attempt: Attempt, write: FinalWrite | RequeueWrite | None, seconds: float) -> AttemptEvent | None:
+    def ended(
+        self, attempt: RunningAttempt, write: FinalWrite | RequeueWrite | None, seconds: float
+    ) -> AttemptEvent | None:
         """Log the end of an attempt; returns the event to emit once its write is acknowledged."""
         row = attempt.row
         if logger.isEnabledFor(logging.INFO):

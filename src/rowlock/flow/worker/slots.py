@@ -8,12 +8,12 @@ import sys
 from collections import Counter
 from typing import TYPE_CHECKING, Final
 
-from rowlock.flow.executors.threads import Threads
+from rowlock.flow.executors.threads import HandlerThreads
 from rowlock.flow.finish.finisher import PLAIN, Finisher, FlushResult, PendingWrite, RequeueWrite, write_for
-from rowlock.flow.progress.job_logs import LogBook
+from rowlock.flow.progress.job_logs import JobLogCapture
 from rowlock.flow.progress.reporter import Reporter
-from rowlock.flow.run.attempt import Attempt, Surroundings, on_loop
-from rowlock.flow.run.outputs import Outputs
+from rowlock.flow.run.attempt import AttemptServices, RunningAttempt, on_loop
+from rowlock.flow.run.outputs import StepOutputs
 from rowlock.flow.worker.job_log_lines import JobLogLines
 from rowlock.model import ids
 from rowlock.model.job import Claim
@@ -25,10 +25,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping
     from random import Random
 
-    from rowlock.flow.executors.process_pool import Children
+    from rowlock.flow.enqueue.producer import Producer
+    from rowlock.flow.executors.process_pool import ChildPool
     from rowlock.flow.finish.finisher import FinalWrite
     from rowlock.flow.kinds.handler import Handler
-    from rowlock.flow.run.attempt import Place, Reason
+    from rowlock.flow.run.attempt import AttemptRunner, StopReason
     from rowlock.model.hook import Hook
     from rowlock.model.outcome import Outcome
     from rowlock.store.connections.worker_connection import WorkerConnection
@@ -53,7 +54,8 @@ class Slots:
         *,
         random: Random,
         patience: float,
-        children: Children,
+        children: ChildPool,
+        producer: Callable[[], Producer],
         on_flushed: Callable[[FlushResult], None],
         events: Events | None = None,
         job_logs: int = LOGS_OFF,
@@ -63,27 +65,31 @@ class Slots:
         self._children, self._log_lines = children, JobLogLines(events or Events())
         self._loop = asyncio.get_running_loop()
         self._finisher = Finisher(link, worker_id, self._on_flushed)
-        self._reporter = Reporter(link, worker_id, lambda claim: self.stop_attempts(claim.job_id, "lost", claim.fence))
+        self._reporter = Reporter(
+            link, worker_id, lambda claim: self.stop_attempts(claim.job_id, "lost", claim.fence), producer
+        )
         # By claim, not by job: a lost attempt may still run when this very process claims its job again.
-        self._attempts: dict[Claim, Attempt] = {}
-        self._stuck: set[Attempt] = set()
-        self._threads = Threads()
+        self._attempts: dict[Claim, RunningAttempt] = {}
+        self._stuck: set[RunningAttempt] = set()
+        self._threads = HandlerThreads()
         self._unflushed: set[Claim] = set()
         self._in_use: Counter[str] = Counter()
         self.returned = 0
         """Jobs given back to the queue, due at once."""
         self._stopping = asyncio.Event()
-        self._book = LogBook(self._loop, job_logs, lambda row: self._attempts.get(Claim(row["id"], row["fence"])))
-        outputs = Outputs(link.database)
-        self._around = Surroundings(
-            self._reporter, self._stopping, random, self._on_stop_requested, self._book, outputs
+        self._log_capture = JobLogCapture(
+            self._loop, job_logs, lambda row: self._attempts.get(Claim(row["id"], row["fence"]))
+        )
+        outputs = StepOutputs(link.database)
+        self._services = AttemptServices(
+            self._reporter, self._stopping, random, self._on_stop_requested, self._log_capture, outputs
         )
         self._empty = asyncio.Event()
         self._empty.set()
 
     def start(self) -> None:
         """Begin to write outcomes."""
-        self._book.open()
+        self._log_capture.open()
         self._finisher.start()
 
     def free(self, lane: str, slots: int) -> int:
@@ -98,12 +104,12 @@ class Slots:
         """Give slots to claimed jobs and start them."""
         self.start_attempts(self.occupy(rows))
 
-    def occupy(self, rows: Iterable[Record]) -> list[Attempt]:
+    def occupy(self, rows: Iterable[Record]) -> list[RunningAttempt]:
         """Give slots to claimed jobs; start_attempts() starts them."""
         now = self._loop.time()
         attempts = []
         for row in rows:
-            attempt = Attempt(row, self._handlers[row["kind"]], self._around, now)
+            attempt = RunningAttempt(row, self._handlers[row["kind"]], self._services, now)
             if attempt.claim in self._attempts or attempt.claim in self._unflushed:
                 self._drop_older(attempt.claim)
             self._attempts[attempt.claim] = attempt
@@ -128,7 +134,7 @@ class Slots:
             self._keep_slot(older)
             self._on_outcome(older, Lost())
 
-    def start_attempts(self, attempts: Iterable[Attempt]) -> None:
+    def start_attempts(self, attempts: Iterable[RunningAttempt]) -> None:
         """Call the handlers, but not of attempts that were given back since occupy()."""
         logs = self._log_lines.wanted
         for attempt in attempts:
@@ -144,7 +150,7 @@ class Slots:
             else:
                 attempt.task = self._loop.create_task(coroutine)
 
-    def _place(self, handler: Handler, row: Row) -> Place:
+    def _place(self, handler: Handler, row: Row) -> AttemptRunner:
         if row["losses"] and self._children.isolates(handler):
             return self._children.run_alone
         match handler.kind.executor:
@@ -166,7 +172,7 @@ class Slots:
         self._log_lines.given_back(row)
         self._finish(Claim(row["id"], row["fence"]), write_for(Interrupted("shutdown")), row["lane"])
 
-    def stop_attempts(self, job_id: int, reason: Reason, fence: int | None = None) -> None:
+    def stop_attempts(self, job_id: int, reason: StopReason, fence: int | None = None) -> None:
         """Stop the running attempts of a job, or only the one with that fence."""
         for claim, attempt in list(self._attempts.items()):
             if claim.job_id != job_id or fence not in (None, claim.fence) or attempt.reason == reason:
@@ -238,18 +244,18 @@ class Slots:
 
     async def close(self) -> None:
         """End threads and children, and stop writing progress and outcomes."""
-        self._book.close()
+        self._log_capture.close()
         self._threads.close()
         await self._children.close()
         await self._reporter.close()
         await self._finisher.stop()
 
-    def _on_stop_requested(self, attempt: Attempt) -> None:
+    def _on_stop_requested(self, attempt: RunningAttempt) -> None:
         # A child process is killed after that time and needs a moment more; its slot is never stuck.
         in_child = self._place(attempt.handler, attempt.row) in (self._children.run, self._children.run_alone)
         self._loop.call_later(self._patience * 2 + 5 if in_child else self._patience, self._abandon, attempt)
 
-    def _abandon(self, attempt: Attempt) -> None:
+    def _abandon(self, attempt: RunningAttempt) -> None:
         """End the attempt of a handler that does not end; the fence refuses every later write of it.
 
         The handler keeps its slot, as it keeps its memory and connections; the slot counts as stuck until it ends.
@@ -260,19 +266,19 @@ class Slots:
         self._keep_slot(attempt)
         self._on_outcome(attempt, attempt.stopped())
 
-    def _keep_slot(self, attempt: Attempt) -> None:
+    def _keep_slot(self, attempt: RunningAttempt) -> None:
         """Count the slot as used and stuck until the handler ends."""
         if attempt.task is not None:
             self._in_use[attempt.row["lane"]] += 1
             self._stuck.add(attempt)
             attempt.task.add_done_callback(lambda _: self._unstuck(attempt))
 
-    def _unstuck(self, attempt: Attempt) -> None:
+    def _unstuck(self, attempt: RunningAttempt) -> None:
         self._stuck.discard(attempt)
         self._in_use[attempt.row["lane"]] -= 1
         self._notify(FlushResult())
 
-    def _on_outcome(self, attempt: Attempt, outcome: Outcome) -> None:
+    def _on_outcome(self, attempt: RunningAttempt, outcome: Outcome) -> None:
         if attempt.over:
             return
         attempt.over = True

@@ -16,7 +16,8 @@ from rowlock.flow.claim.cursors import Cursors
 from rowlock.flow.claim.db_clock import DatabaseClock
 from rowlock.flow.claim.due_timer import DueTimer
 from rowlock.flow.enqueue.wake import Waker
-from rowlock.flow.executors.process_pool import Children, Terms
+from rowlock.flow.executors.child_limits import ChildLimits
+from rowlock.flow.executors.process_pool import ChildPool
 from rowlock.flow.worker.background import BackgroundTasks
 from rowlock.flow.worker.claim_loop import ClaimLoop
 from rowlock.flow.worker.fast_path import FastPath
@@ -51,6 +52,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from rowlock.errors import SchemaAhead
+    from rowlock.flow.enqueue.producer import Producer
     from rowlock.flow.finish.finisher import FlushResult
     from rowlock.flow.kinds.handler import Handler
     from rowlock.flow.worker.heartbeat import CompletedBeat
@@ -77,6 +79,7 @@ class Worker:
         settings: Settings,
         options: WorkerOptions,
         *,
+        producer: Callable[[], Producer],
         upkeep: Callable[[CompletedBeat], Coroutine[object, object, None]] | None = None,
         replacement: ProcessReplacement | None = None,
         random: Random | None = None,
@@ -86,10 +89,11 @@ class Worker:
         """scope: entered with the kinds that the worker serves before its first claim, left after its last job.
 
         upkeep: called with the answer to each beat that names due duties; replacement: None inside another program.
+        producer: writes the steps that jobs in child processes add to their workflows.
         """
         self.database, self.settings, self.options = database, settings, options
         self._handlers, self._upkeep, self._replacement = handlers, upkeep, replacement
-        self._scope, self._events = scope, events or Events()
+        self._scope, self._events, self._producer = scope, events or Events(), producer
         self._scopes = contextlib.AsyncExitStack()
         self._random = random or Random()  # noqa: S311 - jitter, not secrets
         self.id = 0
@@ -117,7 +121,7 @@ class Worker:
         self._due_timer = DueTimer(self._loop, self._clock, self._claim_now)
         self._claims = WorkerConnection(self.database, "claim")
         self._finishes = WorkerConnection(self.database, "finish")
-        self._children = Children(self.options.origin, self.settings, Terms.of(self.settings))
+        self._children = ChildPool(self.options.origin, self.settings, ChildLimits.of(self.settings))
         self._registration = Registration(
             self._claims, self._handlers, self.name, self.options, self._children.isolates
         )
@@ -166,6 +170,7 @@ class Worker:
             random=self._random,
             patience=self.settings.stop_patience.total_seconds(),
             children=self._children,
+            producer=self._producer,
             on_flushed=self._on_flushed,
             events=self._events,
             job_logs=self.settings.job_logs,

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, Self, cast
 
 import asyncpg
 import pytest
-from tests.contrib.neighbours import AUTOCOMMIT, LEVELS, NEIGHBOURS, TABLE, Undo, neighbour
 from tests.databases import fresh
+from tests.store.callers.neighbours import AUTOCOMMIT, LEVELS, NEIGHBOURS, TABLE, Undo, neighbour
 from tests.waiting import busy_for, eventually
 
 from rowlock import Rowlock, Task
@@ -279,7 +279,7 @@ async def test_a_late_commit_wakes_a_hungry_worker(name: str, database_url: str)
         await worker.ship.enqueue(3)
         await worker.started(3)
         assert 2 not in worker.at
-        await worker.app._producer.flush()
+        await worker.app._producer.wakers.flush()
         await wire.everything_so_far()
         wire.woken.clear()
         await caller.commit()
@@ -300,7 +300,7 @@ async def test_a_rollback_wakes_nobody_and_never_runs(name: str, database_url: s
         await caller.write(1)
         await caller.enqueue(worker.ship, 1)
         await caller.rollback()
-        await worker.app._producer.flush()
+        await worker.app._producer.wakers.flush()
         assert await wire.everything_so_far() == []
         await caller.write(2)
         await caller.enqueue(worker.ship, 2)

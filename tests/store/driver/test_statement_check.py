@@ -14,8 +14,8 @@ from tests.waiting import busy_for, in_time, nothing_happens_for
 from rowlock import DatabaseUnreachable, Rowlock
 from rowlock.settings import Settings
 from rowlock.store import database as databases
-from rowlock.store.connections import pool, tcp_timeouts
 from rowlock.store.database import Database
+from rowlock.store.driver import pool, tcp_timeouts
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -139,7 +139,7 @@ class Wire:
 
 async def test_both_kernels_are_told_how_long_to_wait(database_url: str) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server, socket.create_connection(server.getsockname()) as client:
-        tcp_timeouts.guard(cast("Any", Wire(client)))
+        tcp_timeouts.apply(cast("Any", Wire(client)))
         assert client.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE) == 1
         assert client.getsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT) == 15_000
         assert client.getsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE) == 10

@@ -1,4 +1,4 @@
-"""Origin: what the handles and steps of one task share."""
+"""Task services: the handler, the desk and the bridge that the handles and steps of one task share."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Protocol
 
-from rowlock.flow.kinds.codec import open_codec
+from rowlock.flow.kinds import codec as kinds_codec
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from rowlock.model.workflow import WorkflowView
 
 
-class WaitsForJobs(Protocol):
+class JobLookup(Protocol):
     """The part of the jobs desk that handles need."""
 
     async def get(self, job_id: int | str) -> Job:
@@ -31,7 +31,7 @@ class WaitsForJobs(Protocol):
         """The stored result, encoded and with its secrets."""
 
 
-class WaitsForWorkflows(Protocol):
+class WorkflowLookup(Protocol):
     """The part of the workflows desk that handles need."""
 
     async def get(self, workflow_id: int | str) -> WorkflowView:
@@ -44,34 +44,34 @@ class WaitsForWorkflows(Protocol):
         """The stored results of steps by name, encoded and with their secrets."""
 
 
-class Desks(Protocol):
-    """The parts of the desk that handles need, each set up when it is first asked for."""
+class DeskLookup(Protocol):
+    """The parts of the desk that handles need; each is set up at its first use."""
 
     @property
-    def jobs(self) -> WaitsForJobs:
+    def jobs(self) -> JobLookup:
         """Jobs."""
 
     @property
-    def workflows(self) -> WaitsForWorkflows:
+    def workflows(self) -> WorkflowLookup:
         """Workflows."""
 
 
 @dataclass(frozen=True)
-class Origin:
-    """What the handles and steps of one task share; a bulk makes a million of those."""
+class TaskServices:
+    """One per task; each of its handles and steps refers to it, and a bulk makes a million handles."""
 
     handler: Handler
-    desk: Desks
+    desk: DeskLookup
     bridge: Bridge
 
     @cached_property
-    def open(self) -> Codec:
-        """Encodes arguments of which others follow later."""
-        return open_codec(self.handler.codec)
+    def open_codec(self) -> Codec:
+        """Encodes a part of the arguments; the others follow later, as results of other steps."""
+        return kinds_codec.open_codec(self.handler.codec)
 
     @cached_property
     def returns(self) -> object:
-        """What the handler leaves behind, as annotated."""
-        from rowlock.compose import result_types  # noqa: PLC0415 - only steps are judged by it
+        """The annotation of the handler's result."""
+        from rowlock.compose import result_types  # noqa: PLC0415 - only steps need it
 
         return result_types.result_of(self.handler.codec.signature.returns)

@@ -1,4 +1,4 @@
-"""SQLAlchemy: enqueue inside the transaction of a session or connection, over any driver of PostgreSQL."""
+"""SQLAlchemy: runs statements in the transaction of a session or connection, over any driver of PostgreSQL."""
 
 from __future__ import annotations
 
@@ -16,44 +16,44 @@ if TYPE_CHECKING:
 
     from sqlalchemy.orm import SessionTransaction
 
-    from rowlock.store.caller_transaction import Caller
+    from rowlock.store.callers.protocol import Caller
     from rowlock.store.queries import Statement
 
-_WAITING: Final = "rowlock:after_commit"
-"""Key in Session.info: what to call after the commit of the open transaction."""
-_UNDERSTOOD: Final = frozenset({"host", "port", "application_name", "options", "passfile", "target_session_attrs"})
+_CALLBACKS: Final = "rowlock:after_commit"
+"""Key in Session.info: the functions to call after the commit of the open transaction."""
+_PORTABLE: Final = frozenset({"host", "port", "application_name", "options", "passfile", "target_session_attrs"})
 """Parameters of a URL that mean the same to every driver, beside those that begin with ssl."""
 
 
-class _Joined:
-    """Connections; their commit event fires before the commit, so it cannot be used."""
+class _ConnectionTransaction:
+    """The transaction of a connection. Its commit event fires before the commit, so it cannot be used."""
 
     _used: Connection | None = None
 
     @property
     def in_transaction(self) -> bool:
-        """Whether what was run waits for a commit; SQLAlchemy speaks of a transaction in AUTOCOMMIT mode too."""
+        """Whether statements already run wait for a commit; SQLAlchemy reports a transaction in AUTOCOMMIT mode too."""
         return self._used is not None and self._used.in_transaction() and not _autocommits(self._used)
 
     @property
     def commits_unseen(self) -> bool:
-        """Whether that is known before the first statement."""
+        """False: before the first statement the connection is not known yet."""
         return False
 
     @property
     def may_notify(self) -> bool:
-        """Connections notify inside anyhow, as nobody sees their commit."""
+        """Always: the commit of a connection cannot be observed."""
         return True
 
     def on_commit(self, callback: Callable[[], None]) -> bool:
-        """Only what has committed by itself can be told at once."""
+        """In AUTOCOMMIT mode the statement has committed by itself; otherwise the commit cannot be observed."""
         if self._used is None or not _autocommits(self._used):
             return False
         callback()
         return True
 
 
-class ConnectionCaller(_Joined):
+class ConnectionCaller(_ConnectionTransaction):
     """A Connection."""
 
     def __init__(self, connection: Connection) -> None:
@@ -71,7 +71,7 @@ class ConnectionCaller(_Joined):
         return _run(self._used, statement, values)
 
 
-class AsyncConnectionCaller(_Joined):
+class AsyncConnectionCaller(_ConnectionTransaction):
     """An AsyncConnection."""
 
     def __init__(self, connection: AsyncConnection) -> None:
@@ -90,8 +90,8 @@ class AsyncConnectionCaller(_Joined):
         return await self._connection.run_sync(_run, statement, values)
 
 
-class _SessionJoined(_Joined):
-    """Sessions say when their outermost transaction has committed."""
+class _SessionTransaction(_ConnectionTransaction):
+    """The transaction of a session, which reports when its outermost transaction has committed."""
 
     def __init__(self, session: Session) -> None:
         self._sync = session
@@ -99,25 +99,25 @@ class _SessionJoined(_Joined):
     @property
     @override
     def may_notify(self) -> bool:
-        """Unless it commits in two phases."""
+        """Unless the session commits in two phases."""
         return not self._sync.twophase
 
     @override
     def on_commit(self, callback: Callable[[], None]) -> bool:
-        """Have callback run after the commit of the outermost transaction; a rollback forgets it."""
+        """Call back after the commit of the outermost transaction; a rollback drops the callback."""
         if super().on_commit(callback):
             return True
         if isinstance(self._sync.get_bind(), Connection):
-            # The session is a guest in a transaction that somebody else commits later, or never.
+            # The session was bound to a connection whose owner commits later, or never.
             return False
         if not event.contains(self._sync, "after_commit", _committed):
             event.listen(self._sync, "after_commit", _committed)
             event.listen(self._sync, "after_transaction_end", _ended)
-        self._sync.info.setdefault(_WAITING, []).append(callback)
+        self._sync.info.setdefault(_CALLBACKS, []).append(callback)
         return True
 
 
-class SessionCaller(_SessionJoined):
+class SessionCaller(_SessionTransaction):
     """A Session, or the current one of a scoped_session."""
 
     def run(self, statement: Statement, values: Mapping[str, object]) -> list[Sequence[object]]:
@@ -126,7 +126,7 @@ class SessionCaller(_SessionJoined):
         return _run(self._used, statement, values)
 
 
-class AsyncSessionCaller(_SessionJoined):
+class AsyncSessionCaller(_SessionTransaction):
     """An AsyncSession, or the current one of an async_scoped_session."""
 
     def __init__(self, session: AsyncSession) -> None:
@@ -171,18 +171,18 @@ def _autocommits(connection: Connection) -> bool:
 def _committed(session: Session) -> None:
     # The event comes for a released savepoint too.
     if not session.in_nested_transaction():
-        for callback in session.info.pop(_WAITING, ()):
+        for callback in session.info.pop(_CALLBACKS, ()):
             callback()
 
 
 def _ended(session: Session, transaction: SessionTransaction) -> None:
-    # After a commit nothing waits any more; what does was rolled back, or closed without either.
+    # A commit has called and removed the callbacks; any left belong to a rollback, or to a close without either.
     if transaction.parent is None:
-        session.info.pop(_WAITING, None)
+        session.info.pop(_CALLBACKS, None)
 
 
 def join(connection: object) -> Caller | None:
-    """Wrap a session or connection; None for anything else of SQLAlchemy."""
+    """Wrap a session or connection; None for any other object of SQLAlchemy."""
     if isinstance(connection, (scoped_session, async_scoped_session)):
         connection = connection()
     match connection:
@@ -199,17 +199,17 @@ def join(connection: object) -> Caller | None:
 
 
 def url_of(engine: object) -> str | None:
-    """The database URL of an Engine or AsyncEngine, password included; None for anything else of SQLAlchemy."""
+    """The database URL of an Engine or AsyncEngine, password included; None for any other object of SQLAlchemy."""
     if not isinstance(engine, (Engine, AsyncEngine)):
         return None
     url = engine.url
     if url.get_backend_name() != "postgresql":
         message = f"Rowlock(engine=…) takes an engine of PostgreSQL; this one is for {url.get_backend_name()}."
         raise ConfigurationError(message)
-    # What one driver invented would be sent to the server as a setting by the next one.
+    # A parameter that only one driver knows would be sent to the server as a setting by another.
     query = {
         "sslmode" if name == "ssl" else name: value if isinstance(value, str) else ",".join(value)
         for name, value in url.query.items()
-        if name in _UNDERSTOOD or name.startswith("ssl")
+        if name in _PORTABLE or name.startswith("ssl")
     }
     return url.set(drivername="postgresql", query=query).render_as_string(hide_password=False)

@@ -1,4 +1,4 @@
-"""psycopg 3: enqueue inside a connection's transaction, blocking or awaited."""
+"""psycopg 3: runs statements in a connection's transaction, blocking or awaited."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from psycopg.rows import tuple_row
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from rowlock.store.caller_transaction import Caller
+    from rowlock.store.callers.protocol import Caller
     from rowlock.store.queries import Statement
 
 
-class _Joined:
-    """What both kinds of connection tell without a round trip."""
+class _PsycopgTransaction:
+    """What both sorts of connection know of their transaction without a round trip."""
 
     def __init__(self, connection: psycopg.BaseConnection[Any]) -> None:
         self._info, self._autocommit = connection.info, connection.autocommit
@@ -33,7 +33,7 @@ class _Joined:
 
     @property
     def may_notify(self) -> bool:
-        """Nobody sees the commit, so there is no other way."""
+        """Always: the commit cannot be observed, so there is no other way to wake workers."""
         return True
 
     def on_commit(self, callback: Callable[[], None]) -> bool:
@@ -44,7 +44,7 @@ class _Joined:
         return True
 
 
-class PsycopgCaller(_Joined):
+class PsycopgCaller(_PsycopgTransaction):
     """A connection that blocks."""
 
     def __init__(self, connection: psycopg.Connection[Any]) -> None:
@@ -55,11 +55,11 @@ class PsycopgCaller(_Joined):
         """Run the statement in the caller's transaction."""
         # A cursor of our own: the connection's factories may make other rows or read other placeholders.
         with psycopg.Cursor(self._connection, row_factory=tuple_row) as cursor:
-            cursor.execute(statement.pyformat.encode(), _chosen(statement, values))
+            cursor.execute(statement.pyformat.encode(), _parameters(statement, values))
             return list(cursor.fetchall())
 
 
-class AsyncPsycopgCaller(_Joined):
+class AsyncPsycopgCaller(_PsycopgTransaction):
     """A connection that is awaited."""
 
     def __init__(self, connection: psycopg.AsyncConnection[Any]) -> None:
@@ -69,16 +69,16 @@ class AsyncPsycopgCaller(_Joined):
     async def run_async(self, statement: Statement, values: Mapping[str, object]) -> list[Sequence[object]]:
         """Run the statement in the caller's transaction."""
         async with psycopg.AsyncCursor(self._connection, row_factory=tuple_row) as cursor:
-            await cursor.execute(statement.pyformat.encode(), _chosen(statement, values))
+            await cursor.execute(statement.pyformat.encode(), _parameters(statement, values))
             return list(await cursor.fetchall())
 
 
-def _chosen(statement: Statement, values: Mapping[str, object]) -> dict[str, object]:
+def _parameters(statement: Statement, values: Mapping[str, object]) -> dict[str, object]:
     return {name: values[name] for name in statement.parameters}
 
 
 def join(connection: object) -> Caller | None:
-    """Wrap a connection; None for anything else of psycopg."""
+    """Wrap a connection; None for any other object of psycopg."""
     if isinstance(connection, psycopg.Connection):
         return PsycopgCaller(connection)
     if isinstance(connection, psycopg.AsyncConnection):

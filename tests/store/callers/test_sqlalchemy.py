@@ -6,11 +6,11 @@ import pytest
 import sqlalchemy
 from sqlalchemy.ext.asyncio import AsyncSession, create_async_engine
 from sqlalchemy.orm import Session
-from tests.contrib.neighbours import dialect
+from tests.store.callers.neighbours import dialect
 from tests.waiting import in_time
 
 from rowlock import ConfigurationError, InvalidOption, Rowlock, Task
-from rowlock.contrib.sqlalchemy import join, url_of
+from rowlock.store.callers.sqlalchemy import join, url_of
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
@@ -108,7 +108,7 @@ async def test_a_session_carries_the_wake_up_of_its_job_unless_it_commits_in_two
             session.connection()
             session.twophase = twophase
             with monkeypatch.context() as patched:
-                patched.setattr(app._producer, "wake", lambda _: None)  # what follows the commit
+                patched.setattr(app._producer.wakers, "wake", lambda _: None)  # what follows the commit
                 handle = await ping.options(session=session).enqueue()
                 session.twophase = False
                 session.commit()

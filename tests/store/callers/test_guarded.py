@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import asyncpg
 import pytest
-from tests.contrib.neighbours import AUTOCOMMIT, NEIGHBOURS, TABLE, neighbour
+from tests.store.callers.neighbours import AUTOCOMMIT, NEIGHBOURS, TABLE, neighbour
 from tests.waiting import eventually, in_time
 
 from rowlock import ClaimLost, Context, InvalidOption, Rowlock

@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 from pydantic import BaseModel, Field, TypeAdapter, ValidationError
 from pydantic_core import SchemaValidator
 
-from rowlock.flow.kinds import pydantic_schema, signature, simple_schema
+from rowlock.flow.kinds import pydantic_schema, schema, signature
 from rowlock.flow.kinds.codec import Codec
-from rowlock.flow.kinds.schema import arguments_shape
+from rowlock.flow.kinds.schema import arguments_schema
 
 Number = NewType("Number", int)
 
@@ -73,12 +73,12 @@ OTHERS = [
 
 @pytest.mark.parametrize("annotation", PLAIN, ids=str)
 def test_the_schema_of_a_plain_annotation_is_the_one_pydantic_makes(annotation: Any) -> None:  # noqa: ANN401 - a type
-    assert simple_schema.schema_of(annotation) == TypeAdapter(annotation).core_schema
+    assert schema.simple_schema(annotation) == TypeAdapter(annotation).core_schema
 
 
 @pytest.mark.parametrize("annotation", OTHERS, ids=str)
 def test_whatever_else_is_left_to_pydantic(annotation: object) -> None:
-    assert simple_schema.schema_of(annotation) is None
+    assert schema.simple_schema(annotation) is None
 
 
 def add(a: int, b: str | None, c: float = 1.5, d: dict[str, Any] | None = None) -> None: ...
@@ -87,7 +87,7 @@ def add(a: int, b: str | None, c: float = 1.5, d: dict[str, Any] | None = None) 
 @pytest.mark.parametrize("unknown", ["refuse", "ignore"])
 def test_the_schema_of_plain_arguments_says_what_pydantic_says(unknown: Any) -> None:  # noqa: ANN401 - a literal
     arguments = signature.read(add, (), "add").arguments
-    made = simple_schema.arguments_schema(arguments, unknown=unknown, required=frozenset({"a", "b"}))
+    made = schema.simple_arguments_schema(arguments, unknown=unknown, required=frozenset({"a", "b"}))
     by_pydantic = dict(pydantic_schema.arguments(arguments, "add", unknown=unknown).core_schema)
     for name in ("cls", "computed_fields", "ref"):
         by_pydantic.pop(name)
@@ -112,10 +112,10 @@ def judged(validator: Any, text: str) -> object:  # noqa: ANN401 - of either mak
 
 @given(annotation=st.sampled_from(PLAIN), value=VALUES)
 def test_both_make_the_same_of_every_value(annotation: Any, value: object) -> None:  # noqa: ANN401 - a type
-    schema = simple_schema.schema_of(annotation)
-    assert schema is not None
+    made = schema.simple_schema(annotation)
+    assert made is not None
     text = json.dumps(value)
-    assert repr(judged(SchemaValidator(schema), text)) == repr(judged(TypeAdapter(annotation), text))
+    assert repr(judged(SchemaValidator(made), text)) == repr(judged(TypeAdapter(annotation), text))
 
 
 def test_mixed_arguments_are_read_by_pydantic_and_plain_ones_are_not(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -130,7 +130,7 @@ def test_mixed_arguments_are_read_by_pydantic_and_plain_ones_are_not(monkeypatch
 
     monkeypatch.setattr(pydantic_schema, "arguments", arguments)
     for function in (add, mixed):
-        arguments_shape(signature.read(function, (), function.__name__), function.__name__)
+        arguments_schema(signature.read(function, (), function.__name__), function.__name__)
     assert asked == ["mixed"]
 
 

@@ -7,8 +7,8 @@ from uuid import UUID
 import asyncpg
 import pytest
 
-from rowlock.store.connections import array_types
 from rowlock.store.database import Database
+from rowlock.store.driver import array_types
 
 if TYPE_CHECKING:
     from asyncpg.connection import LoggedQuery

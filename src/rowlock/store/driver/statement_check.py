@@ -1,6 +1,7 @@
-"""Doubt: whether the server is still at a statement that it does not answer, asked over another connection.
+"""Asks the server, over another connection, whether it still works on a statement that it does not answer.
 
-A socket whose other end has forgotten it (a failover, a router, a proxy) is silent until the call's own limit.
+A socket whose other end has forgotten it (after a failover, or behind a router or proxy) would otherwise stay silent
+until the time limit of the call.
 """
 
 from __future__ import annotations
@@ -8,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 import asyncpg
 
@@ -17,20 +18,37 @@ from rowlock.errors import DatabaseError
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from rowlock.store.database import Connection, Database, Record
+    from rowlock.store.queries import Statements
 
 logger = logging.getLogger("rowlock.link")
 SILENCE: Final = 4.0
-"""Seconds without an answer before the server is asked what it is doing."""
+"""Seconds without an answer before the server is asked."""
 
 
-async def ask_about(
-    database: Database, connection: Connection[Record], backend: int, what: str, pause: float, *, patient: bool
+class Connector(Protocol):
+    """Opens connections: the Database."""
+
+    @property
+    def statements(self) -> Statements:
+        """The named SQL statements."""
+
+    async def connect(self, role: str, /) -> asyncpg.Connection[asyncpg.Record]:
+        """A new connection."""
+
+
+async def check_statement(
+    database: Connector,
+    connection: asyncpg.Connection[asyncpg.Record],
+    backend: int,
+    what: str,
+    pause: float,
+    *,
+    patient: bool,
 ) -> None:
-    """Hang up when the server says that it is at nothing of ours; pause: seconds between its two questions.
+    """Close the connection if the server works on no statement of it. pause: seconds between two looks.
 
-    A statement that takes its time is left alone. patient: so is everything when the server does not answer here
-    either; otherwise a server that answers nobody is not waited for any longer.
+    A statement that merely takes long is left alone. patient: the connection also stays open when the server does not
+    answer here either; otherwise it is closed then.
     """
     try:
         other = await database.connect("doubt")
@@ -48,8 +66,8 @@ async def ask_about(
         other.terminate()
 
 
-async def _is_at_it(database: Database, other: Connection[Record], backend: int, pause: float) -> bool:
-    """Twice, as an answer may be on its way; and whoever does one thing after another passes between two of them."""
+async def _is_at_it(database: Connector, other: asyncpg.Connection[asyncpg.Record], backend: int, pause: float) -> bool:
+    """Looks twice: an answer may be on its way, and a busy backend is idle for moments between two statements."""
     statement = database.statements["is_at_work"]
     before: datetime | None = None
     for first in (True, False):

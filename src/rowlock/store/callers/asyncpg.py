@@ -1,4 +1,4 @@
-"""asyncpg: enqueue inside a connection's transaction."""
+"""asyncpg: runs statements in a connection's transaction."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ import asyncpg.pool
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from rowlock.store.caller_transaction import AsyncCaller
+    from rowlock.store.callers.protocol import AsyncCaller
     from rowlock.store.queries import Statement
 
 
 class AsyncpgCaller:
-    """A connection, or the proxy a pool lends."""
+    """A connection, or the proxy that a pool lends."""
 
     def __init__(self, connection: asyncpg.Connection[Any] | asyncpg.pool.PoolConnectionProxy[Any]) -> None:
         self._connection = connection
@@ -36,7 +36,7 @@ class AsyncpgCaller:
 
     @property
     def may_notify(self) -> bool:
-        """Nobody sees the commit, so there is no other way."""
+        """Always: the commit cannot be observed, so there is no other way to wake workers."""
         return True
 
     def on_commit(self, callback: Callable[[], None]) -> bool:
@@ -48,7 +48,7 @@ class AsyncpgCaller:
 
 
 def join(connection: object) -> AsyncCaller | None:
-    """Wrap a connection; None for anything else of asyncpg."""
+    """Wrap a connection; None for any other object of asyncpg."""
     if isinstance(connection, (asyncpg.Connection, asyncpg.pool.PoolConnectionProxy)):
         return AsyncpgCaller(connection)
     return None

@@ -1,9 +1,9 @@
-"""Started: the handle of a chain, workflow or group that was enqueued."""
+"""The handle of a chain, workflow or group that was enqueued."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar, cast
 
 from rowlock.errors import InvalidWorkflow, WorkflowFailed
 from rowlock.model import ids
@@ -12,26 +12,38 @@ from rowlock.model.state import State
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from rowlock.compose.handle_origin import Origin
-    from rowlock.compose.workflow import Node
+    from rowlock.compose.task_services import TaskServices
     from rowlock.model.workflow import StepView, WorkflowView
 
 R = TypeVar("R")
 R_co = TypeVar("R_co", covariant=True)
 _CONSEQUENCES = ("dependency", "not needed", "workflow cancelled")
-"""Reasons of cancelled steps that say what happened elsewhere."""
+"""Reasons of steps that were cancelled because of another step or of the whole workflow."""
+
+
+class StepWithOutput(Protocol[R_co]):
+    """A step of a workflow, as Workflow.add() returns it."""
+
+    @property
+    def name(self) -> str:
+        """Its name, unique within the workflow."""
+
+    @property
+    def output(self) -> R_co:
+        """A placeholder of the step's result."""
 
 
 @dataclass(frozen=True, slots=True)
 class Started(Generic[R_co]):
-    """A workflow that was enqueued. what: created or kept (the key was taken); jobs: its jobs by name of the step."""
+    """An enqueued workflow. what: created, or kept if the key was taken. jobs: the job ids by name of the step."""
 
     id: int
     what: str
     jobs: Mapping[str, int]
-    _origins: Mapping[str, Origin] = field(repr=False)
+    _services: Mapping[str, TaskServices] = field(repr=False)
+    """By name of the step."""
     _result: Callable[[Mapping[str, object]], object] = field(repr=False)
-    """Makes the workflow's result of those of its last steps."""
+    """Makes the workflow's result from the results of its last steps."""
     _last: tuple[str, ...] = field(repr=False)
 
     @property
@@ -40,45 +52,46 @@ class Started(Generic[R_co]):
         return ids.encode_workflow(self.id)
 
     @property
-    def _origin(self) -> Origin:
-        return next(iter(self._origins.values()))
+    def _any(self) -> TaskServices:
+        return next(iter(self._services.values()))
 
     async def wait(self, timeout: float | None = None) -> R_co:
-        """Wait for the result of the last step; of several, a mapping by name. Those for a failure do not count.
+        """Wait for the result of the last step; several last steps give a mapping of results by name.
 
-        In seconds at most: WaitTimeout leaves the workflow alone. WorkflowFailed, unless it completed, names the step.
+        Steps that run only after a failure are not counted among the last ones. timeout: in seconds; WaitTimeout leaves
+        the workflow alone. WorkflowFailed names the step because of which the workflow did not complete.
         """
-        view = await self._origin.desk.workflows.wait(self.id, timeout=timeout)
+        view = await self._any.desk.workflows.wait(self.id, timeout=timeout)
         if not view.state.is_success:
             raise failure(view)
         return cast("R_co", self._result(await self._outputs(self._last)))
 
     def wait_sync(self, timeout: float | None = None) -> R_co:
         """wait() for blocking code."""
-        return self._origin.bridge.run(self.wait(timeout))
+        return self._any.bridge.run(self.wait(timeout))
 
-    async def output(self, step: Node[R]) -> R:
-        """What one step of it returned; None while it has not ended, or did not succeed."""
-        if step.name not in self._origins:
-            message = f"There is no step {step.name!r} in this workflow; there are {', '.join(self._origins)}."
+    async def output(self, step: StepWithOutput[R]) -> R:
+        """The result of one step; None if it has not ended or did not succeed."""
+        if step.name not in self._services:
+            message = f"There is no step {step.name!r} in this workflow; there are {', '.join(self._services)}."
             raise InvalidWorkflow(message)
         return cast("R", (await self._outputs((step.name,)))[step.name])
 
     async def _outputs(self, names: tuple[str, ...]) -> dict[str, object]:
-        found = await self._origin.desk.workflows.results(self.id, names)
-        return {name: self._origins[name].handler.codec.decode_result(found.get(name)) for name in names}
+        found = await self._any.desk.workflows.results(self.id, names)
+        return {name: self._services[name].handler.codec.decode_result(found.get(name)) for name in names}
 
     async def workflow(self) -> WorkflowView:
         """Read the workflow as it stands now, with its steps."""
-        return await self._origin.desk.workflows.get(self.id)
+        return await self._any.desk.workflows.get(self.id)
 
     def workflow_sync(self) -> WorkflowView:
         """workflow() for blocking code."""
-        return self._origin.bridge.run(self.workflow())
+        return self._any.bridge.run(self.workflow())
 
 
 def failure(view: WorkflowView) -> WorkflowFailed:
-    """What to tell of a workflow that ended without success: which step it was, and why."""
+    """The error about a workflow that did not succeed: which step failed, and why."""
     blamed = _blamed(view)
     message = f"Workflow {view.public_id} ({view.name}) ended {view.state}"
     if blamed is None:
@@ -90,7 +103,7 @@ def failure(view: WorkflowView) -> WorkflowFailed:
 
 
 def _blamed(view: WorkflowView) -> StepView | None:
-    """The first step that did not succeed by itself."""
+    """The first step that failed for a reason of its own."""
     ended = [
         step
         for step in view.steps

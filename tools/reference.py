@@ -28,7 +28,19 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import asyncpg
 
-from rowlock import Approval, Gate, Job, Rate, Retry
+from rowlock import (
+    Approval,
+    Context,
+    Gate,
+    ItemContext,
+    Job,
+    Rate,
+    Retry,
+    Rowlock,
+    SyncContext,
+    SyncItemContext,
+    Task,
+)
 from rowlock.testing import Databases
 
 if TYPE_CHECKING:
@@ -188,7 +200,7 @@ def call(cls: type, name: str) -> str:
     if not inspect.isroutine(value):
         return name
     wanted = [
-        str(p.replace(annotation=inspect.Parameter.empty)).replace("'", '"')
+        re.sub(r"<class '(\w+)'>", r"\1", str(p.replace(annotation=inspect.Parameter.empty))).replace("'", '"')
         for p in inspect.signature(value).parameters.values()
         if p.name != "self"
     ]
@@ -280,12 +292,19 @@ def columns() -> Sequence[Mapping[str, Any]]:
 # --- pages -----------------------------------------------------------------------------------------------------------
 
 FULL: Final = ("name", "type", "default", "meaning")
+CALLS: Final = ("name", "meaning")
 BLOCKS: Final[Mapping[str, Callable[[], str]]] = {
+    "job-options": lambda: table(FULL, parameters(Rowlock.job)),
+    "enqueue-options": lambda: table(FULL, parameters(Task.options)),
     "retry": lambda: table(FULL, constructor(Retry)),
     "gate": lambda: table(FULL, constructor(Gate)),
     "rate": lambda: table(FULL, constructor(Rate)),
     "approval": lambda: table(FULL, constructor(Approval)),
     "job": lambda: table(("name", "type", "meaning"), dataclass_fields(Job)),
+    "context": lambda: table(CALLS, members(Context)),
+    "sync-context": lambda: table(CALLS, members(SyncContext)),
+    "item-context": lambda: table(CALLS, members(ItemContext)),
+    "sync-item-context": lambda: table(CALLS, members(SyncItemContext)),
     "tables": tables,
 }
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import asyncpg
-from tests.contrib.neighbours import dialect
+from tests.store.callers.neighbours import dialect
 
 from rowlock import Rowlock
 

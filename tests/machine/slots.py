@@ -14,7 +14,8 @@ from typing_extensions import override
 
 from rowlock.desk.guard import TRUSTED
 from rowlock.desk.schedule_fire import fire
-from rowlock.flow.enqueue.prepare import insert, prepare
+from rowlock.flow.enqueue.insert import SingleInsert
+from rowlock.flow.enqueue.prepare import prepare
 from rowlock.model.kind import Kind
 from rowlock.model.schedule import Schedule, due_slots, stamp
 from rowlock.model.state import State, Verb
@@ -233,7 +234,7 @@ class _Here:
 def _submit(store: Store) -> Any:
     async def submit(kind: str, args: Any, options: Any, connection: object) -> tuple[int, str]:
         assert connection is store.connection
-        receipt = await follow(store, insert(prepare(Kind(kind), options, args), '{"n": 0}'))
+        receipt = await follow(store, SingleInsert(prepare(Kind(kind), options, args), '{"n": 0}').plan())
         return receipt.id, receipt.what
 
     return submit

@@ -19,7 +19,7 @@ from rowlock.testing import databases as module
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from rowlock.testing.databases import Lent
+    from rowlock.testing.databases import ClonedDatabase
 
 ONE_RUN = Path(__file__).parent / "one_run.py"
 
@@ -34,11 +34,11 @@ def names(administrator: psycopg.Connection[Any], like: str) -> list[str]:
     return sorted(name for (name,) in found)
 
 
-def prefix(lent: Lent) -> str:
+def prefix(lent: ClonedDatabase) -> str:
     return lent.name.rpartition("_")[0] + "_"
 
 
-def execute(lent: Lent, statement: str) -> object:
+def execute(lent: ClonedDatabase, statement: str) -> object:
     with psycopg.connect(lent.url) as connection:
         answer = connection.execute(statement)
         return answer.fetchone()[0] if answer.description else None  # type: ignore[index]  # one row is there

@@ -7,7 +7,7 @@ import pytest
 from sqlalchemy import create_engine
 from sqlalchemy.ext.asyncio import AsyncSession, create_async_engine
 from sqlalchemy.orm import Session
-from tests.contrib.neighbours import dialect
+from tests.store.callers.neighbours import dialect
 from tests.waiting import let_others_run
 
 if TYPE_CHECKING:

@@ -3,7 +3,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from tests.upkeep.caretaking import Desk, caretaking
+from tests.upkeep.duty_running import Desk, duty_runner
 from tests.waiting import eventually
 
 if TYPE_CHECKING:
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 async def desk(database_url: str) -> AsyncIterator[Desk]:
-    async with caretaking(database_url) as made:
+    async with duty_runner(database_url) as made:
         # The shortest stale timeout there is: a server that started a minute ago judges nobody by a longer one.
         await made.store.lane("default", kinds=["*"], stale="1 s")
         up = "SELECT pg_postmaster_start_time() < clock_timestamp() - interval '2 s'"

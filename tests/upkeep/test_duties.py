@@ -1,4 +1,4 @@
-"""The duties of upkeep as the caretaker runs them, and two caretakers at once."""
+"""The duties of upkeep as the duty runner runs them, and two of those at once."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from tests.factories import Store, beating, opened
-from tests.upkeep.caretaking import Desk, caretaking
+from tests.upkeep.duty_running import Desk, duty_runner
 from tests.waiting import eventually
 
 from rowlock.upkeep.duties import DUTIES
@@ -313,11 +313,11 @@ async def test_a_sweep_of_an_empty_queue_sends_nobody_to_look(desk: Desk) -> Non
         assert await desk.store.value(epoch) == expected
 
 
-async def test_two_caretakers_share_the_rounds(desk: Desk, database_url: str) -> None:
-    async with caretaking(database_url) as other:
+async def test_two_duty_runners_share_the_duties(desk: Desk, database_url: str) -> None:
+    async with duty_runner(database_url) as other:
         claims = await lost(desk.store, 20)
         news = await desk.news(due=tuple(DUTIES))
-        await asyncio.gather(*(care.caretaker(news) for care in (desk, other) for _ in range(3)))
+        await asyncio.gather(*(care.runner(news) for care in (desk, other) for _ in range(3)))
         epochs = await desk.store.connection.fetch("SELECT name, epoch FROM rowlock.duties")
         # The sweep's own moves with what it publishes, and it may have come before anything was queued.
         assert {row["epoch"] for row in epochs if row["name"] in DUTIES and row["name"] != "sweep"} == {1}

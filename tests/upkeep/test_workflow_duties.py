@@ -1,4 +1,4 @@
-"""The duties of workflows and signals, as the caretaker runs them."""
+"""The duties of workflows and signals, as the duty runner runs them."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ import pytest
 from tests.workflow_factory import Flow, S
 
 if TYPE_CHECKING:
-    from tests.upkeep.caretaking import Desk
+    from tests.upkeep.duty_running import Desk
 
-    from rowlock.flow.enqueue.wake import Pair
+    from rowlock.model.pair import Pair
 
 
 @pytest.fixture
 def woken(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> list[Pair]:
     """The pairs workers are told of."""
     told: list[Pair] = []
-    waker = desk.caretaker._round.waker
+    waker = desk.runner._context.waker
     monkeypatch.setattr(waker, "wake", lambda pairs: told.extend(pair for pair, _ in pairs))
     return told
 

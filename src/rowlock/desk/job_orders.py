@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 from rowlock.desk.bulk import Bulk
 from rowlock.errors import ApprovalRefused, JobNotFound, WrongState
 from rowlock.model import ids
+from rowlock.model.messages import LOOK_EVERYWHERE
 from rowlock.model.options import checked_priority
 from rowlock.model.released_jobs import parse_released
 from rowlock.model.state import State
@@ -19,13 +20,11 @@ if TYPE_CHECKING:
     from rowlock.desk.guard import Guard
     from rowlock.desk.visible_jobs import Sight
     from rowlock.model.job import Job
+    from rowlock.model.pair import Pair
     from rowlock.store.database import Database, Record
     from rowlock.store.executor import SqlSession
 
 _TRIES: Final = 5
-LOOK: Final = '{"wake":[]}'
-"""The message that asks workers to look everywhere."""
-Pair = tuple[str, int, int]
 
 
 class Orders:
@@ -316,7 +315,7 @@ async def hand_on(
 ) -> None:
     """The ended job's place went to a parked one, or others waited for it: a worker that sleeps must hear of it."""
     if done["promoted"]:
-        await database.fetch("wake", channel=database.channel, payload=LOOK)
+        await database.fetch("wake", channel=database.channel, payload=LOOK_EVERYWHERE)
     wake((step.pair, step.run_after) for step in parse_released(done["released"]))
 
 

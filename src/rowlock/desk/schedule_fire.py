@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from rowlock.desk.guard import TRUSTED
-from rowlock.desk.job_orders import LOOK
 from rowlock.errors import DatabaseError, RowlockError, UnknownKind
+from rowlock.model.messages import LOOK_EVERYWHERE
 from rowlock.model.schedule import DueSlots
 from rowlock.model.state import State
 from rowlock.store.executor import SqlSession
@@ -99,7 +99,7 @@ async def _cancel(database: Database, inside: SqlSession, schedule: Schedule, jo
         )
         if done["ids"]:
             if done["promoted"] or done["released"]:
-                await inside.fetch("notify", channel=database.channel, payload=LOOK)
+                await inside.fetch("notify", channel=database.channel, payload=LOOK_EVERYWHERE)
             return
         (asked,) = await inside.fetch("cancel_running", ids=[job], channel=database.channel, **signed)
         if asked["ids"]:

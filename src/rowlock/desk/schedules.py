@@ -14,6 +14,7 @@ from rowlock.errors import ConfigurationError, InvalidArguments, InvalidOption, 
 from rowlock.model import redact
 from rowlock.model.access import Permission
 from rowlock.model.duration import duration
+from rowlock.model.messages import SchedulesEdited, encode
 from rowlock.model.schedule import FIELDS, Schedule, checked
 from rowlock.model.stored_args import shown
 from rowlock.model.window import Window
@@ -375,7 +376,7 @@ class Schedules:
 
     async def _announce(self) -> None:
         database = self._open()
-        await database.fetch("notify", channel=database.channel, payload='{"schedules":1}')
+        await database.fetch("notify", channel=database.channel, payload=encode(SchedulesEdited()))
 
 
 def _check_range(start: datetime, end: datetime, now: datetime) -> None:

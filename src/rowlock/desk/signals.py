@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from rowlock.desk import audit
 from rowlock.errors import InvalidOption, WrongState
-from rowlock.model.options import checked_key, json_text
+from rowlock.model.keys import checked_key
+from rowlock.model.options import json_text
 from rowlock.model.released_jobs import parse_released
 
 if TYPE_CHECKING:
@@ -14,9 +15,9 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from rowlock.desk.guard import Guard
-    from rowlock.desk.job_orders import Pair
     from rowlock.desk.visible_jobs import Sight
     from rowlock.model.job import Job
+    from rowlock.model.pair import Pair
     from rowlock.store.database import Database
 
 _LARGEST: Final = 1024 * 1024

@@ -21,9 +21,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
     from datetime import datetime
 
-    from rowlock.desk.job_orders import Pair
     from rowlock.desk.jobs import Jobs
     from rowlock.desk.signals import Signalled
+    from rowlock.model.pair import Pair
     from rowlock.model.workflow import WorkflowView
     from rowlock.store.database import Database, Record
 

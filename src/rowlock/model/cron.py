@@ -19,7 +19,7 @@ from cronsim import CronSim, CronSimError
 
 from rowlock.errors import InvalidOption
 from rowlock.model.duration import duration, humanise
-from rowlock.model.options import shown
+from rowlock.model.keys import shown
 from rowlock.model.similar_names import closest
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 from rowlock.errors import ConfigurationError
 from rowlock.model.approval import Approval
-from rowlock.model.options import is_key, shown
+from rowlock.model.keys import is_key, shown
 from rowlock.model.rate import Rate, checked_weight, rates_of
 from rowlock.model.retry import Retry
 

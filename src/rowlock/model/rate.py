@@ -13,7 +13,7 @@ from typing_extensions import override
 
 from rowlock.errors import ConfigurationError, InvalidOption
 from rowlock.model.duration import duration, humanise
-from rowlock.model.options import checked_key
+from rowlock.model.keys import checked_key
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

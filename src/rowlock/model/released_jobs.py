@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import json
 from datetime import UTC, datetime
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from rowlock.model.pair import Pair
 
 
 class ReleasedJob(NamedTuple):
     """A job that may run now. pair: its kind, priority and share, under which workers look for it."""
 
     id: int
-    pair: tuple[str, int, int]
+    pair: Pair
     run_after: datetime
 
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 
 from rowlock.errors import InvalidOption
 from rowlock.model.duration import Duration, duration, humanise
+from rowlock.model.keyword_options import suggests_options
 
 if TYPE_CHECKING:
     from random import Random
@@ -46,6 +47,7 @@ class Retry:
     delay: Delay | None
     """`delay(attempt, error)` computes the delay instead, None stops; `attempts`, `on` and `never` still apply."""
 
+    @suggests_options("Retry()")
     def __init__(
         self,
         attempts: int = 5,

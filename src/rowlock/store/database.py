@@ -13,9 +13,9 @@ import asyncpg
 
 from rowlock.errors import ConfigurationError, DatabaseUnreachable, SchemaBehind, SchemaMissing, Unstorable
 from rowlock.model import redact
-from rowlock.store.connections import array_types, tcp_timeouts
-from rowlock.store.connections.pool import Pool
-from rowlock.store.connections.statement_check import SILENCE, check_statement
+from rowlock.store.driver import array_types, tcp_timeouts
+from rowlock.store.driver.pool import Pool
+from rowlock.store.driver.statement_check import SILENCE, check_statement
 from rowlock.store.executor import SqlSession
 from rowlock.store.queries import Statements
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import asyncpg
 import pytest
 from pydantic import BaseModel, SecretStr
-from tests.contrib.neighbours import NEIGHBOURS, neighbour
+from tests.store.callers.neighbours import NEIGHBOURS, neighbour
 
 from rowlock import (
     ArgumentsTooLarge,

@@ -51,8 +51,8 @@ async def check_slot_and_neighbours(app: Rowlock, worker: Worker, kind: str) -> 
     sticks = kind in STICKS
 
     async def slots_are_as_documented() -> bool:
-        free = worker._crew.free("default", worker.lanes["default"].slots)
-        return (worker._crew.stuck, free) == (1 if sticks else 0, worker.lanes["default"].slots - (1 if sticks else 0))
+        free = worker._slots.free("default", worker.lanes["default"].slots)
+        return (worker._slots.stuck, free) == (1 if sticks else 0, worker.lanes["default"].slots - (1 if sticks else 0))
 
     await eventually(slots_are_as_documented)
     if sticks:
@@ -64,7 +64,7 @@ async def check_slot_and_neighbours(app: Rowlock, worker: Worker, kind: str) -> 
         jobs.released.set()
 
         async def free_again() -> bool:
-            return worker._crew.stuck == 0
+            return worker._slots.stuck == 0
 
         await eventually(free_again)
 
@@ -278,7 +278,7 @@ async def test_a_suspect_that_does_not_stop_is_killed_and_never_stuck(
         await eventually(reported)
         await app.jobs.cancel(handle.id)
         assert (await ended(app, handle.id)).state is State.CANCELLED
-        assert worker._crew.stuck == 0
+        assert worker._slots.stuck == 0
     assert not [message for message in caplog.messages if "stuck" in message]
 
 
@@ -304,7 +304,7 @@ async def test_threads_of_a_lane_are_reused(app: Rowlock) -> None:
             await app.jobs.cancel(job_id)
             await ended(app, job_id)
             await let_others_run()
-        assert len(worker._crew._threads._idle["default"]) == 1
+        assert len(worker._slots._threads._idle["default"]) == 1
 
 
 async def test_a_child_enqueues_into_the_database_of_its_worker(app: Rowlock) -> None:

@@ -56,7 +56,7 @@ def test_known_skills_are_no_part_of_the_arguments(version: int) -> None:
 
 
 def test_a_job_that_takes_an_unknown_skill_waits_for_newer_code() -> None:
-    with pytest.raises(UnreadableArguments, match="knows of teleport, which this code does not") as caught:
+    with pytest.raises(UnreadableArguments, match="supports teleport, which this code does not") as caught:
         codec().decode('{"$version":[1,"rate","teleport"],"org":7}')
     assert caught.value.cause == "takes teleport"
 

@@ -15,6 +15,7 @@ import rowlock
 from rowlock import Retry, SyncContext
 from rowlock.errors import ConfigurationError
 from rowlock.flow.progress import reporter
+from rowlock.flow.progress.base_context import io_of
 from rowlock.model.progress import ATTEMPT_LINES, LOGS_OFF, LogLine, log_level, missed_between
 
 if TYPE_CHECKING:
@@ -169,7 +170,7 @@ async def test_a_stale_claim_logs_nothing(app: Rowlock, sql: asyncpg.Connection[
         try:
             await app.jobs.stop(ctx.job.id)
             ctx.log.info("too late")
-            await ctx.line.flush()
+            await io_of(ctx).channel.flush()
         finally:
             ended.set()
 

@@ -12,7 +12,7 @@ from tests.waiting import eventually, let_others_run
 
 from rowlock import Retry, SyncContext
 from rowlock.flow.claim.claimer import Claimer
-from rowlock.flow.run.outputs import filled, named
+from rowlock.flow.run.outputs import filled, referenced_steps
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -125,7 +125,7 @@ async def test_results_arrive_in_lists_and_deep_down_and_missing_ones_are_null(a
 
 def test_a_result_that_looks_like_an_output_is_left_alone() -> None:
     args = {"a": {"$output": "x"}, "b": [{"$output": "x", "more": 1}]}
-    assert named(args) == ["x"]
+    assert referenced_steps(args) == ["x"]
     assert filled(args, {"x": {"$output": "y"}}) == {"a": {"$output": "y"}, "b": [{"$output": "x", "more": 1}]}
 
 

@@ -10,6 +10,7 @@ from tests.waiting import in_time, until_cancelled
 
 import rowlock
 from rowlock.errors import InvalidOption
+from rowlock.flow.progress.base_context import io_of
 
 if TYPE_CHECKING:
     import asyncpg
@@ -31,7 +32,7 @@ async def test_the_hung_handler_is_cancelled_and_its_job_runs_again(
         try:
             await until_cancelled()
         except asyncio.CancelledError:
-            assert ctx.lost
+            assert io_of(ctx).lost
             cancelled.set()
             raise
         return "never"

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     import asyncpg
 
     from rowlock import Rowlock
-    from rowlock.flow.worker.slots import Crew
+    from rowlock.flow.worker.slots import Slots
 
 BEAT = 2.0
 """Seconds within which a worker that does not listen hears of a cancel: with its next beat."""
@@ -111,8 +111,8 @@ async def test_stop_ends_the_job_at_once_and_refuses_the_late_result(
     assert [a.outcome for a in (await app.jobs.history(handle.id)).attempts] == ["stopped"]
 
 
-async def all_free(crew: Crew) -> bool:
-    return crew.free("default", 10) == 10
+async def all_free(slots: Slots) -> bool:
+    return slots.free("default", 10) == 10
 
 
 async def slots_free(app: Rowlock) -> bool:
@@ -258,7 +258,7 @@ async def test_a_lost_attempt_that_goes_on_does_not_hurt_the_next_one_in_its_pro
         go.set()
         assert await handle.wait(timeout=10) == 3
         await eventually(lambda: slots_free(app))
-        await eventually(lambda: all_free(worker._crew))
+        await eventually(lambda: all_free(worker._slots))
     assert ended == [1, 3]
 
 
@@ -279,16 +279,16 @@ async def test_a_job_told_to_stop_before_its_first_step_still_has_an_outcome(app
 
     async with app.worker() as worker:
         assert worker is not None
-        crew = worker._crew
-        run = crew.run
+        slots = worker._slots
+        run = slots.run
 
         def run_and_cancel(rows: Iterable[asyncpg.Record]) -> None:
             claimed = list(rows)
             run(claimed)
             for row in claimed:
-                crew.tell(row["id"], "cancel")
+                slots.stop_attempts(row["id"], "cancel")
 
-        crew.run = run_and_cancel  # type: ignore[method-assign]  # between claim and first step
+        slots.run = run_and_cancel  # type: ignore[method-assign]  # between claim and first step
         job = await app.jobs.wait((await work.enqueue()).id, timeout=10)
-        await eventually(lambda: all_free(crew))
+        await eventually(lambda: all_free(slots))
     assert job.state in {State.CANCELLED, State.COMPLETED}

@@ -10,7 +10,7 @@ import pytest
 from tests.waiting import eventually, in_time, nothing_happens_for, promptly
 
 from rowlock.flow.claim.cursors import Cursors
-from rowlock.flow.worker.claim_loop import Rounds
+from rowlock.flow.worker.claim_loop import ClaimLoop
 from rowlock.model.lane import Lane
 from rowlock.store.connections.worker_connection import WorkerConnection
 from rowlock.store.database import Database
@@ -29,7 +29,7 @@ AT_ONCE = 2.0
 @pytest.fixture
 def _quiet_loop(monkeypatch: pytest.MonkeyPatch) -> None:
     """A worker looks for jobs when something asks it to, and never because some time has passed."""
-    monkeypatch.setattr(Rounds, "_rest", lambda *_: 3600.0)
+    monkeypatch.setattr(ClaimLoop, "_rest", lambda *_: 3600.0)
     monkeypatch.setattr(Cursors, "lagging", False)
 
 

@@ -48,7 +48,7 @@ async def test_a_claim_whose_answer_was_lost_is_given_back_and_run(
             handle.id,
             worker.id,
         )
-        worker._rounds.doubts = 2
+        worker._claimer.in_flight.lose_answer()
         await app.lanes.resume("default")
         assert await handle.wait(timeout=15) == "done"
     history = await app.jobs.history(handle.id)
@@ -140,7 +140,7 @@ async def test_a_beat_ends_with_the_loop_of_its_worker(database_url: str) -> Non
         async def main() -> threading.Thread:
             worker = Rowlock(database_url, settings=Settings()).make_worker()
             await worker.start()
-            thread = worker._beat._thread
+            thread = worker._heartbeat._thread
             assert thread is not None
             for link in (worker._claims, worker._finishes):
                 await link.close()

@@ -30,7 +30,7 @@ async def test_a_step_that_stopping_cancels_is_no_failure(database_url: str, cap
     async with Rowlock(database_url) as app:
         worker = app.make_worker()
         await worker.start()
-        worker._steps.spawn(step())
+        worker._background.spawn(step())
         await waiting.wait()
         await worker.stop()
     assert [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING] == []

@@ -1,9 +1,8 @@
-"""How connections are opened, lent, watched and given up.
+"""Connections with one purpose, opened through `Database`.
 
-pool.py lends a few connections of one event loop; worker_connection.py keeps one of a worker's roles alive;
-lock_session.py is the connection that advisory locks belong to. The others serve these: tcp_timeouts, array_types,
-statement_check (is the server still at a statement that it does not answer?) and probes (for `rowlock doctor`).
-Imported by store.database, flow and desk. Start with worker_connection.py.
+worker_connection.py keeps one connection of a worker's roles alive; lock_session.py is the connection that advisory
+locks belong to; probes.py checks connections for `rowlock doctor`. It imports store.database and store.driver; flow and
+desk import it. Start with worker_connection.py.
 """
 
 from __future__ import annotations

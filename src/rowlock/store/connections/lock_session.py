@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import json
 import logging
 import secrets
 from typing import TYPE_CHECKING, Final
@@ -12,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 import asyncpg
 
 from rowlock.errors import ConfigurationError, DatabaseUnreachable
+from rowlock.model import messages
 from rowlock.store.database import OUTAGE, unreachable
 
 if TYPE_CHECKING:
@@ -128,10 +128,9 @@ class LockSession:
         self._lost(self, why)
 
     def _receive(self, _connection: object, _pid: int, _channel: str, payload: object) -> None:
-        try:
-            message = json.loads(str(payload))
-            key, number = int(message["key"]), int(message["next"])
-        except (ValueError, KeyError, TypeError):
-            logger.warning("ignored a message that is not about a lock: %r", payload)
-            return
-        self._freed(key, number)
+        message = messages.decode(str(payload))
+        match message:
+            case messages.LockReleased(key, next_session):
+                self._freed(key, next_session)
+            case _:
+                logger.debug("ignored an unknown message: %r", payload)

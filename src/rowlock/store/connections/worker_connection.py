@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import asyncpg
 
 from rowlock.errors import DatabaseUnreachable
-from rowlock.store.connections.statement_check import SILENCE, check_statement
 from rowlock.store.database import OUTAGE, unreachable
+from rowlock.store.driver.statement_check import SILENCE, check_statement
 from rowlock.store.executor import SqlSession
 
 if TYPE_CHECKING:

@@ -72,7 +72,7 @@ class ManyColumns(TypedDict):
     many_rate_keys: list[str | None]
 
 
-class EnqueueAnswer(NamedTuple):
+class Receipt(NamedTuple):
     """The job that an enqueue made or met. what: created, kept, replaced, or how two keys disagree (taken, lost).
 
     state is "pruned", and run_after None, when an idempotency key outlived its job.
@@ -162,17 +162,17 @@ def plain_inside(values: JobValues, args: str, channel: str) -> StatementPlan[En
     return EnqueuedPlain(*cast("tuple[int, datetime]", tuple(rows[0][:2])))
 
 
-def one(job: NewJob, values: JobValues, args: str) -> StatementPlan[EnqueueAnswer | None]:
+def one(job: NewJob, values: JobValues, args: str) -> StatementPlan[Receipt | None]:
     """Insert one job, or meet the holder of its key; None: a race for the key was lost, run it again."""
     rows = yield _statement(job), {**values, "args": args}
-    return EnqueueAnswer(*cast("tuple[int, str, datetime | None, str]", tuple(rows[0]))) if rows else None
+    return Receipt(*cast("tuple[int, str, datetime | None, str]", tuple(rows[0]))) if rows else None
 
 
-def many(values: JobValues, columns: ManyColumns, *, once: bool) -> StatementPlan[list[EnqueueAnswer | None]]:
+def many(values: JobValues, columns: ManyColumns, *, once: bool) -> StatementPlan[list[Receipt | None]]:
     """Insert a part of a bulk, in input order; None: a race for that key was lost. once: with idempotency keys."""
     rows = yield "enqueue_many_once" if once else "enqueue_many", {**values, **columns}
     return [
-        None if row[4] is None else EnqueueAnswer(*cast("tuple[int, str, datetime | None, str]", tuple(row[1:])))
+        None if row[4] is None else Receipt(*cast("tuple[int, str, datetime | None, str]", tuple(row[1:])))
         for row in rows
     ]
 

@@ -20,7 +20,7 @@ from rowlock.api.sse import ALIVE, RETRY, Clockwork, EventStream, at, come_back,
 from rowlock.errors import InvalidOption
 from rowlock.model.access import Permission
 from rowlock.model.event import SNAPSHOT
-from rowlock.model.feed import Topic, Wanted
+from rowlock.model.feed import FeedFilter, Topic
 from rowlock.model.state import State
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from rowlock.desk.follow.feed import Listener
     from rowlock.desk.follow.stream import JobStream
     from rowlock.model.event import StreamEvent
-    from rowlock.model.feed import FeedFrame
+    from rowlock.model.feed import FeedEvent
     from rowlock.model.job import Job
     from rowlock.model.lane import Lane
     from rowlock.model.workload import Overview, WorkerView
@@ -64,9 +64,9 @@ class Filters(Body):
     last_event_id: str | None = Field(None, max_length=_LONGEST, description="As Last-Event-ID.")
 
     @property
-    def wanted(self) -> Wanted:
+    def wanted(self) -> FeedFilter:
         """As the desk has it; InvalidOption names what there is."""
-        return Wanted(
+        return FeedFilter(
             topics=frozenset(_word(Topic, "topic", name) for name in _listed(self.topics)),
             kinds=_listed(self.kind),
             lanes=_listed(self.lane),
@@ -171,7 +171,7 @@ async def _feed_frames(listener: Listener, clockwork: Clockwork) -> AsyncIterato
                 yield ALIVE if listener.position is None else at(listener.position)
 
 
-def _feed_frame(told: FeedFrame) -> bytes:
+def _feed_frame(told: FeedEvent) -> bytes:
     if told.name is None:
         return at(told.position)
     data: Mapping[str, object] = told.data

@@ -19,7 +19,7 @@ from rowlock.store.database import Snapshot
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from rowlock.api.shapes import Submission
+    from rowlock.api.schemas.jobs import Submission
     from rowlock.app import Rowlock
     from rowlock.desk.access import Desk
     from rowlock.store.database import Record
@@ -28,8 +28,7 @@ _SCOPE: Final = "POST /jobs"
 _KEEP: Final = timedelta(hours=24)
 _AT_ONCE: Final = 2
 """Submissions with a key at a time: each holds one of the pool's connections while it may need another."""
-_SECONDS: Final = ("run_in", "expires_in", "max_age", "max_wait")
-_NOT_OPTIONS: Final = {"kind", "args", *(f"{name}_s" for name in _SECONDS)}
+_NOT_OPTIONS: Final = {"kind", "args"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,14 +102,9 @@ def _made(submitted: Submitted, request: Mapping[str, object] | None = None) -> 
 
 
 def _options(said: Submission) -> dict[str, Any]:
-    """What was said, as the desk's options."""
+    """The fields that were sent, as the desk's options."""
     given = {name: getattr(said, name) for name in said.model_fields_set - _NOT_OPTIONS}
-    spans = {name: getattr(said, f"{name}_s") for name in _SECONDS}
-    return {
-        "on_conflict": said.on_conflict,
-        **given,
-        **{name: span for name, span in spans.items() if span is not None},
-    }
+    return {"on_conflict": said.on_conflict, **given}
 
 
 def _hash(text: str) -> str:

@@ -10,6 +10,7 @@ from pydantic import TypeAdapter
 
 from rowlock.api.problems import CODES, MEDIA_TYPE, ProblemBody
 from rowlock.api.schemas.events import FeedStreamEvent, JobStreamEvent
+from rowlock.api.sse import MEDIA_TYPE as EVENT_STREAM
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -146,6 +147,9 @@ def _complete(path: str, method: str, operation: Schema) -> None:
             response["description"] = operation["description"].partition("\n")[0]
         if status.startswith("2"):
             _describe_headers(operation, response, parameters)
+        if operation.get("x-streams"):
+            # FastAPI takes the media type for a plain text.
+            response.get("content", {}).get(EVENT_STREAM, {}).get("schema", {}).pop("type", None)
     operation["responses"] = dict(sorted(responses.items()))
 
 

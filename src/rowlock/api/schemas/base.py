@@ -83,10 +83,10 @@ class DurationInput:
 
 
 def _seconds(value: object) -> object:
-    if not isinstance(value, str):
+    if not isinstance(value, (str, bool)):
         return value
     try:
-        return duration(value[: _LONGEST_TEXT + 1]).total_seconds()
+        return duration(value[: _LONGEST_TEXT + 1] if isinstance(value, str) else value).total_seconds()
     except InvalidOption as error:
         # Its message begins with the option's name, which the pointer names too.
         raise PydanticCustomError(

@@ -27,7 +27,7 @@ logger = logging.getLogger("rowlock.api")
 MEDIA_TYPE: Final = "application/problem+json"
 REQUEST_ID: Final = "rowlock.request_id"
 """Key of the request's id in its ASGI scope."""
-TROUBLE: Final = "rowlock.trouble"
+OUTAGE_LOG: Final = "rowlock.outage"
 """Key of the log of database outages in the ASGI scope."""
 _TYPE: Final = "urn:rowlock:problem:"
 _RETRY: Final = {"Retry-After": "5"}
@@ -249,8 +249,8 @@ def response_of(request: Request, error: BaseException) -> ProblemResponse:
     problem = problem_of(error)
     request_id = request.scope.get(REQUEST_ID)
     if problem.code.name == "unavailable":
-        trouble = request.scope.get(TROUBLE)
-        trouble.met(error) if trouble is not None else logger.warning("request %s: %s", request_id, error)
+        outage = request.scope.get(OUTAGE_LOG)
+        outage.failed(error) if outage is not None else logger.warning("request %s: %s", request_id, error)
     if problem.code.name == "internal":
         logger.error("request %s: %s %s", request_id, request.method, request.url.path, exc_info=error)
     body = {

@@ -59,7 +59,7 @@ class Route(APIRoute):
 
         async def handle(request: Request) -> Response:
             set_request_id(request)
-            request.scope[DOOR], request.scope[problems.TROUBLE] = door, door.trouble
+            request.scope[DOOR], request.scope[problems.OUTAGE_LOG] = door, door.outage
             try:
                 self._read_old_parameter_names(request)
                 capped = Request(request.scope, _capped(request, door.body_limit))
@@ -69,8 +69,8 @@ class Route(APIRoute):
                 limit = door.read_seconds if request.method in SAFE and not self._streams else None
                 async with asyncio.timeout(limit):
                     response = await inner(capped)
-                if door.trouble.lasts and self._used_database(response):
-                    door.trouble.over()
+                if door.outage.ongoing and self._used_database(response):
+                    door.outage.recovered()
             except RequestValidationError as error:
                 response = problems.response_of(request, invalid_requests.invalid_request(request, error, self._fields))
             except TimeoutError as error:

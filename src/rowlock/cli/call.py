@@ -16,7 +16,7 @@ from rowlock.cli.find_app import locate
 from rowlock.cli.screen.output import Screen, clean, complain
 from rowlock.errors import ConfigurationError, InvalidSearch, RowlockError
 from rowlock.model.access import SYSTEM
-from rowlock.store import migrate
+from rowlock.store.schema import migrate
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -14,7 +14,7 @@ from rowlock.api.schemas.application import DeployAnswer, HealthAnswer, ReadyAns
 from rowlock.api.schemas.base import Answer
 from rowlock.errors import MissingExtra, RowlockError
 from rowlock.model.access import Permission
-from rowlock.store import migrate
+from rowlock.store.schema import migrate
 
 routes = Routes("health")
 _TIMEOUT: Final = 3.0

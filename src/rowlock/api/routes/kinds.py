@@ -9,7 +9,7 @@ from fastapi import Path
 from rowlock.api.dependencies import CurrentDesk, Door
 from rowlock.api.routing import Routes
 from rowlock.api.schemas.application import KindAnswer, KindsAnswer
-from rowlock.flow.kinds.handler import find
+from rowlock.flow.kinds.handler import find_handler
 from rowlock.model.access import Permission
 
 routes = Routes("kinds")
@@ -29,5 +29,5 @@ async def list_kinds(door: Door, desk: CurrentDesk) -> KindsAnswer:
 async def get_kind_schema(door: Door, desk: CurrentDesk, kind: Name) -> dict[str, Any]:
     """The JSON Schema of a kind's arguments, for forms and for checks before submitting."""
     desk.guard.demand(Permission.READ)
-    handler = find(door.app.handlers, door.app.task(kind).kind)
+    handler = find_handler(door.app.handlers, door.app.task(kind).kind)
     return handler.codec.json_schema()

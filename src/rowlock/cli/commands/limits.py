@@ -11,8 +11,8 @@ from rowlock.cli.call import Call
 from rowlock.cli.command import command
 from rowlock.cli.screen.output import moment
 from rowlock.errors import InvalidOption, LimitNotFound
-from rowlock.model import moment as moments
 from rowlock.model.rate import Rate
+from rowlock.model.written_time import parse_time
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Sequence
@@ -124,7 +124,7 @@ def _until(text: str | None) -> datetime | None:
     if text is None:
         return None
     try:
-        found = moments.moment(text)
+        found = parse_time(text)
     except ValueError:
         found = None
     if found is None:

@@ -16,8 +16,8 @@ from rowlock.cli.commands.enqueue import arguments
 from rowlock.cli.screen.output import compact, complain, moment
 from rowlock.errors import InvalidArguments, InvalidOption
 from rowlock.model import ids
-from rowlock.model.moment import moment as written
 from rowlock.model.window import Window
+from rowlock.model.written_time import parse_time as written
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -31,12 +31,12 @@ if TYPE_CHECKING:
     from rowlock.api.server import BackgroundServer
     from rowlock.app import Rowlock
     from rowlock.cli.call import Call
-    from rowlock.flow.supervise.control_line import Supervised
+    from rowlock.flow.supervise.control_line import SupervisorLine
     from rowlock.flow.worker.worker import Worker
 
 logger = logging.getLogger("rowlock.cli")
 LEVELS: Final = ("debug", "info", "warning", "error")
-_ABOUT: Final = ("job_id", "public_id", "kind", "lane", "attempt", "fence")
+_ABOUT: Final = ("job_id", "kind", "lane", "attempt", "fence")
 """What the engine tells with a log record."""
 
 
@@ -81,14 +81,14 @@ def _configure(app: Rowlock, given: dict[str, Any]) -> None:
 
 
 @contextlib.contextmanager
-def _refusals(line: Supervised | None) -> Iterator[None]:
+def _refusals(line: SupervisorLine | None) -> Iterator[None]:
     """A supervised process that cannot start tells its supervisor why, which tells the person, once."""
     try:
         yield
     except RowlockError as error:
         if line is None:
             raise
-        line.tell(refused=str(error), code=exit_of(error))
+        line.send(refused=str(error), code=exit_of(error))
         raise SystemExit(exit_of(error)) from error
 
 
@@ -109,7 +109,7 @@ async def _serve(
     watcher = orders.watcher
     try:
         with quiet("rowlock", logging.ERROR, dev=dev):
-            worker = app.make_worker(lanes, name=name, successor=orders.successor, supervisor=orders.supervisor)
+            worker = app.make_worker(lanes, name=name, replacement=orders.replacement, supervisor=orders.supervisor)
         orders.listen(worker)
         if watcher is not None:
             watcher.tell({"data_dir": None if app.settings.database_url else app.settings.data_dir})

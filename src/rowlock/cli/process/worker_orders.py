@@ -8,12 +8,12 @@ import logging
 import signal
 from typing import TYPE_CHECKING, Any
 
-from rowlock.flow.worker.successor import RECYCLED, STOPPING, Alone, farewell, leave
+from rowlock.flow.worker.process_replacement import RECYCLED, STOPPING, SelfRestart, exit_now, run_exit_functions
 
 if TYPE_CHECKING:
     from rowlock.cli.process.watcher import Watcher
-    from rowlock.flow.supervise.control_line import Supervised
-    from rowlock.flow.worker.successor import Successor
+    from rowlock.flow.supervise.control_line import SupervisorLine
+    from rowlock.flow.worker.process_replacement import ProcessReplacement
     from rowlock.flow.worker.worker import Worker
 
 logger = logging.getLogger("rowlock.cli")
@@ -22,13 +22,13 @@ logger = logging.getLogger("rowlock.cli")
 class Orders:
     """The first signal drains, a second one hurries. Under a supervisor only its word hurries."""
 
-    def __init__(self, watcher: Watcher | None = None, line: Supervised | None = None) -> None:
+    def __init__(self, watcher: Watcher | None = None, line: SupervisorLine | None = None) -> None:
         self.watcher, self._line = watcher, line
         self.told = asyncio.Event()
         self._anew = False
-        self._alone = Alone(self._recycle) if watcher is None and line is None else None
+        self._alone = SelfRestart(self._recycle) if watcher is None and line is None else None
         # A watcher starts its child anew when the code changes, and expects it to stay until then.
-        self.successor: Successor | None = self._alone or line
+        self.replacement: ProcessReplacement | None = self._alone or line
         self.supervisor = line.supervisor if line is not None else None
         # Under a watcher Ctrl-C is its business, and so is telling about it; under a supervisor, too.
         self._signals = STOPPING if self._alone is not None else (signal.SIGTERM,)
@@ -41,7 +41,9 @@ class Orders:
             # Not the loop's own way: a handler that blocks the loop must not keep the signal from being seen.
             signal.signal(number, self._on_signal)
         if self._line is not None:
-            self._line.obey({"recycle": lambda: self._soon(self._recycle), "hurry": lambda: self._soon(worker.hurry)})
+            self._line.on_order(
+                {"recycle": lambda: self._soon(self._recycle), "hurry": lambda: self._soon(worker.hurry)}
+            )
 
     async def unless_told(self, starting: Any) -> bool:  # noqa: ANN401 - a coroutine
         """Await the start, which may wait for a database for hours; False: a signal came first."""
@@ -64,14 +66,14 @@ class Orders:
 
     def carry_on(self) -> None:
         """After the drain: begin anew if the worker was worn and nobody wants this process to end."""
-        leaving = self.successor is not None and self.successor.leaving
+        leaving = self.replacement is not None and self.replacement.leaving
         if self._line is not None and self._worker.dismissed:
-            self._line.tell(over="drain")
+            self._line.send(over="drain")
         elif self._anew and not leaving and not self._worker.dismissed:
             if self._alone is not None:
-                farewell()
-                self._alone.begin_anew()
-            leave(RECYCLED)
+                run_exit_functions()
+                self._alone.restart()
+            exit_now(RECYCLED)
 
     def _recycle(self) -> None:
         if not self.told.is_set():
@@ -79,8 +81,8 @@ class Orders:
             self.told.set()
 
     def _on_signal(self, number: int, _frame: object) -> None:
-        if self.successor is not None:
-            self.successor.leaving = True
+        if self.replacement is not None:
+            self.replacement.leaving = True
         self._soon(self._hear, signal.Signals(number))
 
     def _soon(self, act: Any, *args: object) -> None:  # noqa: ANN401 - a callable

@@ -238,6 +238,7 @@ def assert_code_is_described(operation: Any, answer: Any) -> None:  # noqa: ANN4
         assert answer.json()["code"] in response["x-codes"], (operation.label, answer.json())
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(240)
 def test_no_input_breaks_a_route_or_its_description(served: tuple[str, dict[str, Any], There]) -> None:
     url, document, there = served

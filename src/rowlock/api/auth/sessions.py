@@ -72,9 +72,7 @@ def refuse_cross_site(connection: HTTPConnection) -> None:
     same = site == "same-origin" if site is not None else _same_origin(connection)
     sent = connection.headers.get("content-type", "").partition(";")[0].strip().lower()
     if not same or sent in _SIMPLE:
-        message = (
-            "With a session cookie, changes are accepted from this server's own pages only. Programs send a token."
-        )
+        message = "With a session, changes are accepted from this server's own pages only. Programs send a token."
         raise CrossSite(message)
 
 

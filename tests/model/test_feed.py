@@ -7,11 +7,11 @@ import pytest
 
 from rowlock.errors import InvalidOption
 from rowlock.model import ids
-from rowlock.model.feed import Change, FeedPosition, Wanted
+from rowlock.model.feed import ChangedJob, FeedFilter, FeedPosition
 from rowlock.model.state import State
 
 NOW = datetime(2026, 11, 1, tzinfo=UTC)
-CREATED = Change(5, 0, 0, "k", State.QUEUED, 0, 0, None, None, NOW, NOW, None, None)
+CREATED = ChangedJob(5, 0, 0, "k", State.QUEUED, 0, 0, None, None, NOW, NOW, None, None)
 
 
 @pytest.mark.parametrize("text", ["1700000000000.7:9:8", "1700000000000.7:9:", "1700000000000.7:12:8,9,11"])
@@ -35,6 +35,6 @@ def test_a_change_is_named_after_what_happened_last() -> None:
 
 
 def test_a_filter_wants_what_fits_all_of_it_and_an_empty_one_wants_everything() -> None:
-    assert Wanted().fits(CREATED)
-    assert Wanted(kinds=frozenset({"k"}), states=frozenset({State.QUEUED})).fits(CREATED)
-    assert not Wanted(kinds=frozenset({"k"}), lanes=frozenset({"front"})).fits(CREATED)
+    assert FeedFilter().fits(CREATED)
+    assert FeedFilter(kinds=frozenset({"k"}), states=frozenset({State.QUEUED})).fits(CREATED)
+    assert not FeedFilter(kinds=frozenset({"k"}), lanes=frozenset({"front"})).fits(CREATED)

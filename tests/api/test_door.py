@@ -13,7 +13,7 @@ from tests.api.conftest import declare
 
 from rowlock import Rowlock
 from rowlock.api import RowlockAPI
-from rowlock.api.loopback import is_loopback
+from rowlock.api.auth.loopback import is_loopback
 from rowlock.model import ids
 from rowlock.model.access import Permission, Principal
 

@@ -259,7 +259,7 @@ def test_an_undo_step_is_a_job_with_all_its_options() -> None:
     assert step["undo"] == {name: value for name, value in step.items() if name not in ("name", "undo")}
     assert {"gate_key", "tags", "refs", "meta", "delay", "rate_keys", "rate_weight", "approval", "max_age"} <= {*step}
     flow.add(extract.step(1), undo=four)
-    with pytest.raises(InvalidOption, match="four must be approved by somebody other"):
+    with pytest.raises(InvalidOption, match="four must be approved by a person other"):
         flow.check()
     flow.options(submitted_by="ada").check()
 

@@ -28,7 +28,7 @@ about = {"host": "127.0.0.1", "port": int(sys.argv[2]), "root_path": ""}
 about |= {"auth": None, "read_only": False, "insecure_no_auth": False}
 
 async def main():
-    await Server(Rowlock(sys.argv[1], settings=Settings()), **about).run_until_told()
+    await Server(Rowlock(sys.argv[1], settings=Settings()), **about).run_until_signalled()
 
 given_up = []
 

@@ -96,7 +96,7 @@ async def ended(streams: list[asyncio.Task[httpx.Response]]) -> list[str]:
 
 
 async def test_a_stream_ends_when_whoever_reads_may_no_longer(rest: Rest, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sse, "CHECK_EVERY", 0.05)
+    monkeypatch.setattr(sse, "PERMISSION_CHECK_INTERVAL", 0.05)
     asked, authenticate = Counter[str](), rest.people.authenticate
 
     async def counted(connection: HTTPConnection) -> Principal | None:
@@ -119,9 +119,9 @@ async def test_a_stream_ends_when_whoever_reads_may_no_longer(rest: Rest, monkey
 
 async def test_inside_a_host_a_stream_lives_for_a_while(rest: Rest, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sse, "_JITTER", 0.0)
-    monkeypatch.setattr(sse, "ALIVE_EVERY", 0.05)
+    monkeypatch.setattr(sse, "KEEPALIVE_INTERVAL", 0.05)
     monkeypatch.setattr(feed, "EVERY", 0.02)
-    assert rest.api.stream_seconds == sse.LIFE
+    assert rest.api.stream_seconds == sse.LIFETIME
     rest.api.stream_seconds = 0.5
     async with rest.client() as client:
         one, everything = await ended(await open_streams(client, rest))
@@ -183,7 +183,7 @@ async def test_events_carry_jobs_lanes_workers_and_statistics(rest: Rest, monkey
         assert {name for name, _, _ in told} == {"jobs", "lanes", "workers", "stats"}
         ((_, position, data),) = [one for one in told if one[0] == "jobs"]
         assert [(one["event"], one["id"]) for one in data["changes"]] == [("job.created", ids.encode(mine))]
-        assert 0 <= data["lag_s"] < 60
+        assert 0 <= data["lag"] < 60
         rest.api.stream_seconds = 0.2
         await rest.store.complete(*await rest.store.claim(await rest.store.worker(), other, mine))
         again = frames((await client.get("/events", headers={"Last-Event-ID": position})).text)

@@ -64,7 +64,7 @@ def _run(call: Call, given: dict[str, Any]) -> None:
     known = auth if auth in (None, "tokens") else attribute(auth, "--auth")
     server = Server(call.app, auth=known, metrics=metrics_of(call.app), **given)
     with asyncio.Runner(loop_factory=loop_factory()) as runner:
-        runner.run(server.run_until_told())
+        runner.run(server.run_until_signalled())
 
 
 def metrics_of(app: Rowlock) -> Any:  # noqa: ANN401 - of an optional package

@@ -28,7 +28,7 @@ from rowlock.telemetry import JobLogFilter
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from rowlock.api.server import Beside
+    from rowlock.api.server import BackgroundServer
     from rowlock.app import Rowlock
     from rowlock.cli.call import Call
     from rowlock.flow.supervise.control_line import SupervisorLine
@@ -104,7 +104,7 @@ async def _serve(
     orders: Orders,
     *,
     dev: bool,
-    door: Beside | None,
+    door: BackgroundServer | None,
 ) -> None:
     watcher = orders.watcher
     try:

@@ -7,9 +7,12 @@ import inspect
 from typing import TYPE_CHECKING, Annotated, Any, Concatenate, Final, ParamSpec, cast, get_type_hints
 
 import typer
+from typer.core import TyperCommand
+from typing_extensions import override
 
 from rowlock.cli.call import DEFAULTS, Call, answer
 from rowlock.cli.exit_codes import EPILOG
+from rowlock.model.renamed import RENAMED_LANE_FIELDS
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -43,6 +46,26 @@ COMMON: Final = {
         bool, typer.Option("--json", help="JSON on standard output, and nothing else there.", rich_help_panel=_PANEL)
     ],
 }
+
+
+class Command(TyperCommand):
+    """A command that also takes its options under their old names, which --help does not show."""
+
+    @override
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Read the command line; an old name stands for the new one, unless the command has an option of that name."""
+        known = {name for parameter in self.params for name in parameter.opts}
+        renamed = {_flag(old): _flag(new) for old, new in RENAMED_LANE_FIELDS.items()}
+        end = args.index("--") if "--" in args else len(args)
+        for at, word in enumerate(args[:end]):
+            name, equals, value = word.partition("=")
+            if name not in known and renamed.get(name) in known:
+                args[at] = f"{renamed[name]}{equals}{value}"
+        return super().parse_args(ctx, args)
+
+
+def _flag(name: str) -> str:
+    return "--" + name.replace("_", "-")
 
 
 def command(
@@ -84,7 +107,7 @@ def register_sync(
     entry.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]  # what inspect.signature() reads
     entry.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
     entry.__doc__ = function.__doc__
-    group.command(name or function.__name__, epilog=EPILOG)(entry)
+    group.command(name or function.__name__, epilog=EPILOG, cls=Command)(entry)
 
 
 def _parameters(function: Callable[..., object]) -> list[inspect.Parameter]:

@@ -11,7 +11,7 @@ from rowlock.desk.guard import TRUSTED, Guard, changes, reads
 from rowlock.desk.schedule_fire import enqueue
 from rowlock.desk.visible_jobs import Sight
 from rowlock.errors import ConfigurationError, InvalidArguments, InvalidOption, WrongState
-from rowlock.model import redact
+from rowlock.model import ids, redact
 from rowlock.model.access import Permission
 from rowlock.model.duration import duration
 from rowlock.model.schedule import FIELDS, Schedule, checked
@@ -243,7 +243,8 @@ class Schedules:
             number, _ = await self._submitting(schedule.kind, schedule.args, options, connection)
             inside = Snapshot(database.statements, connection)
             await inside.fetch("schedule_ran", name=name, job=number)
-            await audit.record(inside, self._guard, "schedule.run", f"schedule:{name}", after={"job": number})
+            made = {"job": ids.encode(number)}
+            await audit.record(inside, self._guard, "schedule.run", f"schedule:{name}", after=made)
         return await self._sight.made(database, number)
 
     @changes(Permission.SCHEDULES_MANAGE)

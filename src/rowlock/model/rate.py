@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from datetime import datetime
 
+    from rowlock.model.count import Count
+
 LANE: Final = "lane:"
 """How the keys of lanes begin, their caps' and their rates'."""
 _MOST: Final = 1_000_000_000
@@ -173,14 +175,18 @@ class Holder:
 
 @dataclass(frozen=True, slots=True)
 class GateView:
-    """A gate as operators see it. parked: how many wait at it, counted to a thousand; holders: who has its places."""
+    """A gate as operators see it. parked: jobs that wait at it, counted up to a thousand; holders: jobs inside."""
 
     key: str
     limit: int
     fifo: bool
     held: int
-    parked: int
-    parked_capped: bool
+    parked: Count
     used_at: datetime
     edited_at: datetime | None
     holders: tuple[Holder, ...] = ()
+
+    @property
+    def parked_capped(self) -> bool:
+        """Whether more jobs wait than were counted."""
+        return not self.parked.exact

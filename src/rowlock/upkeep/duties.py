@@ -246,15 +246,15 @@ async def signals(at: Round, _news: News) -> int:
 async def ageing(at: Round, _news: News) -> int:
     """Jobs that waited too long in their priority rise by one, in lanes that say so."""
     lanes = await lane_rows.read(at.database)
-    if not any(lane.age_every for lane in lanes):
+    if not any(lane.aging_interval for lane in lanes):
         return 0
     kinds = kinds_by_lane(lanes, [row["kind"] for row in await at.database.fetch("pair_kinds")])
     total = 0
     for lane in lanes:
-        if lane.age_every is None or not kinds[lane.name]:
+        if lane.aging_interval is None or not kinds[lane.name]:
             continue
         for _ in range(_BATCHES_OF_OTHERS):
-            rows = await at.database.fetch("age", kinds=kinds[lane.name], every=lane.age_every, batch=_STALE_BATCH)
+            rows = await at.database.fetch("age", kinds=kinds[lane.name], every=lane.aging_interval, batch=_STALE_BATCH)
             at.waker.wake(((row["kind"], row["priority"], row["share"]), row["run_after"]) for row in rows)
             raised = sum(row["n"] for row in rows)
             total += raised

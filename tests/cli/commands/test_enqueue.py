@@ -5,7 +5,6 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from rowlock.model import ids
 from rowlock.model.state import State
 
 if TYPE_CHECKING:
@@ -28,9 +27,9 @@ async def test_every_option_reaches_the_job(cli: Cli, app: Rowlock) -> None:
     call = ("enqueue", "greet", "--args", '["Ada"]', *options, "--json")
     first = (await cli(*call, ROWLOCK_APP="tasks:app")).json
     second = (await cli(*call, ROWLOCK_APP="tasks:app")).json
-    assert first == {"id": ids.encode(first["number"]), "number": first["number"], "kind": "greet", "what": "created"}
-    assert second == first | {"what": "kept"}
-    job = await app.jobs.get(first["number"])
+    assert (first["kind"], first["what"], first["deduplicated"]) == ("greet", "created", False)
+    assert second == first | {"what": "kept", "deduplicated": True}
+    job = await app.jobs.get(first["id"])
     assert (job.priority, job.tenant, job.unique_key) == (-7, "acme", "greet:ada")
     assert timedelta(minutes=59) < job.run_after - datetime.now(UTC) <= timedelta(hours=1)
 

@@ -430,6 +430,6 @@ async def test_one_picture_where_nobody_looks(cli: Cli, store: Store) -> None:
     assert "\x1b" not in answer.out
     assert re.search(rf"^{ids.encode(job)} .* editions 3/4", answer.out, re.MULTILINE)
     record = (await cli("top", "--once", "--json")).json
-    assert [one["number"] for one in record["running"]] == [job]
+    assert [one["id"] for one in record["running"]] == [ids.encode(job)]
     assert [one["kind"] for one in record["pending"]] == ["pay"]
     assert (await cli("top", "--interval", "1ms")).code == 2

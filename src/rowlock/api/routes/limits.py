@@ -46,9 +46,9 @@ class GateAnswer(Answer):
     @classmethod
     def of(cls, gate: GateView) -> GateAnswer:
         """From the desk's value."""
-        values = {name: getattr(gate, name) for name in cls.model_fields if name != "holders"}
+        values = {name: getattr(gate, name) for name in cls.model_fields if name not in ("holders", "parked")}
         holders = [HolderAnswer(job_id=h.public_id, kind=h.kind, worker=h.worker, since=h.since) for h in gate.holders]
-        return cls(**values, holders=holders)
+        return cls(**values, parked=gate.parked.value, holders=holders)
 
 
 class RateAnswer(Answer):

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
 from rowlock.cli.call import Call, person
 from rowlock.cli.command import command
-from rowlock.cli.screen.output import compact, complain, job_record, moment
+from rowlock.cli.screen import records
+from rowlock.cli.screen.output import compact, complain, moment
 from rowlock.errors import InvalidOption
 
 if TYPE_CHECKING:
@@ -50,8 +50,8 @@ async def ls(
         ]
         for job, standing in found
     ]
-    records = [job_record(job) | {"approval": asdict(standing)} for job, standing in found]
-    call.screen.table(_COLUMNS, cells, records, "Nothing waits for approval.", ("given by", "answer by"))
+    shown = [{**records.job(job), "approval": records.approval(standing, job.public_id)} for job, standing in found]
+    call.screen.table(_COLUMNS, cells, shown, "Nothing waits for approval.", ("given by", "answer by"))
     if page.next is not None and not call.screen.as_json:
         complain(f"{page.count} in all; the next page: --after {page.next}")
 
@@ -117,5 +117,5 @@ def _show(call: Call, found: Sequence[Rule], empty: str) -> None:
         ]
         for rule in found
     ]
-    records: list[dict[str, Any]] = [asdict(rule) for rule in found]
-    call.screen.table(_RULE_COLUMNS, cells, records, empty, ("added", "note", "tenant"))
+    shown = [records.approval_rule(rule) for rule in found]
+    call.screen.table(_RULE_COLUMNS, cells, shown, empty, ("added", "note", "tenant"))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import Annotated, Final
 
@@ -10,6 +9,7 @@ import typer
 
 from rowlock.cli.call import Call
 from rowlock.cli.command import command
+from rowlock.cli.screen import records
 from rowlock.cli.screen.output import compact, moment
 from rowlock.model.options import span
 
@@ -56,4 +56,4 @@ async def ls(
         ]
         for entry in found
     ]
-    call.screen.table(_COLUMNS, rows, [asdict(entry) for entry in found], "Nothing was changed.", _SPARE)
+    call.screen.table(_COLUMNS, rows, [records.audit_entry(entry) for entry in found], "Nothing was changed.", _SPARE)

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import asdict
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
 from rowlock.cli.call import person
 from rowlock.cli.exit_codes import Exit
-from rowlock.cli.screen.output import aligned, complain, job_record, job_rows
+from rowlock.cli.screen import records
+from rowlock.cli.screen.output import aligned, complain, job_rows
 from rowlock.errors import BulkRefused, InvalidOption
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ async def order_found(
     jobs = call.app.jobs
     seen = await jobs.bulk(action, search=search, dry_run=True)
     if not seen.count:
-        call.screen.said("No jobs.", _record(seen))
+        call.screen.said("No jobs.", records.operation(seen))
         return
     if not yes:
         _confirm(action, seen)
@@ -48,7 +48,7 @@ async def order_found(
     )
     done = await call.app.operations.wait(started.id or 0, timeout=_PATIENT)
     left = f", {done.skipped} left as they were" * bool(done.skipped) + f", {done.failed} failed" * bool(done.failed)
-    call.screen.said(f"{action}: {done.done} jobs{left} (operation {done.id}).", _record(done))
+    call.screen.said(f"{action}: {done.done} jobs{left} (operation {done.id}).", records.operation(done))
     if done.state != "completed" or done.failed:
         complain(f"operation {done.id} is {done.state}" + (f": {done.error}" if done.error else ""))
         raise typer.Exit(Exit.FAILED)
@@ -62,10 +62,3 @@ def _confirm(action: Action, seen: Operation) -> None:
         raise BulkRefused(f"{question} Nothing was done: nobody is there to answer. Add --yes.")
     if not typer.confirm(question, err=True):
         raise typer.Exit(Exit.FAILED)
-
-
-def _record(operation: Operation) -> dict[str, Any]:
-    values = asdict(operation)
-    return {**values, "count": None if operation.count is None else asdict(operation.count)} | {
-        "samples": [job_record(job) for job in operation.samples]
-    }

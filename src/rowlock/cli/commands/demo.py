@@ -22,8 +22,9 @@ from rowlock.cli.call import Call
 from rowlock.cli.command import register_sync
 from rowlock.cli.commands import demo_jobs
 from rowlock.cli.exit_codes import Exit
+from rowlock.cli.screen import records
 from rowlock.cli.screen.board import board
-from rowlock.cli.screen.output import complain, job_record, span
+from rowlock.cli.screen.output import complain, span
 from rowlock.errors import WrongState
 from rowlock.model.lane import Lane
 from rowlock.model.state import State
@@ -195,5 +196,5 @@ def _summary(call: Call, jobs: Sequence[Job]) -> None:
         for job in jobs
     ]
     call.screen.table(
-        ("kind", "state", "attempts", "waited", "ran"), rows, [job_record(job) for job in jobs], "No jobs."
+        ("kind", "state", "attempts", "waited", "ran"), rows, [records.job(job) for job in jobs], "No jobs."
     )

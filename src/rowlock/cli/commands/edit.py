@@ -10,7 +10,8 @@ from rowlock.cli.call import Call, person
 from rowlock.cli.command import command
 from rowlock.cli.commands.enqueue import arguments, instant
 from rowlock.cli.commands.jobs import By, JobId, Note
-from rowlock.cli.screen.output import JOB_COLUMNS, JOB_SPARE, job_record, job_rows
+from rowlock.cli.screen import records
+from rowlock.cli.screen.output import JOB_COLUMNS, JOB_SPARE, job_rows
 from rowlock.errors import InvalidArguments, InvalidOption
 
 
@@ -57,4 +58,4 @@ async def edit(
         by=by or person(),
         note=note,
     )
-    call.screen.table(JOB_COLUMNS, job_rows([job]), [job_record(job)], "", JOB_SPARE)
+    call.screen.table(JOB_COLUMNS, job_rows([job]), [records.job(job)], "", JOB_SPARE)

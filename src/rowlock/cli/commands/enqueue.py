@@ -13,7 +13,8 @@ from rowlock.cli.call import Call
 from rowlock.cli.command import command
 from rowlock.cli.commands.jobs import JobId, error_text
 from rowlock.cli.exit_codes import Exit
-from rowlock.cli.screen.output import complain, job_record, moment, span
+from rowlock.cli.screen import records
+from rowlock.cli.screen.output import complain, moment, span
 from rowlock.errors import InvalidArguments, InvalidOption, UnknownKind
 from rowlock.model.state import SUCCESS
 
@@ -74,7 +75,7 @@ async def enqueue(
             raise
         raise UnknownKind(f"{error} Or give --app module:attribute, such as tasks:app.") from None
     job = made.job
-    record = {"id": job.public_id, "number": job.id, "kind": job.kind, "what": made.what}
+    record = {**records.job(job), "deduplicated": made.what == "kept", "what": made.what}
     call.screen.said(f"{job.public_id} {made.what}", record)
 
 
@@ -83,7 +84,7 @@ async def run_job(call: Call, job_id: JobId) -> None:
     job = await call.app.run_job(job_id)
     ran = job.finished_at - job.claimed_at if job.finished_at and job.claimed_at else None
     after = f" after {span(ran)}" if ran is not None else f", due again {moment(job.run_after)}"
-    call.screen.said(f"{job.public_id} {job.kind} {job.state}{after}", job_record(job))
+    call.screen.said(f"{job.public_id} {job.kind} {job.state}{after}", records.job(job))
     if job.state not in SUCCESS:
         history = await call.app.jobs.history(job.id)
         last = job.errors or (history.attempts[-1].error if history.attempts else None)

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from dataclasses import asdict
 from typing import TYPE_CHECKING, Final
 
+from rowlock.cli.screen import records
 from rowlock.cli.screen.output import clean, compact, complain, moment
 from rowlock.model import ids
-from rowlock.model.progress import logging_name
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -44,7 +43,7 @@ async def show_logs(call: Call, job_id: str, limit: int, *, follow: bool) -> Non
 def _print(call: Call, lines: Sequence[LogLine]) -> None:
     for line in lines:
         if call.screen.as_json:
-            sys.stdout.write(compact({**asdict(line), "level": logging_name(line.level)}) + "\n")
+            sys.stdout.write(compact(records.log_line(line)) + "\n")
             continue
         if line.missed:
             call.screen.line(f"… {line.missed:,} lines were dropped …")
@@ -62,7 +61,7 @@ async def show_items(call: Call, items: Sequence[Item]) -> None:
         [item.phase, item.name, item.state.value, moment(item.started_at), moment(item.ended_at), _why(item)]
         for item in items
     ]
-    call.screen.table(_COLUMNS, rows, [asdict(item) for item in items], "No items.", _SPARE)
+    call.screen.table(_COLUMNS, rows, [records.members(item) for item in items], "No items.", _SPARE)
 
 
 def _why(item: Item) -> str:

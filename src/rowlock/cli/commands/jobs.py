@@ -13,13 +13,13 @@ from rowlock.cli.command import command
 from rowlock.cli.commands.bulk import Search, Yes, chosen, order_found
 from rowlock.cli.exit_codes import Exit, exit_of
 from rowlock.cli.job_ids import expanded
+from rowlock.cli.screen import records
 from rowlock.cli.screen.output import (
     JOB_COLUMNS,
     JOB_SPARE,
     aligned,
     compact,
     complain,
-    job_record,
     job_rows,
     moment,
     span,
@@ -91,7 +91,7 @@ async def ls(
         before=before,
         limit=limit,
     )
-    call.screen.table(JOB_COLUMNS, job_rows(found), [job_record(job) for job in found], "No jobs.", JOB_SPARE)
+    call.screen.table(JOB_COLUMNS, job_rows(found), [records.job(job) for job in found], "No jobs.", JOB_SPARE)
     if found.before is not None:
         complain(f"older jobs were not looked at; go on with: --before {ids.encode(found.before)}")
     elif len(found) == limit and not call.screen.as_json:
@@ -102,26 +102,15 @@ async def ls(
 async def show(call: Call, job_id: JobId) -> None:
     """Show everything known of one job: arguments, result, errors, earlier attempts, orders."""
     history = await call.app.jobs.history(job_id)
-    record = job_record(history.job)
-    record["attempts"] = [_values(attempt) for attempt in history.attempts]
-    record["acts"] = [_values(act) for act in history.acts]
-    call.screen.fields(_fields(history), record)
+    call.screen.fields(_fields(history), records.history(history))
 
 
 @command(group, "explain")
 async def explain(call: Call, job_id: JobId) -> None:
     """Say why a job is not running: every reason that holds, the most decisive first."""
     found = await call.app.jobs.explain(job_id)
-    record = {
-        "id": found.job.public_id,
-        "number": found.job.id,
-        "kind": found.job.kind,
-        "state": found.job.state,
-        "verdict": found.verdict,
-        "reasons": [_values(reason) for reason in found.reasons],
-    }
     if call.screen.as_json:
-        call.screen.json(record)
+        call.screen.json(records.explanation(found))
         return
     for line in str(found).splitlines():
         call.screen.prose(line)
@@ -272,7 +261,7 @@ async def _search(call: Call, query: str, after: str | None, limit: int, *, olde
         if page.next is None or len(found) >= limit or time.monotonic() > until:
             break
         after = page.next
-    call.screen.table(JOB_COLUMNS, job_rows(found), [job_record(job) for job in found], "No jobs.", JOB_SPARE)
+    call.screen.table(JOB_COLUMNS, job_rows(found), [records.job(job) for job in found], "No jobs.", JOB_SPARE)
     if page.suggestion is not None:
         complain(f"did you mean: {page.suggestion}")
     if call.screen.as_json and page.next is None:
@@ -296,7 +285,7 @@ async def _order(call: Call, job_ids: list[str], give: Callable[[str], Awaitable
             complain(str(error))
             worst = exit_of(error)
     if changed or call.screen.as_json:
-        call.screen.table(JOB_COLUMNS, job_rows(changed), [job_record(job) for job in changed], "", JOB_SPARE)
+        call.screen.table(JOB_COLUMNS, job_rows(changed), [records.job(job) for job in changed], "", JOB_SPARE)
     if worst:
         raise typer.Exit(worst)
 
@@ -309,10 +298,6 @@ def _references(given: list[str]) -> dict[str, str]:
     return {name: value for name, _, value in pairs}
 
 
-def _values(value: object) -> dict[str, Any]:
-    return {name: getattr(value, name) for name in value.__dataclass_fields__}  # type: ignore[attr-defined]  # a dataclass
-
-
 def _fields(history: History) -> dict[str, str]:
     job = history.job
     attempts = [
@@ -322,7 +307,7 @@ def _fields(history: History) -> dict[str, str]:
     acts = [[act.verb, act.by or "", moment(act.at), act.note or ""] for act in history.acts]
     ran = job.finished_at - job.claimed_at if job.finished_at and job.claimed_at else None
     return {
-        "id": f"{job.public_id} (number {job.id})",
+        "id": job.public_id,
         "kind": job.kind,
         "state": job.state.value + ", cancel requested" * (job.cancel_requested and not job.is_final),
         "priority": str(job.priority),

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
 from rowlock.cli.call import Call
 from rowlock.cli.command import command
+from rowlock.cli.screen import records
 from rowlock.cli.screen.output import moment
 from rowlock.errors import InvalidOption, LimitNotFound
 from rowlock.model import moment as moments
@@ -139,7 +139,7 @@ def _show(call: Call, gates: Sequence[GateView], rates: Sequence[RateView], empt
             "gate",
             f"{gate.limit} at once" + ", in order" * gate.fifo,
             str(max(0, gate.limit - gate.held)),
-            f"{gate.parked}{'+' * gate.parked_capped}",
+            str(gate.parked),
             "closed" if gate.limit == 0 else "full" if gate.held >= gate.limit else "open",
             moment(gate.used_at),
         ]
@@ -157,6 +157,6 @@ def _show(call: Call, gates: Sequence[GateView], rates: Sequence[RateView], empt
         ]
         for view in rates
     ]
-    records = [{"what": "gate", **asdict(gate)} for gate in gates]
-    records += [{"what": "rate", **asdict(view), "rate": str(view.rate)} for view in rates]
-    call.screen.table(_COLUMNS, rows, records, empty, _SPARE)
+    shown = [{"what": "gate", **records.gate(gate)} for gate in gates]
+    shown += [{"what": "rate", **records.rate(view)} for view in rates]
+    call.screen.table(_COLUMNS, rows, shown, empty, _SPARE)

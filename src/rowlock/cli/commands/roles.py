@@ -8,6 +8,7 @@ import typer
 
 from rowlock.cli.call import Call
 from rowlock.cli.command import command
+from rowlock.cli.screen import records
 from rowlock.model.access import Permission
 
 if TYPE_CHECKING:
@@ -74,4 +75,4 @@ def _held(role: Role, grants: Sequence[Grant]) -> list[str]:
 
 
 def _record(role: Role, grants: Sequence[Grant]) -> dict[str, Any]:
-    return {"name": role.name, "permissions": sorted(role.permissions), "granted_to": _held(role, grants)}
+    return {**records.role(role), "granted_to": _held(role, grants)}

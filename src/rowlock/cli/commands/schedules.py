@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from datetime import datetime
 from typing import TYPE_CHECKING, Annotated, Any, Final, cast
 from zoneinfo import ZoneInfo
@@ -13,6 +12,7 @@ from rowlock.cli import completion
 from rowlock.cli.call import Call
 from rowlock.cli.command import command
 from rowlock.cli.commands.enqueue import arguments
+from rowlock.cli.screen import records
 from rowlock.cli.screen.output import compact, complain, moment
 from rowlock.errors import InvalidArguments, InvalidOption
 from rowlock.model import ids
@@ -76,7 +76,7 @@ async def show(call: Call, name: Name) -> None:
     schedule = await call.desk.schedules.get(name)
     runs = await call.desk.schedules.next(name)
     if call.screen.as_json:
-        call.screen.json({**_record(schedule), "next_runs": runs})
+        call.screen.json({**records.schedule(schedule), "next_runs": runs})
         return
     for label, text in _facts(schedule):
         call.screen.line(f"{label:<9} {text}")
@@ -193,7 +193,7 @@ async def resume(call: Call, name: Name) -> None:
 async def run(call: Call, name: Name) -> None:
     """Enqueue one job now; the next slot stays where it is."""
     job = await call.desk.schedules.run(name)
-    call.screen.said(f"{job.public_id} created", {"id": job.public_id, "number": job.id, "kind": job.kind})
+    call.screen.said(f"{job.public_id} created", records.job(job))
 
 
 @command(group, "backfill")
@@ -208,9 +208,8 @@ async def backfill(
     """List the slots of a range that have had no job; with --yes, enqueue one for each."""
     schedule = await call.desk.schedules.get(name)
     done = await call.desk.schedules.backfill(name, _moment(start, "--from"), _moment(end, "--until"), dry_run=not yes)
-    record = {**asdict(done), "jobs": [ids.encode(job) for job in done.jobs]}
     if call.screen.as_json:
-        call.screen.json(record)
+        call.screen.json(records.backfill(done))
         return
     for slot in done.slots:
         call.screen.line(_both(slot, schedule.tz))
@@ -223,7 +222,7 @@ async def backfill(
 async def rm(call: Call, name: Name) -> None:
     """Remove a schedule; its jobs stay. Code that declares it writes it again when a worker starts."""
     gone = await call.desk.schedules.delete(name)
-    call.screen.said(f"{gone.name} removed", _record(gone))
+    call.screen.said(f"{gone.name} removed", records.schedule(gone))
     if gone.declared is not None:
         complain(f"{name} is declared in code: the next worker that starts with it writes it again. Or pause it.")
 
@@ -243,7 +242,7 @@ def _show(call: Call, schedules: Sequence[Schedule], empty: str) -> None:
         ]
         for item in schedules
     ]
-    call.screen.table(_COLUMNS, rows, [_record(item) for item in schedules], empty, _SPARE)
+    call.screen.table(_COLUMNS, rows, [records.schedule(item) for item in schedules], empty, _SPARE)
 
 
 def _facts(item: Schedule) -> list[tuple[str, str]]:
@@ -261,11 +260,6 @@ def _facts(item: Schedule) -> list[tuple[str, str]]:
         ("left out", f"{moment(item.skipped_at)}: {item.skipped_why}" if item.skipped_at else ""),
     ]
     return [(label, text) for label, text in facts if text]
-
-
-def _record(item: Schedule) -> dict[str, Any]:
-    job = None if item.last_job is None else ids.encode(item.last_job)
-    return {**asdict(item), "last_job": job, "declared": item.declared is not None}
 
 
 def _both(run: datetime, tz: str) -> str:

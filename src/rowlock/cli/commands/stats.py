@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
 from rowlock.cli.call import Call
 from rowlock.cli.command import command
 from rowlock.cli.commands.jobs import error_text, progress_text
+from rowlock.cli.screen import records
 from rowlock.cli.screen.progress import left_text, rate_text
 from rowlock.model.duration import duration, humanise
 from rowlock.model.state import State
@@ -47,13 +47,17 @@ async def stats(
     panel = await desk.panel(window=window, jobs=0)
     slow_jobs, work = await desk.slow(least, limit=_MOST), await desk.references(limit=_MOST)
     if call.screen.as_json:
-        record: dict[str, Any] = asdict(panel.overview)
-        record |= {"throughput": asdict(panel.throughput), "backlog": [asdict(item) for item in panel.backlog]}
-        record |= {"failures": [asdict(item) for item in panel.failures]}
-        record |= {"tenants": [asdict(item) for item in panel.tenants]}
-        record |= {"slow": [{**asdict(job), "id": job.public_id, "number": job.id} for job in slow_jobs]}
-        record |= {"references": [asdict(item) for item in work]}
-        call.screen.json(record)
+        call.screen.json(
+            {
+                **records.overview(panel.overview),
+                "throughput": panel.throughput,
+                "backlog": [records.backlog(item) for item in panel.backlog],
+                "failures": [records.failures(item) for item in panel.failures],
+                "tenants": panel.tenants,
+                "slow": [records.running(job) for job in slow_jobs],
+                "references": work,
+            }
+        )
         return
     overview, throughput = panel.overview, panel.throughput
     ended = f"ended in {humanise(overview.window)}"

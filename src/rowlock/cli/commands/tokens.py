@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
@@ -10,6 +9,7 @@ import typer
 
 from rowlock.cli.call import Call
 from rowlock.cli.command import command
+from rowlock.cli.screen import records
 from rowlock.cli.screen.output import complain, moment
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ async def create(
         subject=subject,
         expires_in=expires_in,
     )
-    call.screen.said(made.text, {"token": made.text, **_record(made.token)})
+    call.screen.said(made.text, {**records.new_token(made), "state": _state(made.token)})
     if not call.screen.as_json:
         complain("keep it now: it is not shown again.")
 
@@ -100,4 +100,4 @@ def _state(token: Token) -> str:
 
 
 def _record(token: Token) -> dict[str, Any]:
-    return {**asdict(token), "permissions": sorted(token.permissions), "state": _state(token)}
+    return {**records.token(token), "state": _state(token)}

@@ -7,14 +7,13 @@ import contextlib
 import logging
 import signal
 import sys
-from dataclasses import asdict
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
 from rowlock.cli.call import Call, person
 from rowlock.cli.command import command
-from rowlock.cli.screen.output import job_record
+from rowlock.cli.screen import records
 from rowlock.cli.screen.panes import Look, Pane, View, frame, pane_lines, rows
 from rowlock.cli.screen.terminal import Terminal
 from rowlock.errors import DatabaseUnreachable, InvalidOption, RowlockError
@@ -79,9 +78,18 @@ async def look_at(app: Rowlock, window: str) -> Look:
 def _print(call: Call, look: Look) -> None:
     """One picture as plain lines, or everything as JSON."""
     if call.screen.as_json:
-        record: dict[str, Any] = asdict(look.panel)
-        record["running"] = [{**asdict(job), "id": job.public_id, "number": job.id} for job in look.panel.running]
-        call.screen.json(record | {"pending": [job_record(job) for job in look.pending]})
+        panel = look.panel
+        call.screen.json(
+            {
+                "overview": records.overview(panel.overview),
+                "backlog": [records.backlog(item) for item in panel.backlog],
+                "running": [records.running(job) for job in panel.running],
+                "failures": [records.failures(item) for item in panel.failures],
+                "tenants": panel.tenants,
+                "throughput": panel.throughput,
+                "pending": [records.job(job) for job in look.pending],
+            }
+        )
         return
     from rich.console import Console
 

@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import signal
 import sys
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import typer
@@ -14,6 +14,7 @@ from typing_extensions import override
 
 from rowlock.cli.call import Call
 from rowlock.cli.exit_codes import Exit
+from rowlock.cli.screen import records
 from rowlock.cli.screen.output import STYLES, aligned, clean, compact, complain
 from rowlock.cli.screen.progress import counter, detail, moved, pace, phase_rows
 from rowlock.desk.follow.watch import Watch
@@ -179,11 +180,10 @@ def _view(*, as_json: bool, everything: bool) -> Iterator[View]:
 
 def record(before: Sighting | None, now: Sighting) -> dict[str, Any]:
     """A change as JSON tells it; previous: the state it was seen in before, null at first."""
-    progress = now.progress
+    progress = None if now.progress is None else records.progress(now.progress)
     return {
         "at": now.seen_at,
         "id": now.public_id,
-        "number": now.id,
         "kind": now.kind,
         "state": now.state,
         "previous": None if before is None else before.state,
@@ -195,15 +195,8 @@ def record(before: Sighting | None, now: Sighting) -> dict[str, Any]:
         "run_after": now.run_after,
         "claimed_at": now.claimed_at,
         "finished_at": now.finished_at,
-        "phase": None if progress is None else progress.phase,
-        "done": None if progress is None else progress.done,
-        "total": None if progress is None else progress.total,
-        "message": None if progress is None else progress.message,
-        "phases": [] if progress is None else [asdict(phase) for phase in progress.phases],
-        "items": None if progress is None or progress.items is None else asdict(progress.items),
-        "rate": now.rate,
-        "eta": now.eta,
-        "error": now.error or None,
+        "progress": progress if progress is None else {**progress, "rate": now.rate, "eta": now.eta},
+        "errors": now.error or None,
     }
 
 

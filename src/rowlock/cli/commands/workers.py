@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
@@ -10,6 +9,7 @@ import typer
 from rowlock.cli.call import Call
 from rowlock.cli.command import command
 from rowlock.cli.commands.jobs import progress_text
+from rowlock.cli.screen import records
 from rowlock.cli.screen.output import moment, span
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ async def status(call: Call) -> None:
         ] or [["", "", "", "", ""]]
         rows += [[item.worker.name, _state(item.worker), slots, *job] for job in jobs]
     columns = ("worker", "state", "slots used", "job", "kind", "lane", "since", "progress")
-    call.screen.table(columns, rows, asdict(found), "No workers.", ("slots used", "lane", "state"))
+    call.screen.table(columns, rows, records.status(found), "No workers.", ("slots used", "lane", "state"))
     for kind in found.unserved if not call.screen.as_json else ():
         waited = f", the oldest for {span(kind.oldest_wait)}" if kind.oldest_wait else ""
         call.screen.line(f"No lane serves {kind.kind}: {kind.due} due jobs{waited}.")
@@ -71,7 +71,7 @@ def _show(call: Call, found: Sequence[WorkerView], empty: str) -> None:
         ]
         for worker in found
     ]
-    call.screen.table(_COLUMNS, rows, [asdict(worker) for worker in found], empty, _SPARE)
+    call.screen.table(_COLUMNS, rows, [records.worker(worker) for worker in found], empty, _SPARE)
 
 
 def _state(worker: WorkerView) -> str:

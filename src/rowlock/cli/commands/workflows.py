@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 from collections import Counter
-from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
@@ -15,8 +14,8 @@ from rowlock.cli.call import Call, person
 from rowlock.cli.command import command
 from rowlock.cli.commands.jobs import By, JobId, Note
 from rowlock.cli.exit_codes import Exit
-from rowlock.cli.screen import workflow_lines
-from rowlock.cli.screen.output import JOB_COLUMNS, JOB_SPARE, compact, complain, job_record, job_rows, moment, span
+from rowlock.cli.screen import records, workflow_lines
+from rowlock.cli.screen.output import JOB_COLUMNS, JOB_SPARE, compact, complain, job_rows, moment, span
 from rowlock.errors import InvalidOption
 from rowlock.model.workflow import WorkflowState
 
@@ -56,7 +55,7 @@ async def ls(
 async def show(call: Call, workflow_id: WorkflowId) -> None:
     """Show a workflow with its steps, each below those it waits for."""
     view = await call.desk.workflows.get(workflow_id)
-    record = _record(view)
+    record = records.workflow_graph(view)
     if call.screen.as_json:
         call.screen.json(record)
         return
@@ -99,17 +98,15 @@ async def watch(call: Call, workflow_id: WorkflowId) -> None:
             before, known[step.name] = known.get(step.name), str(step.state)
             if before != step.state:
                 record = {
-                    "step": step.name,
-                    "id": step.public_id,
+                    "name": step.name,
+                    "job_id": step.public_id,
                     "kind": step.kind,
                     "state": step.state,
-                    "was": before,
+                    "previous": before,
                 }
                 _tell(call, record, f"{step.name}: {before + ' → ' if before else ''}{step.state}")
         if view.is_final:
-            _tell(
-                call, {"workflow": view.public_id, "state": view.state}, f"{view.public_id} {view.name}: {view.state}"
-            )
+            _tell(call, {"id": view.public_id, "state": view.state}, f"{view.public_id} {view.name}: {view.state}")
             if not view.state.is_success:
                 raise typer.Exit(Exit.FAILED)
             return
@@ -133,7 +130,7 @@ async def signal(
     sent = await call.desk.jobs.signal(job_id, name, value, by=by or person(), note=note)
     if sent.what == "kept":
         complain(f"a signal {name!r} came before; the first one counts, so this one changes nothing.")
-    call.screen.table(JOB_COLUMNS, job_rows([sent.job]), [job_record(sent.job)], "", JOB_SPARE)
+    call.screen.table(JOB_COLUMNS, job_rows([sent.job]), [records.job(sent.job)], "", JOB_SPARE)
 
 
 def add_signal_to(jobs: typer.Typer) -> None:
@@ -159,22 +156,13 @@ def _show(call: Call, views: Sequence[WorkflowView], empty: str) -> None:
         ]
         for view in views
     ]
-    call.screen.table(_COLUMNS, rows, [_record(view) for view in views], empty, _SPARE)
-
-
-def _record(view: WorkflowView) -> dict[str, Any]:
-    values = asdict(view)
-    values["steps"] = [
-        {"id": step.public_id, "number": made.pop("job_id"), **made}
-        for step, made in zip(view.steps, values["steps"], strict=True)
-    ]
-    return {"id": view.public_id, "number": values.pop("id"), **values}
+    call.screen.table(_COLUMNS, rows, [records.workflow(view) for view in views], empty, _SPARE)
 
 
 def _fields(view: WorkflowView) -> dict[str, str]:
     states = Counter(str(step.state) for step in view.steps)
     return {
-        "id": f"{view.public_id} (number {view.id})",
+        "id": view.public_id,
         "name": view.name,
         "state": str(view.state) + ", cancel requested" * (view.cancel_requested and not view.is_final),
         "ends as": view.verdict if view.verdict and not view.is_final else "",

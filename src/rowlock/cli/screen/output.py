@@ -7,14 +7,14 @@ import json
 import re
 import sys
 import textwrap
-from dataclasses import asdict
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
+from rowlock.model import wire
 from rowlock.model.duration import humanise
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from rowlock.model.job import Job
 
@@ -95,8 +95,8 @@ class Screen:
             self.line(line)
 
     def json(self, value: object) -> None:
-        """A value as JSON, dates in ISO 8601, durations in seconds."""
-        sys.stdout.write(json.dumps(value, default=_plain, ensure_ascii=False, indent=2) + "\n")
+        """A value as JSON: instants, durations and counts as rowlock.model.wire writes them."""
+        sys.stdout.write(json.dumps(value, default=wire.plain, ensure_ascii=False, indent=2) + "\n")
 
 
 def complain(text: str) -> None:
@@ -185,13 +185,7 @@ def span(value: timedelta | None) -> str:
 
 def compact(value: object) -> str:
     """A JSON value in one line."""
-    return json.dumps(value, default=_plain, ensure_ascii=False)
-
-
-def job_record(job: Job) -> dict[str, Any]:
-    """A job as JSON shows it: `id` is the public one, `number` the table's."""
-    values = asdict(job)
-    return {"id": job.public_id, "number": values.pop("id"), **values, "workflow": job.workflow}
+    return json.dumps(value, default=wire.plain, ensure_ascii=False)
 
 
 def job_rows(jobs: Sequence[Job]) -> list[list[str]]:
@@ -221,14 +215,3 @@ def _last(job: Job) -> str:
     if job.state == "running":
         return f"since {moment(job.claimed_at)}" + ", cancel requested" * job.cancel_requested
     return f"due {moment(job.run_after)}" if job.state == "queued" else ""
-
-
-_PLAIN: Final[dict[type, Callable[[Any], object]]] = {
-    datetime: lambda value: value.astimezone(UTC).isoformat(),
-    timedelta: timedelta.total_seconds,
-}
-
-
-def _plain(value: object) -> object:
-    write = _PLAIN.get(type(value), str)
-    return write(value)

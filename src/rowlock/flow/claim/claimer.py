@@ -113,7 +113,7 @@ class Claimer:
         able = {name: n for name, n in free.items() if n > 0 and self._lanes[name].enabled and not self._rests(name)}
         wanted = self._turn(able)
         careful = {name for name in wanted if self._lanes[name].is_careful}
-        fair = {name for name in wanted if name not in careful and self._lanes[name].ordering == "fair"}
+        fair = {name for name in wanted if name not in careful and self._lanes[name].order == "fair"}
         plain = {name: n for name, n in wanted.items() if name not in careful and name not in fair}
         answers: list[_Answer] = []
         failure: Exception | None = None
@@ -272,14 +272,14 @@ class Claimer:
         return rows
 
     def _heads_of(self, name: str) -> _Claim:
-        fair = self._lanes[name].ordering == "fair"
+        fair = self._lanes[name].order == "fair"
         return lambda connection, free: self._claim(connection, {name: free}, fair=fair)
 
     async def _carefully(self, name: str, free: int, claim: _Claim) -> _Answer:
         """Order, caps and rates hold over all workers: the lane's row, its cap and its rate are locked around it."""
         statements, lane = self._link.database.statements, self._lanes[name]
         async with self._link.session() as connection, connection.transaction():
-            if lane.ordering == "strict":
+            if lane.order == "strict":
                 await connection.fetch(statements["lock_lanes"].dollar, [name])
             if lane.max_total is not None:
                 enter = statements["cap_enter"]
@@ -313,7 +313,7 @@ class Claimer:
     def _arguments(
         self, free: Mapping[str, int], probes: Mapping[str, Sequence[Probe]], crowded: Collection[str] = ()
     ) -> dict[str, object]:
-        strict = {name for name in free if name in self._lanes and self._lanes[name].ordering == "strict"}
+        strict = {name for name in free if name in self._lanes and self._lanes[name].order == "strict"}
         return arguments(self._worker_id, free, probes, strict, crowded)
 
 

@@ -48,7 +48,7 @@ class Crowds:
         and hundreds of them more than the jobs. If those do not fill the lane, the next claim looks at all at once.
         """
         few = max(2, math.ceil(free / _NARROW))
-        if lane.name not in self.names or lane.ordering != "fast" or len(pairs) < 2 * few:
+        if lane.name not in self.names or lane.order != "fast" or len(pairs) < 2 * few:
             return None
         *higher, lowest = sorted({pair[1] for pair in pairs}, reverse=True)
         wide = [pair for pair in pairs if pair[1] == lowest] if higher else pairs

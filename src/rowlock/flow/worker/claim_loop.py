@@ -146,5 +146,5 @@ class Rounds:
     def _poll_seconds(self) -> float:
         """How long to sleep at most: the shortest lane's interval, or a second while late commits may come."""
         lanes = self.lanes().values()
-        shortest = min((lane.poll_every.total_seconds() for lane in lanes if lane.enabled), default=5.0)
+        shortest = min((lane.poll_interval.total_seconds() for lane in lanes if lane.enabled), default=5.0)
         return shortest if self._wakeable() else min(shortest, _POLL_ONLY)

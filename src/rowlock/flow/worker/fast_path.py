@@ -88,7 +88,7 @@ class Chain:
         if not self.on or self._rounds.draining or self._clock.ahead(step.run_after) > _SOON:
             return None
         lane = self._rounds.lanes().get(self._claimer.lane_of(step.pair[0]) or "")
-        return lane if lane is not None and lane.enabled and lane.ordering == "fast" else None
+        return lane if lane is not None and lane.enabled and lane.order == "fast" else None
 
     def _leave(self, steps: Iterable[Released]) -> None:
         self._tell((step.pair, step.run_after) for step in steps)

@@ -184,6 +184,10 @@ class Lanes:
         max_total -1, progress_timeout 0, rate "off" and aging_interval 0 remove the setting.
         """
         check(slots=slots, max_total=max_total, order=order)
+        poll, heartbeat = span(poll_interval, "poll_interval"), span(heartbeat_timeout, "heartbeat_timeout")
+        progress = _removable(progress_timeout, "progress_timeout", _SHORTEST_PROGRESS_TIMEOUT)
+        aging = _removable(aging_interval, "aging_interval", _SHORTEST_AGING_INTERVAL)
+        stored_rate = NO_RATE if rate == "off" else None if rate is None else cast("Rate", _rate(rate)).stored
         database, before = self._open(), await self._find(name)
         found = await database.fetch(
             "lane_set",
@@ -192,13 +196,13 @@ class Lanes:
             slots=slots,
             max_total=max_total,
             ordering=order,
-            poll_every=span(poll_interval, "poll_interval"),
-            stale_after=span(heartbeat_timeout, "heartbeat_timeout"),
-            stall_after=_removable(progress_timeout, "progress_timeout", _SHORTEST_PROGRESS_TIMEOUT),
+            poll_every=poll,
+            stale_after=heartbeat,
+            stall_after=progress,
             requires_approval=requires_approval,
             enabled=enabled,
-            rate=NO_RATE if rate == "off" else None if rate is None else cast("Rate", _rate(rate)).stored,
-            age_every=_removable(aging_interval, "aging_interval", _SHORTEST_AGING_INTERVAL),
+            rate=stored_rate,
+            age_every=aging,
             version=version,
         )
         if not found:

@@ -11,7 +11,7 @@ from rowlock.desk.guard import TRUSTED, Guard, changes, reads
 from rowlock.desk.schedule_fire import enqueue
 from rowlock.desk.visible_jobs import Sight
 from rowlock.errors import ConfigurationError, InvalidArguments, InvalidOption, WrongState
-from rowlock.model import ids, redact
+from rowlock.model import ids, redact, wire
 from rowlock.model.access import Permission
 from rowlock.model.duration import duration
 from rowlock.model.schedule import FIELDS, Schedule, checked
@@ -385,5 +385,8 @@ def _check_range(start: datetime, end: datetime, now: datetime) -> None:
             message = f"{name} must be a datetime with a time zone; a naive one is ambiguous; got {moment!r}."
             raise InvalidOption(message)
     if not start < end <= now:
-        message = f"A backfill goes from a start to a later end that has passed; got {start} to {end}, and it is {now}."
+        message = (
+            "A backfill goes from a start to a later end that has passed; "
+            f"got {wire.instant(start)} to {wire.instant(end)}, and it is {wire.instant(now)}."
+        )
         raise InvalidOption(message)

@@ -61,7 +61,7 @@ async def test_run_at_and_idempotency_key(cli: Cli, app: Rowlock) -> None:
 async def test_a_refused_enqueue_says_why(
     cli: Cli, app: Rowlock, arguments: list[str], code: int, message: str
 ) -> None:
-    answer = await cli("enqueue", *arguments, "--app", "tasks:app", "--json")
+    answer = await cli("enqueue", *arguments, "--app", "tasks:app")
     assert (answer.code, answer.out) == (code, "")
     assert answer.err.startswith("rowlock: ")
     assert message in answer.err

@@ -51,7 +51,7 @@ async def test_mistakes_are_explained(cli: Cli, app: Rowlock) -> None:
         (["set", "org:7", "--limit", "9", "--burst", "3"], 2, "add --rate"),
         (["pause", "org:7"], 2, "--for 30s"),
         (["pause", "org:7", "--until", "2020-01-01"], 2, "has passed"),
-        (["pause", "org:7", "--until", "soon"], 2, "--until is a moment"),
+        (["pause", "org:7", "--until", "soon"], 2, "--until takes a day or an instant"),
         (["rm", "org:7"], 1, "gate 'org:7'"),
     ):
         answer = await cli("limits", *words)

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import re
 import signal
 from typing import TYPE_CHECKING
 
@@ -34,10 +35,11 @@ async def test_what_a_handler_logs_is_shown_with_its_job(cli: Cli, as_json: bool
     found = [line for line in lines if "by a library" in line or "by the context" in line]
     if not as_json:
         assert [line.rstrip()[9:] for line in found] == [
-            "warning: by a library  [loud 1]",
-            "warning: by the context  [loud 1]",
+            f"warning: by a library  [loud {public_id}]",
+            f"warning: by the context  [loud {public_id}]",
         ]
         return
     for record in map(json.loads, found):
-        assert (record["job_id"], record["public_id"], record["kind"]) == (1, public_id, "loud")
+        assert (record["job_id"], record["kind"]) == (public_id, "loud")
+        assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", record["at"])
         assert (record["lane"], record["attempt"]) == ("default", 1)

@@ -5,9 +5,9 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from rowlock.cli.commands.jobs import error_text, progress_text
 from rowlock.cli.job_ids import ids_in
 from rowlock.cli.screen import records
+from rowlock.cli.screen.job_text import error_text, job_rows, progress_text
 from rowlock.cli.screen.output import (
     Screen,
     aligned,
@@ -15,7 +15,6 @@ from rowlock.cli.screen.output import (
     compact,
     distance,
     fitted,
-    job_rows,
     moment,
     span,
 )

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Final, cast
 import typer
 
 from rowlock.cli import completion
-from rowlock.cli.call import Call
 from rowlock.cli.command import command
+from rowlock.cli.context import CommandContext
 from rowlock.cli.screen import records
 from rowlock.cli.screen.output import span
 from rowlock.errors import InvalidOption
@@ -32,14 +32,14 @@ _SPARE: Final = (
 
 
 @command(group, "ls")
-async def ls(call: Call) -> None:
+async def ls(context: CommandContext) -> None:
     """List lanes with what runs in them."""
-    await _show(call, await call.desk.lanes.list(), "No lanes yet; a worker creates them at its start.")
+    await _show(context, await context.desk.lanes.list(), "No lanes yet; a worker creates them at its start.")
 
 
 @command(group, "set")
 async def change(
-    call: Call,
+    context: CommandContext,
     name: Name,
     *,
     kinds: Annotated[str | None, typer.Option(metavar="A,B", help="Kinds it serves; * takes the rest.")] = None,
@@ -86,7 +86,7 @@ async def change(
             "Nothing to change: add --kinds, --slots, --max-total, --order, --poll-interval, --heartbeat-timeout, "
             "--progress-timeout, --approval, --rate or --aging-interval."
         )
-    lanes = call.desk.lanes
+    lanes = context.desk.lanes
     if create:
         await lanes.create(Lane(name))
     changed = await lanes.set(
@@ -103,23 +103,23 @@ async def change(
         aging_interval=aging_interval,
         version=version,
     )
-    await _show(call, [changed], "")
+    await _show(context, [changed], "")
 
 
 @command(group, "drain")
-async def drain(call: Call, name: Name) -> None:
+async def drain(context: CommandContext, name: Name) -> None:
     """Start nothing more in this lane; what runs goes on."""
-    await _show(call, [await call.desk.lanes.drain(name)], "")
+    await _show(context, [await context.desk.lanes.drain(name)], "")
 
 
 @command(group, "resume")
-async def resume(call: Call, name: Name) -> None:
+async def resume(context: CommandContext, name: Name) -> None:
     """Start jobs of this lane again."""
-    await _show(call, [await call.desk.lanes.resume(name)], "")
+    await _show(context, [await context.desk.lanes.resume(name)], "")
 
 
-async def _show(call: Call, lanes: Sequence[Lane], empty: str) -> None:
-    running = await call.desk.lanes.running()
+async def _show(context: CommandContext, lanes: Sequence[Lane], empty: str) -> None:
+    running = await context.desk.lanes.running()
     rows = [
         [
             lane.name,
@@ -139,4 +139,4 @@ async def _show(call: Call, lanes: Sequence[Lane], empty: str) -> None:
         for lane in lanes
     ]
     shown = [{**records.lane(lane), "running": running.get(lane.name, 0)} for lane in lanes]
-    call.screen.table(_COLUMNS, rows, shown, empty, _SPARE)
+    context.screen.table(_COLUMNS, rows, shown, empty, _SPARE)

@@ -20,7 +20,7 @@ UV_NEEDED := $(if $(filter .uv/bin/uv,$(UV)),.uv/bin/uv)
 COMPILE := pip compile --no-config --quiet --universal --python-version 3.11 --generate-hashes --all-extras --group dev \
 	--no-header --no-annotate --no-emit-index-url --no-emit-find-links pyproject.toml
 
-.PHONY: help install check test mutations torture torture-machine soak fuzz bench bench-guard demo lock format verify clean
+.PHONY: help install check test mutations torture torture-machine soak fuzz bench bench-guard demo lock format verify release-check clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -34,6 +34,7 @@ check: $(STAMP) ## lint, format check, types, import direction
 	$(BIN)/lint-imports --no-logo
 	$(BIN)/python tools/sync_twins.py --check
 	$(BIN)/python tools/openapi.py --check
+	$(BIN)/python tools/reference.py --check
 
 test: $(STAMP) ## run the tests on all cores (options: make test ARGS="-k claim")
 	$(BIN)/pytest -n $(SIDE_BY_SIDE) --dist worksteal $(ARGS)
@@ -77,6 +78,9 @@ verify: | $(UV_NEEDED) ## fail when requirements.lock does not fit pyproject.tom
 	@fresh=$$(mktemp) && trap 'rm -f "$$fresh"' EXIT && cp requirements.lock "$$fresh" && \
 		$(UV) $(COMPILE) --output-file "$$fresh" >/dev/null && diff -u requirements.lock "$$fresh" && \
 		echo "requirements.lock fits pyproject.toml"
+
+release-check: $(STAMP) ## check that this commit can be released as VERSION=… (options: ARGS="--only build,smoke")
+	$(BIN)/python tools/release.py "$(VERSION)" $(ARGS)
 
 clean: ## remove environments, caches and build results
 	rm -rf .venv .venv-* .uv .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis dist build

@@ -20,7 +20,8 @@ from typing import TYPE_CHECKING, Final
 
 from bench.results import percentile
 from rowlock import Lane, Rowlock, Settings, chain
-from rowlock.store import embedded, migrate
+from rowlock.store import embedded
+from rowlock.store.schema import migrate
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterator

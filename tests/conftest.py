@@ -6,52 +6,26 @@ folder, or a folder of PostgreSQL programs.
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import fcntl
 import os
 import shutil
-import uuid
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import hypothesis
 import psycopg
 import pytest
+from tests.databases import SETTINGS, TEMPLATE, at, built_once, chosen_server, fresh, one_at_a_time
 
 from rowlock.store.embedded import keeper, start
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator
+    from pathlib import Path
 
 # On a machine that others use too, a slow example says nothing about the code.
 hypothesis.settings.register_profile("shared", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow])
 hypothesis.settings.load_profile("shared")
-
-TEMPLATE = "rowlock_template"
-SETTINGS = {"fsync": "off", "full_page_writes": "off", "max_connections": "300", "autovacuum_naptime": "10min"}
-
-
-def chosen_server() -> dict[str, Any]:
-    """Arguments of start() for ROWLOCK_TEST_PG."""
-    choice = os.environ.get("ROWLOCK_TEST_PG", "18")
-    if choice in {"16", "18"}:
-        return {"version": int(choice)}
-    debian = os.environ.get("ROWLOCK_TEST_PGBIN", "/usr/lib/postgresql/15/bin")
-    return {"binaries": Path(debian if choice == "15" else choice)}
-
-
-def at(url: str, database: str) -> str:
-    return url.replace("/rowlock?", f"/{database}?")
-
-
-@contextlib.contextmanager
-def one_at_a_time(path: Path) -> Iterator[None]:
-    held = keeper.lock(path, fcntl.LOCK_EX)
-    try:
-        yield
-    finally:
-        os.close(held)
 
 
 @pytest.fixture(scope="session")
@@ -85,26 +59,10 @@ def administrator(server_url: str) -> Iterator[psycopg.Connection[Any]]:
 @pytest.fixture(scope="session")
 def template(shared_folder: Path, server_url: str, administrator: psycopg.Connection[Any]) -> str:
     """The name of a database with the newest schema, built by the worker that comes first."""
-    from rowlock.store.migrate import upgrade  # noqa: PLC0415 - only tests with a database need the store
+    from rowlock.store.schema.migrate import upgrade  # noqa: PLC0415 - only tests with a database need the store
 
-    with one_at_a_time(shared_folder / "template.lock"):
-        names = administrator.execute("SELECT datname FROM pg_database").fetchall()
-        if (TEMPLATE,) not in names:
-            building = f"{TEMPLATE}_{uuid.uuid4().hex}"
-            administrator.execute(f"CREATE DATABASE {building}")
-            asyncio.run(upgrade(at(server_url, building), schema="rowlock"))
-            administrator.execute(f"ALTER DATABASE {building} RENAME TO {TEMPLATE}")
+    built_once(shared_folder, administrator, server_url, TEMPLATE, lambda url: upgrade(url, schema="rowlock"))
     return TEMPLATE
-
-
-@contextlib.contextmanager
-def fresh(administrator: psycopg.Connection[Any], server_url: str, template: str) -> Iterator[str]:
-    name = f"test_{uuid.uuid4().hex}"
-    administrator.execute(f"CREATE DATABASE {name} TEMPLATE {template} STRATEGY wal_log")
-    try:
-        yield at(server_url, name)
-    finally:
-        administrator.execute(f"DROP DATABASE {name} WITH (FORCE)")
 
 
 @pytest.fixture

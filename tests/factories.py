@@ -10,14 +10,15 @@ from tests.waiting import eventually
 
 from rowlock.desk.guard import TRUSTED
 from rowlock.flow.claim.claimer import arguments, one_by_one
-from rowlock.flow.enqueue.prepare import parameters
 from rowlock.model.job import Claim, NewJob
 from rowlock.store.database import Database
+from rowlock.store.jobs.enqueue import values_of
 from rowlock.store.queries import quoted
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Iterable, Sequence
 
+    from rowlock.model.rate import Rate
     from rowlock.store.database import Connection, Record
 
 LONG_AGO = "timestamptz '2001-01-01'"
@@ -105,7 +106,7 @@ class Store:
         )
 
     async def enqueue(self, kind: str = "k", /, *, statement: str = "enqueue", **fields: Any) -> int:  # noqa: ANN401 - NewJob's
-        row = await self.one(statement, args="{}", **parameters(NewJob(kind=kind, **fields)))
+        row = await self.one(statement, args="{}", **values_of(NewJob(kind=kind, **fields)))
         return int(row["id"])
 
     async def kind(self, name: str, on_worker_lost: str, *, isolates: bool = False) -> None:
@@ -314,3 +315,18 @@ async def several(where: str, n: int, *, guarded: bool = False) -> AsyncIterator
     """Stores that can wait for each other."""
     async with contextlib.AsyncExitStack() as stack:
         yield [await stack.enter_async_context(opened(where, guarded=guarded)) for _ in range(n)]
+
+
+async def rate(store: Store, key: str, said: Rate) -> None:
+    await store.fetch(
+        "register_rates",
+        keys=[key],
+        amounts=[said.amount],
+        pers=[said.per],
+        bursts=[said.burst],
+        slidings=[said.window],
+    )
+
+
+async def rated(store: Store, n: int, *keys: str, **fields: Any) -> list[int]:  # noqa: ANN401 - NewJob's
+    return [await store.enqueue(rate_keys=keys, **fields) for _ in range(n)]

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import asyncpg
 import pytest
-from tests.contrib.neighbours import dialect
+from tests.store.callers.neighbours import dialect
 from tests.waiting import eventually
 
 from rowlock import Rowlock, RowlockError, Task

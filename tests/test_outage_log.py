@@ -4,7 +4,7 @@ import logging
 
 import pytest
 
-from rowlock.outage_log import Trouble
+from rowlock.outage_log import OutageLog
 
 logger = logging.getLogger("rowlock.test")
 
@@ -22,16 +22,16 @@ def clock() -> Clock:
 
 
 @pytest.fixture
-def trouble(clock: Clock, caplog: pytest.LogCaptureFixture) -> Trouble:
+def outage(clock: Clock, caplog: pytest.LogCaptureFixture) -> OutageLog:
     caplog.set_level(logging.INFO, "rowlock.test")
-    return Trouble(logger, "w cannot claim", "w claims again", clock=clock)
+    return OutageLog(logger, "w cannot claim", "w claims again", clock=clock)
 
 
 def test_an_outage_is_told_at_once_then_ever_more_rarely_and_so_is_its_end(
-    trouble: Trouble, clock: Clock, caplog: pytest.LogCaptureFixture
+    outage: OutageLog, clock: Clock, caplog: pytest.LogCaptureFixture
 ) -> None:
     for _ in range(180):
-        trouble.met(ConnectionRefusedError("refused"))
+        outage.failed(ConnectionRefusedError("refused"))
         clock.now += 1
     assert caplog.messages == [
         "w cannot claim: refused",
@@ -42,39 +42,39 @@ def test_an_outage_is_told_at_once_then_ever_more_rarely_and_so_is_its_end(
     ]
     assert {record.levelno for record in caplog.records} == {logging.WARNING}
     caplog.clear()
-    assert trouble.lasts
-    trouble.over()
-    trouble.over()
+    assert outage.ongoing
+    outage.recovered()
+    outage.recovered()
     assert caplog.messages == ["w claims again after 3m (180 failures)"]
     caplog.clear()
-    trouble.met(ConnectionRefusedError("refused"))
+    outage.failed(ConnectionRefusedError("refused"))
     assert caplog.messages == ["w cannot claim: refused"]
 
 
 def test_another_cause_is_told_at_once_but_not_one_after_the_other(
-    trouble: Trouble, clock: Clock, caplog: pytest.LogCaptureFixture
+    outage: OutageLog, clock: Clock, caplog: pytest.LogCaptureFixture
 ) -> None:
     for _ in range(2):
         for cause in (OSError("one"), ValueError("two"), KeyError("three"), TypeError("four"), RuntimeError("five")):
-            trouble.met(cause)
+            outage.failed(cause)
             clock.now += 0.1
     assert [message.rpartition(": ")[2] for message in caplog.messages] == ["one", "two", "'three'", "four"]
 
 
 def test_failures_far_apart_are_each_their_own(
-    trouble: Trouble, clock: Clock, caplog: pytest.LogCaptureFixture
+    outage: OutageLog, clock: Clock, caplog: pytest.LogCaptureFixture
 ) -> None:
     for _ in range(3):
-        trouble.met(OSError("away"))
+        outage.failed(OSError("away"))
         clock.now += 100
     assert caplog.messages == ["w cannot claim: away"] * 3
 
 
 def test_what_nobody_foresaw_comes_with_its_trace_once(
-    trouble: Trouble, clock: Clock, caplog: pytest.LogCaptureFixture
+    outage: OutageLog, clock: Clock, caplog: pytest.LogCaptureFixture
 ) -> None:
     for _ in range(30):
-        trouble.met(ZeroDivisionError("a defect"), unforeseen=True)
+        outage.failed(ZeroDivisionError("a defect"), unforeseen=True)
         clock.now += 1
     assert [bool(record.exc_info) for record in caplog.records] == [True, False]
     assert {record.levelno for record in caplog.records} == {logging.ERROR}

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from tests.waiting import eventually
+from tests.waiting import eventually, in_time, until_cancelled
 from typing_extensions import override
 
 from rowlock import ConfigurationError, Context, JobLogFilter, Retry, Rowlock, Settings, Snooze, SyncContext
@@ -97,7 +97,7 @@ async def test_a_lost_claim_a_changed_lane_and_a_blocked_loop_are_told(database_
         @app.job
         async def work() -> None:
             running.set()
-            await asyncio.sleep(60)
+            await until_cancelled()
 
         @app.job
         async def block() -> None:
@@ -105,7 +105,7 @@ async def test_a_lost_claim_a_changed_lane_and_a_blocked_loop_are_told(database_
 
         async with app.worker():
             job = await work.enqueue()
-            await asyncio.wait_for(running.wait(), 20)
+            await in_time(running.wait())
             await app.jobs.stop(job.id)
             await eventually(lambda: heard(told, JobLost))
             await app.lanes.set("default", slots=3)
@@ -224,7 +224,7 @@ async def test_whatever_is_logged_inside_a_handler_carries_the_job(app: Rowlock,
     )
     for record, job in ((loop, jobs[0]), (task, jobs[0]), (thread, jobs[1]), (context, jobs[1])):
         values = vars(record)
-        assert (values["job_id"], values["public_id"]) == (job.id, job.public_id)
+        assert values["job_id"] == job.public_id
         assert (values["lane"], values["attempt"], values["fence"]) == ("default", 1, 1)
     assert (vars(loop)["kind"], vars(task)["kind"], vars(context)["page"]) == ("first", "its own", 3)
     assert "job_id" not in vars(by["outside"])
@@ -241,7 +241,7 @@ async def test_the_contexts_log_carries_the_job_without_any_filter(
         job = await work.enqueue()
         await job.wait(timeout=20)
     (record,) = [record for record in caplog.records if record.getMessage() == "low on ink"]
-    assert (record.name, vars(record)["job_id"], vars(record)["kind"]) == ("rowlock.handler", job.id, "work")
+    assert (record.name, vars(record)["job_id"], vars(record)["kind"]) == ("rowlock.handler", job.public_id, "work")
 
 
 async def heard(told: list[Event], kind: type[Event]) -> bool:

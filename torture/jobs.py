@@ -17,7 +17,7 @@ from typing import Any, Final, NoReturn
 from typing_extensions import override
 
 from rowlock import Context, Gate, Retry, Rowlock, SyncContext
-from rowlock.store import migrate
+from rowlock.store.schema import migrate
 from torture.ledger import Ledger, Line
 
 try:

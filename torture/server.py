@@ -18,9 +18,9 @@ from urllib.parse import urlsplit, urlunsplit
 
 import asyncpg
 
-from rowlock.store import migrate
 from rowlock.store.embedded import binaries
 from rowlock.store.embedded import home as homes
+from rowlock.store.schema import migrate
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator, Mapping

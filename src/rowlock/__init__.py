@@ -1,4 +1,7 @@
-"""Background jobs for Python on one PostgreSQL table."""
+"""Background jobs for Python on one PostgreSQL table.
+
+This module is the public interface; `rowlock.app.Rowlock` is where to start reading. A job's life is in `rowlock.flow`.
+"""
 
 from __future__ import annotations
 
@@ -61,11 +64,12 @@ from rowlock.errors import (
     WorkflowNotFound,
     WrongState,
 )
-from rowlock.flow.enqueue.middleware import Enqueuing
+from rowlock.flow.enqueue.middleware import EnqueueCall, Enqueuing
 from rowlock.flow.kinds.depends import Depends
 from rowlock.flow.progress.context import Context
 from rowlock.flow.progress.items import ItemContext, ItemsDone
-from rowlock.flow.progress.sync_context import SyncContext, SyncItemContext
+from rowlock.flow.progress.sync_context import SyncContext
+from rowlock.flow.progress.sync_items import SyncItemContext
 from rowlock.model.access import Permission, Principal
 from rowlock.model.failure import Failure
 from rowlock.model.job import Claim, Job
@@ -83,10 +87,10 @@ from rowlock.telemetry import JobLogFilter
 
 if TYPE_CHECKING:
     from rowlock.compose.chain import Chain, chain
-    from rowlock.compose.flow_handle import Started
     from rowlock.compose.group import Group, group
     from rowlock.compose.step import RESULT, Step
     from rowlock.compose.workflow import Node, Workflow
+    from rowlock.compose.workflow_handle import Started
     from rowlock.model.approval import Approval, Rule
     from rowlock.model.count import Count
     from rowlock.model.explanation import Explanation, Reason
@@ -98,12 +102,12 @@ if TYPE_CHECKING:
     from rowlock.model.workflow import StepView, WorkflowPage, WorkflowState, WorkflowView
 
 __version__ = "0.1.0"
-_LATER: Final = {
+_LAZY: Final = {
     "Chain": "rowlock.compose.chain",
     "chain": "rowlock.compose.chain",
     "Group": "rowlock.compose.group",
     "group": "rowlock.compose.group",
-    "Started": "rowlock.compose.flow_handle",
+    "Started": "rowlock.compose.workflow_handle",
     "RESULT": "rowlock.compose.step",
     "Step": "rowlock.compose.step",
     "Node": "rowlock.compose.workflow",
@@ -123,7 +127,7 @@ _LATER: Final = {
     "WorkflowState": "rowlock.model.workflow",
     "WorkflowView": "rowlock.model.workflow",
 }
-"""Where the names are that no worker needs: imported when they are first asked for."""
+"""The modules of the names that no worker needs; each is imported at its first use."""
 
 __all__ = [
     "RESULT",
@@ -144,6 +148,7 @@ __all__ = [
     "Depends",
     "EmbeddedError",
     "EndlessDrain",
+    "EnqueueCall",
     "EnqueueError",
     "Enqueued",
     "Enqueuing",
@@ -246,10 +251,10 @@ __all__ = [
 if not TYPE_CHECKING:  # a checker that sees this function believes in any name
 
     def __getattr__(name: str) -> object:
-        if name not in _LATER:
+        if name not in _LAZY:
             message = f"module {__name__!r} has no attribute {name!r}"
             raise AttributeError(message)
-        found = globals()[name] = getattr(import_module(_LATER[name]), name)
+        found = globals()[name] = getattr(import_module(_LAZY[name]), name)
         return found
 
 

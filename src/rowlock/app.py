@@ -1,4 +1,7 @@
-"""Rowlock: the one place where the rooms are put together."""
+"""The application: the only place where the rooms are put together.
+
+Rowlock holds its parts (extensions, producer, locks, desk) as plain attributes and passes its public calls on to them.
+"""
 
 from __future__ import annotations
 
@@ -9,10 +12,10 @@ import inspect
 import logging
 import os
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Self, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Concatenate, Final, ParamSpec, Self, TypeVar, overload
 
 import rowlock
 from rowlock.bridge import Bridge, in_thread
@@ -20,45 +23,68 @@ from rowlock.desk.access import Backing, Desk
 from rowlock.desk.app_desk import Own
 from rowlock.desk.guard import Guard
 from rowlock.errors import ConfigurationError, WrongState
-from rowlock.extensions import Extensions
+from rowlock.extensions import Extensions, L, M, N
 from rowlock.flow.enqueue.producer import Producer
 from rowlock.flow.enqueue.wake import Waker
 from rowlock.flow.kinds.codec import Codec
 from rowlock.flow.kinds.declare import kind_of
-from rowlock.flow.kinds.handler import Handler, find
+from rowlock.flow.kinds.handler import Handler, find_handler
 from rowlock.flow.kinds.import_origin import NO_ORIGIN, importable, origin_of
-from rowlock.flow.locks.context_managers import Locking
+from rowlock.flow.locks.context_managers import AppLocks
 from rowlock.flow.progress.context import Context
 from rowlock.flow.progress.sync_context import SyncContext
-from rowlock.flow.run.inject import planned
-from rowlock.flow.run.middleware import inside
+from rowlock.flow.run.inject import plan_injection
+from rowlock.flow.run.middleware import fills_in_thread
 from rowlock.flow.worker.registration import WorkerOptions
 from rowlock.flow.worker.worker import Worker
 from rowlock.flow.worker.worker_thread import WorkerThread
 from rowlock.model import ids
+from rowlock.model.keyword_options import suggests_options
 from rowlock.model.kind import checked_name
 from rowlock.model.lane import first_lanes
 from rowlock.model.state import State
 from rowlock.settings import Settings
-from rowlock.store import migrate
 from rowlock.store.caller_transaction import url_of
 from rowlock.store.database import Database
-from rowlock.tasks import Declared, Submitter, SyncTask, Task
-from rowlock.upkeep.caretaker import Caretaker
-from rowlock.upkeep.cron import declaring
+from rowlock.store.schema import migrate
+from rowlock.tasks import BaseTask, KindSubmitter, SyncTask, Task
+from rowlock.telemetry import Event
+from rowlock.upkeep.duty_runner import DutyRunner
+from rowlock.upkeep.schedule_runner import declaring
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+    from collections.abc import AsyncIterator, Awaitable, Collection, Sequence
+    from contextlib import AbstractAsyncContextManager, AbstractContextManager
 
-    from rowlock.decorator import Decorator, Nobody
-    from rowlock.flow.enqueue.producer import Watcher
+    from rowlock.decorator import JobDecorator, NoContext
+    from rowlock.desk.approvals import Approvals
+    from rowlock.desk.audit import Audit
+    from rowlock.desk.follow.stream import Streams
+    from rowlock.desk.identity import Identity
+    from rowlock.desk.jobs import Jobs
+    from rowlock.desk.lanes import Lanes
+    from rowlock.desk.limits import Limits
+    from rowlock.desk.locks import Locks
+    from rowlock.desk.operations import Operations
+    from rowlock.desk.roles import Roles
+    from rowlock.desk.schedules import Schedules
+    from rowlock.desk.scheduling import Scheduling
+    from rowlock.desk.stats import Stats
+    from rowlock.desk.sync import SyncDesk
+    from rowlock.desk.tokens import Tokens
+    from rowlock.desk.workers import Workers
+    from rowlock.desk.workflows import Workflows
+    from rowlock.flow.enqueue.producer import EnqueueObserver
     from rowlock.flow.kinds.import_origin import Origin
-    from rowlock.flow.worker.successor import Successor
+    from rowlock.flow.locks.context_managers import Lock, SyncLock
+    from rowlock.flow.run.inject import Function
+    from rowlock.flow.worker.process_replacement import ProcessReplacement
     from rowlock.model.access import Principal
     from rowlock.model.approval import Approval
     from rowlock.model.hook import HookEvent
     from rowlock.model.job import Job
     from rowlock.model.kind import Executor, Gate, OnWorkerLost, UnknownArgs
+    from rowlock.model.lock import LockKey
     from rowlock.model.options import Span
     from rowlock.model.rate import Rated
     from rowlock.model.retry import Retry
@@ -68,9 +94,34 @@ if TYPE_CHECKING:
 logger = logging.getLogger("rowlock")
 P = ParamSpec("P")
 R = TypeVar("R")
+E = TypeVar("E", bound=Event)
+_OPTIONS_OF_ONE_CALL: Final = (
+    "connection",
+    "idempotency_key",
+    "keep_key",
+    "max_attempts",
+    "max_wait",
+    "meta",
+    "on_conflict",
+    "run_at",
+    "run_in",
+    "session",
+    "submitted_by",
+    "tags",
+    "tenant",
+    "unique_across_kinds",
+    "unique_key",
+    "unique_scope",
+)
+_HINTS: Final = {name: f"It is an option of one call: task.options({name}=…)." for name in _OPTIONS_OF_ONE_CALL} | {
+    "max_attempts": "Use retry=Retry(attempts=…), or for one call task.options(max_attempts=…).",
+    "name": 'Pass the name of the kind first: @app.job("name").',
+    "kind": 'Pass the name of the kind first: @app.job("name").',
+    "cron": "Declare a schedule: app.schedule(…).",
+}
 
 
-class Rowlock(Extensions, Locking, Own):
+class Rowlock:
     """Jobs on one PostgreSQL database. Without a URL (ROWLOCK_DATABASE_URL), an embedded PostgreSQL is started."""
 
     def __init__(
@@ -89,16 +140,21 @@ class Rowlock(Extensions, Locking, Own):
             database_url = url_of(engine)
         given = Settings.from_env(os.environ) if settings is None else settings
         self.settings = replace(given, database_url=database_url or given.database_url, schema=schema or given.schema)
-        Extensions.__init__(self)
-        self.tasks: dict[str, Declared[..., object]] = {}
-        self._bridge, self._lock = Bridge(), threading.Lock()
+        self.tasks: dict[str, BaseTask[..., object]] = {}
         self._database: Database | None = None
         self._embedded: Embedded | None = None
-        self._producer = Producer(self.database, self._bridge, self._enqueue_middleware, self._events)
-        self.submit = Submitter(self.task, self._producer, self.settings.args_limit, self.handlers)
-        Own.__init__(self, Backing(self.database, self._producer.wake, self.submit), self._bridge)
+        self._opening = threading.Lock()
+        self._bridge = Bridge()
+        self._extensions = extensions = Extensions()
+        self.handlers = extensions.handlers
+        self._events = extensions.events
+        self._producer = Producer(self.database, self._bridge, extensions.enqueue_middleware, self._events)
+        self._locks = AppLocks(self.database, self._bridge)
+        self.submit = KindSubmitter(self.task, self._producer, self.settings.args_limit, self.handlers)
+        self._backing = Backing(self.database, self._producer.wakers.wake, self.submit)
+        self._own_desk = Own(self._backing, self._bridge)
 
-    # --- the desk ----------------------------------------------------------------------------------------------------
+    # --- the desk: what a person may ask or order; these parts act as the application itself -------------------------
 
     def desk(
         self,
@@ -114,10 +170,95 @@ class Rowlock(Extensions, Locking, Own):
         """
         return Desk(self._backing, Guard(principal, read_only, request_id, address))
 
+    @property
+    def jobs(self) -> Jobs:
+        """Look up, search, explain, submit, cancel, retry and edit jobs."""
+        return self._own_desk.jobs
+
+    @property
+    def workflows(self) -> Workflows:
+        """Look up, wait for, cancel and retry workflows."""
+        return self._own_desk.workflows
+
+    @property
+    def lanes(self) -> Lanes:
+        """Look up, define, edit, drain and resume lanes."""
+        return self._own_desk.lanes
+
+    @property
+    def limits(self) -> Limits:
+        """Look up and edit gates and rates."""
+        return self._own_desk.limits
+
+    @property
+    def workers(self) -> Workers:
+        """Look up and drain workers."""
+        return self._own_desk.workers
+
+    @property
+    def schedules(self) -> Schedules:
+        """Look up, pause, resume and run schedules."""
+        return self._own_desk.schedules
+
+    @property
+    def schedule(self) -> Scheduling:
+        """app.schedule(…) declares a schedule beside its task."""
+        return self._own_desk.schedule
+
+    @property
+    def approvals(self) -> Approvals:
+        """Look up, approve and reject jobs that wait for approval; manage approval rules."""
+        return self._own_desk.approvals
+
+    @property
+    def operations(self) -> Operations:
+        """Run and look up bulk operations on jobs."""
+        return self._own_desk.operations
+
+    @property
+    def locks(self) -> Locks:
+        """Look up the holders of locks and the jobs that wait for them."""
+        return self._own_desk.locks
+
+    @property
+    def stats(self) -> Stats:
+        """Counts, rates and latencies of the whole."""
+        return self._own_desk.stats
+
+    @property
+    def streams(self) -> Streams:
+        """Follow events as they happen."""
+        return self._own_desk.streams
+
+    @property
+    def tokens(self) -> Tokens:
+        """Create, list and revoke API tokens."""
+        return self._own_desk.tokens
+
+    @property
+    def roles(self) -> Roles:
+        """Look up and edit roles, and who has them."""
+        return self._own_desk.roles
+
+    @property
+    def audit(self) -> Audit:
+        """Look up who ordered what, and when."""
+        return self._own_desk.audit
+
+    @property
+    def identity(self) -> Identity:
+        """Permissions of a principal, for authenticators."""
+        return self._own_desk.identity
+
+    @property
+    def sync(self) -> SyncDesk:
+        """app.sync.jobs, app.sync.lanes, …: the same parts for blocking code."""
+        return self._own_desk.sync
+
     # --- declaring jobs ----------------------------------------------------------------------------------------------
 
     @overload
-    def job(self, function: Callable[Concatenate[Nobody, ...], Any], /) -> SyncTask[..., Any]: ...
+    def job(self, function: Callable[Concatenate[NoContext, ...], Any], /) -> SyncTask[..., Any]: ...
     @overload
     def job(self, function: Callable[Concatenate[Context, P], Awaitable[R]], /) -> Task[P, R]: ...  # type: ignore[overload-overlap]  # the exact ones come first
     @overload
@@ -152,27 +293,76 @@ class Rowlock(Extensions, Locking, Own):
         rate: Rated | Callable[..., Rated] | None = None,
         weight: int = 1,
         fair: bool = False,
-    ) -> Decorator: ...
-    def job(self, kind: str | Callable[..., object] | None = None, /, **says: object) -> object:
+    ) -> JobDecorator: ...
+    @suggests_options("app.job()", error=ConfigurationError, hints=_HINTS)
+    def job(
+        self,
+        kind: str | Callable[..., object] | None = None,
+        /,
+        *,
+        lane: str | None = None,
+        priority: int = 0,
+        retry: Retry | None = None,
+        timeout: Span | None = None,
+        executor: Executor | None = None,
+        memory: Size | None = None,
+        expires_in: Span | None = None,
+        max_age: Span | None = None,
+        on_worker_lost: OnWorkerLost = "retry",
+        approval: bool | Approval = False,
+        gate: Gate | Callable[..., Gate | str] | str | None = None,
+        refs: Callable[..., Mapping[str, object]] | None = None,
+        retention: Span | Mapping[str, Span] | None = None,
+        version: int = 1,
+        unknown_args: UnknownArgs = "refuse",
+        aliases: Sequence[str] = (),
+        logs: str | int | None = None,
+        rate: Rated | Callable[..., Rated] | None = None,
+        weight: int = 1,
+        fair: bool = False,
+    ) -> object:
         """Declare a kind of job: @app.job, @app.job("name") or @app.job(lane=…, retry=…).
 
-        The kind's name is the function's unless given: it is stored with every job, so keep it when renaming functions.
+        The kind is named after the function unless a name is given. The name is stored with every job, so keep it when
+        the function is renamed. Options:
+
+        lane            the lane that runs the kind; creates the lane if it is missing, an existing lane row decides
+        priority        -100 to 100; higher runs first
+        retry           Retry(…): how often and how fast a failed job is tried again; 5 attempts by default
+        timeout         the longest time one attempt may run; by default there is no limit
+        executor        "loop" for coroutines, "thread" for functions (the defaults), "process" for a child process
+        memory          the most memory an attempt in a child process may use, for example "512MB"
+        expires_in      a job expires if it has not started so long after its earliest start
+        max_age         a job ends, waiting or running, so long after its enqueue
+        on_worker_lost  when the worker dies: "retry" the job, "fail" it, or "hold" it for a person
+        approval        True or Approval(…): jobs wait for approval before they run
+        gate            the concurrency key, or Gate(key, limit); a function makes it of the arguments
+        refs            a function that makes of the arguments the names and values to find a job by
+        retention       how long finished jobs are kept, or a mapping of final states (or "*") to durations; 7 days
+        version         the version of the arguments; raise it when they change, and declare @task.upgrade
+        unknown_args    stored arguments that the code does not know: "refuse" to run the job, or "ignore" them
+        aliases         former names of the kind, the oldest first
+        logs            the level from which log lines are kept with the job; by default the worker's
+        rate            the rate, or rates, that limit how often jobs start; a function makes them of the arguments
+        weight          how much of its rates one job uses
+        fair            tenants take turns in a fair lane
         """
+        options = {name: value for name, value in locals().items() if name not in ("self", "kind")}
         if callable(kind):
-            return self._declare(kind, None, says)
-        return functools.partial(self._declare, name=kind, says=says)
+            return self._declare(kind, None, options)
+        return functools.partial(self._declare, name=kind, options=options)
 
     def _declare(
-        self, function: Callable[..., object], name: str | None, says: dict[str, object]
-    ) -> Declared[..., object]:
+        self, function: Callable[..., object], name: str | None, options: Mapping[str, object]
+    ) -> BaseTask[..., object]:
         is_async = inspect.iscoroutinefunction(function)
-        definition = kind_of(checked_name(name or function.__name__), says, is_async=is_async)
+        definition = kind_of(checked_name(name or function.__name__), dict(options), is_async=is_async)
         limits = {"limit": self.settings.args_limit, "result_limit": self.settings.result_limit}
         context_type = Context if is_async else SyncContext
         codec = Codec.of(function, context_types=(context_type,), kind=definition, **limits)
         given = frozenset({"Context", "SyncContext", "Job"})
-        plan = planned(codec.signature.injected, definition.name, is_async=is_async, given=given)
-        called = inside(function) if plan and not is_async else function
+        plan = plan_injection(codec.signature.injected, definition.name, is_async=is_async, given=given)
+        called = fills_in_thread(function) if plan and not is_async else function
         handler = Handler(definition, codec, called)
         if definition.executor == "process" and not importable(handler):
             message = (
@@ -180,30 +370,93 @@ class Rowlock(Extensions, Locking, Own):
                 f"process can import; {function.__qualname__} is not one."
             )
             raise ConfigurationError(message)
-        handler = self._place(handler, plan)
+        handler = self._extensions.add_handler(handler, plan)
         add_hook = functools.partial(self._hook, definition.name)
         make = Task if is_async else SyncTask
-        task: Declared[..., object] = make(handler, self._producer, self, add_hook)
+        task: BaseTask[..., object] = make(handler, self._producer, self._own_desk, add_hook)
         self.tasks[definition.name] = task
         return task
 
     def _hook(
         self, kind: str, event: HookEvent, function: Callable[..., object], retry: Retry | None, timeout: Span | None
     ) -> None:
-        self._add_hook(kind, event, function, retry, timeout, load=self.jobs.get)
+        self._extensions.add_hook(kind, event, function, retry, timeout, load=self.jobs.get)
 
-    def task(self, kind: str) -> Declared[..., object]:
-        """The task of a kind; UnknownKind says which ones there are."""
-        name = find({name: known for name, known in self.handlers.items() if known.name in self.tasks}, kind).name
+    def task(self, kind: str) -> BaseTask[..., object]:
+        """The task of a kind; UnknownKind lists the known ones."""
+        name = find_handler(
+            {name: known for name, known in self.handlers.items() if known.name in self.tasks}, kind
+        ).name
         if name != kind:
             logger.warning("the kind %s is called %s now, and its jobs are stored under that name", kind, name)
         return self.tasks[name]
+
+    # --- around jobs: what the application adds ----------------------------------------------------------------------
+
+    def worker_lifespan(self, function: L, /) -> L:
+        """Decorate a generator, async or not: what stands before its yield runs before a worker's first claim, the
+        rest after its last job. A mapping that it yields is ctx.state. If it fails, the worker does not start.
+
+        Several are entered in the order of their declaration and left in reverse.
+        """  # noqa: D205 - two sentences that belong together
+        return self._extensions.add_lifespan(function)
+
+    def middleware(self, function: M, /) -> M:
+        """Decorate `async def f(ctx, call)`: runs around every job, the first outermost; `await call()` goes on."""
+        return self._extensions.add_middleware(function)
+
+    def enqueue_middleware(self, function: N, /) -> N:
+        """Decorate a function of an EnqueueCall, called before jobs are written: it may change their options or raise.
+
+        The part of a generator after its yield runs when they are written. Runs once per call, also of enqueue_many().
+        """
+        return self._extensions.add_enqueue_middleware(function)
+
+    def override(self, provider: Function, replacement: Function) -> AbstractContextManager[None]:
+        """For tests: let another provider fill the parameters that Depends(provider) marks, inside the block.
+
+        The replacement may depend on the provider that it replaces.
+        """
+        return self._extensions.override(provider, replacement)
+
+    def on_event(self, callback: Callable[[Event], object], /) -> None:
+        """Call back at every event of this process. Jobs wait meanwhile, so be quick. An exception is logged."""
+        self._events.listen(callback, Event)
+
+    def listen(self, *events: type[E]) -> Callable[[Callable[[E], None]], Callable[[E], None]]:
+        """Decorate a function to be called at these events: @app.listen(JobFinished)."""
+
+        def add(callback: Callable[[E], None]) -> Callable[[E], None]:
+            self._events.listen(callback, *events)
+            return callback
+
+        return add
+
+    def worker_scope(self, kinds: Collection[str] | None = None) -> AbstractAsyncContextManager[Mapping[str, Any]]:
+        """Enter the lifespans and make the dependencies of Depends(…, scope="worker"); workers do it themselves.
+
+        kinds: the kinds whose dependencies are made at once, None for all; other dependencies are made at first use.
+        """
+        return self._extensions.open_scope(kinds)
+
+    def lock(self, namespace: str, key: LockKey, *, wait: bool = True, timeout: Span | None = None) -> Lock:
+        """`async with app.lock("edition", 7):` one holder at a time for this key, over all processes, jobs included.
+
+        wait=False: LockTaken at once if it is held. timeout: LockTimeout after that long; None: wait without limit.
+        """
+        return self._locks.lock(namespace, key, wait=wait, timeout=timeout)
+
+    def lock_sync(
+        self, namespace: str, key: LockKey, *, wait: bool = True, timeout: Span | None = None
+    ) -> AbstractContextManager[SyncLock]:
+        """lock() for blocking code: `with app.lock_sync("edition", 7):`."""
+        return self._locks.lock_sync(namespace, key, wait=wait, timeout=timeout)
 
     # --- the database ------------------------------------------------------------------------------------------------
 
     def database(self) -> Database:
         """The database, opened at first use; the embedded one is started and gets its schema."""
-        with self._lock:
+        with self._opening:
             if self._database is None:
                 url = self.settings.database_url or self._start_embedded()
                 self._database = Database(
@@ -222,13 +475,13 @@ class Rowlock(Extensions, Locking, Own):
         return url
 
     async def upgrade(self) -> list[int]:
-        """Bring the schema to the version this code needs; returns the steps applied."""
+        """Upgrade the schema to the version that this code needs; returns the migrations applied."""
         return await migrate.upgrade(self.database().url, self.settings.schema)
 
     def repoint(self, settings: Settings) -> Callable[[], None]:
-        """Use other settings, and the database they name, until what is returned is called: for tests.
+        """For tests: use other settings, and the database they name, until the returned function is called.
 
-        What was open before stays open and is used again afterwards.
+        The database of before stays open and is used again afterwards.
         """
         before = self._point_at(settings, None, None)
 
@@ -240,19 +493,19 @@ class Rowlock(Extensions, Locking, Own):
     def _point_at(
         self, settings: Settings, database: Database | None, server: Embedded | None
     ) -> tuple[Settings, Database | None, Embedded | None]:
-        with self._lock:
+        with self._opening:
             before = self.settings, self._database, self._embedded
             self.settings, self._database, self._embedded = settings, database, server
         self._producer.forget()
         return before
 
-    def watch(self, watcher: Watcher | None) -> Watcher | None:
-        """Have a watcher told of every job right after it was enqueued; returns the one before. For tests."""
-        before, self._producer.watcher = self._producer.watcher, watcher
+    def watch(self, observer: EnqueueObserver | None) -> EnqueueObserver | None:
+        """For tests: call the observer right after every enqueue; returns the observer of before."""
+        before, self._producer.observer = self._producer.observer, observer
         return before
 
     async def close(self) -> None:
-        """Close this loop's connections and leave the embedded server, which stops with its last user."""
+        """Close the connections of this loop, and leave the embedded server, which stops with its last user."""
         await self._leave_loop()
         if self._bridge.started:
             await asyncio.to_thread(self._bridge.run, self._leave_loop())
@@ -263,8 +516,8 @@ class Rowlock(Extensions, Locking, Own):
 
     async def _leave_loop(self) -> None:
         if self._database is not None:
-            await asyncio.gather(self._producer.flush(), self._backing.leave())
-            await self._leave_locks()
+            await asyncio.gather(self._producer.wakers.flush(), self._backing.leave())
+            await self._locks.close()
             await self._database.close()
 
     async def __aenter__(self) -> Self:
@@ -314,12 +567,13 @@ class Rowlock(Extensions, Locking, Own):
         name: str | None = None,
         claims: bool = True,
         handlers: Mapping[str, Handler] | None = None,
-        successor: Successor | None = None,
+        replacement: ProcessReplacement | None = None,
         supervisor: int | None = None,
     ) -> Worker:
-        """A worker that is not started yet; needs a running event loop. claims=False: runs only what run_by_id names.
+        """A worker that is not started yet; needs a running event loop. claims=False: runs only jobs for run_by_id().
 
-        handlers: a test's, instead of the declared ones. Then no child is started and, without claims, nothing beats.
+        handlers: a test's own, instead of the declared ones. Then no child process is started and, without claims, no
+        heartbeat is sent.
         """
         slots = dict(lanes) if isinstance(lanes, Mapping) else None
         chosen = None if lanes is None else list(lanes)
@@ -338,23 +592,24 @@ class Rowlock(Extensions, Locking, Own):
             supervisor=supervisor,
         )
         database = self.database()
-        upkeep = Caretaker(database, self.settings, Waker(database), self._events, self.submit)
+        upkeep = DutyRunner(database, self.settings, Waker(database), self._events, self.submit)
         return Worker(
             database,
             self.handlers if handlers is None else handlers,
-            replace(self.settings, lanes=first_lanes(self.settings.lanes, self.declared_lanes())),
+            replace(self.settings, lanes=first_lanes(self.settings.lanes, self._own_desk.declared_lanes())),
             options,
+            producer=lambda: self._producer,
             upkeep=upkeep if claims else None,
-            scope=declaring(self.declared_schedules, self.worker_scope) if claims else self.worker_scope,
+            scope=declaring(self._own_desk.declared_schedules, self.worker_scope) if claims else self.worker_scope,
             events=self._events,
-            successor=successor,
+            replacement=replacement,
         )
 
     def _origin(self) -> Origin | None:
         return origin_of(self, self.handlers.values())
 
     def _check_executors(self) -> None:
-        """Say before the first job what an executor cannot do for a kind."""
+        """Refuse or warn before the first job if an executor cannot do what its kind needs."""
         kinds = [handler.kind for handler in self.handlers.values()]
         asking = [kind.name for kind in kinds if kind.executor == "process"]
         if asking and self._origin() is None:
@@ -363,16 +618,16 @@ class Rowlock(Extensions, Locking, Own):
         for kind in kinds:
             if kind.executor == "thread" and kind.timeout is not None:
                 logger.warning(
-                    "%s: a timeout cannot stop a thread. The handler is told at its next ctx call; if it goes on, its "
-                    "job ends without it and its slot stays taken. With executor='process' it would be killed.",
+                    "%s: a timeout cannot stop a thread. The handler gets an error at its next ctx call; without one, "
+                    "its job ends without it and its slot stays taken. With executor='process' it would be killed.",
                     kind.name,
                 )
 
     async def run_job(self, job_id: int | str) -> Job:
-        """Claim this job here and now and run it to its end: the boundary a carrier or a test calls."""
+        """Claim this job here and now and run it to its end; for carriers and tests."""
         number = ids.parse(job_id)
         job = await self.jobs.get(number)
-        find(self.handlers, job.kind)
+        find_handler(self.handlers, job.kind)
         worker = self.make_worker(claims=False)
         await worker.start()
         try:

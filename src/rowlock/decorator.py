@@ -1,4 +1,4 @@
-"""Decorate: what app.job() makes of a function, for type checkers."""
+"""The type of the decorator that app.job(…) returns, for type checkers."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 
-class Nobody:
-    """For type checkers: a parameter that takes even this takes anything, and must not be mistaken for the context."""
+class NoContext:
+    """For type checkers: a parameter that accepts this accepts anything, so it must not be taken for the context."""
 
 
-class Decorator(Protocol):
-    """What app.job() returns: the context, if the function asks for it first, is not an argument of the job."""
+class JobDecorator(Protocol):
+    """Makes a task of a function. A context as the function's first parameter is no argument of the job."""
 
     @overload
-    def __call__(self, function: Callable[Concatenate[Nobody, ...], Any], /) -> SyncTask[..., Any]: ...
+    def __call__(self, function: Callable[Concatenate[NoContext, ...], Any], /) -> SyncTask[..., Any]: ...
     @overload
     def __call__(self, function: Callable[Concatenate[Context, P], Awaitable[R]], /) -> Task[P, R]: ...  # type: ignore[overload-overlap]  # the exact ones come first
     @overload

@@ -1,4 +1,4 @@
-"""Extend: what an application adds around its jobs; inherited by Rowlock, which composes the rooms."""
+"""Extensions: everything an application adds around its jobs, and the handlers wrapped in it."""
 
 from __future__ import annotations
 
@@ -9,90 +9,79 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from rowlock.errors import ConfigurationError
-from rowlock.flow.enqueue.middleware import EnqueueMiddleware, Enqueuing
-from rowlock.flow.kinds.handler import enter
-from rowlock.flow.run.hooks import HookSurround, hook_of
-from rowlock.flow.run.inject import NOTHING, named, understood, worker_needs
+from rowlock.flow.enqueue.middleware import EnqueueCall, EnqueueMiddleware
+from rowlock.flow.kinds.handler import register
+from rowlock.flow.run.hooks import HookWrapper, hook_of
+from rowlock.flow.run.inject import NO_INJECTION, named, read_provider, worker_dependencies
 from rowlock.flow.run.middleware import (
     Middleware,
     checked_enqueue_middleware,
     checked_middleware,
-    surrounded,
+    wrapped,
 )
-from rowlock.flow.run.scope import Scopes
+from rowlock.flow.run.scope import WorkerScopes
 from rowlock.model.hook import HOOK_EVENTS, hook_kind
 from rowlock.model.options import span
-from rowlock.telemetry import Event, Events
+from rowlock.telemetry import Events
 
 if TYPE_CHECKING:
-    from contextlib import AbstractAsyncContextManager
-
     from rowlock.flow.kinds.handler import Handler
     from rowlock.flow.run.hooks import Load
-    from rowlock.flow.run.inject import Function, Plan
+    from rowlock.flow.run.inject import Function, InjectionPlan
     from rowlock.model.hook import HookEvent
     from rowlock.model.options import Span
     from rowlock.model.retry import Retry
 
-E = TypeVar("E", bound=Event)
 L = TypeVar("L", bound=Callable[[], object])
 M = TypeVar("M", bound=Middleware)
-N = TypeVar("N", bound=Callable[[Enqueuing], Iterator[None]] | Callable[[Enqueuing], None])
+N = TypeVar("N", bound=Callable[[EnqueueCall], Iterator[None]] | Callable[[EnqueueCall], None])
 
 
 class Extensions:
-    """Lifespans, dependencies, middleware, hooks and listeners of one application, and the handlers they surround."""
+    """Lifespans, dependencies, middleware, hooks and listeners of one application, and its handlers inside of them."""
 
     def __init__(self) -> None:
         self.handlers: dict[str, Handler] = {}
-        self._plans: dict[str, Plan] = {}
+        """By name of the kind and by its aliases."""
+        self.middleware: list[Middleware] = []
+        self.enqueue_middleware: list[EnqueueMiddleware] = []
+        self.events = Events()
+        self.scopes = WorkerScopes()
+        self._plans: dict[str, InjectionPlan] = {}
+        """By kind: how the parameters of its handler are filled."""
         self._loads: dict[str, Load] = {}
-        """Of hooks: how they read the job they follow."""
-        self._scopes = Scopes()
-        self._middleware: list[Middleware] = []
-        self._enqueue_middleware: list[EnqueueMiddleware] = []
-        self._events = Events()
+        """By kind of a hook: how it reads the job that it follows."""
 
     # --- for applications --------------------------------------------------------------------------------------------
 
-    def worker_lifespan(self, function: L, /) -> L:
-        """Decorate a generator, async or not: what stands before its yield runs before a worker's first claim, the
-        rest after its last job. A mapping that it yields is ctx.state. If it fails, the worker does not start.
-
-        Several are entered in the order of their declaration and left in reverse.
-        """  # noqa: D205 - two sentences that belong together
+    def add_lifespan(self, function: L) -> L:
+        """Enter this generator before a worker's first claim, and leave it after its last job."""
         if inspect.iscoroutinefunction(function):
             message = f"{named(function)}: a lifespan yields once, between start and end; this one only returns."
             raise ConfigurationError(message)
-        _append(self._scopes.lifespans, function)
-        self._surround_all()
+        _append(self.scopes.lifespans, function)
+        self._wrap_all()
         return function
 
-    def middleware(self, function: M, /) -> M:
-        """Decorate `async def f(ctx, call)`: runs around every job, the first outermost; `await call()` goes on."""
+    def add_middleware(self, function: M) -> M:
+        """Run this function around every job."""
         checked_middleware(function)
-        _append(self._middleware, function)
-        self._surround_all()
+        _append(self.middleware, function)
+        self._wrap_all()
         return function
 
-    def enqueue_middleware(self, function: N, /) -> N:
-        """Decorate a function of an Enqueuing, called before jobs are written: it may change their options or raise.
-
-        Of a generator the rest runs after its yield, when they are. Once per call, also of enqueue_many().
-        """
+    def add_enqueue_middleware(self, function: N) -> N:
+        """Run this function around every enqueue."""
         checked_enqueue_middleware(function)
-        _append(self._enqueue_middleware, function)
+        _append(self.enqueue_middleware, function)
         return function
 
     @contextlib.contextmanager
     def override(self, provider: Function, replacement: Function) -> Iterator[None]:
-        """For tests: let another provider fill the parameters that Depends(provider) marks, inside the block.
-
-        The replacement may depend on what it replaces.
-        """
-        overrides = self._scopes.overrides
+        """Fill the parameters marked with Depends(provider) by another provider, inside the block."""
+        overrides = self.scopes.overrides
         before = overrides.get(provider)
-        overrides[provider] = understood(replacement, f"override of {named(provider)}")
+        overrides[provider] = read_provider(replacement, f"override of {named(provider)}")
         try:
             yield
         finally:
@@ -101,44 +90,25 @@ class Extensions:
             else:
                 overrides[provider] = before
 
-    def on_event(self, callback: Callable[[Event], object], /) -> None:
-        """Call back at every event of this process. Quick, please: jobs wait meanwhile. What it raises is logged."""
-        self._events.listen(callback, Event)
-
-    def listen(self, *events: type[E]) -> Callable[[Callable[[E], None]], Callable[[E], None]]:
-        """Decorate a function to be called at these events: @app.listen(JobFinished)."""
-
-        def add(callback: Callable[[E], None]) -> Callable[[E], None]:
-            self._events.listen(callback, *events)
-            return callback
-
-        return add
-
-    def worker_scope(self, kinds: Collection[str] | None = None) -> AbstractAsyncContextManager[Mapping[str, Any]]:
-        """Enter the lifespans and make what Depends(…, scope="worker") asks for; workers do it themselves.
-
-        kinds: those whose dependencies are made at once, None for all; the others' are made at first need.
-        """
-        return self._open_scope(kinds)
-
     @contextlib.asynccontextmanager
-    async def _open_scope(self, kinds: Collection[str] | None) -> AsyncIterator[Mapping[str, Any]]:
+    async def open_scope(self, kinds: Collection[str] | None = None) -> AsyncIterator[Mapping[str, Any]]:
+        """Enter the lifespans, and make the worker-scoped dependencies of these kinds; None: of all."""
         plans = (plan for kind, plan in self._plans.items() if kinds is None or kind in kinds)
-        async with self._scopes.open([need for plan in plans for need in worker_needs(plan)]) as state:
+        async with self.scopes.open([need for plan in plans for need in worker_dependencies(plan)]) as state:
             yield state
 
     # --- for declarations --------------------------------------------------------------------------------------------
 
-    def _place(self, handler: Handler, plan: Plan = NOTHING) -> Handler:
-        """Take over a handler and what fills its parameters; returns it with its surroundings."""
+    def add_handler(self, handler: Handler, plan: InjectionPlan = NO_INJECTION) -> Handler:
+        """Register a handler; returns it wrapped in middleware. plan: how its other parameters are filled."""
         for event in HOOK_EVENTS:  # of a module that was imported before
             self.handlers.pop(hook_kind(handler.name, event), None)
         self._plans[handler.name] = plan
-        enter(self.handlers, handler)
-        self._surround(handler.name)
+        register(self.handlers, handler)
+        self._wrap(handler.name)
         return self.handlers[handler.name]
 
-    def _add_hook(
+    def add_hook(
         self,
         kind: str,
         event: HookEvent,
@@ -148,45 +118,46 @@ class Extensions:
         *,
         load: Load,
     ) -> None:
+        """Run this function, as a job of its own, after that event of a job of the kind. load: reads the job."""
         handler = self.handlers[kind]
         if event in handler.kind.hooks:
             message = f"{kind} has a function for {event} already. Call the second one from the first."
             raise ConfigurationError(message)
         hook, own, plan = hook_of(handler.kind, event, function, retry, span(timeout, "timeout"))
-        self._put(replace(handler, kind=replace(handler.kind, hooks={**handler.kind.hooks, event: hook})))
+        self._replace(replace(handler, kind=replace(handler.kind, hooks={**handler.kind.hooks, event: hook})))
         self._plans[hook.kind], self._loads[hook.kind] = plan, load
-        self._put(own)
-        self._surround(hook.kind)
+        self._replace(own)
+        self._wrap(hook.kind)
 
-    def _surround_all(self) -> None:
+    def _wrap_all(self) -> None:
         for name in {handler.name for handler in self.handlers.values()}:
-            self._surround(name)
+            self._wrap(name)
 
-    def _surround(self, name: str) -> None:
+    def _wrap(self, name: str) -> None:
         handler, plan = self.handlers[name], self._plans[name]
         if name in self._loads:
-            around = HookSurround(self._scopes, self._middleware, plan, self._loads[name], is_async=handler.is_async)
-            self._put(replace(handler, around=around))
+            wrapper = HookWrapper(self.scopes, self.middleware, plan, self._loads[name], is_async=handler.is_async)
+            self._replace(replace(handler, wrapper=wrapper))
         else:
-            self._put(surrounded(handler, self._scopes, self._middleware, plan))
+            self._replace(wrapped(handler, self.scopes, self.middleware, plan))
 
-    def _put(self, handler: Handler) -> None:
+    def _replace(self, handler: Handler) -> None:
         """Replace a handler under all its names."""
         self.handlers.update(dict.fromkeys((handler.name, *handler.kind.aliases), handler))
 
 
-def _append(known: list[Any], function: Function) -> None:
-    """Add a function, in place of itself if its module was imported again (reload, or run as __main__)."""
+def _append(functions: list[Any], function: Function) -> None:
+    """Add a function, or replace it if its module was imported again (reload, or run as __main__)."""
     place = _place_of(function)
-    again = [n for n, item in enumerate(known) if place is not None and _place_of(item) == place]
+    again = [n for n, item in enumerate(functions) if place is not None and _place_of(item) == place]
     if again:
-        known[again[0]] = function
+        functions[again[0]] = function
     else:
-        known.append(function)
+        functions.append(function)
 
 
 def _place_of(function: Function) -> tuple[str, int] | None:
-    """Where a module's own function is written; None: another function made it, perhaps not for the last time."""
+    """File and line of a module's own function; None for one made by another function, which may make many."""
     code = getattr(function, "__code__", None)
     if code is None or "<locals>" in code.co_qualname:
         return None

@@ -1,7 +1,7 @@
-"""Telemetry: what happens, told to whoever listens, and the job that a log record belongs to.
+"""Telemetry: the events that listeners may hear, and the job fields of log records.
 
-The vocabulary is the Event classes below; docs/reference/events.md lists them. Nothing is made for nobody: whoever has
-something to tell asks `active` first.
+The vocabulary is the Event classes below; docs/reference/events.md lists them. An event is built only while a listener
+is there: emitters check `active` first.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from datetime import timedelta
 
     from rowlock.model.lane import Lane
-    from rowlock.store.rows import Row
+    from rowlock.store.rows.jobs import Row
 
 logger = logging.getLogger("rowlock.telemetry")
 E = TypeVar("E", bound="Event")
@@ -36,7 +36,7 @@ Listener: TypeAlias = Callable[[E], object]
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """Something that happened. name: its word in logs, metrics and the documentation."""
+    """Something that happened. name: the name in logs, metrics and the documentation."""
 
     name: ClassVar[str]
 
@@ -73,7 +73,7 @@ class JobEnqueued(JobEvent):
 
 @dataclass(frozen=True, slots=True)
 class JobClaimed(AttemptEvent):
-    """This worker has the job now."""
+    """This worker has claimed the job."""
 
     name: ClassVar[str] = "job.claimed"
     waited: timedelta
@@ -160,7 +160,7 @@ class JobLost(AttemptEvent):
 
 @dataclass(frozen=True, slots=True)
 class JobRescued(JobEvent):
-    """Upkeep took the job from a lost worker."""
+    """Upkeep has taken the job from a lost worker."""
 
     name: ClassVar[str] = "job.rescued"
     state: str
@@ -178,7 +178,7 @@ class WorkerStarted(Event):
 
 @dataclass(frozen=True, slots=True)
 class WorkerDraining(Event):
-    """A worker claims nothing more and waits for what runs."""
+    """A worker claims nothing more and waits for its running jobs."""
 
     name: ClassVar[str] = "worker.draining"
     worker_id: int
@@ -196,7 +196,7 @@ class WorkerStopped(Event):
 
 @dataclass(frozen=True, slots=True)
 class LaneChanged(Event):
-    """A worker follows what a lane's row says now; None: the row is gone."""
+    """A worker has read a changed lane. now: None when the lane is gone."""
 
     name: ClassVar[str] = "lane.changed"
     lane: str
@@ -205,7 +205,7 @@ class LaneChanged(Event):
 
 @dataclass(frozen=True, slots=True)
 class UpkeepDone(Event):
-    """This process did a round of a duty."""
+    """This process has run a duty of upkeep."""
 
     name: ClassVar[str] = "upkeep.done"
     duty: str
@@ -215,7 +215,7 @@ class UpkeepDone(Event):
 
 @dataclass(frozen=True, slots=True)
 class LoopBlocked(Event):
-    """The worker's event loop does not come round; told in the beat's thread, while it still is blocked."""
+    """A handler blocks the worker's event loop; emitted in the heartbeat's thread while the loop is blocked."""
 
     name: ClassVar[str] = "loop.blocked"
     seconds: float
@@ -245,7 +245,7 @@ EVENTS: Final[tuple[type[Event], ...]] = (
 
 
 class Events:
-    """Who listens to what. `active` is False until somebody does."""
+    """The listeners of one application. `active` is False until there is one."""
 
     __slots__ = ("_listeners", "active")
 
@@ -254,7 +254,7 @@ class Events:
         self._listeners: list[tuple[tuple[type[Event], ...], Callable[[Any], object]]] = []
 
     def listen(self, callback: Callable[[Any], object], *events: type[Event]) -> None:
-        """Call back at these events and their subclasses, in the thread where they happen."""
+        """Call the callback with each of these events and their subclasses, in the thread where they happen."""
         if inspect.iscoroutinefunction(callback):
             message = (
                 "A listener is called where the event happens and cannot be awaited: write a plain function, "
@@ -269,7 +269,7 @@ class Events:
         self.active = True
 
     def emit(self, event: Event) -> None:
-        """Tell everyone; what a listener raises is logged and goes no further."""
+        """Call the listeners of the event; an exception of a listener is logged and goes no further."""
         for events, callback in self._listeners:
             if isinstance(event, events):
                 try:
@@ -284,11 +284,10 @@ CURRENT: Final[ContextVar[Row | None]] = ContextVar("rowlock_job", default=None)
 """The claimed row of the job whose handler is running here."""
 
 
-def about(row: Row) -> dict[str, object]:
-    """What a log record tells of a job."""
+def job_fields(row: Row) -> dict[str, object]:
+    """The fields of a log record about a job. job_id: the public id."""
     return {
-        "job_id": row["id"],
-        "public_id": ids.encode(row["id"]),
+        "job_id": ids.encode(row["id"]),
         "kind": row["kind"],
         "lane": row["lane"],
         "attempt": row["attempt"],
@@ -297,17 +296,17 @@ def about(row: Row) -> dict[str, object]:
 
 
 class JobLogFilter(logging.Filter):
-    """Gives every record that is logged inside a handler, by whatever library, the job it belongs to.
+    """Adds the job to every record that is logged inside a handler, by any library.
 
     Add it to logging handlers (not loggers): handler.addFilter(JobLogFilter()). It never drops a record.
     """
 
     @override
     def filter(self, record: logging.LogRecord) -> bool:
-        """Add job_id, public_id, kind, lane, attempt and fence where the record has none of its own."""
+        """Add job_id (the public id), kind, lane, attempt and fence where the record has none of its own."""
         row = CURRENT.get()
         if row is not None:
-            for key, value in about(row).items():
+            for key, value in job_fields(row).items():
                 record.__dict__.setdefault(key, value)
         return True
 
@@ -316,13 +315,13 @@ class JobLog(logging.LoggerAdapter[logging.Logger]):
     """ctx.log: a logger whose records carry the job, also without the filter."""
 
     def __init__(self, target: logging.Logger, row: Row, keep: Keep | None = None) -> None:
-        """keep: stores what is logged with the job, whether or not logging passes it on."""
-        super().__init__(target, about(row))
+        """keep: stores the record with the job, whether or not the logger passes it on."""
+        super().__init__(target, job_fields(row))
         self._keep = keep
 
     @override
     def log(self, level: int, msg: object, *args: object, **kwargs: Any) -> None:
-        """Keep it and log it."""
+        """Store the record with the job and log it."""
         if self._keep is not None:
             self._keep(level, msg, args, kwargs.get("exc_info"))
         # This frame is not the caller's.
@@ -330,6 +329,6 @@ class JobLog(logging.LoggerAdapter[logging.Logger]):
 
     @override
     def process(self, msg: Any, kwargs: MutableMapping[str, Any]) -> tuple[Any, MutableMapping[str, Any]]:
-        """Add the job to what the caller passes as extra."""
+        """Add the job fields to the caller's extra."""
         kwargs["extra"] = {**(self.extra or {}), **(kwargs.get("extra") or {})}
         return msg, kwargs

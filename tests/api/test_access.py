@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tests.store.test_rates import rate
+from tests.factories import rate
 
 from rowlock import Rate
 from rowlock.api import RowlockAPI, sse

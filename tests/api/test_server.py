@@ -8,7 +8,6 @@ import functools
 import re
 import signal
 import socket
-import time
 from typing import TYPE_CHECKING, cast
 from urllib.parse import parse_qs, quote, urlsplit
 
@@ -16,7 +15,7 @@ import httpx
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 from tests.cli.conftest import cli, forks
-from tests.waiting import eventually
+from tests.waiting import PATIENCE, eventually, in_time
 
 from rowlock import Rowlock
 from rowlock.api.server import Beside
@@ -40,7 +39,7 @@ async def serving(cli: Cli, *arguments: str) -> AsyncIterator[tuple[asyncio.subp
     process = await cli.start("serve", "--app", "tasks:app", "--port", "0", *arguments)
     assert process.stderr is not None
     try:
-        line = (await asyncio.wait_for(process.stderr.readline(), 60)).decode()
+        line = (await in_time(process.stderr.readline())).decode()
         found = _SERVING.search(line)
         assert found, line + (await process.stderr.read()).decode()
         async with httpx.AsyncClient(base_url=found[1], timeout=20) as client:
@@ -67,7 +66,7 @@ async def test_it_serves_and_leaves_when_told(cli: Cli) -> None:
         assert (taken.code, taken.out) == (2, "")
         assert f"port {port}: Address already in use" in taken.err
         process.send_signal(signal.SIGTERM)
-        assert await asyncio.wait_for(process.wait(), 20) == 0
+        assert await in_time(process.wait()) == 0
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "::"])  # noqa: S104 - to be refused
@@ -113,7 +112,7 @@ async def test_it_starts_without_its_database_and_recovers(cli: Cli, tmp_path: P
         await eventually(recovered)
         assert (await client.get("/admin/workers/lanes")).status_code == 200
         process.send_signal(signal.SIGINT)
-        assert await asyncio.wait_for(process.wait(), 20) == 0
+        assert await in_time(process.wait()) == 0
 
 
 class Latecomer:
@@ -132,13 +131,11 @@ async def test_whoever_comes_while_a_server_leaves_does_not_hold_it_up(database_
     app = Rowlock(database_url, settings=Settings())
     with socket.create_server(("127.0.0.1", 0)) as listening:
         server = Beside(app, listening)
-        server.config.timeout_graceful_shutdown = 20
-        async with server.serving():
+        server.config.timeout_graceful_shutdown = 3600
+        async with asyncio.timeout(PATIENCE), server.serving():
             await eventually(functools.partial(_started, server))
             connections = cast("set[object]", server.server_state.connections)
             connections.add(Latecomer(connections, after=3))
-            began = time.monotonic()
-    assert time.monotonic() - began < 10
     await app.close()
 
 

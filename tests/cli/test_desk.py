@@ -7,7 +7,7 @@ import os
 from typing import TYPE_CHECKING
 
 import pytest
-from tests.cli.commands.test_worker import ended, holding, said
+from tests.cli.processes import ended, holding, said
 from tests.factories import opened
 from tests.waiting import eventually
 

@@ -10,6 +10,7 @@ from importlib import metadata
 from typing import TYPE_CHECKING
 
 import pytest
+from tests.waiting import in_time
 
 import rowlock
 from rowlock import Rowlock
@@ -75,8 +76,8 @@ from types import SimpleNamespace
 
 from rowlock import Rowlock
 from rowlock.flow.enqueue.wake import Waker
-from rowlock.upkeep.caretaker import Caretaker
-from rowlock.upkeep.duties import DUTIES, Round
+from rowlock.upkeep.duty_runner import DutyRunner
+from rowlock.upkeep.duties import DUTIES, DutyContext
 
 app = Rowlock()
 
@@ -85,8 +86,8 @@ app = Rowlock()
 async def look(times: int = 1, note: str | None = None) -> list[str]:
     database = app.database()
     for duty in DUTIES.values():
-        await duty(Round(database, app.settings, Waker(database)), SimpleNamespace(watched=timedelta(0)))
-    await Caretaker(database, app.settings, Waker(database), submit=app.submit).fire()
+        await duty(DutyContext(database, app.settings, Waker(database)), SimpleNamespace(watched=timedelta(0)))
+    await DutyRunner(database, app.settings, Waker(database), submit=app.submit).fire()
     return sorted(sys.modules)
 """
 
@@ -134,7 +135,7 @@ async def test_a_worker_that_ran_jobs_and_every_duty_brings_nothing_heavy(
             modules = set(await (await look.enqueue(times=2)).wait(timeout=40))
     finally:
         process.terminate()
-        assert await asyncio.wait_for(process.wait(), 30) == 0
+        assert await in_time(process.wait()) == 0
     assert "rowlock.flow.worker.worker" in modules
     assert heavy(modules, floor) == set()
 
@@ -142,7 +143,7 @@ async def test_a_worker_that_ran_jobs_and_every_duty_brings_nothing_heavy(
 def test_every_public_name_is_there() -> None:
     assert set(rowlock.__all__) <= set(dir(rowlock))
     assert all(getattr(rowlock, name) is not None for name in rowlock.__all__)
-    assert set(rowlock._LATER) <= set(rowlock.__all__)
+    assert set(rowlock._LAZY) <= set(rowlock.__all__)
     with pytest.raises(AttributeError, match="no attribute 'Nothing'"):
         _ = rowlock.Nothing  # type: ignore[attr-defined]
 

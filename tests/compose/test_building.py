@@ -96,7 +96,7 @@ def test_what_makes_no_sense_for_a_step_is_refused(options: dict[str, Any], advi
 
 def test_options_of_a_step_are_those_of_its_job() -> None:
     step = clean.options(priority=7, run_in="5m", tags=["x"], gate="g", max_age="1h").step([1])
-    columns = model.columns_of(step.ready.job)
+    columns = model.columns_of(step.job.job)
     assert (columns["priority"], columns["delay"], columns["tags"]) == (7, "300.000000 s", ["x"])
     assert (columns["gate_key"], columns["max_age"]) == ("g", "3600.000000 s")
 
@@ -105,7 +105,7 @@ def test_a_gate_made_of_an_argument_that_is_not_known_yet_is_refused() -> None:
     with pytest.raises(InvalidOption, match="known only when the step before has ended"):
         chain(extract, gated)
     chain(extract, gated.options(gate="one"))
-    assert gated.step([1, 2]).ready.job.gate_key == "rows:2"
+    assert gated.step([1, 2]).job.job.gate_key == "rows:2"
 
 
 @pytest.mark.parametrize(
@@ -239,7 +239,7 @@ def test_the_name_of_an_undo_step_is_its_own() -> None:
     flow.add("undo c", notify)
     flow.add("c", notify)
     for name, undo in (("undo a", None), ("b", notify)):
-        with pytest.raises(InvalidWorkflow, match=rf"'undo [ab]' is what the step that takes '{name[-1]}' back"):
+        with pytest.raises(InvalidWorkflow, match=rf"'undo [ab]' is the name of the undo step of '{name[-1]}'"):
             flow.add(name, notify, undo=undo)
 
 
@@ -258,7 +258,7 @@ def test_an_undo_step_is_a_job_with_all_its_options() -> None:
     assert step["undo"] == {name: value for name, value in step.items() if name not in ("name", "undo")}
     assert {"gate_key", "tags", "refs", "meta", "delay", "rate_keys", "rate_weight", "approval", "max_age"} <= {*step}
     flow.add(extract.step(1), undo=four)
-    with pytest.raises(InvalidOption, match="four needs the approval of somebody else"):
+    with pytest.raises(InvalidOption, match="four must be approved by somebody other"):
         flow.check()
     flow.options(submitted_by="ada").check()
 

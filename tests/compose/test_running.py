@@ -430,7 +430,7 @@ async def test_nothing_is_put_before_a_step_that_has_begun(app: Rowlock, shop: S
     started = await chain(shop.pick, meddle).enqueue(1)
     async with app.worker():
         await started.wait(timeout=20)
-    assert "'pick' does not wait any more" in errors[0]
+    assert "'pick' no longer waits" in errors[0]
     assert "no step 'nobody'" in errors[1]
 
 

@@ -5,6 +5,8 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from tests.databases import STATISTICS, built_once, fill
+from tests.desk.many_jobs import LOAD, TABLES
 from tests.factories import Store, opened
 
 from rowlock import Rowlock
@@ -12,6 +14,9 @@ from rowlock.settings import Settings
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
+    from pathlib import Path
+
+    import psycopg
 
 
 class Desk:
@@ -72,3 +77,24 @@ def app(make_app: Callable[..., Rowlock]) -> Rowlock:
 async def desk(app: Rowlock, database_url: str) -> AsyncIterator[Desk]:
     async with opened(database_url) as store:
         yield Desk(app, store)
+
+
+@pytest.fixture(scope="session", params=STATISTICS)
+def loaded(
+    request: pytest.FixtureRequest,
+    shared_folder: Path,
+    administrator: psycopg.Connection[Any],
+    server_url: str,
+    template: str,
+) -> str:
+    """One database of 100,000 jobs for all tests that read it; what they write, they undo."""
+    stale = request.param == "stale statistics"
+    name = f"desk_{request.param.partition(' ')[0]}"
+    return built_once(
+        shared_folder,
+        administrator,
+        server_url,
+        name,
+        lambda url: fill(url, LOAD, *TABLES, stale=stale),
+        template=template,
+    )

@@ -110,7 +110,7 @@ async def test_nobody_answers_in_time(desk: Desk) -> None:
         await desk.app.jobs.approve(first.id, by="ada")
     assert "expire" in (await desk.store.one("beat", **beating(await desk.worker())))["due"]
     database = desk.app.database()
-    assert await duties.expire(duties.Round(database, Settings(), Waker(database)), None) == 2  # type: ignore[arg-type]  # takes no news
+    assert await duties.expire(duties.DutyContext(database, Settings(), Waker(database)), None) == 2  # type: ignore[arg-type]  # takes no news
     late = await desk.app.jobs.get(first.id)
     assert (late.state, late.errors) == ("expired", {"reason": "unanswered"})
     assert (await desk.app.jobs.get(second.id)).state == "queued"
@@ -188,7 +188,7 @@ async def test_a_lane_may_ask_for_approval(desk: Desk, monkeypatch: pytest.Monke
     before = await k.enqueue()
     await app.lanes.set("careful", requires_approval=True)
     monkeypatch.setattr(lane_policy, "EVERY", 0.0)
-    app._producer._needs.forget()
+    app._producer._lanes.forget()
     states = [
         (await app.jobs.get(job.id)).state
         for job in (before, await k.enqueue(), *await k.enqueue_many([{}]), await other.enqueue())
@@ -199,7 +199,7 @@ async def test_a_lane_may_ask_for_approval(desk: Desk, monkeypatch: pytest.Monke
     assert (await app.jobs.get(inside.id)).state == "pending"
     await app.lanes.set("careful", requires_approval=False)
     await app.lanes.set("default", requires_approval=True)
-    app._producer._needs.forget()
+    app._producer._lanes.forget()
     rest = [(await app.jobs.get(job.id)).state for job in (await k.enqueue(), await other.enqueue())]
     assert rest == ["queued", "pending"]
 
@@ -237,7 +237,7 @@ async def test_a_lane_that_cannot_be_read_lets_nothing_through(
     def away() -> None:
         raise DatabaseUnreachable("away")
 
-    monkeypatch.setattr(app._producer._needs, "_open", away)
+    monkeypatch.setattr(app._producer._lanes, "_open", away)
     with pytest.raises(DatabaseUnreachable):
         await k.enqueue()
     with pytest.raises(DatabaseUnreachable):

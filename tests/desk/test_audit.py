@@ -131,7 +131,7 @@ async def test_the_audit_has_a_retention_of_its_own(desk: Desk) -> None:
     database = desk.app.database()
     for keep, left in ((None, 4), (timedelta(days=365), 3)):
         settings = type(desk.app.settings)(audit_keep=keep)
-        await duties.prune(duties.Round(database, settings, Waker(database)), None)  # type: ignore[arg-type]  # no news
+        await duties.prune(duties.DutyContext(database, settings, Waker(database)), None)  # type: ignore[arg-type]  # no news
         assert len(await desk.app.audit.list()) == left
     assert await desk.store.value("SELECT count(*) FROM {s}.sessions") == 0
     assert await desk.store.value("SELECT array_agg(key) FROM {s}.login_failures") == ["y"]

@@ -209,7 +209,7 @@ async def test_upkeep_takes_over_what_its_process_left(desk: Desk, monkeypatch: 
     await filled(desk, 5)
     _, row = await taken(desk, "cancel", "kind:k", expected_max=5)
     database = desk.app.database()
-    at = duties.Round(database, Settings(), Waker(database))
+    at = duties.DutyContext(database, Settings(), Waker(database))
     assert await duties.operations(at, None) == 0  # type: ignore[arg-type]  # somebody drives it
     await desk.store.fetch("operation_leave", ids=[row["id"]])
     assert await duties.operations(at, None) == 5  # type: ignore[arg-type]  # takes no news

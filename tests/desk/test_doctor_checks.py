@@ -12,13 +12,13 @@ from rowlock.model.count import Count
 from rowlock.model.lane import Lane
 from rowlock.model.workload import Backlog, LaneLoad, Status, WorkerStatus, WorkerView
 from rowlock.settings import Settings
-from rowlock.store.migrate import Status as Schema
-from rowlock.store.probes import Between
+from rowlock.store.connections.probes import Between
+from rowlock.store.schema.migrate import SchemaStatus
 
 if TYPE_CHECKING:
     from tests.desk.conftest import Desk
 
-    from rowlock.model.finding import Finding
+    from rowlock.model.doctor_finding import Finding
 
 NOON = datetime(2027, 1, 31, 12, tzinfo=UTC)
 NONE, SESSIONS, SWAPS = Between(False, False), Between(True, False), Between(True, True)
@@ -79,11 +79,11 @@ def status(*workers: WorkerStatus, lanes: tuple[LaneLoad, ...] = (), unserved: t
         (doctor_checks.vacuum(SERVER | {"autovacuum": "off"}, []), "fail", "autovacuum is off"),
         (doctor_checks.vacuum(SERVER, [TABLE | {"unvacuumed": True}]), "fail", "off for jobs"),
         (doctor_checks.vacuum(SERVER, [TABLE | {"dead": 2_000_000}]), "warn", "2,000,000 dead rows"),
-        (doctor_checks.schema(Schema(0, 2, 0, ()), "rowlock"), "fail", "rowlock schema upgrade"),
-        (doctor_checks.schema(Schema(1, 2, 0, ()), "rowlock"), "fail", "rowlock schema upgrade"),
-        (doctor_checks.schema(Schema(9, 2, 2, ()), "rowlock"), "warn", "newer rowlock"),
-        (doctor_checks.schema(Schema(4, 2, 3, ()), "rowlock"), "fail", "newer rowlock"),
-        (doctor_checks.schema(Schema(2, 2, 1, ()), "rowlock"), "ok", "version 2"),
+        (doctor_checks.schema(SchemaStatus(0, 2, 0, ()), "rowlock"), "fail", "rowlock schema upgrade"),
+        (doctor_checks.schema(SchemaStatus(1, 2, 0, ()), "rowlock"), "fail", "rowlock schema upgrade"),
+        (doctor_checks.schema(SchemaStatus(9, 2, 2, ()), "rowlock"), "warn", "newer rowlock"),
+        (doctor_checks.schema(SchemaStatus(4, 2, 3, ()), "rowlock"), "fail", "newer rowlock"),
+        (doctor_checks.schema(SchemaStatus(2, 2, 1, ()), "rowlock"), "ok", "version 2"),
         (doctor_checks.transactions([]), "ok", "none"),
         (doctor_checks.transactions([OLD]), "warn", "process 7 (psql, idle) for 2h"),
         (doctor_checks.slots([]), "ok", "no replication slot"),

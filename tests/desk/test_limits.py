@@ -6,13 +6,13 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
 import pytest
-from tests.store.test_rates import rate, rated
+from tests.factories import rate, rated
 
 from rowlock import InvalidOption, LimitNotFound, Rate, WrongState
 from rowlock.model.access import Permission, Principal
 from rowlock.model.count import Count
 from rowlock.telemetry import Events
-from rowlock.upkeep.duties import Round, limits
+from rowlock.upkeep.duties import DutyContext, limits
 
 if TYPE_CHECKING:
     from tests.desk.conftest import Desk
@@ -121,7 +121,7 @@ async def test_what_nobody_named_for_a_week_is_forgotten_unless_it_is_needed_or_
     await store.execute(f"UPDATE {{s}}.gates SET used_at = now() - {WEEK} WHERE key <> 'fresh'")
     await store.execute(f"UPDATE {{s}}.rates SET used_at = now() - {WEEK}")
     news = None
-    at = Round(desk.app.database(), desk.app.settings, None, Events())  # type: ignore[arg-type]  # it wakes nobody
+    at = DutyContext(desk.app.database(), desk.app.settings, None, Events())  # type: ignore[arg-type]  # it wakes nobody
     assert await limits(at, news) == 2  # type: ignore[arg-type]  # it hears nothing
     assert [gate.key for gate in await desk.app.limits.gates()] == ["edited", "fresh", "needed"]
     assert [view.key for view in await desk.app.limits.rates()] == ["edited", "needed"]

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
-from tests.conftest import fresh
-from tests.desk.test_plans import load
 from tests.factories import Store, opened
-from tests.store.test_plans import Explained
+from tests.query_plans import Explained
 
 from rowlock.desk.guard import TRUSTED, Guard
 from rowlock.desk.search import Searcher
@@ -18,21 +15,6 @@ from rowlock.desk.visible_jobs import Sight
 from rowlock.model import search
 from rowlock.model.access import Permission, Principal
 from rowlock.store import search as composing
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    import psycopg
-
-
-@pytest.fixture(scope="module", params=["fresh statistics", "stale statistics"])
-def loaded(
-    request: pytest.FixtureRequest, administrator: psycopg.Connection[Any], server_url: str, template: str
-) -> Iterator[str]:
-    with fresh(administrator, server_url, template) as url:
-        asyncio.run(load(url, stale=request.param == "stale statistics"))
-        yield url
-
 
 # The walk that leads, and about twice the buffers measured with PostgreSQL 15, 16 and 18.
 SEARCHES = {

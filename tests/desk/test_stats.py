@@ -7,6 +7,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 
 import pytest
+from tests.desk.workload import history, some_of_each
 
 from rowlock import Count, InvalidOption, Retry, Rowlock, State
 
@@ -29,28 +30,6 @@ async def test_an_empty_database_has_numbers_too(app: Rowlock) -> None:
     assert not await app.stats.failures()
     speed = await app.stats.throughput("1m")
     assert (speed.ended, speed.window, speed.per_second) == (NONE, timedelta(minutes=1), 0.0)
-
-
-async def some_of_each(desk: Desk) -> int:
-    """2 pending, 2 parked at one gate and 1 at another, 3 queued (1 scheduled), 4 running, 1 failed, 2 completed."""
-    store, worker = desk.store, await desk.worker(kinds=("k", "other"))
-    await desk.lane(slots=7)
-    await desk.lane("others", kinds=("other",), slots=2)
-    for _ in range(2):
-        await store.enqueue(approval=True)
-    for key, waiting in (("a", 2), ("b", 1)):
-        await store.gate(key, 1)
-        await store.claim(worker, await store.enqueue(gate_key=key))
-        await store.claim(worker, *[await store.enqueue(gate_key=key) for _ in range(waiting)])
-    await store.gate("idle", 1)
-    await store.claim(worker, await store.enqueue())
-    await store.claim(worker, await store.enqueue("other"), lane="others")
-    for state in ("failed", "completed", "completed"):
-        await store.complete(*await store.claim(worker, await store.enqueue()), state=state)
-    await store.enqueue()
-    await store.enqueue("other")
-    await store.enqueue(run_in=timedelta(hours=1))
-    return worker
 
 
 async def test_the_overview_counts_jobs_by_state(desk: Desk) -> None:
@@ -204,16 +183,6 @@ async def test_failures_by_kind_with_rate_and_last_error(app: Rowlock) -> None:
     assert first.last_failed_id is not None
     assert (await app.jobs.get(first.last_failed_id)).finished_at == first.last_failed_at
     assert (second.kind, second.failed, second.rate, second.last_error) == ("solid", NONE, 0.0, None)
-
-
-async def history(desk: Desk, n: int) -> None:
-    """Ends of the last half second, of two tenants and of jobs without one."""
-    await desk.store.execute(
-        "INSERT INTO {s}.jobs (kind, state, tenant, finished_at, claimed_at) SELECT 'k', 'completed', "
-        "CASE n % 4 WHEN 0 THEN 'acme' WHEN 1 THEN 'zeta' END, t, t "
-        "FROM (SELECT n, clock_timestamp() - n * interval '10 us' AS t FROM generate_series(1, $1::integer) n) AS x",
-        n,
-    )
 
 
 async def test_ends_are_counted_up_to_a_cap_and_rates_are_those_of_what_was_counted(desk: Desk) -> None:

@@ -13,7 +13,7 @@ import asyncpg
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from tests.desk.test_stats import history, some_of_each
+from tests.desk.workload import history, some_of_each
 
 from rowlock.model.count import Count
 from rowlock.model.lane import Lane, kinds_by_lane

@@ -7,7 +7,7 @@ import pytest
 from tests.waiting import eventually
 
 from rowlock import Count, Rowlock, SchemaBehind, WorkerNotFound
-from rowlock.store import migrate
+from rowlock.store.schema import migrate
 
 if TYPE_CHECKING:
     from collections.abc import Callable

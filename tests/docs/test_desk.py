@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 import pytest
-from tests.docs.test_howto import Page
+from tests.docs.page import Page
 from tests.factories import opened
 
 from rowlock import Rowlock

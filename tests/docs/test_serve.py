@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from tests.api.conftest import running
-from tests.docs.test_howto import Page
+from tests.docs.page import Page
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

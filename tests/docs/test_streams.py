@@ -7,9 +7,8 @@ import json
 import re
 from typing import Any
 
-from tests.api.routes.streaming import Serving
-from tests.api.routes.test_streams_restarted import free_port
-from tests.docs.test_howto import Page
+from tests.api.routes.streaming import Serving, free_port
+from tests.docs.page import Page
 
 from rowlock.model.event import NAMES
 

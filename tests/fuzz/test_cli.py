@@ -13,8 +13,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from tests.cli.conftest import TASKS
 from tests.fuzz.profile import PATIENCE, tried
+from tests.fuzz.stage import THERE, stage
 from tests.fuzz.strange import IDS, NUMBERS, SPANS, TEXTS, short
-from tests.fuzz.test_desk import THERE, stage
 from typer.testing import CliRunner
 
 from rowlock.cli.exit_codes import Exit

@@ -17,7 +17,7 @@ from torture.wall import Wall, changes
 
 from rowlock.errors import InvalidOption
 from rowlock.model.cron import Cron, cron_text, timing, zone
-from rowlock.model.schedule import Rule
+from rowlock.model.schedule import ScheduleRule
 from rowlock.model.window import Window
 
 DAY = timedelta(days=1)
@@ -70,7 +70,7 @@ def test_slots_are_those_that_looking_at_every_minute_finds(text: str, around: t
     start, end = change - 2 * DAY, change + 3 * DAY
     expected = Wall(text, tz).slots(start, end)
     try:
-        rule = Rule(timing(text, None, tz), tz)
+        rule = ScheduleRule(timing(text, None, tz), tz)
     except InvalidOption as error:
         assert "never due" in str(error)
         assert not expected
@@ -168,7 +168,7 @@ def test_windows_leave_the_same_slots_forwards_and_backwards(
     tz, change = around
     try:
         windows = tuple(Window(f"{low}-{high}", then=then) for low, high, then in hours)  # type: ignore[arg-type]
-        rule = Rule(timing(text, None, tz), tz, windows)
+        rule = ScheduleRule(timing(text, None, tz), tz, windows)
     except InvalidOption as error:
         assert is_clear(error), str(error)
         return

@@ -11,9 +11,10 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from tests.fuzz.conftest import Bench, is_clear
 from tests.fuzz.profile import PATIENCE, tried
+from tests.fuzz.stage import THERE, stage
 from tests.fuzz.strange import IDS, MAPPINGS, MOMENTS, NUMBERS, SPANS, TEXTS, json_values, nested
 
-from rowlock import Principal, Rowlock, Window, chain
+from rowlock import Principal, Rowlock, Window
 from rowlock.errors import Forbidden, InvalidId, InvalidOption, JobNotFound, RowlockError
 from rowlock.model import ids
 from rowlock.model.access import ALL, Permission
@@ -32,8 +33,6 @@ SECTIONS: Final = (
     "jobs", "lanes", "limits", "schedules", "workflows", "workers", "approvals", "tokens", "roles", "audit",
     "operations", "stats", "locks",
 )  # fmt: skip
-THERE: Final = st.sampled_from(["front", "plain", "platform_admin", "lane:front", "gate", "rate", "daily"])
-"""What the stage below has: a name that is found leads further."""
 NAMED: Final = THERE | TEXTS
 KNOWN: Final = {
     "text": st.sampled_from(["", "state:failed", "kind:plain", "tag:a"]) | TEXTS,
@@ -117,23 +116,6 @@ def calls(app: Rowlock, section: str, name: str) -> SearchStrategy[dict[str, Any
 APP: Final = Rowlock("postgresql://nowhere/none")
 ALL_CALLS: Final = [(section, name, calls(APP, section, name)) for section, name in methods(APP)]
 CALLS: Final = st.sampled_from(ALL_CALLS).flatmap(lambda c: st.tuples(st.just(c[0]), st.just(c[1]), c[2]))
-
-
-async def stage(bench: Bench) -> None:
-    """Something of everything, of two tenants."""
-    app = bench.app
-
-    @app.job
-    async def plain(n: int = 0) -> int:
-        return n
-
-    for tenant in ("acme", "other"):
-        await plain.options(tenant=tenant, tags=["a"], meta={"secret": tenant}).enqueue()
-    await plain.options(approval=True, tenant="other").enqueue()
-    await plain.options(gate="gate").enqueue()
-    await chain(plain, plain.step(1)).enqueue()
-    await app.lanes.create("front", rate="5/s")
-    await app.schedules.create("daily", "plain", "0 2 * * *")
 
 
 @pytest.mark.timeout(PATIENCE)

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 from tests.fuzz.profile import PATIENCE, tried
+from tests.fuzz.stage import THERE, stage
 from tests.fuzz.strange import IDS, NUMBERS, TEXTS, json_values, short
-from tests.fuzz.test_desk import THERE, stage
 
 from rowlock.model import ids
 

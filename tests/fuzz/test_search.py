@@ -16,9 +16,9 @@ from tests.fuzz.strange import TEXTS
 
 from rowlock.errors import InvalidId, InvalidSearch
 from rowlock.model import ids
-from rowlock.model.moment import Moment
 from rowlock.model.search import NUMBERS, TIMES, Query, Span, Term, Text, is_plain, parse, render
 from rowlock.model.state import State
+from rowlock.model.written_time import WrittenTime
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -116,8 +116,8 @@ def span_of(points: SearchStrategy[Any], *, exact: bool = True) -> SearchStrateg
 
 
 AGES = st.integers(0, 220).map(lambda minutes: timedelta(minutes=minutes, seconds=30))
-DAYS = st.integers(-1, 1).map(lambda n: Moment(*(NOW.replace(hour=0) + timedelta(days=n + d) for d in (0, 1))))
-HOURS = st.integers(-5, 1).map(lambda n: Moment(NOW + timedelta(hours=n), NOW + timedelta(hours=n, minutes=1)))
+DAYS = st.integers(-1, 1).map(lambda n: WrittenTime(*(NOW.replace(hour=0) + timedelta(days=n + d) for d in (0, 1))))
+HOURS = st.integers(-5, 1).map(lambda n: WrittenTime(NOW + timedelta(hours=n), NOW + timedelta(hours=n, minutes=1)))
 TEXT = (
     WORD
     | st.sampled_from(["ing", "a", "b", "host"])
@@ -202,8 +202,8 @@ def within(span: Span, number: Any) -> bool:  # noqa: ANN401 - numbers or durati
 def at_time(span: Span, moment: datetime | None, now: datetime) -> bool:
     if moment is None:
         return False
-    if isinstance(span.low, Moment):
-        low, high = span.low, cast("Moment", span.high or span.low)
+    if isinstance(span.low, WrittenTime):
+        low, high = span.low, cast("WrittenTime", span.high or span.low)
         return {
             "=": low.start <= moment < low.end, ">": moment >= low.end, ">=": moment >= low.start,
             "<": moment < low.start, "<=": moment < low.end, "..": low.start <= moment < high.end,

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from hypothesis.strategies import SearchStrategy
 
-    from rowlock.tasks import Declared
+    from rowlock.tasks import BaseTask
 
 
 class Colour(enum.Enum):
@@ -107,7 +107,7 @@ def same(came: object, sent: object) -> bool:
     return came == sent
 
 
-def declared(bench: Bench, seen: dict[int, object]) -> dict[str, Declared[..., Any]]:
+def declared(bench: Bench, seen: dict[int, object]) -> dict[str, BaseTask[..., Any]]:
     """A kind for every sort of value, which gives back what it was given."""
 
     def handler(annotation: object) -> Callable[..., Any]:

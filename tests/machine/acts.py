@@ -11,7 +11,8 @@ from tests.machine.oracle import CASCADE, NOBODY, STAYS, Meant, Memory, Path, by
 from typing_extensions import override
 
 from rowlock.errors import UniqueConflict
-from rowlock.flow.enqueue.prepare import insert, prepared
+from rowlock.flow.enqueue.insert import SingleInsert
+from rowlock.flow.enqueue.prepare import prepared
 from rowlock.model.state import State, Verb
 
 if TYPE_CHECKING:
@@ -96,7 +97,7 @@ class Enqueue(Act):
         # As in a user's transaction that goes on after a rejected key.
         async with store.connection.transaction():
             try:
-                receipt = await follow(store, insert(prepared(self.job), json.dumps({"n": self.args})))
+                receipt = await follow(store, SingleInsert(prepared(self.job), json.dumps({"n": self.args})).plan())
             except UniqueConflict as taken:
                 return "rejected", taken.job_id
         return receipt.what, receipt.id

@@ -15,7 +15,7 @@ from tests.machine.world import look
 
 from rowlock.desk.guard import TRUSTED
 from rowlock.model.state import State
-from rowlock.store.schedules import schedule_of
+from rowlock.store.rows.schedules import schedule_of
 
 if TYPE_CHECKING:
     from tests.machine.bench import Bench

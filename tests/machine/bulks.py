@@ -11,7 +11,8 @@ from tests.machine.oracle import NOBODY, STAYS, Meant, Memory
 from typing_extensions import override
 
 from rowlock.errors import UniqueConflict
-from rowlock.flow.enqueue.prepare import Batch, insert_many, prepared
+from rowlock.flow.enqueue.insert import BulkInsert
+from rowlock.flow.enqueue.prepare import prepared
 from rowlock.model.state import State
 
 if TYPE_CHECKING:
@@ -32,10 +33,10 @@ class EnqueueMany(Act):
         texts = [json.dumps({"n": n}) for n in range(len(self.jobs))]
         async with store.connection.transaction():
             try:
-                receipts = await follow(store, insert_many(Batch(texts, [prepared(job) for job in self.jobs])))
+                receipt = await follow(store, BulkInsert(texts, [prepared(job) for job in self.jobs]).plan())
             except UniqueConflict:
                 return None
-        return [(receipt.what, receipt.id) for receipt in receipts]
+        return list(zip(receipt.whats, receipt.ids, strict=True))
 
     @override
     def meant(self, before: World, answer: Any) -> Meant:

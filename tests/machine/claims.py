@@ -130,12 +130,13 @@ class ClaimSome(_Claiming):
         """The statement and its parameters."""
         probes = {self.lane: [(pair, BEGINNING) for pair in self.pairs]}
         if self._take() == 0:
-            return "claim_pairs", one_by_one(self.worker, {self.lane: free}, probes)
-        values = arguments(self.worker, {self.lane: free}, probes) | {"takes": [self._take()] * len(self.pairs)}
+            return "claim_pairs", {**one_by_one(self.worker, {self.lane: free}, probes)}
+        values = arguments(self.worker, {self.lane: free}, probes)
+        values["takes"] = [self._take()] * len(self.pairs)
         if self.debts is None:
-            return "claim", values
+            return "claim", {**values}
         debts = dict(zip(self.pairs, self.debts, strict=True))
-        return "claim_fair", values | {"debts": [debts[pair] for pair in pairs_of(values)]}
+        return "claim_fair", {**values, "debts": [debts[pair] for pair in pairs_of(values)]}
 
     def _take(self) -> int:
         return self.n if self.take is None else self.take

@@ -34,7 +34,7 @@ from tests.machine.owned import Finish, GiveBack, Guard, Report, Resume, Save, S
 from tests.machine.rates import Heed, PauseRate
 from tests.machine.world import look
 
-from rowlock.flow.claim.fairness import Turns
+from rowlock.flow.claim.fairness import Fairness
 from rowlock.model.job import Claim, NewJob
 from rowlock.model.state import State
 
@@ -81,7 +81,7 @@ class Rules(Machine):
 
     def __init__(self, bench: Bench) -> None:
         super().__init__(bench)
-        self.turns = {worker: Turns() for worker in self.workers}
+        self.turns = {worker: Fairness() for worker in self.workers}
 
     # --- enqueue -----------------------------------------------------------------------------------------------------
 
@@ -179,11 +179,11 @@ class Rules(Machine):
 
     def claim_fairly(self, a: int, b: int, c: int) -> None:
         worker, n, pairs = self.worker(a), 1 + b % 4, self.pairs()
-        turns = self.turns.setdefault(worker, Turns())
+        turns = self.turns.setdefault(worker, Fairness())
         # By what the worker gave so far, or by whatever it might have given.
         debts = tuple(turns.debts(pairs) if c % 2 else [float((a + i * b) % 5) for i in range(len(pairs))])
         rows = self.perform(ClaimSome(worker, n, "fair", pairs, 1 + c % n, debts))
-        turns.give(pairs, ((row["kind"], row["priority"], row["share"]) for row in rows or ()))
+        turns.record(pairs, ((row["kind"], row["priority"], row["share"]) for row in rows or ()))
 
     def claim_released(self, a: int, b: int, c: int) -> None:
         """Steps, and sometimes others that are not due or not queued any more."""

@@ -14,11 +14,12 @@ from typing_extensions import override
 
 from rowlock.desk.guard import TRUSTED
 from rowlock.desk.schedule_fire import fire
-from rowlock.flow.enqueue.prepare import insert, prepare
+from rowlock.flow.enqueue.insert import SingleInsert
+from rowlock.flow.enqueue.prepare import prepare
 from rowlock.model.kind import Kind
-from rowlock.model.schedule import Schedule, owed, stamp
+from rowlock.model.schedule import Schedule, due_slots, stamp
 from rowlock.model.state import State, Verb
-from rowlock.store.schedules import schedule_of, values_of
+from rowlock.store.rows.schedules import schedule_of, values_of
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -157,7 +158,7 @@ class Fire(Act):
     async def run(self, store: Store) -> Any:
         here = cast("Database", _Here(store))
         submit = cast("Submit", _submit(store))
-        fired = await fire(here, submit, self.reading.schedule, owed(self.reading.schedule, self.reading.now))
+        fired = await fire(here, submit, self.reading.schedule, due_slots(self.reading.schedule, self.reading.now))
         return None if fired is None else list(fired.jobs)
 
     @override
@@ -233,7 +234,7 @@ class _Here:
 def _submit(store: Store) -> Any:
     async def submit(kind: str, args: Any, options: Any, connection: object) -> tuple[int, str]:
         assert connection is store.connection
-        receipt = await follow(store, insert(prepare(Kind(kind), options, args), '{"n": 0}'))
+        receipt = await follow(store, SingleInsert(prepare(Kind(kind), options, args), '{"n": 0}').plan())
         return receipt.id, receipt.what
 
     return submit

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from rowlock.errors import InvalidOption
 from rowlock.model.cron import Cron, Every, cron_text, timing, zone
-from rowlock.model.schedule import Rule, Schedule, checked, owed
+from rowlock.model.schedule import Schedule, ScheduleRule, checked, due_slots
 from rowlock.model.window import Window
 
 LONDON, NEW_YORK, LORD_HOWE = "Europe/London", "America/New_York", "Australia/Lord_Howe"
@@ -31,8 +31,8 @@ def local(slots: list[datetime], tz: str) -> list[str]:
     return [f"{slot.astimezone(ZoneInfo(tz)):%d %H:%M%z}" for slot in slots]
 
 
-def rule(text: str, tz: str = "UTC", *windows: Window) -> Rule:
-    return Rule(timing(text, None, tz), tz, windows)
+def rule(text: str, tz: str = "UTC", *windows: Window) -> ScheduleRule:
+    return ScheduleRule(timing(text, None, tz), tz, windows)
 
 
 # --- clock changes ----------------------------------------------------------------------------------------------------
@@ -241,7 +241,7 @@ def schedule(**says: Any) -> Schedule:  # noqa: ANN401 - Schedule's
 def test_on_time_every_policy_fires_the_slot() -> None:
     now = utc("2027-01-01T01:00:05")
     for missed in ("none", "latest", "all"):
-        found = owed(schedule(missed=missed), now)
+        found = due_slots(schedule(missed=missed), now)
         assert (found.slots, found.left_out) == ([utc("2027-01-01T01:00")], None)
         assert found.next_at == utc("2027-01-01T02:00")
 
@@ -258,20 +258,20 @@ def test_on_time_every_policy_fires_the_slot() -> None:
     ],
 )
 def test_what_is_owed_after_an_outage(says: dict[str, Any], fired: list[str], left_out: str | None) -> None:
-    found = owed(schedule(**says), utc("2027-01-01T05:30"))
+    found = due_slots(schedule(**says), utc("2027-01-01T05:30"))
     assert [f"{slot:%H}" for slot in found.slots] == fired
     assert (None if found.left_out is None else f"{found.left_out:%H}") == left_out
     assert found.next_at == utc("2027-01-01T06:00")
 
 
 def test_what_is_owed_after_years_is_found_at_once() -> None:
-    found = owed(schedule(cron="* * * * *", missed="all", most_missed=3), utc("2030-01-01T00:00:30"))
+    found = due_slots(schedule(cron="* * * * *", missed="all", most_missed=3), utc("2030-01-01T00:00:30"))
     assert [f"{slot:%d %H:%M}" for slot in found.slots] == ["31 23:58", "31 23:59", "01 00:00"]
     assert "more than 3" in (found.why or "")
 
 
 def test_a_slot_that_the_zone_has_moved_meanwhile_is_not_owed() -> None:
-    found = owed(schedule(next_at=utc("2027-01-01T01:30")), utc("2027-01-01T01:31"))
+    found = due_slots(schedule(next_at=utc("2027-01-01T01:30")), utc("2027-01-01T01:31"))
     assert (found.slots, found.left_out, found.next_at) == ([], None, utc("2027-01-01T02:00"))
 
 

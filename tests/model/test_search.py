@@ -7,8 +7,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from rowlock.errors import InvalidSearch
-from rowlock.model.moment import Moment
 from rowlock.model.search import FIELDS, Query, Span, Term, Text, parse, render
+from rowlock.model.written_time import WrittenTime
 
 WHOLE = (
     "state:failed,running kind:ingest* lane:bulk tag:eu priority:>=5 attempt:>1 worker:host-3 error:Timeout* "
@@ -18,9 +18,9 @@ WHOLE = (
 DAY = timedelta(days=1)
 
 
-def at(day: int) -> Moment:
+def at(day: int) -> WrittenTime:
     start = datetime(2026, 11, day, tzinfo=UTC)
-    return Moment(start, start + DAY)
+    return WrittenTime(start, start + DAY)
 
 
 def test_every_term_of_the_grammar_is_read() -> None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from tests.factories import ORDER, Store, several
+from tests.waiting import in_time
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -96,7 +97,7 @@ async def test_a_parked_job_that_is_being_cancelled_is_passed_over(trio: list[St
     assert await one.claim(worker, *parked) == []
     async with two.connection.transaction():
         assert await two.cancel_waiting(parked[0]) == [parked[0]]
-        assert await asyncio.wait_for(one.complete(holder), 5) == [holder.job_id]
+        assert await in_time(one.complete(holder)) == [holder.job_id]
     assert await one.states(*parked) == ["cancelled", "queued"]
     assert await held(one) == 1
 
@@ -126,7 +127,7 @@ async def test_a_parked_job_a_leaver_had_to_pass_over_is_found_again(trio: list[
     assert await one.claim(worker, parked) == []
     async with two.connection.transaction():
         await two.fetch("reprioritise", ids=[parked], priority=0, **ORDER)
-        assert await asyncio.wait_for(one.complete(holder), 5)
+        assert await in_time(one.complete(holder))
     assert await one.states(parked) == ["blocked"]
     if fifo:  # the next newcomer makes up for it, without overtaking
         newcomer = await one.enqueue(gate_key="g")

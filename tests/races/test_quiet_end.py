@@ -15,8 +15,8 @@ from rowlock.flow.claim.claimer import Claimer
 from rowlock.flow.claim.cursors import Cursors
 from rowlock.model.job import Claim
 from rowlock.model.lane import Lane
+from rowlock.store.connections.worker_connection import WorkerConnection
 from rowlock.store.database import Database
-from rowlock.store.worker_connection import Link
 
 KINDS = ["a", "b", "nobody registered me"]
 TRANSACTIONS = 40
@@ -53,7 +53,7 @@ async def produce(url: str, dice: Random, ledger: Ledger) -> None:
 async def work(url: str, dice: Random, ledger: Ledger, ended: asyncio.Event) -> None:
     """Claims through its own cursors; sometimes dies, sometimes comes back from the dead, sometimes retries."""
     database = Database(url)
-    link, cursors = Link(database, "claim"), Cursors(time.monotonic)
+    link, cursors = WorkerConnection(database, "claim"), Cursors(time.monotonic)
     lane = Lane("all", kinds=("*",), slots=40)
     async with opened(database) as store:
         worker = await store.worker()

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import asyncpg
 import pytest
 from tests.factories import Store, opened, several
+from tests.waiting import in_time
 
 from rowlock.flow.claim.claimer import arguments
 from rowlock.store.database import TRANSIENT
@@ -36,8 +37,8 @@ async def test_claim_and_claim_never_take_one_job_and_never_wait(pair: list[Stor
     jobs = [await one.enqueue() for _ in range(6)]
     async with holding(one):
         first = [row["id"] for row in await one.claim_some(worker, 3)]
-        second = [row["id"] for row in await asyncio.wait_for(two.claim_some(worker, 10), 5)]
-        assert await asyncio.wait_for(two.claim(worker, first[0]), 5) == []
+        second = [row["id"] for row in await in_time(two.claim_some(worker, 10))]
+        assert await in_time(two.claim(worker, first[0])) == []
     assert first == jobs[:3]
     assert second == jobs[3:]
     assert {(await one.row(job))["fence"] for job in jobs} == {1}
@@ -50,7 +51,7 @@ async def test_claims_merged_over_kinds_never_take_one_job_either(pair: list[Sto
     both = (("a", 0), ("b", 0))
     async with holding(one):
         first = [row["id"] for row in await one.claim_some(worker, 3, both)]
-        second = [row["id"] for row in await asyncio.wait_for(two.claim_some(worker, 8, both), 5)]
+        second = [row["id"] for row in await in_time(two.claim_some(worker, 8, both))]
     assert sorted(first) == jobs[:3]
     assert sorted(second) == jobs[3:]
 
@@ -129,7 +130,7 @@ async def test_a_rescue_passes_over_a_job_that_is_being_completed(pair: list[Sto
     await one.silence(worker)
     async with holding(one):
         assert await one.complete(claim)
-        assert await asyncio.wait_for(two.rescue(), 5) == []
+        assert await in_time(two.rescue()) == []
     assert await one.states(claim.job_id) == ["completed"]
 
 
@@ -268,7 +269,7 @@ async def test_retention_passes_over_a_job_a_person_is_retrying(pair: list[Store
     await one.execute("UPDATE {s}.jobs SET finished_at = now() - interval '30 days'")
     async with holding(one):
         assert len(await one.retry(claim.job_id)) == 1
-        assert (await asyncio.wait_for(two.one("prune", kind="*", state="*", batch=10), 5))["pruned"] == 0
+        assert (await in_time(two.one("prune", kind="*", state="*", batch=10)))["pruned"] == 0
     assert await one.states(claim.job_id) == ["queued"]
 
 

@@ -2,26 +2,24 @@
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
-import json
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tests.conftest import fresh
+from tests.databases import STATISTICS, built_once, fill, fresh
 from tests.factories import Store, beating, opened
+from tests.query_plans import GUARDED, ROWS, explain, undone
 
 from rowlock.flow.claim.claimer import arguments, one_by_one
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterator
+    from collections.abc import Iterator
     from datetime import datetime
+    from pathlib import Path
 
     import psycopg
 
     from rowlock.store.database import Record
 
-ROWS = 100_000
 PAIRS = 500
 CYCLES, PER_CYCLE = 100, 50
 
@@ -40,77 +38,34 @@ INSERT INTO rowlock.workers (name, host, pid, version) VALUES ('w', 'h', 1, '0')
 """
 
 
-@pytest.fixture(scope="module", params=["fresh statistics", "stale statistics"])
+@pytest.fixture(scope="module", params=STATISTICS)
 def loaded(
-    request: pytest.FixtureRequest, administrator: psycopg.Connection[Any], server_url: str, template: str
+    request: pytest.FixtureRequest,
+    shared_folder: Path,
+    administrator: psycopg.Connection[Any],
+    server_url: str,
+    template: str,
 ) -> Iterator[str]:
-    """One database for this file; every test undoes what it did. Stale: the planner believes it is empty."""
-    with fresh(administrator, server_url, template) as url:
-        asyncio.run(load(url, stale=request.param == "stale statistics"))
+    """One database for this file, a copy of one that was loaded once; most tests undo what they did."""
+    stale = request.param == "stale statistics"
+    name = f"claims_{request.param.partition(' ')[0]}"
+    built_once(
+        shared_folder,
+        administrator,
+        server_url,
+        name,
+        lambda url: fill(url, LOAD, "rowlock.jobs", stale=stale),
+        template=template,
+    )
+    with fresh(administrator, server_url, name) as url:
         yield url
-
-
-async def load(url: str, *, stale: bool) -> None:
-    async with opened(url) as store:
-        if stale:
-            await store.connection.execute("VACUUM ANALYZE rowlock.jobs")
-        await store.connection.execute(LOAD)
-        if not stale:
-            await store.connection.execute("VACUUM ANALYZE rowlock.jobs")
-
-
-class Explained:
-    """What EXPLAIN says of one run."""
-
-    def __init__(self, plan: dict[str, Any]) -> None:
-        self.plan = plan["Plan"]
-        self.buffers = self.plan["Shared Hit Blocks"] + self.plan["Shared Read Blocks"]
-
-    def nodes(self, node: dict[str, Any] | None = None) -> Iterator[dict[str, Any]]:
-        node = node or self.plan
-        yield node
-        for child in node.get("Plans", ()):
-            yield from self.nodes(child)
-
-    @property
-    def whole_scans(self) -> list[str]:
-        """Ways to reach jobs that read much of it."""
-        reads = [node for node in self.nodes() if node.get("Relation Name") == "jobs"]
-        return [
-            f"{node['Node Type']} of {node['Actual Loops']} x {node['Actual Rows']} rows"
-            for node in reads
-            if node["Node Type"] == "Seq Scan" or node["Actual Loops"] * node["Actual Rows"] > ROWS / 20
-        ]
-
-    @property
-    def indexes(self) -> set[str]:
-        return {node["Index Name"] for node in self.nodes() if "Index Name" in node and node["Actual Loops"]}
-
-
-async def explain(store: Store, name: str, /, **values: object) -> Explained:
-    """Run it for real, through the plan a worker would have after many runs, and undo it."""
-    statement = store.database.statements[name]
-    async with undone(store):
-        text = f"EXPLAIN (ANALYZE, BUFFERS, TIMING OFF, FORMAT JSON) {statement.dollar}"
-        (plan,) = json.loads(await store.connection.fetchval(text, *statement.bind(values)))
-        return Explained(plan)
-
-
-@contextlib.asynccontextmanager
-async def undone(store: Store) -> AsyncIterator[None]:
-    transaction = store.connection.transaction()
-    await transaction.start()
-    try:
-        yield
-    finally:
-        await transaction.rollback()
 
 
 async def claim_values(store: Store, pairs: int, low: datetime | None, name: str = "claim") -> dict[str, object]:
     kinds = ["main"] if pairs == 1 else [f"k{n}" for n in range(pairs)]
     start = low or await store.value("SELECT timestamptz '2001-01-01'")
-    make = arguments if name == "claim" else one_by_one
-    return make(1, {"default": 10}, {"default": [((kind, 0, 0), start) for kind in kinds]})
+    free, probes = {"default": 10}, {"default": [((kind, 0, 0), start) for kind in kinds]}
+    return {**(arguments(1, free, probes) if name == "claim" else one_by_one(1, free, probes))}
 
 
 async def complete_values(store: Store, rows: list[Record]) -> dict[str, object]:
@@ -126,7 +81,6 @@ async def complete_values(store: Store, rows: list[Record]) -> dict[str, object]
     }
 
 
-GUARDED = pytest.mark.parametrize("guarded", [False, True], ids=["default settings", "guards"])
 # Twice what was measured on a freshly loaded table with PostgreSQL 15, 16 and 18.
 CLAIM_BUFFERS = {1: 300, PAIRS: 3500}
 COMPLETE_BUFFERS = 520

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
-from tests.factories import Store, opened, several
+from tests.factories import Store, opened, rate, rated, several
 
 from rowlock.model.rate import Rate
 
@@ -22,35 +22,20 @@ async def store(database_url: str) -> AsyncIterator[Store]:
         yield opened_store
 
 
-async def rate(store: Store, key: str, said: Rate) -> None:
-    await store.fetch(
-        "register_rates",
-        keys=[key],
-        amounts=[said.amount],
-        pers=[said.per],
-        bursts=[said.burst],
-        slidings=[said.window],
-    )
-
-
-async def rated(store: Store, n: int, *keys: str, **fields: Any) -> list[int]:  # noqa: ANN401 - NewJob's
-    return [await store.enqueue(rate_keys=keys, **fields) for _ in range(n)]
-
-
 async def turns(store: Store, *jobs: int) -> list[float]:
-    """Seconds from the first turn to each."""
+    """Hours from the first turn to each."""
     at: list[datetime] = [(await store.row(job))["run_after"] for job in jobs]
-    return [round((moment - at[0]).total_seconds(), 2) for moment in at]
+    return [round((moment - at[0]).total_seconds() / 3600, 2) for moment in at]
 
 
-async def pass_time(store: Store, span: str) -> None:
-    """Let all that is stored be so much longer ago."""
-    (shift,) = await store.fetch("shift_text", span=timedelta(seconds=float(span)), schema="rowlock")
+async def pass_time(store: Store, hours: float) -> None:
+    """Let all that is stored be so much longer ago. Hours: no machine is so slow that a token comes due meanwhile."""
+    (shift,) = await store.fetch("shift_text", span=timedelta(hours=hours), schema="rowlock")
     await store.connection.execute(shift["text"])
 
 
 async def test_a_bucket_lets_its_burst_start_and_gives_the_others_turns(store: Store) -> None:
-    await rate(store, "a", Rate(10, "1s", burst=3))
+    await rate(store, "a", Rate(10, "1h", burst=3))
     jobs = await rated(store, 6, "a")
     worker = await store.worker()
     assert [claim.job_id for claim in await store.claim(worker, *jobs)] == jobs[:3]
@@ -68,22 +53,22 @@ async def test_a_bucket_lets_its_burst_start_and_gives_the_others_turns(store: S
 
 
 async def test_a_turn_is_kept_and_newcomers_queue_up_behind(store: Store) -> None:
-    await rate(store, "a", Rate(1, "10s", burst=2))
+    await rate(store, "a", Rate(1, "10h", burst=2))
     jobs = await rated(store, 4, "a")
     worker = await store.worker()
     assert len(await store.claim(worker, *jobs)) == 2
-    await pass_time(store, "12")
+    await pass_time(store, 12)
     newcomer = await store.enqueue(rate_keys=("a",))
     # There is a token, and it is the first waiting one's.
     assert await store.claim(worker, newcomer) == []
     assert await turns(store, jobs[2], jobs[3], newcomer) == [0, 10, 20]
     assert [claim.job_id for claim in await store.claim(worker, *jobs, newcomer)] == [jobs[2]]
-    await pass_time(store, "10")
+    await pass_time(store, 10)
     assert [claim.job_id for claim in await store.claim(worker, newcomer, jobs[3])] == [jobs[3]]
 
 
 async def test_a_more_urgent_newcomer_overtakes_those_that_wait(store: Store) -> None:
-    await rate(store, "a", Rate(10, "1s", burst=1))
+    await rate(store, "a", Rate(10, "1h", burst=1))
     jobs = await rated(store, 20, "a")
     worker = await store.worker()
     await store.claim(worker, *jobs)
@@ -94,28 +79,28 @@ async def test_a_more_urgent_newcomer_overtakes_those_that_wait(store: Store) ->
 
 async def test_a_rate_that_nothing_uses_admits_although_turns_were_given(store: Store) -> None:
     """Those that had them were cancelled."""
-    await rate(store, "a", Rate(1, "10s", burst=2))
+    await rate(store, "a", Rate(1, "10h", burst=2))
     jobs = await rated(store, 12, "a")
     worker = await store.worker()
     assert len(await store.claim(worker, *jobs)) == 2
     await store.cancel_waiting(*jobs[2:])
-    await pass_time(store, "22")
+    await pass_time(store, 22)
     newcomers = await rated(store, 2, "a")
     assert len(await store.claim(worker, *newcomers)) == 2
 
 
 async def test_a_window_never_has_more_than_its_amount_and_frees_what_has_left_it(store: Store) -> None:
-    await rate(store, "a", Rate(4, "10s", window=True))
+    await rate(store, "a", Rate(4, "10h", window=True))
     worker = await store.worker()
     assert len(await store.claim(worker, *await rated(store, 2, "a"))) == 2
-    await pass_time(store, "9")
+    await pass_time(store, 9)
     jobs = await rated(store, 5, "a")
     assert len(await store.claim(worker, *jobs)) == 2
-    await pass_time(store, "0.95")
+    await pass_time(store, 0.95)
     assert await store.claim(worker, *await rated(store, 1, "a")) == []
-    await pass_time(store, "0.6")  # the first two are out, the oldest step counted whole; turns are spread evenly
+    await pass_time(store, 0.6)  # the first two are out, the oldest step counted whole; turns are spread evenly
     assert len(await store.claim(worker, *jobs[2:])) == 1
-    await pass_time(store, "2.7")
+    await pass_time(store, 2.7)
     assert len(await store.claim(worker, *jobs[2:])) == 1
     row = await store.value("SELECT uses FROM {s}.rates")
     assert sum(row) == 4
@@ -123,8 +108,8 @@ async def test_a_window_never_has_more_than_its_amount_and_frees_what_has_left_i
 
 
 async def test_all_the_rates_of_a_job_must_have_room_and_a_refused_one_uses_nothing(store: Store) -> None:
-    await rate(store, "a", Rate(100, "1m"))
-    await rate(store, "b", Rate(1, "1m"))
+    await rate(store, "a", Rate(100, "1h"))
+    await rate(store, "b", Rate(1, "1h"))
     worker = await store.worker()
     jobs = await rated(store, 3, "a", "b")
     assert len(await store.claim(worker, *jobs)) == 1
@@ -132,8 +117,8 @@ async def test_all_the_rates_of_a_job_must_have_room_and_a_refused_one_uses_noth
 
 
 async def test_weights_count_and_a_lighter_one_of_another_key_goes_on(store: Store) -> None:
-    await rate(store, "a", Rate(10, "1m"))
-    await rate(store, "b", Rate(10, "1m"))
+    await rate(store, "a", Rate(10, "1h"))
+    await rate(store, "b", Rate(10, "1h"))
     worker = await store.worker()
     heavy = await rated(store, 3, "a", rate_weight=4)
     other = await rated(store, 1, "b")
@@ -141,7 +126,7 @@ async def test_weights_count_and_a_lighter_one_of_another_key_goes_on(store: Sto
 
 
 async def test_a_job_at_a_full_gate_uses_no_token_and_one_over_its_rate_gives_its_place_back(store: Store) -> None:
-    await rate(store, "a", Rate(2, "1m"))
+    await rate(store, "a", Rate(2, "1h"))
     await store.gate("g", 1)
     worker = await store.worker()
     jobs = await rated(store, 2, "a", gate_key="g")
@@ -162,7 +147,7 @@ async def test_a_job_at_a_full_gate_uses_no_token_and_one_over_its_rate_gives_it
 
 
 async def test_a_key_over_its_rate_leaves_the_claim_in_one_go_and_others_go_on(store: Store) -> None:
-    await rate(store, "a", Rate(1, "1s"))
+    await rate(store, "a", Rate(1, "1h"))
     jobs = await rated(store, 40, "a")
     free = await store.enqueue()
     worker = await store.worker()
@@ -173,17 +158,19 @@ async def test_a_key_over_its_rate_leaves_the_claim_in_one_go_and_others_go_on(s
 
 
 async def test_a_pause_holds_everybody_and_a_resumed_key_goes_on(store: Store) -> None:
-    await rate(store, "a", Rate(10, "1s"))
+    await rate(store, "a", Rate(10, "1h"))
     worker = await store.worker()
-    await store.fetch("rate_pause", key="a", until=None, lasting=timedelta(minutes=5), by_whom="me")
+    await store.fetch("rate_pause", key="a", until=None, lasting=timedelta(hours=5), by_whom="me")
     jobs = await rated(store, 3, "a")
     assert await store.claim(worker, *jobs) == []
-    left = await store.value("SELECT extract(epoch FROM min(run_after) - now()) FROM {s}.jobs WHERE state = 'queued'")
-    assert 299 < left < 301
+    left = await store.value(
+        "SELECT extract(epoch FROM min(run_after) - now()) / 3600 FROM {s}.jobs WHERE state = 'queued'"
+    )
+    assert 4.9 < left <= 5
     await store.fetch("register_pairs", kinds=["k"], priorities=[0], shares=[0])
     await store.fetch("rate_resume", key="a")
     assert len(await store.fetch("rate_recall", key="a", done=[], passed=0, batch=100)) == 3
-    await pass_time(store, "0.5")
+    await pass_time(store, 0.5)
     assert len(await store.claim(worker, *jobs)) == 3
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import asyncpg
 import pytest
 from tests.factories import Store, opened
-from tests.store.test_workflows import Flow, S, added, plan_of, started
+from tests.workflow_factory import Flow, S, added, plan_of, started
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import asyncio
 import subprocess
 import sys
 import uuid
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import asyncpg
 import psycopg
 import pytest
+from tests.waiting import let_others_run
 
 from rowlock import ConfigurationError
 from rowlock.testing import Databases
@@ -19,7 +19,7 @@ from rowlock.testing import databases as module
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from rowlock.testing.databases import Lent
+    from rowlock.testing.databases import ClonedDatabase
 
 ONE_RUN = Path(__file__).parent / "one_run.py"
 
@@ -34,11 +34,11 @@ def names(administrator: psycopg.Connection[Any], like: str) -> list[str]:
     return sorted(name for (name,) in found)
 
 
-def prefix(lent: Lent) -> str:
+def prefix(lent: ClonedDatabase) -> str:
     return lent.name.rpartition("_")[0] + "_"
 
 
-def execute(lent: Lent, statement: str) -> object:
+def execute(lent: ClonedDatabase, statement: str) -> object:
     with psycopg.connect(lent.url) as connection:
         answer = connection.execute(statement)
         return answer.fetchone()[0] if answer.description else None  # type: ignore[index]  # one row is there
@@ -117,7 +117,7 @@ def blocking(url: str) -> None:
 
 
 async def awaited(url: str) -> None:
-    await asyncio.sleep(0)
+    await let_others_run()
     connection = await asyncpg.connect(url)
     await connection.execute("CREATE TABLE orders (id integer)")
     await connection.close()

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import asyncio
 from typing import TYPE_CHECKING
 
 import asyncpg
@@ -8,7 +7,8 @@ import pytest
 from sqlalchemy import create_engine
 from sqlalchemy.ext.asyncio import AsyncSession, create_async_engine
 from sqlalchemy.orm import Session
-from tests.contrib.neighbours import dialect
+from tests.store.callers.neighbours import dialect
+from tests.waiting import let_others_run
 
 if TYPE_CHECKING:
     from tests.testing.shop import Shop
@@ -116,7 +116,7 @@ async def test_a_commit_nobody_sees_leaves_it_to_drain(kit: Kit, shop: Shop) -> 
     with kit.inline():
         async with raw.transaction():
             await shop.report.options(connection=raw).enqueue(org_id=1)
-        await asyncio.sleep(0)
+        await let_others_run()
         assert shop.said == []
         assert (await kit.drain()).states == {"completed": 1}
     await raw.close()

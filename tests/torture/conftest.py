@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import asyncpg
 import pytest
 from tests.torture import jobs
-from tests.waiting import eventually
+from tests.waiting import PATIENCE, eventually
 
 if TYPE_CHECKING:
     import signal
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from rowlock import Rowlock
 
 ROOT = Path(__file__).parents[2]
-PATIENT = "default:kinds=*,slots=10,stale=60s"
+PATIENT = "default:kinds=*,slots=10,stale=10m"
 
 
 @dataclass
@@ -33,7 +33,7 @@ class Process:
     def signal(self, number: signal.Signals) -> None:
         os.kill(self.popen.pid, number)
 
-    def end(self, within: float = 20) -> int:
+    def end(self, within: float = PATIENCE) -> int:
         return self.popen.wait(timeout=within)
 
     @property
@@ -76,7 +76,7 @@ class Scene:
         return process
 
     def command(self, *arguments: str, app: str = "tests.torture.stage:app", **environment: str) -> Process:
-        """`rowlock worker` on the command line; lanes wait a minute before they call a worker lost."""
+        """`rowlock worker` on the command line; lanes wait ten minutes before they call a worker lost."""
         log = self.folder / f"worker-{len(self.processes)}.log"
         given = {key: value for key, value in os.environ.items() if not key.startswith("ROWLOCK_")}
         given |= {"ROWLOCK_DATABASE_URL": self.url, "ROWLOCK_LANES": PATIENT, "ROWLOCK_SHUTDOWN_AFTER": "5s"}
@@ -94,7 +94,7 @@ class Scene:
         self.processes.append(Process(popen, log))
         return self.processes[-1]
 
-    async def workers(self, n: int, within: float = 40) -> list[asyncpg.Record]:
+    async def workers(self, n: int, within: float = PATIENCE) -> list[asyncpg.Record]:
         """Wait until exactly n workers are up."""
 
         async def look() -> list[asyncpg.Record]:
@@ -103,7 +103,7 @@ class Scene:
 
         return await eventually(look, within=within)
 
-    async def said(self, process: Process, text: str, within: float = 40) -> str:
+    async def said(self, process: Process, text: str, within: float = PATIENCE) -> str:
         """Wait until the process has said it; returns all it said."""
 
         async def look() -> str:
@@ -128,9 +128,9 @@ class Scene:
             rows = await self.fetch("SELECT * FROM ledger WHERE job = $1 AND what = $2 ORDER BY n", job, what)
             return rows if len(rows) >= n else []
 
-        return await eventually(look, within=25)
+        return await eventually(look)
 
-    async def quiet(self, within: float = 30) -> None:
+    async def quiet(self, within: float = 1.5 * PATIENCE) -> None:
         """Traffic has stopped: everything becomes final, every place is free, and nothing was accepted twice."""
 
         async def final() -> bool:

@@ -14,7 +14,7 @@ from torture.deploy.watch import stalls
 from torture.ledger import Asked, Ledger, Line
 from torture.run import run
 
-from rowlock.store import migrate
+from rowlock.store.schema import migrate
 from torture import server as servers
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from tests.torture import hooked
 from tests.torture.conftest import ROOT
-from tests.waiting import eventually
+from tests.waiting import eventually, in_time
 
 if TYPE_CHECKING:
     from rowlock import Job, Rowlock
@@ -18,7 +18,7 @@ async def test_a_kill_between_outcome_and_hook_loses_nothing(database_url: str) 
     hooked.TOLD.clear()
     job = await app.task("doomed").options(max_attempts=1).enqueue()
     process = await asyncio.create_subprocess_exec(sys.executable, "-m", "tests.torture.hooked", database_url, cwd=ROOT)
-    assert await asyncio.wait_for(process.wait(), 40) == -signal.SIGKILL
+    assert await in_time(process.wait()) == -signal.SIGKILL
     assert (await job.job()).state == "failed"
     assert [(left.kind, left.state) for left in await waiting(app)] == [("doomed/on_exhausted", "queued")]
     async with app.worker():

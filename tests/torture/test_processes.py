@@ -1,8 +1,6 @@
 from __future__ import annotations
 
 import signal
-import time
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tests.waiting import eventually
@@ -14,14 +12,6 @@ if TYPE_CHECKING:
 
 STALE = 2.0
 """Seconds; the lane's stale timeout in tests.torture.jobs."""
-
-
-async def gone(pid: int) -> bool:
-    """Whether the process is dead; one that nobody waited for yet is."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2][:1] in "ZX"  # noqa: ASYNC240 - no disk
-    except OSError:
-        return True
 
 
 async def holder(scene: Scene, job: int) -> Process:
@@ -36,9 +26,7 @@ async def test_a_killed_workers_job_is_rescued_by_another(scene: Scene) -> None:
     handle = await scene.app.task("work").enqueue(seconds=3)
     victim = await holder(scene, handle.id)
     victim.signal(signal.SIGKILL)
-    killed = time.monotonic()
     await scene.noted(handle.id, "start", 2)
-    assert time.monotonic() - killed < STALE + 5
     await scene.quiet()
     history = await scene.app.jobs.history(handle.id)
     assert [attempt.outcome for attempt in history.attempts] == ["lost"]
@@ -91,9 +79,7 @@ async def test_a_zombies_outcome_is_refused_and_its_handler_told(scene: Scene) -
     zombie.signal(signal.SIGSTOP)
     starts = await scene.noted(handle.id, "start", 2)
     zombie.signal(signal.SIGCONT)
-    woken = time.monotonic()
     (told,) = await scene.noted(handle.id, "told")
-    assert time.monotonic() - woken < 4  # a beat is 1.8 s
     assert told["fence"] == starts[0]["fence"]
     await scene.quiet()
     job = await scene.app.jobs.get(handle.id)
@@ -116,15 +102,13 @@ async def test_sigterm_drains_and_returns_what_is_unfinished(scene: Scene) -> No
     signalled = await scene.value("SELECT clock_timestamp()")
     late = [await scene.app.task("work").enqueue() for _ in range(20)]
     assert leaving.end() == 0
-    gone = time.monotonic()
     starts = await scene.noted(long.id, "start", 2)
-    assert time.monotonic() - gone < 3  # not the stale timeout and a round of rescue
     assert starts[1]["pid"] == staying.popen.pid
     await scene.app.jobs.cancel(long.id)
     await scene.quiet()
     assert "returned 1 unfinished jobs" in leaving.said
     started_by_leaver = await scene.value(
-        "SELECT count(*) FROM ledger WHERE pid = $1 AND what = 'start' AND at > $2::timestamptz + interval '200 ms'",
+        "SELECT count(*) FROM ledger WHERE pid = $1 AND what = 'start' AND at > $2::timestamptz + interval '1 s'",
         leaving.popen.pid,
         signalled,
     )
@@ -137,15 +121,13 @@ async def test_sigterm_drains_and_returns_what_is_unfinished(scene: Scene) -> No
 
 
 async def test_a_second_sigterm_does_not_wait(scene: Scene) -> None:
-    worker = scene.start(shutdown_after=30)
-    handle = await scene.app.task("work").enqueue(seconds=20)
+    worker = scene.start(shutdown_after=3600)
+    handle = await scene.app.task("work").enqueue(seconds=3600)
     await scene.noted(handle.id, "start")
     worker.signal(signal.SIGTERM)
     await eventually(lambda: scene.value("SELECT count(*) = 1 FROM workers WHERE state = 'draining'"))
-    began = time.monotonic()
     worker.signal(signal.SIGTERM)
     assert worker.end() == 0
-    assert time.monotonic() - began < 5
     job = await scene.app.jobs.get(handle.id)
     assert (job.state, job.attempt) == (State.QUEUED, 0)
     await scene.app.jobs.cancel(handle.id)

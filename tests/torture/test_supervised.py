@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import os
 import signal
-import time
 from typing import TYPE_CHECKING
 
 import pytest
-from tests.torture.test_processes import gone
+from tests.os_processes import ended
 from tests.waiting import eventually
 
 from rowlock.model.state import State
@@ -40,13 +39,11 @@ async def test_a_killed_process_is_replaced_and_its_jobs_rescued_at_once(scene: 
     handle = await scene.app.task("work").enqueue(seconds=3)
     victim = await runner(scene, handle.id)
     os.kill(victim, signal.SIGKILL)
-    killed = time.monotonic()
 
     async def rescued() -> bool:
         return bool((await scene.app.jobs.get(handle.id)).losses)
 
     await eventually(rescued)
-    assert time.monotonic() - killed < 3  # the lane's stale timeout is a minute
     await scene.said(supervisor, "by SIGKILL (another is started)")
     await scene.workers(2)
     await scene.quiet()
@@ -62,7 +59,7 @@ async def test_no_process_outlives_a_killed_supervisor(scene: Scene) -> None:
     await runner(scene, handle.id)
     supervisor.signal(signal.SIGKILL)
     for pid in pids:
-        await eventually(lambda pid=pid: gone(pid))  # type: ignore[misc]  # mypy infers no type for the default
+        await eventually(lambda pid=pid: ended(pid))  # type: ignore[misc]  # mypy infers no type for the default
 
 
 async def test_jobs_that_end_or_block_their_process_hurt_only_themselves(scene: Scene) -> None:
@@ -123,7 +120,7 @@ async def test_a_process_whose_interpreter_is_seized_is_killed_and_says_where(sc
     # The supervisor beats for it, and kills it long before the lane's stale timeout.
     await eventually(lambda: scene.value("SELECT seen_at > $2 FROM workers WHERE pid = $1", first, seen))
     said = await scene.said(supervisor, "has given no sign of life")
-    await eventually(lambda: gone(first))
+    await eventually(lambda: ended(first))
     await eventually(lambda: scene.value("SELECT losses >= 1 FROM jobs WHERE id = $1", handle.id))
     assert "in seize" in await scene.said(supervisor, "Fatal Python error: Aborted")
     assert said
@@ -138,7 +135,7 @@ async def test_a_stopped_process_is_neither_vouched_for_nor_killed(scene: Scene)
     try:
         # Its silence is seen by the other one, which runs the job.
         assert await runner(scene, handle.id, 2) != zombie
-        assert not await gone(zombie)
+        assert not await ended(zombie)
     finally:
         os.kill(zombie, signal.SIGCONT)
     await scene.quiet()
@@ -147,15 +144,13 @@ async def test_a_stopped_process_is_neither_vouched_for_nor_killed(scene: Scene)
 
 
 async def test_sigterm_drains_all_and_a_second_one_hurries(scene: Scene) -> None:
-    supervisor = await start(scene, ROWLOCK_SHUTDOWN_AFTER="60s")
-    long = await scene.app.task("work").enqueue(seconds=50)
+    supervisor = await start(scene, ROWLOCK_SHUTDOWN_AFTER="1h")
+    long = await scene.app.task("work").enqueue(seconds=3600)
     await scene.noted(long.id, "start")
     supervisor.signal(signal.SIGTERM)
     await eventually(lambda: scene.value("SELECT count(*) = 1 FROM workers WHERE state = 'draining'"))
-    began = time.monotonic()
     supervisor.signal(signal.SIGTERM)
     assert supervisor.end() == 0
-    assert time.monotonic() - began < 15
     history = await scene.app.jobs.history(long.id)
     assert (history.job.state, history.job.losses) == (State.QUEUED, 0)
     assert [attempt.outcome for attempt in history.attempts] == ["interrupted"]
@@ -167,7 +162,7 @@ async def test_a_crash_loop_slows_down_and_says_so(scene: Scene) -> None:
     for n in range(2, 4):
         (worker,) = await scene.workers(1)
         os.kill(worker["pid"], signal.SIGKILL)
-        await eventually(lambda: gone(worker["pid"]))  # noqa: B023 - called within this round
+        await eventually(lambda: ended(worker["pid"]))  # noqa: B023 - called within this round
         await scene.said(
             supervisor, "(another is started)" if n == 2 else f"{n - 1} times in a row soon after its start"
         )
@@ -191,7 +186,7 @@ async def test_an_operators_drain_ends_a_process_for_good(scene: Scene) -> None:
     supervisor = await start(scene)
     first, second = await scene.workers(2)
     await scene.fetch("UPDATE workers SET told = 'drain' WHERE id = $1", first["id"])
-    await eventually(lambda: gone(first["pid"]))
+    await eventually(lambda: ended(first["pid"]))
     await scene.said(supervisor, "process 1 ended with exit code 0")
     await scene.fetch("UPDATE workers SET told = 'drain' WHERE id = $1", second["id"])
     assert supervisor.end() == 0
@@ -204,7 +199,7 @@ async def test_worn_processes_are_replaced_one_after_the_other(scene: Scene) -> 
     for _ in range(60):
         await scene.app.task("work").enqueue(seconds=0.05)
     for pid in before:
-        await eventually(lambda pid=pid: gone(pid), within=60)  # type: ignore[misc]  # as above
+        await eventually(lambda pid=pid: ended(pid), within=60)  # type: ignore[misc]  # as above
     await scene.quiet(within=60)
     # While one was away, the other was there: the second goes when the first one's successor has its row.
     lines = supervisor.said.splitlines()

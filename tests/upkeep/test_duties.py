@@ -1,74 +1,20 @@
-"""The duties of upkeep as the caretaker runs them, and two caretakers at once."""
+"""The duties of upkeep as the duty runner runs them, and two of those at once."""
 
 from __future__ import annotations
 
 import asyncio
-import contextlib
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from tests.factories import Store, beating, opened
+from tests.upkeep.duty_running import Desk, duty_runner
 from tests.waiting import eventually
 
-from rowlock.flow.enqueue.wake import Waker
-from rowlock.flow.worker.heartbeat import News
-from rowlock.settings import Settings
-from rowlock.store.database import Database
-from rowlock.upkeep.caretaker import Caretaker
 from rowlock.upkeep.duties import DUTIES
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
     from rowlock.model.job import Claim
-
-EVER = timedelta(days=365)
-
-
-class Desk:
-    """A caretaker, and a store to prepare and look with."""
-
-    def __init__(self, store: Store, caretaker: Caretaker) -> None:
-        self.store, self.caretaker = store, caretaker
-
-    async def run(self, name: str, *, watched: timedelta = EVER) -> int | None:
-        await self.store.execute("UPDATE {s}.duties SET last_run_at = '-infinity'")
-        return await self.caretaker.run(name, await self.news(watched))
-
-    async def news(self, watched: timedelta = EVER, due: tuple[str, ...] = ()) -> News:
-        return News(
-            now=await self.store.clock(),
-            known=True,
-            lanes_version=0,
-            sweep_epoch=0,
-            cancelled=(),
-            lost=(),
-            due=due,
-            watched=watched,
-        )
-
-
-@contextlib.asynccontextmanager
-async def caretaking(url: str) -> AsyncIterator[Desk]:
-    database = Database(url)
-    waker = Waker(database)
-    async with opened(database) as store:
-        try:
-            yield Desk(store, Caretaker(database, Settings(), waker))
-        finally:
-            await waker.flush()
-            await database.close()
-
-
-@pytest.fixture
-async def desk(database_url: str) -> AsyncIterator[Desk]:
-    async with caretaking(database_url) as made:
-        # The shortest stale timeout there is: a server that started a minute ago judges nobody by a longer one.
-        await made.store.lane("default", kinds=["*"], stale="1 s")
-        up = "SELECT pg_postmaster_start_time() < clock_timestamp() - interval '2 s'"
-        await eventually(lambda: made.store.value(up))
-        yield made
 
 
 async def lost(store: Store, n: int = 1, **fields: Any) -> list[Claim]:  # noqa: ANN401 - NewJob's
@@ -367,11 +313,11 @@ async def test_a_sweep_of_an_empty_queue_sends_nobody_to_look(desk: Desk) -> Non
         assert await desk.store.value(epoch) == expected
 
 
-async def test_two_caretakers_share_the_rounds(desk: Desk, database_url: str) -> None:
-    async with caretaking(database_url) as other:
+async def test_two_duty_runners_share_the_duties(desk: Desk, database_url: str) -> None:
+    async with duty_runner(database_url) as other:
         claims = await lost(desk.store, 20)
         news = await desk.news(due=tuple(DUTIES))
-        await asyncio.gather(*(care.caretaker(news) for care in (desk, other) for _ in range(3)))
+        await asyncio.gather(*(care.runner(news) for care in (desk, other) for _ in range(3)))
         epochs = await desk.store.connection.fetch("SELECT name, epoch FROM rowlock.duties")
         # The sweep's own moves with what it publishes, and it may have come before anything was queued.
         assert {row["epoch"] for row in epochs if row["name"] in DUTIES and row["name"] != "sweep"} == {1}

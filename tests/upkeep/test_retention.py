@@ -100,10 +100,10 @@ async def test_everything_of_a_pruned_job_goes_with_it_but_its_idempotency_key(s
 
 
 async def once(key: str) -> dict[str, object]:
-    from rowlock.flow.enqueue.prepare import parameters  # noqa: PLC0415 - one test's need
     from rowlock.model.job import NewJob  # noqa: PLC0415
+    from rowlock.store.jobs.enqueue import values_of  # noqa: PLC0415 - one test's need
 
-    return {"args": "{}", **parameters(NewJob(kind="k", idempotency_key=key, keep_key=timedelta(days=30)))}
+    return {"args": "{}", **values_of(NewJob(kind="k", idempotency_key=key, keep_key=timedelta(days=30)))}
 
 
 async def test_keys_have_a_retention_of_their_own(store: Store) -> None:

@@ -1,24 +1,23 @@
-"""The duties of workflows and signals, as the caretaker runs them."""
+"""The duties of workflows and signals, as the duty runner runs them."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 import pytest
-from tests.store.test_workflows import Flow, S
-from tests.upkeep.test_duties import Desk, desk
+from tests.workflow_factory import Flow, S
 
 if TYPE_CHECKING:
-    from rowlock.flow.enqueue.wake import Pair
+    from tests.upkeep.duty_running import Desk
 
-__all__ = ["desk"]
+    from rowlock.model.pair import Pair
 
 
 @pytest.fixture
 def woken(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> list[Pair]:
     """The pairs workers are told of."""
     told: list[Pair] = []
-    waker = desk.caretaker._round.waker
+    waker = desk.runner._context.waker
     monkeypatch.setattr(waker, "wake", lambda pairs: told.extend(pair for pair, _ in pairs))
     return told
 

@@ -16,7 +16,7 @@ MUTATIONS: Final = (
     ),
     Mutation(
         "a request with another body passes for a repeated one",
-        "api/submit.py",
+        "desk/idempotent_submit.py",
         "        if len(used) == 1:\n",
         "        if not used:\n",
         ("tests/api/routes/test_jobs.py::test_the_same_idempotency_key_makes_one_job",),

@@ -25,7 +25,7 @@ OF_GATES: Final = "tests/store/test_gates.py::test_"
 ENQUEUE: Final = "store/sql/enqueue.sql"
 OF_RETENTION: Final = "tests/upkeep/test_retention.py::test_"
 SCHEDULES: Final = "store/sql/schedules.sql"
-OF_CRON: Final = "tests/upkeep/test_cron.py::test_"
+OF_CRON: Final = "tests/upkeep/test_schedule_runner.py::test_"
 OF_SUPERVISION: Final = "tests/flow/supervise/test_supervisor.py::test_"
 
 MUTATIONS: Final = (
@@ -200,7 +200,7 @@ MUTATIONS: Final = (
         UPKEEP,
         "WHERE d.name = :name::text\n  AND NOT d.last_run_at BETWEEN",
         "WHERE d.name = :name::text\n  OR NOT d.last_run_at BETWEEN",
-        (f"{OF_DUTIES}two_caretakers_share_the_rounds",),
+        (f"{OF_DUTIES}two_duty_runners_share_the_duties",),
     ),
     Mutation(
         "a wider retention rule takes what a narrower one keeps",

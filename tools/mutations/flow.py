@@ -8,10 +8,10 @@ from mutations.mutation import Mutation
 
 EXECUTORS: Final = "tests/flow/executors/test_executors.py::test_"
 CLAIM: Final = "flow/claim/claimer.py"
-CROWDS: Final = "flow/claim/saturation.py"
+SATURATION: Final = "flow/claim/saturation.py"
 CURSORS: Final = "flow/claim/cursors.py"
 AT_CURSORS: Final = "tests/flow/claim/test_cursors.py::test_"
-OF_ROUNDS: Final = "tests/flow/worker/test_claim_loop.py::test_"
+OF_CLAIM_LOOP: Final = "tests/flow/worker/test_claim_loop.py::test_"
 OF_SUPERVISION: Final = "tests/flow/supervise/test_supervisor.py::test_"
 SUPERVISED: Final = "tests/torture/test_supervised.py::test_"
 
@@ -89,34 +89,34 @@ MUTATIONS: Final = (
     Mutation(
         "a second producer of a moment tells nobody",
         "flow/enqueue/producer.py",
-        "if told is False:",
-        "if told is None:",
+        "if notified is False:",
+        "if notified is None:",
         ("tests/flow/worker/test_waking.py::test_the_first_job_after_a_pause_carries_its_wake_up",),
     ),
     Mutation(
         "crowded lanes forget those that were left out",
         CLAIM,
-        "for name in self._waiting | self._crowds.names if",
-        "for name in self._crowds.names if",
+        "for name in self._waiting | self._saturation.names if",
+        "for name in self._saturation.names if",
         (f"{AT_CURSORS}a_lane_that_was_left_out_is_worth_asking_though_it_had_nothing_before",),
     ),
     Mutation(
         "a claim of the oldest pairs that came back short is believed",
-        CROWDS,
-        "if filled or not everywhere:",
+        SATURATION,
+        "if filled or not all_pairs:",
         "if filled:",
         (f"{AT_CURSORS}a_lane_that_its_oldest_pairs_do_not_fill_is_looked_at_whole",),
     ),
     Mutation(
         "a lower priority overtakes in a crowded lane",
-        CROWDS,
-        "return above + self._cursors.oldest(wide, len(wide) if lane.name in self._dry else few)",
-        "return self._cursors.oldest(pairs, len(wide) if lane.name in self._dry else few)",
+        SATURATION,
+        "return above + self._cursors.oldest(wide, len(wide) if lane.name in self._short else few)",
+        "return self._cursors.oldest(pairs, len(wide) if lane.name in self._short else few)",
         (f"{AT_CURSORS}no_priority_is_overtaken_because_a_lane_is_crowded",),
     ),
     Mutation(
         "a pair that gave nothing stays the oldest",
-        CROWDS,
+        SATURATION,
         "self._cursors.passed((pair for pair, _ in (probes[:last] if filled else probes)), began)",
         "pass",
         (f"{AT_CURSORS}pairs_that_have_run_dry_do_not_keep_a_crowded_lane_from_the_others",),
@@ -124,8 +124,8 @@ MUTATIONS: Final = (
     Mutation(
         "a full lane is not worth more beside an empty one",
         CLAIM,
-        "self._crowds.told(name, filled=taken[name] >= n,",
-        "self._crowds.told(name, filled=taken.total() >= sum(wanted.values()),",
+        "self._saturation.record(name, filled=taken[name] >= n,",
+        "self._saturation.record(name, filled=taken.total() >= sum(wanted.values()),",
         (f"{AT_CURSORS}a_lane_that_is_full_of_jobs_is_worth_more_whatever_its_neighbours_have",),
     ),
     Mutation(
@@ -138,7 +138,7 @@ MUTATIONS: Final = (
     Mutation(
         "beside merged heads a crowded lane is read whole",
         CLAIM,
-        "take = 0 if name in crowded else _take(",
+        "take = 0 if name in saturated else _take(",
         "take = _take(",
         (f"{AT_CURSORS}a_crowded_lane_is_emptied_pair_by_pair_beside_lanes_whose_heads_are_merged",),
     ),
@@ -158,14 +158,14 @@ MUTATIONS: Final = (
     ),
     Mutation(
         "higher priorities of a crowd are emptied by name",
-        CROWDS,
+        SATURATION,
         "self._cursors.oldest(level, len(level))",
         "level",
         (f"{AT_CURSORS}the_higher_priorities_of_a_crowded_lane_are_emptied_by_age_too",),
     ),
     Mutation(
         "a level that was not read is taken for young",
-        CROWDS,
+        SATURATION,
         "if p[1] == lowest and p not in furthest",
         "if p not in furthest",
         (f"{AT_CURSORS}a_level_that_was_not_read_is_not_taken_for_young",),
@@ -173,23 +173,23 @@ MUTATIONS: Final = (
     Mutation(
         "what is heard of during a claim is taken for young",
         CURSORS,
-        "            if pair not in self._told:\n                self._age[pair] = max(run_after",
+        "            if pair not in self._announced:\n                self._age[pair] = max(run_after",
         "            if pair:\n                self._age[pair] = max(run_after",
         (f"{AT_CURSORS}what_is_heard_of_during_a_claim_stays_old",),
     ),
     Mutation(
         "a worker that was full rests as long as an idle one",
         "flow/worker/claim_loop.py",
-        "                idle = _IDLE_FROM\n                await self._look.wait()",
-        "                await self._look.wait()",
-        (f"{OF_ROUNDS}a_worker_that_was_full_looks_again_soon_after_its_job",),
+        "                idle = _IDLE_FROM\n                await self._claim_now.wait()",
+        "                await self._claim_now.wait()",
+        (f"{OF_CLAIM_LOOP}a_worker_that_was_full_looks_again_soon_after_its_job",),
     ),
     Mutation(
         "a full lane keeps its worker from resting",
         "flow/worker/claim_loop.py",
-        "return bool(rich) and not rich.isdisjoint(self._wanted())",
-        "return bool(rich)",
-        (f"{OF_ROUNDS}one_that_has_more_and_no_slot_does_not_keep_the_worker_from_resting",),
+        "return bool(backlogged) and not backlogged.isdisjoint(self._wanted())",
+        "return bool(backlogged)",
+        (f"{OF_CLAIM_LOOP}one_that_has_more_and_no_slot_does_not_keep_the_worker_from_resting",),
     ),
     Mutation(
         "a bulk stores what an enum is shown as",
@@ -208,7 +208,7 @@ MUTATIONS: Final = (
     Mutation(
         "a wake-up during a claim is undone",
         CURSORS,
-        "            if pair not in self._told:\n                self._low",
+        "            if pair not in self._announced:\n                self._low",
         "            if pair:\n                self._low",
         (f"{AT_CURSORS}a_job_that_commits_while_an_empty_claim_is_under_way_is_not_skipped",),
     ),
@@ -229,22 +229,22 @@ MUTATIONS: Final = (
     Mutation(
         "every job of a blocked loop is blamed",
         "flow/worker/worker.py",
-        "suspects = self._crew.on_loop() if claim is None else [claim]",
-        "suspects = self._crew.on_loop() if claim or True else [claim]",
+        "suspects = self._slots.claims_on_loop() if claim is None else [claim]",
+        "suspects = self._slots.claims_on_loop() if claim or True else [claim]",
         (f"{OF_SUPERVISION}a_blocked_worker_blames_one_gives_back_the_rest_and_lets_its_heir_take_over",),
     ),
     Mutation(
         "the dead wait for their silence",
         "flow/supervise/supervisor.py",
-        "            self._dead[hand.worker] = _RESCUES\n",
+        "            self._dead[process.worker_id] = _RESCUES\n",
         "            pass\n",
         (f"{SUPERVISED}a_killed_process_is_replaced_and_its_jobs_rescued_at_once",),
     ),
     Mutation(
         "a supervisor vouches for a stopped process",
-        "flow/supervise/supervisor.py",
-        "if hand.running and hand.worker and not hand.stopped]",
-        "if hand.running and hand.worker]",
+        "flow/supervise/worker_process.py",
+        "if self.running and not self.stopped else None",
+        "if self.running else None",
         (f"{SUPERVISED}a_stopped_process_is_neither_vouched_for_nor_killed",),
     ),
     Mutation(
@@ -257,8 +257,8 @@ MUTATIONS: Final = (
     Mutation(
         "a lane's approval is waived where the lanes cannot be read",
         "flow/enqueue/lane_policy.py",
-        "        if not self.unsure:\n            return self._wishes\n",
-        "        if self.unsure:\n            return self._wishes\n",
+        "        if not self.is_unknown:\n            return self.policy\n",
+        "        if self.is_unknown:\n            return self.policy\n",
         ("tests/desk/test_approvals.py::test_a_lane_that_cannot_be_read_lets_nothing_through",),
     ),
     Mutation(
@@ -281,16 +281,16 @@ MUTATIONS: Final = (
     ),
     Mutation(
         "a plain annotation is read as another type",
-        "flow/kinds/simple_schema.py",
+        "flow/kinds/schema.py",
         '    (bool, "bool"),\n',
         '    (bool, "int"),\n',
-        ("tests/flow/kinds/test_simple_schema.py::test_the_schema_of_a_plain_annotation_is_the_one_pydantic_makes",),
+        ("tests/flow/kinds/test_schema.py::test_the_schema_of_a_plain_annotation_is_the_one_pydantic_makes",),
     ),
     Mutation(
         "every worker loads the search grammar for its duties",
         "upkeep/duties.py",
-        "    if not rows:\n        return 0\n    # The whole",
-        "    # The whole",
+        "    if not rows:\n        return 0\n    # Imports the whole",
+        "    # Imports the whole",
         ("tests/cli/test_lean.py::test_a_worker_that_ran_jobs_and_every_duty_brings_nothing_heavy",),
     ),
     Mutation(
@@ -299,5 +299,19 @@ MUTATIONS: Final = (
         'data.count(b"{") > DEEPEST and _levels(data) > DEEPEST',
         'data.count(b"{") > 10 * DEEPEST and _levels(data) > 10 * DEEPEST',
         ("tests/fuzz/test_values.py::test_every_argument_arrives_as_it_was_sent_or_is_refused_at_once",),
+    ),
+    Mutation(
+        "a job's cancel, stop or lost claim makes every worker beat",
+        "flow/worker/worker.py",
+        "if self._claimer.in_flight or self._slots.runs_any_of(job_ids):",
+        "if True:",
+        ("tests/flow/worker/test_messages.py::test_cancels_and_stops_of_jobs_elsewhere_make_no_worker_beat",),
+    ),
+    Mutation(
+        "an awaited end makes every worker beat",
+        "flow/worker/worker.py",
+        "            case AwaitedEnds() | LockReleased():\n                pass\n",
+        "            case AwaitedEnds() | LockReleased():\n                self._heartbeat.beat_now()\n",
+        ("tests/flow/worker/test_messages.py::test_an_end_that_others_await_makes_no_worker_beat",),
     ),
 )

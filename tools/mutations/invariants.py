@@ -13,11 +13,9 @@ MUTATIONS: Final = (
     Mutation(
         "invariant: a call inside a transaction is written outside of it",
         "flow/enqueue/producer.py",
-        "        if connection is not None:\n            caller = join(connection)\n"
-        "            return await self._joined(self._joining(caller, ready, text), caller)\n"
-        "        receipt = await self._enqueue(ready, text)\n",
-        "        receipt = await self._enqueue(ready, text)\n",
-        ("tests/contrib/test_joining.py::test_rollback_leaves_neither",),
+        "        if connection is None:\n            receipt = await self._write(insert)\n",
+        "        if connection is None or connection is not None:\n            receipt = await self._write(insert)\n",
+        ("tests/store/callers/test_joining.py::test_rollback_leaves_neither",),
     ),
     Mutation(
         "invariant: a failing job has one attempt more than it may",
@@ -38,22 +36,22 @@ MUTATIONS: Final = (
     Mutation(
         "invariant: a beat does not tell that a lane was changed",
         "flow/worker/worker.py",
-        "if news.lanes_version != self._lanes_version:",
-        "if news.lanes_version < self._lanes_version:",
+        "if beat.lanes_version != self._lanes_version:",
+        "if beat.lanes_version < self._lanes_version:",
         ("tests/flow/claim/test_lanes.py::test_edits_drain_and_resume_apply_within_two_seconds[False]",),
     ),
     Mutation(
         "invariant: a beat does not tell of a cancel",
         "flow/worker/worker.py",
-        "        for job_id in news.cancelled:\n",
-        "        for job_id in news.cancelled[:0]:\n",
+        "        for job_id in beat.cancelled:\n",
+        "        for job_id in beat.cancelled[:0]:\n",
         ("tests/flow/worker/test_stopping.py::test_a_running_job_hears_of_its_cancel[False]",),
     ),
     Mutation(
         "invariant: a deploy costs its unfinished jobs an attempt",
         "flow/finish/finisher.py",
-        'Returned("interrupted", _NOW, 1,',
-        'Returned("interrupted", _NOW, 0,',
+        'RequeueWrite("interrupted", _NOW, 1,',
+        'RequeueWrite("interrupted", _NOW, 0,',
         ("tests/torture/test_processes.py::test_sigterm_drains_and_returns_what_is_unfinished",),
     ),
     Mutation(
@@ -65,15 +63,15 @@ MUTATIONS: Final = (
     ),
     Mutation(
         "invariant: a claim whose answer was lost is never looked for",
-        "flow/worker/claim_loop.py",
-        "        except BaseException:\n            self.doubts = 2\n",
-        "        except BaseException:\n            self.doubts = 0\n",
+        "flow/claim/in_flight.py",
+        "            self.lose_answer()\n            raise\n",
+        "            raise\n",
         (f"{BROKEN}[claim]",),
     ),
     Mutation(
         "invariant: a lane whose claim got no answer is not doubted because another got one",
         "flow/claim/claimer.py",
-        "            self.doubtful = True\n",
+        "            self.in_flight.lose_answer()\n",
         "",
         (f"{BROKEN}[claim_fair]",),
     ),

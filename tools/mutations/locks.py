@@ -15,15 +15,15 @@ MUTATIONS: Final = (
     Mutation(
         "those of one process do not take turns",
         LOCKS,
-        "            await turn.lock.acquire()\n",
-        "            turn.lock = asyncio.Lock()\n            await turn.lock.acquire()\n",
+        "            await queue.lock.acquire()\n",
+        "            queue.lock = asyncio.Lock()\n            await queue.lock.acquire()\n",
         (f"{OF_LOCKS}fifty_tasks_of_two_connections_enter_one_at_a_time",),
     ),
     Mutation(
         "a lost lock is not told",
         LOCKS,
-        "        for hold in [hold for hold in self._holds if hold.session is session]:",
-        "        for hold in []:",
+        "        for held in [held for held in self._held if held.session is session]:",
+        "        for held in []:",
         (f"{OF_LOCKS}a_broken_connection_is_told_to_the_holder_and_not_to_those_who_wait",),
     ),
     Mutation(
@@ -36,7 +36,7 @@ MUTATIONS: Final = (
     Mutation(
         "who gives up leaves his traces",
         LOCKS,
-        "            self._spawn(self._forget(attempt))\n",
+        "            self._spawn(self._undo(acquisition))\n",
         "",
         (f"{OF_LOCKS}who_gives_up_leaves_nothing_behind",),
     ),
@@ -56,8 +56,8 @@ MUTATIONS: Final = (
     ),
     Mutation(
         "an idempotency key stands for a job that was never made",
-        "flow/enqueue/prepare.py",
-        """            yield "point_key", {**values, "job_id": receipt.id}\n""",
+        "flow/enqueue/insert.py",
+        """            yield from verbs.point_key(values, receipt.id)\n""",
         "",
         (f"{OF_KEYS}the_idempotency_key_decides_first_and_then_the_unique_key[replace-live]",),
     ),

@@ -19,7 +19,7 @@ RATES: Final = "store/sql/rates.sql"
 SCHEDULES: Final = "store/sql/schedules.sql"
 LOCKS: Final = "store/sql/locks.sql"
 RELEASES: Final = "store/migrations/0010_locks.up.sql"
-PLANS: Final = "flow/enqueue/prepare.py"
+PLANS: Final = "flow/enqueue/insert.py"
 
 
 def _noticed(*machines: str) -> tuple[str, ...]:
@@ -169,7 +169,7 @@ MUTATIONS: Final = (
     Mutation(
         "machine: the idempotency key does not follow the unique key",
         PLANS,
-        '            yield "point_key", {**values, "job_id": receipt.id}\n',
+        "            yield from verbs.point_key(values, receipt.id)\n",
         "",
         _noticed("keyed"),
     ),

@@ -32,7 +32,7 @@ MUTATIONS: Final = (
         "scenario: an outcome counts as written before it is",
         "flow/finish/finisher.py",
         "                again = True\n                if not isinstance(error, TRANSIENT):",
-        "                return Flushed(batch)\n                if not isinstance(error, TRANSIENT):",
+        "                return FlushResult(batch)\n                if not isinstance(error, TRANSIENT):",
         (f"{SCENARIO}[restart]",),
     ),
     Mutation(
@@ -59,7 +59,7 @@ MUTATIONS: Final = (
     Mutation(
         "rewound: an outcome of the lost history is written under the claim that was given out again",
         "flow/finish/finisher.py",
-        "return any(finished is void for void in self._void)",
+        "return any(write is void for void in self._void)",
         "return False",
         (f"{REWOUND}an_outcome_that_waits_is_dropped_when_its_claim_is_given_out_again",),
     ),
@@ -72,7 +72,7 @@ MUTATIONS: Final = (
     ),
     Mutation(
         "deploy: an upgrade stands in line for its locks, and everybody behind it",
-        "store/migration_files.py",
+        "store/schema/migration_files.py",
         'LOCK_WAIT: Final = "200ms"',
         'LOCK_WAIT: Final = "30s"',
         DEPLOY,
@@ -93,7 +93,7 @@ MUTATIONS: Final = (
     ),
     Mutation(
         "soak: a connection that was lent is neither kept for the next caller nor closed",
-        "store/pool.py",
+        "store/driver/pool.py",
         "            self._pool.spoil(self._connection, error)\n        self._pool.give_back(self._connection)",
         "            self._pool.spoil(self._connection, error)\n"
         '        self._pool.__dict__.setdefault("lent", []).append(self._connection)\n'

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, ClassVar, Final
 
 from typing_extensions import override
 
-from rowlock.store import migrate
+from rowlock.store.schema import migrate
 from torture.deploy import AMOUNT, BURST
 from torture.deploy import code as codes
 from torture.deploy.watch import Watch

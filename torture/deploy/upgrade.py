@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, ClassVar, Final
 
 from typing_extensions import override
 
-from rowlock.store import migrate
+from rowlock.store.schema import migrate
 from torture.deploy import code as codes
 from torture.deploy.rolling import APP, HELD, NewCode, Rolling, written
 from torture.deploy.watch import Watch

@@ -35,9 +35,9 @@ from rowlock.api.routes import (
 )
 from rowlock.api.routing import Route, finished, name
 from rowlock.api.sse import LIFE
-from rowlock.api.submit import Submissions
+from rowlock.api.submit import JobSubmission
 from rowlock.errors import WaitTimeout
-from rowlock.outage_log import Trouble
+from rowlock.outage_log import OutageLog
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Sequence
@@ -109,14 +109,14 @@ class RowlockAPI:
         self.body_limit = app.settings.args_limit + _BODY
         chain = (Loopback(),) if auth is None else (auth,) if not isinstance(auth, (list, tuple)) else tuple(auth)
         self._auth: tuple[Authenticator, ...] = chain
-        self.submissions = Submissions(app)
+        self.submissions = JobSubmission(app)
         self.stream_seconds: float | None = LIFE
         """How long a stream lives; None where a server of our own ends them when it leaves."""
         self.router, self._outer = self._router(_ROUTES), self._router((health.routes,))
         self.asgi = self._build()
         self._starting = asyncio.Lock()
         self._started = False
-        self.trouble = Trouble(logger, "requests wait for the database", "requests are answered again")
+        self.outage = OutageLog(logger, "requests wait for the database", "requests are answered again")
 
     def _router(self, subjects: Sequence[Any]) -> APIRouter:
         router = APIRouter(route_class=type("Route", (Route,), {"door": self}))

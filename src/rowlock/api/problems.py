@@ -219,7 +219,7 @@ def answer(request: Request, error: BaseException) -> ProblemResponse:
     request_id = request.scope.get(REQUEST_ID)
     if problem.code.name == "unavailable":
         trouble = request.scope.get(TROUBLE)
-        trouble.met(error) if trouble is not None else logger.warning("request %s: %s", request_id, error)
+        trouble.failed(error) if trouble is not None else logger.warning("request %s: %s", request_id, error)
     if problem.code.name == "internal":
         logger.error("request %s: %s %s", request_id, request.method, request.url.path, exc_info=error)
     body = {

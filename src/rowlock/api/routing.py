@@ -55,7 +55,7 @@ class Route(APIRoute):
 
         async def handle(request: Request) -> Response:
             name(request)
-            request.scope[DOOR], request.scope[problems.TROUBLE] = door, door.trouble
+            request.scope[DOOR], request.scope[problems.TROUBLE] = door, door.outage
             try:
                 capped = Request(request.scope, _capped(request, door.body_limit))
                 self._refuse_unknown(request)
@@ -64,8 +64,8 @@ class Route(APIRoute):
                 limit = door.read_seconds if request.method in SAFE and not self._streams else None
                 async with asyncio.timeout(limit):
                     response = await inner(capped)
-                if door.trouble.lasts and self._is_served(response):
-                    door.trouble.over()
+                if door.outage.ongoing and self._is_served(response):
+                    door.outage.recovered()
             except RequestValidationError as error:
                 response = problems.answer(request, invalid_requests.unfit(request, error, self._fields))
             except TimeoutError as error:

@@ -1,117 +1,91 @@
-"""Submit: from a request to a job, once per Idempotency-Key."""
+"""Submit over HTTP: a request's body becomes the desk's options, and the desk's outcome a status or a problem."""
 
 from __future__ import annotations
 
-import asyncio
-import hashlib
-import json
 from dataclasses import dataclass
-from datetime import timedelta
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, assert_never, cast
 
 from rowlock.api.problems import Problem
-from rowlock.desk.submit import Submitted
-from rowlock.errors import JobNotFound
-from rowlock.model.access import Permission
-from rowlock.store.database import Snapshot
+from rowlock.desk.idempotent_submit import (
+    FirstSubmit,
+    IdempotentSubmit,
+    JobPruned,
+    KeyReused,
+    RepeatedSubmit,
+    RequestKey,
+    SubmitInFlight,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from rowlock.api.shapes import Submission
     from rowlock.app import Rowlock
     from rowlock.desk.access import Desk
-    from rowlock.store.database import Record
+    from rowlock.desk.submit import SubmitOptions, Submitted
 
 _SCOPE: Final = "POST /jobs"
-_KEEP: Final = timedelta(hours=24)
-_AT_ONCE: Final = 2
-"""Submissions with a key at a time: each holds one of the pool's connections while it may need another."""
 _SECONDS: Final = ("run_in", "expires_in", "max_age", "max_wait")
 _NOT_OPTIONS: Final = {"kind", "args", *(f"{name}_s" for name in _SECONDS)}
 
 
 @dataclass(frozen=True, slots=True)
-class Once:
-    """What became of a submission. status: of the answer, before anybody waits for the job's end.
+class SubmitAnswer:
+    """The answer to a submission, before anybody waits for the job's end.
 
-    replayed: its key was used before, for the same body; request: the parameters of its key.
+    replayed: an earlier request with the same Idempotency-Key got it first. first: set if this request has a key.
     """
 
     submitted: Submitted
     status: int
     replayed: bool = False
-    request: Mapping[str, object] | None = None
+    first: FirstSubmit | None = None
 
 
-class Submissions:
-    """Hands submissions to the desk of whoever asks."""
+class JobSubmission:
+    """POST /jobs of one application."""
 
     def __init__(self, app: Rowlock) -> None:
-        self._app = app
-        self._places = asyncio.Semaphore(_AT_ONCE)
+        self._idempotent = IdempotentSubmit(app.database, app.jobs.get)
 
-    async def submit(self, desk: Desk, said: Submission, key: str | None) -> Once:
-        """Enqueue the job, or find the one that this key has made."""
+    async def submit(self, desk: Desk, said: Submission, key: str | None) -> SubmitAnswer:
+        """Enqueue the job, or find the job that this key has made."""
         options = _options(said)
         if key is None:
-            return _made(await desk.jobs.submit(said.kind, said.args, **options))
-        desk.guard.demand(Permission.SUBMIT, unsafe=True)
-        async with self._places:
-            return await self._once(desk, said, options, key)
-
-    async def _once(self, desk: Desk, said: Submission, options: dict[str, Any], key: str) -> Once:
-        database, who = self._app.database(), desk.principal
-        values = {
-            "scope": _SCOPE,
-            "key": _hash(json.dumps([who.tenant, who.subject, key])),
-            "digest": _hash(said.model_dump_json()),
-        }
-        async with database.connection(watched=True) as connection, connection.transaction():
-            inside = Snapshot(database.statements, connection)
-            if not (await inside.fetch("lock_request", **values))[0]["mine"]:
+            submitted = await desk.jobs.submit(said.kind, said.args, **options)
+            return SubmitAnswer(submitted, _status(submitted))
+        request_key = RequestKey.of(_SCOPE, key, said.model_dump_json(), desk)
+        outcome = await self._idempotent.submit(desk, request_key, said.kind, said.args, options, status_of=_status)
+        match outcome:
+            case FirstSubmit():
+                return SubmitAnswer(outcome.submitted, outcome.status, first=outcome)
+            case RepeatedSubmit():
+                return SubmitAnswer(outcome.submitted, outcome.status, replayed=True)
+            case SubmitInFlight():
                 raise Problem("in-flight", "A request with this Idempotency-Key is being answered. Ask again later.")
-            used = {row["kind"]: row for row in await inside.fetch("find_request", **values)}
-            if not used:
-                once = _made(await desk.jobs.submit(said.kind, said.args, connection=connection, **options), values)
-                kept = {"job_id": once.submitted.job.id, "status": once.status, "what": once.submitted.what}
-                await inside.fetch("keep_request", keep_for=_KEEP, **kept, **values)
-                return once
-        if len(used) == 1:
-            raise Problem("key-reused", "This Idempotency-Key was used for another body. Use a new key.")
-        return await self._again(used[_SCOPE])
+            case KeyReused():
+                raise Problem("key-reused", "This Idempotency-Key was used for another body. Use a new key.")
+            case JobPruned():
+                raise Problem("job-not-found", "The job of this Idempotency-Key was removed by its retention.")
+            case _:
+                assert_never(outcome)
 
-    async def _again(self, row: Record) -> Once:
-        """Whoever made a job is told of it, whatever else they may read."""
-        try:
-            job = await self._app.jobs.get(row["job_id"])
-        except JobNotFound as error:
-            raise Problem("job-not-found", "The job of this Idempotency-Key was removed by its retention.") from error
-        return Once(Submitted(job, row["what"] or "created"), row["status"] or HTTPStatus.ACCEPTED, replayed=True)
-
-    async def answered(self, once: Once, status: int) -> None:
-        """Have the same answer given to whoever repeats the request."""
-        if once.request is not None and status != once.status:
-            values = {"job_id": once.submitted.job.id, "status": status, **once.request}
-            await self._app.database().fetch("answer_request", **values)
+    async def answered(self, answer: SubmitAnswer, status: int) -> None:
+        """Answer repetitions of the request with this status, too."""
+        if answer.first is not None and status != answer.status:
+            await self._idempotent.change_status(answer.first, status)
 
 
-def _made(submitted: Submitted, request: Mapping[str, object] | None = None) -> Once:
-    status = HTTPStatus.ACCEPTED if submitted.what == "created" else HTTPStatus.OK
-    return Once(submitted, status, request=request)
+def _status(submitted: Submitted) -> int:
+    return HTTPStatus.ACCEPTED if submitted.what == "created" else HTTPStatus.OK
 
 
-def _options(said: Submission) -> dict[str, Any]:
-    """What was said, as the desk's options."""
-    given = {name: getattr(said, name) for name in said.model_fields_set - _NOT_OPTIONS}
+def _options(said: Submission) -> SubmitOptions:
+    """The desk's options that a body names."""
+    given: dict[str, Any] = {name: getattr(said, name) for name in said.model_fields_set - _NOT_OPTIONS}
     spans = {name: getattr(said, f"{name}_s") for name in _SECONDS}
-    return {
+    options = {
         "on_conflict": said.on_conflict,
         **given,
         **{name: span for name, span in spans.items() if span is not None},
     }
-
-
-def _hash(text: str) -> str:
-    return hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest()
+    return cast("SubmitOptions", options)

@@ -18,7 +18,7 @@ from rowlock.cli.screen.log_lines import JsonFormatter
 from rowlock.cli.screen.output import Screen, clean
 from rowlock.errors import ConfigurationError, InvalidSearch, RowlockError
 from rowlock.model.access import SYSTEM
-from rowlock.store import migrate
+from rowlock.store.schema import migrate
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from rowlock.errors import InvalidArguments, InvalidOption
-from rowlock.model import moment
+from rowlock.model.written_time import parse_time
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -55,7 +55,7 @@ def instant(text: str | None) -> datetime | None:
 def day_or_instant(text: str, option: str) -> datetime:
     """A day or an instant, in UTC unless it has a time zone; of a day its beginning."""
     try:
-        found = moment.moment(text)
+        found = parse_time(text)
     except ValueError:
         found = None
     if found is None:

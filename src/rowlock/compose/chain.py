@@ -1,4 +1,4 @@
-"""Chain: steps one after the other, each with the result of the one before."""
+"""Chains: steps that run one after the other, each with the result of the one before."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, ParamSpec, Protocol, Ty
 from typing_extensions import override
 
 from rowlock.compose import result_types
-from rowlock.compose.flow_start import Draft, FlowOptions, flow_options
-from rowlock.compose.step import Alone, Output, Step, Stepper, Takes, step_of
+from rowlock.compose.step import Output, Step, StepFactory, TakesNothing, TakesOne, step_of
+from rowlock.compose.workflow_draft import WorkflowDraft, WorkflowOptions, workflow_options
 from rowlock.errors import ChainError
-from rowlock.flow.enqueue.plan import Member
+from rowlock.flow.enqueue.workflow_insert import NamedStep
 from rowlock.model.workflow import Edge, checked_step_name
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from rowlock.compose.flow_handle import Started
+    from rowlock.compose.workflow_handle import Started
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -30,20 +30,20 @@ E = TypeVar("E")
 _FEWEST = 2
 
 
-class Begins(Protocol[P, R_co]):
-    """A task: the chain is enqueued with its arguments."""
+class FirstTask(Protocol[P, R_co]):
+    """The task that a chain begins with; the chain is enqueued with its arguments."""
 
     def step(self, *args: P.args, **kwargs: P.kwargs) -> Step[R_co]:
-        """A step of it."""
+        """A step with these arguments."""
 
 
 @overload
-def chain(a: Step[A], b: Step[R] | Takes[A, R] | Alone[R], /, *, name: str | None = None) -> Chain[[], R]: ...
+def chain(a: Step[A], b: Step[R] | TakesOne[A, R] | TakesNothing[R], /, *, name: str | None = None) -> Chain[[], R]: ...
 @overload
 def chain(
     a: Step[A],
-    b: Step[B] | Takes[A, B] | Alone[B],
-    c: Step[R] | Takes[B, R] | Alone[R],
+    b: Step[B] | TakesOne[A, B] | TakesNothing[B],
+    c: Step[R] | TakesOne[B, R] | TakesNothing[R],
     /,
     *,
     name: str | None = None,
@@ -51,9 +51,9 @@ def chain(
 @overload
 def chain(
     a: Step[A],
-    b: Step[B] | Takes[A, B] | Alone[B],
-    c: Step[C] | Takes[B, C] | Alone[C],
-    d: Step[R] | Takes[C, R] | Alone[R],
+    b: Step[B] | TakesOne[A, B] | TakesNothing[B],
+    c: Step[C] | TakesOne[B, C] | TakesNothing[C],
+    d: Step[R] | TakesOne[C, R] | TakesNothing[R],
     /,
     *,
     name: str | None = None,
@@ -61,10 +61,10 @@ def chain(
 @overload
 def chain(
     a: Step[A],
-    b: Step[B] | Takes[A, B] | Alone[B],
-    c: Step[C] | Takes[B, C] | Alone[C],
-    d: Step[D] | Takes[C, D] | Alone[D],
-    e: Step[R] | Takes[D, R] | Alone[R],
+    b: Step[B] | TakesOne[A, B] | TakesNothing[B],
+    c: Step[C] | TakesOne[B, C] | TakesNothing[C],
+    d: Step[D] | TakesOne[C, D] | TakesNothing[D],
+    e: Step[R] | TakesOne[D, R] | TakesNothing[R],
     /,
     *,
     name: str | None = None,
@@ -72,87 +72,90 @@ def chain(
 @overload
 def chain(
     a: Step[A],
-    b: Step[B] | Takes[A, B] | Alone[B],
-    c: Step[C] | Takes[B, C] | Alone[C],
-    d: Step[D] | Takes[C, D] | Alone[D],
-    e: Step[E] | Takes[D, E] | Alone[E],
-    f: Step[R] | Takes[E, R] | Alone[R],
+    b: Step[B] | TakesOne[A, B] | TakesNothing[B],
+    c: Step[C] | TakesOne[B, C] | TakesNothing[C],
+    d: Step[D] | TakesOne[C, D] | TakesNothing[D],
+    e: Step[E] | TakesOne[D, E] | TakesNothing[E],
+    f: Step[R] | TakesOne[E, R] | TakesNothing[R],
     /,
     *,
     name: str | None = None,
 ) -> Chain[[], R]: ...
 @overload
-def chain(a: Begins[P, A], b: Step[R] | Takes[A, R] | Alone[R], /, *, name: str | None = None) -> Chain[P, R]: ...
+def chain(
+    a: FirstTask[P, A], b: Step[R] | TakesOne[A, R] | TakesNothing[R], /, *, name: str | None = None
+) -> Chain[P, R]: ...
 @overload
 def chain(
-    a: Begins[P, A],
-    b: Step[B] | Takes[A, B] | Alone[B],
-    c: Step[R] | Takes[B, R] | Alone[R],
+    a: FirstTask[P, A],
+    b: Step[B] | TakesOne[A, B] | TakesNothing[B],
+    c: Step[R] | TakesOne[B, R] | TakesNothing[R],
     /,
     *,
     name: str | None = None,
 ) -> Chain[P, R]: ...
 @overload
 def chain(
-    a: Begins[P, A],
-    b: Step[B] | Takes[A, B] | Alone[B],
-    c: Step[C] | Takes[B, C] | Alone[C],
-    d: Step[R] | Takes[C, R] | Alone[R],
+    a: FirstTask[P, A],
+    b: Step[B] | TakesOne[A, B] | TakesNothing[B],
+    c: Step[C] | TakesOne[B, C] | TakesNothing[C],
+    d: Step[R] | TakesOne[C, R] | TakesNothing[R],
     /,
     *,
     name: str | None = None,
 ) -> Chain[P, R]: ...
 @overload
 def chain(
-    a: Begins[P, A],
-    b: Step[B] | Takes[A, B] | Alone[B],
-    c: Step[C] | Takes[B, C] | Alone[C],
-    d: Step[D] | Takes[C, D] | Alone[D],
-    e: Step[R] | Takes[D, R] | Alone[R],
+    a: FirstTask[P, A],
+    b: Step[B] | TakesOne[A, B] | TakesNothing[B],
+    c: Step[C] | TakesOne[B, C] | TakesNothing[C],
+    d: Step[D] | TakesOne[C, D] | TakesNothing[D],
+    e: Step[R] | TakesOne[D, R] | TakesNothing[R],
     /,
     *,
     name: str | None = None,
 ) -> Chain[P, R]: ...
 @overload
 def chain(
-    a: Begins[P, A],
-    b: Step[B] | Takes[A, B] | Alone[B],
-    c: Step[C] | Takes[B, C] | Alone[C],
-    d: Step[D] | Takes[C, D] | Alone[D],
-    e: Step[E] | Takes[D, E] | Alone[E],
-    f: Step[R] | Takes[E, R] | Alone[R],
+    a: FirstTask[P, A],
+    b: Step[B] | TakesOne[A, B] | TakesNothing[B],
+    c: Step[C] | TakesOne[B, C] | TakesNothing[C],
+    d: Step[D] | TakesOne[C, D] | TakesNothing[D],
+    e: Step[E] | TakesOne[D, E] | TakesNothing[E],
+    f: Step[R] | TakesOne[E, R] | TakesNothing[R],
     /,
     *,
     name: str | None = None,
 ) -> Chain[P, R]: ...
 def chain(*steps: Any, name: str | None = None) -> Chain[..., Any]:
-    """Tasks or steps, one after the other: each gets the result of the one before as its first open parameter.
+    """Tasks or steps that run one after the other; each gets the result of the one before as its first open parameter.
 
-    A step says RESULT where it wants it elsewhere; one that has no open parameter gets nothing. Enqueue the chain with
-    the arguments of its first task. Types are checked here and, for up to six steps, by type checkers.
+    A step that wants the result elsewhere has RESULT there; one without an open parameter gets no result. Enqueue the
+    chain with the arguments of its first task. Types are checked here and, for up to six steps, by type checkers.
     """
     return Chain(steps, name)
 
 
 class Chain(Generic[P, R_co]):
-    """What chain() makes: enqueue it, as often as you like."""
+    """The result of chain(); it can be enqueued any number of times."""
 
-    def __init__(self, things: Sequence[object], name: str | None) -> None:
-        if len(things) < _FEWEST:
-            message = f"A chain has at least two steps; got {len(things)}. One alone is enqueued by itself."
+    def __init__(self, tasks_or_steps: Sequence[object], name: str | None) -> None:
+        if len(tasks_or_steps) < _FEWEST:
+            message = f"A chain has at least two steps; got {len(tasks_or_steps)}. Enqueue a single task by itself."
             raise ChainError(message)
-        steps = [step_of(thing) for thing in things]
-        self._first: Stepper | None = None if isinstance(things[0], Step) else things[0].stepper()  # type: ignore[attr-defined]  # step_of() has looked
+        steps = [step_of(thing) for thing in tasks_or_steps]
+        first: Any = tasks_or_steps[0]  # a task, or step_of() had raised
+        self._first: StepFactory | None = None if isinstance(first, Step) else first.step_factory()
         self.name = checked_step_name(name or " > ".join(step.kind for step in steps)[:200])
-        self._options = FlowOptions()
+        self._options = WorkflowOptions()
         names, numbers = list[str](), dict[str, int]()
         for step in steps:
             n = numbers[step.kind] = numbers.get(step.kind, 0) + 1
             names.append(step.kind if n == 1 else f"{step.kind}-{n}")
-        self._members = [Member(names[0], steps[0])]
+        self._steps = [NamedStep(names[0], steps[0])]
         for n in range(1, len(steps)):
             steps[n] = _following(names[n - 1], steps[n - 1], steps[n])
-            self._members.append(Member(names[n], steps[n]))
+            self._steps.append(NamedStep(names[n], steps[n]))
         if self._first is None:
             steps[0].checked()
 
@@ -171,41 +174,41 @@ class Chain(Generic[P, R_co]):
         connection: object | None = None,
         session: object | None = None,
     ) -> Chain[P, R_co]:
-        """The same chain, enqueued with these options. unique_key: one at a time, until the last step is done.
+        """The same chain, enqueued with these options. unique_key: held until the last step is done.
 
-        connection or session: join that transaction.
+        connection or session: the transaction to join.
         """
         given = locals()
         given.pop("self")
         other: Chain[P, R_co] = object.__new__(Chain)
-        other.name, other._first, other._members = self.name, self._first, self._members
-        other._options = flow_options(given)
+        other.name, other._first, other._steps = self.name, self._first, self._steps
+        other._options = workflow_options(given)
         return other
 
     async def enqueue(self, *args: P.args, **kwargs: P.kwargs) -> Started[R_co]:
-        """Enqueue the chain with the arguments of its first task; the others wait for their turn."""
+        """Enqueue the chain with the arguments of its first task; the others wait for their turns."""
         return await self._draft(args, kwargs).enqueue()
 
     def enqueue_sync(self, *args: P.args, **kwargs: P.kwargs) -> Started[R_co]:
         """enqueue() for blocking code."""
         return self._draft(args, kwargs).enqueue_sync()
 
-    def _draft(self, args: tuple[object, ...], kwargs: Mapping[str, object]) -> Draft:
-        members = list(self._members)
+    def _draft(self, args: tuple[object, ...], kwargs: Mapping[str, object]) -> WorkflowDraft:
+        steps = list(self._steps)
         if self._first is not None:
-            members[0] = Member(members[0].name, self._first.step(args, kwargs))
+            steps[0] = NamedStep(steps[0].name, self._first.step(args, kwargs))
         elif args or kwargs:
             message = (
-                f"The chain {self.name!r} begins with a step that has its arguments. Begin it with the task, "
-                "to pass them to enqueue()."
+                f"The chain {self.name!r} begins with a step whose arguments are given already. Begin it with "
+                "the task to pass arguments to enqueue()."
             )
             raise ChainError(message)
-        edges = [Edge(one.name, other.name) for one, other in pairwise(members)]
-        return Draft(self.name, members, edges, self._options, _only, (members[-1].name,))
+        edges = [Edge(one.name, other.name) for one, other in pairwise(steps)]
+        return WorkflowDraft(self.name, steps, edges, self._options, _only, (steps[-1].name,))
 
 
 def _following(name: str, before: Step[Any], step: Step[Any]) -> Step[Any]:
-    returns = before.origin.returns
+    returns = before.services.returns
     following = step.after(Output(name, returns), before.kind)
     if following.missing and result_types.returns_nothing(returns):
         open_one = following.missing[0]

@@ -1,19 +1,19 @@
-"""Group: many steps side by side, and what follows when all of them have ended."""
+"""Groups: many steps that run side by side, and callbacks that run when all of them have ended."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final, Generic, Literal, TypeVar
 
-from rowlock.compose.flow_start import Draft, FlowOptions, flow_options
-from rowlock.compose.step import Alone, Output, Step, step_of
+from rowlock.compose.step import Output, Step, TakesNothing, step_of
+from rowlock.compose.workflow_draft import WorkflowDraft, WorkflowOptions, workflow_options
 from rowlock.errors import InvalidWorkflow
-from rowlock.flow.enqueue.plan import Member
+from rowlock.flow.enqueue.workflow_insert import NamedStep
 from rowlock.model.workflow import Edge, checked_step_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from rowlock.compose.flow_handle import Started
+    from rowlock.compose.workflow_handle import Started
     from rowlock.model.workflow import Needs
 
 R = TypeVar("R")
@@ -26,7 +26,7 @@ _CALLBACKS: Final[tuple[tuple[str, Needs, bool], ...]] = (
 
 
 def group(
-    steps: Iterable[Step[R] | Alone[R]],
+    steps: Iterable[Step[R] | TakesNothing[R]],
     /,
     *,
     name: str | None = None,
@@ -37,7 +37,7 @@ def group(
     """Steps that run side by side. Callbacks are tasks or steps, run once when all steps have ended.
 
     on_success: if none failed; on_failure: if one did; on_finish: in any case. A callback whose signature has an open
-    parameter gets the list of the steps' results there, in their order, None for those without.
+    parameter gets the list of the steps' results there, in the order of the steps; None for a step without a result.
     """
     made = [step_of(step) for step in steps]
     callbacks = {"on_success": on_success, "on_finish": on_finish, "on_failure": on_failure}
@@ -45,7 +45,7 @@ def group(
 
 
 class Group(Generic[R]):
-    """What group() makes: enqueue it, as often as you like."""
+    """The result of group(); it can be enqueued any number of times."""
 
     def __init__(self, steps: Sequence[Step[R]], callbacks: Mapping[str, Step[Any]], name: str | None) -> None:
         if not steps:
@@ -53,15 +53,15 @@ class Group(Generic[R]):
             raise InvalidWorkflow(message)
         kinds = list(dict.fromkeys(step.kind for step in steps))
         self.name = checked_step_name(name or f"group of {', '.join(kinds[:3])}{', …' if len(kinds) > 3 else ''}"[:200])  # noqa: PLR2004 - as many as are named
-        self._options = FlowOptions()
+        self._options = WorkflowOptions()
         numbers: dict[str, int] = {}
-        self._members = []
+        self._steps = []
         for step in steps:
             n = numbers[step.kind] = numbers.get(step.kind, 0) + 1
-            self._members.append(Member(step.kind if n == 1 else f"{step.kind}-{n}", step.checked()))
-        results = [Output(member.name, step.origin.returns) for member, step in zip(self._members, steps, strict=True)]
+            self._steps.append(NamedStep(step.kind if n == 1 else f"{step.kind}-{n}", step.checked()))
+        results = [Output(named.name, step.services.returns) for named, step in zip(self._steps, steps, strict=True)]
         self._callbacks = [
-            (Member(event, callbacks[event].gathering(results, f"The group {self.name!r}").checked(), any_of), needs)
+            (NamedStep(event, callbacks[event].gathering(results, f"The group {self.name!r}").checked(), any_of), needs)
             for event, needs, any_of in _CALLBACKS
             if event in callbacks
         ]
@@ -77,29 +77,27 @@ class Group(Generic[R]):
         connection: object | None = None,
         session: object | None = None,
     ) -> Group[R]:
-        """The same group, enqueued with these options. connection or session: join that transaction."""
+        """The same group, enqueued with these options. connection or session: the transaction to join."""
         given = locals()
         given.pop("self")
         other: Group[R] = object.__new__(Group)
-        other.name, other._members, other._callbacks = self.name, self._members, self._callbacks
-        other._options = flow_options(given)
+        other.name, other._steps, other._callbacks = self.name, self._steps, self._callbacks
+        other._options = workflow_options(given)
         return other
 
     async def enqueue(self) -> Started[list[R]]:
-        """Enqueue all steps at once; wait() returns their results in their order."""
+        """Enqueue all steps at once; wait() returns the results in the order of the steps."""
         return await self._draft().enqueue()
 
     def enqueue_sync(self) -> Started[list[R]]:
         """enqueue() for blocking code."""
         return self._draft().enqueue_sync()
 
-    def _draft(self) -> Draft:
-        edges = [
-            Edge(member.name, callback.name, needs) for callback, needs in self._callbacks for member in self._members
-        ]
-        members = [*self._members, *(callback for callback, _ in self._callbacks)]
-        last = tuple(member.name for member in self._members)
-        return Draft(self.name, members, edges, self._options, _in_order, last)
+    def _draft(self) -> WorkflowDraft:
+        edges = [Edge(named.name, callback.name, needs) for callback, needs in self._callbacks for named in self._steps]
+        steps = [*self._steps, *(callback for callback, _ in self._callbacks)]
+        last = tuple(named.name for named in self._steps)
+        return WorkflowDraft(self.name, steps, edges, self._options, _in_order, last)
 
 
 def _in_order(outputs: Mapping[str, object]) -> object:

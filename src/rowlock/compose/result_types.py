@@ -1,4 +1,4 @@
-"""Fit: can what one step returns be what another takes? Judged by annotations; in doubt, yes."""
+"""Result types: whether one step's result can be another step's argument, judged by annotations; in doubt it can."""
 
 from __future__ import annotations
 
@@ -25,41 +25,41 @@ _LISTS: Final = (list, tuple, set, frozenset)
 
 
 def result_of(annotation: object) -> object:
-    """What a handler with this return annotation leaves behind: without Partial, Snooze and Cancel."""
+    """The type of the stored result of a handler with this return annotation: without Partial, Snooze and Cancel."""
     if annotation in (None, NoneType):
         return NoneType
     return Any if annotation is EMPTY else stored_result(annotation)
 
 
 def returns_nothing(annotation: object) -> bool:
-    """Whether there is surely no result to pass on."""
+    """Whether the handler surely has no result to pass on."""
     return annotation in (None, NoneType)
 
 
 def fits(given: object, taken: object) -> bool:
-    """False when a value of the one annotation can surely not be read as the other."""
+    """False if a value of the one annotation can surely not be read as the other."""
     given, taken = _bare(given), _bare(taken)
-    if _says_nothing(given) or _says_nothing(taken) or given == taken:
+    if _is_anything(given) or _is_anything(taken) or given == taken:
         return True
     if _is_union(given):
         return all(fits(each, taken) for each in get_args(given))
     if _is_union(taken):
         return any(fits(given, each) for each in get_args(taken))
-    mine, theirs = _sort(given), _sort(taken)
+    mine, theirs = _json_type(given), _json_type(taken)
     if mine is None or theirs is None:
         return True
-    return mine == theirs and _inside(mine, given, taken)
+    return mine == theirs and _details_fit(mine, given, taken)
 
 
-def _inside(sort: str, given: object, taken: object) -> bool:
-    """Of the same sort: look closer."""
+def _details_fit(json_type: str, given: object, taken: object) -> bool:
+    """Compare two annotations of the same JSON type in detail."""
     one, other = _class(given), _class(taken)
-    if sort == "number":
+    if json_type == "number":
         return one is not None and other is not None and _rank(one) <= _rank(other)
-    if sort == "list":
+    if json_type == "list":
         elements, wanted = _elements(given), _elements(taken)
         return elements is None or wanted is None or fits(elements, wanted)
-    if sort == "object" and _is_made(one) and _is_made(other):
+    if json_type == "object" and _is_model(one) and _is_model(other):
         return one is not None and other is not None and issubclass(one, other)
     return True
 
@@ -75,7 +75,7 @@ def _bare(annotation: object) -> object:
     return NoneType if annotation is None else annotation if supertype is None else _bare(supertype)
 
 
-def _says_nothing(annotation: object) -> bool:
+def _is_anything(annotation: object) -> bool:
     return annotation in (Any, object, EMPTY) or isinstance(annotation, (typing.TypeVar, str, typing.ForwardRef))
 
 
@@ -88,29 +88,29 @@ def _class(annotation: object) -> type | None:
     return origin if inspect.isclass(origin) else None
 
 
-def _is_made(cls: type | None) -> bool:
+def _is_model(cls: type | None) -> bool:
     return cls is not None and (hasattr(cls, "__pydantic_core_schema__") or is_dataclass(cls))
 
 
 def _elements(annotation: object) -> object | None:
-    """What a list holds; None: it is not said, or differs from place to place."""
+    """The type of a list's elements; None: unknown, or not one type."""
     args = get_args(annotation)
     if _class(annotation) is tuple:
         return args[0] if len(args) == 2 and args[1] is Ellipsis else None  # noqa: PLR2004 - tuple[int, ...]
     return args[0] if len(args) == 1 else None
 
 
-def _sort(annotation: object) -> str | None:
-    """What JSON makes of it; None: that takes more than a look."""
+def _json_type(annotation: object) -> str | None:
+    """The JSON type of a value of this annotation; None: not decided by a look."""
     cls = _class(annotation)
     if cls is NoneType:
         return "null"
     if cls is None or issubclass(cls, Enum) or get_origin(annotation) is typing.Literal:
         return None
-    for sort, classes in (("number", _NUMBERS), ("text", _TEXTS), ("list", _LISTS)):
+    for json_type, classes in (("number", _NUMBERS), ("text", _TEXTS), ("list", _LISTS)):
         if issubclass(cls, classes):
-            return sort
-    if is_typeddict(cls) or _is_made(cls) or issubclass(cls, Mapping):
+            return json_type
+    if is_typeddict(cls) or _is_model(cls) or issubclass(cls, Mapping):
         return "object"
     return None
 

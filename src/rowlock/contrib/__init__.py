@@ -1,0 +1,8 @@
+"""Integrations with other libraries that sit on top of an application, one file each: Prometheus metrics.
+
+Nothing in Rowlock imports this package except the command line, which uses it on request. It may import everything
+below it, the application included. Enqueueing in a transaction of SQLAlchemy, psycopg or asyncpg needs no integration;
+the adapters are in `store/callers`.
+"""
+
+from __future__ import annotations

@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from rowlock.desk.follow.stream import Streams
     from rowlock.desk.follow.waiting import Ears
     from rowlock.desk.guard import Guard
-    from rowlock.desk.job_orders import Pair
     from rowlock.desk.jobs import Jobs
     from rowlock.desk.lanes import Lanes
     from rowlock.desk.limits import Limits
@@ -34,6 +33,7 @@ if TYPE_CHECKING:
     from rowlock.desk.workers import Workers
     from rowlock.desk.workflows import Workflows
     from rowlock.model.access import Principal
+    from rowlock.model.pair import Pair
     from rowlock.store.database import Database
 
 

@@ -12,7 +12,7 @@ from rowlock.errors import InvalidOption, RuleNotFound
 from rowlock.model.access import Permission
 from rowlock.model.approval import Approval, Rule, Standing
 from rowlock.model.options import as_json
-from rowlock.store import rows
+from rowlock.store.rows import jobs as rows
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING, Any, Final
 from rowlock.desk.guard import TRUSTED, Guard, reads
 from rowlock.model import ids, redact, wire
 from rowlock.model.access import Entry, Permission
-from rowlock.store import rows
+from rowlock.store.rows import jobs as rows
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from datetime import datetime
 
-    from rowlock.store.database import Database, Record, Snapshot
+    from rowlock.store.database import Database, Record
+    from rowlock.store.executor import SqlExecutor
 
 _LARGEST_ID: Final = 2**63 - 1
 _JOB: Final = "job:"
@@ -53,7 +54,7 @@ class Audit:
 
 
 async def record(
-    source: Database | Snapshot,
+    source: SqlExecutor,
     guard: Guard,
     action: str,
     target: str,

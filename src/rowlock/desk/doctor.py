@@ -12,15 +12,16 @@ from rowlock.desk.stats import Stats
 from rowlock.desk.workers import Workers
 from rowlock.errors import DatabaseError, DatabaseUnreachable
 from rowlock.model.access import Permission
-from rowlock.model.finding import fail, ok, warn
-from rowlock.store import migrate, probes
+from rowlock.model.doctor_finding import fail, ok, warn
+from rowlock.store.connections import probes
 from rowlock.store.database import shown
 from rowlock.store.queries import quoted
+from rowlock.store.schema import migrate
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
 
-    from rowlock.model.finding import Finding
+    from rowlock.model.doctor_finding import Finding
     from rowlock.model.workload import Status
     from rowlock.settings import Settings
     from rowlock.store.database import Database

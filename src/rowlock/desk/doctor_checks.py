@@ -6,17 +6,17 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final
 
 from rowlock.model import ids
+from rowlock.model.doctor_finding import fail, ok, warn
 from rowlock.model.duration import humanise
-from rowlock.model.finding import fail, ok, warn
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from rowlock.model.finding import Finding
+    from rowlock.model.doctor_finding import Finding
     from rowlock.model.workload import Backlog, Status
     from rowlock.settings import Settings
-    from rowlock.store.migrate import Status as Schema
-    from rowlock.store.probes import Between
+    from rowlock.store.connections.probes import Between
+    from rowlock.store.schema.migrate import SchemaStatus
 
     Row = Mapping[str, Any]
 
@@ -109,7 +109,7 @@ def connections(row: Row, live_workers: int) -> Finding:
     return ok("connections", says)
 
 
-def schema(found: Schema, name: str) -> Finding:
+def schema(found: SchemaStatus, name: str) -> Finding:
     """Whether this code can run on the tables."""
     says = f"{name!r} is at version {found.version}, this code was written for {found.newest}"
     if found.version == 0:

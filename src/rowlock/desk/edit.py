@@ -7,23 +7,23 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from rowlock.desk.audit import as_json
-from rowlock.desk.job_orders import LOOK
 from rowlock.desk.visible_jobs import not_found
 from rowlock.errors import ConfigurationError, InvalidOption, WrongState
 from rowlock.model import ids, stored_args
+from rowlock.model.messages import LOOK_EVERYWHERE
 from rowlock.model.options import Options, refs_json, span
 from rowlock.model.state import WAITING, State
-from rowlock.store import rows
+from rowlock.store.rows import jobs as rows
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
     from datetime import datetime
 
     from rowlock.desk.guard import Guard
-    from rowlock.desk.job_orders import Pair
     from rowlock.desk.submit import Submit
     from rowlock.desk.visible_jobs import Sight
     from rowlock.model.job import Job
+    from rowlock.model.pair import Pair
     from rowlock.store.database import Database, Record
 
 _TRIES: Final = 5
@@ -144,4 +144,4 @@ class Editor:
         if done["state"] == State.QUEUED:
             self._wake([(pair, done["run_after"])])
         if done["promoted"]:
-            await database.fetch("wake", channel=database.channel, payload=LOOK)
+            await database.fetch("wake", channel=database.channel, payload=LOOK_EVERYWHERE)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from rowlock.errors import InvalidOption, WrongState
 from rowlock.model.progress import ItemState
-from rowlock.store import rows
+from rowlock.store.rows import jobs as rows
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

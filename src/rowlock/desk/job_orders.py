@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Final
 from rowlock.desk.bulk import Bulk
 from rowlock.errors import ApprovalRefused, JobNotFound, WrongState
 from rowlock.model import ids
+from rowlock.model.messages import LOOK_EVERYWHERE
 from rowlock.model.options import checked_priority
-from rowlock.model.released_jobs import released
+from rowlock.model.released_jobs import parse_released
 from rowlock.model.state import State
 from rowlock.store.database import TRANSIENT
 
@@ -19,12 +20,11 @@ if TYPE_CHECKING:
     from rowlock.desk.guard import Guard
     from rowlock.desk.visible_jobs import Sight
     from rowlock.model.job import Job
+    from rowlock.model.pair import Pair
     from rowlock.store.database import Database, Record
+    from rowlock.store.executor import SqlSession
 
 _TRIES: Final = 5
-LOOK: Final = '{"wake":[]}'
-"""The message that asks workers to look everywhere."""
-Pair = tuple[str, int, int]
 
 
 class Orders:
@@ -32,7 +32,7 @@ class Orders:
 
     def __init__(
         self,
-        database: Callable[[], Database],
+        database: Callable[[], Database | SqlSession],
         wake: Callable[[Iterable[tuple[Pair, datetime]]], None],
         guard: Guard,
         sight: Sight,
@@ -310,11 +310,13 @@ class Orders:
         return f"its unique key is held by {named}"
 
 
-async def hand_on(database: Database, wake: Callable[[Iterable[tuple[Pair, datetime]]], None], done: Record) -> None:
+async def hand_on(
+    database: Database | SqlSession, wake: Callable[[Iterable[tuple[Pair, datetime]]], None], done: Record
+) -> None:
     """The ended job's place went to a parked one, or others waited for it: a worker that sleeps must hear of it."""
     if done["promoted"]:
-        await database.fetch("wake", channel=database.channel, payload=LOOK)
-    wake((step.pair, step.run_after) for step in released(done["released"]))
+        await database.fetch("wake", channel=database.channel, payload=LOOK_EVERYWHERE)
+    wake((step.pair, step.run_after) for step in parse_released(done["released"]))
 
 
 def _refusal(row: Record) -> str:

@@ -16,7 +16,7 @@ from rowlock.desk.operation_driver import Drives
 from rowlock.desk.operations import Operations
 from rowlock.desk.search import Searcher
 from rowlock.desk.signals import Signalled, Signals
-from rowlock.desk.submit import Submissions, Submitted
+from rowlock.desk.submit import GuardedSubmit, Submitted
 from rowlock.desk.visible_jobs import Sight, not_found
 from rowlock.errors import BulkRefused, InvalidOption
 from rowlock.model import ids
@@ -25,7 +25,8 @@ from rowlock.model.options import Options, Span
 from rowlock.model.page import Listing
 from rowlock.model.search import Query, Term, Text
 from rowlock.model.state import State
-from rowlock.store import migrate, rows
+from rowlock.store.rows import jobs as rows
+from rowlock.store.schema import migrate
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -33,12 +34,12 @@ if TYPE_CHECKING:
 
     from typing_extensions import Unpack
 
-    from rowlock.desk.job_orders import Pair
-    from rowlock.desk.submit import Submission, Submit
+    from rowlock.desk.submit import Submit, SubmitOptions
     from rowlock.model.explanation import Explanation
     from rowlock.model.job import Act, Attempt, Job
     from rowlock.model.operation import Action, Operation
     from rowlock.model.page import Page
+    from rowlock.model.pair import Pair
     from rowlock.model.progress import Item, ItemState, LogLine
     from rowlock.store.database import Connection, Database, Record
 
@@ -75,7 +76,7 @@ class Jobs:
         self._signals = Signals(database, wake, guard, self._sight)
         self._editor = Editor(database, wake, guard, self._sight, submit)
         self._searcher = Searcher(database, guard, self._sight)
-        self._submissions = Submissions(database, submit, guard, self._sight)
+        self._submissions = GuardedSubmit(database, submit, guard, self._sight)
 
     @changes(Permission.SUBMIT)
     async def submit(
@@ -84,7 +85,7 @@ class Jobs:
         args: Mapping[str, object] | Sequence[object] = (),
         *,
         connection: Connection[Record] | None = None,
-        **options: Unpack[Submission],
+        **options: Unpack[SubmitOptions],
     ) -> Submitted:
         """Enqueue a job by the name of its kind, with decoded JSON; tenant and submitter are those of whoever asks.
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from rowlock.model.count import Count
 from rowlock.model.lane import kinds_by_lane
 from rowlock.model.workload import Backlog, LaneLoad, Running
-from rowlock.store import rows
+from rowlock.store.rows import jobs as rows
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -15,18 +15,19 @@ if TYPE_CHECKING:
 
     from rowlock.desk.guard import Guard
     from rowlock.model.lane import Lane
-    from rowlock.store.database import Database, Record, Snapshot
+    from rowlock.store.database import Record
+    from rowlock.store.executor import SqlExecutor
 
 SlotsUsed = dict[tuple[int | None, str | None], int]
 """(worker id, lane) to running jobs."""
 
 
-async def running(reads: Snapshot | Database, guard: Guard, *, n: int) -> list[Running]:
+async def running(reads: SqlExecutor, guard: Guard, *, n: int) -> list[Running]:
     """Running jobs that the guard's principal may see, the longest running first."""
     return [running_of(row) for row in await reads.fetch("stats_running", n=n, **guard.sight)]
 
 
-async def holders(reads: Snapshot, guard: Guard, lane: str, *, n: int) -> list[Running]:
+async def holders(reads: SqlExecutor, guard: Guard, lane: str, *, n: int) -> list[Running]:
     """As running(), of one lane; also where the schema is behind."""
     return [running_of(row) for row in await reads.fetch("lane_holders", lane=lane, n=n, **guard.sight)]
 
@@ -51,12 +52,12 @@ def running_of(row: Record) -> Running:
     )
 
 
-async def slot_use(reads: Snapshot | Database) -> SlotsUsed:
+async def slot_use(reads: SqlExecutor) -> SlotsUsed:
     """How many jobs of each lane each worker runs."""
     return {(row["claimed_by"], row["lane"]): row["used"] for row in await reads.fetch("slot_use")}
 
 
-async def backlog(reads: Snapshot | Database) -> list[Backlog]:
+async def backlog(reads: SqlExecutor) -> list[Backlog]:
     """Queued jobs by kind, the longest waiting first."""
     return [
         Backlog(
@@ -71,7 +72,7 @@ async def backlog(reads: Snapshot | Database) -> list[Backlog]:
     ]
 
 
-async def clock(reads: Snapshot | Database) -> datetime:
+async def clock(reads: SqlExecutor) -> datetime:
     """The database's clock."""
     (row,) = await reads.fetch("clock")
     moment: datetime = row["now"]
@@ -84,7 +85,7 @@ def owners(lanes: Iterable[Lane], kinds: Iterable[str]) -> dict[str, str]:
     return {kind: name for name, names in served.items() for kind in names}
 
 
-async def lane_loads(reads: Snapshot | Database, lanes: Sequence[Lane]) -> list[LaneLoad]:
+async def lane_loads(reads: SqlExecutor, lanes: Sequence[Lane]) -> list[LaneLoad]:
     """Each lane with what runs in it, what it could run, and what waits for it. lanes: read in the same snapshot."""
     found = {row["lane"]: row for row in await reads.fetch("stats_lanes")}
     return [_lane_load(lane, found[lane.name]) for lane in lanes if lane.name in found]

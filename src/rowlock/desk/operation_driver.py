@@ -8,7 +8,7 @@ import json
 import logging
 import weakref
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from rowlock.desk.bulk import Bulk
 from rowlock.desk.guard import Guard
@@ -21,13 +21,15 @@ from rowlock.model.access import SYSTEM, Permission, Principal, known_permission
 from rowlock.model.operation import Operation, checked_action
 from rowlock.store import search as composing
 from rowlock.store.database import TRANSIENT
+from rowlock.store.executor import SqlSession
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
     from datetime import datetime
 
-    from rowlock.desk.job_orders import Pair
-    from rowlock.store.database import Connection, Database, Record
+    from rowlock.model.pair import Pair
+    from rowlock.store.database import Database, Record
+    from rowlock.store.executor import SqlExecutor
 
     Wake = Callable[[Iterable[tuple[Pair, datetime]]], None]
 
@@ -58,20 +60,6 @@ class _Batch:
     cursor: int
     last: bool
     where: composing.Conditions | None = None
-
-
-class Within:
-    """A database inside one transaction: each statement in a savepoint, so that one that fails can be tried again."""
-
-    def __init__(self, database: Database, connection: Connection[Record]) -> None:
-        self._database, self._connection = database, connection
-        self.channel, self.statements, self.schema = database.channel, database.statements, database.schema
-
-    async def fetch(self, name: str, /, **values: object) -> list[Record]:
-        """Run one named statement."""
-        statement = self.statements[name]
-        async with self._connection.transaction():
-            return await self._connection.fetch(statement.dollar, *statement.bind(values))
 
 
 class Driver:
@@ -114,8 +102,9 @@ class Driver:
             batch = replace(batch, ids=batch.ids[:allowed], cursor=batch.ids[allowed - 1], last=False)
         database, woken = self._open(), list[tuple["Pair", "datetime"]]()
         async with database.connection(watched=True) as connection, connection.transaction():
-            within = Within(database, connection)
-            ids = await self._locked(within, connection, batch)
+            # Each statement in a savepoint: one that fails is tried again inside of the batch.
+            within = SqlSession(database.statements, connection, savepoints=True)
+            ids = await self._locked(within, batch)
             done = await self._order(within, woken.extend, guard, row, ids) if ids else Bulk([], {})
             changed = len(ids) - len(done.refused)
             row = await self._advance(
@@ -157,15 +146,15 @@ class Driver:
         return _Batch(found.ids, row["ceiling"] if found.reached is None else found.reached, last, plan.where)
 
     @staticmethod
-    async def _locked(within: Within, connection: Connection[Record], batch: _Batch) -> list[int]:
+    async def _locked(within: SqlSession, batch: _Batch) -> list[int]:
         if batch.where is None or not batch.ids:
             return list(batch.ids)
         statement = composing.locking(within.statements, batch.where)
         values = {**batch.where.values, "locked": list(batch.ids)}
-        return [found["id"] for found in await connection.fetch(statement.dollar, *statement.bind(values))]
+        return [found["id"] for found in await within.connection.fetch(statement.dollar, *statement.bind(values))]
 
     @staticmethod
-    async def _order(within: Any, wake: Any, guard: Guard, row: Record, ids: Sequence[int]) -> Bulk:  # noqa: ANN401 - stands in for a Database
+    async def _order(within: SqlSession, wake: Wake, guard: Guard, row: Record, ids: Sequence[int]) -> Bulk:
         orders = Orders(lambda: within, wake, guard, Sight(lambda: within, guard))
         by, note = row["by_whom"], row["note"]
         if row["action"] == "priority":
@@ -187,7 +176,7 @@ class Driver:
 
     @staticmethod
     async def _advance(
-        source: Database | Within,
+        source: SqlExecutor,
         row: Record,
         cursor: int,
         *,

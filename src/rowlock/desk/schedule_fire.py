@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from rowlock.desk.guard import TRUSTED
-from rowlock.desk.job_orders import LOOK
 from rowlock.errors import DatabaseError, RowlockError, UnknownKind
-from rowlock.model.schedule import Owed
+from rowlock.model.messages import LOOK_EVERYWHERE
+from rowlock.model.schedule import DueSlots
 from rowlock.model.state import State
-from rowlock.store.database import Snapshot
+from rowlock.store.executor import SqlSession
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -31,7 +31,7 @@ class Fired(NamedTuple):
     why: str | None = None
 
 
-async def fire(database: Database, submit: Submit, schedule: Schedule, owed: Owed) -> Fired | None:
+async def fire(database: Database, submit: Submit, schedule: Schedule, owed: DueSlots) -> Fired | None:
     """Take the slots and enqueue their jobs, all or nothing; None: somebody else was quicker, or changed the schedule.
 
     A job that its kind refuses is told as a slot that was left out: the schedule goes on with its next one. A kind that
@@ -42,13 +42,13 @@ async def fire(database: Database, submit: Submit, schedule: Schedule, owed: Owe
     except (DatabaseError, UnknownKind):
         raise
     except RowlockError as error:
-        refused = Owed((), owed.next_at, owed.slots[-1], f"refused: {error}")
+        refused = DueSlots((), owed.next_at, owed.slots[-1], f"refused: {error}")
         return await _fire(database, submit, schedule, refused)
 
 
-async def _fire(database: Database, submit: Submit, schedule: Schedule, owed: Owed) -> Fired | None:
+async def _fire(database: Database, submit: Submit, schedule: Schedule, owed: DueSlots) -> Fired | None:
     async with database.connection(watched=True) as connection, connection.transaction():
-        inside = Snapshot(database.statements, connection)
+        inside = SqlSession(database.statements, connection)
         taken = await inside.fetch(
             "schedule_take",
             name=schedule.name,
@@ -89,7 +89,7 @@ async def enqueue(
     return made, len(slots) - len(made)
 
 
-async def _cancel(database: Database, inside: Snapshot, schedule: Schedule, job: int) -> None:
+async def _cancel(database: Database, inside: SqlSession, schedule: Schedule, job: int) -> None:
     """The run before: a waiting one ends with this transaction, a running one is asked to."""
     signed = TRUSTED.signed("cancel", f"schedule:{schedule.name}", "its next run is due")
     # Between the two statements it may be claimed or given back: then the other one applies.
@@ -99,7 +99,7 @@ async def _cancel(database: Database, inside: Snapshot, schedule: Schedule, job:
         )
         if done["ids"]:
             if done["promoted"] or done["released"]:
-                await inside.fetch("notify", channel=database.channel, payload=LOOK)
+                await inside.fetch("notify", channel=database.channel, payload=LOOK_EVERYWHERE)
             return
         (asked,) = await inside.fetch("cancel_running", ids=[job], channel=database.channel, **signed)
         if asked["ids"]:

@@ -14,11 +14,12 @@ from rowlock.errors import ConfigurationError, InvalidArguments, InvalidOption, 
 from rowlock.model import ids, redact, wire
 from rowlock.model.access import Permission
 from rowlock.model.duration import duration
+from rowlock.model.messages import SchedulesEdited, encode
 from rowlock.model.schedule import FIELDS, Schedule, checked
 from rowlock.model.stored_args import shown
 from rowlock.model.window import Window
-from rowlock.store.database import Snapshot
-from rowlock.store.schedules import schedule_of, unknown_schedule, values_of
+from rowlock.store.executor import SqlSession
+from rowlock.store.rows.schedules import schedule_of, unknown_schedule, values_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -241,7 +242,7 @@ class Schedules:
         async with database.connection(watched=True) as connection, connection.transaction():
             options = schedule.job_options(None)
             number, _ = await self._submitting(schedule.kind, schedule.args, options, connection)
-            inside = Snapshot(database.statements, connection)
+            inside = SqlSession(database.statements, connection)
             await inside.fetch("schedule_ran", name=name, job=number)
             made = {"job": ids.encode(number)}
             await audit.record(inside, self._guard, "schedule.run", f"schedule:{name}", after=made)
@@ -272,7 +273,7 @@ class Schedules:
         async with database.connection(watched=True) as connection, connection.transaction():
             made, _ = await enqueue(self._submitting, schedule, open_slots, connection)
             about = {"from": start, "until": end, "jobs": len(made)}
-            inside = Snapshot(database.statements, connection)
+            inside = SqlSession(database.statements, connection)
             await audit.record(inside, self._guard, "schedule.backfill", f"schedule:{name}", after=about)
         return Backfill(open_slots, already, tuple(made), dry_run=False)
 
@@ -376,7 +377,7 @@ class Schedules:
 
     async def _announce(self) -> None:
         database = self._open()
-        await database.fetch("notify", channel=database.channel, payload='{"schedules":1}')
+        await database.fetch("notify", channel=database.channel, payload=encode(SchedulesEdited()))
 
 
 def _check_range(start: datetime, end: datetime, now: datetime) -> None:

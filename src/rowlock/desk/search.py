@@ -16,7 +16,7 @@ from rowlock.model.search import Text
 from rowlock.model.state import State
 from rowlock.store import lanes
 from rowlock.store import search as composing
-from rowlock.store.search import Conditions, Known, Walk
+from rowlock.store.search import AccessPath, Conditions, SearchFacts
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -49,7 +49,7 @@ class Plan:
 
     query: Query
     where: Conditions
-    walk: Walk
+    walk: AccessPath
     scan: int
     low: int = _LOWEST
     high: int = _LARGEST
@@ -115,7 +115,7 @@ class Searcher:
         if now is None:
             (clock,) = await database.fetch("clock")
             now = clock["now"]
-        known = Known(now, await lanes.read(database) if any(t.field == "lane" for t in query.terms) else ())
+        known = SearchFacts(now, await lanes.read(database) if any(t.field == "lane" for t in query.terms) else ())
         scope = Conditions(database.statements.fragment("visible"), self._guard.sight)
         where = composing.conditions(database.statements, query, known, scope)
         walk = await self._walk(query, now)
@@ -147,28 +147,28 @@ class Searcher:
     async def _run(self, name: str, plan: Plan, values: Mapping[str, object], *, newest: bool) -> Sequence[Record]:
         database = self._open()
         statement = composing.composed(database.statements, name, plan.walk, plan.where, newest=newest)
-        return await database.answer(statement, *statement.bind(values))
+        return await database.fetch_in_order(statement, *statement.bind(values))
 
     # --- which way ---------------------------------------------------------------------------------------------------
 
-    async def _walk(self, query: Query, now: datetime) -> Walk:
+    async def _walk(self, query: Query, now: datetime) -> AccessPath:
         """An index that names few jobs, if a term has one; else by reference or tag; else by id."""
         for term in search.positives(query, "id"):
             numbers = [composing.number_of(value.text) for value in term.values if isinstance(value, Text)]
-            return Walk("list", {"few": sorted(number for number in numbers if number is not None)})
+            return AccessPath("list", {"few": sorted(number for number in numbers if number is not None)})
         if (few := await self._few(query, now)) is not None:
-            return Walk("list", {"few": few})
+            return AccessPath("list", {"few": few})
         for term in search.positives(query, "ref", "tag"):
             values = [value for value in term.values if isinstance(value, Text)]
             if not any(value.prefix for value in values):
                 name = term.path[0] if term.path else "tag"
-                return Walk("ref", {"ref_name": name, "ref_values": [value.text for value in values]})
+                return AccessPath("ref", {"ref_name": name, "ref_values": [value.text for value in values]})
         for term in search.positives(query, "state"):
             if ENDED_BADLY.issuperset(states := _states(term)):
-                return Walk("state", {"ended": states})
-        return self._by_owner(query) or Walk("id")
+                return AccessPath("state", {"ended": states})
+        return self._by_owner(query) or AccessPath("id")
 
-    def _by_owner(self, query: Query) -> Walk | None:
+    def _by_owner(self, query: Query) -> AccessPath | None:
         """Through the jobs of the one tenant, or submitter, that are all the asker sees or asks for."""
         who = self._guard.principal
         asked = {
@@ -178,11 +178,11 @@ class Searcher:
             if isinstance(value, Text) and not value.prefix
         }
         if not self._guard.sees_all and who.tenant is None:
-            return Walk("submitter", {"submitter": who.subject})
+            return AccessPath("submitter", {"submitter": who.subject})
         if not self._guard.sees_all:
-            return Walk("tenant", {"of_tenant": who.tenant})
+            return AccessPath("tenant", {"of_tenant": who.tenant})
         if len(asked) == 1 and all(len(term.values) == 1 for term in search.positives(query, "tenant")):
-            return Walk("tenant", {"of_tenant": asked.pop()})
+            return AccessPath("tenant", {"of_tenant": asked.pop()})
         return None
 
     async def _few(self, query: Query, now: datetime) -> Sequence[int] | None:
@@ -209,7 +209,7 @@ class Searcher:
         if not terms or not (await database.fetch("args_index"))[0]["valid"]:
             return None
         statement, values = composing.few_by_args(database.statements, terms)
-        (few,) = await database.answer(statement, *statement.bind({**values, "cap": _FEW}))
+        (few,) = await database.fetch_in_order(statement, *statement.bind({**values, "cap": _FEW}))
         return list(few["ids"]) if len(few["ids"]) <= _FEW else None
 
     async def _window(self, query: Query, now: datetime) -> tuple[int, int]:
@@ -227,7 +227,7 @@ class Searcher:
         return int(rows[0][edge]) if rows and rows[0][edge] is not None else {"low": _LOWEST, "high": _LARGEST}[edge]
 
 
-def _scan(query: Query, walk: Walk) -> int:
+def _scan(query: Query, walk: AccessPath) -> int:
     if walk.name != "id":
         return _FEW + 1 if walk.name == "list" else _LOOKUPS
     return _DEAR_SCAN if any(term.field in composing.DEAR for term in query.terms) else _SCAN

@@ -6,8 +6,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from rowlock.model.access import Permission
-from rowlock.model.closest import closest
 from rowlock.model.search import Query, Text, render
+from rowlock.model.similar_names import closest
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

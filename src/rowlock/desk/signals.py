@@ -6,17 +6,18 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from rowlock.desk import audit
 from rowlock.errors import InvalidOption, WrongState
-from rowlock.model.options import checked_key, json_text
-from rowlock.model.released_jobs import released
+from rowlock.model.keys import checked_key
+from rowlock.model.options import json_text
+from rowlock.model.released_jobs import parse_released
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
     from datetime import datetime
 
     from rowlock.desk.guard import Guard
-    from rowlock.desk.job_orders import Pair
     from rowlock.desk.visible_jobs import Sight
     from rowlock.model.job import Job
+    from rowlock.model.pair import Pair
     from rowlock.store.database import Database
 
 _LARGEST: Final = 1024 * 1024
@@ -57,7 +58,7 @@ class Signals:
             why = "it has ended" if row["what"] != "kept" else "it has waited for it in vain, and its time was over"
             message = f"Cannot send {name!r} to job {job.public_id}: it is {row['state'] or job.state}; {why}."
             raise WrongState(message)
-        self._wake((step.pair, step.run_after) for step in released(row["released"]))
+        self._wake((step.pair, step.run_after) for step in parse_released(row["released"]))
         if row["what"] == "sent":
             after = {"signal": name}
             await audit.record(self._open(), self._guard, "job.signal", f"job:{number}", after=after, by=by, note=note)

@@ -19,14 +19,15 @@ from rowlock.model.duration import duration
 from rowlock.model.state import State
 from rowlock.model.workload import Failures, Overview, Panel, TenantLoad, Throughput, Work
 from rowlock.store import lanes as lane_rows
-from rowlock.store import rows
+from rowlock.store.rows import jobs as rows
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Sequence
 
     from rowlock.model.options import Span
     from rowlock.model.workload import Backlog, Running
-    from rowlock.store.database import Database, Snapshot
+    from rowlock.store.database import Database
+    from rowlock.store.executor import SqlExecutor
 
 
 class Stats:
@@ -106,14 +107,14 @@ class Stats:
             return await _throughput(snapshot)
 
     @contextlib.asynccontextmanager
-    async def _within(self, window: timedelta) -> AsyncIterator[Snapshot]:
+    async def _within(self, window: timedelta) -> AsyncIterator[SqlExecutor]:
         """Reads of one moment; their views count ends within the window."""
         async with self._open().snapshot() as snapshot:
             await snapshot.fetch("stats_window", window=window)
             yield snapshot
 
 
-async def _overview(snapshot: Snapshot, window: timedelta) -> Overview:
+async def _overview(snapshot: SqlExecutor, window: timedelta) -> Overview:
     return Overview(
         at=await load.clock(snapshot),
         states={
@@ -130,7 +131,7 @@ async def _overview(snapshot: Snapshot, window: timedelta) -> Overview:
     )
 
 
-async def _failures(snapshot: Snapshot, guard: Guard) -> list[Failures]:
+async def _failures(snapshot: SqlExecutor, guard: Guard) -> list[Failures]:
     return [
         Failures(
             row["kind"],
@@ -145,7 +146,7 @@ async def _failures(snapshot: Snapshot, guard: Guard) -> list[Failures]:
     ]
 
 
-async def _tenants(snapshot: Snapshot, guard: Guard, limit: int) -> list[TenantLoad]:
+async def _tenants(snapshot: SqlExecutor, guard: Guard, limit: int) -> list[TenantLoad]:
     return [
         TenantLoad(
             row["tenant"],
@@ -158,7 +159,7 @@ async def _tenants(snapshot: Snapshot, guard: Guard, limit: int) -> list[TenantL
     ]
 
 
-async def _throughput(snapshot: Snapshot) -> Throughput:
+async def _throughput(snapshot: SqlExecutor) -> Throughput:
     (row,) = await snapshot.fetch("stats_throughput")
     return Throughput(Count(row["ended"], exact=not row["capped"]), row["counted_for"], row["per_second"])
 

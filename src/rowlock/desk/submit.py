@@ -1,4 +1,4 @@
-"""Submitting by the name of a kind: whose job it becomes, and whose keys it may share."""
+"""Submit: enqueue by the name of a kind, as a principal: its tenant, its name, keys of its own."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from rowlock.desk import audit
 from rowlock.errors import ConfigurationError, JobNotFound, UniqueConflict
 from rowlock.model.access import Permission
 from rowlock.model.options import Options
-from rowlock.store.database import Snapshot
+from rowlock.store.executor import SqlSession
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
@@ -30,8 +30,8 @@ if TYPE_CHECKING:
 _KEYS: Final = ("unique_key", "idempotency_key")
 
 
-class Submission(TypedDict, total=False):
-    """What submit() takes beside the arguments; as task.options(), but for what only code can say."""
+class SubmitOptions(TypedDict, total=False):
+    """The options of submit(): those of task.options(), except functions of the arguments, rates and weights."""
 
     priority: int | None
     run_at: datetime | None
@@ -56,7 +56,7 @@ class Submission(TypedDict, total=False):
 
 @dataclass(frozen=True, slots=True)
 class Submitted:
-    """A job that was submitted. what: created, kept (the key was taken) or replaced."""
+    """A job that was submitted. what: created, kept (its key was taken) or replaced."""
 
     job: Job
     what: str
@@ -77,14 +77,14 @@ class Submit(Protocol):
         connection: object | None,
         /,
     ) -> tuple[int, str]:
-        """The job's id and what became of the submission."""
+        """Enqueue; returns the job's id, and created, kept or replaced."""
 
     async def encoded(self, kind: str, args: Mapping[str, object] | Sequence[object], /) -> Encoded:
-        """The arguments as a job of the kind has them stored, checked as those of a submission are."""
+        """The arguments as a job of the kind stores them, checked like those of a submission."""
 
 
-class Submissions:
-    """Submits for one guard's principal."""
+class GuardedSubmit:
+    """Submits as the principal of a guard."""
 
     def __init__(self, database: Callable[[], Database], submit: Submit | None, guard: Guard, sight: Sight) -> None:
         self._open, self._submit, self._guard, self._sight = database, submit, guard, sight
@@ -93,27 +93,27 @@ class Submissions:
         self,
         kind: str,
         args: Mapping[str, object] | Sequence[object],
-        options: Submission,
+        options: SubmitOptions,
         connection: Connection[Record] | None,
     ) -> Submitted:
-        """Enqueue, and read what became of it."""
+        """Enqueue a job, and read it."""
         if self._submit is None:
             message = "This desk was made without an application and cannot submit. Use app.desk(principal)."
             raise ConfigurationError(message)
-        said = self.options(options)
+        allowed = self.options(options)
         try:
-            number, what = await self._submit(kind, args or {}, said, connection)
+            number, what = await self._submit(kind, args or {}, allowed, connection)
         except UniqueConflict as conflict:
-            raise await self._told(conflict) from None
+            raise await self._redacted(conflict) from None
         database = self._open()
-        inside = database if connection is None else Snapshot(database.statements, connection)
+        inside = database if connection is None else SqlSession(database.statements, connection)
         job = await self._sight.made(inside, number)
         if what != "kept":
             after = {"kind": job.kind, "state": job.state, "tenant": job.tenant, "submitted_by": job.submitted_by}
             await audit.record(inside, self._guard, "job.submit", f"job:{number}", after=after)
         return Submitted(job, what)
 
-    def options(self, options: Submission) -> Options:
+    def options(self, options: SubmitOptions) -> Options:
         """The options as this principal may give them: their tenant, their name, keys of their own."""
         who, guard = self._guard.principal, self._guard
         values: dict[str, Any] = dict(options)
@@ -122,19 +122,19 @@ class Submissions:
         if values["tenant"] != who.tenant or values["submitted_by"] not in (None, who.subject):
             guard.demand(Permission.SUBMIT_AS)
         if values.get("gate") is not None:
-            # A gate is shared by everybody: holding its places keeps others waiting.
+            # A gate is shared by all tenants: whoever fills its places keeps the others waiting.
             guard.demand(Permission.EDIT)
         if not guard.sees_all:
             values |= {name: self._own(values[name]) for name in _KEYS if values.get(name) is not None}
         return Options(**values)
 
     def _own(self, key: str) -> str:
-        """A key among those of the tenant, or of the subject: nobody meets, replaces or squats a stranger's job."""
+        """A key in the namespace of the tenant, or of the subject: it cannot meet another's job."""
         who = self._guard.principal
         return f"{quote(who.tenant, safe='')}/{key}" if who.tenant else f"@{quote(who.subject, safe='')}/{key}"
 
-    async def _told(self, conflict: UniqueConflict) -> UniqueConflict:
-        """The conflict, without the id of a job that whoever asks may not see."""
+    async def _redacted(self, conflict: UniqueConflict) -> UniqueConflict:
+        """The conflict, without the id of a job that the principal may not see."""
         try:
             await self._sight.one(conflict.job_id)
         except JobNotFound:

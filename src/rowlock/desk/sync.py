@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from rowlock.desk.schedules import Backfill, Schedules
     from rowlock.desk.signals import Signalled
     from rowlock.desk.stats import Stats
-    from rowlock.desk.submit import Submission, Submitted
+    from rowlock.desk.submit import SubmitOptions, Submitted
     from rowlock.desk.tokens import Tokens
     from rowlock.desk.workers import Workers
     from rowlock.desk.workflows import Workflows
@@ -76,7 +76,7 @@ class SyncJobs:
         args: Mapping[str, object] | Sequence[object] = (),
         *,
         connection: Connection[Record] | None = None,
-        **options: Unpack[Submission],
+        **options: Unpack[SubmitOptions],
     ) -> Submitted:
         """Enqueue a job by the name of its kind, with decoded JSON; tenant and submitter are those of whoever asks.
 

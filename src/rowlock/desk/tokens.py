@@ -10,7 +10,8 @@ from rowlock.desk.roles import holds, known, role_of
 from rowlock.errors import InvalidOption, TokenNotFound
 from rowlock.model import token_text
 from rowlock.model.access import NewToken, Permission, Token, known_permissions, permissions_of
-from rowlock.model.options import checked_key, span
+from rowlock.model.keys import checked_key
+from rowlock.model.options import span
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable

@@ -7,20 +7,21 @@ from typing import TYPE_CHECKING
 from rowlock.desk.guard import TRUSTED
 from rowlock.errors import JobNotFound
 from rowlock.model import ids
-from rowlock.store import rows
+from rowlock.store.rows import jobs as rows
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from rowlock.desk.guard import Guard
     from rowlock.model.job import Job
-    from rowlock.store.database import Database, Record, Snapshot
+    from rowlock.store.database import Database, Record
+    from rowlock.store.executor import SqlExecutor, SqlSession
 
 
 class Sight:
     """Reads jobs for one guard; the other classes of the desk look through it."""
 
-    def __init__(self, database: Callable[[], Database], guard: Guard) -> None:
+    def __init__(self, database: Callable[[], Database | SqlSession], guard: Guard) -> None:
         self._open, self._guard = database, guard
 
     async def one(self, job_id: int | str) -> Job:
@@ -35,7 +36,7 @@ class Sight:
         numbers = [ids.parse(job_id) for job_id in job_ids]
         return self.jobs(await self._open().fetch("jobs_by_id", ids=numbers, **self._guard.sight))
 
-    async def made(self, source: Database | Snapshot, number: int) -> Job:
+    async def made(self, source: SqlExecutor, number: int) -> Job:
         """A job that whoever asks has submitted a moment ago: told to them, whatever else they may read."""
         found = await source.fetch("jobs_by_id", ids=[number], **TRUSTED.sight)
         if not found:

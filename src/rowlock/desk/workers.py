@@ -9,7 +9,8 @@ from rowlock.desk import audit, load
 from rowlock.desk.guard import TRUSTED, Guard, changes, reads
 from rowlock.errors import WorkerNotFound
 from rowlock.model.access import Permission
-from rowlock.model.closest import closest
+from rowlock.model.messages import DrainRequested, encode
+from rowlock.model.similar_names import closest
 from rowlock.model.workload import SlotUse, Status, WorkerStatus, WorkerView
 from rowlock.store import lanes as lane_rows
 
@@ -17,7 +18,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from rowlock.model.workload import Running
-    from rowlock.store.database import Database, Record, Snapshot
+    from rowlock.store.database import Database, Record
+    from rowlock.store.executor import SqlExecutor
 
 _MOST: Final = 20_000
 """Running jobs shown at most."""
@@ -68,9 +70,9 @@ class Workers:
         asked = await database.fetch("worker_drain", id=number, name=str(worker))
         if not asked:
             raise _not_found(worker, everyone)
-        # Any message that is no wake-up makes workers beat at once, and the beat brings the order.
-        await database.fetch("notify", channel=database.channel, payload='{"drain":1}')
-        ids = {row["id"] for row in asked}
+        ids = frozenset(row["id"] for row in asked)
+        # The message makes them beat at once; the answer to the beat is the order.
+        await database.fetch("notify", channel=database.channel, payload=encode(DrainRequested(ids)))
         for view in everyone:
             if view.id in ids:
                 before = {"name": view.name, "told": view.told}
@@ -85,7 +87,7 @@ class Workers:
         return await views(self._open())
 
 
-async def views(source: Snapshot | Database) -> list[WorkerView]:
+async def views(source: SqlExecutor) -> list[WorkerView]:
     """Every worker that has not said good-bye, by id."""
     return [view_of(row) for row in await source.fetch("workers")]
 

@@ -15,15 +15,15 @@ from rowlock.model import search as grammar
 from rowlock.model.access import Permission
 from rowlock.model.state import State
 from rowlock.model.workflow import MOST_STEPS, WorkflowPage, WorkflowState
-from rowlock.store.workflows import workflow_of
+from rowlock.store.rows.workflows import workflow_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
     from datetime import datetime
 
-    from rowlock.desk.job_orders import Pair
     from rowlock.desk.jobs import Jobs
     from rowlock.desk.signals import Signalled
+    from rowlock.model.pair import Pair
     from rowlock.model.workflow import WorkflowView
     from rowlock.store.database import Database, Record
 

@@ -20,14 +20,14 @@ _NEEDED, _FOUR_EYES, _MORE = 1, 4, 3
 
 @dataclass(frozen=True, slots=True)
 class Approval:
-    """A job waits until `approvers` people approved it; four_eyes: none of them its submitter.
-
-    expires_in: how long they may take; then the job ends as expired.
-    """
+    """The approval that a job needs before it may run."""
 
     approvers: int = 1
+    """People who must approve, 1 to 100."""
     four_eyes: bool = False
+    """Whether the submitter's own approval is refused."""
     expires_in: Duration | None = None
+    """Time they have; a job that is not answered in time ends as expired. None: no limit."""
 
     def __post_init__(self) -> None:
         if not isinstance(self.approvers, int) or not 1 <= self.approvers <= _MOST:

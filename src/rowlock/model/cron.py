@@ -19,9 +19,9 @@ from typing import TYPE_CHECKING, Final, Protocol
 from cronsim import CronSim, CronSimError
 
 from rowlock.errors import InvalidOption
-from rowlock.model.closest import closest
 from rowlock.model.duration import duration, humanise
-from rowlock.model.options import shown
+from rowlock.model.keys import shown
+from rowlock.model.similar_names import closest
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

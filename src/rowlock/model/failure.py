@@ -1,12 +1,19 @@
-"""Failure: what went wrong, as hooks are told."""
+"""Failure: why an attempt failed, as hooks receive it, and how an exception is written into the job's errors."""
 
 from __future__ import annotations
 
+import traceback
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Final, Self
+
+from rowlock.model import redact
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+MESSAGE_CHARACTERS: Final = 2000
+"""Characters of a stored message; longer ones are cut in the middle."""
+_TRACEBACK_CHARACTERS: Final = 16_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,3 +39,30 @@ class Failure:
         about = stored or {}
         reason = str(about.get("reason") or "failed")
         return cls(reason, str(about.get("message") or reason), attempt, about.get("type"), about.get("traceback"))
+
+
+def error_fields(error: BaseException, secrets: frozenset[str]) -> dict[str, object]:
+    """An exception as it is stored: type, message and traceback, shortened, without the secret arguments."""
+    name = type(error).__qualname__
+    module = type(error).__module__
+    try:
+        text = str(error)
+    except Exception:  # noqa: BLE001 - an exception whose own text fails must not fail its job's bookkeeping
+        text = "(its message cannot be printed)"
+    try:
+        trace = "".join(traceback.format_exception(error))
+    except Exception:  # noqa: BLE001 - as above
+        trace = name
+    return {
+        "type": shortened(name if module == "builtins" else f"{module}.{name}"),
+        "message": shortened(redact.scrub(text, secrets)),
+        "traceback": shortened(redact.scrub(trace, secrets), _TRACEBACK_CHARACTERS),
+    }
+
+
+def shortened(text: str, limit: int = MESSAGE_CHARACTERS) -> str:
+    """The text as PostgreSQL can store it, cut in the middle where it is longer than the limit."""
+    if len(text) > limit:
+        half = limit // 2
+        text = f"{text[:half]}\n… {len(text) - limit:,} characters left out …\n{text[-half:]}"
+    return redact.storable(text)

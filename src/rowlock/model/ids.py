@@ -10,9 +10,12 @@ An id is a name, **never an authorisation**: whoever holds the source can comput
 from __future__ import annotations
 
 import re
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from rowlock.errors import InvalidId
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 LARGEST: Final = 2**63 - 1  # PostgreSQL's bigint
 
@@ -48,6 +51,12 @@ def decode(text: str) -> int:
     if len(compact) == _SYMBOLS + 2 and compact[0] in "wW" and _is_workflow(text):
         raise _invalid(text, "it is a workflow's")
     return _read(text, compact, 0)
+
+
+def listed(job_ids: Sequence[int], most: int = 10) -> str:
+    """Public ids for a log line, of the first few of many jobs."""
+    more = f" and {len(job_ids) - most} more" if len(job_ids) > most else ""
+    return ", ".join(map(encode, job_ids[:most])) + more
 
 
 def encode_workflow(workflow_id: int) -> str:

@@ -80,47 +80,78 @@ class Act:
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """A job as it stood when it was read; args and result are decoded JSON with secrets redacted.
+    """A copy of a job's row as it was when it was read; args and result are decoded JSON with secrets redacted.
 
-    args: what was given. A default of the handler's is not stored with them, as it is the code's and may change with
-    it; `ctx.job` has it.
+    The default of a parameter belongs to the code and may change with it, so it is not stored: args has it in
+    `ctx.job` alone.
     """
 
     id: int
+    """Number of the job; numbers of jobs rise but have gaps."""
     kind: str
+    """Name of what to do."""
     state: State
+    """Where the job is in its life."""
     priority: int
+    """-100 to 100, higher first."""
     attempt: int
+    """Attempts counted so far, the running one included."""
     max_attempts: int
+    """Attempts the job may use."""
     created_at: datetime
+    """When it was enqueued."""
     run_after: datetime
+    """It may start from this moment on; also its position in the queue."""
     fence: int = 0
+    """Raised by one on every transition; a claim is the pair of id and fence."""
     seq: int = 0
+    """Raised by one on every change of the row; orders the job's own stream of events."""
     losses: int = 0
+    """Workers that died or fell silent while they ran it."""
     lane: str | None = None
+    """Lane that claimed it; None while it waits."""
     worker: str | None = None
+    """Name of the worker that runs it or ran it last."""
     tenant: str | None = None
+    """Tenant it belongs to."""
     submitted_by: str | None = None
+    """Subject that submitted it."""
     claimed_at: datetime | None = None
+    """When its current or last attempt was claimed."""
     finished_at: datetime | None = None
+    """When it reached a final state."""
     expires_at: datetime | None = None
+    """It ends as expired if it still waits at this moment."""
     too_old_at: datetime | None = None
+    """It is ended at this moment in any state, running included (`max_age`)."""
     cancel_requested: bool = False
+    """Whether it runs and was asked to stop."""
     unique_key: str | None = None
+    """Its unique key, with the kind or `*` in front."""
     gate_key: str | None = None
+    """Gate it passes before it runs."""
     tags: Sequence[str] = ()
+    """Labels to search by."""
     refs: Mapping[str, object] = field(default_factory=dict)
+    """References to the application's own objects, to search by."""
     meta: Mapping[str, object] = field(default_factory=dict)
+    """Free JSON of the application."""
     args: Mapping[str, object] = field(default_factory=dict)
+    """Arguments as they were given to enqueue(), secrets redacted."""
     args_version: int = 1
+    """Version of the arguments, as `version=` of the kind that encoded them."""
     result: object = None
+    """What the handler returned."""
     errors: Mapping[str, object] | None = None
+    """Last error, or the collected errors of a job that completed with errors."""
     progress: Progress | None = None
+    """Phase, counters and items that the job reported; None: nothing."""
     last_progress_at: datetime | None = None
     """When the attempt last reported anything, a log line included."""
     workflow_id: int | None = None
+    """Number of the workflow it is a step of."""
     step: str | None = None
-    """Its name in that workflow."""
+    """Name of the step in that workflow."""
 
     @property
     def public_id(self) -> str:
@@ -129,10 +160,10 @@ class Job:
 
     @property
     def workflow(self) -> str | None:
-        """The public id of the workflow it is a step of."""
+        """Public id of the workflow it is a step of."""
         return None if self.workflow_id is None else ids.encode_workflow(self.workflow_id)
 
     @property
     def is_final(self) -> bool:
-        """Whether only a person's retry leads on from here."""
+        """Whether it has ended; only a retry by a person leads on."""
         return self.state.is_final

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 from rowlock.errors import ConfigurationError
 from rowlock.model.approval import Approval
-from rowlock.model.options import is_key, shown
+from rowlock.model.keys import is_key, shown
 from rowlock.model.rate import Rate, checked_weight, rates_of
 from rowlock.model.retry import Retry
 
@@ -34,11 +34,14 @@ _NAME: Final = re.compile(r"[A-Za-z_][\w.\-/]{0,199}")
 
 @dataclass(frozen=True, slots=True)
 class Gate:
-    """A concurrency key with a limit: at most `limit` jobs of the key run at once. fifo: strictly in order."""
+    """A concurrency key with a limit: at most `limit` jobs of the key run at once, over all workers."""
 
     key: str
+    """A text of 1 to 1000 bytes; jobs with the same key share the gate."""
     limit: int = 1
+    """Jobs that may run at once; 0 stops the key."""
     fifo: bool = False
+    """Whether jobs of the key start strictly in order."""
 
     def __post_init__(self) -> None:
         whole = isinstance(self.limit, int) and not isinstance(self.limit, bool) and 0 <= self.limit <= _MOST_PLACES

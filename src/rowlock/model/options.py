@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from rowlock.errors import InvalidOption
 from rowlock.model.duration import duration
+from rowlock.model.keys import KEY_BYTES, checked_key, refuse
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
 
 Span = timedelta | str | float
 _PRIORITY: Final = 100
-_KEY_BYTES: Final = 1000
 _KEEP_KEY: Final = "30 days"
 _EARLIEST: Final = datetime(1000, 1, 1, tzinfo=UTC)
 _LATEST: Final = datetime(9000, 1, 1, tzinfo=UTC)
@@ -30,8 +30,6 @@ _NUL: Final = re.compile(r"(?<!\\)(?:\\\\)*\\u0000")
 _UNSTORABLE: Final = re.compile("[\x00\ud800-\udfff]")
 _DEEPEST: Final = 100
 """Levels of lists and mappings within refs, meta and payloads: what shows them goes no deeper."""
-_SHOWN: Final = 100
-"""Characters of a wrong value in a message."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,20 +69,20 @@ class Options:
             checked_priority(self.priority)
         largest = 32767
         if self.max_attempts is not None and not (_whole(self.max_attempts) and 1 <= self.max_attempts <= largest):
-            _refuse("max_attempts", f"a whole number from 1 to {largest}", self.max_attempts)
+            refuse("max_attempts", f"a whole number from 1 to {largest}", self.max_attempts)
 
     def _check_times(self) -> None:
         if self.run_at is not None:
             if not isinstance(self.run_at, datetime):
-                _refuse("run_at", "a datetime with a time zone", self.run_at)
+                refuse("run_at", "a datetime with a time zone", self.run_at)
             if self.run_at.utcoffset() is None:
-                _refuse(
+                refuse(
                     "run_at",
                     "a datetime with a time zone such as datetime.now(UTC); a naive one is ambiguous",
                     self.run_at,
                 )
             if not _EARLIEST <= self.run_at < _LATEST:
-                _refuse("run_at", "a moment from the year 1000 to the year 9000", self.run_at)
+                refuse("run_at", "a moment from the year 1000 to the year 9000", self.run_at)
             if self.run_in is not None:
                 message = "run_at and run_in were both given. Pass one of them."
                 raise InvalidOption(message)
@@ -95,9 +93,9 @@ class Options:
 
     def _check_keys(self) -> None:
         if self.on_conflict not in ("reject", "keep", "replace", "debounce"):
-            _refuse("on_conflict", '"reject", "keep", "replace" or "debounce"', self.on_conflict)
+            refuse("on_conflict", '"reject", "keep", "replace" or "debounce"', self.on_conflict)
         if self.unique_scope not in ("live", "waiting"):
-            _refuse("unique_scope", '"live" (waiting or running) or "waiting"', self.unique_scope)
+            refuse("unique_scope", '"live" (waiting or running) or "waiting"', self.unique_scope)
         if self.on_conflict == "debounce" and self.run_in is None and self.unique_key is not None:
             message = (
                 'on_conflict="debounce" pushes the job back by run_in with every call. Pass run_in, '
@@ -109,7 +107,7 @@ class Options:
             if value is not None and not (name.endswith("_key") and callable(value)):
                 checked_key(value, name)
         if isinstance(self.tags, str | bytes) or not isinstance(self.tags, Collection | None):
-            _refuse("tags", "a list of strings", self.tags)
+            refuse("tags", "a list of strings", self.tags)
         for tag in self.tags or ():
             checked_key(tag, "tags")
 
@@ -122,25 +120,8 @@ def span(value: Span | None, name: str) -> timedelta | None:
 def checked_priority(value: int) -> int:
     """Return the priority if it is one."""
     if not _whole(value) or not -_PRIORITY <= value <= _PRIORITY:
-        _refuse("priority", f"a whole number from -{_PRIORITY} to {_PRIORITY}, higher first", value)
+        refuse("priority", f"a whole number from -{_PRIORITY} to {_PRIORITY}, higher first", value)
     return value
-
-
-def checked_key(value: object, name: str) -> str:
-    """Return a key or label if the database can store and index it."""
-    if not is_key(value):
-        _refuse(name, f"a text of 1 to {_KEY_BYTES} bytes without NUL or half a surrogate pair", value)
-    return str(value)
-
-
-def is_key(value: object) -> bool:
-    """Whether the database can store and index it."""
-    return (
-        isinstance(value, str)
-        and 0 < len(value) <= _KEY_BYTES
-        and _UNSTORABLE.search(value) is None
-        and len(value.encode()) <= _KEY_BYTES
-    )
 
 
 def as_json(value: Mapping[str, object] | None, name: str) -> str | None:
@@ -164,7 +145,7 @@ def json_text(value: object, name: str) -> str:
         message = f"{name} must be {'a mapping ' if isinstance(value, dict) else ''}of JSON values: {error}."
         raise InvalidOption(message) from error
     if _UNSTORABLE.search(text) or _NUL.search(text):
-        _refuse(name, "values without NUL or half a surrogate pair", value)
+        refuse(name, "values without NUL or half a surrogate pair", value)
     _check_levels(value, name)
     return text
 
@@ -177,14 +158,14 @@ def _check_levels(value: object, name: str) -> None:
         for one in level:
             if isinstance(one, Mapping):
                 if not all(isinstance(key, str) for key in one) and _twins(one):
-                    _refuse(name, "mappings whose keys stay apart in JSON, unlike 1 and '1'", one)
+                    refuse(name, "mappings whose keys stay apart in JSON, unlike 1 and '1'", one)
                 below.extend(one.values())
             elif isinstance(one, list | tuple):
                 below.extend(one)
         if not below:
             return
         level = below
-    _refuse(name, f"nested {_DEEPEST} levels deep at most", value)
+    refuse(name, f"nested {_DEEPEST} levels deep at most", value)
 
 
 def _twins(mapping: Mapping[object, object]) -> bool:
@@ -198,25 +179,11 @@ def refs_json(refs: Mapping[str, object]) -> str | None:
         size = max(
             len(str(name).encode(errors="replace")), len(json.dumps(value, ensure_ascii=False).encode(errors="replace"))
         )
-        if size > _KEY_BYTES:
-            message = f"refs must have names and values of at most {_KEY_BYTES} bytes; {str(name)[:50]!r} takes {size}."
+        if size > KEY_BYTES:
+            message = f"refs must have names and values of at most {KEY_BYTES} bytes; {str(name)[:50]!r} takes {size}."
             raise InvalidOption(message)
     return text
 
 
 def _whole(value: object) -> bool:
     return isinstance(value, int) and not isinstance(value, bool)
-
-
-def _refuse(name: str, expected: str, came: object) -> None:
-    message = f"{name} must be {expected}; got {shown(came)}."
-    raise InvalidOption(message)
-
-
-def shown(value: object) -> str:
-    """A value as a message has room for it."""
-    try:
-        text = repr(value)
-    except Exception:  # noqa: BLE001 - code of others, and ints of more than 4,300 digits
-        return f"a {type(value).__name__}"
-    return text if len(text) <= _SHOWN else text[:_SHOWN] + "…"

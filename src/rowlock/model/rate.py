@@ -13,7 +13,7 @@ from typing_extensions import override
 
 from rowlock.errors import ConfigurationError, InvalidOption
 from rowlock.model.duration import duration, humanise
-from rowlock.model.options import checked_key
+from rowlock.model.keys import checked_key
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -35,14 +35,18 @@ class Rate:
     """At most `amount` starts per `per`: a bucket that holds `burst`, or with window=True a strict sliding window.
 
     In any span T a bucket lets `burst + amount * T / per` start; a window never more than `amount` in any `per`.
-    key: who shares it; without one, all jobs of the kind do.
     """
 
     amount: int
+    """Starts allowed per period."""
     per: timedelta
+    """The period."""
     burst: int
+    """Size of the bucket: starts possible at once after a pause; `amount` unless given. A window has none."""
     window: bool
+    """Whether it is a strict sliding window instead of a token bucket."""
     key: str | None
+    """Jobs with the same key share the rate; without a key all jobs of the kind do."""
 
     def __init__(
         self,

@@ -57,6 +57,11 @@ def secrets(value: object) -> frozenset[str]:
     return frozenset(_secrets(value, inside=False))
 
 
+def secrets_in(args: str) -> frozenset[str]:
+    """The secret values in arguments that are encoded as JSON text, for `scrub`."""
+    return secrets(json.loads(args)) if SECRET in args else frozenset()
+
+
 def scrub(text: str, secrets: Iterable[str]) -> str:
     """Replace secret values of 4 characters or more, also where they are quoted for Python, JSON or a URL."""
     forms = {form for secret in secrets if len(secret) >= _SHORTEST for form in _forms(secret)}

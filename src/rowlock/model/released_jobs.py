@@ -1,23 +1,26 @@
-"""Released: jobs that waited for others and may run now, as the statements that end jobs tell of them."""
+"""ReleasedJob: workflow steps that waited for other jobs and may run now, as statements that end jobs answer them."""
 
 from __future__ import annotations
 
 import json
 from datetime import UTC, datetime
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from rowlock.model.pair import Pair
 
 
-class Released(NamedTuple):
-    """One of them. pair: its kind, priority and share, which is where workers look for it."""
+class ReleasedJob(NamedTuple):
+    """One released step."""
 
     id: int
-    pair: tuple[str, int, int]
+    pair: Pair
     run_after: datetime
 
 
-def released(text: str | None) -> list[Released]:
-    """Read the answer of a statement that ends jobs; None: nobody waited for them."""
+def parse_released(text: str | None) -> list[ReleasedJob]:
+    """Read the answer of a statement that ends jobs; None: no step waited for them."""
     return [
-        Released(number, (kind, priority, share), datetime.fromtimestamp(float(low), UTC))
+        ReleasedJob(number, (kind, priority, share), datetime.fromtimestamp(float(low), UTC))
         for number, kind, priority, share, low in json.loads(text or "[]")
     ]

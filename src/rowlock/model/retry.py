@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 
 from rowlock.errors import InvalidOption
 from rowlock.model.duration import Duration, duration, humanise
+from rowlock.model.keyword_options import suggests_options
 
 if TYPE_CHECKING:
     from random import Random
@@ -26,23 +27,27 @@ MOST_ATTEMPTS: Final = 32_767  # the column is a smallint
 class Retry:
     """How often and how fast a job is tried again: ``Retry(attempts=5, minimum="30s", jitter="30s", on=(OSError,))``.
 
-    attempts    all attempts including the first, 1 … 32767; 1 means no retry
-    minimum     the delay after the first failed attempt; each further one is `multiplier` times longer
-    maximum     the delay never grows beyond it; jitter and an error's own `retry_after` may exceed it
-    jitter      up to so much is added at random; a quarter of the delay when not given, "0s" for none
-    on, never   exception classes to try again, and those among them not to; a group counts when all its leaves do
-    delay       ``delay(attempt, error)`` replaces the whole computation; None stops. Attempts, on and never still rule
+    An exception group is tried again if all its exceptions are.
     """
 
     attempts: int
+    """All attempts including the first, 1 to 32767; 1 means no retry."""
     minimum: timedelta
+    """Delay after the first failed attempt."""
     multiplier: float
+    """Each further delay is so many times longer; 1 keeps the delay, 2 doubles it."""
     maximum: timedelta
+    """Upper bound of the growing delay; jitter and an error's own `retry_after` may exceed it."""
     jitter: timedelta | None
+    """Most that is added at random; None: a quarter of the delay, "0s": nothing."""
     on: _Classes
+    """Exception classes that are tried again."""
     never: _Classes
+    """Exception classes among them that are not."""
     delay: Delay | None
+    """`delay(attempt, error)` computes the delay instead, None stops; `attempts`, `on` and `never` still apply."""
 
+    @suggests_options("Retry()")
     def __init__(
         self,
         attempts: int = 5,

@@ -69,9 +69,9 @@ class Schedule:
     updated_at: datetime | None = None
 
     @property
-    def rule(self) -> Rule:
+    def rule(self) -> ScheduleRule:
         """When it is due."""
-        return Rule(timing(self.cron, self.every, self.tz), self.tz, self.windows)
+        return ScheduleRule(timing(self.cron, self.every, self.tz), self.tz, self.windows)
 
     @property
     def when(self) -> str:
@@ -113,7 +113,7 @@ class Schedule:
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
+class ScheduleRule:
     """A timing and the windows that close it; slots are what is left, deferred ones at the end of their window."""
 
     timing: Timing
@@ -183,7 +183,7 @@ class Rule:
         return moment
 
 
-class Owed(NamedTuple):
+class DueSlots(NamedTuple):
     """What a schedule must do now. slots: to fire, earliest first; left_out: the latest that is not fired, and why."""
 
     slots: Sequence[datetime]
@@ -192,7 +192,7 @@ class Owed(NamedTuple):
     why: str | None = None
 
 
-def owed(schedule: Schedule, now: datetime) -> Owed:
+def due_slots(schedule: Schedule, now: datetime) -> DueSlots:
     """What is owed at this moment, by the database's clock, of what has been due since next_at."""
     rule, most = schedule.rule, schedule.most_missed
     # Of runs that replace or forbid each other, only the last one is worth its job.
@@ -202,11 +202,11 @@ def owed(schedule: Schedule, now: datetime) -> Owed:
     next_at = rule.after(now)
     fire, rest = found[:wanted], found[wanted:]
     if schedule.missed == "none" and fire and now - fire[0] > ON_TIME:
-        return Owed((), next_at, fire[0], "missed")
+        return DueSlots((), next_at, fire[0], "missed")
     if rest:
         why = f"missed, with more than {most} before it" if schedule.missed == "all" else "missed"
-        return Owed(fire[::-1], next_at, rest[0], why)
-    return Owed(fire[::-1], next_at)
+        return DueSlots(fire[::-1], next_at, rest[0], why)
+    return DueSlots(fire[::-1], next_at)
 
 
 def stamp(moment: datetime) -> str:

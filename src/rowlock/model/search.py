@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 
 from rowlock.errors import InvalidOption, InvalidSearch
 from rowlock.model import ids
-from rowlock.model.closest import closest
 from rowlock.model.duration import duration, humanise
-from rowlock.model.moment import Moment, moment
 from rowlock.model.redact import SECRET
+from rowlock.model.similar_names import closest
 from rowlock.model.state import State
+from rowlock.model.written_time import WrittenTime, parse_time
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -59,8 +59,8 @@ class Span:
     """A range of numbers, durations or times: op is = > >= < <= or .. (low and high both belong to it)."""
 
     op: str
-    low: int | timedelta | Moment
-    high: int | timedelta | Moment | None = None
+    low: int | timedelta | WrittenTime
+    high: int | timedelta | WrittenTime | None = None
 
 
 Value: TypeAlias = Text | Span
@@ -242,14 +242,14 @@ def _span(raw: str, quoted: re.Match[str] | None, at: int, name: str) -> Span:
     return Span("..", *ends)
 
 
-def _point(raw: str, at: int, name: str) -> int | timedelta | Moment:
+def _point(raw: str, at: int, name: str) -> int | timedelta | WrittenTime:
     """A number, a duration, or a time: a date, or how long ago."""
     if name in NUMBERS:
         if not re.fullmatch(r"-?[0-9]{1,10}", raw) or abs(int(raw)) > _LARGEST:
             raise _wrong(f"{name} is a whole number: {_examples(name)}.", at)
         return int(raw)
     try:
-        if name in TIMES and (found := moment(raw)):
+        if name in TIMES and (found := parse_time(raw)):
             return found
         return duration(raw, name)
     except (InvalidOption, ValueError):
@@ -281,7 +281,7 @@ def _written(value: Value, *, args: bool) -> str:
     return f"{low}..{high}" if value.op == ".." else value.op.replace("=", "" if value.op == "=" else "=") + low
 
 
-def _point_text(point: int | timedelta | Moment) -> str:
+def _point_text(point: int | timedelta | WrittenTime) -> str:
     return humanise(point) if isinstance(point, timedelta) else str(point)
 
 

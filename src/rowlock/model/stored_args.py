@@ -27,7 +27,7 @@ KNOWN_SKILLS: Final = frozenset({RATE, OUTPUTS})
 _HEAD: Final = re.compile(r'\{(?:"\$version":(?:(\d+)|\[(\d+)[^\]]*\]),?)?')
 
 
-def skilled(text: str, *skills: str) -> str:
+def with_skills(text: str, *skills: str) -> str:
     """Encoded arguments, with what a worker must be able to do to run them."""
     head = _HEAD.match(text)
     if not skills or head is None:
@@ -77,7 +77,7 @@ class Encoded:
         """The text, with the secrets of the arguments before where people sent their masks back."""
         written = json.loads(self.text)
         if version_of(written) != version_of(before):
-            return skilled(self.text, *skills_of(before))
+            return with_skills(self.text, *skills_of(before))
         kept = redact.kept(written, before)
         text = self.text if kept == written else json.dumps(kept, ensure_ascii=False, separators=(",", ":"))
-        return skilled(text, *skills_of(before))
+        return with_skills(text, *skills_of(before))

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 from rowlock.errors import InvalidWorkflow
 from rowlock.model import ids
 from rowlock.model.redact import OUTPUT
-from rowlock.model.stored_args import OUTPUTS, RATE, skilled
+from rowlock.model.stored_args import OUTPUTS, RATE, with_skills
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -134,7 +134,7 @@ def columns_of(job: NewJob) -> dict[str, Any]:
 def stored_text(step: Planned | Undo) -> str:
     """Its arguments, with what a worker must be able to do to run it."""
     skills = [RATE] * (step.job.rate_keys is not None) + [OUTPUTS] * (_STANDS in step.args)
-    return skilled(step.args, *skills)
+    return with_skills(step.args, *skills)
 
 
 def _undo_text(undo: Undo) -> str:

@@ -1,95 +1,57 @@
-"""The caller's own connection: how an enqueue joins a transaction that is not ours.
+"""The caller's transaction: picks the adapter of a caller's connection, and runs plans of statements with it.
 
-An adapter per neighbour lives in contrib/ and is loaded only when an object of that neighbour is met, so that none of
-them becomes a dependency.
+A plan is a generator. It yields what is to be done next, is sent the answer, and returns its result:
+- a statement's name and values, to be run on the caller's connection; the answer is its rows;
+- a coroutine function, for work on connections of the library's own; the answer is its result.
 """
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Final, Protocol, TypeVar, runtime_checkable
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias, TypeVar, cast
 
 from rowlock.errors import ConfigurationError, InvalidOption
+from rowlock.store.callers.protocol import AsyncCaller, Caller, SyncCaller
 from rowlock.store.database import schema_missing
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
-    from types import ModuleType
+    from collections.abc import Callable, Coroutine, Generator, Iterator, Mapping, Sequence
 
     from typing_extensions import TypeIs
 
     from rowlock.store.queries import Statement, Statements
 
+__all__ = ["Ask", "AsyncCaller", "Caller", "OwnWork", "SyncCaller", "blocks", "drive", "drive_async", "join", "url_of"]
+
 T = TypeVar("T")
-Ask = tuple[str, "Mapping[str, object]"]
-"""A named statement and its values; a plan yields it and is sent the rows."""
-
-
-class Joined(Protocol):
-    """What every adapter can do."""
-
-    @property
-    def in_transaction(self) -> bool:
-        """Whether a transaction is open, so that what was run is not committed yet."""
-
-    @property
-    def commits_unseen(self) -> bool:
-        """Whether it is known, before a statement is run, that on_commit() will answer False after it."""
-
-    @property
-    def may_notify(self) -> bool:
-        """Whether a notification may stand in the transaction: one that is prepared (two phases) cannot have any."""
-
-    def on_commit(self, callback: Callable[[], None]) -> bool:
-        """Have callback run after the caller's commit; False: the commit cannot be observed, so notify inside."""
-
-
-@runtime_checkable
-class SyncCaller(Joined, Protocol):
-    """A connection that blocks."""
-
-    def run(self, statement: Statement, values: Mapping[str, object]) -> list[Sequence[object]]:
-        """Run the statement in the caller's transaction."""
-
-
-@runtime_checkable
-class AsyncCaller(Joined, Protocol):
-    """A connection that is awaited."""
-
-    async def run_async(self, statement: Statement, values: Mapping[str, object]) -> list[Sequence[object]]:
-        """Run the statement in the caller's transaction."""
-
-
-Caller = SyncCaller | AsyncCaller
-
-# The package an object's class comes from -> the adapter that knows it.
-_ADAPTERS: Final = {
-    "asyncpg": "rowlock.contrib.asyncpg",
-    "psycopg": "rowlock.contrib.psycopg",
-    "sqlalchemy": "rowlock.contrib.sqlalchemy",
-}
-
-
+Ask: TypeAlias = "tuple[str, Mapping[str, object]]"
+"""A statement's name and values; the plan that yields it is sent the rows."""
+OwnWork: TypeAlias = "Callable[[], Coroutine[object, object, object]]"
+"""Work on connections of the library's own, between two statements of a plan."""
 _NO_SCHEMA: Final = frozenset({"42P01", "3F000"})
 """SQLSTATE of an undefined table and of an undefined schema."""
 
 
-def _adapters(thing: object) -> Iterator[ModuleType]:
-    for base in type(thing).__mro__:
-        adapter = _ADAPTERS.get(base.__module__.partition(".")[0])
-        if adapter is not None:
-            yield importlib.import_module(adapter)
+class Runner(Protocol):
+    """The least that drive_async() needs of a connection."""
+
+    async def run_async(self, statement: Statement, values: Mapping[str, object]) -> list[Sequence[object]]:
+        """Run the statement."""
 
 
-def blocks(caller: Caller) -> TypeIs[SyncCaller]:
-    """Whether it is used without awaiting; isinstance() of a protocol would take longer than all else of a join."""
+def _packages(thing: object) -> Iterator[str]:
+    """The top-level packages that an object's class and its bases come from."""
+    return (base.__module__.partition(".")[0] for base in type(thing).__mro__)
+
+
+def blocks(caller: Caller | Runner) -> TypeIs[SyncCaller]:
+    """Whether it is used without awaiting; isinstance() of a protocol would take longer than the whole join()."""
     return hasattr(caller, "run")
 
 
 def join(connection: object) -> Caller:
-    """Wrap a caller's connection or session; InvalidOption for what nobody knows."""
-    for adapter in _adapters(connection):
-        joined: Caller | None = adapter.join(connection)
+    """Wrap a caller's connection or session; InvalidOption for an object of any other library."""
+    for package in _packages(connection):
+        joined = _adapted(package, connection)
         if joined is not None:
             return joined
     message = (
@@ -100,11 +62,33 @@ def join(connection: object) -> Caller:
     raise InvalidOption(message)
 
 
+def _adapted(package: str, connection: object) -> Caller | None:
+    # The caller has imported the library already, so its adapter costs next to nothing; nobody else pays for it.
+    match package:
+        case "asyncpg":
+            from rowlock.store.callers import asyncpg  # noqa: PLC0415 - as above
+
+            return asyncpg.join(connection)
+        case "psycopg":
+            from rowlock.store.callers import psycopg  # noqa: PLC0415 - as above
+
+            return psycopg.join(connection)
+        case "sqlalchemy":
+            from rowlock.store.callers import sqlalchemy  # noqa: PLC0415 - as above
+
+            return sqlalchemy.join(connection)
+        case _:
+            return None
+
+
 def url_of(engine: object) -> str:
     """The database URL of a SQLAlchemy engine; ConfigurationError for anything else."""
-    for adapter in _adapters(engine):
-        if hasattr(adapter, "url_of") and (url := adapter.url_of(engine)) is not None:
-            return str(url)
+    if "sqlalchemy" in _packages(engine):
+        from rowlock.store.callers import sqlalchemy  # noqa: PLC0415 - only with an engine
+
+        url = sqlalchemy.url_of(engine)
+        if url is not None:
+            return url
     message = (
         "Rowlock(engine=…) takes a SQLAlchemy Engine or AsyncEngine; "
         f"got {type(engine).__module__}.{type(engine).__qualname__}."
@@ -112,42 +96,46 @@ def url_of(engine: object) -> str:
     raise ConfigurationError(message)
 
 
-def _told(error: Exception, statements: Statements) -> Exception:
-    """Tables that are not there are told like everywhere else; all else is the caller's driver's to tell."""
-    driver = getattr(error, "orig", error)  # SQLAlchemy wraps the driver's
-    state = getattr(driver, "sqlstate", None) or getattr(driver, "pgcode", None)
-    return schema_missing(statements.schema) if state in _NO_SCHEMA else error
+async def drive_async(plan: Generator[Ask | OwnWork, Any, T], statements: Statements, connection: Caller | Runner) -> T:
+    """Run a plan from asynchronous code, on a connection that is awaited or blocks."""
+    try:
+        step = next(plan)
+        while True:
+            if callable(step):
+                answer: object = await step()
+            elif blocks(connection):
+                answer = connection.run(statements[step[0]], step[1])
+            else:
+                answer = await connection.run_async(statements[step[0]], step[1])
+            step = plan.send(answer)
+    except StopIteration as end:
+        return cast("T", end.value)
+    except Exception as error:
+        _raise_translated(error, statements)
+        raise
 
 
-async def drive_async(
-    plan: Generator[Ask, list[Sequence[object]], T], statements: Statements, caller: AsyncCaller
+def drive(
+    plan: Generator[Ask | OwnWork, Any, T],
+    statements: Statements,
+    caller: SyncCaller,
+    wait: Callable[[Coroutine[object, object, object]], object],
 ) -> T:
-    """Run a plan of statements on an awaited connection."""
+    """Run a plan from blocking code. wait: runs a coroutine to its end, as Bridge.run does."""
     try:
-        name, values = next(plan)
+        step = next(plan)
         while True:
-            name, values = plan.send(await caller.run_async(statements[name], values))
+            answer = wait(step()) if callable(step) else caller.run(statements[step[0]], step[1])
+            step = plan.send(answer)
     except StopIteration as end:
-        result: T = end.value
-        return result
+        return cast("T", end.value)
     except Exception as error:
-        told = _told(error, statements)
-        if told is error:
-            raise
-        raise told from error
+        _raise_translated(error, statements)
+        raise
 
 
-def drive(plan: Generator[Ask, list[Sequence[object]], T], statements: Statements, caller: SyncCaller) -> T:
-    """Run a plan of statements on a blocking connection."""
-    try:
-        name, values = next(plan)
-        while True:
-            name, values = plan.send(caller.run(statements[name], values))
-    except StopIteration as end:
-        result: T = end.value
-        return result
-    except Exception as error:
-        told = _told(error, statements)
-        if told is error:
-            raise
-        raise told from error
+def _raise_translated(error: Exception, statements: Statements) -> None:
+    """Raise Rowlock's error if tables are missing; every other error is the caller's driver's own."""
+    driver = getattr(error, "orig", error)  # SQLAlchemy wraps the driver's
+    if (getattr(driver, "sqlstate", None) or getattr(driver, "pgcode", None)) in _NO_SCHEMA:
+        raise schema_missing(statements.schema) from error

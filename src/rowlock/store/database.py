@@ -6,23 +6,25 @@ import asyncio
 import contextlib
 import os
 import weakref
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeVar
 from urllib.parse import urlsplit, urlunsplit
 
 import asyncpg
 
 from rowlock.errors import ConfigurationError, DatabaseUnreachable, SchemaBehind, SchemaMissing, Unstorable
 from rowlock.model import redact
-from rowlock.store import array_types, tcp_timeouts
-from rowlock.store.pool import Pool
+from rowlock.store.driver import array_types, tcp_timeouts
+from rowlock.store.driver.pool import Pool
+from rowlock.store.driver.statement_check import SILENCE, ask_about
+from rowlock.store.executor import SqlSession
 from rowlock.store.queries import Statements
-from rowlock.store.statement_check import SILENCE, ask_about
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Callable
 
     from rowlock.store.queries import Statement
 
+T = TypeVar("T")
 Connection = asyncpg.Connection
 Record = asyncpg.Record
 
@@ -112,11 +114,11 @@ class Database:
         self.pooled = pooled
         self.statements = Statements(schema)
         self.schema = schema
-        self.channel = f"{schema}_events"
+        self.channel = self.statements.channel
         self._pools: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, Pool] = weakref.WeakKeyDictionary()
         self._last: tuple[asyncio.AbstractEventLoop, Pool] | None = None
-        self.lock_rooms: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, object] = weakref.WeakKeyDictionary()
-        """The locks of each event loop, kept by those who take them."""
+        self._companions: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, dict[type, object]]
+        self._companions = weakref.WeakKeyDictionary()
         self._pid = os.getpid()
         self._veiled = pooled
         """A pooler stands between: the server cannot be asked about a connection of ours."""
@@ -164,8 +166,8 @@ class Database:
             async with self._pool().lend() as connection:
                 return await connection.fetch(statement.dollar, *statement.bind(values))
 
-    async def answer(self, statement: Statement, /, *values: object) -> list[Record]:
-        """fetch() with the values in their order: for what is run thousands of times a second."""
+    async def fetch_in_order(self, statement: Statement, /, *values: object) -> list[Record]:
+        """fetch() with the values in the statement's own order: for what is run thousands of times a second."""
         pool = self._pool()
         try:
             connection = pool.take_idle() or await pool.take()
@@ -182,11 +184,11 @@ class Database:
             raise told from error
 
     @contextlib.asynccontextmanager
-    async def snapshot(self) -> AsyncIterator[Snapshot]:
+    async def snapshot(self) -> AsyncIterator[SqlSession]:
         """Several reads of one moment, so that their answers fit together."""
         block = self.connection(watched=True)
         async with block as connection, connection.transaction(isolation="repeatable_read", readonly=True):
-            yield Snapshot(self.statements, connection)
+            yield SqlSession(self.statements, connection)
 
     def translated(self) -> _Translated:
         """Turn what users can foresee into Rowlock's own errors."""
@@ -232,8 +234,7 @@ class Database:
 
     def _pool(self) -> Pool:
         if self._pid != os.getpid():
-            # A forked child must not speak on its parent's sockets; its own loops make their own pools.
-            self._pools, self._last, self._pid = weakref.WeakKeyDictionary(), None, os.getpid()
+            self._forget_parent()
         loop, last = asyncio.get_running_loop(), self._last
         if last is not None and last[0] is loop:
             return last[1]
@@ -244,6 +245,30 @@ class Database:
             pool = self._pools[loop] = Pool(self._client, _POOL_SIZE, self._doubt)
         self._last = loop, pool
         return pool
+
+    def _forget_parent(self) -> None:
+        # A forked child must not speak on its parent's sockets; its own loops make their own pools.
+        self._pools, self._last, self._pid = weakref.WeakKeyDictionary(), None, os.getpid()
+        self._companions = weakref.WeakKeyDictionary()
+
+    def companion(self, sort: type[T], make: Callable[[], T]) -> T:
+        """The one object of this sort that belongs to the running loop and this database; made when there is none."""
+        if self._pid != os.getpid():
+            self._forget_parent()
+        loop = asyncio.get_running_loop()
+        if loop not in self._companions:
+            for ended in [known for known in self._companions if known.is_closed()]:
+                del self._companions[ended]  # a companion refers to its loop, as a pool does
+        companions = self._companions.setdefault(loop, {})
+        found = companions.get(sort)
+        if not isinstance(found, sort):
+            found = companions[sort] = make()
+        return found
+
+    def dismiss_companion(self, sort: type[T]) -> T | None:
+        """Forget the running loop's object of this sort and return it, to be closed; None: there is none."""
+        found = self._companions.get(asyncio.get_running_loop(), {}).pop(sort, None)
+        return found if isinstance(found, sort) else None
 
     @property
     def loops(self) -> list[asyncio.AbstractEventLoop]:
@@ -272,18 +297,6 @@ class _Translated:
     def __exit__(self, _: object, error: BaseException | None, _trace: object) -> None:
         if error is not None and (told := self._database.told(error)) is not error:
             raise told from error
-
-
-class Snapshot:
-    """Named statements on one connection, inside one read-only transaction."""
-
-    def __init__(self, statements: Statements, connection: Connection[Record]) -> None:
-        self._statements, self._connection = statements, connection
-
-    async def fetch(self, name: str, /, **values: object) -> list[Record]:
-        """Run one named statement."""
-        statement = self._statements[name]
-        return await self._connection.fetch(statement.dollar, *statement.bind(values))
 
 
 def _reason(error: BaseException) -> str:

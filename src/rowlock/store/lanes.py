@@ -7,17 +7,18 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, cast
 
 from rowlock.errors import UnknownLane
-from rowlock.model.closest import closest
 from rowlock.model.lane import DEFAULT_LANE, Lane
 from rowlock.model.rate import Rate
+from rowlock.model.similar_names import closest
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from rowlock.model.kind import Kind
     from rowlock.model.lane import LaneOrder
-    from rowlock.store.database import Database, Record, Snapshot
-    from rowlock.store.worker_connection import Link
+    from rowlock.store.connections.worker_connection import WorkerConnection
+    from rowlock.store.database import Record
+    from rowlock.store.executor import SqlExecutor
 
 
 def unknown_lane(name: str, there_are: Iterable[str]) -> UnknownLane:
@@ -49,12 +50,12 @@ def lane_of(row: Record) -> Lane:
     )
 
 
-async def read(link: Link | Database | Snapshot) -> list[Lane]:
+async def read(link: SqlExecutor) -> list[Lane]:
     """Every lane, by name."""
     return [lane_of(row) for row in await link.fetch("lanes")]
 
 
-async def add(link: Link | Database, lane: Lane) -> Lane | None:
+async def add(link: SqlExecutor, lane: Lane) -> Lane | None:
     """Create the lane if it is absent; None: it was there and stays as it is."""
     rows = await link.fetch(
         "lane_add",
@@ -78,7 +79,7 @@ async def add(link: Link | Database, lane: Lane) -> Lane | None:
 
 
 async def prepare(
-    link: Link,
+    link: WorkerConnection,
     kinds: Sequence[Kind],
     lanes: Iterable[Lane],
     isolates: Callable[[str], bool] = lambda _: False,

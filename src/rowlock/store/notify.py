@@ -1,16 +1,16 @@
-"""Listener: the one LISTEN connection of a process; comes back by itself and says when it is deaf."""
+"""The one LISTEN connection of a process: it reconnects by itself, and hands on the messages it receives."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-import json
 import logging
 from typing import TYPE_CHECKING, Final
 
 import asyncpg
 
-from rowlock.outage_log import Trouble
+from rowlock.model import messages
+from rowlock.outage_log import OutageLog
 from rowlock.store.database import OUTAGE
 
 if TYPE_CHECKING:
@@ -24,16 +24,17 @@ _PING_PATIENCE: Final = 5.0
 _BACKOFF: Final = (0.1, 0.5, 1.0, 2.0, 5.0)
 
 
-class Listener:
-    """Calls `heard` with each message, and `back` whenever listening (re)starts: what was sent meanwhile is unknown."""
+class NotificationListener:
+    """Listens on the channel of the schema."""
 
     def __init__(
-        self, database: Database, heard: Callable[[dict[str, object]], None], back: Callable[[], None]
+        self, database: Database, on_message: Callable[[messages.Message], None], on_listening: Callable[[], None]
     ) -> None:
-        self._database, self._heard, self._back = database, heard, back
+        """on_listening: called whenever listening starts (again): messages sent before that moment are lost."""
+        self._database, self._on_message, self._on_listening = database, on_message, on_listening
         self._task: asyncio.Task[None] | None = None
         self.listening = asyncio.Event()
-        self._trouble = Trouble(logger, "lost the LISTEN connection, polling until it is back", "listening again")
+        self._outage = OutageLog(logger, "lost the LISTEN connection, polling until it is back", "listening again")
 
     def start(self) -> None:
         """Begin to listen; returns at once."""
@@ -58,7 +59,7 @@ class Listener:
                 if self.listening.is_set():
                     failures = 0
                 self.listening.clear()
-                self._trouble.met(error)
+                self._outage.failed(error)
                 await asyncio.sleep(_BACKOFF[min(failures, len(_BACKOFF) - 1)])
                 failures += 1
 
@@ -67,10 +68,10 @@ class Listener:
         try:
             dead = asyncio.Event()
             connection.add_termination_listener(lambda _: dead.set())
-            await connection.add_listener(self._database.channel, self._message)
+            await connection.add_listener(self._database.channel, self._receive)
             self.listening.set()
-            self._trouble.over()
-            self._back()
+            self._outage.recovered()
+            self._on_listening()
             while not dead.is_set():
                 with contextlib.suppress(TimeoutError):
                     # Not wait_for: before Python 3.12 it may forget a cancellation, and stop() would wait for ever.
@@ -89,11 +90,10 @@ class Listener:
         if not connection.is_closed():
             connection.terminate()
 
-    def _message(self, _connection: object, _pid: int, _channel: str, payload: object) -> None:
-        try:
-            message = json.loads(str(payload))
-        except ValueError:
-            logger.warning("ignored a message that is not JSON: %r", payload)
-            return
-        if isinstance(message, dict):
-            self._heard(message)
+    def _receive(self, _connection: object, _pid: int, _channel: str, payload: object) -> None:
+        message = messages.decode(str(payload))
+        if message is None:
+            # From a newer release, perhaps.
+            logger.debug("ignored an unknown message: %r", payload)
+        else:
+            self._on_message(message)

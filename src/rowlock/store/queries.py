@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final
 from rowlock.errors import ConfigurationError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
 _FOLDER: Final = Path(__file__).parent / "sql"
 _HEADER = re.compile(r"^-- (name|fragment): (\w+)\s*$", re.MULTILINE)
@@ -93,6 +93,7 @@ class Statements:
 
     def __init__(self, schema: str) -> None:
         self.schema = checked_schema(schema)
+        self.channel = f"{schema}_events"
         names, fragments = read(files())
         fragments["schema"] = quoted(schema)
         self._fragments = fragments
@@ -110,7 +111,7 @@ class Statements:
         """The fragment of that name, its own slots filled with these texts: for statements composed at run time."""
         return _filled(self._fragments[name], {**self._fragments, **slots})
 
-    def __iter__(self) -> object:
+    def __iter__(self) -> Iterator[str]:
         """Iterate over the statements' names."""
         return iter(self._bodies)
 

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 from rowlock.errors import InvalidId
 from rowlock.model import ids
-from rowlock.model.moment import Moment
 from rowlock.model.search import FREE, NUMBERS, TIMES, Span, Text, is_plain
+from rowlock.model.written_time import WrittenTime
 from rowlock.store.queries import Statement, numbered
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ DEAR: Final = frozenset({"args", "error", "phase", "worker", "tag", "ref", FREE}
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
+class SearchFacts:
     """What a search must know of the database: its clock, and its lanes when a term asks for one."""
 
     now: datetime
@@ -38,7 +38,7 @@ class Known:
 
 
 @dataclass(frozen=True, slots=True)
-class Walk:
+class AccessPath:
     """How jobs are reached: by id, ref, state, tenant, submitter or list (of few), with the values that takes."""
 
     name: str
@@ -53,14 +53,14 @@ class Conditions:
     values: dict[str, object]
 
 
-def conditions(statements: Statements, query: Query, known: Known, scope: Conditions | None = None) -> Conditions:
+def conditions(statements: Statements, query: Query, known: SearchFacts, scope: Conditions | None = None) -> Conditions:
     """Every term of the query, and what the asker may see at all."""
     composer = _Composer(statements, known)
     parts = [composer.term(term) for term in query.terms] + ([scope.text] if scope else [])
     return Conditions(" AND ".join(parts) or "true", composer.values | (scope.values if scope else {}))
 
 
-def composed(statements: Statements, name: str, walk: Walk, where: Conditions, *, newest: bool) -> Statement:
+def composed(statements: Statements, name: str, walk: AccessPath, where: Conditions, *, newest: bool) -> Statement:
     """search_ids, search_count or search_reach over a walk, newest or oldest first."""
     direction = "DESC" if newest else "ASC"
     slots = {
@@ -79,7 +79,7 @@ def locking(statements: Statements, where: Conditions) -> Statement:
 
 def few_by_args(statements: Statements, terms: Iterable[Term]) -> tuple[Statement, dict[str, object]]:
     """The ids of jobs whose arguments contain what these terms say, for the index on args."""
-    composer = _Composer(statements, Known(datetime.min))  # noqa: DTZ901 - no time is compared
+    composer = _Composer(statements, SearchFacts(datetime.min))  # noqa: DTZ901 - no time is compared
     text = " AND ".join([composer.term(term) for term in terms])
     return Statement("search_few_args", statements.fragment("search_few_args", conditions=text)), composer.values
 
@@ -87,8 +87,8 @@ def few_by_args(statements: Statements, terms: Iterable[Term]) -> tuple[Statemen
 def bounds(span: Span, now: datetime) -> tuple[datetime | None, datetime | None]:
     """From (included) and until (excluded); None: open. A duration is an age: `<2h` is less than two hours ago."""
     low, high = span.low, span.high
-    if isinstance(low, Moment):
-        last = cast("Moment", high or low)
+    if isinstance(low, WrittenTime):
+        last = cast("WrittenTime", high or low)
         return {
             "=": (low.start, low.end),
             ">": (low.end, None),
@@ -119,7 +119,7 @@ def window(terms: Iterable[Term], now: datetime) -> tuple[datetime | None, datet
 class _Composer:
     """Collects conditions; every fragment used gets parameters of its own."""
 
-    def __init__(self, statements: Statements, known: Known) -> None:
+    def __init__(self, statements: Statements, known: SearchFacts) -> None:
         self._statements, self._known = statements, known
         self.values: dict[str, object] = {}
         self._used = 0

@@ -1,4 +1,9 @@
-"""For the tests of applications: a real database for each test, and time, faults and workers under its control."""
+"""The test kit for applications: a real database for each test, with time, faults and workers under its control.
+
+Start with kit.py (`Kit`, what the pytest fixture `rowlock` gives); databases.py lends the databases, drain.py runs
+jobs, clock.py lets time pass, faults.py makes attempts fail, stub.py calls handlers without any database. It may import
+everything but cli and web, and nothing in Rowlock imports it.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Clock: time that passes at once. Only the database's clock decides, so every stored moment moves back instead."""
+"""Clock: lets time pass at once. The database's clock cannot be moved, so every stored moment moves back instead."""
 
 from __future__ import annotations
 
@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING, Final
 
 from rowlock.errors import InvalidOption
 from rowlock.flow.enqueue.wake import Waker
-from rowlock.flow.worker.heartbeat import News
+from rowlock.flow.worker.heartbeat import CompletedBeat
 from rowlock.model.duration import humanise
+from rowlock.model.pair import pair_of
 from rowlock.store.database import TRANSIENT
 from rowlock.testing import scratch_databases
-from rowlock.upkeep.caretaker import Caretaker
 from rowlock.upkeep.duties import DUTIES
+from rowlock.upkeep.duty_runner import DutyRunner
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 
 _FOREVER: Final = timedelta(days=36_500)
 _LAST: Final = timedelta(seconds=30)
-"""A long journey stops this long before its end: upkeep works all the time, and what it did has aged by then."""
+"""A long journey stops this long before its end, so that upkeep runs there and what it writes can age."""
 _NOTHING: Final = timedelta(0)
 _TRIES: Final = 5
 
@@ -36,11 +37,11 @@ class Clock:
 
     @property
     def now(self) -> datetime:
-        """What a clock would show that had travelled along."""
+        """The real time plus all journeys."""
         return datetime.now(UTC) + self.travelled
 
     async def travel(self, span: timedelta, ghosts: Sequence[int]) -> None:
-        """Let span pass; ghosts: workers that do not live on meanwhile."""
+        """Let span pass. ghosts: workers that sent no heartbeat meanwhile."""
         if span < _NOTHING:
             message = f"Time only goes forward here; {humanise(-span)} into the past were asked for."
             raise InvalidOption(message)
@@ -66,24 +67,24 @@ class Clock:
         await self._upkeep()
 
     async def _upkeep(self) -> None:
-        """Every duty once, whoever would have done it, and news for the workers that live in this test."""
+        """Run every duty once, then wake the workers of this test."""
         database = self._app.database()
         waker = Waker(database)
-        caretaker = Caretaker(database, self._app.settings, waker, submit=self._app.submit)
-        news = News(self.now, True, 0, 0, (), (), tuple(DUTIES), _FOREVER)  # noqa: FBT003 - a row's columns in order
+        duties = DutyRunner(database, self._app.settings, waker, submit=self._app.submit)
+        beat = CompletedBeat(self.now, True, 0, 0, (), (), tuple(DUTIES), _FOREVER)  # noqa: FBT003 - a row's columns in order
         while await database.fetch(
             "rescue_travelled", max_losses=self._app.settings.max_losses, channel=database.channel
         ):
             pass
         for duty in DUTIES:
-            await caretaker.run(duty, news)
-        await caretaker.fire()
+            await duties.run(duty, beat)
+        await duties.fire()
         heads = await database.fetch("heads")
-        waker.wake(((row["kind"], row["priority"], row["share"]), row["low_water"]) for row in heads)
+        waker.wake((pair_of(row), row["low_water"]) for row in heads)
         await waker.flush()
 
     async def until_next(self) -> timedelta | None:
-        """How long until the next job or schedule is due; nothing, when one is; None: none of a known kind will be."""
+        """The time until the next job or schedule is due, 0 if one is due now; None: none of a known kind waits."""
         await self._app.schedules.declare()
         database, kinds = self._app.database(), list(self._app.handlers)
         found = await database.fetch("next_due", kinds=kinds, without=[])

@@ -1,4 +1,4 @@
-"""Databases: one server for a test run, a template built once, and a fresh clone of it for every test."""
+"""Databases: one server per test run, one template database, and a fresh clone of it for every test."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from rowlock.bridge import Bridge
 from rowlock.errors import ConfigurationError, MissingExtra
 from rowlock.store import embedded
 from rowlock.store.embedded import home
-from rowlock.testing.scratch_databases import Scratch, at
+from rowlock.testing.scratch_databases import ScratchDatabases, at
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterator
@@ -40,8 +40,8 @@ _HASTY: Final = {"fsync": "off", "full_page_writes": "off", "synchronous_commit"
 
 
 @dataclass(frozen=True, slots=True)
-class Lent:
-    """A database of one test's own."""
+class ClonedDatabase:
+    """The database of one test."""
 
     name: str
     url: str
@@ -68,22 +68,24 @@ class Databases:
             secrets.randbits(63) if run is None else int.from_bytes(hashlib.sha256(run.encode()).digest()[:8]) >> 1
         )
         self.bridge = Bridge()
-        """The event loop, in a thread, of everything that is no test's own."""
+        """An event loop in a thread, for statements that belong to no test."""
         self._server: embedded.Embedded | None = None
-        self._scratch: Scratch | None = None
+        self._scratch: ScratchDatabases | None = None
         self._templates: dict[str, asyncio.Task[str]] = {}
-        self._ready: defaultdict[str, deque[asyncio.Task[Lent]]] = defaultdict(deque)
+        self._ready: defaultdict[str, deque[asyncio.Task[ClonedDatabase]]] = defaultdict(deque)
         self._dropping: set[asyncio.Task[None]] = set()
 
     def open(self) -> Self:
-        """Start or join the server; drops what crashed runs left. Safe to call twice."""
+        """Start or join the server, and drop the databases of crashed runs. Safe to call twice."""
         if self._scratch is None:
             url = self._url
             if url is None:
                 self._server = start_embedded()
                 url = self._server.url
             # A copy of the files is twice as fast as logging every page, but asks for a checkpoint: cheap only here.
-            self._scratch = Scratch(url, self._run, strategy="wal_log" if self._server is None else "file_copy")
+            self._scratch = ScratchDatabases(
+                url, self._run, strategy="wal_log" if self._server is None else "file_copy"
+            )
             self._url = url
             dropped = self.bridge.run(self._scratch.open())
             if dropped:
@@ -106,57 +108,57 @@ class Databases:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def lend(self, schema: str = "rowlock") -> Lent:
-        """A database with Rowlock's schema, just cloned and nobody else's."""
+    def lend(self, schema: str = "rowlock") -> ClonedDatabase:
+        """A new database with Rowlock's schema, for the caller alone."""
         self.open()
         return self.bridge.run(self._lend(schema))
 
-    def take_back(self, lent: Lent) -> None:
+    def take_back(self, lent: ClonedDatabase) -> None:
         """Drop it, in the background."""
         if self._scratch is not None:
             self.bridge.run(self._drop_soon(lent))
 
-    def hang_up(self, lent: Lent) -> int:
+    def hang_up(self, lent: ClonedDatabase) -> int:
         """End every connection to it; returns how many there were."""
         return self.bridge.run(self._opened().hang_up(lent.name))
 
     @contextlib.contextmanager
-    def away(self, lent: Lent) -> Iterator[None]:
-        """Nobody reaches the database in this block."""
+    def away(self, lent: ClonedDatabase) -> Iterator[None]:
+        """Make the database unreachable during this block."""
         self.bridge.run(self._opened().take_away(lent.name))
         try:
             yield
         finally:
             self.bridge.run(self._opened().bring_back(lent.name))
 
-    def _opened(self) -> Scratch:
+    def _opened(self) -> ScratchDatabases:
         if self._scratch is None:
             message = "The test databases are not open. Call open(), or use them in a with block."
             raise ConfigurationError(message)
         return self._scratch
 
-    async def _lend(self, schema: str) -> Lent:
+    async def _lend(self, schema: str) -> ClonedDatabase:
         ready = self._ready[schema]
         wanted = 1 + self._ahead - len(ready)
         ready.extend(asyncio.ensure_future(self._clone(schema)) for _ in range(wanted))
         first = ready.popleft()
         return await first
 
-    async def _clone(self, schema: str) -> Lent:
+    async def _clone(self, schema: str) -> ClonedDatabase:
         building = self._templates.get(schema)
         if building is None:
             label = hashlib.sha256(f"{schema} {_source(self._prepare)}".encode()).hexdigest()[:8]
             building = asyncio.ensure_future(self._opened().template(label, schema, self._prepared))
             self._templates[schema] = building
         name = await self._opened().clone(await building)
-        return Lent(name, at(cast("str", self._url), name), schema)
+        return ClonedDatabase(name, at(cast("str", self._url), name), schema)
 
     async def _prepared(self, url: str) -> None:
         if self._prepare is not None:
             # Off this loop: it may block, or bring an event loop of its own.
             await asyncio.to_thread(_call, self._prepare, url)
 
-    async def _drop_soon(self, lent: Lent) -> None:
+    async def _drop_soon(self, lent: ClonedDatabase) -> None:
         task = asyncio.ensure_future(self._opened().drop(lent.name))
         self._dropping.add(task)
         task.add_done_callback(self._dropping.discard)
@@ -165,14 +167,14 @@ class Databases:
         clones = [task for ready in self._ready.values() for task in ready]
         lent = await asyncio.gather(*clones, return_exceptions=True)
         for one in lent:
-            if isinstance(one, Lent):
+            if isinstance(one, ClonedDatabase):
                 await self._opened().drop(one.name)
         await asyncio.gather(*self._dropping, return_exceptions=True)
         await self._opened().close()
 
 
 def _source(prepare: Prepare | None) -> str:
-    """Where it is written: two functions of one run make two templates, one function in two processes makes one."""
+    """Where the function is written: two functions make two templates, one function in two processes makes one."""
     code = getattr(prepare, "__code__", None)
     return f"{code.co_filename}:{code.co_firstlineno}" if code is not None else getattr(prepare, "__qualname__", "")
 
@@ -193,7 +195,7 @@ def start_embedded() -> embedded.Embedded:
     folder = _cache() / f"postgres{_VERSION}-{(boot or 'durable')[:8]}"
     for old in folder.parent.glob(f"postgres{_VERSION}-*"):
         if boot is not None and old != folder:
-            # Of an earlier boot: nothing runs there any more, and what never synced may be broken.
+            # Of an earlier boot: no server runs there any more, and files that were never synced may be broken.
             shutil.rmtree(home.find(old).path, ignore_errors=True)
             shutil.rmtree(old, ignore_errors=True)
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -206,7 +208,7 @@ def start_embedded() -> embedded.Embedded:
 
 
 def _cache() -> Path:
-    """A folder of this user's on this machine that outlives the run, so that the next one starts in no time."""
+    """A folder of this user on this machine that outlives the run, so that the next one starts at once."""
     base = Path.home() / "Library/Caches" if sys.platform == "darwin" else Path.home() / ".cache"
     chosen = Path(os.environ.get("XDG_CACHE_HOME") or base) / "rowlock" / "testing" / os.uname().nodename
     try:

@@ -1,4 +1,4 @@
-"""Drain: run what is due, here and now, through the engine's own claim, run and finish."""
+"""Drainer: runs due jobs at once, in the test, through the real claim, run and finish."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 from rowlock.desk.guard import TRUSTED
 from rowlock.errors import ClaimLost, EndlessDrain, JobFailed, WrongState
 from rowlock.model.state import State
-from rowlock.store import rows
+from rowlock.store.rows import jobs as rows
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -22,20 +22,20 @@ if TYPE_CHECKING:
     from rowlock.testing.faults import Faults
 
 LIMIT: Final = 1000
-"""Runs after which drain() gives up."""
+"""Runs after which drain() raises EndlessDrain."""
 _LOOK_EVERY: Final = 0.01
-"""Seconds between two looks for jobs that running ones have enqueued, when there is room for them."""
+"""Seconds between two looks for jobs that running ones have enqueued, while fewer than at_once run."""
 
 
 @dataclass(frozen=True, slots=True)
 class Drained:
-    """What was run: one Job per run, in order of their ends, each as it stood after that run."""
+    """The runs of one drain: one Job per run, in the order of their ends, each as it was after that run."""
 
     runs: Sequence[Job] = ()
 
     @property
     def states(self) -> Counter[str]:
-        """Runs by the state they led to; queued: the job is to run again later."""
+        """Runs by the state they ended in; queued: the job will run again later."""
         return Counter(str(job.state) for job in self.runs)
 
     @property
@@ -79,7 +79,7 @@ class Drainer:
                     if (job := task.result()) is None:
                         refused.add(job_id)
                     else:
-                        # Whatever stood in the others' way, a gate or a cap, may be gone with it.
+                        # A gate or a cap that held the others back may be free now.
                         refused.clear()
                         runs.append(job)
         finally:
@@ -121,8 +121,8 @@ class Drainer:
             raise error
         job = await self._app.jobs.get(job_id)
         if job.errors is not None and job.state in (State.FAILED, State.QUEUED):
-            told = job.errors.get("message") or job.errors.get("reason")
-            message = f"Job {job.public_id} ({job.kind}) is {job.state} after its run: {told}"
+            why = job.errors.get("message") or job.errors.get("reason")
+            message = f"Job {job.public_id} ({job.kind}) is {job.state} after its run: {why}"
             raise JobFailed(message)
 
     def _check(self, runs: Sequence[Job], limit: int) -> None:
@@ -163,7 +163,7 @@ class Drainer:
 
 
 async def _keep(worker: Worker) -> None:
-    """Stop the worker when this is cancelled: by the drainer, or by a loop that ends, which cancels its tasks first."""
+    """Stop the worker when this task is cancelled: by the drainer, or by a loop that ends, which cancels its tasks."""
     try:
         await worker.stopped.wait()
     finally:
@@ -171,7 +171,7 @@ async def _keep(worker: Worker) -> None:
 
 
 async def _given_up(running: Iterable[asyncio.Task[Job | None]]) -> None:
-    """Let jobs that run at an error's side end: what is half done would confuse the test's end."""
+    """Cancel and await jobs that still run when drain() raises: half-done jobs would disturb the test's end."""
     left = list(running)
     for task in left:
         task.cancel()

@@ -1,4 +1,4 @@
-"""Faults: what is to go wrong with the next runs of a kind, around the real handler in the real engine."""
+"""Faults: makes the next runs of a kind fail, around the real handler in the real engine."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ Moment = Literal["start", "end"]
 
 
 @dataclass(frozen=True, slots=True)
-class Failing:
-    """The handler is not called; this is raised instead."""
+class RaiseInstead:
+    """The handler is not called; this error is raised instead."""
 
     error: BaseException | type[BaseException]
 
 
 @dataclass(frozen=True, slots=True)
-class Losing:
+class LoseWorker:
     """The worker vanishes: before the handler is called, or when it has ended and nothing is written yet."""
 
     at: Moment
@@ -39,18 +39,18 @@ class Faults(Mapping[str, Handler]):
 
     def __init__(self, app: Rowlock) -> None:
         self._app = app
-        self._next: defaultdict[str, deque[Failing | Losing]] = defaultdict(deque)
+        self._next: defaultdict[str, deque[RaiseInstead | LoseWorker]] = defaultdict(deque)
         self.raised: dict[int, BaseException] = {}
-        """By job: what its last run raised."""
+        """By job id: the exception of its last run."""
         self.ghosts: list[int] = []
-        """Workers that vanished: their rows stand in the database, and nobody beats for them."""
+        """Workers that vanished: their rows are in the database, without heartbeats."""
 
     @override
     def __getitem__(self, kind: str) -> Handler:
         handler = self._app.handlers[kind]
         # Never in a child process: a test's mocks, faults and coverage would not be there.
         kind_here = replace(handler.kind, executor="loop" if handler.is_async else "thread")
-        return replace(handler, kind=kind_here, around=_Tapped(handler, self))
+        return replace(handler, kind=kind_here, wrapper=_FaultWrapper(handler, self))
 
     @override
     def __iter__(self) -> Iterator[str]:
@@ -60,12 +60,12 @@ class Faults(Mapping[str, Handler]):
     def __len__(self) -> int:
         return len(self._app.handlers)
 
-    def plan(self, kind: str, fault: Failing | Losing, times: int) -> None:
-        """Have it happen to the next runs of the kind, after what is planned already."""
+    def plan(self, kind: str, fault: RaiseInstead | LoseWorker, times: int) -> None:
+        """Plan a fault for the next runs of the kind, after those planned before."""
         self._next[kind].extend([fault] * times)
 
-    def take(self, kind: str) -> Failing | Losing | None:
-        """What happens to the run that begins now."""
+    def take(self, kind: str) -> RaiseInstead | LoseWorker | None:
+        """The fault of the run that begins now."""
         planned = self._next[kind]
         return planned.popleft() if planned else None
 
@@ -75,13 +75,13 @@ class Faults(Mapping[str, Handler]):
         return {kind: len(planned) for kind, planned in self._next.items() if planned}
 
     async def vanish(self, job_id: int) -> ClaimLost:
-        """The end of an attempt that writes nothing."""
+        """Have the job's worker vanish; returns the error that ends the attempt without a write."""
         self.ghosts += [row["worker"] for row in await self._app.database().fetch("lose_worker", id=job_id)]
         return ClaimLost(f"Job {job_id}: the test has its worker vanish here.")
 
 
-class _Tapped:
-    """What surrounds a handler's call: the application's own middleware, and the fault inside of it."""
+class _FaultWrapper:
+    """The handler's own wrapper, with the fault inside of it."""
 
     def __init__(self, handler: Handler, faults: Faults) -> None:
         self._handler, self._faults = handler, faults
@@ -89,20 +89,20 @@ class _Tapped:
     async def __call__(
         self, context: Context, args: tuple[object, ...], kwargs: Mapping[str, object], call: Call
     ) -> object:
-        job_id, fault, around = context.claim.job_id, self._faults.take(self._handler.name), self._handler.around
+        job_id, fault, wrapper = context.claim.job_id, self._faults.take(self._handler.name), self._handler.wrapper
 
         async def faulty(args: tuple[object, ...], kwargs: Mapping[str, object]) -> object:
-            if isinstance(fault, Failing):
+            if isinstance(fault, RaiseInstead):
                 raise fault.error
-            if isinstance(fault, Losing) and fault.at == "start":
+            if isinstance(fault, LoseWorker) and fault.at == "start":
                 raise await self._faults.vanish(job_id)
             value = await call(args, kwargs)
-            if isinstance(fault, Losing):
+            if isinstance(fault, LoseWorker):
                 raise await self._faults.vanish(job_id)
             return value
 
         try:
-            return await (faulty(args, kwargs) if around is None else around(context, args, kwargs, faulty))
+            return await (faulty(args, kwargs) if wrapper is None else wrapper(context, args, kwargs, faulty))
         except BaseException as error:
             self._faults.raised[job_id] = error
             raise

@@ -1,4 +1,4 @@
-"""Stages: event loops in threads on which handlers run for tests that have no loop, or that block theirs."""
+"""HandlerLoops: event loops in threads, on which handlers run for tests that have no loop or that block theirs."""
 
 from __future__ import annotations
 
@@ -16,35 +16,35 @@ _PATIENCE: Final = 10.0
 """Seconds for another thread's loop to clean up."""
 
 
-class Stages:
+class HandlerLoops:
     """One loop, and one more for every blocking call that a handler makes on the one before."""
 
     def __init__(self) -> None:
-        self._stages: list[Bridge] = []
+        self._loops: list[Bridge] = []
         self._blocked: set[Bridge] = set()
 
     def run(self, coroutine: Coroutine[object, object, T]) -> T:
-        """Run it on a loop that nobody blocks, and wait."""
-        here = [stage for stage in self._stages if stage.is_here]
+        """Run it on a loop that is not blocked, and wait."""
+        here = [loop for loop in self._loops if loop.is_here]
         self._blocked.update(here)
         try:
-            free = next((stage for stage in self._stages if stage not in self._blocked), None)
+            free = next((loop for loop in self._loops if loop not in self._blocked), None)
             if free is None:
                 free = Bridge()
-                self._stages.append(free)
+                self._loops.append(free)
             return free.run(coroutine)
         finally:
             self._blocked.difference_update(here)
 
     def close(self) -> None:
         """Stop the loops."""
-        for stage in self._stages:
-            stage.close()
-        self._stages.clear()
+        for loop in self._loops:
+            loop.close()
+        self._loops.clear()
 
 
 def run_in(loop: asyncio.AbstractEventLoop, work: Callable[[], Coroutine[object, object, None]]) -> None:
-    """Have a loop that is not this thread's running one do something, whether it runs or rests; best effort."""
+    """Run a coroutine on a loop, whether that runs or not; best effort."""
     if loop.is_closed():
         return
     coroutine = work()

@@ -1,4 +1,4 @@
-"""Inline: a job is run as soon as it is enqueued, through the engine, before the enqueue returns where that can be."""
+"""InlineRunner: runs a job as soon as it is enqueued; where possible before the enqueue returns."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ if TYPE_CHECKING:
     from rowlock.testing.drain import Drainer
 
 
-class Inline:
-    """Told by the application of every job that is committed."""
+class InlineRunner:
+    """Called by the application with every job that is committed."""
 
     def __init__(self, drainer: Drainer, block: Callable[[Coroutine[object, object, None]], None]) -> None:
         self._drainer, self._block = drainer, block
@@ -28,7 +28,7 @@ class Inline:
         self._block(self._drainer.run(ids, raise_errors=self.raise_errors))
 
     def committed(self, ids: Sequence[int]) -> None:
-        """Right after a commit: at once in blocking code; on an event loop, which must not be blocked, very soon."""
+        """Right after a commit: at once in blocking code, soon on an event loop, which must not be blocked."""
         try:
             loop = asyncio.get_running_loop()
         except RuntimeError:
@@ -38,7 +38,7 @@ class Inline:
         self._under_way.add(task)
 
     async def settled(self) -> None:
-        """Wait for what was begun after commits on this loop."""
+        """Wait for the jobs that were started after commits on this loop."""
         loop = asyncio.get_running_loop()
         while mine := [task for task in self._under_way if task.get_loop() is loop]:
             self._under_way.difference_update(mine)

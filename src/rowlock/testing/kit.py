@@ -1,4 +1,4 @@
-"""Kit: an application on a database of one test's own, and what a test does with it."""
+"""Kit: an application on a database of its own for one test, and everything a test does with it."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Self
 
 from rowlock.errors import InvalidOption
-from rowlock.flow.kinds.handler import find
+from rowlock.flow.kinds.handler import find_handler
 from rowlock.model.duration import duration
-from rowlock.store import rows
+from rowlock.store.rows import jobs as rows
 from rowlock.testing.clock import Clock
 from rowlock.testing.drain import LIMIT, Drained, Drainer
-from rowlock.testing.faults import Failing, Faults, Losing
-from rowlock.testing.handler_loops import Stages, run_in
-from rowlock.testing.inline import Inline
-from rowlock.testing.match import Expectation, Found, failure
+from rowlock.testing.faults import Faults, LoseWorker, RaiseInstead
+from rowlock.testing.handler_loops import HandlerLoops, run_in
+from rowlock.testing.inline import InlineRunner
+from rowlock.testing.match import EnqueuedJob, Expectation, failure
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
@@ -27,20 +27,20 @@ if TYPE_CHECKING:
     from rowlock.flow.worker.worker import Worker
     from rowlock.model.job import Job
     from rowlock.model.options import Span
-    from rowlock.store.rows import Row
-    from rowlock.tasks import Declared
+    from rowlock.store.rows.jobs import Row
+    from rowlock.tasks import BaseTask
     from rowlock.testing.databases import Databases
     from rowlock.testing.faults import Moment
 
-    AnyTask = Declared[..., Any]
+    AnyTask = BaseTask[..., Any]
 
 _NO: Mapping[str, object] = MappingProxyType({})
 
 
 class Kit:
-    """What the `rowlock` fixture gives. Assertions block for a moment and may be called anywhere, async tests included.
+    """Yielded by the `rowlock` fixture. Assertions block for a moment and may be called anywhere, async tests included.
 
-    What runs handlers comes twice: drain() on the test's event loop, drain_sync() for tests without one.
+    Methods that run handlers come twice: drain() on the test's event loop, drain_sync() for tests without one.
     """
 
     def __init__(self, app: Rowlock, databases: Databases) -> None:
@@ -55,8 +55,8 @@ class Kit:
         self._faults = Faults(app)
         self._drainer = Drainer(app, self._faults)
         self._clock = Clock(app)
-        self._stages = Stages()
-        self._inline = Inline(self._drainer, self._stages.run)
+        self._loops = HandlerLoops()
+        self._inline = InlineRunner(self._drainer, self._loops.run)
         self._open = True
 
     # --- what was enqueued -------------------------------------------------------------------------------------------
@@ -104,7 +104,7 @@ class Kit:
         options: Mapping[str, object] = _NO,
         **args: object,
     ) -> None:
-        """No job of the kind has these arguments and options, in whatever state."""
+        """No job of the kind has these arguments and options, in any state."""
         __tracebackhide__ = True
         expectation, found, others = self._look(task, {**matching, **args}, options)
         if any(not expectation.differences(one) for one in found):
@@ -112,18 +112,18 @@ class Kit:
 
     def _look(
         self, task: AnyTask | str, args: Mapping[str, object], options: Mapping[str, object]
-    ) -> tuple[Expectation, list[Found], Mapping[str, int]]:
-        handler = find(self.app.handlers, self._kind(task))
+    ) -> tuple[Expectation, list[EnqueuedJob], Mapping[str, int]]:
+        handler = find_handler(self.app.handlers, self._kind(task))
         expectation = Expectation(handler, args, options)
         every = self._rows(None)
-        found = [Found.of(row, handler) for row in every if row["kind"] == handler.name]
+        found = [EnqueuedJob.of(row, handler) for row in every if row["kind"] == handler.name]
         return expectation, found, Counter(row["kind"] for row in every if row["kind"] != handler.name)
 
     def _rows(self, kind: str | None) -> list[Row]:
         return list(self._databases.bridge.run(self.app.database().fetch("jobs_enqueued", kind=kind)))
 
     def _kind(self, task: AnyTask | str) -> str:
-        return find(self.app.handlers, task if isinstance(task, str) else task.kind).name
+        return find_handler(self.app.handlers, task if isinstance(task, str) else task.kind).name
 
     # --- running jobs ------------------------------------------------------------------------------------------------
 
@@ -138,7 +138,7 @@ class Kit:
 
     def drain_sync(self, *, limit: int = LIMIT, at_once: int = 1, raise_errors: bool = False) -> Drained:
         """drain() for blocking code; coroutine handlers run on an event loop in a thread."""
-        return self._stages.run(self.drain(limit=limit, at_once=at_once, raise_errors=raise_errors))
+        return self._loops.run(self.drain(limit=limit, at_once=at_once, raise_errors=raise_errors))
 
     async def run_for(self, span: Span, *, limit: int = LIMIT, raise_errors: bool = False) -> Drained:
         """Let time pass and run every job when it becomes due, upkeep included: "what happens in the next 30 days?"."""
@@ -155,7 +155,7 @@ class Kit:
 
     def run_for_sync(self, span: Span, *, limit: int = LIMIT, raise_errors: bool = False) -> Drained:
         """run_for() for blocking code."""
-        return self._stages.run(self.run_for(span, limit=limit, raise_errors=raise_errors))
+        return self._loops.run(self.run_for(span, limit=limit, raise_errors=raise_errors))
 
     @contextlib.contextmanager
     def inline(self, *, raise_errors: bool = False) -> Iterator[None]:
@@ -186,16 +186,16 @@ class Kit:
 
     @property
     def now(self) -> datetime:
-        """The present moment of this test: the clock's, and all journeys."""
+        """The present moment of this test: the real time plus all journeys."""
         return self._clock.now
 
     async def travel(self, span: Span) -> None:
-        """Let time pass: what was stored is that much older, and upkeep has done what it owed (expiry, rescue …)."""
+        """Let time pass: everything stored is that much older, and upkeep has run (expiry, rescue …)."""
         await self._clock.travel(_span(span), self._faults.ghosts)
 
     def travel_sync(self, span: Span) -> None:
         """travel() for blocking code."""
-        self._stages.run(self.travel(span))
+        self._loops.run(self.travel(span))
 
     async def travel_to(self, moment: datetime) -> None:
         """Travel until `now` is that moment; it must know its time zone."""
@@ -206,10 +206,10 @@ class Kit:
 
     def travel_to_sync(self, moment: datetime) -> None:
         """travel_to() for blocking code."""
-        self._stages.run(self.travel_to(moment))
+        self._loops.run(self.travel_to(moment))
 
     async def travel_to_next(self) -> timedelta | None:
-        """Travel to when the next queued job is due; returns how far that was, None: no job waits."""
+        """Travel to the moment at which the next queued job is due; returns the time passed, None: no job waits."""
         wait = await self._clock.until_next()
         if wait is not None:
             await self._clock.travel(wait, self._faults.ghosts)
@@ -217,7 +217,7 @@ class Kit:
 
     def travel_to_next_sync(self) -> timedelta | None:
         """travel_to_next() for blocking code."""
-        return self._stages.run(self.travel_to_next())
+        return self._loops.run(self.travel_to_next())
 
     # --- what goes wrong ---------------------------------------------------------------------------------------------
 
@@ -225,7 +225,7 @@ class Kit:
         self, task: AnyTask | str, error: BaseException | type[BaseException] = RuntimeError, *, times: int = 1
     ) -> None:
         """The next runs of the kind raise this instead of calling the handler."""
-        self._faults.plan(self._kind(task), Failing(error), times)
+        self._faults.plan(self._kind(task), RaiseInstead(error), times)
 
     def lose_worker(self, task: AnyTask | str, *, at: Moment = "end", times: int = 1) -> None:
         """The worker of the next run vanishes like a killed process: nothing is written, its job stays claimed.
@@ -233,7 +233,7 @@ class Kit:
         at: "start", before the handler was called, or "end", when it has done its work. After its lane's stale timeout
         (travel there) the job is rescued as its kind's on_worker_lost says.
         """
-        self._faults.plan(self._kind(task), Losing(at), times)
+        self._faults.plan(self._kind(task), LoseWorker(at), times)
 
     @contextlib.asynccontextmanager
     async def delay_commit(self) -> AsyncIterator[Any]:
@@ -255,7 +255,7 @@ class Kit:
 
     @contextlib.contextmanager
     def outage(self) -> Iterator[None]:
-        """Nobody reaches the database in this block: connections are ended and new ones refused."""
+        """Make the database unreachable during this block: connections are ended and new ones refused."""
         with self._databases.away(self._lent):
             yield
 
@@ -272,7 +272,7 @@ class Kit:
             run_in(loop, self._drainer.close)
         for loop in database.loops:
             run_in(loop, database.close)
-        self._stages.close()
+        self._loops.close()
         self._back()
         self._databases.take_back(self._lent)
 

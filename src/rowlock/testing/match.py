@@ -12,18 +12,18 @@ from typing_extensions import override
 
 from rowlock.errors import InvalidArguments, InvalidOption
 from rowlock.flow.kinds.signature import EMPTY
-from rowlock.model.closest import closest
 from rowlock.model.duration import duration, humanise
 from rowlock.model.job import Job
 from rowlock.model.lane import DEFAULT_LANE
-from rowlock.store import rows
+from rowlock.model.similar_names import closest
+from rowlock.store.rows import jobs as rows
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from rowlock.flow.kinds.handler import Handler
     from rowlock.model.options import Span
-    from rowlock.store.rows import Row
+    from rowlock.store.rows.jobs import Row
 
 _TOLERANCE: Final = timedelta(seconds=1)
 _SHOWN: Final = 10
@@ -53,14 +53,14 @@ class near:  # noqa: N801 - reads like a value: options={"run_at": near("1h")}
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class EnqueuedJob:
     """A stored job, its arguments as the handler would get them (defaults filled in)."""
 
     job: Job
     args: Mapping[str, object]
 
     @classmethod
-    def of(cls, row: Row, handler: Handler) -> Found:
+    def of(cls, row: Row, handler: Handler) -> EnqueuedJob:
         """Read one row."""
         job = rows.job_of(row)
         defaults = {
@@ -93,7 +93,7 @@ class Expectation:
         parts = [f"{name}={value!r}" for name, value in (*self._args.items(), *self._options.items())]
         return f"{self._handler.name} job" + (f" with {', '.join(parts)}" if parts else "")
 
-    def differences(self, found: Found) -> list[str]:
+    def differences(self, found: EnqueuedJob) -> list[str]:
         """One line per expectation that is not met."""
         lines = []
         for name, expected in self._args.items():
@@ -145,8 +145,8 @@ def _fits(expected: Any, actual: object) -> bool:  # noqa: ANN401 - values, matc
     return isinstance(expected, Callable) and bool(expected(actual))  # type: ignore[arg-type]  # collections.abc.Callable
 
 
-def failure(expectation: Expectation, wanted: str, found: Sequence[Found], others: Mapping[str, int]) -> str:
-    """What a failed assertion says: what was expected, the nearest job with its differences, and what there is."""
+def failure(expectation: Expectation, wanted: str, found: Sequence[EnqueuedJob], others: Mapping[str, int]) -> str:
+    """The message of a failed assertion: the expectation, the nearest job with its differences, and the other jobs."""
     lines = [wanted]
     judged = sorted(((expectation.differences(one), one) for one in found), key=lambda pair: len(pair[0]))
     missed = [pair for pair in judged if pair[0]]

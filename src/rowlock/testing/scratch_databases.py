@@ -1,7 +1,7 @@
-"""Scratch: databases for a moment, cloned from a template, named after the test run that made them.
+"""ScratchDatabases: short-lived databases cloned from a template, named after the test run that made them.
 
-A run is known by a number. Every process of it holds a shared advisory lock on that number while its connection lives,
-so the databases of a run that crashed are recognised, and dropped, by whoever comes next.
+A run has a number. Each of its processes holds a shared advisory lock on that number while its connection lives, so the
+next run recognises the databases of a run that crashed, and drops them.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from urllib.parse import urlsplit, urlunsplit
 import asyncpg
 
 from rowlock.errors import ConfigurationError
-from rowlock.store import migrate
 from rowlock.store.database import Database
+from rowlock.store.schema import migrate
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
@@ -36,7 +36,7 @@ def at(url: str, name: str) -> str:
     return urlunsplit(urlsplit(url)._replace(path=f"/{name}"))
 
 
-class Scratch:
+class ScratchDatabases:
     """The databases of one run on one server; belongs to the event loop it was opened on."""
 
     def __init__(self, url: str, run: int, *, strategy: str) -> None:
@@ -67,7 +67,7 @@ class Scratch:
         return dropped
 
     async def template(self, label: str, schema: str, prepare: Callable[[str], Awaitable[None]]) -> str:
-        """The run's template with that label: the schema, and what `prepare` adds. Built by whoever comes first."""
+        """The run's template with that label: the schema, and what `prepare` adds. The first process builds it."""
         name = f"{self._prefix}template_{label}"
         while not (await self._ask("try_build", name=name))[0]["mine"]:  # noqa: ASYNC110 - other processes set no event
             await asyncio.sleep(_AGAIN)
@@ -79,7 +79,7 @@ class Scratch:
         return name
 
     async def _build(self, name: str, schema: str, prepare: Callable[[str], Awaitable[None]]) -> None:
-        # Under its own name only when it is complete: a process killed in between leaves no half template.
+        # Renamed when it is complete: a process that is killed in between leaves no half template.
         building = f"{self._prefix}building_{uuid.uuid4().hex[:12]}"
         await self._create(building, "template0")
         url = at(self._home.url, building)
@@ -104,7 +104,7 @@ class Scratch:
             ) from error
 
     async def drop(self, name: str) -> None:
-        """Drop a database, whoever is still connected to it."""
+        """Drop a database, with the connections to it."""
         await self._do("drop_text", name=name)
 
     async def hang_up(self, name: str) -> int:
@@ -112,9 +112,9 @@ class Scratch:
         return int((await self._ask("hang_up", name=name))[0]["ended"])
 
     async def take_away(self, name: str) -> None:
-        """Let nobody reach the database: for a client it is as if the server were down."""
+        """Make the database unreachable: for a client it is as if the server were down."""
         await self._do("close_text", name=name, open=False)
-        # Renamed as well: a database that only refuses connections says so in words no outage uses.
+        # Renamed as well: a database that only refuses connections answers with another error than an outage.
         await self._without_users(name, "rename_text", name=name, to=f"{name}_away")
 
     async def bring_back(self, name: str) -> None:
@@ -166,7 +166,7 @@ class Scratch:
 
 
 async def shift(database: Database, span: timedelta, lost: Sequence[int]) -> None:
-    """Move every stored moment back by span, in one transaction; lost: workers that have not lived on meanwhile."""
+    """Move every stored moment back by span, in one transaction. lost: workers that sent no heartbeat meanwhile."""
     statements = database.statements
     texts, alive, due = (statements[name] for name in ("shift_text", "still_alive", "every_duty_due"))
     async with database.connection() as connection, connection.transaction():

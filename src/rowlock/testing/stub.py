@@ -1,9 +1,8 @@
-"""stub_context: a context to call a handler with, alone: no job, no worker, no database."""
+"""stub_context(): a context to call a handler with alone: no job, no worker, no database."""
 
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import json
 import logging
 from dataclasses import replace
@@ -13,53 +12,54 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 from pydantic_core import to_json
 from typing_extensions import override
 
-from rowlock.errors import ClaimLost
 from rowlock.flow.enqueue.workflow_growth import Added, Growth
-from rowlock.flow.locks.lock import Hold
+from rowlock.flow.locks.lock import HeldLock
+from rowlock.flow.progress.attempt_io import AttemptIO
 from rowlock.flow.progress.context import Context
 from rowlock.flow.progress.sync_context import SyncContext
-from rowlock.model.job import Claim, Job
+from rowlock.flow.progress.sync_io import SyncAttemptIO
+from rowlock.model.job import Job
 from rowlock.model.progress import Item, Progress
 from rowlock.model.state import State
 from rowlock.store.queries import Statements
 from rowlock.telemetry import JobLog
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Sequence
+    from collections.abc import Callable, Coroutine, Sequence
 
-    from rowlock.flow.enqueue.plan import Member
-    from rowlock.flow.locks.lock import Wish
-    from rowlock.flow.progress.report import Report
+    from rowlock.flow.enqueue.workflow_insert import NamedStep
+    from rowlock.flow.locks.lock import LockBackend, LockRequest
+    from rowlock.flow.progress.report import ProgressReport
+    from rowlock.model.job import Claim
     from rowlock.model.workflow import Edge
 
 T = TypeVar("T")
 
 
-class Record:
-    """What a handler said to its stub context, in order."""
+class StubRecord:
+    """Everything a handler did with its stub context, in order."""
 
-    def __init__(self, checkpoint: str | None, patience: int | None) -> None:
+    def __init__(self) -> None:
         self.reports: list[Progress] = []
-        """Everything reported, phases and counters as they stood then."""
+        """Every report, with phases and counters as they were then."""
         self.checkpoints: list[Any] = []
-        """Everything saved with ctx.checkpoint.save()."""
+        """Every value saved with ctx.checkpoint.save()."""
+        self.checkpoint: Any = None
+        """What a later attempt would resume from."""
         self.items: dict[str, Item] = {}
-        """Every item as it stood last, by name."""
+        """The last state of every item, by name."""
         self.logs: list[str] = []
-        """Everything logged through ctx.log, formatted."""
+        """Every message logged through ctx.log, formatted."""
         self.guarded: list[object] = []
-        """Sessions given to guarded()."""
+        """Sessions passed to guarded()."""
         self.locked: list[tuple[str, str]] = []
-        """Namespaces and keys given to lock()."""
+        """Namespaces and keys passed to lock()."""
         self.cursor: dict[str, int] = {}
-        """How far ctx.resume() came, by name."""
+        """How many elements each ctx.resume() loop has done, by name."""
         self.signals: dict[str, Any] = {}
-        """What ctx.wait_for() finds, by name; without it, it raises Suspended."""
+        """Payloads for ctx.wait_for(), by name; put them here before the call. Without one it raises Suspended."""
         self.added: list[tuple[str, str, dict[str, object]]] = []
         """Steps added with ctx.workflow.add() and ctx.spawn(): name, kind and arguments."""
-        self.stored = checkpoint
-        self.patience = patience
-        self.statements = Statements("rowlock")
 
     @property
     def phases(self) -> list[str]:
@@ -71,141 +71,162 @@ class Record:
         """The last report."""
         return self.reports[-1] if self.reports else None
 
-    @property
-    def checkpoint(self) -> Any:  # noqa: ANN401 - whatever was saved
-        """What a later attempt would resume from."""
-        return None if self.stored is None else json.loads(self.stored)
 
-    def note(self, report: Report) -> None:
-        """The engine's side: there is news."""
-        now = datetime.now(UTC)
-        news = report.take()
-        for (_, phase, name), moved in news.items.items():
-            error = None if moved.error is None else json.loads(moved.error)
-            self.items[name] = Item(name, moved.state, phase, moved.started_at, moved.ended_at, moved.reason, error)
-        self.cursor |= news.cursors
-        report.checkpoint = news.checkpoint
-        told = Progress(news.phase, news.done, news.total, news.message, now, news.phases)
-        last = self.reports[-1] if self.reports else None
-        if last is not None and told.phases and told.phases[-1].ended_at is not None and last.phases != told.phases:
-            # The end of a phase says nothing new of its counter.
-            self.reports[-1] = told
+class StubChannel:
+    """The AttemptChannel and LockBackend of a stub context: writes everything into a StubRecord."""
+
+    def __init__(self, record: StubRecord, checkpoint: str | None, cancel_after: int | None) -> None:
+        """checkpoint: JSON text. cancel_after: see stub_context."""
+        self.record, self.reports_left = record, cancel_after
+        self.statements = Statements("rowlock")
+        self._checkpoint = checkpoint
+        record.checkpoint = None if checkpoint is None else json.loads(checkpoint)
+
+    def note(self, report: ProgressReport) -> None:
+        """Record the report as it is now."""
+        record, snapshot = self.record, report.snapshot()
+        for (_, phase, name), item in snapshot.items.items():
+            error = None if item.error is None else json.loads(item.error)
+            record.items[name] = Item(name, item.state, phase, item.started_at, item.ended_at, item.reason, error)
+        record.cursor |= snapshot.cursors
+        report.checkpoint = snapshot.checkpoint
+        progress = Progress(
+            snapshot.phase, snapshot.done, snapshot.total, snapshot.message, datetime.now(UTC), snapshot.phases
+        )
+        last = record.progress
+        if last is not None and snapshot.phases and snapshot.phases[-1].ended_at and last.phases != progress.phases:
+            # The end of a phase does not change its counter: it replaces the last report.
+            record.reports[-1] = progress
             return
-        self.reports.append(told)
-        if self.patience is not None:
-            self.patience -= 1
+        record.reports.append(progress)
+        if self.reports_left is not None:
+            self.reports_left -= 1
 
-    async def save(self, report: Report) -> None:
-        """The engine's side: store the checkpoint."""
+    async def save(self, report: ProgressReport) -> None:
+        """Record the checkpoint."""
         if report.checkpoint is not None:
-            self.stored = report.checkpoint
-            self.checkpoints.append(json.loads(report.checkpoint))
-
-    async def load(self, _claim: Claim) -> str | None:
-        """The engine's side: what was stored."""
-        return self.stored
-
-    async def cursors(self, _claim: Claim) -> dict[str, int]:
-        """The engine's side: how far loops came."""
-        return self.cursor
-
-    async def keep_items(self, _report: Report, _phase: str, *, resume: bool) -> list[str]:  # noqa: ARG002 - as Line has it
-        """The engine's side: there was no earlier attempt."""
-        return []
-
-    async def signal(self, _claim: Claim, name: str) -> str | None:
-        """The engine's side: what the test put among the signals."""
-        if name not in self.signals:
-            return None
-        return json.dumps({"payload": self.signals[name], "timed_out": False})
+            self._checkpoint = report.checkpoint
+            self.record.checkpoint = json.loads(report.checkpoint)
+            self.record.checkpoints.append(json.loads(report.checkpoint))
 
     async def flush(self) -> None:
-        """The engine's side: nothing to write."""
+        """Nothing to write."""
 
-    @property
-    def locks(self) -> Record:
-        """The engine's side: locks, of which every one is free."""
-        return self
+    async def load_checkpoint(self, _claim: Claim) -> str | None:
+        """The last checkpoint."""
+        return self._checkpoint
 
-    async def acquire(self, wish: Wish) -> Hold:
-        """The engine's side: the lock is got at once, and noted."""
-        self.locked.append((wish.namespace, wish.name))
-        return Hold(wish)
+    async def load_cursors(self, _claim: Claim) -> dict[str, int]:
+        """What ctx.resume() recorded."""
+        return self.record.cursor
 
-    async def release(self, hold: Hold) -> None:
-        """The engine's side: the lock is given back."""
+    async def keep_items(self, _report: ProgressReport, _phase: str, *, resume: bool) -> list[str]:  # noqa: ARG002 - as AttemptChannel has it
+        """None: there was no earlier attempt."""
+        return []
+
+    async def read_signal(self, _claim: Claim, name: str) -> str | None:
+        """The payload that the test put among the signals."""
+        signals = self.record.signals
+        return json.dumps({"payload": signals[name], "timed_out": False}) if name in signals else None
 
     async def step_name(self, claim: Claim) -> str | None:
-        """The engine's side: the job is of no workflow."""
+        """None: the job is in no workflow."""
 
     async def grow(self, producer: object, growing: object) -> NoReturn:
-        """The engine's side: never asked, what is added is written down before."""
+        """Never called: StubGrowth records the steps."""
         raise NotImplementedError
+
+    @property
+    def locks(self) -> StubChannel:
+        """Every lock is free."""
+        return self
+
+    async def acquire(self, request: LockRequest) -> HeldLock:
+        """Record the lock."""
+        self.record.locked.append((request.namespace, request.name))
+        return HeldLock(request)
+
+    async def release(self, held: HeldLock) -> None:
+        """Nothing to release."""
 
 
 class StubGrowth(Growth):
-    """ctx.workflow of a handler that is called without a database: what it adds is written down."""
+    """ctx.workflow of a stub context: records the steps."""
 
     __slots__ = ("_record",)
 
-    def __init__(self, claim: Claim, kind: str, record: Record) -> None:
-        super().__init__(claim, kind, record)
-        self._parent, self._record = kind, record
+    def __init__(self, claim: Claim, kind: str, channel: StubChannel) -> None:
+        super().__init__(claim, kind, channel)
+        self._parent, self._record = kind, channel.record
 
     @override
-    async def _grow(self, members: Sequence[Member], edges: Sequence[Edge], *, joins: bool) -> list[Added]:
-        self._record.added += [(member.name, member.step.kind, dict(member.step.call)) for member in members]
-        return [Added(member.name, n, "created") for n, member in enumerate(members, 1)]
+    async def _grow(self, steps: Sequence[NamedStep], edges: Sequence[Edge], *, joins: bool) -> list[Added]:
+        self._record.added += [(member.name, member.step.kind, dict(member.step.call)) for member in steps]
+        return [Added(member.name, n, "created") for n, member in enumerate(steps, 1)]
 
 
-class StubContext(Context):
-    """A Context that records. cancel() and lose() do what a worker would, at the handler's next word to it."""
+class StubIO(AttemptIO):
+    """The AttemptIO of a stub context; raises asyncio.CancelledError at the first report after cancel()."""
 
-    def __init__(self, job: Job, record: Record) -> None:
+    __slots__ = ("_channel",)
+
+    def __init__(self, job: Job, channel: StubChannel) -> None:
         row = {"id": job.id, "fence": job.fence, "kind": job.kind, "lane": job.lane, "attempt": job.attempt}
         row |= {"claimed_at": job.claimed_at, "args": "{}"}
-        super().__init__(row, Claim(job.id, job.fence), record, asyncio.Event())
+        super().__init__(row, channel, asyncio.Event())
+        self._channel = channel
         self._job = job
-        self.record = record
-        self._log = JobLog(_logger(record.logs), row)
-        self._growth = StubGrowth(self.claim, job.kind, record)
+        self._log = JobLog(_logger(channel.record.logs), row)
+        self._growth = StubGrowth(self.claim, job.kind, channel)
 
-    def cancel(self) -> None:
-        """Tell the handler to stop: asyncio.CancelledError (Stopped in a blocking one) at its next report."""
-        self.tell(lost=False)
-
-    def lose(self) -> None:
-        """Take the claim away: ClaimLost at the next report."""
-        self.tell(lost=True)
-
-    @contextlib.asynccontextmanager
-    @override
-    async def guarded(self, session: object) -> AsyncIterator[None]:
-        """Holds while the claim was not taken away; the session is only noted."""
-        with self.guarded_sync(session):
-            yield
-
-    @contextlib.contextmanager
-    @override
-    def guarded_sync(self, session: object) -> Iterator[None]:
-        if self._lost:
-            message = f"Job {self.claim.job_id} is not this attempt's any more. Roll back."
-            raise ClaimLost(message)
-        self.record.guarded.append(session)
-        yield
+    @property
+    def record(self) -> StubRecord:
+        """Everything the handler did."""
+        return self._channel.record
 
     @property
     @override
     def cancelled(self) -> bool:
-        """Whether it was cancelled, or its cancel_after has come."""
-        patience = self.record.patience
-        return super().cancelled or (patience is not None and patience <= 0)
+        left = self._channel.reports_left
+        return super().cancelled or (left is not None and left <= 0)
 
     @override
-    def _reported(self) -> Report:
-        if self.cancelled and not self._lost:
+    async def guard(self, session: object) -> None:
+        self.guard_sync(session)
+
+    @override
+    def guard_sync(self, session: object) -> None:
+        self.check_claim()
+        self.record.guarded.append(session)
+
+    @override
+    def _changing(self) -> ProgressReport:
+        if self.cancelled and not self.lost:
             raise asyncio.CancelledError
-        return super()._reported()
+        return super()._changing()
+
+
+class StubContext(Context):
+    """A Context that records. cancel() and lose() do what a worker would; the handler's next call raises."""
+
+    __slots__ = ("_stub",)
+
+    def __init__(self, stub: StubIO) -> None:
+        super().__init__(stub)
+        self._stub = stub
+
+    @property
+    def record(self) -> StubRecord:
+        """Everything the handler did."""
+        return self._stub.record
+
+    def cancel(self) -> None:
+        """Ask the handler to stop: asyncio.CancelledError at its next report."""
+        self._stub.request_stop(lost=False)
+
+    def lose(self) -> None:
+        """Take the claim away: ClaimLost at the next report."""
+        self._stub.request_stop(lost=True)
 
 
 class StubSyncContext(SyncContext):
@@ -213,33 +234,32 @@ class StubSyncContext(SyncContext):
 
     __slots__ = ("_stub",)
 
-    def __init__(self, stub: StubContext) -> None:
-        self._context = self._stub = stub
+    def __init__(self, stub: StubIO) -> None:
+        super().__init__(SyncAttemptIO(stub, _DirectCaller()))
+        self._stub = stub
 
     @property
-    def record(self) -> Record:
-        """What the handler said."""
+    def record(self) -> StubRecord:
+        """Everything the handler did."""
         return self._stub.record
 
     def cancel(self) -> None:
-        """Tell the handler to stop: Stopped at its next word to the context."""
-        self._stub.cancel()
+        """Ask the handler to stop: Stopped at its next call."""
+        self._stub.request_stop(lost=False)
 
     def lose(self) -> None:
-        """Take the claim away: ClaimLost at its next word to the context."""
-        self._stub.lose()
+        """Take the claim away: ClaimLost at its next call."""
+        self._stub.request_stop(lost=True)
 
-    @override
-    def _tell(self, what: Callable[..., None], *args: object) -> None:
-        what(*args)
 
-    @override
-    def _taken(self, wish: Wish) -> Hold:
-        return self._wait(self.record.acquire(wish))
+class _DirectCaller:
+    """A LoopCaller without a loop."""
 
-    @override
-    def _wait(self, coroutine: Coroutine[object, object, T]) -> T:
-        # Nothing of a stub ever waits, so its coroutines end with their first step.
+    def send(self, function: Callable[[], None]) -> None:
+        function()
+
+    def wait(self, coroutine: Coroutine[object, object, T]) -> T:
+        # Nothing in a stub ever waits, so its coroutines end with their first step.
         try:
             coroutine.send(None)
         except StopIteration as end:
@@ -248,6 +268,10 @@ class StubSyncContext(SyncContext):
         coroutine.close()
         message = "a stub context waited for something"
         raise AssertionError(message)
+
+    def acquire(self, backend: Callable[[], LockBackend], request: LockRequest, check: Callable[[], None]) -> HeldLock:
+        check()
+        return self.wait(backend().acquire(request))
 
 
 def stub_context(
@@ -259,11 +283,10 @@ def stub_context(
 ) -> StubContext:
     """A context to call a handler alone: ``await build_report(stub_context(), 7)``.
 
-    checkpoint: what ctx.checkpoint.load() finds. cancel_after: reports after which the handler is told to stop; 0: at
+    checkpoint: what ctx.checkpoint.load() finds. cancel_after: reports after which the handler is asked to stop; 0: at
     once. fields: of the job it claims to run, such as attempt=3 or tenant="acme".
     """
-    stored = None if checkpoint is None else to_json(checkpoint).decode()
-    return StubContext(replace(job or _job(), **fields), Record(stored, cancel_after))
+    return StubContext(_stub_io(checkpoint, cancel_after, replace(job or _job(), **fields)))
 
 
 def stub_sync_context(
@@ -274,7 +297,12 @@ def stub_sync_context(
     **fields: Any,  # noqa: ANN401 - typed by Job
 ) -> StubSyncContext:
     """stub_context() for a blocking handler."""
-    return StubSyncContext(stub_context(checkpoint=checkpoint, cancel_after=cancel_after, job=job, **fields))
+    return StubSyncContext(_stub_io(checkpoint, cancel_after, replace(job or _job(), **fields)))
+
+
+def _stub_io(checkpoint: object, cancel_after: int | None, job: Job) -> StubIO:
+    text = None if checkpoint is None else to_json(checkpoint).decode()
+    return StubIO(job, StubChannel(StubRecord(), text, cancel_after))
 
 
 def _job() -> Job:

@@ -7,6 +7,7 @@ import contextlib
 import json
 import os
 import signal
+import socket
 import sys
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Self
@@ -134,3 +135,9 @@ class Serving:
         code = await self.process.wait()
         self.process = None
         return code
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])

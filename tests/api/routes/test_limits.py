@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tests.store.test_rates import rate
+from tests.factories import rate
 
 from rowlock import Rate
 

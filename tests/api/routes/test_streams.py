@@ -183,7 +183,7 @@ async def test_events_carry_jobs_lanes_workers_and_statistics(rest: Rest, monkey
         assert {name for name, _, _ in told} == {"jobs", "lanes", "workers", "stats"}
         ((_, position, data),) = [one for one in told if one[0] == "jobs"]
         assert [(one["event"], one["id"]) for one in data["changes"]] == [("job.created", ids.encode(mine))]
-        assert data["lag_s"] < 5
+        assert 0 <= data["lag_s"] < 60
         rest.api.stream_seconds = 0.2
         await rest.store.complete(*await rest.store.claim(await rest.store.worker(), other, mine))
         again = frames((await client.get("/events", headers={"Last-Event-ID": position})).text)

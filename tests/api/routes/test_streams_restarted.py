@@ -6,13 +6,12 @@ import asyncio
 import contextlib
 import functools
 import signal
-import socket
 import ssl
 from typing import TYPE_CHECKING
 
 import httpx
 import pytest
-from tests.api.routes.streaming import EventSource, Serving
+from tests.api.routes.streaming import EventSource, Serving, free_port
 from tests.waiting import eventually
 
 from rowlock import Context, Retry, Rowlock
@@ -25,12 +24,6 @@ pytestmark = pytest.mark.timeout(240)
 JOBS, STREAMS = 1000, 200
 PLAIN = ["job.created", "job.claimed", "job.completed", "end"]
 RETRIED = ["job.created", "job.claimed", "job.retrying", "job.claimed", "job.completed", "end"]
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 async def _enough(ended: list[str], n: int) -> bool:

@@ -14,15 +14,15 @@ from typing import TYPE_CHECKING
 
 import httpx
 import pytest
-from tests.api.routes.streaming import EventSource, Serving
-from tests.api.routes.test_streams_restarted import free_port
+from tests.api.routes.streaming import EventSource, Serving, free_port
 from tests.factories import opened
-from tests.torture.test_database import Server
+from tests.own_server import OwnServer
 from tests.waiting import eventually
 
 from rowlock.errors import RowlockError
 from rowlock.model import ids
-from rowlock.store import embedded, migrate
+from rowlock.store import embedded
+from rowlock.store.schema import migrate
 
 if TYPE_CHECKING:
     from tests.factories import Store
@@ -141,7 +141,7 @@ async def test_streams_stay_open_while_the_database_is_away(tmp_path: Path) -> N
     """Stopped without a farewell, and started again: what happened before and after is told without a gap."""
     with embedded.start(tmp_path / "postgres", settings={"fsync": "off"}) as held, contextlib.ExitStack() as after:
         await migrate.upgrade(held.url, "rowlock")
-        server = Server(held)
+        server = OwnServer(held)
         after.callback(server.start)  # whatever fails: a keeper that is held would outlive the test
         async with Serving(held.url, free_port()) as serving, httpx.AsyncClient(timeout=60) as client:
             async with opened(held.url) as store:
@@ -155,7 +155,7 @@ async def test_streams_stay_open_while_the_database_is_away(tmp_path: Path) -> N
             listening = asyncio.ensure_future(changes(feed, *ends))
             for source in (*sources, feed):
                 await eventually(functools.partial(_begun, source))
-            server.stop()
+            await server.stop()
             assert await eventually(lambda: _refused(client, paths[0])) == "unavailable"
             # Whoever opens one now is told so inside a stream: after another status a browser stays away for ever.
             late = EventSource(client, paths[1], "0")

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 
 import psycopg
 import pytest
+from tests.cli.processes import drain
+from tests.waiting import in_time
 
 from rowlock.model.state import State
 
@@ -68,18 +70,6 @@ async def test_the_demo_draws_bars_on_a_terminal_and_leaves_no_tables(cli: Cli) 
         assert connection.execute("SELECT to_regclass('rowlock_demo.jobs')").fetchone() == (None,)
 
 
-def drain(terminal: int) -> str:
-    parts = []
-    while True:
-        try:
-            part = os.read(terminal, 65536)
-        except OSError:  # Linux: the other side is closed
-            break
-        parts.append(part)
-    os.close(terminal)
-    return b"".join(parts).decode()
-
-
 @pytest.mark.timeout(120)
 async def test_an_interrupted_demo_exits_130_quietly(cli: Cli) -> None:
     process = await cli.start("demo", "--database-url", cli.url)
@@ -88,7 +78,7 @@ async def test_an_interrupted_demo_exits_130_quietly(cli: Cli) -> None:
         if b"running" in line:
             process.send_signal(signal.SIGINT)
             break
-    _, err = await asyncio.wait_for(process.communicate(), 30)
+    _, err = await in_time(process.communicate())
     assert (process.returncode, err.decode()) == (130, "")
 
 
@@ -102,6 +92,6 @@ async def test_a_terminated_demo_leaves_no_folder(cli: Cli, tmp_path: Path) -> N
         if b"running" in line:
             process.send_signal(signal.SIGTERM)
             break
-    _, err = await asyncio.wait_for(process.communicate(), 30)
+    _, err = await in_time(process.communicate())
     assert (process.returncode, err.decode()) == (130, "")
     assert list(temporary.iterdir()) == []

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import psycopg
 import pytest
-from tests.cli.commands.test_worker import ended, said
+from tests.cli.processes import ended, said
 
 from rowlock.desk.doctor import Doctor
 from rowlock.settings import Settings
-from rowlock.store import probes
+from rowlock.store.connections import probes
 
 if TYPE_CHECKING:
     from tests.cli.conftest import Answer, Cli

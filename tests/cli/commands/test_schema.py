@@ -6,7 +6,7 @@ import psycopg
 import pytest
 from tests.cli.conftest import Cli
 
-from rowlock.store.migrate import newest
+from rowlock.store.schema.migrate import newest
 
 if TYPE_CHECKING:
     from pathlib import Path

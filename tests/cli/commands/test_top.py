@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import pytest
 from tests.factories import Store, opened
-from tests.waiting import eventually
+from tests.waiting import eventually, in_time, let_others_run
 
 from rowlock.cli.commands.top import Top, read_data
 from rowlock.cli.screen import panes, terminal
@@ -342,7 +342,7 @@ class Screen:
         os.write(self.ours, text.encode())
 
     async def ended(self) -> tuple[int | None, str]:
-        _, err = await asyncio.wait_for(self.process.communicate(), 30)
+        _, err = await in_time(self.process.communicate())
         self._read()
         return self.process.returncode, err.decode()
 
@@ -422,7 +422,7 @@ async def test_ctrl_c_is_heard_also_when_news_come_at_the_same_moment(bench: Ben
     await asyncio.sleep(0.01)
     bench._redraw.set()
     for _ in range(turns):
-        await asyncio.sleep(0)
+        await let_others_run()
     heard = waiting.cancel()  # False: it had ended before
     await asyncio.wait([waiting])
     assert waiting.cancelled() == heard

@@ -10,8 +10,7 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tests.cli.commands.test_demo import drain
-from tests.cli.commands.test_worker import ended, said
+from tests.cli.processes import drain, ended, said
 from tests.waiting import eventually
 
 from rowlock import Rowlock

@@ -1,53 +1,20 @@
 from __future__ import annotations
 
-import asyncio
 import json
 import signal
 from typing import TYPE_CHECKING
 
 import psycopg
 import pytest
+from tests.cli.processes import ended, exists, holding, said
 from tests.waiting import eventually
 
 from rowlock.model.state import State
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from tests.cli.conftest import Cli
 
     from rowlock import Rowlock
-
-
-async def exists(path: Path) -> bool:
-    return await asyncio.to_thread(path.exists)
-
-
-async def ended(process: asyncio.subprocess.Process) -> tuple[int | None, str, str]:
-    out, err = await asyncio.wait_for(process.communicate(), 30)
-    return process.returncode, out.decode(), err.decode()
-
-
-async def said(stream: asyncio.StreamReader | None, text: str) -> list[str]:
-    """The lines up to the one that contains `text`."""
-    assert stream is not None
-    lines = []
-    async with asyncio.timeout(30):
-        async for line in stream:
-            lines.append(line.decode())
-            if text in lines[-1]:
-                return lines
-    raise AssertionError(lines)
-
-
-async def holding(cli: Cli, app: Rowlock) -> tuple[asyncio.subprocess.Process, str, Path]:
-    """A worker process in the middle of a job, the job's id, and the file that lets the job end."""
-    started, release = cli.folder / "started", cli.folder / "release"
-    public_id = await cli.enqueue("hold", started=str(started), release=str(release))
-    process = await cli.start("worker", "--app", "tasks:app", "--name", "tester")
-    await eventually(lambda: exists(started), within=40)
-    assert (await app.jobs.get(public_id)).state == State.RUNNING
-    return process, public_id, release
 
 
 async def test_sigterm_drains_and_exits_0(cli: Cli, app: Rowlock) -> None:

@@ -6,7 +6,7 @@ import signal
 from typing import TYPE_CHECKING
 
 import pytest
-from tests.cli.commands.test_worker import ended, said
+from tests.cli.processes import ended, said
 
 if TYPE_CHECKING:
     from tests.cli.conftest import Cli

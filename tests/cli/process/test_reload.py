@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import httpx
 import pytest
-from tests.cli.commands.test_worker import ended, exists, said
+from tests.cli.processes import ended, exists, said
 from tests.waiting import eventually
 
 from rowlock.cli.commands.dev import listening

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from tests.store.test_workflows import Flow, S
+from tests.workflow_factory import Flow, S
 
 from rowlock import Count, State
 

@@ -11,7 +11,7 @@ from tests.waiting import eventually
 
 from rowlock import Context, JobNotFound, Partial, Retry, Rowlock, Snooze
 from rowlock.model.count import Count
-from rowlock.store import migrate
+from rowlock.store.schema import migrate
 
 if TYPE_CHECKING:
     from tests.desk.conftest import Desk

@@ -6,6 +6,7 @@ import asyncio
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from tests.desk.follow.streams import names, told
 from tests.factories import ORDER
 
 from rowlock.desk.follow import job_poll
@@ -18,22 +19,6 @@ if TYPE_CHECKING:
 
     from tests.desk.conftest import Desk
     from tests.factories import Store
-
-
-async def told(desk: Desk, job_id: int, after: str | None = "0", *, until: str | None = "end") -> list[StreamEvent]:
-    """What a stream tells, up to an event of that name; None: one look."""
-    events: list[StreamEvent] = []
-    async with await desk.app.streams.follow(job_id, after=after) as following:
-        async with asyncio.timeout(20):
-            while not following.done and (not events or events[-1].name != until):
-                events += await following.next()
-                if until is None:
-                    break
-    return events
-
-
-def names(events: list[StreamEvent]) -> list[str]:
-    return [event.name.removeprefix("job.") for event in events]
 
 
 async def plain(store: Store) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
-from tests.desk.follow.test_stream import names, told
+from tests.desk.follow.streams import names, told
 
 from rowlock.desk.follow import job_poll
 from rowlock.desk.follow import stream as job_stream

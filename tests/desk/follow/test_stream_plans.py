@@ -2,30 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-import pytest
-from tests.conftest import fresh
-from tests.desk.test_plans import load
 from tests.factories import opened
-from tests.store.test_plans import GUARDED, explain
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    import psycopg
+from tests.query_plans import GUARDED, explain
 
 FOLLOWED = 200
-
-
-@pytest.fixture(scope="module", params=["fresh statistics", "stale statistics"])
-def loaded(
-    request: pytest.FixtureRequest, administrator: psycopg.Connection[Any], server_url: str, template: str
-) -> Iterator[str]:
-    with fresh(administrator, server_url, template) as url:
-        asyncio.run(load(url, stale=request.param == "stale statistics"))
-        yield url
 
 
 @GUARDED

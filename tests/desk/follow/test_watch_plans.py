@@ -2,20 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
 
 import pytest
-from tests.conftest import fresh
-from tests.desk.test_plans import load
 from tests.factories import opened
-from tests.store.test_plans import GUARDED, explain
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    import psycopg
+from tests.query_plans import GUARDED, explain
 
 HOUR = timedelta(hours=1)
 # About twice what was measured.
@@ -27,15 +18,6 @@ BUFFERS = {
     "doctor_quarantined": 1200,
     "doctor_stalls": 250,
 }
-
-
-@pytest.fixture(scope="module", params=["fresh statistics", "stale statistics"])
-def loaded(
-    request: pytest.FixtureRequest, administrator: psycopg.Connection[Any], server_url: str, template: str
-) -> Iterator[str]:
-    with fresh(administrator, server_url, template) as url:
-        asyncio.run(load(url, stale=request.param == "stale statistics"))
-        yield url
 
 
 @GUARDED

@@ -14,15 +14,15 @@ from rowlock.flow.claim.claimer import Claimer
 from rowlock.flow.claim.cursors import Cursors
 from rowlock.model.lane import Lane
 from rowlock.model.rate import Rate
+from rowlock.store.connections.worker_connection import WorkerConnection
 from rowlock.store.database import Database
-from rowlock.store.worker_connection import Link
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Sequence
     from datetime import datetime
 
     from rowlock.flow.claim.cursors import Probe
-    from rowlock.flow.enqueue.wake import Pair
+    from rowlock.model.pair import Pair
 
 SLOTS = 1000
 
@@ -72,7 +72,7 @@ class Bench:
 @contextlib.asynccontextmanager
 async def bench(url: str, kinds: list[str], *lanes: Lane) -> AsyncIterator[Bench]:
     database, clock = Database(url), Clock()
-    link, cursors = Link(database, "claim"), Cursors(clock)
+    link, cursors = WorkerConnection(database, "claim"), Cursors(clock)
     async with opened(database) as store:
         made = Bench.__new__(Bench)
         claimer = Claimer(link, await store.worker(), cursors, kinds, lambda: made.now)
@@ -179,10 +179,10 @@ async def test_jobs_parked_at_a_gate_do_not_hide_those_behind_them(plain: Bench)
     await plain.store.execute("UPDATE {s}.jobs SET run_after = run_after - interval '1 minute'")
     plain.now = await plain.store.clock()
     assert await plain.claim(3) == []
-    assert plain.claimer.rich
+    assert plain.claimer.backlogged
     plain.clock.seconds += 11  # beyond the lagged looks
     assert await plain.claim(3) == [free]
-    assert not plain.claimer.rich
+    assert not plain.claimer.backlogged
 
 
 async def test_a_pair_nobody_registered_is_found_by_the_sweep(database_url: str) -> None:
@@ -251,8 +251,8 @@ async def test_a_claim_that_waited_for_its_lane_sees_what_came_meanwhile(databas
         transaction = holder.connection.transaction()
         await transaction.start()
         await holder.fetch("lock_lanes", lanes=["single"])
-        async with made.claimer._link.session() as connection:
-            pid = connection.get_server_pid()
+        async with made.claimer._link.session() as session:
+            pid = session.connection.get_server_pid()
         waiting = await watcher.blocked_pid(pid, made.claim())
         job = await watcher.enqueue("k")
         await transaction.commit()
@@ -325,7 +325,7 @@ async def test_five_hundred_pairs_are_served(database_url: str) -> None:
         assert len(rows) == 100
         assert {row["priority"] for row in rows} == {5}
         rest = []
-        while made.claimer.rich:  # cold pairs too, without waiting for a sweep
+        while made.claimer.backlogged:  # cold pairs too, without waiting for a sweep
             rest += await made.claimer.claim({"all": 150})
         assert len(rest) == 400
 
@@ -340,8 +340,8 @@ async def test_what_one_lane_took_is_kept_when_another_lane_fails(database_url: 
         job = await made.store.enqueue("k")
         async with holder.connection.transaction():
             await holder.fetch("cap_enter", lanes=["broken"], free=[1])
-            async with made.claimer._link.session() as connection:
-                await connection.execute("SET lock_timeout = '50ms'")
+            async with made.claimer._link.session() as session:
+                await session.connection.execute("SET lock_timeout = '50ms'")
             rows = await made.claimer.claim({"broken": 1, "fine": 1})
         assert [row["id"] for row in rows] == [job]
 
@@ -357,7 +357,6 @@ async def test_crowded_lanes_take_turns_and_a_lane_that_was_left_out_is_asked_at
 
         async def turn() -> dict[str, int]:
             rows = await made.claimer.claim(everything)
-            made.claimer.in_flight = False
             return dict(Counter(row["lane"] for row in rows))
 
         assert await turn() == dict.fromkeys(names, 2)
@@ -365,14 +364,14 @@ async def test_crowded_lanes_take_turns_and_a_lane_that_was_left_out_is_asked_at
         assert sorted(first.values()) == [4] * 5
         second = await turn()
         assert second == dict.fromkeys(names - first.keys(), 4)
-        assert made.claimer.rich
+        assert made.claimer.backlogged
         third = await turn()
         assert sum(third.values()) == 5  # one job is left in each: a turn that is not full
-        assert made.claimer.rich
+        assert made.claimer.backlogged
         assert await turn() == dict.fromkeys(names - third.keys(), 1)
-        assert not made.claimer.rich
+        assert not made.claimer.backlogged
         assert await turn() == {}
-        assert not made.claimer.rich
+        assert not made.claimer.backlogged
 
 
 async def test_a_lane_that_was_left_out_is_worth_asking_though_it_had_nothing_before(database_url: str) -> None:
@@ -386,7 +385,7 @@ async def test_a_lane_that_was_left_out_is_worth_asking_though_it_had_nothing_be
         assert len(await made.claimer.claim(everything)) == 10
         await made.store.enqueue(names[-1])
         assert {row["lane"] for row in await made.claimer.claim(everything)} == set(names[:5])
-        assert made.claimer.rich == set(names)
+        assert made.claimer.backlogged == set(names)
         assert [row["lane"] for row in await made.claimer.claim(everything)] == [names[-1]]
 
 
@@ -430,7 +429,7 @@ async def test_a_crowded_lane_of_many_kinds_looks_at_the_oldest_only(
         assert looked == 2
         assert kinds == ["k0"] * 3 + ["k1"] * 3  # all that the two have, one after the other
         rest = 160 - 16 - 6
-        while made.claimer.rich:
+        while made.claimer.backlogged:
             rest -= len((await asked(made, monkeypatch, 16))[0])
         assert rest == 0
 
@@ -441,7 +440,7 @@ async def test_a_lane_that_its_oldest_pairs_do_not_fill_is_looked_at_whole(
     async with crowded(database_url, kinds=40, each=1) as made:
         few, looked = await asked(made, monkeypatch, 16)
         assert (len(few), looked) == (0, 2)  # two of those that were emptied first
-        assert made.claimer.rich
+        assert made.claimer.backlogged
         kinds, looked = await asked(made, monkeypatch, 16)
         assert (len(kinds), looked) == (16, 40)
 
@@ -458,7 +457,7 @@ async def test_pairs_that_have_run_dry_do_not_keep_a_crowded_lane_from_the_other
         narrow = [len(kinds) for kinds, looked in turns if looked == 2]
         assert len(narrow) > 10
         assert sum(n == 16 for n in narrow) > len(narrow) / 2
-        assert made.claimer.rich
+        assert made.claimer.backlogged
 
 
 async def test_a_crowded_lane_is_emptied_pair_by_pair_beside_lanes_whose_heads_are_merged(
@@ -484,7 +483,7 @@ async def test_a_crowded_lane_is_emptied_pair_by_pair_beside_lanes_whose_heads_a
         assert [kind for kind in kinds if kind in crowd] == ["c0"] * 4
         assert Counter(kind for kind in kinds if kind in calm) == {"x": 2, "y": 2}
         rest: list[str] = []
-        while made.claimer.rich:
+        while made.claimer.backlogged:
             rest += (await asked(made, monkeypatch, {"crowd": 4, "calm": 4}))[0]
         assert len(rest) == 90 + 6 - 4 - 8
 
@@ -496,12 +495,12 @@ async def test_a_lane_that_is_full_of_jobs_is_worth_more_whatever_its_neighbours
         await made.store.execute("INSERT INTO {s}.jobs (kind) SELECT 'b' FROM generate_series(1, 10)")
         both = {"busy": 4, "idle": 4}
         assert len(await made.claimer.claim(both)) == 4
-        assert made.claimer.rich == {"busy"}
+        assert made.claimer.backlogged == {"busy"}
         assert await made.claimer.claim({"idle": 4}) == []  # the other has no free slot for now
-        assert made.claimer.rich == {"busy"}
+        assert made.claimer.backlogged == {"busy"}
         assert len(await made.claimer.claim(both)) == 4
         assert len(await made.claimer.claim(both)) == 2
-        assert not made.claimer.rich
+        assert not made.claimer.backlogged
 
 
 async def test_the_few_jobs_of_a_quiet_lane_start_before_the_many_of_a_busy_one(database_url: str) -> None:
@@ -521,11 +520,11 @@ async def test_a_lane_that_its_cap_keeps_closed_is_not_worth_asking_at_once(data
         await made.register(("k", 0))
         await made.store.execute("INSERT INTO {s}.jobs (kind) SELECT 'k' FROM generate_series(1, 10)")
         assert len(await made.claimer.claim({"capped": 1})) == 1
-        assert made.claimer.rich == {"capped"}
+        assert made.claimer.backlogged == {"capped"}
         assert len(await made.claimer.claim({"capped": 4})) == 1
-        assert not made.claimer.rich
+        assert not made.claimer.backlogged
         assert await made.claimer.claim({"capped": 4}) == []
-        assert not made.claimer.rich
+        assert not made.claimer.backlogged
 
 
 async def test_a_lane_that_rests_is_not_worth_asking(database_url: str) -> None:
@@ -536,11 +535,11 @@ async def test_a_lane_that_rests_is_not_worth_asking(database_url: str) -> None:
         await made.store.execute("INSERT INTO {s}.jobs (kind) SELECT 'k' FROM generate_series(1, 10)")
         made.now = await made.store.clock()
         assert len(await made.claimer.claim({"rated": 1})) == 1
-        assert made.claimer.rich == {"rated"}
+        assert made.claimer.backlogged == {"rated"}
         made.claimer._resting["rated"] = made.now + timedelta(minutes=5)  # as a released step of a chain leaves it
-        assert not made.claimer.rich
+        assert not made.claimer.backlogged
         made.now += timedelta(minutes=6)
-        assert made.claimer.rich == {"rated"}
+        assert made.claimer.backlogged == {"rated"}
 
 
 async def test_a_crowd_before_a_cap_is_not_worth_asking_at_once(
@@ -553,10 +552,10 @@ async def test_a_crowd_before_a_cap_is_not_worth_asking_at_once(
         await made.store.execute("INSERT INTO {s}.jobs (kind) SELECT 'k' || n % 10 FROM generate_series(1, 90) n")
         await made.sweep()
         assert len(await made.claimer.claim({"capped": 4})) == 4
-        assert made.claimer.rich == {"capped"}
+        assert made.claimer.backlogged == {"capped"}
         taken, looked = await asked(made, monkeypatch, {"capped": 4})
         assert (len(taken), looked) == (2, 2)  # as many as the cap has room for, from the oldest pairs
-        assert not made.claimer.rich
+        assert not made.claimer.backlogged
 
 
 async def test_the_higher_priorities_of_a_crowded_lane_are_emptied_by_age_too(
@@ -619,8 +618,8 @@ async def test_what_a_crowd_told_is_kept_though_another_lane_failed(
         both = {"all": 16, "broken": 1}
         async with holder.connection.transaction():
             await holder.fetch("cap_enter", lanes=["broken"], free=[1])
-            async with made.claimer._link.session() as connection:
-                await connection.execute("SET lock_timeout = '50ms'")
+            async with made.claimer._link.session() as session:
+                await session.connection.execute("SET lock_timeout = '50ms'")
             with pytest.raises(Exception, match="lock timeout"):
                 await made.claimer.claim(both)  # two pairs that are dry, and the lane that fails
             taken, looked = await asked(made, monkeypatch, both)
@@ -630,7 +629,7 @@ async def test_what_a_crowd_told_is_kept_though_another_lane_failed(
 async def test_no_priority_is_overtaken_because_a_lane_is_crowded(database_url: str) -> None:
     async with crowded(database_url, kinds=20, each=10, priorities="0, 5") as made:
         taken = []
-        while made.claimer.rich:
+        while made.claimer.backlogged:
             taken += [row["priority"] for row in await made.claimer.claim({"all": 16})]
         assert taken == [5] * 184 + [0] * 200
 

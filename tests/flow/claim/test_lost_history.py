@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 import pytest
-from tests.conftest import fresh
+from tests.databases import fresh
 from tests.factories import Store, beating, opened, several
 from tests.waiting import eventually
 
 from rowlock import Context, Rowlock  # noqa: TC001 - the annotations of handlers are read
 from rowlock.errors import DatabaseUnreachable
-from rowlock.flow.finish.finisher import PLAIN, Ended, Finished, Finisher
+from rowlock.flow.finish.finisher import PLAIN, FinalWrite, Finisher, PendingWrite
 from rowlock.model.job import Claim
 from rowlock.model.state import State
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     import asyncpg
     import psycopg
 
-    from rowlock.flow.finish.finisher import Flushed
+    from rowlock.flow.finish.finisher import FlushResult
 
 UNCLAIMED = """
 UPDATE {s}.jobs SET state = 'queued', fence = fence - 1, attempt = attempt - 1, claimed_by = NULL, claimed_at = NULL,
@@ -146,7 +146,7 @@ async def test_an_outcome_that_waits_is_dropped_when_its_claim_is_given_out_agai
     link, flushed = Away(), list[Any]()
     finisher = Finisher(link, 1, flushed.append)  # type: ignore[arg-type]  # all it needs of a link
     other, claim = Claim(1, 1), Claim(7, 1)
-    lost, kept = Finished(claim, PLAIN, "default"), Finished(other, PLAIN, "default")
+    lost, kept = PendingWrite(claim, PLAIN, "default"), PendingWrite(other, PLAIN, "default")
     finisher.start()
 
     async def has_tried() -> bool:
@@ -156,14 +156,14 @@ async def test_an_outcome_that_waits_is_dropped_when_its_claim_is_given_out_agai
         finisher.finish(outcome)
     await eventually(has_tried)
     finisher.forget(claim)
-    accepted = Finished(claim, Ended(State.COMPLETED, '"new"'), "default")
+    accepted = PendingWrite(claim, FinalWrite(State.COMPLETED, '"new"'), "default")
     finisher.finish(accepted)
     link.there = True
     await finisher.drained()
     await finisher.stop()
     assert link.written == [("complete_plain", [1], None), ("complete", [7], ['"new"'])]
-    answers: list[Flushed] = flushed
-    assert [one for answer in answers for one in answer.lost] == [lost]
+    answers: list[FlushResult] = flushed
+    assert [one for answer in answers for one in answer.refused] == [lost]
     assert [one for answer in answers for one in answer.accepted] == [kept, accepted]
 
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import asyncpg
 import pytest
 from pydantic import BaseModel, SecretStr
-from tests.contrib.neighbours import NEIGHBOURS, neighbour
+from tests.store.callers.neighbours import NEIGHBOURS, neighbour
 
 from rowlock import (
     ArgumentsTooLarge,
@@ -28,7 +28,7 @@ from rowlock import (
     Task,
     UnknownKind,
 )
-from rowlock.flow.enqueue.prepare import PLAIN
+from rowlock.store.jobs.enqueue import PLAIN
 from rowlock.store.queries import Statements
 
 if TYPE_CHECKING:

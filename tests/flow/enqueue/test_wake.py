@@ -4,6 +4,8 @@ import asyncio
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, cast
 
+from tests.waiting import let_others_run
+
 from rowlock.flow.enqueue.wake import _SAVED, Waker
 
 if TYPE_CHECKING:
@@ -31,7 +33,7 @@ class Sent:
 
 async def settle() -> None:
     for _ in range(5):
-        await asyncio.sleep(0)
+        await let_others_run()
 
 
 async def test_the_first_few_wake_ups_go_out_at_once_and_the_rest_wait_together(

@@ -12,6 +12,7 @@ import threading
 import time
 from pathlib import Path
 
+from tests.waiting import let_others_run, until_cancelled
 from typing_extensions import override
 
 from rowlock import Context, Retry, Rowlock, Skip, SyncContext, SyncItemContext, SyncTask, Task, WrongState
@@ -24,20 +25,20 @@ ONCE = Retry(attempts=1)
 
 @app.job
 async def neighbour(n: int) -> int:
-    await asyncio.sleep(0)
+    await let_others_run()
     return n
 
 
 @app.job("loop.waits", retry=ONCE)
 async def loop_waits(ctx: Context) -> None:
     await ctx.progress(1, message=str(os.getpid()))
-    await asyncio.sleep(60)
+    await until_cancelled()
 
 
 @app.job("loop.waits.limited", retry=ONCE, timeout="300ms")
 async def loop_waits_limited(ctx: Context) -> None:
     await ctx.progress(1, message=str(os.getpid()))
-    await asyncio.sleep(60)
+    await until_cancelled()
 
 
 async def _deaf(ctx: Context) -> None:
@@ -154,13 +155,13 @@ def process_spins_limited(ctx: SyncContext) -> None:
 @app.job("process.async", executor="process", retry=ONCE)
 async def process_async(ctx: Context) -> None:
     await ctx.progress(1, message=str(os.getpid()))
-    await asyncio.sleep(60)
+    await until_cancelled()
 
 
 @app.job("process.async.limited", executor="process", retry=ONCE, timeout="300ms")
 async def process_async_limited(ctx: Context) -> None:
     await ctx.progress(1, message=str(os.getpid()))
-    await asyncio.sleep(60)
+    await until_cancelled()
 
 
 @app.job("dies.exit", executor="process")

@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import logging
 import os
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from tests.flow.executors import jobs
-from tests.waiting import eventually
+from tests.os_processes import alive
+from tests.waiting import eventually, let_others_run
 
 from rowlock import ItemCounts, State
 from rowlock.flow.kinds.import_origin import Origin
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from rowlock import Job, Rowlock
     from rowlock.flow.worker.worker import Worker
 
@@ -40,14 +41,6 @@ async def running(app: Rowlock, kind: str) -> int:
     return int(handle.id)
 
 
-def alive(pid: int) -> bool:
-    """Whether a process runs; one that ended but was not waited for does not."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except FileNotFoundError:
-        return False
-
-
 async def ended(app: Rowlock, job_id: int) -> Job:
     return await app.jobs.wait(job_id, timeout=20)
 
@@ -58,8 +51,8 @@ async def check_slot_and_neighbours(app: Rowlock, worker: Worker, kind: str) -> 
     sticks = kind in STICKS
 
     async def slots_are_as_documented() -> bool:
-        free = worker._crew.free("default", worker.lanes["default"].slots)
-        return (worker._crew.stuck, free) == (1 if sticks else 0, worker.lanes["default"].slots - (1 if sticks else 0))
+        free = worker._slots.free("default", worker.lanes["default"].slots)
+        return (worker._slots.stuck, free) == (1 if sticks else 0, worker.lanes["default"].slots - (1 if sticks else 0))
 
     await eventually(slots_are_as_documented)
     if sticks:
@@ -71,7 +64,7 @@ async def check_slot_and_neighbours(app: Rowlock, worker: Worker, kind: str) -> 
         jobs.released.set()
 
         async def free_again() -> bool:
-            return worker._crew.stuck == 0
+            return worker._slots.stuck == 0
 
         await eventually(free_again)
 
@@ -285,7 +278,7 @@ async def test_a_suspect_that_does_not_stop_is_killed_and_never_stuck(
         await eventually(reported)
         await app.jobs.cancel(handle.id)
         assert (await ended(app, handle.id)).state is State.CANCELLED
-        assert worker._crew.stuck == 0
+        assert worker._slots.stuck == 0
     assert not [message for message in caplog.messages if "stuck" in message]
 
 
@@ -310,8 +303,8 @@ async def test_threads_of_a_lane_are_reused(app: Rowlock) -> None:
             job_id = await running(app, "thread.waits")
             await app.jobs.cancel(job_id)
             await ended(app, job_id)
-            await asyncio.sleep(0)
-        assert len(worker._crew._threads._idle["default"]) == 1
+            await let_others_run()
+        assert len(worker._slots._threads._idle["default"]) == 1
 
 
 async def test_a_child_enqueues_into_the_database_of_its_worker(app: Rowlock) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tests.flow.executors.test_executors import alive
+from tests.os_processes import alive
 from tests.waiting import eventually
 
 from rowlock import State

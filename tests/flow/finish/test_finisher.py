@@ -8,16 +8,18 @@ from typing import TYPE_CHECKING
 import pytest
 from tests.factories import Store, opened
 
-from rowlock.flow.finish.finisher import PLAIN, Ended, Finished, Finisher, Flushed, Returned
+from rowlock.flow.finish.finisher import PLAIN, FinalWrite, Finisher, FlushResult, PendingWrite, RequeueWrite
 from rowlock.model.hook import Hook
 from rowlock.model.state import State
-from rowlock.store.worker_connection import Link
+from rowlock.store.connections.worker_connection import WorkerConnection
 
 if TYPE_CHECKING:
     from rowlock.model.job import Claim
 
-RETRIED = Returned("failed", timedelta(0), 0, '{"type": "ValueError", "message": "no ink"}')
-SUSPENDED = {name: Returned("waiting", timedelta(0), 1, state=State.BLOCKED, signal=name) for name in ("old", "new")}
+RETRIED = RequeueWrite("failed", timedelta(0), 0, '{"type": "ValueError", "message": "no ink"}')
+SUSPENDED = {
+    name: RequeueWrite("waiting", timedelta(0), 1, state=State.BLOCKED, signal=name) for name in ("old", "new")
+}
 HOOKS = {"on_failure": Hook("k/on_failure", 1)}
 
 
@@ -36,7 +38,7 @@ async def claimed_twice(store: Store, worker: int) -> tuple[Claim, Claim]:
     ("old", "new", "state"),
     [
         (PLAIN, PLAIN, State.COMPLETED),
-        (Ended(State.FAILED, error="{}"), PLAIN, State.COMPLETED),
+        (FinalWrite(State.FAILED, error="{}"), PLAIN, State.COMPLETED),
         (PLAIN, RETRIED, State.QUEUED),
         (RETRIED, PLAIN, State.COMPLETED),
         (RETRIED, RETRIED, State.QUEUED),
@@ -44,17 +46,17 @@ async def claimed_twice(store: Store, worker: int) -> tuple[Claim, Claim]:
     ],
 )
 async def test_of_two_claims_of_a_job_in_one_flush_only_the_current_one_is_told_accepted(
-    database_url: str, old: Ended | Returned, new: Ended | Returned, state: State
+    database_url: str, old: FinalWrite | RequeueWrite, new: FinalWrite | RequeueWrite, state: State
 ) -> None:
-    told: list[Flushed] = []
+    told: list[FlushResult] = []
     async with opened(database_url) as store:
         worker = await store.worker()
         stale, current = await claimed_twice(store, worker)
         (other,) = await store.claim(worker, await store.enqueue())
-        link = Link(store.database, "finish")
+        link = WorkerConnection(store.database, "finish")
         finisher = Finisher(link, worker, told.append)
         for claim, write in ((current, new), (other, PLAIN), (stale, old)):
-            finisher.finish(Finished(claim, write, "default", HOOKS))
+            finisher.finish(PendingWrite(claim, write, "default", HOOKS))
         finisher.start()
         await finisher.drained()
         await finisher.stop()
@@ -64,7 +66,7 @@ async def test_of_two_claims_of_a_job_in_one_flush_only_the_current_one_is_told_
         awaited = await store.value("SELECT array_agg(signal) FROM {s}.waits")
     (flushed,) = told
     assert [finished.claim for finished in flushed.accepted] == [current, other]
-    assert [finished.claim for finished in flushed.lost] == [stale]
+    assert [finished.claim for finished in flushed.refused] == [stale]
     assert hooks == (1 if new is RETRIED else 0)
     assert awaited == (["new"] if new is SUSPENDED["new"] else None)
 
@@ -72,14 +74,14 @@ async def test_of_two_claims_of_a_job_in_one_flush_only_the_current_one_is_told_
 async def test_an_outcome_whose_acknowledgement_was_lost_is_told_apart_from_a_lost_claim_of_the_same_job(
     database_url: str,
 ) -> None:
-    told: list[Flushed] = []
+    told: list[FlushResult] = []
     async with opened(database_url) as store:
         worker = await store.worker()
         stale, current = await claimed_twice(store, worker)
-        finisher = Finisher(Link(store.database, "finish"), worker, told.append)
+        finisher = Finisher(WorkerConnection(store.database, "finish"), worker, told.append)
         assert await store.complete(current) == [current.job_id]
-        batch = [Finished(claim, PLAIN, "default") for claim in (stale, current)]
+        batch = [PendingWrite(claim, PLAIN, "default") for claim in (stale, current)]
         flushed = await finisher._flush(batch, again=True)
         await finisher._link.close()
     assert [finished.claim for finished in flushed.accepted] == [current]
-    assert [finished.claim for finished in flushed.lost] == [stale]
+    assert [finished.claim for finished in flushed.refused] == [stale]

@@ -13,9 +13,9 @@ from pydantic import SecretStr
 from tests.waiting import eventually
 
 from rowlock.errors import UniqueConflict
-from rowlock.flow.enqueue import wake
 from rowlock.model.kind import Gate
 from rowlock.model.lane import Lane
+from rowlock.model.messages import encode_wake_up
 from rowlock.model.state import State
 
 if TYPE_CHECKING:
@@ -163,7 +163,7 @@ async def test_repeated_tries_add_no_attempt_rows_and_no_refunds(app: Rowlock, s
                 "UPDATE jobs SET run_after = clock_timestamp() - interval '4 s' RETURNING run_after"
             )
             await sql.execute(
-                "SELECT pg_notify($1, $2)", app.database().channel, wake.payload({("report", 0, 0): moment})
+                "SELECT pg_notify($1, $2)", app.database().channel, encode_wake_up({("report", 0, 0): moment})
             )
         await eventually(unread(sql, handle.id, 4))
     causes = [row[0] for row in await sql.fetch("SELECT error->>'cause' FROM job_attempts ORDER BY fence")]

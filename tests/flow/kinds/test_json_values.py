@@ -6,11 +6,10 @@ from datetime import UTC, date, datetime, time, timedelta, timezone
 from decimal import Decimal
 from ipaddress import IPv4Address
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 from uuid import UUID
 
 import pytest
-import typing_extensions
 from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import (
@@ -20,12 +19,10 @@ from pydantic import (
     Secret,
     SecretBytes,
     SecretStr,
-    TypeAdapter,
     computed_field,
 )
 
 from rowlock.errors import InvalidArguments
-from rowlock.flow.kinds import json_values
 from rowlock.flow.kinds.codec import Codec
 
 
@@ -344,45 +341,3 @@ def test_a_changed_model_with_secrets_keeps_its_values_to_itself() -> None:
     assert refused(Account, account) == (
         "report: argument 'value', a Account, cannot be stored as JSON: PydanticSerializationError"
     )
-
-
-class Small(BaseModel):
-    number: int
-
-
-class Open(typing_extensions.TypedDict):
-    __pydantic_config__ = ConfigDict(extra="allow")  # type: ignore[misc]  # pydantic's way to configure a TypedDict
-    kept: int
-
-
-class Partly(typing_extensions.TypedDict):
-    kept: int
-    dropped: Annotated[int, Field(exclude=True)]
-
-
-_OTHER = json_values.Traits(simple=False, flat=False, aliased=False, secret=False)
-_SECRET = json_values.Traits(simple=False, flat=False, aliased=False, secret=True)
-
-
-@pytest.mark.parametrize(
-    ("annotation", "expected"),
-    [
-        (int, json_values.Traits(simple=True, flat=True, aliased=False, secret=False)),
-        (dict[str, list[Colour | None]], json_values.Traits(simple=True, flat=True, aliased=False, secret=False)),
-        (Small, json_values.Traits(simple=True, flat=False, aliased=False, secret=False)),
-        (Open, json_values.Traits(simple=True, flat=False, aliased=False, secret=False)),
-        (Partly, json_values.Traits(simple=True, flat=False, aliased=False, secret=False)),
-        (datetime, _OTHER),
-        (Any, _OTHER),
-        (bytes, _OTHER),
-        (Pair, _OTHER),
-        (dict[bytes, int], _OTHER),
-        (Renamed, json_values.Traits(simple=False, flat=False, aliased=True, secret=False)),
-        (Account, _SECRET),
-        (SecretStr, _SECRET),
-        (SecretBytes, _SECRET),
-        (Secret[int], _SECRET),
-    ],
-)
-def test_the_schema_tells_which_values_need_a_walk(annotation: type[object], expected: json_values.Traits) -> None:
-    assert json_values.traits(TypeAdapter(annotation).core_schema) == expected

@@ -11,7 +11,7 @@ from rowlock import Context, Rate, Rowlock, chain
 from rowlock.errors import UnreadableArguments
 from rowlock.flow.kinds.codec import Codec
 from rowlock.model.kind import Kind
-from rowlock.model.stored_args import skilled, skills_of, version_of
+from rowlock.model.stored_args import skills_of, version_of, with_skills
 
 if TYPE_CHECKING:
     import asyncpg
@@ -43,20 +43,20 @@ def readable_by_version_2(args: dict[str, object]) -> bool:
     ],
 )
 def test_skills_stand_beside_the_version(text: str, stored: str) -> None:
-    assert skilled(text, "rate") == stored
+    assert with_skills(text, "rate") == stored
     assert version_of(json.loads(stored)) == version_of(json.loads(text))
     assert skills_of(json.loads(stored)) == ["rate"]
-    assert skilled(text) == text
+    assert with_skills(text) == text
 
 
 @pytest.mark.parametrize("version", [1, 2])
 def test_known_skills_are_no_part_of_the_arguments(version: int) -> None:
     made = codec(version=version)
-    assert made.decode(skilled(made.encode((), {"org": 7}), "rate", "output")) == {"org": 7}
+    assert made.decode(with_skills(made.encode((), {"org": 7}), "rate", "output")) == {"org": 7}
 
 
 def test_a_job_that_takes_an_unknown_skill_waits_for_newer_code() -> None:
-    with pytest.raises(UnreadableArguments, match="knows of teleport, which this code does not") as caught:
+    with pytest.raises(UnreadableArguments, match="supports teleport, which this code does not") as caught:
         codec().decode('{"$version":[1,"rate","teleport"],"org":7}')
     assert caught.value.cause == "takes teleport"
 

@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 import psycopg
 import pytest
-from tests.waiting import eventually
+from tests.waiting import eventually, in_time
 
 import rowlock
 from rowlock import Retry, SyncContext
 from rowlock.errors import ClaimLost, InvalidOption
+from rowlock.flow.progress.base_context import io_of
 from rowlock.model.state import State
 
 if TYPE_CHECKING:
@@ -69,7 +70,7 @@ async def test_progress_starts_anew_with_each_attempt(app: Rowlock) -> None:
     async def work(ctx: rowlock.Context) -> None:
         if ctx.job.attempt == 1:
             async with ctx.phase("first"), ctx.item("a"):
-                await ctx.line.flush()
+                await io_of(ctx).channel.flush()
                 raise OSError
         second.set()
         await go.wait()
@@ -77,7 +78,7 @@ async def test_progress_starts_anew_with_each_attempt(app: Rowlock) -> None:
 
     async with app.worker():
         handle = await work.enqueue()
-        await asyncio.wait_for(second.wait(), 10)
+        await in_time(second.wait())
         assert (await app.jobs.get(handle.id)).progress is None
         go.set()
         job = await app.jobs.wait(handle.id, timeout=10)
@@ -134,7 +135,7 @@ async def test_a_checkpoint_is_committed_with_the_users_rows_or_not_at_all(
                     await ctx.checkpoint.save({"page": 2}, session=sql)
                     # Whoever waits for that transaction must not be the worker: other reports go on meanwhile.
                     await ctx.progress(1)
-                    await ctx.line.flush()
+                    await io_of(ctx).channel.flush()
             case 2:
                 async with sql.transaction():
                     await sql.execute("INSERT INTO public.mine VALUES (3)")
@@ -226,7 +227,7 @@ async def test_a_phase_inside_another_ends_it_and_the_log_says_so(app: Rowlock, 
     assert [(one.name, one.done) for one in job.progress.phases] == [("outer", 2), ("inner", 1)]
     assert all(one.ended_at is not None for one in job.progress.phases)
     (line,) = await app.jobs.logs(job.id)
-    assert line.message.startswith("phase 'inner' began inside 'outer', which counts as over")
+    assert line.message.startswith("phase 'inner' began inside 'outer', which ends here")
 
 
 async def test_a_phase_after_one_that_failed_is_no_mistake(app: Rowlock) -> None:

@@ -7,11 +7,12 @@ import threading
 from typing import TYPE_CHECKING, Any, cast
 
 import pytest
-from tests.waiting import eventually
+from tests.waiting import eventually, let_others_run
 
 import rowlock
 from rowlock import ItemContext, ItemCounts, ItemRef, ItemsDone, Retry, Skip, SyncContext, SyncItemContext
 from rowlock.errors import ClaimLost, DatabaseUnreachable, InvalidOption, WrongState
+from rowlock.flow.progress.base_context import io_of
 from rowlock.flow.progress.reporter import Reporter
 from rowlock.model.state import State
 
@@ -40,7 +41,7 @@ async def counted(sql: asyncpg.Connection[asyncpg.Record], job_id: int) -> ItemC
 
 
 async def judge(ctx: ItemContext, thing: str) -> str:
-    await asyncio.sleep(0)
+    await let_others_run()
     if thing.startswith("bad"):
         message = f"{ctx.name} is bad"
         raise RuntimeError(message)
@@ -118,7 +119,7 @@ async def test_counts_are_exact_after_a_thousand_moves_from_everywhere(
         for n, ref in enumerate(refs):
             async with ctx.item(ref):
                 if n % 20 == 0:
-                    await ctx.line.flush()
+                    await io_of(ctx).channel.flush()
                 if n % 5 == 0:
                     raise Skip("every fifth")
 
@@ -128,9 +129,9 @@ async def test_counts_are_exact_after_a_thousand_moves_from_everywhere(
         children = [await child.enqueue(refs[:20]), await child.enqueue(refs[20:])]
 
         async def mine(item: ItemContext, n: int) -> None:
-            await asyncio.sleep(0)
+            await let_others_run()
             if n % 50 == 0:
-                await ctx.line.flush()
+                await io_of(ctx).channel.flush()
             if n % 10 == 0:
                 raise ValueError(item.name)
 
@@ -175,7 +176,7 @@ async def test_a_stale_claim_moves_no_item(app: Rowlock, sql: asyncpg.Connection
     @app.job(retry=ONCE)
     async def work(ctx: rowlock.Context) -> None:
         async with ctx.item("first"):
-            await ctx.line.flush()
+            await io_of(ctx).channel.flush()
         try:
             await stopped.wait()
             async with ctx.item("second"):

@@ -9,11 +9,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 from pydantic import SecretStr
+from tests.waiting import in_time, let_others_run
 
 import rowlock
 from rowlock import Retry, SyncContext
 from rowlock.errors import ConfigurationError
 from rowlock.flow.progress import reporter
+from rowlock.flow.progress.base_context import io_of
 from rowlock.model.progress import ATTEMPT_LINES, LOGS_OFF, LogLine, log_level, missed_between
 
 if TYPE_CHECKING:
@@ -42,7 +44,7 @@ async def test_ctx_log_and_logging_are_kept_in_order_over_all_attempts(app: Rowl
         ctx.log.info("attempt %d", ctx.job.attempt)
         library.warning("from a library: %s", "careful")
         library.debug("too quiet to be kept")
-        await asyncio.sleep(0)
+        await let_others_run()
         if ctx.job.attempt == 1:
             try:
                 await asyncio.wait_for(asyncio.Event().wait(), 0)
@@ -168,13 +170,13 @@ async def test_a_stale_claim_logs_nothing(app: Rowlock, sql: asyncpg.Connection[
         try:
             await app.jobs.stop(ctx.job.id)
             ctx.log.info("too late")
-            await ctx.line.flush()
+            await io_of(ctx).channel.flush()
         finally:
             ended.set()
 
     async with app.worker():
         await work.enqueue()
-        await asyncio.wait_for(ended.wait(), 10)
+        await in_time(ended.wait())
     assert await sql.fetchval("SELECT count(*) FROM job_logs") == 0
 
 
@@ -195,7 +197,7 @@ async def test_the_caller_is_named_by_records_of_ctx_log(app: Rowlock, caplog: p
     async with app.worker():
         await (await work.enqueue()).wait(timeout=10)
     (record,) = [record for record in caplog.records if record.message == "here"]
-    assert (record.funcName, record.filename) == ("work", "test_logs.py")
+    assert (record.funcName, record.filename) == ("work", "test_job_logs.py")
 
 
 def test_levels_and_gaps() -> None:

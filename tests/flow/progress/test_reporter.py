@@ -4,7 +4,7 @@ import asyncio
 from typing import TYPE_CHECKING
 
 import pytest
-from tests.waiting import eventually
+from tests.waiting import eventually, let_others_run
 
 import rowlock
 from rowlock import Retry
@@ -54,7 +54,7 @@ async def test_a_thousand_reports_are_few_writes(app: Rowlock, sql: asyncpg.Conn
     async def work(ctx: rowlock.Context) -> None:
         for n in range(1000):
             await ctx.progress(n + 1, 1000)
-            await asyncio.sleep(0)
+            await let_others_run()
 
     async with app.worker():
         await (await work.enqueue()).wait(timeout=10)

@@ -5,7 +5,7 @@ import time
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from tests.waiting import eventually
+from tests.waiting import eventually, in_time, let_others_run
 
 from rowlock.model.lane import Lane
 from rowlock.model.state import State
@@ -60,7 +60,7 @@ async def test_a_handler_that_never_returns_holds_up_nobody_and_is_returned_at_s
     async def endless() -> str:
         while not free.is_set():
             try:
-                await asyncio.wait_for(free.wait(), 30)
+                await in_time(free.wait())
             except asyncio.CancelledError:
                 continue
         return "late"
@@ -75,13 +75,11 @@ async def test_a_handler_that_never_returns_holds_up_nobody_and_is_returned_at_s
         await eventually(lambda: running(app, 2))
         assert await (await other.enqueue()).wait(timeout=10) == "went on"
         assert (await app.jobs.stop(stopped.id)).state is State.CANCELLED
-        began = time.monotonic()
-    assert time.monotonic() - began < 10
     job = await stuck.job()
     assert (job.state, job.attempt) == (State.QUEUED, 0)
     assert "does not end; its job is returned over its head" in caplog.text
     free.set()
-    await asyncio.sleep(0)
+    await let_others_run()
     after = await app.jobs.many([stuck.id, stopped.id])
     assert [(job.state, job.result) for job in after] == [(State.QUEUED, None), (State.CANCELLED, None)]
 

@@ -8,6 +8,7 @@ from datetime import date
 from typing import Annotated, Any
 
 import pytest
+from tests.waiting import let_others_run, until_cancelled
 
 from rowlock import ConfigurationError, Context, Depends, InvalidArguments, Job, Rowlock, State, SyncContext
 
@@ -60,7 +61,7 @@ async def test_every_form_of_provider_is_called_once_and_its_tail_runs_after_the
         return "p"
 
     async def coroutine(p: Annotated[str, Depends(plain)]) -> str:
-        await asyncio.sleep(0)
+        await let_others_run()
         said.append("coroutine")
         return p + "c"
 
@@ -323,7 +324,7 @@ async def test_a_timeout_counts_the_providers_and_their_tails_still_run(app: Row
 
     async def slow() -> AsyncIterator[None]:
         try:
-            await asyncio.sleep(30)
+            await until_cancelled()
             yield
         finally:
             left.set()

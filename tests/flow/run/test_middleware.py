@@ -94,7 +94,7 @@ def test_a_kind_with_nothing_around_it_pays_nothing() -> None:
     @app.job
     async def work() -> None: ...
 
-    assert app.handlers["work"].around is None
+    assert app.handlers["work"].wrapper is None
 
 
 # --- around enqueue --------------------------------------------------------------------------------------------------
@@ -160,7 +160,7 @@ async def test_enqueue_middleware_may_refuse_but_not_hide_a_failure(app: Rowlock
         await work.options(unique_key="k").enqueue()
     with pytest.raises(PermissionError, match="too important"):
         await work.options(priority=100).enqueue()
-    with pytest.raises(InvalidOption, match=r"set\(\) takes the options of a job \(priority, .*\); got urgency"):
+    with pytest.raises(InvalidOption, match=r"set\(\) has no option 'urgency'. It has .*priority"):
         await work.options(priority=99).enqueue()
     assert len(await app.jobs.list()) == 1
 
@@ -178,6 +178,6 @@ def test_a_module_imported_again_replaces_its_own() -> None:
         app.middleware(module["around"])
         app.enqueue_middleware(module["stamp"])
         app.worker_lifespan(module["life"])
-    assert app._middleware == [module["around"]]
-    assert app._enqueue_middleware == [module["stamp"]]
-    assert app._scopes.lifespans == [module["life"]]
+    assert app._extensions.middleware == [module["around"]]
+    assert app._extensions.enqueue_middleware == [module["stamp"]]
+    assert app._extensions.scopes.lifespans == [module["life"]]

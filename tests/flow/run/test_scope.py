@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator, Iterator  # noqa: TC003 - providers' 
 from typing import TYPE_CHECKING, Annotated, Any
 
 import pytest
-from tests.waiting import eventually
+from tests.waiting import eventually, in_time, until_cancelled
 
 from rowlock import ConfigurationError, Context, Depends, Rowlock, StartFailed, SyncContext
 
@@ -126,14 +126,14 @@ async def test_a_worker_stopped_while_its_lifespan_starts_leaves_what_was_entere
     async def slow() -> AsyncIterator[None]:
         try:
             entered.set()
-            await asyncio.sleep(60)
+            await until_cancelled()
             yield
         finally:
             left.set()
 
     worker = app.make_worker()
     starting = asyncio.create_task(worker.start())
-    await asyncio.wait_for(entered.wait(), 20)
+    await in_time(entered.wait())
     await worker.stop()
     assert left.is_set()
     await asyncio.gather(starting, return_exceptions=True)

@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING, NoReturn
 
 import pytest
 from tests.factories import Store, opened
-from tests.waiting import eventually
+from tests.waiting import eventually, in_time, until_cancelled
 
 from rowlock.errors import ConfigurationError
 from rowlock.flow.supervise import control_line
 from rowlock.flow.supervise.supervisor import Supervisor
-from rowlock.flow.supervise.worker_process import Hand
-from rowlock.flow.worker.loop_blocker import Stack, culprit
-from rowlock.flow.worker.recycling import Wear
+from rowlock.flow.supervise.worker_process import WorkerProcess
+from rowlock.flow.worker.recycling import Recycling
+from rowlock.flow.worker.watchdog import ThreadStack, claim_on_loop
 from rowlock.model.job import Claim
 from rowlock.settings import Settings
 from rowlock.store.database import Database
@@ -34,8 +34,8 @@ if TYPE_CHECKING:
     from rowlock import Rowlock
 
 
-class Heir:
-    """A successor that writes down what it is asked."""
+class Replacement:
+    """Writes down every call."""
 
     def __init__(self) -> None:
         self.leaving = False
@@ -44,16 +44,16 @@ class Heir:
         self.worker: int | None = None
         self.took_over = threading.Event()
 
-    def entered(self, worker_id: int) -> None:
+    def registered(self, worker_id: int) -> None:
         self.worker = worker_id
 
-    def ask(self, reason: str) -> None:
+    def request(self, reason: str) -> None:
         self.asked.append(reason)
 
-    def sign(self, blocked: float) -> None:
+    def report_alive(self, blocked: float) -> None:
         self.signs.append(blocked)
 
-    def take_over(self) -> NoReturn:
+    def replace_now(self) -> NoReturn:
         self.took_over.set()
         raise asyncio.CancelledError  # ends the watch, as the real one ends the process
 
@@ -68,36 +68,36 @@ async def store(database_url: str) -> AsyncIterator[Store]:
 
 
 def test_a_worker_asks_once_when_it_has_run_its_jobs() -> None:
-    heir = Heir()
-    wear = Wear(Settings(max_jobs=3), heir)
-    wear.count(2)
+    heir = Replacement()
+    recycling = Recycling(Settings(max_jobs=3), heir)
+    recycling.count(2)
     assert heir.asked == []
-    wear.count(2)
-    wear.count(1)
+    recycling.count(2)
+    recycling.count(1)
     assert heir.asked == ["it ran 4 jobs, max_jobs is 3"]
 
 
 def test_a_worker_asks_when_it_is_too_large_but_not_before_its_first_job(caplog: pytest.LogCaptureFixture) -> None:
-    heir = Heir()
-    wear = Wear(Settings(max_memory=1_000_000), heir)
-    wear.check(0)
-    wear.check(0)
+    heir = Replacement()
+    recycling = Recycling(Settings(max_memory=1_000_000), heir)
+    recycling.check(0)
+    recycling.check(0)
     assert heir.asked == []
     assert caplog.text.count("before its first job; max_memory is 976.6 KiB") == 1
-    wear.count(1)
-    wear.check(0)
+    recycling.count(1)
+    recycling.check(0)
     assert heir.asked[0].endswith("max_memory is 976.6 KiB")
 
 
 def test_a_worker_asks_when_too_many_slots_are_stuck() -> None:
-    heir = Heir()
-    wear = Wear(Settings(max_stuck=2), heir)
-    wear.check(1)
+    heir = Replacement()
+    recycling = Recycling(Settings(max_stuck=2), heir)
+    recycling.check(1)
     assert heir.asked == []
-    wear.check(2)
+    recycling.check(2)
     assert len(heir.asked) == 1
-    unlimited = Heir()
-    Wear(Settings(max_stuck=None), unlimited).check(50)
+    unlimited = Replacement()
+    Recycling(Settings(max_stuck=None), unlimited).check(50)
     assert unlimited.asked == []
 
 
@@ -142,7 +142,7 @@ def test_a_negative_number_is_refused_by_name() -> None:
 
 
 def blamed_while(work: Callable[[asyncio.Event], object]) -> object:
-    """What `culprit` says while a loop runs `work` in a handler's context and blocks."""
+    """What `claim_on_loop` says while a loop runs `work` in a handler's context and blocks."""
     blocked, seen = threading.Event(), threading.Event()
     found: list[object] = []
 
@@ -158,7 +158,7 @@ def blamed_while(work: Callable[[asyncio.Event], object]) -> object:
 
     def look() -> None:
         assert blocked.wait(10)
-        found.append(culprit(loop))
+        found.append(claim_on_loop(loop))
         seen.set()
 
     watcher = threading.Thread(target=look)
@@ -190,22 +190,22 @@ def test_nobody_is_blamed_for_a_callback() -> None:
 
 def test_a_debugger_in_the_stack_is_seen() -> None:
     here = threading.get_ident()
-    assert not Stack(here).debugged
-    assert eval("Stack(here).debugged", {**vars(pdb), "Stack": Stack, "here": here})  # noqa: S307 - a frame of pdb's
-    assert "test_a_debugger" in Stack(here).lines
+    assert not ThreadStack(here).in_debugger
+    assert eval("ThreadStack(here).in_debugger", {**vars(pdb), "ThreadStack": ThreadStack, "here": here})  # noqa: S307 - a frame of pdb's
+    assert "test_a_debugger" in ThreadStack(here).lines
 
 
 async def test_a_blocked_worker_blames_one_gives_back_the_rest_and_lets_its_heir_take_over(
     make_app: Callable[..., Rowlock], sql: asyncpg.Connection[asyncpg.Record]
 ) -> None:
     app = make_app(blocked_limit=timedelta(seconds=0.6), lag_limit=timedelta(seconds=0.3))
-    heir = Heir()
+    heir = Replacement()
     started, free = threading.Event(), threading.Event()
 
     @app.job
     async def innocent() -> None:
         started.set()
-        await asyncio.sleep(30)
+        await until_cancelled()
 
     @app.job
     async def guilty() -> None:
@@ -213,7 +213,7 @@ async def test_a_blocked_worker_blames_one_gives_back_the_rest_and_lets_its_heir
 
     def serve() -> None:
         async def main() -> None:
-            worker = app.make_worker(successor=heir)
+            worker = app.make_worker(replacement=heir)
             await worker.start()
             while not heir.took_over.is_set():  # noqa: ASYNC110 - set in a thread
                 await asyncio.sleep(0.01)
@@ -344,7 +344,7 @@ async def test_a_worker_told_to_drain_leaves_by_itself(make_app: Callable[..., R
     async with app.worker(name="leaver") as worker:
         assert worker is not None
         await app.workers.drain("leaver")
-        await asyncio.wait_for(worker.stopped.wait(), 10)
+        await in_time(worker.stopped.wait())
         assert worker.dismissed
     assert await app.workers.list() == []
 
@@ -353,32 +353,32 @@ async def test_a_worker_told_to_drain_leaves_by_itself(make_app: Callable[..., R
 
 SAYS = """
 import os, sys
-from rowlock.flow.supervise import line
-says = line.supervised(os.environ)
-assert line.VARIABLE not in os.environ
-says.follow()
-says.tell(worker=7)
-says.tell(sign=1.5)
-says.tell(over="enough")
+from rowlock.flow.supervise import control_line
+line = control_line.line_from(os.environ)
+assert control_line.VARIABLE not in os.environ
+line.open()
+line.send(worker=7)
+line.send(sign=1.5)
+line.send(over="enough")
 sys.exit(int(sys.argv[1]))
 """
 
 
 async def test_a_place_hears_its_process_to_the_end_and_plans_the_next_start() -> None:
-    hand = Hand(1, [sys.executable, "-c", SAYS, "3"])
+    process = WorkerProcess(1, [sys.executable, "-c", SAYS, "3"])
     for failures, delay in ((1, 0.0), (2, 0.5), (3, 1.0)):
-        hand.start()
+        process.start()
 
         async def ended() -> int | None:
-            return hand.ended()
+            return process.ended()
 
         assert await eventually(ended) == 3
-        hand.line.close()
-        assert (hand.worker, hand.blocked, hand.over, hand.running) == (7, 1.5, "enough", False)
-        assert (hand.plan(failed=True), hand.failures) == (delay, failures)
-    assert (hand.plan(failed=False), hand.failures) == (0.0, 0)
-    hand.began -= 3600
-    assert (hand.plan(failed=True), hand.failures) == (0.0, 1)  # it had lived long: no crash loop
+        process.line.close()
+        assert (process.worker_id, process.blocked, process.end_reason, process.running) == (7, 1.5, "enough", False)
+        assert (process.plan_restart(failed=True), process.failures) == (delay, failures)
+    assert (process.plan_restart(failed=False), process.failures) == (0.0, 0)
+    process.began -= 3600
+    assert (process.plan_restart(failed=True), process.failures) == (0.0, 1)  # it had lived long: no crash loop
 
 
 async def test_a_process_the_system_has_no_room_for_is_tried_again(
@@ -396,14 +396,14 @@ async def test_a_process_the_system_has_no_room_for_is_tried_again(
     await eventually(said)
     assert not running.done()
     supervisor.stop()
-    assert await asyncio.wait_for(running, 10) is None
+    assert await in_time(running) is None
 
 
 def test_a_supervisor_that_does_not_read_holds_up_nobody() -> None:
     ours, theirs = socket.socketpair()
-    says = control_line.Supervised(theirs, 1, os.getpid())
+    line = control_line.SupervisorLine(theirs, 1, os.getpid())
     for _ in range(20_000):
-        says.sign(0.0)
+        line.report_alive(0.0)
     ours.close()
-    says.sign(0.0)
+    line.report_alive(0.0)
     theirs.close()

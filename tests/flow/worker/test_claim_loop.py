@@ -1,4 +1,4 @@
-"""Rounds: when the next claim follows at once, when it waits for a slot, and when it waits for a while."""
+"""The claim loop: when the next claim follows at once, when it waits for a slot, and when it waits for a while."""
 
 from __future__ import annotations
 
@@ -9,8 +9,11 @@ from datetime import timedelta
 from random import Random
 from typing import TYPE_CHECKING, Any
 
+from tests.waiting import let_others_run
+
+from rowlock.flow.claim.in_flight import ClaimsInFlight
 from rowlock.flow.worker import claim_loop
-from rowlock.flow.worker.claim_loop import Rounds
+from rowlock.flow.worker.claim_loop import ClaimLoop
 from rowlock.model.lane import Lane
 
 if TYPE_CHECKING:
@@ -22,13 +25,13 @@ LANES = {name: Lane(name, kinds=(name,), slots=1, poll_interval=timedelta(second
 
 
 class Scripted:
-    """Claimer, crew and wear in one: claims bring what the test says, slots are free until then."""
+    """Claimer, slots and recycling in one: claims bring what the test says, slots are free until then."""
 
-    def __init__(self, *claims: Sequence[str], rich: Sequence[str] = ()) -> None:
-        self.claims, self.rich = deque(claims), set(rich)
+    def __init__(self, *claims: Sequence[str], backlogged: Sequence[str] = ()) -> None:
+        self.claims, self.backlogged = deque(claims), set(backlogged)
         self.asked: list[set[str]] = []
         self.used: set[str] = set()
-        self.in_flight = self.doubtful = False
+        self.in_flight = ClaimsInFlight()
         self.out_of_script = asyncio.Event()
 
     async def claim(self, wanted: Mapping[str, int]) -> list[dict[str, Any]]:
@@ -41,11 +44,11 @@ class Scripted:
     def free(self, lane: str, slots: int) -> int:
         return slots - (lane in self.used)
 
-    def take(self, rows: Sequence[dict[str, Any]]) -> Sequence[dict[str, Any]]:
+    def occupy(self, rows: Sequence[dict[str, Any]]) -> Sequence[dict[str, Any]]:
         self.used |= {row["lane"] for row in rows}
         return rows
 
-    def begin(self, taken: Sequence[dict[str, Any]]) -> None:
+    def start_attempts(self, attempts: Sequence[dict[str, Any]]) -> None:
         pass
 
     def count(self, jobs: int) -> None:
@@ -53,15 +56,22 @@ class Scripted:
 
 
 class Watch:
-    """Rounds over a script, with every rest noted and cut short."""
+    """A claim loop over a script, with every rest noted and cut short."""
 
     def __init__(self, script: Scripted, monkeypatch: pytest.MonkeyPatch, lanes: Sequence[str] = ("a",)) -> None:
-        self.look, self.rests = asyncio.Event(), list[float]()
+        self.claim_now, self.rests = asyncio.Event(), list[float]()
         served = {name: LANES[name] for name in lanes}
         made: Any = script
         random = Random(1)  # noqa: S311 - for back-offs
-        self._rounds = Rounds(
-            made, made, made, name="w", lanes=lambda: served, wakeable=lambda: True, look=self.look, random=random
+        self._claim_loop = ClaimLoop(
+            made,
+            made,
+            made,
+            name="w",
+            lanes=lambda: served,
+            wakeable=lambda: True,
+            claim_now=self.claim_now,
+            random=random,
         )
         monkeypatch.setattr(claim_loop, "asyncio", self)
 
@@ -73,7 +83,7 @@ class Watch:
         return getattr(asyncio, name)
 
     async def until(self, done: asyncio.Event) -> None:
-        task = asyncio.create_task(self._rounds.run())
+        task = asyncio.create_task(self._claim_loop.run())
         async with asyncio.timeout(5):
             await done.wait()
         task.cancel()
@@ -82,7 +92,7 @@ class Watch:
 
 
 async def test_a_lane_that_is_known_to_have_more_is_asked_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    script = Scripted([], [], rich=["a"])
+    script = Scripted([], [], backlogged=["a"])
     watch = Watch(script, monkeypatch)
     await watch.until(script.out_of_script)
     assert (len(script.asked), watch.rests) == (3, [])
@@ -91,7 +101,7 @@ async def test_a_lane_that_is_known_to_have_more_is_asked_at_once(monkeypatch: p
 async def test_one_that_has_more_and_no_slot_does_not_keep_the_worker_from_resting(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    script = Scripted(["a"], [], rich=["a"])
+    script = Scripted(["a"], [], backlogged=["a"])
     watch = Watch(script, monkeypatch, lanes=("a", "b"))
     await watch.until(script.out_of_script)
     assert script.asked == [{"a", "b"}, {"b"}, {"b"}]
@@ -112,13 +122,13 @@ async def test_a_worker_that_was_full_looks_again_soon_after_its_job(monkeypatch
     script = Scripted([], [], [], [], [], [], ["a"], [])
     watch = Watch(script, monkeypatch)
     task = asyncio.create_task(watch.until(script.out_of_script))
-    while "a" not in script.used:  # noqa: ASYNC110 - turns of this loop, no time
-        await asyncio.sleep(0)
+    while "a" not in script.used:
+        await let_others_run()
     for _ in range(10):
-        await asyncio.sleep(0)
+        await let_others_run()
     assert len(script.asked) == 7  # no slot, no claim
     script.used.clear()
-    watch.look.set()
+    watch.claim_now.set()
     await task
     assert watch.rests[-1] == 0.1
 
@@ -127,7 +137,7 @@ async def test_jobs_that_come_in_a_stream_are_looked_for_every_two_milliseconds(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     script = Scripted(["a", "b"], [])
-    script.take = lambda rows: rows  # type: ignore[method-assign]  # their slots are free again at once
+    script.occupy = lambda rows: rows  # type: ignore[method-assign]  # their slots are free again at once
     watch = Watch(script, monkeypatch, lanes=("a", "b"))
     await watch.until(script.out_of_script)
     assert watch.rests == [0.002, 0.002]

@@ -8,11 +8,11 @@ import json
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tests.waiting import eventually
+from tests.waiting import eventually, let_others_run
 
 from rowlock import Retry, SyncContext
 from rowlock.flow.claim.claimer import Claimer
-from rowlock.flow.run.outputs import filled, named
+from rowlock.flow.run.outputs import filled, referenced_steps
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     import asyncpg
 
     from rowlock import Rowlock
-    from rowlock.model.released_jobs import Released
+    from rowlock.model.released_jobs import ReleasedJob
     from rowlock.store.database import Record
 
     Sql = asyncpg.Connection[asyncpg.Record]
@@ -79,7 +79,7 @@ async def test_a_chain_goes_on_in_the_process_that_finished_its_last_step(
     asked: list[int] = []
     claim = Claimer.claim_released
 
-    async def claim_released(self: Claimer, steps: Sequence[Released], lane: str) -> list[Record]:
+    async def claim_released(self: Claimer, steps: Sequence[ReleasedJob], lane: str) -> list[Record]:
         asked.extend(step.id for step in steps)
         return await claim(self, steps, lane)
 
@@ -125,7 +125,7 @@ async def test_results_arrive_in_lists_and_deep_down_and_missing_ones_are_null(a
 
 def test_a_result_that_looks_like_an_output_is_left_alone() -> None:
     args = {"a": {"$output": "x"}, "b": [{"$output": "x", "more": 1}]}
-    assert named(args) == ["x"]
+    assert referenced_steps(args) == ["x"]
     assert filled(args, {"x": {"$output": "y"}}) == {"a": {"$output": "y"}, "b": [{"$output": "x", "more": 1}]}
 
 
@@ -220,7 +220,7 @@ async def test_a_worker_that_stops_gives_back_what_it_had_just_claimed(app: Rowl
     @app.job
     async def last() -> None:
         stopping.set()
-        await asyncio.sleep(0)
+        await let_others_run()
 
     worker = app.make_worker()
     await worker.start()

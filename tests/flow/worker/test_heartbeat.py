@@ -5,8 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from rowlock.flow.worker.heartbeat import Beat, Holders, Vitals
-from rowlock.settings import Settings
+from rowlock.flow.worker.heartbeat import BeatReport, Heartbeat
 
 
 class Answers:
@@ -31,13 +30,12 @@ class Answers:
 
 async def test_a_dear_look_for_duties_is_taken_more_rarely() -> None:
     link, at = Answers(2.0, 150.0, 1e6, 2.0), 100.0
-    beat = Beat(
+    beat = Heartbeat(
         None,  # type: ignore[arg-type]  # never asked
         1,
-        vitals=lambda: Vitals(hungry=True, draining=False, held=(), complete=None),
-        tell=lambda _: None,
-        holders=lambda: Holders((), None),  # type: ignore[arg-type]  # never asked
-        settings=Settings(),
+        report=lambda: BeatReport(hungry=True, draining=False, claims=(), known_jobs=None),
+        on_beat=lambda _: None,
+        watchdog=None,  # type: ignore[arg-type]  # never asked
         monotonic=lambda: at,
     )
     taken = []

@@ -10,8 +10,9 @@ from datetime import timedelta
 from typing import Any, cast
 
 import pytest
+from tests.waiting import let_others_run
 
-from rowlock.flow.progress.report import Report
+from rowlock.flow.progress.report import ProgressReport
 from rowlock.flow.progress.reporter import Reporter
 from rowlock.flow.supervise.supervisor import Supervisor
 from rowlock.model.job import Claim
@@ -30,17 +31,17 @@ class Mute:
 
 async def turns(n: int) -> None:
     for _ in range(n):
-        await asyncio.sleep(0)
+        await let_others_run()
 
 
 @pytest.mark.parametrize("moment", MOMENTS)
 async def test_progress_ends_at_whatever_moment_a_checkpoint_is_saved(moment: int) -> None:
     lost: list[Claim] = []
-    reporter = Reporter(cast("Any", Mute()), 1, lost.append)
-    reporter.note(Report(Claim(1, 1)))
+    reporter = Reporter(cast("Any", Mute()), 1, lost.append, cast("Any", None))
+    reporter.note(ProgressReport(Claim(1, 1)))
     await turns(10)
     assert lost == [Claim(1, 1)]
-    saving = asyncio.create_task(reporter.save(Report(Claim(2, 1))))
+    saving = asyncio.create_task(reporter.save(ProgressReport(Claim(2, 1))))
     await turns(1 + moment)
     async with asyncio.timeout(5):
         await reporter.close()
@@ -59,7 +60,7 @@ async def test_the_beat_of_a_supervisor_ends_at_whatever_moment_a_process_died(m
     supervisor = Supervisor(cast("Any", Mute()), ["true"], settings, rescue=rescue)
     beating = asyncio.create_task(supervisor._beat())
     await turns(10)
-    supervisor._poked.set()
+    supervisor._beat_now.set()
     await turns(moment)
     beating.cancel()
     async with asyncio.timeout(5):

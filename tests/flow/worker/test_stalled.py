@@ -6,9 +6,11 @@ import asyncio
 from typing import TYPE_CHECKING
 
 import pytest
+from tests.waiting import in_time, until_cancelled
 
 import rowlock
 from rowlock.errors import InvalidOption
+from rowlock.flow.progress.base_context import io_of
 
 if TYPE_CHECKING:
     import asyncpg
@@ -28,9 +30,9 @@ async def test_the_hung_handler_is_cancelled_and_its_job_runs_again(
         await ctx.progress(1, 2)
         begun.set()
         try:
-            await asyncio.sleep(60)
+            await until_cancelled()
         except asyncio.CancelledError:
-            assert ctx.lost
+            assert io_of(ctx).lost
             cancelled.set()
             raise
         return "never"
@@ -38,8 +40,8 @@ async def test_the_hung_handler_is_cancelled_and_its_job_runs_again(
     async with app.worker():
         await sql.execute("UPDATE lanes SET stall_after = '1 s' WHERE name = 'watched'")
         handle = await work.enqueue()
-        await asyncio.wait_for(begun.wait(), 10)
-        await asyncio.wait_for(cancelled.wait(), 30)
+        await in_time(begun.wait())
+        await in_time(cancelled.wait())
         assert await handle.wait(timeout=10) == "second time"
     history = await app.jobs.history(handle.id)
     assert [attempt.outcome for attempt in history.attempts] == ["lost"]

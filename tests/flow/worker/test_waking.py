@@ -7,22 +7,33 @@ from typing import TYPE_CHECKING
 
 import asyncpg
 import pytest
-from tests.waiting import eventually
+from tests.waiting import eventually, in_time, nothing_happens_for, promptly
 
+from rowlock.flow.claim.cursors import Cursors
+from rowlock.flow.worker.claim_loop import ClaimLoop
 from rowlock.model.lane import Lane
+from rowlock.store.connections.worker_connection import WorkerConnection
 from rowlock.store.database import Database
-from rowlock.store.worker_connection import Link
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from contextlib import AbstractAsyncContextManager
 
     from rowlock import Rowlock
+    from rowlock.store.executor import SqlSession
 
-SLACK = 0.15
-"""Seconds a scheduled job may be late; never early."""
+AT_ONCE = 2.0
+"""Seconds; with quiet_loop the sweep, every ten seconds, is all that makes a worker look for jobs otherwise."""
 
 
+@pytest.fixture
+def _quiet_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A worker looks for jobs when something asks it to, and never because some time has passed."""
+    monkeypatch.setattr(ClaimLoop, "_rest", lambda *_: 3600.0)
+    monkeypatch.setattr(Cursors, "lagging", False)
+
+
+@pytest.mark.usefixtures("_quiet_loop")
 async def test_an_idle_worker_is_woken_by_an_enqueue(app: Rowlock) -> None:
     started = asyncio.Event()
 
@@ -32,15 +43,17 @@ async def test_an_idle_worker_is_woken_by_an_enqueue(app: Rowlock) -> None:
 
     async with app.worker() as worker:
         assert worker is not None
-        await asyncio.wait_for(worker._listener.listening.wait(), 10)
-        waits = []
-        for _ in range(5):
+        await in_time(worker._listener.listening.wait())
+
+        async def wait() -> float:
             started.clear()
             began = time.monotonic()
             await ping.enqueue()
-            await asyncio.wait_for(started.wait(), 10)
-            waits.append(time.monotonic() - began)
-    assert min(waits) < 0.1
+            await in_time(started.wait())
+            return time.monotonic() - began
+
+        await wait()  # may have met a sweep; the next one is ten seconds away
+        await promptly(wait, under=AT_ONCE, tries=5)
 
 
 async def test_the_first_job_after_a_pause_carries_its_wake_up(app: Rowlock, database_url: str) -> None:
@@ -53,7 +66,7 @@ async def test_the_first_job_after_a_pause_carries_its_wake_up(app: Rowlock, dat
     await ping.enqueue()
     async with app.worker() as worker, Database(database_url).connection() as other:
         assert worker is not None
-        await asyncio.wait_for(worker._listener.listening.wait(), 10)
+        await in_time(worker._listener.listening.wait())
         database = app.database()
         before = database.fetch
 
@@ -72,34 +85,43 @@ async def test_the_first_job_after_a_pause_carries_its_wake_up(app: Rowlock, dat
         assert sent.count("wake") == 1
 
 
+@pytest.mark.usefixtures("_quiet_loop")
 @pytest.mark.parametrize("by", ["run_in", "run_at"])
 async def test_a_scheduled_job_starts_on_time(app: Rowlock, by: str) -> None:
     @app.job
     async def ring() -> None: ...
 
+    async def late() -> float:
+        last = ring.options(run_in="1.2s" if by == "run_in" else None, run_at=None if by == "run_in" else in_a_second())
+        handles = [await last.enqueue(), await ring.options(run_in="0.6s").enqueue(), await last.enqueue()]
+        jobs = [await app.jobs.wait(handle.id, timeout=30) for handle in handles]
+        delays = [(job.claimed_at - job.run_after).total_seconds() for job in jobs if job.claimed_at]
+        assert min(delays) >= 0
+        return max(delays)
+
     async with app.worker():
-        bound = (
-            ring.options(run_in="1.2s")
-            if by == "run_in"
-            else ring.options(run_at=datetime.now(UTC) + timedelta(seconds=1.2))
-        )
-        handles = [await bound.enqueue(), await ring.options(run_in="0.6s").enqueue(), await bound.enqueue()]
-        jobs = [await app.jobs.wait(handle.id, timeout=15) for handle in handles]
-    late = sorted((job.claimed_at - job.run_after).total_seconds() for job in jobs if job.claimed_at)
-    assert late[0] >= 0
-    assert late[1] < SLACK  # the third may have met a busy machine
+        await promptly(late, under=AT_ONCE, tries=5)
 
 
+def in_a_second() -> datetime:
+    return datetime.now(UTC) + timedelta(seconds=1)
+
+
+@pytest.mark.usefixtures("_quiet_loop")
 async def test_a_job_scheduled_before_the_worker_started_starts_on_time(app: Rowlock) -> None:
     @app.job
     async def ring() -> None: ...
 
-    handle = await ring.options(run_in="2.5s").enqueue()
-    await app.database().fetch("sweep")
-    async with app.worker():
-        job = await app.jobs.wait(handle.id, timeout=15)
-    assert job.claimed_at is not None
-    assert timedelta(0) <= job.claimed_at - job.run_after < timedelta(seconds=1)
+    async def late() -> float:
+        handle = await ring.options(run_in="1s").enqueue()
+        await app.database().fetch("sweep")
+        async with app.worker():
+            job = await app.jobs.wait(handle.id, timeout=30)
+        assert job.claimed_at is not None
+        assert job.claimed_at >= job.run_after
+        return (job.claimed_at - job.run_after).total_seconds()
+
+    await promptly(late, under=AT_ONCE, tries=5)
 
 
 async def test_without_listen_a_job_is_found_by_polling(make_app: Callable[..., Rowlock]) -> None:
@@ -110,9 +132,7 @@ async def test_without_listen_a_job_is_found_by_polling(make_app: Callable[..., 
         return "pong"
 
     async with app.worker():
-        began = time.monotonic()
-        assert await (await ping.enqueue()).wait(timeout=10) == "pong"
-        assert time.monotonic() - began < 2.5
+        assert await (await ping.enqueue()).wait(timeout=30) == "pong"
     rows = await app.database().fetch("workers")
     assert not rows
 
@@ -132,12 +152,10 @@ async def test_a_commit_that_comes_late_is_found(app: Rowlock, database_url: str
             await note.options(connection=late).enqueue(1)
             for n in range(2, 30):  # others move the cursor on meanwhile
                 await (await note.enqueue(n)).wait(timeout=10)
-            began = time.monotonic()
             await transaction.commit()
         finally:
             await late.close()
         await eventually(lambda: has(started, 1))
-        assert time.monotonic() - began < 2
 
 
 async def has(items: list[int], item: int) -> bool:
@@ -155,16 +173,17 @@ async def test_a_waiter_hears_of_the_end_at_once(app: Rowlock) -> None:
         ended = time.monotonic()
 
     async with app.worker():
-        delays = []
-        for _ in range(3):
+
+        async def delay() -> float:
             go.clear()
             handle = await work.enqueue()
-            waiting = asyncio.create_task(handle.wait(timeout=10))
+            waiting = asyncio.create_task(handle.wait(timeout=30))
             await eventually(lambda: listening(app))
             go.set()
             await waiting
-            delays.append(time.monotonic() - ended)
-    assert min(delays) < 0.3
+            return time.monotonic() - ended
+
+        await promptly(delay, under=0.3, tries=5)
 
 
 async def listening(app: Rowlock) -> bool:
@@ -172,6 +191,9 @@ async def listening(app: Rowlock) -> bool:
         query = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database()"
         waiters = await connection.fetchval("SELECT count(*) FROM rowlock.job_waiters")
         return bool(waiters and await connection.fetchval(f"{query} AND application_name = 'rowlock:listen'") >= 2)
+
+
+IDLE = 5
 
 
 async def test_an_idle_worker_asks_the_database_once_a_second_at_most(
@@ -182,9 +204,9 @@ async def test_an_idle_worker_asks_the_database_once_a_second_at_most(
 
     own: list[str] = []
     upkeep: list[str] = []
-    session, connection = Link.session, Database.connection
+    session, connection = WorkerConnection.session, Database.connection
 
-    def count(link: Link) -> AbstractAsyncContextManager[asyncpg.Connection[asyncpg.Record]]:
+    def count(link: WorkerConnection) -> AbstractAsyncContextManager[SqlSession]:
         own.append(link.role)
         return session(link)
 
@@ -199,9 +221,11 @@ async def test_an_idle_worker_asks_the_database_once_a_second_at_most(
         await (await ping.enqueue()).wait(timeout=10)
         # For ten seconds after some activity a worker looks more often, for late commits.
         worker._cursors._active.clear()
-        await asyncio.sleep(1.5)
-        monkeypatch.setattr(Link, "session", count)
+        await nothing_happens_for(1.5)
+        monkeypatch.setattr(WorkerConnection, "session", count)
         monkeypatch.setattr(Database, "connection", count_upkeep)
-        await asyncio.sleep(10)
-    assert len(own) <= 10 + 1, own  # the last one says good-bye
-    assert len(upkeep) <= 10  # duties are one worker's of all
+        await nothing_happens_for(IDLE)
+    assert len(own) <= IDLE + 2, (
+        own
+    )  # one at either end, as the beat and this second hand differ; the last says good-bye
+    assert len(upkeep) <= IDLE + 2  # duties are one worker's of all

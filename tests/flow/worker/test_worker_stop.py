@@ -5,9 +5,10 @@ import logging
 from typing import TYPE_CHECKING
 
 import asyncpg
+from tests.waiting import in_time
 
 from rowlock import Rowlock, SchemaAhead
-from rowlock.store import migrate
+from rowlock.store.schema import migrate
 
 if TYPE_CHECKING:
     import pytest
@@ -29,7 +30,7 @@ async def test_a_step_that_stopping_cancels_is_no_failure(database_url: str, cap
     async with Rowlock(database_url) as app:
         worker = app.make_worker()
         await worker.start()
-        worker._steps.spawn(step())
+        worker._background.spawn(step())
         await waiting.wait()
         await worker.stop()
     assert [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING] == []
@@ -54,10 +55,10 @@ async def test_a_worker_leaves_tables_that_are_for_newer_code(
     await begun.wait()
     await sql.execute("INSERT INTO schema_steps VALUES ($1, 'fits', now(), $2)", newer, newer - 1)
     await sql.execute("INSERT INTO schema_steps VALUES ($1, 'breaks', now(), $1)", newer + 1)
-    await asyncio.wait_for(_drains(worker), 10)
+    await in_time(_drains(worker))
     left = await slow.enqueue()
     go_on.set()
-    await asyncio.wait_for(worker.stopped.wait(), 10)
+    await in_time(worker.stopped.wait())
     assert isinstance(worker.outdated, SchemaAhead)
     assert worker.dismissed
     assert (await app.jobs.get(last.id)).state == "completed"

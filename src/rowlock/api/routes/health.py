@@ -13,7 +13,7 @@ from rowlock.api.routing import Routes
 from rowlock.api.shapes import Answer
 from rowlock.errors import MissingExtra, RowlockError
 from rowlock.model.access import Permission
-from rowlock.store import migrate
+from rowlock.store.schema import migrate
 
 routes = Routes("health")
 _PATIENCE: Final = 3.0

@@ -9,7 +9,7 @@ from fastapi import Path
 from rowlock.api.dependencies import Asked, Door
 from rowlock.api.routing import Routes
 from rowlock.api.shapes import Answer
-from rowlock.flow.kinds.handler import find
+from rowlock.flow.kinds.handler import find_handler
 from rowlock.model.access import Permission
 from rowlock.model.kind import Kind
 
@@ -63,5 +63,5 @@ async def list_kinds(door: Door, desk: Asked) -> KindsAnswer:
 async def get_kind_schema(door: Door, desk: Asked, kind: Name) -> dict[str, Any]:
     """The JSON Schema of a kind's arguments: for forms, and to check before submitting."""
     desk.guard.demand(Permission.READ)
-    handler = find(door.app.handlers, door.app.task(kind).kind)
+    handler = find_handler(door.app.handlers, door.app.task(kind).kind)
     return handler.codec.json_schema()

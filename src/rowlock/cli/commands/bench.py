@@ -22,8 +22,9 @@ from rowlock.cli.process.worker_main import loop_factory
 from rowlock.errors import InvalidOption
 from rowlock.model.lane import Lane
 from rowlock.model.state import State
-from rowlock.store import embedded, migrate
+from rowlock.store import embedded
 from rowlock.store.database import shown
+from rowlock.store.schema import migrate
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

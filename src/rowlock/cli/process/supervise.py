@@ -12,8 +12,8 @@ import socket
 from typing import TYPE_CHECKING, Any, Final
 
 from rowlock.cli.exit_codes import Exit
-from rowlock.flow.supervise.control_line import Supervised, supervised
-from rowlock.flow.worker.successor import STOPPING, hear_signals
+from rowlock.flow.supervise.control_line import SupervisorLine, line_from
+from rowlock.flow.worker.process_replacement import STOPPING, unblock_signals
 from rowlock.model import problem
 
 if TYPE_CHECKING:
@@ -26,19 +26,19 @@ logger = logging.getLogger("rowlock.cli")
 _OWN: Final = frozenset({"processes", "reload", "reload_dir", "follow", "dev"})
 
 
-def line() -> Supervised | None:
+def line() -> SupervisorLine | None:
     """The connection to this process's supervisor; None: it has none. Opened before the application is imported."""
-    found = supervised(os.environ)
+    found = line_from(os.environ)
     if found is not None:
-        found.follow()
-    hear_signals()
+        found.open()
+    unblock_signals()
     with contextlib.suppress(OSError, ValueError, AttributeError):
         # A crash in C code, or a supervisor's SIGABRT, names the Python functions it happened in.
         faulthandler.enable()
     return found
 
 
-def name_of(name: str | None, line: Supervised | None) -> str | None:
+def name_of(name: str | None, line: SupervisorLine | None) -> str | None:
     """The name of a worker process: its supervisor's name and its number."""
     if line is None:
         return name
@@ -65,7 +65,7 @@ async def _supervise(app: Rowlock, command: list[str], signals: Iterable[signal.
     from rowlock.upkeep import duties
 
     database = app.database()
-    at = duties.Round(database, app.settings, Waker(database))
+    at = duties.DutyContext(database, app.settings, Waker(database))
     supervisor = Supervisor(database, command, app.settings, rescue=lambda workers: duties.rescue_dead(at, workers))
     loop = asyncio.get_running_loop()
     told: list[signal.Signals] = []

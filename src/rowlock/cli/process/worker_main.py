@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from rowlock.api.server import Beside
     from rowlock.app import Rowlock
     from rowlock.cli.context import CommandContext
-    from rowlock.flow.supervise.control_line import Supervised
+    from rowlock.flow.supervise.control_line import SupervisorLine
     from rowlock.flow.worker.worker import Worker
 
 logger = logging.getLogger("rowlock.cli")
@@ -76,14 +76,14 @@ def _configure(app: Rowlock, options: dict[str, Any]) -> None:
 
 
 @contextlib.contextmanager
-def _refusals(line: Supervised | None) -> Iterator[None]:
+def _refusals(line: SupervisorLine | None) -> Iterator[None]:
     """A supervised process that cannot start reports why to its supervisor, which prints it once."""
     try:
         yield
     except RowlockError as error:
         if line is None:
             raise
-        line.tell(refused=str(error), code=exit_of(error))
+        line.send(refused=str(error), code=exit_of(error))
         raise SystemExit(exit_of(error)) from error
 
 
@@ -104,7 +104,7 @@ async def _serve(
     parent = shutdown.parent
     try:
         with quiet("rowlock", logging.ERROR, dev=dev):
-            worker = app.make_worker(lanes, name=name, successor=shutdown.successor, supervisor=shutdown.supervisor)
+            worker = app.make_worker(lanes, name=name, replacement=shutdown.replacement, supervisor=shutdown.supervisor)
         shutdown.handle_signals(worker)
         if parent is not None:
             parent.report({"data_dir": None if app.settings.database_url else app.settings.data_dir})

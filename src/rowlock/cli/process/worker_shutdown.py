@@ -8,12 +8,12 @@ import logging
 import signal
 from typing import TYPE_CHECKING, Any
 
-from rowlock.flow.worker.successor import RECYCLED, STOPPING, Alone, farewell, leave
+from rowlock.flow.worker.process_replacement import RECYCLED, STOPPING, SelfRestart, exit_now, run_exit_functions
 
 if TYPE_CHECKING:
     from rowlock.cli.process.reload_child import ReloadParent
-    from rowlock.flow.supervise.control_line import Supervised
-    from rowlock.flow.worker.successor import Successor
+    from rowlock.flow.supervise.control_line import SupervisorLine
+    from rowlock.flow.worker.process_replacement import ProcessReplacement
     from rowlock.flow.worker.worker import Worker
 
 logger = logging.getLogger("rowlock.cli")
@@ -25,13 +25,13 @@ class ShutdownControl:
     Under a supervisor only the supervisor ends the drain early.
     """
 
-    def __init__(self, parent: ReloadParent | None = None, line: Supervised | None = None) -> None:
+    def __init__(self, parent: ReloadParent | None = None, line: SupervisorLine | None = None) -> None:
         self.parent, self._line = parent, line
         self.stopping = asyncio.Event()
         self._anew = False
-        self._alone = Alone(self._recycle) if parent is None and line is None else None
+        self._alone = SelfRestart(self._recycle) if parent is None and line is None else None
         # A reloading parent starts its child anew when the code changes, and expects it to stay until then.
-        self.successor: Successor | None = self._alone or line
+        self.replacement: ProcessReplacement | None = self._alone or line
         self.supervisor = line.supervisor if line is not None else None
         # A reloading parent or a supervisor handles Ctrl-C and logs it.
         self._signals = STOPPING if self._alone is not None else (signal.SIGTERM,)
@@ -44,7 +44,9 @@ class ShutdownControl:
             # Not loop.add_signal_handler(): a handler that blocks the loop would delay the signal.
             signal.signal(number, self._on_signal)
         if self._line is not None:
-            self._line.obey({"recycle": lambda: self._soon(self._recycle), "hurry": lambda: self._soon(worker.hurry)})
+            self._line.on_order(
+                {"recycle": lambda: self._soon(self._recycle), "hurry": lambda: self._soon(worker.hurry)}
+            )
 
     async def unless_stopped(self, starting: Any) -> bool:  # noqa: ANN401 - a coroutine
         """Await the start, which may wait for a database for hours; False: a signal came first."""
@@ -67,14 +69,14 @@ class ShutdownControl:
 
     def finish(self) -> None:
         """After the drain: start again if the process is to be recycled and nothing asked it to end."""
-        leaving = self.successor is not None and self.successor.leaving
+        leaving = self.replacement is not None and self.replacement.leaving
         if self._line is not None and self._worker.dismissed:
-            self._line.tell(over="drain")
+            self._line.send(over="drain")
         elif self._anew and not leaving and not self._worker.dismissed:
             if self._alone is not None:
-                farewell()
-                self._alone.begin_anew()
-            leave(RECYCLED)
+                run_exit_functions()
+                self._alone.restart()
+            exit_now(RECYCLED)
 
     def _recycle(self) -> None:
         if not self.stopping.is_set():
@@ -82,8 +84,8 @@ class ShutdownControl:
             self.stopping.set()
 
     def _on_signal(self, number: int, _frame: object) -> None:
-        if self.successor is not None:
-            self.successor.leaving = True
+        if self.replacement is not None:
+            self.replacement.leaving = True
         self._soon(self._on_stop, signal.Signals(number))
 
     def _soon(self, act: Any, *args: object) -> None:  # noqa: ANN401 - a callable

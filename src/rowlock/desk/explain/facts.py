@@ -13,7 +13,7 @@ from rowlock.model.lane import kinds_by_lane
 from rowlock.model.rate import LANE
 from rowlock.model.state import State
 from rowlock.store import lanes as lane_rows
-from rowlock.store import rows
+from rowlock.store.rows import jobs as rows
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -25,7 +25,8 @@ if TYPE_CHECKING:
     from rowlock.model.lane import Lane
     from rowlock.model.rate import RateView
     from rowlock.model.workload import Running, WorkerView
-    from rowlock.store.database import Record, Snapshot
+    from rowlock.store.database import Record
+    from rowlock.store.executor import SqlExecutor
 
 CAP: Final = 1000
 """Jobs ahead that are counted."""
@@ -91,7 +92,7 @@ class Facts:
         return sum(n for (_, name), n in self.use.items() if self.lane is not None and name == self.lane.name)
 
 
-async def read(reads: Snapshot, job_id: int, needed: int, guard: Guard) -> Facts | None:
+async def read(reads: SqlExecutor, job_id: int, needed: int, guard: Guard) -> Facts | None:
     """Everything around one job that the guard's principal may see; None: there is no such job for them."""
     found = await reads.fetch("explain_job", id=job_id, **guard.sight)
     if not found:
@@ -128,13 +129,13 @@ async def read(reads: Snapshot, job_id: int, needed: int, guard: Guard) -> Facts
     )
 
 
-async def _rates(reads: Snapshot, row: Record, lane: Lane | None) -> list[RateView]:
+async def _rates(reads: SqlExecutor, row: Record, lane: Lane | None) -> list[RateView]:
     keys = [*row["rate_keys"], *([LANE + lane.name] if lane is not None and lane.rate is not None else [])]
     return [rate_of(found) for found in await reads.fetch("rates_named", keys=keys)] if keys else []
 
 
 async def _ahead(
-    reads: Snapshot, row: Record, lanes: Sequence[Lane], lane: Lane | None, workers: Sequence[WorkerView]
+    reads: SqlExecutor, row: Record, lanes: Sequence[Lane], lane: Lane | None, workers: Sequence[WorkerView]
 ) -> tuple[Count, Count]:
     """Higher and older ones. Jobs of kinds that no worker of the lane knows are in nobody's way."""
     if lane is None:
@@ -154,7 +155,7 @@ async def _ahead(
     return Count(min(found["higher"], CAP), exact=exact), Count(min(found["older"], CAP), exact=exact)
 
 
-async def _parked_ahead(reads: Snapshot, job: Job) -> Count:
+async def _parked_ahead(reads: SqlExecutor, job: Job) -> Count:
     (found,) = await reads.fetch(
         "gate_ahead", key=job.gate_key, priority=job.priority, run_after=job.run_after, id=job.id, cap=CAP + 1
     )

@@ -15,9 +15,9 @@ from rowlock.desk.explain.rates import lane_rate, rate_limited
 from rowlock.desk.explain.silence import stalls, worker_silent
 from rowlock.desk.phrases import ago, blame, several, span_text, until, when
 from rowlock.model import ids
-from rowlock.model.closest import closest
 from rowlock.model.count import Count
 from rowlock.model.explanation import Reason
+from rowlock.model.similar_names import closest
 from rowlock.model.state import State
 
 if TYPE_CHECKING:

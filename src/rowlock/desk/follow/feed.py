@@ -15,7 +15,7 @@ from rowlock.desk.workers import views
 from rowlock.errors import DatabaseError, RowlockError
 from rowlock.model.feed import Batch, Change, FeedFrame, FeedPosition, Topic
 from rowlock.model.state import State
-from rowlock.outage_log import Trouble
+from rowlock.outage_log import OutageLog
 from rowlock.store import lanes as lane_rows
 from rowlock.store.database import TRANSIENT
 
@@ -184,16 +184,16 @@ class Feed:
             await asyncio.gather(task, return_exceptions=True)
 
     async def _run(self) -> None:
-        trouble = Trouble(logger, "feeds wait for the database", "feeds go on")
+        outage = OutageLog(logger, "feeds wait for the database", "feeds go on")
         try:
             while self._listeners and not self.closed:
                 try:
                     await self._look_once()
-                    trouble.over()
+                    outage.recovered()
                 except (RowlockError, *TRANSIENT) as error:
-                    trouble.met(error)
+                    outage.failed(error)
                 except Exception as error:  # noqa: BLE001 - those who listen wait for the next look
-                    trouble.met(error, unforeseen=True)
+                    outage.failed(error, unforeseen=True)
                 await asyncio.sleep(EVERY)
         finally:
             if self._task is asyncio.current_task():

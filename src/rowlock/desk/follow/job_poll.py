@@ -12,9 +12,9 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
 from rowlock.errors import RowlockError
-from rowlock.outage_log import Trouble
+from rowlock.outage_log import OutageLog
 from rowlock.store.database import TRANSIENT
-from rowlock.store.followed_jobs import life_of
+from rowlock.store.rows.followed_jobs import life_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -67,7 +67,7 @@ class Lookout:
     def __init__(self, database: Database, ears: Ears) -> None:
         self.database, self._ears = database, ears
         self.closed = False
-        self._trouble = Trouble(logger, "streams wait for the database", "streams go on")
+        self._outage = OutageLog(logger, "streams wait for the database", "streams go on")
         self.looks = 0
         self._followed: dict[int, _Followed] = {}
         self._left: set[int] = set()
@@ -146,12 +146,12 @@ class Lookout:
             await self._await(waiter)
             await self._look()
         except (RowlockError, *TRANSIENT) as error:
-            self._trouble.met(error)
+            self._outage.failed(error)
             return False
         except Exception as error:  # noqa: BLE001 - those who follow wait for the next look
-            self._trouble.met(error, unforeseen=True)
+            self._outage.failed(error, unforeseen=True)
             return False
-        self._trouble.over()
+        self._outage.recovered()
         return True
 
     async def _await(self, waiter: uuid.UUID) -> None:

@@ -9,14 +9,25 @@ import uuid
 import weakref
 from collections.abc import Awaitable, Callable, Sequence
 from datetime import timedelta
-from typing import TYPE_CHECKING, Final, Protocol, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Final, Protocol, TypeAlias, TypeVar, assert_never
 
 from rowlock.errors import WaitTimeout
-from rowlock.store.notify import Listener
+from rowlock.model.messages import (
+    AwaitedEnds,
+    CancelRequested,
+    ClaimsRevoked,
+    DrainRequested,
+    LanesEdited,
+    LockReleased,
+    SchedulesEdited,
+    WakeUp,
+)
+from rowlock.store.notify import NotificationListener
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
+    from rowlock.model.messages import Message
     from rowlock.store.database import Database
 
 Told: TypeAlias = Callable[[Sequence[int] | None], None]
@@ -121,7 +132,7 @@ class _Room:
         self.database = database
         self._waiting: dict[int, set[asyncio.Event]] = {}
         self._overhearing: set[Told] = set()
-        self._listener: Listener | None = None
+        self._listener: NotificationListener | None = None
 
     def enter(self, job_id: int, told: asyncio.Event) -> None:
         self._waiting.setdefault(job_id, set()).add(told)
@@ -133,7 +144,7 @@ class _Room:
 
     def _open(self) -> None:
         if self._listener is None:
-            self._listener = Listener(self.database, self._heard, self._everyone)
+            self._listener = NotificationListener(self.database, self._on_message, self._everyone)
             self._listener.start()
 
     async def leave(self, job_id: int, told: asyncio.Event) -> None:
@@ -151,14 +162,28 @@ class _Room:
             listener, self._listener = self._listener, None
             await listener.stop()
 
-    def _heard(self, message: dict[str, object]) -> None:
-        done = message.get("done")
-        if not isinstance(done, list):
-            return
+    def _on_message(self, message: Message) -> None:
+        match message:
+            case AwaitedEnds(keys):
+                self._ended(tuple(keys))
+            case (
+                WakeUp()
+                | CancelRequested()
+                | ClaimsRevoked()
+                | LanesEdited()
+                | SchedulesEdited()
+                | DrainRequested()
+                | LockReleased()
+            ):
+                pass
+            case _:
+                assert_never(message)
+
+    def _ended(self, keys: Sequence[int]) -> None:
         for heard in tuple(self._overhearing):
-            heard(done)
-        for job_id in done:
-            for told in self._waiting.get(job_id, ()):
+            heard(keys)
+        for key in keys:
+            for told in self._waiting.get(key, ()):
                 told.set()
 
     def _everyone(self) -> None:

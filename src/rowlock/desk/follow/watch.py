@@ -9,18 +9,29 @@ import uuid
 from collections import deque
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
-from typing import TYPE_CHECKING, Final, cast
+from typing import TYPE_CHECKING, Final, assert_never, cast
 
 from rowlock.errors import DatabaseUnreachable, JobNotFound
 from rowlock.model import ids, redact
+from rowlock.model.messages import (
+    AwaitedEnds,
+    CancelRequested,
+    ClaimsRevoked,
+    DrainRequested,
+    LanesEdited,
+    LockReleased,
+    SchedulesEdited,
+    WakeUp,
+)
 from rowlock.model.state import State
-from rowlock.store import rows
-from rowlock.store.notify import Listener
+from rowlock.store.notify import NotificationListener
+from rowlock.store.rows import jobs as rows
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping, Sequence
     from datetime import datetime
 
+    from rowlock.model.messages import Message
     from rowlock.model.progress import Progress
     from rowlock.store.database import Database, Record
 
@@ -177,7 +188,7 @@ class Watch:
             yield
             return
         waiter = uuid.uuid4()
-        listener = Listener(self._database, self._heard, self._told.set)
+        listener = NotificationListener(self._database, self._on_message, self._told.set)
         listener.start()
         waiting = asyncio.create_task(self._keep_waiting(waiter))
         try:
@@ -196,10 +207,23 @@ class Watch:
                 self._told.set()
             await asyncio.sleep(_RENEW.total_seconds())
 
-    def _heard(self, message: dict[str, object]) -> None:
-        done = message.get("done")
-        if isinstance(done, list) and not self._wanted.isdisjoint(done):
-            self._told.set()
+    def _on_message(self, message: Message) -> None:
+        match message:
+            case AwaitedEnds(keys):
+                if not self._wanted.isdisjoint(keys):
+                    self._told.set()
+            case (
+                WakeUp()
+                | CancelRequested()
+                | ClaimsRevoked()
+                | LanesEdited()
+                | SchedulesEdited()
+                | DrainRequested()
+                | LockReleased()
+            ):
+                pass
+            case _:
+                assert_never(message)
 
 
 def _sighting(row: Record) -> Sighting:

@@ -1,4 +1,4 @@
-"""Claim: free slots per lane -> cursors per pair -> one batch claim."""
+"""Claimer: turns the free slots of each lane into claimed jobs, with one batch claim where the lanes allow it."""
 
 from __future__ import annotations
 
@@ -11,56 +11,62 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 
 from rowlock.errors import DatabaseError
 from rowlock.flow.claim.cursors import BEGINNING
-from rowlock.flow.claim.fairness import Turns, pairs_of
-from rowlock.flow.claim.saturation import Crowds
+from rowlock.flow.claim.fairness import Fairness, pairs_of
+from rowlock.flow.claim.in_flight import ClaimsInFlight
+from rowlock.flow.claim.saturation import Saturation
 from rowlock.model.lane import kinds_by_lane
+from rowlock.model.pair import pair_of
 from rowlock.store.database import TRANSIENT
+from rowlock.store.jobs import claim as verbs
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
     from datetime import datetime
 
     from rowlock.flow.claim.cursors import Cursors, Probe
-    from rowlock.flow.enqueue.wake import Pair
     from rowlock.model.lane import Lane
-    from rowlock.model.released_jobs import Released
-    from rowlock.store.database import Connection, Record
-    from rowlock.store.worker_connection import Link
+    from rowlock.model.pair import Pair
+    from rowlock.model.released_jobs import ReleasedJob
+    from rowlock.store.connections.worker_connection import WorkerConnection
+    from rowlock.store.database import Record
+    from rowlock.store.executor import SqlSession
 
 logger = logging.getLogger("rowlock.claim")
 _FORESEEN: Final = (DatabaseError, *TRANSIENT)
 _MANY_LANES: Final = 8
 _SMALL: Final = 20
-"""Slots of a lane that takes turns with others of its size."""
+"""Slots at most of a small lane: many small lanes take turns, so that a claim has fewer probes."""
 LARGEST: Final = 500
-"""Jobs per claim."""
+"""Jobs per claim at most."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Answer:
-    """What one claim asked and got. began: the database's clock before it, None: unknown or nothing was asked."""
+    """One claim: what it asked for, and the rows it brought."""
 
     free: Mapping[str, int]
+    """Jobs wanted, by lane."""
     probes: Mapping[str, Sequence[Probe]]
     began: datetime | None
+    """The database's clock before the claim; None: unknown, or no statement was sent."""
     rows: Sequence[Record]
-    crowded: Collection[str] = frozenset()
-    """Lanes whose pairs were emptied one after the other, until they were full."""
+    saturated: Collection[str] = frozenset()
+    """Lanes whose pairs were emptied one after the other, until the slots were full."""
     narrow: Collection[str] = frozenset()
-    """Those of them of which only the pairs with the oldest jobs were looked at."""
+    """Saturated lanes of which only the pairs with the oldest jobs were probed."""
     in_order: bool = False
-    """One after the other as they are listed in the probes."""
+    """The pairs were emptied in the order of the probes."""
 
 
-_Claim: TypeAlias = "Callable[[Connection[Record], int], Awaitable[_Answer]]"
+_Claim: TypeAlias = "Callable[[SqlSession, int], Awaitable[_Answer]]"
 
 
 class Claimer:
-    """Claims jobs for the lanes this worker serves."""
+    """Claims jobs for the lanes that one worker serves."""
 
     def __init__(
         self,
-        link: Link,
+        link: WorkerConnection,
         worker_id: int,
         cursors: Cursors,
         kinds: Collection[str],
@@ -68,48 +74,48 @@ class Claimer:
         *,
         later: Callable[[Iterable[datetime]], None] = lambda _: None,
     ) -> None:
-        """later: told when jobs that a rate put back, or a lane's rate holds back, are due."""
+        """later: called with the moments at which jobs become due that a rate has held back."""
         self._link, self._worker_id, self._cursors, self._now = link, worker_id, cursors, now
-        self._later, self._turns = later, Turns()
+        self._later, self._fairness = later, Fairness()
         self._resting: dict[str, datetime] = {}
-        """Lanes whose rate has no room before that moment."""
+        """Lanes without room in their rate, and the moment at which there is room again."""
         self._kinds = kinds
         self._lanes: dict[str, Lane] = {}
         self._served: dict[str, list[str]] = {}
-        self.in_flight = False
-        """A claim was sent, and what it took is not known or not started yet; cleared by whoever starts it."""
-        self.doubtful = False
-        """One lane of the last claim got no answer: it may have taken jobs that nobody here knows of."""
+        self._lane_of: dict[str, str] = {}
+        self.in_flight = ClaimsInFlight()
+        """Callers hold in_flight.sending() around a claim until its jobs have their slots."""
         self._busy = False
-        """It took half of what it asked for, or more: some lanes are always empty."""
+        """The last claim took half of the jobs it asked for, or more: some lanes are always empty."""
         self._waiting: set[str] = set()
-        """Lanes it left out."""
-        self._crowds = Crowds(cursors)
+        """Lanes that the last claim left out."""
+        self._saturation = Saturation(cursors)
 
     def serve(self, lanes: Mapping[str, Lane], every_lane: Iterable[Lane]) -> None:
-        """Take over the lanes as they stand now; `every_lane` decides what '*' means."""
+        """Serve these lanes from now on. every_lane: all lanes there are, which decides the kinds that '*' covers."""
         self._lanes = dict(lanes)
         self._resting = {}
         self._waiting.intersection_update(lanes)
-        self._crowds.keep(lanes)
+        self._saturation.keep(lanes)
         self._served = kinds_by_lane(every_lane, self._kinds)
+        self._lane_of = {kind: name for name, kinds in self._served.items() if name in lanes for kind in kinds}
 
     def lane_of(self, kind: str) -> str | None:
-        """The lane that serves a kind; None: none that this worker serves."""
-        return next((name for name, kinds in self._served.items() if kind in kinds and name in self._lanes), None)
+        """The lane of this worker that serves a kind; None: no lane of this worker does."""
+        return self._lane_of.get(kind)
 
     def kinds(self) -> list[str]:
         """The kinds this worker serves."""
-        return [kind for name, kinds in self._served.items() if name in self._lanes for kind in kinds]
+        return list(self._lane_of)
 
     @property
-    def rich(self) -> set[str]:
-        """Lanes worth asking again as soon as they have a slot: their last claim left jobs, or it left them out."""
-        # A lane that rests is not asked, so it would stay rich, and its worker would ask for ever.
-        return {name for name in self._waiting | self._crowds.names if not self._rests(name)}
+    def backlogged(self) -> set[str]:
+        """Lanes to claim from again as soon as they have a slot: the last claim left jobs there, or left them out."""
+        # A lane that rests is not claimed from, so it would stay in this set, and its worker would never pause.
+        return {name for name in self._waiting | self._saturation.names if not self._rests(name)}
 
     async def claim(self, free: Mapping[str, int]) -> list[Record]:
-        """Claim up to `free` jobs per lane; rows come with their lane."""
+        """Claim up to `free` jobs per lane; each row names its lane."""
         able = {name: n for name, n in free.items() if n > 0 and self._lanes[name].enabled and not self._rests(name)}
         wanted = self._turn(able)
         careful = {name for name in wanted if self._lanes[name].is_careful}
@@ -117,20 +123,19 @@ class Claimer:
         plain = {name: n for name, n in wanted.items() if name not in careful and name not in fair}
         answers: list[_Answer] = []
         failure: Exception | None = None
-        self.in_flight, self.doubtful = True, False
         try:
             if plain:
-                async with self._link.session() as connection:
-                    answers.append(await self._claim(connection, plain))
+                async with self._link.session() as session:
+                    answers.append(await self._claim(session, plain))
             if fair:
-                async with self._link.session() as connection:
-                    answers.append(await self._claim(connection, {name: wanted[name] for name in fair}, fair=True))
+                async with self._link.session() as session:
+                    answers.append(await self._claim(session, {name: wanted[name] for name in fair}, fair=True))
             for name in sorted(careful):
-                answers.append(await self._carefully(name, wanted[name], self._heads_of(name)))  # noqa: PERF401 - kept up to a failure
+                answers.append(await self._under_locks(name, wanted[name], self._heads_of(name)))  # noqa: PERF401 - kept up to a failure
         except Exception as error:  # noqa: BLE001 - raised below, unless the lanes before took something
             failure = error
         taken = Counter(row["lane"] for answer in answers for row in answer.rows)
-        # After a failure, too: what the other lanes told of their pairs holds.
+        # After a failure, too: the answers from the other lanes are valid.
         self._note_taken(wanted, answers, taken)
         self._waiting = able.keys() - wanted.keys()
         rows = [row for answer in answers for row in self._noted(answer)]
@@ -140,61 +145,56 @@ class Claimer:
         if failure is not None:
             if not taken:
                 raise failure
-            # What the lanes before took is ours already; the lane that failed is asked again with the next look.
+            # The jobs of the lanes before are ours already; the lane that failed is claimed from again soon.
             logger.warning("a lane could not be claimed from: %s", failure, exc_info=_trace(failure))
-            self.doubtful = True
+            self.in_flight.lose_answer()
         return rows
 
     def _note_taken(self, wanted: Mapping[str, int], answers: Sequence[_Answer], taken: Mapping[str, int]) -> None:
-        """What a lane gave, parked jobs among it; one that its cap or rate holds back has no more to give."""
+        """Count the jobs of each lane, parked ones included. A lane that its cap or rate holds back has no more."""
         narrow = {name for answer in answers for name in answer.narrow if taken[name] < answer.free[name]}
         for name, n in wanted.items():
-            self._crowds.told(name, filled=taken[name] >= n, everywhere=name not in narrow)
+            self._saturation.record(name, filled=taken[name] >= n, all_pairs=name not in narrow)
         asked = sum(wanted.values())
         self._busy = 0 < asked <= 2 * sum(taken.values())
 
     async def claim_one(self, job_id: int, lane: str) -> list[Record]:
-        """Claim a job by its id; the lane's order and cap hold for it like for any other."""
-        statement = self._link.database.statements["claim_ids"]
-        values = statement.bind({"worker": self._worker_id, "lane": lane, "ids": [job_id]})
+        """Claim one job by its id, under the order, cap and rate of its lane."""
 
-        async def by_id(connection: Connection[Record], _free: int) -> _Answer:
-            return _Answer({}, {}, None, await connection.fetch(statement.dollar, *values))
+        async def by_id(session: SqlSession, _free: int) -> _Answer:
+            rows = await verbs.by_id(session, worker=self._worker_id, lane=lane, ids=[job_id])
+            return _Answer({}, {}, None, rows)
 
-        self.in_flight = True
-        answer = await self._carefully(lane, 1, by_id)
+        answer = await self._under_locks(lane, 1, by_id)
         self._note_later(answer)
-        # Its cursor stays where it is: older jobs of the pair may still wait before this one.
+        # The cursor of the pair stays: older jobs may still wait before this one.
         return [row for row in answer.rows if not row["parked"]]
 
-    async def claim_released(self, steps: Sequence[Released], lane: str) -> list[Record]:
-        """Claim steps that were just released, by their ids; none that a job of a higher priority should precede."""
-        statement = self._link.database.statements["claim_released"]
+    async def claim_released(self, steps: Sequence[ReleasedJob], lane: str) -> list[Record]:
+        """Claim steps that were just released, by their ids, unless jobs of a higher priority wait in their lane."""
         lowest = min(step.pair[1] for step in steps)
-        above = self._cursors.above(self._served.get(lane, ()), lowest)
-        values = {
-            "worker": self._worker_id,
-            "lane": lane,
-            "ids": [step.id for step in steps],
-            "kinds": [pair[0] for pair, _ in above],
-            "priorities": [pair[1] for pair, _ in above],
-            "shares": [pair[2] for pair, _ in above],
-            "lows": [low for _, low in above],
+        probes = self._cursors.above(self._served.get(lane, ()), lowest)
+        above: verbs.PairsAbove = {
+            "kinds": [pair[0] for pair, _ in probes],
+            "priorities": [pair[1] for pair, _ in probes],
+            "shares": [pair[2] for pair, _ in probes],
+            "lows": [low for _, low in probes],
         }
+        ids = [step.id for step in steps]
 
-        async def by_id(connection: Connection[Record], free: int) -> _Answer:
-            rows = await connection.fetch(statement.dollar, *statement.bind({**values, "free": free}))
+        async def by_id(session: SqlSession, free: int) -> _Answer:
+            rows = await verbs.released(session, above, worker=self._worker_id, lane=lane, ids=ids, free=free)
             return _Answer({}, {}, None, rows)
 
         if self._lanes[lane].max_total is None and self._lanes[lane].rate is None:
-            async with self._link.session() as connection:
-                answer = await by_id(connection, len(steps))
+            async with self._link.session() as session:
+                answer = await by_id(session, len(steps))
         else:
-            answer = await self._carefully(lane, len(steps), by_id)
+            answer = await self._under_locks(lane, len(steps), by_id)
         return [row for row in answer.rows if not row["parked"]]
 
     def _noted(self, answer: _Answer) -> list[Record]:
-        """Move the cursors by an answer whose transaction is over; returns the rows that may run."""
+        """Move the cursors by an answer, after its transaction; returns the rows without the parked ones."""
         taken = Counter(row["lane"] for row in answer.rows)
         filled = {name for name, n in answer.free.items() if taken[name] >= n}
         for name, probes in answer.probes.items():
@@ -203,16 +203,16 @@ class Claimer:
                 self._cursors.exhausted(probes, answer.began)
         furthest: dict[Pair, datetime] = {}
         for row in answer.rows:
-            pair = (row["kind"], row["priority"], row["share"])
+            pair = pair_of(row)
             furthest[pair] = max(row["run_after"], furthest.get(pair, BEGINNING))
         for pair, run_after in furthest.items():
             self._cursors.advance(pair, run_after)
         for name, probes in answer.probes.items():
-            if name not in answer.crowded:
+            if name not in answer.saturated:
                 if name in filled:
-                    self._crowds.merged(probes, furthest)
+                    self._saturation.merged(probes, furthest)
             elif answer.began is not None:
-                self._crowds.emptied(
+                self._saturation.emptied(
                     probes, furthest.keys(), answer.began, filled=name in filled, in_order=answer.in_order
                 )
         self._note_later(answer)
@@ -223,16 +223,16 @@ class Claimer:
             self._later(answer.rows[0]["again_at"])
 
     def _rests(self, name: str) -> bool:
-        """Whether the rate of the lane is known to have no room yet."""
+        """Whether the lane has no room in its rate yet, as far as known."""
         until = self._resting.get(name)
         now = self._now() if until is not None else None
         return until is not None and now is not None and now < until
 
     def _turn(self, free: Mapping[str, int]) -> dict[str, int]:
-        """Half the slots at most, so that one half is claimed while the other half's outcomes are written.
+        """How many jobs to claim now: half the slots, so that outcomes of the other half are written meanwhile.
 
-        While many small lanes are full of jobs, that is half the lanes in turn rather than half of each: a lane costs
-        its probes however few jobs it takes.
+        While many small lanes are full of jobs, all free slots of half the lanes in turn: a lane costs its probes
+        however few jobs it takes.
         """
         turn = {name: min(n, LARGEST, max(1, (self._lanes[name].slots + 1) // 2)) for name, n in free.items()}
         small = [name for name in free if self._lanes[name].slots <= _SMALL]
@@ -244,86 +244,82 @@ class Claimer:
                 del turn[name]
         return turn
 
-    async def _claim(self, connection: Connection[Record], free: Mapping[str, int], *, fair: bool = False) -> _Answer:
+    async def _claim(self, session: SqlSession, free: Mapping[str, int], *, fair: bool = False) -> _Answer:
         # A lane may be gone by the time the connection is free.
         now = self._now()
         pairs = {name: self._cursors.pairs(self._served.get(name, ())) for name in free}
         if not any(pairs.values()):
             return _Answer(free, dict.fromkeys(free, ()), None, ())
-        crowded: dict[str, list[Pair]] = {}
+        saturated: dict[str, list[Pair]] = {}
         for name, n in free.items():
-            if name in self._lanes and (some := self._crowds.order(self._lanes[name], n, pairs[name])) is not None:
-                crowded[name] = some
-        probes = {name: self._cursors.starts(crowded.get(name, some), now) for name, some in pairs.items()}
+            if name in self._lanes and (some := self._saturation.order(self._lanes[name], n, pairs[name])) is not None:
+                saturated[name] = some
+        probes = {name: self._cursors.starts(saturated.get(name, some), now) for name, some in pairs.items()}
         if fair:
-            return _Answer(free, probes, now, await self._take_turns(connection, self._arguments(free, probes)))
-        narrow = {name for name, some in crowded.items() if len(some) < len(pairs[name])}
-        in_order = all(name in crowded or len(some) <= 1 for name, some in pairs.items())
-        statement = self._link.database.statements["claim_pairs" if in_order else "claim"]
-        values = one_by_one(self._worker_id, free, probes) if in_order else self._arguments(free, probes, crowded)
-        rows = await connection.fetch(statement.dollar, *statement.bind(values))
-        return _Answer(free, probes, now, rows, crowded.keys(), narrow, in_order)
+            return _Answer(free, probes, now, await self._claim_fair(session, self._arguments(free, probes)))
+        narrow = {name for name, some in saturated.items() if len(some) < len(pairs[name])}
+        in_order = all(name in saturated or len(some) <= 1 for name, some in pairs.items())
+        if in_order:
+            rows = await verbs.by_pair(session, one_by_one(self._worker_id, free, probes))
+        else:
+            rows = await verbs.by_level(session, self._arguments(free, probes, saturated))
+        return _Answer(free, probes, now, rows, saturated.keys(), narrow, in_order)
 
-    async def _take_turns(self, connection: Connection[Record], values: dict[str, object]) -> list[Record]:
+    async def _claim_fair(self, session: SqlSession, values: verbs.LevelProbes) -> list[Record]:
         pairs = pairs_of(values)
-        statement = self._link.database.statements["claim_fair"]
-        rows = await connection.fetch(statement.dollar, *statement.bind(values | {"debts": self._turns.debts(pairs)}))
-        self._turns.give(pairs, ((row["kind"], row["priority"], row["share"]) for row in rows))
+        rows = await verbs.by_turns(session, values, self._fairness.debts(pairs))
+        self._fairness.record(pairs, map(pair_of, rows))
         return rows
 
     def _heads_of(self, name: str) -> _Claim:
         fair = self._lanes[name].order == "fair"
-        return lambda connection, free: self._claim(connection, {name: free}, fair=fair)
+        return lambda session, free: self._claim(session, {name: free}, fair=fair)
 
-    async def _carefully(self, name: str, free: int, claim: _Claim) -> _Answer:
-        """Order, caps and rates hold over all workers: the lane's row, its cap and its rate are locked around it."""
-        statements, lane = self._link.database.statements, self._lanes[name]
-        async with self._link.session() as connection, connection.transaction():
+    async def _under_locks(self, name: str, free: int, claim: _Claim) -> _Answer:
+        """Claim while the lane's row, its cap and its rate are locked: they hold over all workers together."""
+        lane = self._lanes[name]
+        async with self._link.session() as session, session.transaction():
             if lane.order == "strict":
-                await connection.fetch(statements["lock_lanes"].dollar, [name])
+                await verbs.lock_lane(session, name)
             if lane.max_total is not None:
-                enter = statements["cap_enter"]
-                granted = await connection.fetchrow(enter.dollar, *enter.bind({"lanes": [name], "free": [free]}))
-                free = 0 if granted is None else granted["free"]
+                free = await verbs.enter_cap(session, name, free)
             if lane.rate is not None and free > 0:
-                free = await self._allowed(connection, name, free)
+                free = await self._allowed(session, name, free)
             if free <= 0:
                 return _Answer({}, {}, None, ())
-            answer = await claim(connection, free)
+            answer = await claim(session, free)
             started = sum(not row["parked"] for row in answer.rows)
             if started and lane.max_total is not None:
-                await connection.fetch(statements["cap_taken"].dollar, [name] * started)
+                await verbs.use_cap(session, name, started)
             if started and lane.rate is not None:
-                taken = statements["lane_rate_taken"]
-                await connection.fetch(taken.dollar, *taken.bind({"lane": name, "n": started}))
+                await verbs.use_rate(session, name, started)
             return answer
 
-    async def _allowed(self, connection: Connection[Record], name: str, free: int) -> int:
-        """How many the lane's rate lets start; without room it rests until there is some."""
-        enter = self._link.database.statements["lane_rate_enter"]
-        row = await connection.fetchrow(enter.dollar, *enter.bind({"lane": name, "free": free}))
-        if row is None:
-            return free  # its count is gone, and the gates duty makes another
-        if row["free"] < free:
-            self._later([row["again_at"]])
-        if row["free"] <= 0:
-            self._resting[name] = row["again_at"]
-        return int(row["free"])
+    async def _allowed(self, session: SqlSession, name: str, free: int) -> int:
+        """How many jobs the lane's rate lets start now; at 0 the lane rests until there is room."""
+        room = await verbs.enter_rate(session, name, free)
+        if room is None:
+            return free  # its row is gone, and the gates duty writes another
+        if room.free < free:
+            self._later([room.again_at])
+        if room.free <= 0:
+            self._resting[name] = room.again_at
+        return room.free
 
     def _arguments(
-        self, free: Mapping[str, int], probes: Mapping[str, Sequence[Probe]], crowded: Collection[str] = ()
-    ) -> dict[str, object]:
+        self, free: Mapping[str, int], probes: Mapping[str, Sequence[Probe]], saturated: Collection[str] = ()
+    ) -> verbs.LevelProbes:
         strict = {name for name in free if name in self._lanes and self._lanes[name].order == "strict"}
-        return arguments(self._worker_id, free, probes, strict, crowded)
+        return arguments(self._worker_id, free, probes, strict, saturated)
 
 
 def _trace(error: Exception) -> Exception | None:
-    """What to show of an error beside its message; None: it was foreseen."""
+    """The error whose traceback is logged; None for a foreseen one, whose message says it all."""
     return None if isinstance(error, _FORESEEN) else error
 
 
-def one_by_one(worker_id: int, free: Mapping[str, int], probes: Mapping[str, Sequence[Probe]]) -> dict[str, object]:
-    """The parameters of a claim that takes from one pair of a lane after the other."""
+def one_by_one(worker_id: int, free: Mapping[str, int], probes: Mapping[str, Sequence[Probe]]) -> verbs.PairProbes:
+    """The parameters of a claim that empties the pairs of a lane one after the other."""
     asked = [name for name in free if probes[name]]
     pairs = [probe for name in asked for probe in probes[name]]
     lasts = list(accumulate(len(probes[name]) for name in asked))
@@ -345,11 +341,11 @@ def arguments(
     free: Mapping[str, int],
     probes: Mapping[str, Sequence[Probe]],
     strict: Collection[str] = (),
-    crowded: Collection[str] = (),
-) -> dict[str, object]:
-    """The parameters of a claim: the probes by lane and priority level, each a slice of the arrays of the next.
+    saturated: Collection[str] = (),
+) -> verbs.LevelProbes:
+    """The parameters of a claim that merges heads: lanes refer to slices of levels, levels to slices of pairs.
 
-    crowded: lanes whose pairs are emptied one after the other.
+    strict: lanes whose order must be exact; saturated: lanes whose pairs are emptied one after the other.
     """
     first_levels: list[int] = []
     last_levels: list[int] = []
@@ -368,7 +364,7 @@ def arguments(
             priorities.append(priority)
             first_pairs.append(len(pairs) + 1)
             pairs.extend(level)
-            take = 0 if name in crowded else _take(len(level), n, strict=name in strict)
+            take = 0 if name in saturated else _take(len(level), n, strict=name in strict)
             takes.extend([take] * len(level))
             last_pairs.append(len(pairs))
         last_levels.append(len(priorities))
@@ -389,7 +385,7 @@ def arguments(
 
 
 def _take(width: int, free: int, *, strict: bool) -> int:
-    """How many heads of each pair are merged: none when the level has one pair, all when the order must be exact."""
+    """How many heads of each pair are merged; 0: the level has one pair and needs no merge."""
     if width == 1:
         return 0
     if strict:

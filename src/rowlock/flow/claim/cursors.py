@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable
 
-    from rowlock.flow.enqueue.wake import Pair
+    from rowlock.model.pair import Pair
 
 Probe: TypeAlias = "tuple[Pair, datetime]"
-"""A pair and the run_after from which on a claim looks at it."""
+"""A pair and the run_after from which a claim reads it."""
 BEGINNING: Final = datetime(2000, 1, 1, tzinfo=UTC)
 LAG: Final = timedelta(seconds=5)
 _FAR_BEHIND: Final = 2 * LAG
@@ -27,75 +27,75 @@ _LAGGED_EVERY: Final = 1.0
 _LAGGED_FOR: Final = 10.0
 _HOT_FOR: Final = 60.0
 _CHEAP_PAIRS: Final = 50
-"""A probe is about 25 us: below this many pairs it is not worth telling hot from cold."""
+"""With so many pairs or fewer all are probed, hot or cold: a probe takes about 25 us."""
 
 
 class Cursors:
-    """One cursor per pair, in the worker's memory only. Times in seconds of the given monotonic clock."""
+    """One cursor per pair, in the worker's memory only. Times without a date are seconds of the monotonic clock."""
 
     def __init__(self, monotonic: Callable[[], float]) -> None:
         self._monotonic = monotonic
         self._low: dict[Pair, datetime] = {}
         self._active: dict[Pair, float] = {}
         self._lagged: dict[Pair, float] = {}
-        """When each pair was last looked at with the lag: per pair, else a busy lane would use up everybody's turn."""
+        """When each pair was last read with the lag: per pair, or a busy lane would use up the turns of all others."""
         self._unseen: set[Pair] = set()
-        """Pairs to be probed however cold they are; a lane without a free slot sees its own later."""
-        self._told: set[Pair] = set()
-        """Pairs that were heard of since they were last probed."""
+        """Pairs that the next claim probes however cold they are; a lane without a free slot probes its own later."""
+        self._announced: set[Pair] = set()
+        """Pairs with new jobs, by a message or a sweep, since they were last probed."""
         self._age: dict[Pair, datetime] = {}
-        """Its cursor, or up to where a claim is known to have left nothing older: to choose by, not to start from."""
+        """A lower bound of the oldest job of each pair: used to choose pairs, never to start a probe from."""
         self._by_kind: dict[str, list[Pair]] = {}
         self._counted = 0
-        """Pairs in the index by kind; they are never forgotten, so another number means new ones."""
+        """Pairs in _by_kind. Pairs are never forgotten, so another number means new pairs."""
 
     def publish(self, rows: Iterable[tuple[Pair, datetime | None]]) -> bool:
-        """Take over the heads the last sweep found. A cursor is only ever lowered; a new pair starts at its head.
+        """Lower the cursors to the heads that the last sweep found; a new pair starts at its head.
 
-        Returns whether there is something to look for.
+        Returns whether there may be something to claim.
         """
-        news = False
+        anything = False
         for pair, low_water in rows:
-            news = news or low_water is not None or pair not in self._low
+            anything = anything or low_water is not None or pair not in self._low
             if pair not in self._low:
                 self._low[pair] = self._age[pair] = low_water or BEGINNING
             elif low_water is not None:
                 self._low[pair] = self._age[pair] = min(low_water, self._low[pair])
-                self._told.add(pair)
+                self._announced.add(pair)
         self.everywhere()
-        return news
+        return anything
 
     def lower(self, pair: Pair, run_after: datetime) -> None:
-        """A wake-up told of a job at run_after; of a pair nobody knew there may be older ones."""
+        """Lower the cursor to a job that a wake-up announced; a pair that is new here is read from the beginning."""
         self._low[pair] = self._age[pair] = min(run_after, self._low.get(pair, BEGINNING))
-        self._told.add(pair)
+        self._announced.add(pair)
         self._active[pair] = self._monotonic()
 
     def everywhere(self) -> None:
-        """Probe every pair with its next claim: a message was missed, or too long to name its pairs."""
+        """Probe every pair with the next claim: a message was missed, or named no pairs."""
         self._unseen.update(self._low)
 
     def advance(self, pair: Pair, run_after: datetime) -> None:
-        """A job at run_after was claimed."""
+        """Raise the cursor to a job that was claimed."""
         if run_after > self._low.get(pair, BEGINNING):
             self._low[pair] = run_after
             self._age[pair] = max(run_after, self._age.get(pair, BEGINNING))
         self._active[pair] = self._monotonic()
 
     def exhausted(self, probes: Iterable[Probe], now: datetime) -> None:
-        """A claim found nothing more here at `now` (database clock): what others served is skipped for good.
+        """Raise the cursors of pairs in which a claim found nothing more at `now` (database clock).
 
-        Without this an idle worker would walk over everything its neighbours have claimed since its own last claim.
-        What was heard of while the claim was under way may have been committed behind its back: that cursor stays.
+        Without this an idle worker would read all rows that its neighbours have claimed since its own last claim.
+        A pair that was announced during the claim keeps its cursor: its job may have been committed after the read.
         """
         floor = now - LAG
         for pair, _ in probes:
-            if pair not in self._told:
+            if pair not in self._announced:
                 self._low[pair] = max(self._low[pair], floor)
                 self._age[pair] = max(self._age[pair], floor)
 
     def pairs(self, kinds: Collection[str]) -> list[Pair]:
-        """Where a claim has to look for these kinds."""
+        """The pairs of these kinds that a claim has to probe; with many pairs, the cold ones only once per sweep."""
         if self._counted != len(self._low):
             self._count_pairs()
         pairs = [pair for kind in kinds for pair in self._by_kind.get(kind, ())]
@@ -105,9 +105,9 @@ class Cursors:
         return [pair for pair in pairs if pair in unseen or active.get(pair, never) > hot]
 
     def starts(self, pairs: Collection[Pair], at: datetime | None = None) -> list[Probe]:
-        """From where on a claim looks at these pairs. at: the database's clock, None: unknown."""
+        """Where a claim starts to read each of these pairs. at: the database's clock, None: unknown."""
         now = self._monotonic()
-        self._told.difference_update(pairs)
+        self._announced.difference_update(pairs)
         low, active, lagged = self._low, self._active, self._lagged
         lively, due, never = now - _LAGGED_FOR, now - _LAGGED_EVERY, -math.inf
         behind = BEGINNING if at is None else at - _FAR_BEHIND
@@ -119,17 +119,17 @@ class Cursors:
         return [(pair, start(pair)) for pair in pairs]
 
     def oldest(self, pairs: Iterable[Pair], n: int) -> list[Pair]:
-        """The n of these pairs that have the oldest jobs, as far as it is known without looking; those first."""
+        """The n pairs with the oldest jobs, oldest first, as far as known without asking the database."""
         return sorted(pairs, key=self._age.__getitem__)[:n]
 
     def passed(self, pairs: Iterable[Pair], run_after: datetime) -> None:
-        """A claim found that these pairs have no older jobs than this, but for those it was told of meanwhile."""
+        """Note that these pairs have no jobs older than run_after, unless they were announced during the claim."""
         for pair in pairs:
-            if pair not in self._told:
+            if pair not in self._announced:
                 self._age[pair] = max(run_after, self._age[pair])
 
     def above(self, kinds: Collection[str], priority: int) -> list[Probe]:
-        """The pairs of these kinds with a higher priority, and where they begin."""
+        """Probes of all pairs of these kinds with a higher priority, the lag included."""
         if self._counted != len(self._low):
             self._count_pairs()
         return [
@@ -146,9 +146,9 @@ class Cursors:
         self._counted = len(self._low)
 
     def probed(self, probes: Iterable[Probe], *, drained: bool) -> None:
-        """A claim with these probes came back; call it before the cursors are moved by what it brought.
+        """Note a claim with these probes, before its rows move the cursors.
 
-        drained: it took less than it asked for. Else there may be more in any of the pairs, the cold ones included.
+        drained: it brought less than it asked for. Otherwise any pair may have more jobs, the cold ones included.
         """
         now = self._monotonic()
         for pair, start in probes:
@@ -159,6 +159,6 @@ class Cursors:
 
     @property
     def lagging(self) -> bool:
-        """Whether some pair was active so recently that a late commit may still hide behind its cursor."""
+        """Whether some pair was active so recently that a late commit may still lie behind its cursor."""
         now = self._monotonic()
         return any(now - at < _LAGGED_FOR for at in self._active.values())

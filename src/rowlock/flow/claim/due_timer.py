@@ -1,4 +1,4 @@
-"""Alarm: look again when jobs become due that no message will tell of."""
+"""DueTimer: has a worker claim at the moment when scheduled jobs become due, as no message comes for them."""
 
 from __future__ import annotations
 
@@ -9,32 +9,33 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from datetime import datetime
 
-    from rowlock.flow.claim.db_clock import Clock
+    from rowlock.flow.claim.db_clock import DatabaseClock
 
 _HORIZON: Final = 60.0
-"""Seconds; what is due later is told of by the sweep."""
-_APART: Final = 0.01
-"""Seconds: one look serves all that is due within them."""
+"""Seconds. Jobs that are due later are announced by a sweep before their time."""
+_RESOLUTION: Final = 0.01
+"""Seconds. One claim serves all jobs that become due within them."""
 
 
-class Alarm:
-    """Sets `look` at the given moments of the database's clock."""
+class DueTimer:
+    """Sets `claim_now` at the given moments of the database's clock."""
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, clock: Clock, look: asyncio.Event) -> None:
-        self._loop, self._clock, self._look = loop, clock, look
-        self._set: set[int] = set()
+    def __init__(self, loop: asyncio.AbstractEventLoop, clock: DatabaseClock, claim_now: asyncio.Event) -> None:
+        self._loop, self._clock, self._claim_now = loop, clock, claim_now
+        self._ticks: set[int] = set()
+        """Loop times that have a timer, in units of the resolution."""
 
     def at(self, moments: Iterable[datetime]) -> None:
-        """For jobs due within a minute look again at that moment; what is due already is worth a look now."""
-        for ahead in map(self._clock.ahead, moments):
+        """Have a claim made at each moment within the next minute, and now for a moment that is past."""
+        for ahead in map(self._clock.seconds_until, moments):
             if ahead <= 0:
-                self._look.set()
+                self._claim_now.set()
             elif ahead < _HORIZON:
-                when = int((self._loop.time() + ahead + 0.002) / _APART) + 1
-                if when not in self._set:
-                    self._set.add(when)
-                    self._loop.call_at(when * _APART, self._ring, when)
+                tick = int((self._loop.time() + ahead + 0.002) / _RESOLUTION) + 1
+                if tick not in self._ticks:
+                    self._ticks.add(tick)
+                    self._loop.call_at(tick * _RESOLUTION, self._fire, tick)
 
-    def _ring(self, when: int) -> None:
-        self._set.discard(when)
-        self._look.set()
+    def _fire(self, tick: int) -> None:
+        self._ticks.discard(tick)
+        self._claim_now.set()

@@ -1,4 +1,4 @@
-"""Passing: what middleware sees of an enqueue, before and after it is written."""
+"""Enqueue middleware: functions of the application that see every enqueue before and after it is written."""
 
 from __future__ import annotations
 
@@ -8,19 +8,21 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from rowlock.errors import InvalidOption
+from rowlock.model.keyword_options import unknown_option
 from rowlock.model.options import Options
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-EnqueueMiddleware: TypeAlias = "Callable[[Enqueuing], Iterator[None] | None]"
-"""A function called before the job is written, or a generator whose rest runs after its yield, when it is."""
+EnqueueMiddleware: TypeAlias = "Callable[[EnqueueCall], Iterator[None] | None]"
+"""A function called before the jobs are written, or a generator that goes on after its yield when they are."""
 
 
-class Enqueuing:
-    """One call of enqueue(), enqueue_many() or their blocking twins, before and after it is written.
+class EnqueueCall:
+    """One call of enqueue(), enqueue_many() or their blocking twins, as middleware sees it.
 
-    calls: the arguments of each job, by name, as the caller gave them: to be read. ids: of the jobs, once written.
+    calls: the arguments of each job by name, as the caller gave them; only to be read. ids: of the jobs, once they are
+    written.
     """
 
     __slots__ = ("calls", "ids", "kind", "options")
@@ -29,17 +31,16 @@ class Enqueuing:
         self.kind, self.calls, self.options = kind, calls, options
         self.ids: tuple[int, ...] = ()
 
-    def set(self, **options: Any) -> None:  # noqa: ANN401 - what task.options() takes
-        """Enqueue with these options instead: priority, tags, meta and whatever else task.options() takes."""
-        try:
-            self.options = replace(self.options, **options)
-        except TypeError:
-            known = ", ".join(Options.__dataclass_fields__)
-            message = f"set() takes the options of a job ({known}); got {', '.join(options)}."
-            raise InvalidOption(message) from None
+    def set(self, **options: Any) -> None:  # noqa: ANN401 - the options of task.options()
+        """Enqueue with these options instead: priority, tags, meta and all others that task.options() takes."""
+        known = Options.__dataclass_fields__
+        for name in options:
+            if name not in known:
+                raise InvalidOption(unknown_option("set()", name, known))
+        self.options = replace(self.options, **options)
 
     def add_meta(self, **values: object) -> None:
-        """Add to the job's meta; what is there under the same name is replaced."""
+        """Add to the job's meta; a value under the same name is replaced."""
         self.set(meta={**(self.options.meta or {}), **values})
 
     def add_tags(self, *tags: str) -> None:
@@ -47,21 +48,25 @@ class Enqueuing:
         self.set(tags=[*(self.options.tags or ()), *tags])
 
 
+Enqueuing = EnqueueCall
+"""The former name of EnqueueCall, for code that imports it."""
+
+
 @contextlib.contextmanager
-def passing(middleware: Sequence[EnqueueMiddleware], enqueuing: Enqueuing) -> Iterator[Enqueuing]:
-    """Let every middleware see it, the first registered outermost; one that raises refuses the enqueue."""
+def run_middleware(middleware: Sequence[EnqueueMiddleware], call: EnqueueCall) -> Iterator[EnqueueCall]:
+    """Run every middleware around the block, the first registered outermost; one that raises refuses the enqueue."""
     failure: BaseException | None = None
     with contextlib.ExitStack() as stack:
         for function in middleware:
             if inspect.isgeneratorfunction(function):
-                stack.enter_context(contextlib.contextmanager(function)(enqueuing))
+                stack.enter_context(contextlib.contextmanager(function)(call))
             else:
-                function(enqueuing)
+                function(call)
         try:
-            yield enqueuing
+            yield call
         except BaseException as error:
             failure = error
             raise
     if failure is not None:
-        # A middleware swallowed it; a caller without its job must hear of it all the same.
+        # A middleware swallowed the error; the caller has no job, so the caller gets the error all the same.
         raise failure

@@ -1,92 +1,47 @@
-"""Enqueue: options and arguments -> a row. Plans of statements, so that any driver can run them, blocking or not."""
+"""Prepare: the kind's options and the call's become everything of a job but its arguments. No database is needed."""
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
-from operator import itemgetter
-from typing import TYPE_CHECKING, Final, NamedTuple, cast
+from typing import TYPE_CHECKING
 
-from rowlock.errors import EnqueueError, InvalidOption, UniqueConflict
-from rowlock.model import ids
+from rowlock.errors import InvalidOption
 from rowlock.model.approval import demanded
 from rowlock.model.job import NewJob
+from rowlock.model.keys import checked_key
 from rowlock.model.kind import Gate
-from rowlock.model.options import as_json, checked_key, refs_json, span
+from rowlock.model.options import as_json, refs_json, span
 from rowlock.model.rate import checked_weight, rates_of
-from rowlock.model.state import State
-from rowlock.model.stored_args import RATE, skilled
 from rowlock.model.tenant_share import share_of
+from rowlock.store.jobs.enqueue import plain_values, values_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Mapping, Sequence
-    from datetime import datetime
+    from collections.abc import Callable, Mapping
 
-    from rowlock.flow.enqueue.wake import Pair
     from rowlock.model.approval import Approval
     from rowlock.model.kind import Kind
     from rowlock.model.options import Options
+    from rowlock.model.pair import Pair
     from rowlock.model.rate import Rate
-    from rowlock.store.caller_transaction import Ask
-
-_TRIES: Final = 20
-BATCH: Final = 1000
-"""Rows per statement of a bulk enqueue."""
-PLAIN: Final = ("kind", "priority", "share", "approval", "max_attempts", "tenant", "submitted_by", "meta")
-"""The parameters of enqueue_plain in their order, after args."""
-_plain_values: Final = itemgetter(*PLAIN)
-
-
-class Receipt(NamedTuple):
-    """What became of one enqueue. what: created, kept or replaced; run_after None: the kept job is pruned."""
-
-    id: int
-    state: str
-    run_after: datetime | None
-    what: str
-
-    @property
-    def public_id(self) -> str:
-        """The id to show to people."""
-        return ids.encode(self.id)
-
-
-class Written(NamedTuple):
-    """What became of a bulk, in input order."""
-
-    ids: Sequence[int]
-    whats: Sequence[str]
+    from rowlock.store.jobs.enqueue import JobValues
 
 
 @dataclass(frozen=True, slots=True)
-class Prepared:
-    """All of a job but its arguments: made once for every call with the same options, if nothing looks at those."""
+class PreparedJob:
+    """Everything of a job but its arguments; shared by calls with the same options."""
 
     job: NewJob
     gate: Gate | None
     rates: tuple[Rate, ...]
-    """To be registered, like the gate."""
+    """Registered before the job is written, like the gate."""
     pair: Pair
-    values: Mapping[str, object]
-    """Of the enqueue statements, without args."""
+    values: JobValues
     plain: tuple[object, ...] | None
-    """Of enqueue_plain, after args; None: the job needs more than that."""
+    """The values of PLAIN; None: the job needs one of the longer statements."""
 
 
-@dataclass(frozen=True, slots=True)
-class Batch:
-    """Jobs of one kind with the same options. jobs: one for all of them, or one per text when arguments made them."""
-
-    texts: Sequence[str]
-    jobs: Sequence[Prepared]
-
-    def __getitem__(self, index: int) -> NewJob:
-        """The job at that place of the input."""
-        return self.jobs[index if len(self.jobs) > 1 else 0].job
-
-
-def prepare(kind: Kind, options: Options, named: Mapping[str, object]) -> Prepared:
-    """Combine what the kind says, what the call says and what is made of the arguments."""
+def prepare(kind: Kind, options: Options, named: Mapping[str, object]) -> PreparedJob:
+    """Combine the kind's options, the call's options, and the options that functions compute from the arguments."""
     gate = _gate(kind.gate if options.gate is None else options.gate, named)
     refs = dict(kind.refs(**named)) if kind.refs is not None else {}
     refs.update(options.refs or {})
@@ -107,11 +62,11 @@ def prepare(kind: Kind, options: Options, named: Mapping[str, object]) -> Prepar
         max_attempts=kind.retry.attempts if options.max_attempts is None else options.max_attempts,
         tenant=options.tenant,
         submitted_by=options.submitted_by,
-        unique_key=_unique(kind.scope, options, named),
-        unique_scope=None if options.unique_key is None else _scope(options),
+        unique_key=_unique_key(kind.scope, options, named),
+        unique_scope=None if options.unique_key is None else _unique_scope(options),
         on_conflict=options.on_conflict,
         max_wait=span(options.max_wait, "max_wait"),
-        idempotency_key=_made(options.idempotency_key, "idempotency_key", named),
+        idempotency_key=_key(options.idempotency_key, "idempotency_key", named),
         keep_key=None if options.idempotency_key is None else span(options.keep_key, "keep_key"),
         scope=kind.scope,
         gate_key=gate.key if gate else None,
@@ -124,15 +79,21 @@ def prepare(kind: Kind, options: Options, named: Mapping[str, object]) -> Prepar
     return prepared(job, gate, rates)
 
 
-def prepared(job: NewJob, gate: Gate | None = None, rates: tuple[Rate, ...] = ()) -> Prepared:
-    """Work out once what every enqueue of such a job needs."""
-    values = parameters(job)
-    plain = _plain_values(values) if is_plain(job) else None
-    return Prepared(job, gate, rates, (job.kind, job.priority, job.share), values, plain)
+def depends_on_arguments(kind: Kind, options: Options) -> bool:
+    """Whether a function computes one of the options from the arguments, so that every job is prepared by itself."""
+    computed = (options.unique_key, options.idempotency_key, options.gate, kind.gate, options.rate, kind.rate)
+    return kind.refs is not None or any(map(callable, computed))
+
+
+def prepared(job: NewJob, gate: Gate | None = None, rates: tuple[Rate, ...] = ()) -> PreparedJob:
+    """Compute once what every enqueue of such a job needs."""
+    values = values_of(job)
+    plain = plain_values(values) if is_plain(job) else None
+    return PreparedJob(job, gate, rates, (job.kind, job.priority, job.share), values, plain)
 
 
 def is_plain(job: NewJob) -> bool:
-    """Whether the table's defaults and COPY can carry it: no key to look up, no time to compute, nothing beside it."""
+    """Whether COPY and the table's defaults suffice: no key, no time, no gate, no rate, no tag and no ref."""
     return (
         job.run_at is None
         and job.run_in is None
@@ -148,217 +109,28 @@ def is_plain(job: NewJob) -> bool:
     )
 
 
-def is_several(job: NewJob) -> bool:
-    """Whether its enqueue may take several statements, which stand or fall together."""
-    return bool(job.approval) or (job.unique_key is not None and job.idempotency_key is not None)
-
-
-def state_of(job: NewJob) -> State:
-    """Where a job that meets no other begins."""
-    return State.PENDING if job.approval else State.QUEUED
-
-
-def insert(ready: Prepared, text: str) -> Generator[Ask, list[Sequence[object]], Receipt]:
-    """The plan of one enqueue. A statement without an answer lost a race for the key and is run again."""
-    job, values = ready.job, {**ready.values, "args": text_of(ready.job, text)}
-    if ready.plain is not None:
-        rows = yield "enqueue_plain", values
-        return (yield from _by_rule(job, [created(job, rows[0])]))[0]
-    for _ in range(_TRIES):
-        rows = yield _statement(job), values
-        receipt = (yield from _settled(job, values, rows[0])) if rows else None
-        if receipt is not None:
-            return (yield from _by_rule(job, [receipt]))[0]
-    message = (
-        f"The key of this {job.kind} job changed hands {_TRIES} times while it was enqueued; nothing was written. "
-        "Try again outside a REPEATABLE READ or SERIALIZABLE transaction."
-    )
-    raise EnqueueError(message)
-
-
-def _settled(
-    job: NewJob, values: Mapping[str, object], row: Sequence[object]
-) -> Generator[Ask, list[Sequence[object]], Receipt | None]:
-    """What the first answer comes to; None: a race was lost, again. The idempotency key follows the unique key."""
-    receipt = _receipt(row)
-    if job.idempotency_key is None or job.unique_key is None:
-        if receipt.what == "kept" and job.unique_key is not None and job.on_conflict == "reject":
-            raise conflict(job, receipt)
-        return receipt
-    match receipt.what:
-        case "taken" if job.on_conflict == "reject":
-            raise conflict(job, receipt)
-        case "taken" | "replaced":
-            yield "point_key", {**values, "job_id": receipt.id}
-            return receipt if receipt.what == "replaced" else receipt._replace(what="kept")
-        case "lost":
-            yield "point_key", {**values, "job_id": None}
-            return None
-        case _:
-            return receipt
-
-
-def insert_inside(ready: Prepared, text: str, channel: str) -> Generator[Ask, list[Sequence[object]], Receipt]:
-    """The plan of a plain enqueue that notifies by itself, at a commit nobody can observe."""
-    rows = yield "enqueue_plain_inside", {**ready.values, "args": text, "channel": channel}
-    return created(ready.job, rows[0])
-
-
-def insert_telling(
-    ready: Prepared, text: str, channel: str
-) -> Generator[Ask, list[Sequence[object]], tuple[Receipt, bool]]:
-    """The plan of a plain enqueue that may notify by itself; whether it does, at the commit."""
-    rows = yield "enqueue_plain_telling", {**ready.values, "args": text, "channel": channel}
-    return created(ready.job, rows[0]), rows[0][2] is True
-
-
-def created(job: NewJob, row: Sequence[object]) -> Receipt:
-    """The receipt of a plain enqueue, which answers with id and run_after alone."""
-    return Receipt(cast("int", row[0]), state_of(job), cast("datetime", row[1]), "created")
-
-
-def insert_many(batch: Batch) -> Generator[Ask, list[Sequence[object]], list[Receipt]]:
-    """The plan of a bulk enqueue: jobs that differ only in args, keys, gate and refs; receipts in input order."""
-    receipts: dict[int, Receipt] = {}
-    statement = "enqueue_many" if batch[0].idempotency_key is None else "enqueue_many_once"
-    left = list(range(len(batch.texts)))
-    for _ in range(_TRIES):
-        again: list[int] = []
-        for start in range(0, len(left), BATCH):
-            part = left[start : start + BATCH]
-            rows = yield statement, many_parameters(batch, part)
-            for n, (_, *row) in zip(part, rows, strict=True):
-                if row[3] is None:
-                    again.append(n)
-                else:
-                    receipts[n] = _receipt(row)
-            taken = next((n for n in part if n in receipts and receipts[n].what == "kept"), None)
-            if taken is not None and batch[taken].on_conflict == "reject" and batch[taken].unique_key is not None:
-                yield "withdraw", {"ids": [made.id for made in receipts.values() if made.what == "created"]}
-                raise conflict(batch[taken], receipts[taken])
-        left = again
-        if not left:
-            return (yield from _by_rule(batch[0], [receipts[n] for n in range(len(batch.texts))]))
-    message = f"{len(left)} keys changed hands {_TRIES} times while they were enqueued. Roll back and try again."
-    raise EnqueueError(message)
-
-
-def _by_rule(job: NewJob, receipts: list[Receipt]) -> Generator[Ask, list[Sequence[object]], list[Receipt]]:
-    """Approve what a rule approves in advance; only jobs that need approval are looked at."""
-    asked = (
-        [made.id for made in receipts if made.state == State.PENDING and made.what != "kept"] if job.approval else []
-    )
-    moved: dict[object, Sequence[object]] = {}
-    for start in range(0, len(asked), BATCH):
-        rows = yield "auto_approve", {"ids": asked[start : start + BATCH]}
-        moved |= {row[0]: row for row in rows}
-    return [_receipt((*moved[made.id], made.what)) if made.id in moved else made for made in receipts]
-
-
-def text_of(job: NewJob, text: str) -> str:
-    """The arguments as stored: workers that ask no rates leave a job with one to those that do."""
-    return text if job.rate_keys is None else skilled(text, RATE)
-
-
-def conflict(job: NewJob, receipt: Receipt) -> UniqueConflict:
-    """What to tell a caller whose key is taken."""
-    key = (job.unique_key or "").partition(":")[2]
-    message = (
-        f"A {job.kind} job with unique_key {key!r} is already {receipt.state}: {receipt.public_id}. "
-        f"Nothing was enqueued; "
-        'pass on_conflict="keep" to get that job, or "replace" to give it the new arguments.'
-    )
-    return UniqueConflict(message, receipt.id)
-
-
-def parameters(job: NewJob) -> dict[str, object]:
-    """The values of the enqueue statements, without args."""
-    return {
-        "kind": job.kind,
-        "priority": job.priority,
-        "share": job.share,
-        "approval": int(job.approval),
-        "answer_in": job.answer_in,
-        "run_at": job.run_at,
-        "run_in": job.run_in,
-        "expires_in": job.expires_in,
-        "max_age": job.max_age,
-        "max_attempts": job.max_attempts,
-        "tenant": job.tenant,
-        "submitted_by": job.submitted_by,
-        "unique_key": job.unique_key,
-        "unique_scope": job.unique_scope,
-        "max_wait": job.max_wait,
-        "idempotency_key": job.idempotency_key,
-        "rejects": job.on_conflict == "reject",
-        "keep_key": job.keep_key,
-        "scope": job.scope or job.kind,
-        "gate_key": job.gate_key,
-        "tags": list(job.tags) if job.tags else None,
-        "refs": job.refs,
-        "meta": job.meta,
-        "rate_keys": list(job.rate_keys) if job.rate_keys else None,
-        "rate_weight": job.rate_weight if job.rate_keys and job.rate_weight > 1 else None,
-    }
-
-
-def many_parameters(batch: Batch, part: Sequence[int]) -> dict[str, object]:
-    """The values of a bulk: columns for what differs, the first job's for the rest."""
-    jobs = [batch[n] for n in part]
-    return {
-        **batch.jobs[0].values,
-        "many_args": [text_of(job, batch.texts[n]) for n, job in zip(part, jobs, strict=True)],
-        "many_unique_keys": [job.unique_key for job in jobs],
-        "many_idempotency_keys": [job.idempotency_key for job in jobs],
-        "many_gate_keys": [job.gate_key for job in jobs],
-        "many_refs": [job.refs for job in jobs],
-        "many_rate_keys": [json.dumps(job.rate_keys) if job.rate_keys else None for job in jobs],
-    }
-
-
-def _statement(job: NewJob) -> str:
-    if job.unique_key is None:
-        if job.idempotency_key is not None:
-            return "enqueue_once"
-        return "enqueue" if job.refs is None and job.tags is None else "enqueue_referenced"
-    once = "" if job.idempotency_key is None else "_once"
-    if job.on_conflict in ("replace", "debounce"):
-        return f"enqueue{once}_replace_{job.unique_scope}"
-    return f"enqueue{once}_keep"
-
-
-def _receipt(row: Sequence[object]) -> Receipt:
-    job_id, state, run_after, what = row
-    return Receipt(
-        cast("int", job_id),
-        str(State(str(state)) if state != "pruned" else state),
-        cast("datetime | None", run_after),
-        str(what),
-    )
-
-
 def _approval(kind: Kind, options: Options) -> Approval | None:
     approval = demanded(kind.approval, options.approval)
     if approval is not None and approval.four_eyes and options.submitted_by is None:
         message = (
-            f"{kind.name} needs the approval of somebody else than its submitter, so it must be known who that is. "
+            f"{kind.name} must be approved by somebody other than its submitter, so the submitter must be known. "
             "Pass submitted_by."
         )
         raise InvalidOption(message)
     return approval
 
 
-def _unique(scope: str, options: Options, named: Mapping[str, object]) -> str | None:
-    key = _made(options.unique_key, "unique_key", named)
+def _unique_key(scope: str, options: Options, named: Mapping[str, object]) -> str | None:
+    key = _key(options.unique_key, "unique_key", named)
     return None if key is None else f"{'*' if options.unique_across_kinds else scope}:{key}"
 
 
-def _made(key: str | Callable[..., str] | None, name: str, named: Mapping[str, object]) -> str | None:
-    """A key as given, or as made of the arguments."""
+def _key(key: str | Callable[..., str] | None, name: str, named: Mapping[str, object]) -> str | None:
+    """A key as given, or as a function computes it from the arguments."""
     return None if key is None else checked_key(key(**named) if callable(key) else key, name)
 
 
-def _scope(options: Options) -> str:
+def _unique_scope(options: Options) -> str:
     # Only a waiting job can be pushed back, so a debounced key never counts the running one.
     return "waiting" if options.on_conflict == "debounce" else options.unique_scope
 

@@ -1,4 +1,8 @@
-"""Foreign kinds: submitting a job whose code lives in other processes, as far as those have told how."""
+"""Remote kinds: how a job is enqueued by a process that does not have its kind's code.
+
+Workers register the defaults of their kinds in the database; those suffice unless the kind computes options from
+arguments, or has secret ones.
+"""
 
 from __future__ import annotations
 
@@ -7,8 +11,8 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from rowlock.errors import ArgumentsTooLarge, InvalidArguments, UnknownKind
-from rowlock.model.closest import closest
 from rowlock.model.kind import Kind
+from rowlock.model.similar_names import closest
 from rowlock.model.stored_args import VERSION
 
 if TYPE_CHECKING:
@@ -16,28 +20,28 @@ if TYPE_CHECKING:
 
 
 async def find(database: Database, name: str, unknown: UnknownKind) -> Kind:
-    """The kind as workers registered it; `unknown` when none did, or when its code is needed."""
+    """The kind as workers registered it; UnknownKind if none did, or if its code is needed."""
     found = await database.fetch("kind_defaults", name=name)
     if not found:
-        told = [str(row["name"]) for row in await database.fetch("kinds_told")]
-        near = closest(name, told, n=1)
+        registered = [str(row["name"]) for row in await database.fetch("kinds_told")]
+        near = closest(name, registered, n=1)
         hint = f" Did you mean {near[0]!r}?" if near else ""
-        known = f"it knows of {', '.join(told)}" if told else "it knows of none"
-        message = f"{unknown} No worker has told the database of it either; {known}.{hint}"
+        known = f"it has {', '.join(registered)}" if registered else "it has none"
+        message = f"{unknown} No worker has registered it in the database either; {known}.{hint}"
         raise UnknownKind(message) from None
     if found[0]["defaults"] is None:
         message = (
-            f"A {name} job cannot be submitted here: its arguments are secret, or its gate, rate or references are "
-            "made of them, which takes its code. Import the module that defines it, or submit it where that is done."
+            f"A {name} job cannot be submitted here: its arguments are secret, or its code computes its gate, rate "
+            "or refs from them. Import the module that defines it, or submit it where that module is imported."
         )
         raise UnknownKind(message)
     return Kind.from_defaults(name, json.loads(found[0]["defaults"]))
 
 
 def encode(kind: Kind, args: object, limit: int) -> str:
-    """The arguments as they are, unchecked but for what the store could not keep; the worker checks the rest."""
+    """The arguments as JSON. Only what the database cannot store is refused here; the worker checks everything else."""
     if not isinstance(args, Mapping):
-        message = f"{kind.name}: its code is not here, so arguments are taken by name only. Pass an object."
+        message = f"{kind.name}: its code is not here, so arguments must be passed by name. Pass an object, not a list."
         raise InvalidArguments(message)
     marked = next((name for name in args if str(name).startswith("$")), None)
     if marked is not None:

@@ -1,52 +1,41 @@
-"""Wake: tell hungry workers of new jobs after the commit, once per window at most, off everybody's transaction."""
+"""Wake: notify idle workers of new jobs after the commit, with one message per window at most.
+
+Messages are sent outside of the enqueuing transactions, so that these never wait for each other's notifications.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import atexit
 import contextlib
-import json
 import logging
-from datetime import UTC, datetime
+import weakref
 from typing import TYPE_CHECKING, Final
 
 from rowlock.errors import RowlockError
-from rowlock.store.pool import before_loop_ends
+from rowlock.model import messages
+from rowlock.store.driver.pool import before_loop_ends
+from rowlock.store.jobs import workers
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Iterable
+    from collections.abc import AsyncGenerator, Callable, Iterable
+    from datetime import datetime
 
+    from rowlock.bridge import Bridge
+    from rowlock.model.pair import Pair
     from rowlock.store.database import Database
 
 logger = logging.getLogger("rowlock.wake")
 WINDOW: Final = 0.02
+"""Seconds per message."""
 _SAVED: Final = 9
 """Messages that may go out early after a pause: without them jobs that come every 20 ms would wait almost as long."""
 _SOON: Final = 30.0
-_LONGEST: Final = 7500
-"""Bytes; PostgreSQL refuses payloads of 8000."""
-
-Pair = tuple[str, int, int]
-"""Kind, priority, share: what a claim probes."""
-
-
-def payload(lows: dict[Pair, datetime]) -> str:
-    """The message of a wake-up: the lowest run_after per pair, so that receivers lower their cursors to it."""
-    lines = [[kind, priority, share, low.timestamp()] for (kind, priority, share), low in lows.items()]
-    text = json.dumps({"wake": lines}, separators=(",", ":"))
-    # Too many pairs for one message: receivers then look at all of theirs.
-    return text if len(text.encode()) < _LONGEST else '{"wake":[]}'
-
-
-def heard(message: dict[str, object]) -> dict[Pair, datetime] | None:
-    """Read a wake-up; None: it is another message, empty: look everywhere."""
-    lines = message.get("wake")
-    if not isinstance(lines, list):
-        return None
-    return {(str(k), int(p), int(s)): datetime.fromtimestamp(float(low), UTC) for k, p, s, low in lines}
+"""Seconds; a later wake-up is not scheduled, as polling finds the job."""
 
 
 class Waker:
-    """Collects wake-ups of one event loop and sends one message per window at most; the first few go out at once."""
+    """Collects the wake-ups of one event loop and sends one message per window at most, the first few at once."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -57,8 +46,8 @@ class Waker:
         self._later: asyncio.TimerHandle | None = None
         self._leaving: AsyncGenerator[None, None] | None = None
 
-    def insist(self) -> None:
-        """Send once more what asyncio.run() cancels at its end: the last step of a program may be an enqueue."""
+    def send_before_loop_ends(self) -> None:
+        """Send again what asyncio.run() cancels at its end: the last step of a program may be an enqueue."""
         self._leaving = before_loop_ends(self._send)
 
     def wake(self, pairs: Iterable[tuple[Pair, datetime]]) -> None:
@@ -75,8 +64,8 @@ class Waker:
         if self._task is None or self._task.done():
             self._begin()
 
-    def may_tell(self) -> bool:
-        """Whether an enqueue may carry its own wake-up now; it is counted as sent."""
+    def reserve_window(self) -> bool:
+        """Count a message as sent, for an enqueue whose own statement notifies; False: it must not notify now."""
         now = asyncio.get_running_loop().time()
         if self._due - _SAVED * WINDOW > now or self._lows or self._anywhere:
             return False
@@ -89,7 +78,7 @@ class Waker:
         self._begin()
 
     def look_in(self, seconds: float) -> None:
-        """Ask it that much later. One such wish at a time, and none for long: polling finds the rest."""
+        """look() after so many seconds. One is scheduled at a time, and none for later than half a minute."""
         if seconds < _SOON and (self._later is None or self._later.when() < asyncio.get_running_loop().time()):
             self._later = asyncio.get_running_loop().call_later(seconds + WINDOW, self.look)
 
@@ -107,7 +96,8 @@ class Waker:
             anywhere, self._anywhere = self._anywhere, False
             self._due = max(self._due, loop.time()) + WINDOW
             try:
-                if not await self._database.fetch("wake", channel=self._database.channel, payload=payload(lows)):
+                payload = messages.encode_wake_up(lows)
+                if not await workers.wake(self._database, channel=self._database.channel, payload=payload):
                     # Nobody is hungry: nothing is gained by asking again before a whole window has passed.
                     self._due = loop.time() + (_SAVED + 1) * WINDOW
             except RowlockError as error:
@@ -118,10 +108,83 @@ class Waker:
                 raise
 
     async def flush(self, *, within: float | None = None) -> None:
-        """Wait until what was noted is sent, for so many seconds at most; what was to be asked later is not asked."""
+        """Wait until all noted jobs are announced, for so many seconds at most; a scheduled look() is dropped."""
         if self._later is not None:
             self._later.cancel()
         if self._task is not None:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(within):
                     await asyncio.gather(self._task, return_exceptions=True)
+
+
+class Wakers:
+    """The waker of each event loop of one application, and the way to one from a thread without a loop."""
+
+    def __init__(self, database: Callable[[], Database], bridge: Bridge) -> None:
+        self._open, self._bridge = database, bridge
+        self._flushed_at_exit = False
+        self.forget()
+
+    def forget(self) -> None:
+        """Start over: the application uses another database from now on."""
+        self._wakers: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, Waker] = weakref.WeakKeyDictionary()
+        self._last: tuple[asyncio.AbstractEventLoop, Waker] | None = None
+
+    def here(self) -> Waker:
+        """The waker of the running event loop; RuntimeError without one."""
+        loop, last = asyncio.get_running_loop(), self._last
+        if last is not None and last[0] is loop:
+            return last[1]
+        waker = self._wakers.get(loop)
+        if waker is None:
+            for ended in [known for known in self._wakers if known.is_closed()]:
+                del self._wakers[ended]
+            waker = self._wakers[loop] = Waker(self._open())
+            waker.send_before_loop_ends()
+        self._last = loop, waker
+        return waker
+
+    def wake(self, pairs: Iterable[tuple[Pair, datetime]]) -> None:
+        """Announce claimable jobs; from any thread."""
+        noted = list(pairs)
+        if not noted:
+            return
+        try:
+            self.here().wake(noted)
+        except RuntimeError:
+            self.flush_at_exit()
+            self._bridge.call_soon(self._wake_soon(noted))
+
+    async def _wake_soon(self, noted: list[tuple[Pair, datetime]]) -> None:
+        self.here().wake(noted)
+
+    async def flush(self, *, within: float | None = None) -> None:
+        """Wait until the wake-ups of this loop are sent, for so many seconds at most; opens no database for it."""
+        waker = self._wakers.get(asyncio.get_running_loop())
+        if waker is not None:
+            await waker.flush(within=within)
+
+    def flush_at_exit(self) -> None:
+        """Flush the bridge's loop at exit: a short program may end right after its last enqueue or commit."""
+        if not self._flushed_at_exit:
+            self._flushed_at_exit = True
+            atexit.register(self._flush_bridge)
+
+    def _flush_bridge(self) -> None:
+        with contextlib.suppress(Exception):
+            self._bridge.run(self.flush(within=1))
+
+
+class NotifyWindow:
+    """Lets one transaction per window notify by itself, from whatever thread or loop its caller uses."""
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock, self._next = clock, 0.0
+
+    def reserve(self) -> bool:
+        """Whether this transaction may notify; the next one may a window later."""
+        now = self._clock()
+        if now < self._next:
+            return False
+        self._next = now + WINDOW
+        return True

@@ -1,4 +1,4 @@
-"""Grow: steps added to a workflow that runs, by one of its own jobs under its claim, or behind a job from outside."""
+"""Workflow growth: steps added to a workflow that runs, by one of its own jobs or behind one of its jobs."""
 
 from __future__ import annotations
 
@@ -6,20 +6,18 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, cast
 
 from rowlock.errors import ClaimLost, InvalidOption, JobNotFound, WrongState
-from rowlock.flow.enqueue import plan as place
-from rowlock.flow.enqueue.plan import Member, Stepped
+from rowlock.flow.enqueue.workflow_insert import NamedStep, StepLike, WorkflowInsert, distinct, prepared_steps
 from rowlock.model import ids
 from rowlock.model.workflow import NEEDS, Edge, Plan, Planned, checked_step_name
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Generator, Iterable, Sequence
+    from collections.abc import Awaitable, Callable, Iterable, Sequence
 
-    from rowlock.flow.enqueue.plan import Placed
-    from rowlock.flow.enqueue.prepare import Prepared
+    from rowlock.flow.enqueue.prepare import PreparedJob
     from rowlock.flow.enqueue.producer import Producer
+    from rowlock.flow.enqueue.workflow_insert import Demanded, WorkflowReceipt
     from rowlock.model.job import Claim
     from rowlock.model.workflow import Needs
-    from rowlock.store.caller_transaction import Ask
 
 
 class Added(NamedTuple):
@@ -36,19 +34,20 @@ class Added(NamedTuple):
 
 
 class NewStep(NamedTuple):
-    """A step to be added, made: all that is left is to write it. args: encoded."""
+    """A step that is ready to be written. args: encoded."""
 
     name: str
-    ready: Prepared
+    job: PreparedJob
     args: str
     any_of: bool
 
 
 @dataclass(frozen=True, slots=True)
 class Growing:
-    """Steps for the workflow of a job. fence: of its claim, without which nothing is added; None: from outside.
+    """Steps for the workflow of a job, as plain values: a child process sends them to its worker, which writes them.
 
-    Nothing but values: a child process has its worker write it.
+    fence: of the job's claim, without which nothing is added; None: from outside. joins: steps that wait for the job
+    wait for these steps, too.
     """
 
     job: int
@@ -59,19 +58,19 @@ class Growing:
 
 
 class Grower(Protocol):
-    """How a job's growth is written: here, or for a child process by its worker."""
+    """Writes the steps that a job adds: directly, or for a child process through its worker."""
 
     async def step_name(self, claim: Claim) -> str | None:
-        """The name of the job's step; None: it is of no workflow."""
+        """The name of the job's step; None: the job is in no workflow."""
 
-    async def grow(self, producer: Producer, growing: Growing) -> Placed:
-        """Write it. producer: the one its steps were made for."""
+    async def grow(self, producer: Producer, growing: Growing) -> WorkflowReceipt:
+        """Write the steps. producer: the one of their application."""
 
 
 class Growth:
-    """ctx.workflow: adds steps to the workflow this job is a step of; a plain job becomes the first step of one.
+    """ctx.workflow: adds steps to the workflow that this job is a step of; a plain job becomes the first step of one.
 
-    What an attempt adds is added once, though it may run again: steps are known by their names.
+    A step is added once, however often the job is tried: steps are recognised by their names.
     """
 
     __slots__ = ("_claim", "_grower", "_kind", "_numbers", "_parent")
@@ -91,80 +90,83 @@ class Growth:
         when: Needs = "success",
         any_of: bool = False,
     ) -> Added:
-        """Add a task or step. after: steps it waits for, none by default; before: steps that wait for it, too.
+        """Add a task or step. after: steps it waits for, none by default; before: steps that also wait for it.
 
-        Without a name it has one made of this step's, its kind and a number: add in the same order in every attempt, or
-        name them. `before` takes steps that still wait; WrongState otherwise.
+        Without a name it gets one made of this step's name, its kind and a number: add steps in the same order in every
+        attempt, or name them. `before` takes steps that still wait; WrongState otherwise.
         """
         if when not in NEEDS:
             message = f"when must be {', '.join(NEEDS)}; got {when!r}."
             raise InvalidOption(message)
-        made = stepped(step)
+        made = checked_step(step)
         chosen = checked_step_name(name) if name is not None else await self._name(made)
         edges = [Edge(_name_of(one), chosen, when) for one in after]
         edges += [Edge(chosen, _name_of(one)) for one in before]
-        (added,) = await self._grow([Member(chosen, made, any_of)], edges, joins=False)
+        (added,) = await self._grow([NamedStep(chosen, made, any_of)], edges, joins=False)
         return added
 
     async def spawn(self, steps: Iterable[object], *, join: bool = True) -> list[Added]:
-        """Add steps that may start at once. join: whoever waits for this step waits for them, too."""
-        members = []
+        """Add steps that may start at once. join: steps that wait for this one wait for them, too."""
+        added = []
         for step in steps:
-            made = stepped(step)
-            members.append(Member(await self._name(made), made))
-        return await self._grow(members, [], joins=join) if members else []
+            made = checked_step(step)
+            added.append(NamedStep(await self._name(made), made))
+        return await self._grow(added, [], joins=join) if added else []
 
-    async def _name(self, step: Stepped) -> str:
+    async def _name(self, step: StepLike) -> str:
         if self._parent is None:
             self._parent = await self._grower.step_name(self._claim) or self._kind
         n = self._numbers[step.kind] = self._numbers.get(step.kind, 0) + 1
         return f"{self._parent}/{step.kind}-{n}"
 
-    async def _grow(self, members: Sequence[Member], edges: Sequence[Edge], *, joins: bool) -> list[Added]:
-        found = await grow(self._claim.job_id, self._claim.fence, members, edges, joins=joins, by=self._grower.grow)
-        return [Added(step.name, step.job_id, step.what) for step in found.steps]
+    async def _grow(self, steps: Sequence[NamedStep], edges: Sequence[Edge], *, joins: bool) -> list[Added]:
+        receipt = await grow(self._claim.job_id, self._claim.fence, steps, edges, joins=joins, by=self._grower.grow)
+        return [Added(step.name, step.job_id, step.what) for step in receipt.steps]
 
 
-async def write(producer: Producer, growing: Growing) -> Placed:
-    """Write it with a connection of this process."""
+async def write(producer: Producer, growing: Growing) -> WorkflowReceipt:
+    """Write the steps with a connection of this process."""
 
-    def plan(asked: Callable[[Prepared], Prepared]) -> Generator[Ask, list[Sequence[object]], Placed]:
-        steps = [Planned(step.name, asked(step.ready).job, step.args, step.any_of) for step in growing.steps]
-        text = Plan(steps, growing.edges, growing.joins).text()
-        values = {"job": growing.job, "fence": growing.fence, "workflow": None, "plan": text}
-        return place.write("workflow_add", values | {"channel": producer.database().channel})
+    def values(demanded: Demanded) -> dict[str, object]:
+        steps = [Planned(step.name, demanded(step.job).job, step.args, step.any_of) for step in growing.steps]
+        return {
+            "job": growing.job,
+            "fence": growing.fence,
+            "workflow": None,
+            "plan": Plan(steps, growing.edges, growing.joins).text(),
+            "channel": producer.database().channel,
+        }
 
-    return await producer.place(place.distinct([step.ready for step in growing.steps]), plan, None)
+    jobs = distinct(step.job for step in growing.steps)
+    return await producer.enqueue(WorkflowInsert(jobs, "workflow_add", values))
 
 
 async def grow(
     job: int,
     fence: int | None,
-    members: Sequence[Member],
+    steps: Sequence[NamedStep],
     edges: Sequence[Edge],
     *,
     joins: bool = False,
-    by: Callable[[Producer, Growing], Awaitable[Placed]] = write,
-) -> Placed:
+    by: Callable[[Producer, Growing], Awaitable[WorkflowReceipt]] = write,
+) -> WorkflowReceipt:
     """Add steps to the workflow of a job. fence: of its claim, without which nothing is added; None: from outside."""
-    producer = members[0].step.producer
-    with place.passed(producer, members) as readies:
-        steps = tuple(
-            NewStep(one.name, ready.step, one.step.args, one.any_of)
-            for one, ready in zip(members, readies, strict=True)
+    producer = steps[0].step.producer
+    with prepared_steps(producer, steps) as jobs:
+        new = tuple(
+            NewStep(named.name, job.step, named.step.args, named.any_of) for named, job in zip(steps, jobs, strict=True)
         )
-        found = await by(producer, Growing(job, fence, steps, tuple(edges), joins))
-        if not found.steps:
-            raise refused(found, job)
-        place.tell(producer, found)
-    return found
+        receipt = await by(producer, Growing(job, fence, new, tuple(edges), joins))
+        if not receipt.steps:
+            raise refused(receipt, job)
+    return receipt
 
 
-def refused(found: Placed, job: int) -> Exception:
-    """What to tell of steps that were not added."""
+def refused(found: WorkflowReceipt, job: int) -> Exception:
+    """The error about steps that were not added."""
     named = ids.encode(job)
     if found.what == "lost":
-        return ClaimLost(f"Job {named} is not this attempt's any more; it adds nothing to its workflow.")
+        return ClaimLost(f"This attempt has lost job {named}; it adds nothing to its workflow.")
     if found.what == "missing":
         return JobNotFound(f"There is no job {named}. Finished jobs are removed after their retention.")
     whose = f"the workflow of job {named}"
@@ -172,20 +174,21 @@ def refused(found: Placed, job: int) -> Exception:
         {
             "finished": f"Nothing was added: {whose} has ended.",
             "cancelled": f"Nothing was added: {whose} is being cancelled.",
-            "late": f"Nothing was added: step {found.about!r} does not wait any more, so nothing can be put before it.",
+            "late": f"Nothing was added: step {found.about!r} no longer waits, so nothing can be put before it.",
             "unknown": f"Nothing was added: there is no step {found.about!r} in {whose}.",
-            "reserved": f"Nothing was added: {found.about!r} is the name of what takes another step of {whose} back.",
+            "reserved": f"Nothing was added: {found.about!r} is the name of an undo step of {whose}.",
         }.get(found.what, f"Nothing was added to {whose}: {found.what}.")
     )
 
 
-def stepped(thing: Any) -> Stepped:  # noqa: ANN401 - a task or a step
-    """A step that has all it needs; of a task, the one without arguments."""
-    step = thing if hasattr(thing, "planned") else thing.stepper().step((), {}) if hasattr(thing, "stepper") else None
+def checked_step(thing: Any) -> StepLike:  # noqa: ANN401 - a task or a step
+    """The step, or the step of a task without arguments; InvalidArguments if arguments are missing."""
+    factory = getattr(thing, "step_factory", None)
+    step = thing if hasattr(thing, "planned") else None if factory is None else factory().step((), {})
     if step is None:
         message = f"Expected a task or a step made by task.step(…); got {thing!r}."
         raise InvalidOption(message)
-    return cast("Stepped", step.checked())
+    return cast("StepLike", step.checked())
 
 
 def _name_of(one: Added | str) -> str:

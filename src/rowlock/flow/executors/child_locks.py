@@ -1,4 +1,4 @@
-"""Borrow: the locks of a job in a child process, which its worker gets and holds for it."""
+"""Locks of a job in a child process: the child asks through the pipe, its worker acquires and holds them."""
 
 from __future__ import annotations
 
@@ -6,113 +6,113 @@ import asyncio
 from typing import TYPE_CHECKING, Protocol
 
 from rowlock.errors import LockLost, RowlockError
-from rowlock.flow.executors.child_messages import Answer, LockGone, Locking, Unlocking
-from rowlock.flow.locks.lock import Hold
+from rowlock.flow.executors.child_messages import AcquireLock, LockLostNotice, ReleaseLock, Reply
+from rowlock.flow.locks.lock import HeldLock
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from rowlock.flow.executors.child_messages import Message
-    from rowlock.flow.locks.lock import Keeper, Wish
+    from rowlock.flow.executors.child_messages import LockMessage, Message, Request
+    from rowlock.flow.locks.lock import LockBackend, LockRequest
 
 
-class Lender:
-    """The worker's side: what it holds for one attempt."""
+class ChildLockServer:
+    """The worker's side: the locks it holds for one attempt."""
 
-    def __init__(self, keeper: Callable[[], Keeper], say: Callable[[Message], None]) -> None:
-        self._open, self._say = keeper, say
-        self._acquiring: dict[int, asyncio.Task[Hold]] = {}
-        self._holds: dict[int, Hold] = {}
-        self._unwanted: set[int] = set()
+    def __init__(self, backend: Callable[[], LockBackend], send: Callable[[Message], None]) -> None:
+        self._backend, self._send = backend, send
+        self._acquiring: dict[int, asyncio.Task[HeldLock]] = {}
+        self._held: dict[int, HeldLock] = {}
+        self._abandoned: set[int] = set()
 
-    async def hear(self, message: Locking | Unlocking) -> None:
-        """Do what the child asks, and answer."""
+    async def serve(self, message: LockMessage) -> None:
+        """Do what the child asks, and reply."""
         error: Exception | None = None
         try:
-            if isinstance(message, Locking):
-                await self._lock(message.number, message.wish)
+            if isinstance(message, AcquireLock):
+                await self._acquire(message.number, message.request)
             else:
-                await self._unlock(message.held)
+                await self._release(message.held)
         except RowlockError as refused:
             error = refused
         except asyncio.CancelledError:
-            return  # the child waits no longer
-        self._say(Answer(message.number, None, error))
+            return  # the child does not wait any more
+        self._send(Reply(message.number, None, error))
 
-    async def _lock(self, number: int, wish: Wish) -> None:
-        task = self._acquiring[number] = asyncio.ensure_future(self._open().acquire(wish))
+    async def _acquire(self, number: int, request: LockRequest) -> None:
+        task = self._acquiring[number] = asyncio.ensure_future(self._backend().acquire(request))
         try:
-            hold = self._holds[number] = await task
+            held = self._held[number] = await task
         finally:
             del self._acquiring[number]
-        if number in self._unwanted:
-            # It came at the very moment at which the child gave up.
-            await self._unlock(number)
+        if number in self._abandoned:
+            # Acquired at the very moment at which the child gave up.
+            await self._release(number)
             return
-        hold.on_lost = lambda lost: self._say(LockGone(number, str(lost.lost)))
-        if hold.lost is not None:
-            hold.on_lost(hold)
+        held.on_lost = lambda lost: self._send(LockLostNotice(number, str(lost.lost)))
+        if held.lost is not None:
+            held.on_lost(held)
 
-    async def _unlock(self, number: int) -> None:
-        if (waiting := self._acquiring.get(number)) is not None:
-            self._unwanted.add(number)
-            waiting.cancel()
-        elif (hold := self._holds.pop(number, None)) is not None:
-            await self._open().release(hold)
-            hold.check()
+    async def _release(self, number: int) -> None:
+        if (acquiring := self._acquiring.get(number)) is not None:
+            self._abandoned.add(number)
+            acquiring.cancel()
+        elif (held := self._held.pop(number, None)) is not None:
+            await self._backend().release(held)
+            held.check()
 
     async def close(self) -> None:
-        """The attempt is over, in whatever way: nothing stays behind."""
-        for number in [*self._acquiring, *self._holds]:
+        """Release everything: the attempt is over."""
+        for number in [*self._acquiring, *self._held]:
             try:
-                await self._unlock(number)
+                await self._release(number)
             except LockLost:
                 continue
 
 
-class Talk(Protocol):
-    """How the child asks: the message of that number is sent, and its answer waited for."""
+class RequestSender(Protocol):
+    """Sends the child's requests, each under a number of its own."""
 
-    async def ask(self, message: Callable[[int], Message]) -> object:
-        """Send and wait."""
+    async def ask(self, request: Callable[[int], Request]) -> object:
+        """Send it and wait for the reply."""
 
-    def tell(self, message: Callable[[int], Message]) -> int:
-        """Send; returns the number."""
+    def send(self, request: Callable[[int], Request]) -> None:
+        """Send it; the reply is ignored."""
 
 
-class Borrower:
-    """The child's side: a keeper whose locks are the worker's."""
+class ChildLockClient:
+    """The child's side: a LockBackend whose locks the worker holds."""
 
-    def __init__(self, talk: Talk) -> None:
-        self._talk = talk
-        self._holds: dict[int, Hold] = {}
+    def __init__(self, sender: RequestSender) -> None:
+        self._sender = sender
+        self._held: dict[int, HeldLock] = {}
 
-    async def acquire(self, wish: Wish) -> Hold:
-        """Ask the worker for it."""
+    async def acquire(self, request: LockRequest) -> HeldLock:
+        """Ask the worker for the lock."""
         numbers: list[int] = []
 
-        def message(number: int) -> Message:
+        def message(number: int) -> AcquireLock:
             numbers.append(number)
-            return Locking(number, wish)
+            return AcquireLock(number, request)
 
         try:
-            await self._talk.ask(message)
+            await self._sender.ask(message)
         except asyncio.CancelledError:
-            self._talk.tell(lambda number: Unlocking(number, numbers[0]))
+            self._sender.send(lambda number: ReleaseLock(number, numbers[0]))
             raise
-        hold = self._holds[numbers[0]] = Hold(wish, n=numbers[0])
-        return hold
+        held = self._held[numbers[0]] = HeldLock(request, n=numbers[0])
+        return held
 
-    async def release(self, hold: Hold) -> None:
-        """Have the worker give it back."""
-        self._holds.pop(hold.n, None)
+    async def release(self, held: HeldLock) -> None:
+        """Have the worker release it."""
+        self._held.pop(held.n, None)
         try:
-            await asyncio.shield(asyncio.ensure_future(self._talk.ask(lambda number: Unlocking(number, hold.n))))
+            await asyncio.shield(asyncio.ensure_future(self._sender.ask(lambda number: ReleaseLock(number, held.n))))
         except LockLost as lost:
-            hold.lose_with(lost)
+            held.lose_with(lost)
 
-    def gone(self, message: LockGone) -> None:
-        """The worker lost it."""
-        hold = self._holds.get(message.held)
-        if hold is not None:
-            hold.lose_with(LockLost(message.why))
+    def lose(self, notice: LockLostNotice) -> None:
+        """Mark a lock as lost that the worker has lost."""
+        held = self._held.get(notice.held)
+        if held is not None:
+            held.lose_with(LockLost(notice.why))

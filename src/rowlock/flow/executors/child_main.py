@@ -1,8 +1,8 @@
-"""The child's side: a process that runs one job at a time for its worker and dies with it.
+"""The program of a child process: it runs one job at a time for its worker and dies with it.
 
-The main thread calls blocking handlers, so that a signal can interrupt them; a loop in a second thread talks with the
-worker, runs coroutine handlers, and ends the process when the worker is gone. It has no database of its own: progress,
-checkpoints and log records travel through the pipe.
+The main thread calls blocking handlers, so that a signal can interrupt them. An event loop in a second thread exchanges
+messages with the worker, runs coroutine handlers, and ends the process when the worker is gone. The child has no
+database connection: progress, checkpoints and log records travel through the pipe.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ import asyncio
 import contextlib
 import importlib
 import itertools
-import json
 import logging
 import logging.handlers
 import os
@@ -24,44 +23,49 @@ import threading
 from dataclasses import replace
 from functools import cached_property
 from random import Random
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final
 
 from typing_extensions import override
 
 from rowlock.errors import ConfigurationError, Stopped
-from rowlock.flow.executors.child_locks import Borrower
+from rowlock.flow.executors.child_locks import ChildLockClient
 from rowlock.flow.executors.child_messages import (
-    Answer,
-    Asked,
-    Broken,
-    Ended,
-    Grows,
-    Hello,
-    LockGone,
-    Logged,
-    Message,
-    Ready,
-    Reported,
-    Run,
-    Stop,
-    packed,
+    AddSteps,
+    AttemptEnded,
+    ChildFailed,
+    ChildReady,
+    ForwardedLog,
+    KeepItems,
+    LoadCheckpoint,
+    LoadCursors,
+    LockLostNotice,
+    ProgressSnapshot,
+    ReadSignal,
+    ReadStepName,
+    Reply,
+    RunJob,
+    SaveReport,
+    StartChild,
+    StopJob,
+    pack,
     receive,
 )
 from rowlock.flow.executors.os_process import die_with
-from rowlock.flow.executors.threads import blocking, work_of
-from rowlock.flow.progress.job_logs import LogBook
-from rowlock.flow.run.attempt import Attempt, Surroundings, on_loop
+from rowlock.flow.executors.threads import run_blocking, work_of
+from rowlock.flow.progress.job_logs import JobLogCapture
+from rowlock.flow.run.attempt import AttemptServices, RunningAttempt, on_loop
 from rowlock.store.queries import Statements
 from rowlock.telemetry import JobLogFilter
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from rowlock.flow.enqueue.plan import Placed
     from rowlock.flow.enqueue.workflow_growth import Growing
+    from rowlock.flow.enqueue.workflow_insert import WorkflowReceipt
+    from rowlock.flow.executors.child_messages import Message, Request
     from rowlock.flow.kinds.handler import Handler
-    from rowlock.flow.progress.report import Report
-    from rowlock.flow.run.attempt import Reason
+    from rowlock.flow.progress.report import ProgressReport
+    from rowlock.flow.run.attempt import StopReason
     from rowlock.model.job import Claim
     from rowlock.model.outcome import Outcome
 
@@ -69,35 +73,35 @@ _INTERRUPT: Final = signal.SIGUSR1
 _REPORT_EVERY: Final = 0.05
 """Seconds: a handler that reports every microsecond must not flood the pipe."""
 _SLACK: Final = 256 * 1024 * 1024
-"""Bytes between the limit the worker watches and the one the system enforces: what can be taken between two looks."""
+"""Bytes between the limit that the worker watches and the one that the system enforces: growth between two looks."""
 
 
 def main() -> None:
     """Entry of `python -m rowlock.flow.executors.child_main FD PARENT`."""
     pipe, parent = (int(argument) for argument in sys.argv[1:3])
     die_with(parent)
-    Child(socket.socket(fileno=pipe)).serve()
+    ChildProgram(socket.socket(fileno=pipe)).serve()
 
 
-class Child:
-    """One child process."""
+class ChildProgram:
+    """What this process does, from its start to its end."""
 
     def __init__(self, pipe: socket.socket) -> None:
         self._pipe = pipe
         self._work: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
         self._calling = False
         """Whether the main thread is inside a handler: only then may it be interrupted."""
-        self._attempt: Attempt | None = None
+        self._attempt: RunningAttempt | None = None
         self._running: asyncio.Task[None] | None = None
-        self._early: Reason | None = None
-        """Told to stop before the attempt began."""
+        self._early_stop: StopReason | None = None
+        """Set when the job is to be stopped before its attempt began."""
 
     def serve(self) -> None:
         """Work until the pipe is closed."""
-        # Ctrl-C is the worker's, which tells us. Not SIG_IGN, which every program a handler starts would inherit.
+        # The worker handles Ctrl-C. Not SIG_IGN, which every program that a handler starts would inherit.
         signal.signal(signal.SIGINT, lambda *_: None)
         signal.signal(_INTERRUPT, self._on_interrupt)
-        threading.Thread(target=self._talk, name="rowlock-pipe", daemon=True).start()
+        threading.Thread(target=self._run_loop, name="rowlock-pipe", daemon=True).start()
         while (work := self._work.get()) is not None:
             work()
 
@@ -105,7 +109,7 @@ class Child:
         if self._calling:
             raise Stopped
 
-    def _talk(self) -> None:
+    def _run_loop(self) -> None:
         try:
             asyncio.run(self._converse())
         finally:
@@ -113,73 +117,74 @@ class Child:
 
     async def _converse(self) -> None:
         reader, self._writer = await asyncio.open_connection(sock=self._pipe)
-        hello = await receive(reader)
-        assert isinstance(hello, Hello)  # noqa: S101 - the protocol's first word
-        _forward_logs(hello.levels, self._say_from_anywhere(asyncio.get_running_loop()))
-        self._statements = _Lazy(hello.settings.schema)
-        self._book = LogBook(asyncio.get_running_loop(), hello.settings.job_logs, lambda _: self._attempt)
-        self._book.open()
-        sys.path[:] = hello.path
+        setup = await receive(reader)
+        assert isinstance(setup, StartChild)  # noqa: S101 - the first message
+        _forward_logs(setup.levels, self._send_from_thread(asyncio.get_running_loop()))
+        self._statements = _LazyStatements(setup.settings.schema)
+        self._log_capture = JobLogCapture(asyncio.get_running_loop(), setup.settings.job_logs, lambda _: self._attempt)
+        self._log_capture.open()
+        sys.path[:] = setup.path
         try:
-            self._app = await self._in_main(lambda: _found(hello))
+            self._app = await self._in_main(lambda: _imported_app(setup))
             async with _scope(self._app):
-                self._say(Ready())
+                self._send(ChildReady())
                 await self._listen(reader)
-        except (Exception, SystemExit) as error:  # noqa: BLE001 - told to the worker, which says it to the user
-            self._say(Broken(f"{type(error).__name__}: {error}"))
+        except (Exception, SystemExit) as error:  # noqa: BLE001 - the worker reports it to the user
+            self._send(ChildFailed(f"{type(error).__name__}: {error}"))
             await self._writer.drain()
 
     async def _listen(self, reader: asyncio.StreamReader) -> None:
         with contextlib.suppress(ConnectionError, asyncio.IncompleteReadError):
             while True:
-                self._hear(await receive(reader))
+                self._receive(await receive(reader))
         if self._running is not None and not self._running.done():
-            # The worker is gone in the middle of a job: its group, with whatever the handler started, ends here.
+            # The worker is gone in the middle of a job: kill this process and the programs that the handler started.
             os.killpg(os.getpgrp(), signal.SIGKILL)
 
-    def _hear(self, message: Message) -> None:
+    def _receive(self, message: Message) -> None:
         match message:
-            case Run():
-                self._early = None
+            case RunJob():
+                self._early_stop = None
                 self._running = asyncio.ensure_future(self._run(message))
-            case Stop(reason):
+            case StopJob(reason):
                 if self._attempt is None:
-                    self._early = reason
+                    self._early_stop = reason
                 else:
                     self._attempt.stop(reason)
-            case Answer(number, value, error):
+            case Reply(number, value, error):
                 if self._attempt is not None:
-                    self._line.answer(number, value, error)
-            case LockGone():
+                    self._channel.resolve(number, value, error)
+            case LockLostNotice():
                 if self._attempt is not None:
-                    self._line.locks.gone(message)
+                    self._channel.locks.lose(message)
             case _:
                 raise TypeError(message)
 
-    async def _run(self, order: Run) -> None:
+    async def _run(self, order: RunJob) -> None:
         loop = asyncio.get_running_loop()
         try:
             handler: Handler = await self._in_main(lambda: _handler(self._app, order))
-        except (Exception, SystemExit) as error:  # noqa: BLE001 - told to the worker: the attempt fails with it
-            self._say(Broken(f"{type(error).__name__}: {error}"))
+        except (Exception, SystemExit) as error:  # noqa: BLE001 - the attempt fails with it, in the worker
+            self._send(ChildFailed(f"{type(error).__name__}: {error}"))
             return
-        self._line = _PipeLine(self._say, self._statements)
-        around = Surroundings(self._line, asyncio.Event(), Random(), self._interrupt, self._book)  # noqa: S311 - jitter, not secrets
-        attempt = Attempt(order.row, handler, around, loop.time())
+        self._channel = PipeChannel(self._send, self._statements)
+        random = Random()  # noqa: S311 - jitter, not secrets
+        services = AttemptServices(self._channel, asyncio.Event(), random, self._interrupt, self._log_capture)
+        attempt = RunningAttempt(order.row, handler, services, loop.time())
         self._attempt = attempt
-        if self._early is not None:
-            attempt.stop(self._early)
+        if self._early_stop is not None:
+            attempt.stop(self._early_stop)
         attempt.task = asyncio.current_task()
         limit = _limited(order.memory)
         await attempt.run(on_loop if handler.is_async else self._in_main_thread, self._on_outcome)
         _limited(None, limit)
 
-    def _on_outcome(self, _attempt: Attempt, outcome: Outcome) -> None:
+    def _on_outcome(self, _attempt: RunningAttempt, outcome: Outcome) -> None:
         self._attempt = None
-        self._say(Ended(outcome))
+        self._send(AttemptEnded(outcome))
 
-    async def _in_main_thread(self, attempt: Attempt) -> Outcome:
-        return await blocking(attempt, self._work.put, self._interruptible)
+    async def _in_main_thread(self, attempt: RunningAttempt) -> Outcome:
+        return await run_blocking(attempt, self._work.put, self._interruptible)
 
     async def _in_main(self, function: Callable[[], object]) -> Any:  # noqa: ANN401 - the function's own
         ended: asyncio.Future[object] = asyncio.get_running_loop().create_future()
@@ -193,23 +198,23 @@ class Child:
         finally:
             self._calling = False
 
-    def _interrupt(self, attempt: Attempt) -> None:
+    def _interrupt(self, attempt: RunningAttempt) -> None:
         if not attempt.handler.is_async:
             os.kill(os.getpid(), _INTERRUPT)
 
-    def _say(self, message: Message) -> None:
-        self._writer.write(packed(message))
+    def _send(self, message: Message) -> None:
+        self._writer.write(pack(message))
 
-    def _say_from_anywhere(self, loop: asyncio.AbstractEventLoop) -> Callable[[Message], None]:
-        def say(message: Message) -> None:
+    def _send_from_thread(self, loop: asyncio.AbstractEventLoop) -> Callable[[Message], None]:
+        def send(message: Message) -> None:
             with contextlib.suppress(RuntimeError):
-                loop.call_soon_threadsafe(self._say, message)
+                loop.call_soon_threadsafe(self._send, message)
 
-        return say
+        return send
 
 
-class _Lazy:
-    """The statements, read at first use: only ctx.guarded() needs them here."""
+class _LazyStatements:
+    """The SQL statements, read at first use: only ctx.guarded() and checkpoints in a session need them here."""
 
     def __init__(self, schema: str) -> None:
         self._schema = schema
@@ -219,90 +224,94 @@ class _Lazy:
         return Statements(self._schema)
 
 
-class _PipeLine:
-    """A context's way to its worker from here."""
+class PipeChannel:
+    """The AttemptChannel of a child process: reports and requests go through the pipe to the worker."""
 
-    def __init__(self, say: Callable[[Message], None], lazy: _Lazy) -> None:
-        self._say, self._lazy = say, lazy
+    def __init__(self, send: Callable[[Message], None], lazy: _LazyStatements) -> None:
+        self._send, self._lazy = send, lazy
         self._loop = asyncio.get_running_loop()
         self._numbers = itertools.count()
         self._waiting: dict[int, asyncio.Future[object]] = {}
-        self._noted: Report | None = None
+        self._changed: ProgressReport | None = None
         self._next = 0.0
-        self.locks = Borrower(self)
+        """Loop time before which no report is sent."""
+        self.locks = ChildLockClient(self)
 
     @property
     def statements(self) -> Statements:
+        """See AttemptChannel."""
         return self._lazy.statements
 
-    def note(self, report: Report) -> None:
+    def note(self, report: ProgressReport) -> None:
+        """See AttemptChannel."""
         report.dirty = True
-        if self._noted is None:
-            self._noted = report
-            self._loop.call_at(self._next, self._send)
+        if self._changed is None:
+            self._changed = report
+            self._loop.call_at(self._next, self._send_report)
 
-    def _send(self) -> None:
-        report, self._noted = self._noted, None
+    def _send_report(self) -> None:
+        report, self._changed = self._changed, None
         if report is not None:
             self._next = self._loop.time() + _REPORT_EVERY
-            self._say(Reported(replace(report.take(), checkpoint=None)))
+            self._send(ProgressSnapshot(replace(report.snapshot(), checkpoint=None)))
 
-    async def save(self, report: Report) -> None:
+    async def save(self, report: ProgressReport) -> None:
+        """See AttemptChannel."""
         checkpoint = report.checkpoint
-        self._noted = report
-        self._send()
-        await self._ask("save", checkpoint)
-
-    async def load(self, _claim: Claim) -> str | None:
-        return await self._ask("load")
-
-    async def cursors(self, _claim: Claim) -> dict[str, int]:
-        found: dict[str, int] = json.loads(await self._ask("cursors") or "{}")
-        return found
-
-    async def keep_items(self, report: Report, phase: str, *, resume: bool) -> list[str]:
-        self._noted = report
-        self._send()
-        kept: list[str] = json.loads(await self._ask("keep_items", phase=phase, resume=resume) or "[]")
-        return kept
-
-    async def signal(self, _claim: Claim, name: str) -> str | None:
-        return await self._ask("signal", phase=name)
-
-    async def step_name(self, _claim: Claim) -> str | None:
-        return await self._ask("step_name")
-
-    async def grow(self, _producer: object, growing: Growing) -> Placed:
-        found: Placed = await self.ask(lambda number: Grows(number, growing))
-        return found
+        self._changed = report
+        self._send_report()
+        await self.ask(lambda number: SaveReport(number, checkpoint))
 
     async def flush(self) -> None:
-        self._send()
+        """See AttemptChannel."""
+        self._send_report()
 
-    async def _ask(
-        self,
-        what: Literal["save", "load", "cursors", "keep_items", "signal", "step_name"],
-        checkpoint: str | None = None,
-        *,
-        phase: str = "",
-        resume: bool = False,
-    ) -> str | None:
-        text: str | None = await self.ask(lambda number: Asked(number, what, checkpoint, phase, resume))
-        return text
+    async def load_checkpoint(self, _claim: Claim) -> str | None:
+        """See AttemptChannel."""
+        checkpoint: str | None = await self.ask(LoadCheckpoint)
+        return checkpoint
 
-    async def ask(self, message: Callable[[int], Message]) -> Any:  # noqa: ANN401 - what the worker answers
+    async def load_cursors(self, _claim: Claim) -> dict[str, int]:
+        """See AttemptChannel."""
+        cursors: dict[str, int] = await self.ask(LoadCursors)
+        return cursors
+
+    async def keep_items(self, report: ProgressReport, phase: str, *, resume: bool) -> list[str]:
+        """See AttemptChannel."""
+        self._changed = report
+        self._send_report()
+        kept: list[str] = await self.ask(lambda number: KeepItems(number, phase, resume))
+        return kept
+
+    async def read_signal(self, _claim: Claim, name: str) -> str | None:
+        """See AttemptChannel."""
+        signal: str | None = await self.ask(lambda number: ReadSignal(number, name))
+        return signal
+
+    async def step_name(self, _claim: Claim) -> str | None:
+        """See AttemptChannel."""
+        name: str | None = await self.ask(ReadStepName)
+        return name
+
+    async def grow(self, _producer: object, growing: Growing) -> WorkflowReceipt:
+        """See AttemptChannel."""
+        placed: WorkflowReceipt = await self.ask(lambda number: AddSteps(number, growing))
+        return placed
+
+    async def ask(self, request: Callable[[int], Request]) -> Any:  # noqa: ANN401 - the value of the reply
+        """Send a request and wait for its reply."""
         number = next(self._numbers)
         waiting: asyncio.Future[object] = self._loop.create_future()
         self._waiting[number] = waiting
-        self._say(message(number))
+        self._send(request(number))
         return await waiting
 
-    def tell(self, message: Callable[[int], Message]) -> int:
-        number = next(self._numbers)
-        self._say(message(number))
-        return number
+    def send(self, request: Callable[[int], Request]) -> None:
+        """Send a request; its reply is ignored."""
+        self._send(request(next(self._numbers)))
 
-    def answer(self, number: int, value: object, error: Exception | None) -> None:
+    def resolve(self, number: int, value: object, error: Exception | None) -> None:
+        """The reply to a request came."""
         future = self._waiting.pop(number, None)
         if future is None or future.done():
             return
@@ -312,39 +321,39 @@ class _PipeLine:
             future.set_exception(error)
 
 
-class _Forward(logging.handlers.QueueHandler):
-    """Sends log records to the worker, which writes them where its own go."""
+class _ForwardingHandler(logging.handlers.QueueHandler):
+    """Sends log records to the worker, which logs them as its own."""
 
-    def __init__(self, say: Callable[[Message], None]) -> None:
+    def __init__(self, send: Callable[[Message], None]) -> None:
         super().__init__(queue.SimpleQueue())
-        self._say_it = say
+        self._send = send
         self.addFilter(JobLogFilter())
 
     @override
     def enqueue(self, record: logging.LogRecord) -> None:
-        self._say_it(Logged({key: value for key, value in vars(record).items() if _plain(value)}))
+        self._send(ForwardedLog({key: value for key, value in vars(record).items() if _plain(value)}))
 
 
 def _plain(value: object) -> bool:
     return value is None or isinstance(value, (str, int, float, bool))
 
 
-def _forward_logs(levels: Mapping[str, int], say: Callable[[Message], None]) -> None:
+def _forward_logs(levels: Mapping[str, int], send: Callable[[Message], None]) -> None:
     for name, level in levels.items():
         logging.getLogger(name).setLevel(level)
-    # In place before the application is imported: its basicConfig() then adds no second way out.
-    logging.getLogger().addHandler(_Forward(say))
+    # Before the application is imported: its basicConfig() then adds no second handler.
+    logging.getLogger().addHandler(_ForwardingHandler(send))
 
 
-def _found(hello: Hello) -> Any:  # noqa: ANN401 - the application, which this room does not know
-    app: Any = importlib.import_module(hello.origin.module)
-    for part in hello.origin.attribute.split("."):
+def _imported_app(setup: StartChild) -> Any:  # noqa: ANN401 - the application, whose class is in a layer above
+    app: Any = importlib.import_module(setup.origin.module)
+    for part in setup.origin.attribute.split("."):
         app = getattr(app, part)
-    app.settings = hello.settings
+    app.settings = setup.settings
     return app
 
 
-def _handler(app: Any, order: Run) -> Handler:  # noqa: ANN401 - the application, which this room does not know
+def _handler(app: Any, order: RunJob) -> Handler:  # noqa: ANN401 - the application, whose class is in a layer above
     importlib.import_module(order.module)
     handler: Handler | None = app.handlers.get(order.row["kind"])
     if handler is None:
@@ -354,19 +363,19 @@ def _handler(app: Any, order: Run) -> Handler:  # noqa: ANN401 - the application
 
 
 @contextlib.asynccontextmanager
-async def _scope(app: Any) -> Any:  # noqa: ANN401 - the application, which this room does not know
-    """What surrounds all jobs of a worker surrounds those of a child, too."""
+async def _scope(app: Any) -> Any:  # noqa: ANN401 - the application, whose class is in a layer above
+    """Enter the application's lifespans, as a worker does."""
     scope = getattr(app, "worker_scope", None)
     if scope is None:
         yield
     else:
-        # No kind's dependencies beforehand: which ones a child will run shows when they come.
+        # No dependencies beforehand: which kinds this child will run is not known yet.
         async with scope(()):
             yield
 
 
 def _limited(memory: int | None, limit: tuple[int, int] | None = None) -> tuple[int, int]:
-    """Lower the soft limit on private memory for one job, or put the given one back; returns what it was."""
+    """Lower the soft limit on private memory for one job, or restore the given limit; returns the one before."""
     was = resource.getrlimit(resource.RLIMIT_DATA)
     if limit is not None:
         resource.setrlimit(resource.RLIMIT_DATA, limit)

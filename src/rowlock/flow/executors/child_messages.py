@@ -1,6 +1,7 @@
-"""Pipe: what a worker and its child process say to each other, and how it travels.
+"""The messages between a worker and its child process, and how they travel through the pipe.
 
-Both ends are this very code in processes of one user, so the messages are pickled dataclasses, each after its length.
+Both ends run this very code in processes of one user, so the messages are pickled dataclasses, each after its length.
+A `Request` has a number; the worker answers it with a `Reply` of the same number.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ import logging
 import pickle
 import struct
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     import asyncio
@@ -17,21 +18,25 @@ if TYPE_CHECKING:
 
     from rowlock.flow.enqueue.workflow_growth import Growing
     from rowlock.flow.kinds.import_origin import Origin
-    from rowlock.flow.locks.lock import Wish
-    from rowlock.flow.progress.report import News
-    from rowlock.flow.run.attempt import Reason
+    from rowlock.flow.locks.lock import LockRequest
+    from rowlock.flow.progress.report import ReportSnapshot
+    from rowlock.flow.run.attempt import StopReason
     from rowlock.model.outcome import Outcome
     from rowlock.settings import Settings
 
 _LENGTH: Final = struct.Struct("!I")
 
 
+# --- to the child ----------------------------------------------------------------------------------------------------
+
+
 @dataclass(frozen=True, slots=True)
-class Hello:
-    """To the child, first: what it needs before it can run anything."""
+class StartChild:
+    """The first message: what the child needs before it can run jobs."""
 
     origin: Origin
     path: Sequence[str]
+    """sys.path of the worker."""
     settings: Settings
     """The worker's: a command line or a test may have changed what the code says."""
     levels: Mapping[str, int]
@@ -39,8 +44,8 @@ class Hello:
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
-    """To the child: run this claimed job. module: where its handler is defined; memory: bytes, None: no limit."""
+class RunJob:
+    """Run this claimed job. module: where its handler is defined. memory: bytes, None: no limit."""
 
     row: Mapping[str, Any]
     module: str
@@ -48,15 +53,15 @@ class Run:
 
 
 @dataclass(frozen=True, slots=True)
-class Stop:
-    """To the child: stop the attempt under way."""
+class StopJob:
+    """Stop the attempt that runs."""
 
-    reason: Reason
+    reason: StopReason
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
-    """To the child: what came of question `number`."""
+class Reply:
+    """The answer to the request of that number: a value, or the error to raise."""
 
     number: int
     value: object = None
@@ -64,78 +69,43 @@ class Answer:
 
 
 @dataclass(frozen=True, slots=True)
-class Ready:
-    """To the worker: the application is imported."""
-
-
-@dataclass(frozen=True, slots=True)
-class Broken:
-    """To the worker: the child cannot work; it ends."""
-
-    why: str
-
-
-@dataclass(frozen=True, slots=True)
-class Reported:
-    """To the worker: what the attempt reported since the last time."""
-
-    news: News
-
-
-@dataclass(frozen=True, slots=True)
-class Asked:
-    """To the worker: a question, answered in JSON under the same number. Saving is one, too: the answer says it is.
-
-    phase: of the items asked for; the name of a signal.
-    """
-
-    number: int
-    what: Literal["save", "load", "cursors", "keep_items", "signal", "step_name"]
-    checkpoint: str | None = None
-    phase: str = ""
-    resume: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Grows:
-    """To the worker: add these steps to the job's workflow; the answer says what became of them."""
-
-    number: int
-    growing: Growing
-
-
-@dataclass(frozen=True, slots=True)
-class Locking:
-    """To the worker: get this lock for the attempt; the answer under the same number says that it has it."""
-
-    number: int
-    wish: Wish
-
-
-@dataclass(frozen=True, slots=True)
-class Unlocking:
-    """To the worker: give back the lock of that number, or wait for it no longer."""
-
-    number: int
-    held: int
-
-
-@dataclass(frozen=True, slots=True)
-class LockGone:
-    """To the child: the lock of that number is lost."""
+class LockLostNotice:
+    """The lock that the request of that number acquired is lost."""
 
     held: int
     why: str
 
 
+# --- to the worker ---------------------------------------------------------------------------------------------------
+
+
 @dataclass(frozen=True, slots=True)
-class Logged:
-    """To the worker: a log record, formatted."""
+class ChildReady:
+    """The application is imported; jobs can come."""
+
+
+@dataclass(frozen=True, slots=True)
+class ChildFailed:
+    """The child cannot import the application or the handler, and ends."""
+
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class ProgressSnapshot:
+    """What the attempt reported since the last snapshot."""
+
+    snapshot: ReportSnapshot
+
+
+@dataclass(frozen=True, slots=True)
+class ForwardedLog:
+    """A formatted log record."""
 
     record: Mapping[str, Any] = field(default_factory=dict)
 
     def emit(self) -> None:
-        """Hand it to the logger of the same name in this process."""
+        """Pass it to the logger of the same name in this process."""
         record = logging.makeLogRecord(dict(self.record))
         target = logging.getLogger(record.name)
         if target.isEnabledFor(record.levelno):
@@ -143,19 +113,96 @@ class Logged:
 
 
 @dataclass(frozen=True, slots=True)
-class Ended:
-    """To the worker: how the attempt ended."""
+class AttemptEnded:
+    """The outcome of the attempt."""
 
     outcome: Outcome
 
 
-ToChild = Hello | Run | Stop | Answer | LockGone
-ToWorker = Ready | Broken | Reported | Asked | Grows | Locking | Unlocking | Logged | Ended
+# --- requests to the worker ------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class SaveReport:
+    """Write the report now. checkpoint: JSON text, None: unchanged. The reply comes when it is committed."""
+
+    number: int
+    checkpoint: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class LoadCheckpoint:
+    """Reply: the checkpoint as JSON text, or None."""
+
+    number: int
+
+
+@dataclass(frozen=True, slots=True)
+class LoadCursors:
+    """Reply: a dict of ctx.resume() loops and how many elements of each are done."""
+
+    number: int
+
+
+@dataclass(frozen=True, slots=True)
+class KeepItems:
+    """Reply: the names of the items of this phase that earlier attempts finished."""
+
+    number: int
+    phase: str
+    resume: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ReadSignal:
+    """Reply: the signal of that name as JSON text {payload, timed_out}, or None."""
+
+    number: int
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class ReadStepName:
+    """Reply: the name of the job's workflow step, or None."""
+
+    number: int
+
+
+@dataclass(frozen=True, slots=True)
+class AddSteps:
+    """Add steps to the job's workflow. Reply: the rows that were written."""
+
+    number: int
+    growing: Growing
+
+
+@dataclass(frozen=True, slots=True)
+class AcquireLock:
+    """Acquire this lock for the attempt. The reply comes when it is held."""
+
+    number: int
+    request: LockRequest
+
+
+@dataclass(frozen=True, slots=True)
+class ReleaseLock:
+    """Release the lock that request `held` acquired, or stop waiting for it."""
+
+    number: int
+    held: int
+
+
+ChannelRequest = SaveReport | LoadCheckpoint | LoadCursors | KeepItems | ReadSignal | ReadStepName | AddSteps
+"""Calls of the attempt's channel."""
+LockMessage = AcquireLock | ReleaseLock
+Request = ChannelRequest | LockMessage
+ToChild = StartChild | RunJob | StopJob | Reply | LockLostNotice
+ToWorker = ChildReady | ChildFailed | ProgressSnapshot | ForwardedLog | AttemptEnded | Request
 Message = ToChild | ToWorker
 
 
-def packed(message: Message) -> bytes:
-    """A message as it travels."""
+def pack(message: Message) -> bytes:
+    """The bytes of a message, its length first."""
     data = pickle.dumps(message, protocol=pickle.HIGHEST_PROTOCOL)
     return _LENGTH.pack(len(data)) + data
 

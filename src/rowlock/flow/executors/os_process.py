@@ -1,4 +1,4 @@
-"""System: what the operating system tells of processes, and how it ties one to another."""
+"""Operating system calls: the memory of a process, its exit code in words, and processes that die with their parent."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ _PR_SET_PDEATHSIG: Final = 1
 
 
 def resident(pid: int) -> int | None:
-    """Bytes of memory a process occupies; None: it is gone, or the system does not tell."""
+    """Bytes of resident memory of a process; None: it is gone, or the system does not say."""
     try:
         if sys.platform == "linux":
             pages = int(Path(f"/proc/{pid}/statm").read_text(encoding="ascii").split()[1])
             return pages * os.sysconf("SC_PAGE_SIZE")
-        told = subprocess.run(["ps", "-o", "rss=", "-p", str(pid)], capture_output=True, text=True, check=False)  # noqa: S603, S607 - a fixed command
-        return int(told.stdout) * 1024
+        shown = subprocess.run(["ps", "-o", "rss=", "-p", str(pid)], capture_output=True, text=True, check=False)  # noqa: S603, S607 - a fixed command
+        return int(shown.stdout) * 1024
     except (OSError, ValueError, IndexError):
         return None
 
 
 def settle_in() -> None:
-    """After the start of a process that is to run for long: give back what starting needed, and keep the rest for good.
+    """Call it after the start of a long-running process: frees what starting needed and freezes the rest.
 
-    What was imported is never garbage; out of the collector's sight it costs no round, and stays shared after a fork.
+    Imported modules are never garbage; frozen, they cost no collection and stay shared after a fork.
     """
     gc.collect()
     gc.freeze()
@@ -42,7 +42,7 @@ def settle_in() -> None:
 def die_with(parent: int) -> None:
     """Have the kernel kill this process when its parent ends, even while C code holds the interpreter's lock.
 
-    It answers the end of the thread that started this process: parents start processes in a thread that stays.
+    The kernel acts at the end of the thread that started this process, so parents start processes in a lasting thread.
     """
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
@@ -51,7 +51,7 @@ def die_with(parent: int) -> None:
 
 
 def ending(code: int | None) -> str:
-    """How a process ended, as people say it after "ended"."""
+    """How a process ended, to follow the word "ended"."""
     if code is None or code >= 0:
         return f"with exit code {code}"
     try:

@@ -1,106 +1,83 @@
-"""Processes: jobs that have a child process for themselves, so that whatever they do hurts nobody else.
+"""ChildPool: runs jobs in child processes, one job at a time in each, so that a crash hurts no other job.
 
-A child is started when none is idle, reused for some jobs, told to stop like any handler and killed when it does not.
-Two sorts of jobs come here: kinds that ask for it, and suspects, whose worker died under them once before.
+A child is started when none is idle, reused for some jobs, asked to stop like any handler, and killed if it does not.
+Two sorts of jobs run here: kinds with executor="process", and suspects, whose worker died under them before.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-import os
 import sys
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from rowlock.errors import RowlockError
 from rowlock.flow.kinds.import_origin import NO_ORIGIN, importable
 
 if TYPE_CHECKING:
-    from rowlock.flow.executors.child_handle import Child
+    from rowlock.flow.executors.child_handle import ChildProcess
+    from rowlock.flow.executors.child_limits import ChildLimits
     from rowlock.flow.kinds.handler import Handler
     from rowlock.flow.kinds.import_origin import Origin
-    from rowlock.flow.run.attempt import Attempt
+    from rowlock.flow.run.attempt import RunningAttempt
     from rowlock.model.outcome import Outcome
     from rowlock.settings import Settings
 
 
-@dataclass(frozen=True, slots=True)
-class Terms:
-    """How children are kept. patience: seconds from told to stop to killed; memory: bytes, None: no limit."""
-
-    patience: float
-    jobs: int
-    memory: int | None
-    suspects: int
-    """Suspects that are run at once: a lost worker may leave hundreds behind."""
-    max_deaths: int
-
-    @classmethod
-    def of(cls, settings: Settings) -> Terms:
-        """As the settings say."""
-        return cls(
-            patience=settings.stop_patience.total_seconds(),
-            jobs=settings.child_jobs,
-            memory=settings.child_memory,
-            suspects=max(2, os.cpu_count() or 2),
-            max_deaths=settings.max_losses,
-        )
-
-
-class Children:
+class ChildPool:
     """The child processes of one worker."""
 
-    def __init__(self, origin: Origin | None, settings: Settings, terms: Terms) -> None:
-        self._origin, self._settings, self._terms = origin, replace(settings, worker=False), terms
-        self._idle: list[Child] = []
-        self._all: set[Child] = set()
-        self._room_for_suspects = asyncio.Semaphore(terms.suspects)
+    def __init__(self, origin: Origin | None, settings: Settings, limits: ChildLimits) -> None:
+        self._origin, self._settings, self._limits = origin, replace(settings, worker=False), limits
+        self._idle: list[ChildProcess] = []
+        self._all: set[ChildProcess] = set()
+        self._suspect_slots = asyncio.Semaphore(limits.suspects)
         self._broken = ""
-        """Why a child could not import the application; suspects are then run like anybody else."""
+        """Why a child could not import the application; suspects then run like other jobs."""
 
     def isolates(self, handler: Handler) -> bool:
-        """Whether jobs of this handler can be run in a child: it finds the function and the application by import."""
+        """Whether jobs of this handler can run in a child: it has to import the function and the application."""
         return self._origin is not None and not self._broken and importable(handler)
 
-    async def run(self, attempt: Attempt) -> Outcome:
-        """Run an attempt in a child, reused or new."""
-        child = await self._child()
-        return await self._watched(child, attempt, reuse=True)
+    async def run(self, attempt: RunningAttempt) -> Outcome:
+        """Run an attempt in an idle child or in a new one."""
+        child = await self._idle_or_new()
+        return await self._run_in(child, attempt, reuse=True)
 
-    async def run_alone(self, attempt: Attempt) -> Outcome:
-        """Run a suspect in a child that has seen no other job and will see none."""
-        async with self._room_for_suspects:
+    async def run_alone(self, attempt: RunningAttempt) -> Outcome:
+        """Run a suspect in a child of its own, which runs no other job before or after."""
+        async with self._suspect_slots:
             child = await self._started()
-            return await self._watched(child, attempt, reuse=False)
+            return await self._run_in(child, attempt, reuse=False)
 
-    async def _watched(self, child: Child, attempt: Attempt, *, reuse: bool) -> Outcome:
+    async def _run_in(self, child: ChildProcess, attempt: RunningAttempt, *, reuse: bool) -> Outcome:
         try:
-            outcome = await child.run(attempt, self._terms)
+            outcome = await child.run(attempt, self._limits)
         finally:
-            if reuse and child.usable(self._terms):
+            if reuse and child.usable(self._limits):
                 child.rest(self._idle)
             else:
                 child.leave()
         return outcome
 
-    async def _child(self) -> Child:
+    async def _idle_or_new(self) -> ChildProcess:
         while self._idle:
             child = self._idle.pop()
             if child.wake():
                 return child
         return await self._started()
 
-    async def _started(self) -> Child:
+    async def _started(self) -> ChildProcess:
         if self._origin is None:
             raise RowlockError(NO_ORIGIN)
-        from rowlock.flow.executors.child_handle import Child  # noqa: PLC0415 - few workers have children
-        from rowlock.flow.executors.child_messages import Hello  # noqa: PLC0415 - as above
+        from rowlock.flow.executors.child_handle import ChildProcess  # noqa: PLC0415 - few workers have children
+        from rowlock.flow.executors.child_messages import StartChild  # noqa: PLC0415 - as above
 
-        child = Child()
+        child = ChildProcess()
         self._all.add(child)
         try:
-            await child.start(Hello(self._origin, list(sys.path), self._settings, _levels()))
+            await child.start(StartChild(self._origin, list(sys.path), self._settings, _levels()))
         except BaseException as error:
             child.kill()
             if isinstance(error, RowlockError):
@@ -111,7 +88,7 @@ class Children:
         return child
 
     async def close(self) -> None:
-        """End every child, now."""
+        """Kill every child."""
         for child in self._all:
             if child.alive:
                 child.kill()

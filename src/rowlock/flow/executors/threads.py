@@ -1,4 +1,7 @@
-"""Threads: where blocking handlers run, so that they do not hold up the loop. A thread cannot be stopped, only told."""
+"""HandlerThreads: runs blocking handlers in threads, so that they do not block the loop.
+
+A thread cannot be stopped: its handler is asked to stop, at its next call of the context.
+"""
 
 from __future__ import annotations
 
@@ -14,45 +17,45 @@ from typing import TYPE_CHECKING
 from typing_extensions import override
 
 from rowlock.errors import Stopped
-from rowlock.flow.progress.sync_context import SyncContext
+from rowlock.flow.progress.sync_context import sync_context_of
 from rowlock.flow.run.attempt import in_process
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from rowlock.flow.run.attempt import Attempt
+    from rowlock.flow.run.attempt import RunningAttempt
     from rowlock.model.outcome import Outcome
 
 Work = Callable[[], None]
 
 
-def _plainly(function: Callable[[], object]) -> object:
+def _call(function: Callable[[], object]) -> object:
     return function()
 
 
-async def blocking(
-    attempt: Attempt,
+async def run_blocking(
+    attempt: RunningAttempt,
     submit: Callable[[Work], None],
-    calling: Callable[[Callable[[], object]], object] = _plainly,
+    calling: Callable[[Callable[[], object]], object] = _call,
 ) -> Outcome:
-    """Run an attempt of a blocking handler. submit: has a thread do the work; calling: how that calls the function."""
+    """Run an attempt of a blocking handler. submit: passes work to a thread. calling: how that calls the function."""
     function, loop = attempt.handler.function, asyncio.get_running_loop()
 
     async def call(args: tuple[object, ...], kwargs: Mapping[str, object]) -> object:
         ended: asyncio.Future[object] = loop.create_future()
         submit(work_of(lambda: calling(lambda: function(*args, **kwargs)), ended))
-        # Told to stop, it still waits for the function's end: the context tells that, too.
+        # Cancelled, it still waits for the function's end: the context asks the handler to stop, too.
         while not ended.done():
             with contextlib.suppress(asyncio.CancelledError):
                 await asyncio.wait([ended])
         return ended.result()
 
-    return await in_process(attempt, call, lambda: SyncContext(attempt.context, loop))
+    return await in_process(attempt, call, lambda: sync_context_of(attempt.io, loop))
 
 
 def work_of(function: Callable[[], object], ended: asyncio.Future[object]) -> Work:
-    """What a thread has to do: call the function and hand its value or exception to the loop."""
-    around = contextvars.copy_context()
+    """The work of a thread: call the function and pass its value or exception to the loop."""
+    context = contextvars.copy_context()
     loop = ended.get_loop()
 
     def settle(value: object, error: BaseException | None) -> None:
@@ -64,35 +67,35 @@ def work_of(function: Callable[[], object], ended: asyncio.Future[object]) -> Wo
     def work() -> None:
         value, failure = None, None
         try:
-            value = around.run(function)
-        except BaseException as error:  # noqa: BLE001 - the attempt judges it
-            failure = _bearable(error)
-        with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits any more
+            value = context.run(function)
+        except BaseException as error:  # noqa: BLE001 - the attempt decides the outcome
+            failure = _for_future(error)
+        with contextlib.suppress(RuntimeError):  # the loop is closed: nothing waits for it any more
             loop.call_soon_threadsafe(settle, value, failure)
 
     return work
 
 
-def _bearable(error: BaseException) -> BaseException:
-    """StopIteration cannot pass a future, and a handler's KeyboardInterrupt is no signal to the worker."""
-    judged = isinstance(error, (Exception, SystemExit, Stopped, asyncio.CancelledError))
-    if judged and not isinstance(error, StopIteration):
+def _for_future(error: BaseException) -> BaseException:
+    """The error as a future can hold it: no StopIteration, and no KeyboardInterrupt, which would end the worker."""
+    allowed = isinstance(error, (Exception, SystemExit, Stopped, asyncio.CancelledError))
+    if allowed and not isinstance(error, StopIteration):
         return error
     wrapped = RuntimeError(f"the handler raised {type(error).__name__}")
     wrapped.__cause__ = error
     return wrapped
 
 
-class Threads:
-    """Threads kept per lane, started when a job finds none idle: the lane's slots bound their number.
+class HandlerThreads:
+    """Threads kept per lane and started when none is idle; the lane's slots limit their number.
 
-    They are daemons: a handler that will not end must not keep the process from ending.
+    They are daemons: a handler that does not end must not keep the process from ending.
     """
 
     def __init__(self) -> None:
-        self._idle: defaultdict[str, list[_Thread]] = defaultdict(list)
+        self._idle: defaultdict[str, list[_WorkThread]] = defaultdict(list)
 
-    async def run(self, attempt: Attempt) -> Outcome:
+    async def run(self, attempt: RunningAttempt) -> Outcome:
         """Run an attempt of a blocking handler to its end."""
         lane = attempt.row["lane"]
 
@@ -100,28 +103,28 @@ class Threads:
             try:
                 thread = self._idle[lane].pop()
             except IndexError:
-                thread = _Thread(lane, self._idle[lane].append)
-            thread.give(work)
+                thread = _WorkThread(lane, self._idle[lane].append)
+            thread.submit(work)
 
-        return await blocking(attempt, submit)
+        return await run_blocking(attempt, submit)
 
     def close(self) -> None:
-        """Let idle threads end."""
+        """End the idle threads."""
         for threads in self._idle.values():
             while threads:
                 threads.pop().leave()
 
 
-class _Thread(threading.Thread):
+class _WorkThread(threading.Thread):
     """One thread, one piece of work at a time."""
 
-    def __init__(self, lane: str, back: Callable[[_Thread], None]) -> None:
+    def __init__(self, lane: str, back: Callable[[_WorkThread], None]) -> None:
         super().__init__(name=f"rowlock-{lane}", daemon=True)
         self._back = back
         self._work: queue.SimpleQueue[Work | None] = queue.SimpleQueue()
         self.start()
 
-    def give(self, work: Work) -> None:
+    def submit(self, work: Work) -> None:
         """Have it do the work."""
         self._work.put(work)
 
@@ -131,7 +134,7 @@ class _Thread(threading.Thread):
 
     @override
     def run(self) -> None:
-        """Work until told to leave."""
+        """Work until leave() is called."""
         while (work := self._work.get()) is not None:
             work()
             self._back(self)

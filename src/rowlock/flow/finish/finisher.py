@@ -1,7 +1,7 @@
-"""Finish: outcomes -> fenced batch writes, kept until the database has acknowledged them.
+"""Finisher: writes outcomes in fenced batches, and keeps each until the database has acknowledged it.
 
-Self-clocked: a flush sends whatever finished during the one before it; no timer adds latency. A slot is free again only
-after its flush, so unflushed outcomes can never pile up beyond the slots.
+Self-clocked: a flush sends all outcomes that came during the flush before it; no timer adds latency. A slot is free
+only after its flush, so there are never more unwritten outcomes than slots.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ import logging
 from dataclasses import dataclass
 from datetime import timedelta
 from operator import itemgetter
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, assert_never
+from typing import TYPE_CHECKING, Final, NamedTuple, assert_never
 
-from rowlock.model.job import Claim
+from rowlock.model import ids
 from rowlock.model.outcome import (
     Cancelled,
     Completed,
@@ -30,32 +30,35 @@ from rowlock.model.outcome import (
     Unreadable,
     Waiting,
 )
-from rowlock.model.released_jobs import released
+from rowlock.model.released_jobs import parse_released
 from rowlock.model.state import SUCCESS, State
-from rowlock.outage_log import Trouble
+from rowlock.outage_log import OutageLog
 from rowlock.store.database import OUTAGE, TRANSIENT, UNSTORABLE
+from rowlock.store.jobs import finish as verbs
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from datetime import datetime
 
-    from rowlock.flow.enqueue.wake import Pair
     from rowlock.model.hook import Hook
-    from rowlock.model.released_jobs import Released
-    from rowlock.store.database import Record
-    from rowlock.store.worker_connection import Link
+    from rowlock.model.job import Claim
+    from rowlock.model.pair import PairStart
+    from rowlock.model.released_jobs import ReleasedJob
+    from rowlock.store.connections.worker_connection import WorkerConnection
+    from rowlock.store.jobs.finish import Accepted
     from rowlock.telemetry import AttemptEvent
 
 logger = logging.getLogger("rowlock.finish")
 LARGEST: Final = 500
+"""Outcomes per flush at most."""
 _BACKOFF: Final = (0.05, 0.2, 0.5, 1.0, 2.0)
 _NOW: Final = timedelta(0)
 _FAILED_ATTEMPT: Final = frozenset({"failed", "died"})
 
 
 @dataclass(frozen=True, slots=True)
-class Ended:
-    """The last write of an attempt: to a final state."""
+class FinalWrite:
+    """The last write of an attempt that ends its job: to a final state."""
 
     state: str
     result: str | None = None
@@ -63,83 +66,84 @@ class Ended:
 
 
 _CLAIM: Final = itemgetter(0)
-"""Of a Finished: sorts by job, as job ids come first in a claim."""
-PLAIN: Final = Ended(State.COMPLETED)
-"""Completed without a result: most jobs."""
+"""The claim of a PendingWrite: sorts by job, as the job id comes first in a claim."""
+PLAIN: Final = FinalWrite(State.COMPLETED)
+"""Completed without a result, as most jobs are."""
 
 
 @dataclass(frozen=True, slots=True)
-class Returned:
-    """The last write of an attempt: back to the queue. refund: 1 gives the attempt back; death: 1 counts as one.
-
-    signal: what it waits for, blocked, and for how many seconds at most.
-    """
+class RequeueWrite:
+    """The last write of an attempt whose job runs again: back to the queue, or blocked until a signal comes."""
 
     outcome: str
     delay: timedelta
     refund: int
+    """1: the attempt does not count."""
     error: str | None = None
     death: int = 0
+    """1: counts as a death of the job's process."""
     state: str = State.QUEUED
     signal: str | None = None
+    """The signal that the job waits for."""
     seconds: float | None = None
+    """How long it waits for the signal at most; None: for ever."""
     rate_key: str | None = None
-    """Of a limited one: the rate to pause; None: the job's own."""
+    """For the outcome "limited": the rate to pause; None: the job's own."""
 
 
-def write_of(outcome: Outcome) -> Ended | Returned | None:  # noqa: C901, PLR0911, PLR0912 - one return per outcome
-    """What an outcome writes; None: the claim is lost, nothing may be written."""
+def write_for(outcome: Outcome) -> FinalWrite | RequeueWrite | None:  # noqa: C901, PLR0911, PLR0912 - one return per outcome
+    """The write of an outcome; None: the claim is lost, nothing may be written."""
     match outcome:
         case Completed(None):
             return PLAIN
         case Completed(result):
-            return Ended(State.COMPLETED, result)
+            return FinalWrite(State.COMPLETED, result)
         case CompletedWithErrors(result, errors):
-            return Ended(State.COMPLETED_WITH_ERRORS, result, json.dumps(errors))
+            return FinalWrite(State.COMPLETED_WITH_ERRORS, result, json.dumps(errors))
         case Failed(error):
-            return Ended(State.FAILED, error=json.dumps(error))
+            return FinalWrite(State.FAILED, error=json.dumps(error))
         case Cancelled(error):
-            return Ended(State.CANCELLED, error=json.dumps(error) if error else None)
+            return FinalWrite(State.CANCELLED, error=json.dumps(error) if error else None)
         case Retried(delay, error):
-            return Returned("failed", delay, 0, json.dumps(error))
+            return RequeueWrite("failed", delay, 0, json.dumps(error))
         case Snoozed(delay):
-            return Returned("snoozed", delay, 1)
+            return RequeueWrite("snoozed", delay, 1)
         case Limited(delay, key):
-            return Returned("limited", delay, 1, json.dumps({"reason": "rate limited"}), rate_key=key)
+            return RequeueWrite("limited", delay, 1, json.dumps({"reason": "rate limited"}), rate_key=key)
         case Interrupted(reason):
-            return Returned("interrupted", _NOW, 1, json.dumps({"reason": reason}))
+            return RequeueWrite("interrupted", _NOW, 1, json.dumps({"reason": reason}))
         case Waiting(signal, timeout):
             seconds = None if timeout is None else timeout.total_seconds()
-            return Returned("waiting", _NOW, 1, state=State.BLOCKED, signal=signal, seconds=seconds)
+            return RequeueWrite("waiting", _NOW, 1, state=State.BLOCKED, signal=signal, seconds=seconds)
         case Unreadable(delay, error):
-            return Returned("unreadable", delay, 1, json.dumps(error))
+            return RequeueWrite("unreadable", delay, 1, json.dumps(error))
         case Died(delay, error, held):
             state = State.PENDING if held else State.QUEUED
-            return Returned("died", delay, 1, json.dumps(error), death=1, state=state)
+            return RequeueWrite("died", delay, 1, json.dumps(error), death=1, state=state)
         case Lost():
             return None
         case _:
             assert_never(outcome)
 
 
-class Finished(NamedTuple):
-    """One attempt's last write, waiting for its acknowledgement. A tuple: there is one for every job."""
+class PendingWrite(NamedTuple):
+    """The last write of an attempt, until it is acknowledged. A tuple: there is one for every job."""
 
     claim: Claim
-    write: Ended | Returned
+    write: FinalWrite | RequeueWrite
     lane: str
     hooks: Mapping[str, Hook] | None = None
     event: AttemptEvent | None = None
-    """Told once the write is acknowledged."""
+    """Emitted once the write is acknowledged."""
 
     @property
     def hook(self) -> Hook | None:
-        """The hook this write inserts."""
+        """The hook job that this write inserts."""
         return self.hooks.get(_hook_event(self.write)) if self.hooks else None
 
 
-def _hook_event(write: Ended | Returned) -> str:
-    if isinstance(write, Returned):
+def _hook_event(write: FinalWrite | RequeueWrite) -> str:
+    if isinstance(write, RequeueWrite):
         return "on_failure" if write.outcome in _FAILED_ATTEMPT else ""
     if write.state == State.FAILED:
         return "on_exhausted"
@@ -147,28 +151,29 @@ def _hook_event(write: Ended | Returned) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Flushed:
-    """What one flush did. promoted: places handed to parked jobs; again_at: when the first job given back is due.
+class FlushResult:
+    """The answer to one flush."""
 
-    elsewhere: how soon a job is due that this worker cannot read and others may.
-    """
-
-    accepted: Sequence[Finished] = ()
-    lost: Sequence[Finished] = ()
+    accepted: Sequence[PendingWrite] = ()
+    refused: Sequence[PendingWrite] = ()
+    """Writes whose claim was gone."""
     promoted: int = 0
+    """Places of gates that went to parked jobs."""
     again_at: datetime | None = None
-    hooks: Sequence[tuple[Pair, datetime]] = ()
-    """Where the hooks are that were inserted: workers have to look for them."""
+    """When the first job that was given back is due."""
+    hooks: Sequence[PairStart] = ()
+    """The queues of the hook jobs that were inserted."""
     elsewhere: timedelta | None = None
-    released: Sequence[Released] = ()
-    """Steps of workflows that waited for these jobs."""
+    """How soon a job is due whose arguments this worker cannot read; another worker may."""
+    released: Sequence[ReleasedJob] = ()
+    """Workflow steps that waited for these jobs."""
 
-    def and_also(self, other: Flushed) -> Flushed:
-        """Both flushes as one."""
+    def and_also(self, other: FlushResult) -> FlushResult:
+        """Both answers as one."""
         moments = [moment for moment in (self.again_at, other.again_at) if moment is not None]
-        return Flushed(
+        return FlushResult(
             [*self.accepted, *other.accepted],
-            [*self.lost, *other.lost],
+            [*self.refused, *other.refused],
             self.promoted + other.promoted,
             min(moments, default=None),
             [*self.hooks, *other.hooks],
@@ -180,68 +185,68 @@ class Flushed:
 class Finisher:
     """Writes outcomes in batches on a connection of its own, so that claims and completions overlap."""
 
-    def __init__(self, link: Link, worker_id: int, flushed: Callable[[Flushed], None]) -> None:
-        self._link, self._worker_id, self._flushed = link, worker_id, flushed
-        self._waiting: list[Finished] = []
-        self._flushing: list[Finished] = []
-        self._void: list[Finished] = []
-        self._news = asyncio.Event()
+    def __init__(self, link: WorkerConnection, worker_id: int, on_flushed: Callable[[FlushResult], None]) -> None:
+        self._link, self._worker_id, self._on_flushed = link, worker_id, on_flushed
+        self._waiting: list[PendingWrite] = []
+        self._flushing: list[PendingWrite] = []
+        self._void: list[PendingWrite] = []
+        self._work = asyncio.Event()
         self._idle = asyncio.Event()
         self._idle.set()
         self._task: asyncio.Task[None] | None = None
-        self._trouble = Trouble(logger, "outcomes wait for the database", "outcomes are written again")
+        self._outage = OutageLog(logger, "outcomes wait for the database", "outcomes are written again")
 
     def start(self) -> None:
-        """Begin to write what is finished."""
+        """Begin to write outcomes."""
         self._task = asyncio.get_running_loop().create_task(self._run(), name="rowlock-finish")
 
-    def finish(self, finished: Finished) -> None:
-        """Take over an outcome; it is written with the next flush."""
-        self._waiting.append(finished)
-        if not self._news.is_set():
+    def finish(self, write: PendingWrite) -> None:
+        """Have an outcome written with the next flush."""
+        self._waiting.append(write)
+        if not self._work.is_set():
             self._idle.clear()
-            self._news.set()
+            self._work.set()
 
     def forget(self, claim: Claim) -> None:
-        """Do not write what waits under this claim any more: it counts as refused."""
+        """Drop the unwritten outcomes of this claim; they count as refused."""
         self._void += [f for f in (*self._flushing, *self._waiting) if f.claim == claim]
 
-    def _is_void(self, finished: Finished) -> bool:
-        # By identity: the claim is held again, and what is written under it next may look just the same.
-        return any(finished is void for void in self._void)
+    def _is_void(self, write: PendingWrite) -> bool:
+        # By identity: the claim is held again, and its next outcome may be equal.
+        return any(write is void for void in self._void)
 
     async def drained(self) -> None:
-        """Wait until everything handed over is acknowledged."""
+        """Wait until every outcome is acknowledged."""
         await self._idle.wait()
 
-    async def write_over(self, link: Link) -> None:
+    async def write_over(self, link: WorkerConnection) -> None:
         """Write what waits over another connection; called in the beat's thread while this loop is blocked.
 
-        What was written before is refused by its fence, which is as good.
+        An outcome that was written before is refused by its fence.
         """
         batch = sorted((f for f in (*self._flushing, *self._waiting) if not self._is_void(f)), key=_CLAIM)
         if batch:
             await Finisher(link, self._worker_id, lambda _: None)._flush(batch, again=False)  # noqa: SLF001 - its own class
 
     async def stop(self) -> None:
-        """Stop writing. Call after drained(), or give up on what is left: its jobs are rescued later."""
+        """Stop writing. Call it after drained(); the jobs of outcomes that are left are rescued later."""
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
 
     async def _run(self) -> None:
         while True:
-            await self._news.wait()
+            await self._work.wait()
             while self._waiting:
                 self._flushing, self._waiting = self._waiting[:LARGEST], self._waiting[LARGEST:]
-                self._flushed(await self._flush_until_acknowledged(self._flushing))
+                self._on_flushed(await self._flush_until_acknowledged(self._flushing))
                 self._flushing = []
                 if self._void:
                     self._void = [f for f in self._waiting if self._is_void(f)]
-            self._news.clear()
+            self._work.clear()
             self._idle.set()
 
-    async def _flush_until_acknowledged(self, batch: list[Finished], *, again: bool = False) -> Flushed:
+    async def _flush_until_acknowledged(self, batch: list[PendingWrite], *, again: bool = False) -> FlushResult:
         # All writers wait for job rows in id order.
         batch.sort(key=_CLAIM)
         for failures in range(2**31):
@@ -249,136 +254,135 @@ class Finisher:
                 flushed = await self._flush_valid(batch, again=again)
             except UNSTORABLE as error:
                 return await self._one_by_one(batch, error)
-            except Exception as error:  # noqa: BLE001 - whatever it was, an outcome is never dropped
+            except Exception as error:  # noqa: BLE001 - an outcome is never dropped
                 # The write may have been applied and only its acknowledgement lost: the next try settles that.
                 again = True
                 if not isinstance(error, TRANSIENT):
-                    self._trouble.met(error, unforeseen=not isinstance(error, OUTAGE))
+                    self._outage.failed(error, unforeseen=not isinstance(error, OUTAGE))
                 await asyncio.sleep(_BACKOFF[min(failures, len(_BACKOFF) - 1)])
             else:
-                if self._trouble.lasts:
-                    self._trouble.over()
+                if self._outage.ongoing:
+                    self._outage.recovered()
                 return flushed
         raise AssertionError  # pragma: no cover - 2**31 failures take a century
 
-    async def _one_by_one(self, batch: list[Finished], error: Exception) -> Flushed:
-        """One bad row never fails its neighbours: halve until it is alone, then its job fails with the reason."""
+    async def _one_by_one(self, batch: list[PendingWrite], error: Exception) -> FlushResult:
+        """Halve the batch until the outcome that cannot be stored is alone; its job fails with the reason."""
         if len(batch) > 1:
             middle = len(batch) // 2
-            # The refusal may have come after the first of two statements: what that one wrote is settled, not lost.
+            # The refusal may have come after the first of two statements: its writes are settled, not lost.
             first = await self._flush_until_acknowledged(batch[:middle], again=True)
             return first.and_also(await self._flush_until_acknowledged(batch[middle:], again=True))
         bad = batch[0]
-        logger.error("the outcome of job %d cannot be stored: %s", bad.claim.job_id, error)
+        logger.error("the outcome of job %s cannot be stored: %s", ids.encode(bad.claim.job_id), error)
         text = json.dumps({"reason": "outcome cannot be stored", "message": str(error)[:2000]})
-        return await self._flush_until_acknowledged([bad._replace(write=Ended(State.FAILED, error=text))])
+        return await self._flush_until_acknowledged([bad._replace(write=FinalWrite(State.FAILED, error=text))])
 
-    async def _flush_valid(self, batch: list[Finished], *, again: bool) -> Flushed:
+    async def _flush_valid(self, batch: list[PendingWrite], *, again: bool) -> FlushResult:
         if not self._void:
             return await self._flush(batch, again=again)
-        void = Flushed(lost=[f for f in batch if self._is_void(f)])
+        void = FlushResult(refused=[f for f in batch if self._is_void(f)])
         return void.and_also(await self._flush([f for f in batch if not self._is_void(f)], again=again))
 
-    async def _flush(self, batch: list[Finished], *, again: bool) -> Flushed:
-        # Sorted by claim: of two claims of one job, rescued and claimed anew here, the newer stays. Only that one can
-        # be the current one, and no statement is to tell two writes of a job apart.
+    async def _flush(self, batch: list[PendingWrite], *, again: bool) -> FlushResult:
+        # Sorted by claim: of two claims of one job (rescued and claimed again here) the newer stays. Only that one can
+        # be current, and a statement must not get two writes of one job.
         newest = {f.claim.job_id: f for f in batch}
         writing = newest.values()
-        ended = [f for f in writing if isinstance(f.write, Ended)]
-        returned = [f for f in writing if isinstance(f.write, Returned) and f.write.signal is None]
-        waiting = [f for f in writing if isinstance(f.write, Returned) and f.write.signal is not None]
-        rows = [await self._end(ended)] if ended else []
-        again_at: datetime | None = None
+        ended = [f for f in writing if isinstance(f.write, FinalWrite)]
+        returned = [f for f in writing if isinstance(f.write, RequeueWrite) and f.write.signal is None]
+        waiting = [f for f in writing if isinstance(f.write, RequeueWrite) and f.write.signal is not None]
+        answers = [await self._end(ended)] if ended else []
         if returned:
-            rows.append(await self._give_back(returned))
-            again_at = rows[-1]["again_at"]
+            answers.append(await self._give_back(returned))
         if waiting:
-            rows.append(await self._suspend(waiting))
-        lost: list[Finished] = []
-        if sum(len(row["ids"]) for row in rows) < len(batch):
-            accepted = {newest[job_id].claim for row in rows for job_id in row["ids"]}
+            answers.append(await self._suspend(waiting))
+        lost: list[PendingWrite] = []
+        if sum(len(answer.ids) for answer in answers) < len(batch):
+            accepted = {newest[job_id].claim for answer in answers for job_id in answer.ids}
             lost = [f for f in batch if f.claim not in accepted]
             if again:
                 applied = await self._applied_before(lost)
                 lost = [f for f in lost if f.claim not in applied]
         refused = {f.claim for f in lost}
-        return Flushed(
+        return FlushResult(
             [f for f in batch if f.claim not in refused] if refused else batch,
             lost,
-            sum(row["promoted"] or 0 for row in rows),
-            again_at,
-            [((kind, 0, 0), row["hooks_at"]) for row in rows for kind in row.get("hook_kinds") or ()],
+            sum(answer.promoted for answer in answers),
+            min((answer.again_at for answer in answers if answer.again_at is not None), default=None),
+            [((kind, 0, 0), answer.hooks_at) for answer in answers for kind in answer.hook_kinds if answer.hooks_at],
             min(
-                (f.write.delay for f in batch if isinstance(f.write, Returned) and f.write.outcome == "unreadable"),
+                (f.write.delay for f in batch if isinstance(f.write, RequeueWrite) and f.write.outcome == "unreadable"),
                 default=None,
             ),
-            [step for row in rows for text in (row["released"], row.get("resumed")) for step in released(text)],
+            [step for answer in answers for text in (answer.released, answer.resumed) for step in parse_released(text)],
         )
 
-    async def _end(self, batch: list[Finished]) -> Record:
+    async def _end(self, batch: list[PendingWrite]) -> Accepted:
         if all(f.write is PLAIN and not f.hooks for f in batch):
-            return await self._write("complete_plain", batch)
-        return await self._write(
-            "complete",
-            batch,
-            states=[f.write.state for f in batch],
-            results=[f.write.result for f in batch if isinstance(f.write, Ended)],
-            errors=[f.write.error for f in batch],
-        )
+            return await verbs.complete_plain(self._link, self._claims(batch))
+        endings: verbs.Endings = {
+            "states": [f.write.state for f in batch],
+            "results": [f.write.result for f in batch if isinstance(f.write, FinalWrite)],
+            "errors": [f.write.error for f in batch],
+        }
+        return await verbs.complete(self._link, self._claims(batch), endings, _hook_jobs(batch))
 
-    async def _give_back(self, batch: list[Finished]) -> Record:
-        writes = [f.write for f in batch if isinstance(f.write, Returned)]
+    async def _give_back(self, batch: list[PendingWrite]) -> Accepted:
+        writes = [f.write for f in batch if isinstance(f.write, RequeueWrite)]
         limited = [n for n, write in enumerate(writes) if write.outcome == "limited"]
         if limited:
-            # Before the job goes back: whoever claims it next finds its rate paused. Harmless without what follows.
-            await self._link.fetch(
-                "rates_heed",
+            # Before the job goes back, so that its next claim finds the rate paused. Harmless if the next write fails.
+            await verbs.pause_rates(
+                self._link,
                 ids=[batch[n].claim.job_id for n in limited],
                 fences=[batch[n].claim.fence for n in limited],
                 delays=[writes[n].delay.total_seconds() for n in limited],
                 keys=[writes[n].rate_key for n in limited],
             )
-        return await self._write(
-            "give_back",
-            batch,
-            states=[write.state for write in writes],
-            deaths=[write.death for write in writes],
-            delays=[write.delay.total_seconds() for write in writes],
-            refunds=[write.refund for write in writes],
-            outcomes=[write.outcome for write in writes],
-            errors=[write.error for write in writes],
-        )
+        returns: verbs.Returns = {
+            "states": [write.state for write in writes],
+            "deaths": [write.death for write in writes],
+            "delays": [write.delay.total_seconds() for write in writes],
+            "refunds": [write.refund for write in writes],
+            "outcomes": [write.outcome for write in writes],
+            "errors": [write.error for write in writes],
+        }
+        return await verbs.give_back(self._link, self._claims(batch), returns, _hook_jobs(batch))
 
-    async def _suspend(self, batch: list[Finished]) -> Record:
-        writes = [f.write for f in batch if isinstance(f.write, Returned)]
-        return await self._write(
-            "suspend",
-            [f._replace(hooks=None) for f in batch],
+    async def _suspend(self, batch: list[PendingWrite]) -> Accepted:
+        writes = [f.write for f in batch if isinstance(f.write, RequeueWrite)]
+        return await verbs.suspend(
+            self._link,
+            self._claims(batch),
             signals=[write.signal for write in writes],
             seconds=[write.seconds for write in writes],
         )
 
-    async def _write(self, name: str, batch: list[Finished], **columns: list[Any]) -> Record:
-        hooks = [f.hook for f in batch] if any(f.hooks for f in batch) else ()
-        if any(hooks):
-            name += "_hooked"
-            columns["hooks"] = [hook and hook.kind for hook in hooks]
-            columns["hook_attempts"] = [hook and hook.attempts for hook in hooks]
-        (row,) = await self._link.fetch(
-            name,
-            worker=self._worker_id,
-            channel=self._link.database.channel,
-            ids=[f.claim.job_id for f in batch],
-            fences=[f.claim.fence for f in batch],
-            **columns,
-        )
-        return row
+    def _claims(self, batch: list[PendingWrite]) -> verbs.Claims:
+        return {
+            "worker": self._worker_id,
+            "channel": self._link.database.channel,
+            "ids": [f.claim.job_id for f in batch],
+            "fences": [f.claim.fence for f in batch],
+        }
 
-    async def _applied_before(self, missing: list[Finished]) -> set[Claim]:
-        rows = await self._link.fetch(
-            "settled",
+    async def _applied_before(self, missing: list[PendingWrite]) -> set[Claim]:
+        settled = await verbs.settled(
+            self._link,
             worker=self._worker_id,
             ids=[f.claim.job_id for f in missing],
             fences=[f.claim.fence for f in missing],
         )
-        return {Claim(row["id"], row["fence"]) for row in rows if row["applied"]}
+        return {found.claim for found in settled if found.applied}
+
+
+def _hook_jobs(batch: list[PendingWrite]) -> verbs.HookJobs | None:
+    """The hook jobs that these writes insert; None: no write has one."""
+    hooks = [f.hook for f in batch] if any(f.hooks for f in batch) else ()
+    if not any(hooks):
+        return None
+    return {
+        "hooks": [None if hook is None else hook.kind for hook in hooks],
+        "hook_attempts": [None if hook is None else hook.attempts for hook in hooks],
+    }

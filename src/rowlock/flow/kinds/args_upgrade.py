@@ -1,4 +1,4 @@
-"""Upgrade: arguments stored by older code -> the version this code reads, one step at a time."""
+"""Upgrades: bring arguments that older code stored to the version this code reads, one version at a time."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from typing import Any, TypeAlias, TypeVar
 from rowlock.errors import ConfigurationError, UnreadableArguments
 
 Upgrade: TypeAlias = Callable[[dict[str, Any]], dict[str, Any]]
-"""Arguments of one version by name -> those of the next; plain JSON values, secrets as plain text, bytes as bytes."""
+"""Turns the arguments of one version into those of the next: JSON values by name; secrets as text, bytes as bytes."""
 U = TypeVar("U", bound=Upgrade)
 
 
 class Upgrades:
-    """The version a kind's arguments have today, and the steps that lead there."""
+    """The present version of a kind's arguments, and the functions that upgrade older ones."""
 
     __slots__ = ("_kind", "_steps", "version")
 
@@ -23,7 +23,7 @@ class Upgrades:
         self._steps: dict[int, Upgrade] = {}
 
     def add(self, from_version: int, function: U) -> U:
-        """Take over the step from one version to the next."""
+        """Add the function that upgrades from this version to the next."""
         if not 1 <= from_version < self.version:
             message = (
                 f"{self._kind}: its arguments have version {self.version}, so an upgrade starts from 1 to "
@@ -44,7 +44,7 @@ class Upgrades:
         return function
 
     def apply(self, arguments: dict[str, Any], stored: int) -> dict[str, Any]:
-        """Bring arguments of the stored version to today's; UnreadableArguments when no way leads there."""
+        """Upgrade arguments from the stored version to the present one; UnreadableArguments if that is not possible."""
         if stored > self.version:
             message = (
                 f"{self._kind}: the arguments have version {stored}, this code reads up to {self.version}. "

@@ -1,7 +1,7 @@
-"""Arguments and results: from a handler's signature to JSON text and back.
+"""Codec: encodes and decodes the arguments and results of one kind, as its handler's signature says.
 
-One Codec is made per kind, at definition time; all that can be known then is worked out then. Arguments the caller does
-not pass are not stored, so that the default of the code that runs the job applies.
+It is made once, when the kind is declared. Arguments that the caller does not pass are not stored, so that the defaults
+of the code that runs the job apply.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ from rowlock.errors import (
 )
 from rowlock.flow.kinds import json_values, signature
 from rowlock.flow.kinds.args_upgrade import Upgrades
-from rowlock.flow.kinds.schema import Shape, arguments_shape, result_shape, shape_of
+from rowlock.flow.kinds.schema import ValueSchema, arguments_schema, result_schema, schema_of
 from rowlock.flow.kinds.signature import EMPTY, Signature
-from rowlock.model.closest import closest
 from rowlock.model.kind import Kind
+from rowlock.model.similar_names import closest
 from rowlock.model.stored_args import KNOWN_SKILLS, VERSION, skills_of, version_of
 
 _SHOWN_ERRORS: Final = 3
@@ -44,10 +44,10 @@ class Codec:
     result_limit: int  # bytes of an encoded result
     signature: Signature
     upgrades: Upgrades
-    _arguments: Shape
-    _stored: Shape  # the same, or one that leaves out what it does not know
-    _result: Shape
-    _at_once: bool  # calls by name alone need no more than to be validated and written
+    _arguments: ValueSchema
+    _stored: ValueSchema  # the same, or one that ignores unknown arguments
+    _result: ValueSchema
+    _direct: bool  # calls by name can be validated and written without a walk over the values
 
     @classmethod
     def of(
@@ -60,35 +60,35 @@ class Codec:
         result_limit: int | None = None,
     ) -> Codec:
         """Build the codec of a handler; ConfigurationError when its signature cannot be stored."""
-        says = Kind(kind) if isinstance(kind, str) else kind
-        shape = signature.read(function, context_types, says.name)
-        arguments = stored = arguments_shape(shape, says.name)
-        if says.unknown_args == "ignore":
-            stored = arguments_shape(shape, says.name, unknown="ignore")
+        declared = Kind(kind) if isinstance(kind, str) else kind
+        read = signature.read(function, context_types, declared.name)
+        arguments = stored = arguments_schema(read, declared.name)
+        if declared.unknown_args == "ignore":
+            stored = arguments_schema(read, declared.name, unknown="ignore")
         return cls(
-            says.name,
+            declared.name,
             limit,
             limit if result_limit is None else result_limit,
-            shape,
-            Upgrades(says.name, says.version),
+            read,
+            Upgrades(declared.name, declared.version),
             arguments,
             stored,
-            result_shape(shape.returns),
-            arguments.traits.flat and says.version == 1 and not shape.positional_only,
+            result_schema(read.returns),
+            arguments.traits.flat and declared.version == 1 and not read.positional_only,
         )
 
     @property
     def secret(self) -> bool:
-        """Whether the arguments may hold secrets, which only the codec can mark."""
+        """Whether the arguments may hold secrets, which the codec tags."""
         return self._arguments.traits.secret
 
     def encode(self, args: tuple[object, ...] = (), kwargs: Mapping[str, object] | None = None) -> str:
         """Bind like a call (without the context), validate, and write JSON keyed by parameter name."""
-        if self._at_once and not args:
+        if self._direct and not args:
             try:
                 data = to_json(self._arguments.validate(kwargs or {}))
             except ValueError:
-                pass  # the long way says what is wrong
+                pass  # _encode() says what is wrong
             else:
                 if (
                     len(data) <= self.limit
@@ -106,13 +106,13 @@ class Codec:
         return named
 
     def named(self, args: tuple[object, ...], kwargs: Mapping[str, object]) -> dict[str, object]:
-        """The arguments of a call by name, as given or by default: for keys, gates and references made of them."""
+        """The arguments of a call by name, defaults included: for keys, gates and refs that are made of them."""
         defaults = {name: item.default for name, item in self.signature.arguments.items() if item.default is not EMPTY}
         return defaults | dict(zip(self.signature.positional, args, strict=False)) | dict(kwargs)
 
     def json_schema(self) -> dict[str, object]:
-        """The JSON Schema of the arguments by name, for forms; what no schema can tell is any value."""
-        from rowlock.flow.kinds import pydantic_schema  # noqa: PLC0415 - see plain
+        """The JSON Schema of the arguments by name, for forms; an argument it cannot describe may be any value."""
+        from rowlock.flow.kinds import pydantic_schema  # noqa: PLC0415 - see schema.py
 
         return pydantic_schema.json_schema(self.signature.arguments, self.kind)
 
@@ -139,13 +139,13 @@ class Codec:
         return texts
 
     def _encode_alike(self, items: Sequence[Mapping[str, object]]) -> list[str] | None:
-        """Encode them without running Python code for each; None: one of them needs a closer look, or an error."""
+        """Encode them all without Python code per item; None: an item has to go through _encode()."""
         if not self._arguments.traits.flat or not set(map(type, items)) <= {dict}:
             return None
         texts: list[str] = []
         for start in range(0, len(items), _CHUNK):
             try:
-                # to_json writes NaN and its like as constants unless told otherwise, so that they are seen below.
+                # to_json writes NaN and infinity as constants here, which is_storable() finds.
                 part = list(map(to_json, map(self._arguments.validate, items[start : start + _CHUNK])))
             except ValueError:
                 return None
@@ -158,11 +158,11 @@ class Codec:
         return texts if self.upgrades.version == 1 else list(map(self._versioned, texts))
 
     def decode(self, text: str) -> dict[str, object]:
-        """Read stored arguments; UnreadableArguments when they do not fit the handler of today."""
+        """Decode stored arguments; UnreadableArguments if they do not fit the present handler."""
         try:
             if self.upgrades.version == 1 and VERSION not in text:
                 return cast("dict[str, object]", self._stored.load(text))
-            return cast("dict[str, object]", self._stored.take(*self._of_today(text)))
+            return cast("dict[str, object]", self._stored.load_untagged(*self._upgraded(text)))
         except ValueError as error:
             why, cause = self._explained(error), _cause(error)
         message = (
@@ -173,7 +173,7 @@ class Codec:
         raise UnreadableArguments(message, cause)
 
     def completed(self, text: str) -> str:
-        """Stored arguments with the defaults of today; as they are when they are of another version, or unfit."""
+        """Stored arguments with the present defaults added; unchanged if their version differs or they do not fit."""
         try:
             if version_of(json.loads(text)) != self.upgrades.version:
                 return text
@@ -183,14 +183,14 @@ class Codec:
         except (UnreadableArguments, InvalidArguments, ArgumentsTooLarge):
             return text
 
-    def _of_today(self, text: str) -> tuple[object, bool]:
-        """Stored arguments without tags, brought to today's version; the flag is that of wire.untag."""
+    def _upgraded(self, text: str) -> tuple[object, bool]:
+        """Stored arguments without tags, upgraded to the present version; the flag is that of json_values.untag."""
         value, python_only = json_values.untag(text)
         arguments = cast("dict[str, object]", value)
         stored, unknown = version_of(arguments), sorted({*skills_of(arguments)} - KNOWN_SKILLS)
         if unknown:
             message = (
-                f"{self.kind}: the job takes a worker that knows of {', '.join(unknown)}, which this code does not. "
+                f"{self.kind}: the job needs a worker that supports {', '.join(unknown)}, which this code does not. "
                 "It waits for one with newer code."
             )
             raise UnreadableArguments(message, f"takes {', '.join(unknown)}")
@@ -201,7 +201,7 @@ class Codec:
         return upgraded, json_values.holds_bytes(upgraded)
 
     def bind(self, decoded: dict[str, object], context: object) -> tuple[tuple[object, ...], dict[str, object]]:
-        """Turn decoded arguments into those of the call, context included; `decoded` is used up."""
+        """Turn decoded arguments into those of the call, context included; `decoded` is changed."""
         if self.signature.context is not None:
             decoded[self.signature.context] = context
         if not self.signature.positional_only:
@@ -232,7 +232,7 @@ class Codec:
         return data.decode()
 
     def decode_result(self, text: str | None) -> object:
-        """Read a stored result as the return annotation says; InvalidResult when it does not fit."""
+        """Decode a stored result as the return annotation says; InvalidResult if it does not fit."""
         if text is None:
             return None
         try:
@@ -280,14 +280,14 @@ class Codec:
             raise InvalidArguments(message)
         text = data.decode()
         if tagger.secrets or tagger.others:
-            self._prove(text, tagger)
+            self._check_round_trip(text, tagger)
         return text if self.upgrades.version == 1 else self._versioned(text)
 
     def _versioned(self, text: str) -> str:
         return f'{{"{VERSION}":{self.upgrades.version}{"" if text == "{}" else ","}{text[1:]}'
 
-    def _prove(self, text: str, tagger: json_values.Tagger) -> None:
-        """Read tagged arguments back at once: better refused at enqueue than undecodable in the worker."""
+    def _check_round_trip(self, text: str, tagger: json_values.Tagger) -> None:
+        """Decode tagged arguments at once: better refused at enqueue than unreadable in the worker."""
         again = json_values.Tagger()
         try:
             self._arguments.dump(self._arguments.load(text), again)
@@ -303,14 +303,14 @@ class Codec:
             raise InvalidArguments(message)
 
     def _blamed(self, validated: Mapping[str, object], error: Exception) -> str:
-        """Name the argument that cannot be written; errors of the walk name it themselves."""
+        """A message that names the argument which cannot be encoded; errors of the Tagger name it themselves."""
         reason = type(error).__name__ if self._arguments.traits.secret else str(error)  # pydantic quotes the value
         if str(error).startswith("argument "):
             return str(error)
         for name, value in validated.items():
             try:
-                shape = shape_of(self.signature.arguments[name].annotation, strict_fields=True)
-                shape.dump(value, json_values.Tagger())
+                schema = schema_of(self.signature.arguments[name].annotation, strict_fields=True)
+                schema.dump(value, json_values.Tagger())
             except (ValueError, TypeError, RecursionError):
                 return f"argument {name!r}, a {type(value).__qualname__}, cannot be stored as JSON: {reason}"
         return f"the arguments cannot be stored as JSON: {reason}"
@@ -350,17 +350,17 @@ class Codec:
 
 
 def open_codec(codec: Codec) -> Codec:
-    """The same codec for arguments of which others follow later: those given are checked, none is missed."""
+    """The same codec for part of the arguments, of which the rest follows later: none counts as missing."""
     arguments = {
         name: item if item.default is not EMPTY else item.replace(default=None)
         for name, item in codec.signature.arguments.items()
     }
-    shape = arguments_shape(replace(codec.signature, arguments=arguments), codec.kind)
-    return replace(codec, _arguments=shape, _stored=shape, _at_once=False)
+    schema = arguments_schema(replace(codec.signature, arguments=arguments), codec.kind)
+    return replace(codec, _arguments=schema, _stored=schema, _direct=False)
 
 
 def _cause(error: ValueError) -> str:
-    """What is wrong with stored arguments, without their values: the same for all jobs that share the problem."""
+    """What is wrong with stored arguments, without their values: equal for all jobs that share the problem."""
     if not isinstance(error, ValidationError):
         return type(error).__name__
     found = {(item["type"], str(item["loc"][0]) if item["loc"] else "") for item in error.errors(include_input=False)}

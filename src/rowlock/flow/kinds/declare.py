@@ -1,4 +1,4 @@
-"""Declare: what a decorator says of a kind, checked."""
+"""Turns the options of @app.job(…) into a checked Kind."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _AS_THEY_ARE: Final = frozenset(
 
 
 def kind_of(name: str, says: dict[str, object], *, is_async: bool) -> Kind:
-    """The kind that app.job(…) describes; ConfigurationError for what cannot be."""
+    """The Kind that these options describe; ConfigurationError says which option is wrong."""
     executor = _executor(name, says.pop("executor", None), is_async=is_async)
     retention = says.pop("retention", None)
     spans = {key: span(says.pop(key, None), key) for key in ("timeout", "expires_in", "max_age")}  # type: ignore[arg-type]  # checked by span

@@ -1,4 +1,4 @@
-"""Depends: the mark of a parameter that a provider fills, not the caller."""
+"""Depends(): marks a parameter that a provider fills instead of the caller."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ Scope = Literal["job", "worker"]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Dependency:
-    """What Depends() made. provider None: the annotated class itself."""
+    """The mark that Depends() returns. provider None: the annotated class."""
 
     provider: Callable[..., object] | None
     scope: Scope
     use_cache: bool
 
     def __getattr__(self, name: str) -> object:
-        """Only someone who called the function without its service comes here: say so instead of failing oddly."""
+        """Reached only when the function is called directly without this argument: say so."""
         message = (
             f"This is {self!r}, not what it provides, so it has no {name!r}. Only a worker fills it in: "
             "who calls the function directly passes that argument."
@@ -64,7 +64,7 @@ def Depends(  # noqa: N802 - the name users of FastAPI know
 
 
 def marked(parameter: Parameter, owner: str) -> Dependency | None:
-    """The mark of a parameter whose annotation is resolved; None: it has none."""
+    """The mark of a parameter, whose annotation is resolved; None: it has none."""
     found = [parameter.default, *_metadata(parameter.annotation)]
     if any(item is Depends for item in found):
         message = f"{owner}: parameter {parameter.name} is marked with Depends itself. Call it: Depends(…)."

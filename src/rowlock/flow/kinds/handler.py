@@ -1,43 +1,45 @@
-"""Handler: a kind with the function that does it and the codec of its arguments."""
+"""Handler: a kind together with its function and the codec of its arguments."""
 
 from __future__ import annotations
 
 import inspect
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from rowlock.errors import ConfigurationError, UnknownKind
-from rowlock.model.closest import closest
+from rowlock.model.similar_names import closest
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
 
     from rowlock.flow.kinds.codec import Codec
-    from rowlock.flow.progress.context import Context
     from rowlock.model.kind import Kind
 
     Call = Callable[[tuple[object, ...], Mapping[str, object]], Awaitable[object]]
-    """Calls the handler's function with these arguments where it belongs: on the loop, in a thread, in a child."""
+    """Calls the handler's function with these arguments on the loop, in a thread or in a child process."""
 
 
-class Around(Protocol):
-    """What surrounds the function's call on the worker's loop: middleware and injected dependencies."""
+C_contra = TypeVar("C_contra", contravariant=True)
+
+
+class CallWrapper(Protocol[C_contra]):
+    """Middleware and injected dependencies around the function's call, on the worker's loop."""
 
     async def __call__(
-        self, context: Context, args: tuple[object, ...], kwargs: Mapping[str, object], call: Call
+        self, context: C_contra, args: tuple[object, ...], kwargs: Mapping[str, object], call: Call
     ) -> object:
-        """Call the function through `call` and return its value; whatever it raises is the attempt's failure."""
+        """Call the function through `call` and return its value; an exception fails the attempt."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Handler:
-    """What a worker needs to run a kind and a producer to enqueue it."""
+    """Everything a worker needs to run a kind, and a producer to enqueue it."""
 
     kind: Kind
     codec: Codec
     function: Callable[..., object]
-    around: Around | None = None
-    """None: nothing, and nothing is paid."""
+    wrapper: CallWrapper[Any] | None = None
+    """None: the function is called directly."""
 
     @property
     def is_async(self) -> bool:
@@ -50,8 +52,8 @@ class Handler:
         return self.kind.name
 
 
-def enter(handlers: dict[str, Handler], handler: Handler) -> None:
-    """Add a handler under its kind's name and the names it had before; a name has one handler."""
+def register(handlers: dict[str, Handler], handler: Handler) -> None:
+    """Add a handler under its kind's name and aliases; ConfigurationError if a name has another handler."""
     kind = handler.kind
     for name in (kind.name, *kind.aliases):
         other = handlers.get(name)
@@ -69,19 +71,19 @@ def enter(handlers: dict[str, Handler], handler: Handler) -> None:
 
 
 def kinds_of(handlers: Mapping[str, Handler]) -> list[Kind]:
-    """What each name stands for, the names of today first. An old name is a kind like its new one, lane included."""
+    """The kind of each name, present names first. An alias is a kind like its present one, lane included."""
     today = {handler.name: handler.kind for handler in handlers.values()}
     return [*today.values(), *(replace(k, name=name, aliases=(k.name,)) for k in today.values() for name in k.aliases)]
 
 
 def _same(first: Callable[..., object], second: Callable[..., object]) -> bool:
-    """Whether a module was imported again (reload, or run as __main__): then the newer function takes over."""
+    """Whether both are one function of a module that was imported again (reload, or run as __main__)."""
     first, second = inspect.unwrap(first), inspect.unwrap(second)
     return first.__qualname__ == second.__qualname__ and first.__code__.co_filename == second.__code__.co_filename
 
 
-def find(handlers: Mapping[str, Handler], name: str) -> Handler:
-    """Return the handler of a kind, or say which ones there are."""
+def find_handler(handlers: Mapping[str, Handler], name: str) -> Handler:
+    """The handler of a kind; UnknownKind lists the kinds there are."""
     handler = handlers.get(name)
     if handler is None:
         near = closest(name, handlers, n=1)

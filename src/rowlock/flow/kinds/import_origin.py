@@ -1,4 +1,4 @@
-"""Origin: where another process finds the application and its handlers, by import."""
+"""Origin: under which module and name another process can import the application."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """Where a child process finds the application: a module, and the name it has there."""
+    """A module, and the name that the application has in it."""
 
     module: str
     attribute: str
@@ -28,12 +28,12 @@ NO_ORIGIN: Final = (
 
 
 def importable(handler: Handler) -> bool:
-    """Whether another process finds the function by its module and name."""
+    """Whether another process can import the handler's function by module and name."""
     return "<" not in handler.function.__qualname__ and module_of(handler.function.__module__) is not None
 
 
 def module_of(name: str) -> str | None:
-    """The name under which another process imports a module; a script's is its file's. None: it has none."""
+    """The name under which another process can import a module; of a script, its file's. None: it cannot."""
     if name != "__main__":
         return name
     main = sys.modules["__main__"]
@@ -45,9 +45,9 @@ def module_of(name: str) -> str | None:
 
 
 def origin_of(app: object, handlers: Iterable[Handler]) -> Origin | None:
-    """The module and name under which the application is found in another process; None: it has none."""
+    """The module and name under which another process can import the application; None: it cannot."""
     declaring = [handler.function.__module__ for handler in handlers]
-    # A script that merely imports the application would be run again by a child: it comes last.
+    # Last, as a child would run it again: a script that merely imports the application.
     for name in (*dict.fromkeys(declaring), *(name for name in sys.modules if name != "__main__"), "__main__"):
         for attribute, value in list(getattr(sys.modules.get(name), "__dict__", {}).items()):
             if value is app and (found := module_of(name)) is not None:

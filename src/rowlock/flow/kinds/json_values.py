@@ -1,8 +1,9 @@
-"""Values on their way to a jsonb column and back.
+"""Encodes Python values as JSON for a jsonb column, and decodes them again.
 
-pydantic turns models and dataclasses into plain containers first (python mode). What JSON cannot carry is tagged then:
-secrets, which pydantic would mask, as ``{"$secret": value}``; bytes, whose JSON form depends on the configuration of
-each nested model, as ``{"$bytes": base64}``. What PostgreSQL or a later reader would choke on is refused with its path.
+pydantic first turns models and dataclasses into plain containers (python mode). Values that JSON cannot carry are then
+tagged: secrets, which pydantic would mask, as ``{"$secret": value}``; bytes, whose JSON form depends on the
+configuration of each nested model, as ``{"$bytes": base64}``. Values that PostgreSQL could not store, or that could not
+be read back, are refused with their path.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import base64
 import math
 import re
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
@@ -25,51 +26,31 @@ from pydantic_core import PydanticSerializationError, from_json, to_json
 from rowlock.errors import InvalidResult
 from rowlock.model.redact import BYTES, OUTPUT, SECRET, storable
 
-TAG: Final = '"$'  # what every tagged text contains, and few others
+TAG: Final = '"$'  # in every tagged text, and in few others
 
 _MOST_BITS: Final = 14_000  # Python and pydantic read back ints of up to 4,300 digits
 _MOST_DIGITS: Final = 4_200
 _MINUTE: Final = timedelta(minutes=1)
 DEEPEST: Final = 150
-"""Levels of lists and mappings in each other; pydantic reads back some 200 of them."""
+"""Levels of nested lists and mappings; pydantic reads back about 200."""
 _KEYS: Final = (str, int, float, UUID, date, time, timedelta, Decimal, Enum, PurePath)
 _SURROGATE: Final = re.compile("[\ud800-\udfff]")
 _SUSPECTS: Final = (b"NaN", b"Infinity", b"\\u0000", b'"$')
 _PREFIX: Final = re.compile(r"^Error serializing to JSON: (?:\w+: )?")  # pydantic's wrapping of a fallback's error
 _LONG_NUMBER: Final = re.compile(rb"[0-9]{4200}")
 _BRACKET: Final = re.compile(rb'"(?:[^"\\]|\\.)*"|[\[\]{}]')  # texts as a whole: brackets in them do not count
-# Schemas made only of these hold no secret, no bytes and no datetime, and need no walk through the value.
-# fmt: off
-_SIMPLE: Final = frozenset({
-    "int", "str", "bool", "float", "none", "uuid", "date", "decimal", "timedelta", "literal", "enum", "nullable",
-    "union", "list", "tuple", "dict", "set", "frozenset", "default", "definitions", "definition-ref", "typed-dict",
-    "typed-dict-field", "model", "model-fields", "model-field", "dataclass", "dataclass-args", "dataclass-field",
-})
-# fmt: on
-_MADE: Final = frozenset({"model", "dataclass"})
-_OMITTING: Final = frozenset({"serialization_exclude", "serialization_exclude_if"})
-
-
-@dataclass(frozen=True, slots=True)
-class Traits:
-    """What a pydantic core schema tells about the values to come."""
-
-    simple: bool
-    flat: bool  # simple, and python mode leaves its values as they are: no models, nothing left out or let in
-    aliased: bool
-    secret: bool  # over-approximated by name: when in doubt, error messages keep values to themselves
 
 
 @runtime_checkable
 class _Secret(Protocol):
-    """SecretStr, SecretBytes and Secret[...], known by what they can do: without them pydantic stays unimported."""
+    """SecretStr, SecretBytes and Secret[...], recognised by their method, so that pydantic need not be imported."""
 
     def get_secret_value(self) -> object: ...
 
 
 @dataclass(slots=True)
 class Tagger:
-    """One walk over one value: tags what needs it, refuses what cannot be stored, counts what it tagged."""
+    """Walks over one value: tags what JSON cannot carry, refuses what cannot be stored, counts what it tagged."""
 
     naive_allowed: bool = False
     secrets: int = 0
@@ -112,12 +93,12 @@ class Tagger:
                 f"{named(path)} has a key of type {type(key).__name__}, which JSON cannot carry. "
                 "Use texts or numbers as keys, or pass a list of pairs."
             )
-            raise ValueError(message)  # noqa: TRY004 - of the caller's data, told like the other misfits
+            raise ValueError(message)  # noqa: TRY004 - a misfit in the caller's data, like the others
         return self.tag(key, f"{path} (key)")
 
 
 def dump(value: object, tagger: Tagger, *, simple: bool) -> bytes:
-    """Write a python-mode dump as JSON that jsonb accepts and reads back unchanged."""
+    """Encode a python-mode dump as JSON that jsonb accepts and that reads back unchanged. simple: see SchemaTraits."""
     if simple:
         try:
             data = to_json(value, inf_nan_mode="constants")
@@ -133,7 +114,7 @@ def dump(value: object, tagger: Tagger, *, simple: bool) -> bytes:
 
 
 def is_deep(data: bytes) -> bool:
-    """Whether JSON may have more levels than can be read back; cheap, and right about those that have."""
+    """Whether JSON is nested deeper than can be read back; cheap for JSON that is not."""
     return len(data) > 2 * DEEPEST and data.count(b"[") + data.count(b"{") > DEEPEST and _levels(data) > DEEPEST
 
 
@@ -146,7 +127,7 @@ def _levels(data: bytes) -> int:
 
 
 def is_storable(data: bytes, longest: int) -> bool:
-    """Whether JSON of simple values, or many such, surely needs no tag and no refusal; longest: bytes of one."""
+    """Whether JSON of simple values certainly needs neither tags nor a refusal. longest: bytes of the longest one."""
     for suspect in _SUSPECTS:
         if suspect in data:
             return False
@@ -154,7 +135,7 @@ def is_storable(data: bytes, longest: int) -> bool:
 
 
 def checkpoint(value: object) -> str:
-    """A checkpoint as it is stored; InvalidResult when no JSON can carry it."""
+    """A checkpoint as JSON text; InvalidResult if JSON cannot carry it."""
     try:
         data = to_json(value)
     except (ValueError, RecursionError) as error:
@@ -167,34 +148,18 @@ def checkpoint(value: object) -> str:
 
 
 def untag(text: str) -> tuple[object, bool]:
-    """Read tagged JSON; the flag says whether it holds values that only exist in Python (bytes)."""
+    """Decode tagged JSON. The flag: whether it holds values that exist only in Python (bytes)."""
     found: list[bytes] = []
     return _untagged(from_json(text), found), bool(found)
 
 
 def holds_bytes(value: object) -> bool:
-    """Whether a plain value holds bytes, which JSON cannot carry."""
+    """Whether a value holds bytes, which JSON cannot carry."""
     if isinstance(value, Mapping):
         return any(map(holds_bytes, value.values()))
     if isinstance(value, list | tuple):
         return any(map(holds_bytes, value))
     return isinstance(value, bytes)
-
-
-def traits(schema: object) -> Traits:
-    """Look through a core schema; anything unknown counts as not simple."""
-    sorts: set[str] = set()
-    aliased = secret = partial = False
-    for node in _nodes(schema):
-        if isinstance(node, Mapping):
-            sorts.add(_sort(node))
-            aliased = aliased or "validation_alias" in node
-            partial = partial or not _OMITTING.isdisjoint(node) or _lets_anything_in(node)
-        else:
-            secret = secret or "secret" in str(getattr(node, "__qualname__", "")).lower()
-    simple = sorts <= _SIMPLE
-    flat = simple and not partial and sorts.isdisjoint(_MADE)
-    return Traits(simple=simple, flat=flat, aliased=aliased, secret=secret)
 
 
 def named(path: str) -> str:
@@ -203,44 +168,9 @@ def named(path: str) -> str:
 
 
 def _by_its_own_type(value: object) -> object:
-    from rowlock.flow.kinds import pydantic_schema  # noqa: PLC0415 - see plain
+    from rowlock.flow.kinds import pydantic_schema  # noqa: PLC0415 - see schema.py
 
     return pydantic_schema.by_its_own_type(value)
-
-
-def _nodes(schema: object) -> Iterator[object]:
-    pending, seen = [schema], set[int]()
-    while pending:
-        node = pending.pop()
-        if id(node) in seen:
-            continue
-        seen.add(id(node))
-        if isinstance(node, Mapping):
-            if "type" in node:
-                yield node
-            pending.extend(node.values())
-        elif isinstance(node, list | tuple):
-            pending.extend(node)
-        elif callable(node):
-            yield node
-
-
-def _sort(node: Mapping[object, object]) -> str:
-    sort = str(node["type"])
-    if sort == "dict":
-        keys = node.get("keys_schema")
-        return sort if isinstance(keys, Mapping) and keys.get("type") in ("str", "int", "uuid") else "dict of others"
-    if sort == "enum":
-        members = node.get("members")
-        scalar = isinstance(members, list) and all(isinstance(member.value, str | int) for member in members)
-        return sort if scalar else "enum of others"
-    return sort
-
-
-def _lets_anything_in(node: Mapping[object, object]) -> bool:
-    config = node.get("config")
-    says = config.get("extra_fields_behavior") if isinstance(config, Mapping) else None
-    return "allow" in (node.get("extra_behavior"), says)
 
 
 def _untagged(value: object, found: list[bytes]) -> object:
@@ -257,7 +187,7 @@ def _untagged(value: object, found: list[bytes]) -> object:
 
 
 def _distinct(tagged: dict[object, object], path: str) -> dict[object, object]:
-    """JSON has but texts as keys: of 1 and "1" only one would arrive."""
+    """Refuse keys that are the same text in JSON: of 1 and "1" only one would arrive."""
     written: dict[str, object] = from_json(to_json(dict.fromkeys(tagged), inf_nan_mode="constants"))
     if len(written) < len(tagged):
         message = f"{named(path)} has keys that are the same text in JSON, such as 1 and '1'. Pass a list of pairs."
@@ -292,7 +222,7 @@ def _finite(number: float, path: str) -> float:
 
 
 def _instant(moment: datetime, path: str) -> datetime:
-    """The moment in UTC where its offset has seconds, which are not written: it would arrive as another moment."""
+    """The moment in UTC if its offset has seconds: those are not written, and it would arrive as another moment."""
     offset = moment.utcoffset()
     if offset is None or not offset % _MINUTE:
         return moment

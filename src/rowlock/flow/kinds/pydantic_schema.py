@@ -1,4 +1,4 @@
-"""Adapt: what takes pydantic itself to know of annotations. Imported when a kind first needs it; see plain."""
+"""Schemas of annotations that only pydantic itself can read; imported when a kind first needs it (see schema.py)."""
 
 from __future__ import annotations
 
@@ -12,9 +12,8 @@ from pydantic.json_schema import GenerateJsonSchema
 from typing_extensions import override
 
 from rowlock.errors import ConfigurationError
-from rowlock.flow.kinds import json_values
-from rowlock.flow.kinds.signature import EMPTY
-from rowlock.flow.kinds.simple_schema import TITLE
+from rowlock.flow.kinds.schema_traits import traits_of
+from rowlock.flow.kinds.signature import ARGUMENTS_TITLE, EMPTY
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -32,7 +31,7 @@ def arguments(parameters: Mapping[str, Parameter], kind: str, *, unknown: Unknow
     fields: dict[str, object] = {}
     for name, parameter in parameters.items():
         try:
-            json_values.traits(TypeAdapter(parameter.annotation).core_schema)  # an undefined name shows only here
+            traits_of(TypeAdapter(parameter.annotation).core_schema)  # an undefined name shows only here
         except _UNUSABLE as error:
             expected = inspect.formatannotation(parameter.annotation)
             message = (
@@ -45,29 +44,29 @@ def arguments(parameters: Mapping[str, Parameter], kind: str, *, unknown: Unknow
         wrapper: Any = typing_extensions.Required if required else typing_extensions.NotRequired
         fields[name] = wrapper[parameter.annotation]
     make = cast("Callable[[str, dict[str, object]], Any]", typing_extensions.TypedDict)
-    named = make(TITLE, fields)
+    named = make(ARGUMENTS_TITLE, fields)
     named.__pydantic_config__ = ConfigDict(extra="forbid" if unknown == "refuse" else "ignore")
     return TypeAdapter(named)
 
 
 def result(annotation: Any) -> TypeAdapter[Any]:  # noqa: ANN401 - any type
-    """The adapter of what a handler returns."""
+    """The adapter of a handler's return annotation."""
     # An annotation that pydantic cannot use is no reason to refuse the handler: most results are plain values.
     try:
         adapter = TypeAdapter[Any](annotation)
-        json_values.traits(adapter.core_schema)
+        traits_of(adapter.core_schema)
     except _UNUSABLE:
         return TypeAdapter(Any)
     return adapter
 
 
 def json_schema(parameters: Mapping[str, Parameter], kind: str) -> dict[str, object]:
-    """The JSON Schema of arguments by name, for forms; what no schema can tell is any value."""
-    return arguments(parameters, kind).json_schema(schema_generator=_Schema)
+    """The JSON Schema of arguments by name, for forms; an argument it cannot describe may be any value."""
+    return arguments(parameters, kind).json_schema(schema_generator=_FormSchema)
 
 
 def by_its_own_type(value: object) -> object:
-    """Write what only a type's own schema knows how to write, such as IP addresses before pydantic 2.14."""
+    """Encode a value that only its own type's schema can encode, such as IP addresses before pydantic 2.14."""
     try:
         adapter = TypeAdapter(type(value))
     except PydanticSchemaGenerationError:
@@ -76,8 +75,8 @@ def by_its_own_type(value: object) -> object:
     return adapter.dump_python(value, mode="json")
 
 
-class _Schema(GenerateJsonSchema):
-    """A form with a free field is better than none."""
+class _FormSchema(GenerateJsonSchema):
+    """Describes an argument that has no JSON Schema as any value, instead of failing the whole form."""
 
     @override
     def handle_invalid_for_json_schema(self, schema: CoreSchema, error_info: str) -> dict[str, object]:

@@ -1,4 +1,4 @@
-"""What a handler's signature says: which parameter receives the context, which ones are stored as arguments."""
+"""Signature: which parameter of a handler receives the context, which are injected, which are stored as arguments."""
 
 from __future__ import annotations
 
@@ -17,13 +17,16 @@ if typing.TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
 EMPTY: Final = inspect.Parameter.empty
-_CONTEXT_MODULES: Final = frozenset({"rowlock.flow.progress.context", "rowlock.flow.progress.sync_context"})
+ARGUMENTS_TITLE: Final = "Arguments"
+"""The name of the arguments in pydantic's own messages."""
+_CONTEXT_SHELF: Final = "rowlock.flow.progress."
+_CONTEXT_TYPES: Final = frozenset({"Context", "SyncContext", "ItemContext", "SyncItemContext"})
 _CONTEXT_NAMES: Final = frozenset({"ctx", "context"})
 
 
 @dataclass(frozen=True, slots=True)
 class Signature:
-    """The parameters a caller fills, in order, and how to hand them back to the function."""
+    """The parameters that a caller fills, in order, and how the worker passes them to the function."""
 
     arguments: Mapping[str, Parameter]  # without the context; annotations resolved, Any where there was none
     context: str | None  # the parameter that receives the context
@@ -35,7 +38,7 @@ class Signature:
 
 
 def read(function: Callable[..., object], context_types: tuple[type, ...], kind: str) -> Signature:
-    """Read the signature of a handler; what could never be stored is refused here and not at the first job."""
+    """Read the signature of a handler; ConfigurationError for parameters that could never be stored."""
     target = inspect.unwrap(function)
     if not (inspect.isfunction(target) or inspect.ismethod(target)):
         message = f"{kind}: expected a function written with def or async def, not {function!r}. Wrap it in one."
@@ -56,7 +59,7 @@ def read(function: Callable[..., object], context_types: tuple[type, ...], kind:
         if name in _CONTEXT_NAMES and name not in hints:
             message = f"{kind}: parameter {name} has no annotation. Write {name}: {context_types[0].__name__}."
             raise ConfigurationError(message)
-        if getattr(item.annotation, "__module__", None) in _CONTEXT_MODULES:
+        if _is_context(item.annotation):
             which = "an async def" if inspect.iscoroutinefunction(target) else "a blocking"
             message = (
                 f"{kind}: {name} is annotated with {item.annotation.__name__}, but {which} handler is given "
@@ -74,10 +77,16 @@ def read(function: Callable[..., object], context_types: tuple[type, ...], kind:
     )
 
 
+def _is_context(annotation: object) -> bool:
+    """Whether it is one of Rowlock's contexts, by name: this shelf is below theirs."""
+    module, name = getattr(annotation, "__module__", None), getattr(annotation, "__name__", None)
+    return str(module).startswith(_CONTEXT_SHELF) and name in _CONTEXT_TYPES
+
+
 def _positional(
     parameters: list[Parameter], arguments: Mapping[str, Parameter], injected: Mapping[str, Dependency]
 ) -> tuple[str, ...]:
-    """Behind an injected parameter positions would mean one thing to the type checker and another here."""
+    """Arguments that may be passed by position; none behind an injected one, which only type checkers would count."""
     before = itertools.takewhile(lambda item: item.name not in injected, parameters)
     return tuple(item.name for item in before if item.name in arguments and item.kind is not Parameter.KEYWORD_ONLY)
 
@@ -106,7 +115,7 @@ def is_one_of(annotation: object, context_types: tuple[type, ...]) -> bool:
 
 
 def hints_of(target: Callable[..., object], context_types: tuple[type, ...], kind: str) -> dict[str, Any]:
-    """The annotations of a function as objects; kind: whom to name when they cannot be read."""
+    """The annotations of a function as objects; kind: named in the error when they cannot be read."""
     known: dict[str, object] = getattr(target, "__globals__", {})
     # Linters move an import used only in annotations under TYPE_CHECKING; the context's name is clear even so.
     names = {item.__name__: item for item in context_types if item.__name__ not in known}

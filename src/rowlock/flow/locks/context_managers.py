@@ -1,4 +1,4 @@
-"""Locking: `with` and `async with` around a lock, for handlers and for applications."""
+"""`async with` and `with` around a lock: for handlers (ctx.lock) and for applications (app.lock, app.lock_sync)."""
 
 from __future__ import annotations
 
@@ -7,157 +7,158 @@ import contextlib
 import threading
 from typing import TYPE_CHECKING, Any, Final, Self
 
-from rowlock.flow.locks.lock import Asker, Wish
-from rowlock.flow.locks.process_locks import leave, room_of
+from rowlock.flow.locks.lock import LockOwner, LockRequest
+from rowlock.flow.locks.process_locks import close_locks, locks_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from types import TracebackType
 
-    from rowlock.flow.enqueue.producer import Producer
-    from rowlock.flow.locks.lock import Hold, Keeper
+    from rowlock.bridge import Bridge
+    from rowlock.flow.locks.lock import HeldLock, LockBackend
     from rowlock.model.lock import LockKey
     from rowlock.model.options import Span
     from rowlock.store.database import Database
 
-LOOK_EVERY: Final = 0.1
-"""Seconds between two looks of a waiting thread whether it has to stop."""
+CHECK_EVERY: Final = 0.1
+"""Seconds between two checks of a waiting thread whether it has to stop."""
 
 
 class Lock:
-    """`async with …:` one thing at a time for one key. If the lock is lost, the block is cancelled: LockLost."""
+    """`async with …:` one holder at a time for one key. If the lock is lost, the block is cancelled: LockLost."""
 
-    __slots__ = ("_hold", "_keeper", "_open", "_wish")
+    __slots__ = ("_backend", "_held", "_open", "_request")
 
-    def __init__(self, open_keeper: Callable[[], Keeper], wish: Wish) -> None:
-        self._open, self._wish = open_keeper, wish
-        self._keeper: Keeper | None = None
-        self._hold: Hold | None = None
+    def __init__(self, open_backend: Callable[[], LockBackend], request: LockRequest) -> None:
+        """open_backend: called on the loop that enters the block."""
+        self._open, self._request = open_backend, request
+        self._backend: LockBackend | None = None
+        self._held: HeldLock | None = None
 
     async def __aenter__(self) -> Self:
-        """Wait for it."""
-        self._keeper = self._open()
-        self._hold = await self._keeper.acquire(self._wish)
-        self._hold.bind(asyncio.current_task())
+        """Wait for the lock."""
+        self._backend = self._open()
+        self._held = await self._backend.acquire(self._request)
+        self._held.bind(asyncio.current_task())
         return self
 
     async def __aexit__(
         self, _type: type[BaseException] | None, error: BaseException | None, _trace: TracebackType | None
     ) -> None:
-        """Give it back."""
-        hold, self._hold = self._hold, None
-        if hold is not None and self._keeper is not None:
-            hold.task, task = None, hold.task  # from here on there is nothing left to cancel
+        """Release it."""
+        held, self._held = self._held, None
+        if held is not None and self._backend is not None:
+            held.task, task = None, held.task  # the block is over: nothing is left to cancel
             try:
-                await self._keeper.release(hold)
+                await self._backend.release(held)
             finally:
-                hold.task = task
-            hold.conclude(error)
+                held.task = task
+            held.raise_if_lost(error)
 
     def check(self) -> None:
-        """Raise LockLost if it is gone; for code that awaits nothing for long."""
-        if self._hold is not None:
-            self._hold.check()
+        """Raise LockLost if it is lost; for code that awaits nothing for a long time."""
+        if self._held is not None:
+            self._held.check()
 
 
-class Visit:
-    """An acquire on a loop for another thread, which may give up at any moment."""
+class _ThreadAcquisition:
+    """An acquire on an event loop for another thread, which may give up at any moment."""
 
-    def __init__(self, keeper: Keeper, wish: Wish) -> None:
-        self._keeper, self._wish = keeper, wish
+    def __init__(self, backend: LockBackend, request: LockRequest) -> None:
+        self._backend, self._request = backend, request
         self._task: asyncio.Task[Any] | None = None
-        self._hold: Hold | None = None
-        self._over = False
+        self._held: HeldLock | None = None
+        self._given_up = False
 
-    async def take(self) -> Hold:
-        """On the loop."""
+    async def acquire(self) -> HeldLock:
+        """Acquire it; on the loop."""
         self._task = asyncio.current_task()
-        if self._over:
+        if self._given_up:
             raise asyncio.CancelledError
-        self._hold = await self._keeper.acquire(self._wish)
-        return self._hold
+        self._held = await self._backend.acquire(self._request)
+        return self._held
 
     async def give_up(self) -> None:
-        """On the loop: nobody waits any more. What was got meanwhile goes back."""
-        self._over = True
-        if self._hold is not None:
-            await self._keeper.release(self._hold)
+        """Stop waiting, and release a lock that was acquired meanwhile; on the loop."""
+        self._given_up = True
+        if self._held is not None:
+            await self._backend.release(self._held)
         elif self._task is not None:
             self._task.cancel()
 
 
-def taken(
-    loop: asyncio.AbstractEventLoop, open_keeper: Callable[[], Keeper], wish: Wish, check: Callable[[], None]
-) -> Hold:
-    """Wait for a lock in a thread; check is called again and again, and may raise to give up."""
+def acquire_from_thread(
+    loop: asyncio.AbstractEventLoop,
+    open_backend: Callable[[], LockBackend],
+    request: LockRequest,
+    check: Callable[[], None],
+) -> HeldLock:
+    """Wait for a lock in a thread; check is called again and again meanwhile, and may raise to give up."""
 
-    async def begin() -> Visit:
-        return Visit(open_keeper(), wish)
+    async def begin() -> _ThreadAcquisition:
+        return _ThreadAcquisition(open_backend(), request)
 
-    visit = asyncio.run_coroutine_threadsafe(begin(), loop).result()
-    future = asyncio.run_coroutine_threadsafe(visit.take(), loop)
+    acquisition = asyncio.run_coroutine_threadsafe(begin(), loop).result()
+    future = asyncio.run_coroutine_threadsafe(acquisition.acquire(), loop)
     try:
         while True:
             try:
-                return future.result(LOOK_EVERY)
+                return future.result(CHECK_EVERY)
             except TimeoutError:
                 if future.done():
                     raise
                 check()
     except BaseException:
         with contextlib.suppress(RuntimeError):  # the loop is closed, and its locks are gone with it
-            asyncio.run_coroutine_threadsafe(visit.give_up(), loop)
+            asyncio.run_coroutine_threadsafe(acquisition.give_up(), loop)
         raise
 
 
 class SyncLock:
-    """What `with app.lock_sync(…) as lock:` gives. A thread cannot be cancelled: lock.check() tells it."""
+    """Yielded by `with app.lock_sync(…) as lock:`. A thread cannot be cancelled, so it calls lock.check()."""
 
-    __slots__ = ("_hold",)
+    __slots__ = ("_held",)
 
-    def __init__(self, hold: Hold) -> None:
-        self._hold = hold
+    def __init__(self, held: HeldLock) -> None:
+        self._held = held
 
     def check(self) -> None:
-        """Raise LockLost if it is gone. The end of the block does the same."""
-        self._hold.check()
+        """Raise LockLost if it is lost. The end of the block does the same."""
+        self._held.check()
 
 
-class Locking:
-    """app.lock() and app.lock_sync(): inherited by Rowlock."""
+class AppLocks:
+    """app.lock() and app.lock_sync()."""
 
-    _producer: Producer
-    _database: Database | None
+    def __init__(self, database: Callable[[], Database], bridge: Bridge) -> None:
+        self._database, self._bridge = database, bridge
 
     def lock(self, namespace: str, key: LockKey, *, wait: bool = True, timeout: Span | None = None) -> Lock:
-        """`async with app.lock("edition", 7):` one thing at a time for this key, over all processes, jobs included.
-
-        wait=False: LockTaken at once if somebody has it. timeout: LockTimeout after that long; None: wait on.
-        """
-        wish = Wish.of(namespace, key, Asker(), wait=wait, timeout=timeout)
-        return Lock(lambda: room_of(self._producer.database()), wish)
+        """An async context manager; see Rowlock.lock."""
+        request = LockRequest.of(namespace, key, LockOwner(), wait=wait, timeout=timeout)
+        return Lock(lambda: locks_of(self._database()), request)
 
     @contextlib.contextmanager
     def lock_sync(
         self, namespace: str, key: LockKey, *, wait: bool = True, timeout: Span | None = None
     ) -> Iterator[SyncLock]:
-        """lock() for blocking code: `with app.lock_sync("edition", 7):`."""
-        wish = Wish.of(namespace, key, Asker(thread=threading.get_ident()), wait=wait, timeout=timeout)
-        hold = taken(self._producer.bridge.loop, lambda: room_of(self._producer.database()), wish, lambda: None)
+        """A blocking context manager; see Rowlock.lock_sync."""
+        owner = LockOwner(thread=threading.get_ident())
+        request = LockRequest.of(namespace, key, owner, wait=wait, timeout=timeout)
+        held = acquire_from_thread(self._bridge.loop, lambda: locks_of(self._database()), request, lambda: None)
         error: BaseException | None = None
         try:
-            yield SyncLock(hold)
+            yield SyncLock(held)
         except BaseException as raised:
             error = raised
             raise
         finally:
-            self._producer.bridge.run(self._give_back(hold))
-            hold.conclude(error)
+            self._bridge.run(self._release(held))
+            held.raise_if_lost(error)
 
-    async def _give_back(self, hold: Hold) -> None:
-        await room_of(self._producer.database()).release(hold)
+    async def _release(self, held: HeldLock) -> None:
+        await locks_of(self._database()).release(held)
 
-    async def _leave_locks(self) -> None:
-        """Give back what this loop holds, and close its connection."""
-        if self._database is not None:
-            await leave(self._database)
+    async def close(self) -> None:
+        """Release what the running loop holds, and close its connection."""
+        await close_locks(self._database())

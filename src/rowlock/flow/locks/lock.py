@@ -1,4 +1,4 @@
-"""Hold: a lock that somebody wants, and one that somebody has."""
+"""A lock that is requested (LockRequest), one that is held (HeldLock), and the protocol that acquires and releases."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ if TYPE_CHECKING:
 
     from rowlock.model.lock import LockKey
     from rowlock.model.options import Span
-    from rowlock.store.locks import LockSession
+    from rowlock.store.connections.lock_session import LockSession
 
 
 @dataclass(frozen=True, slots=True)
-class Asker:
-    """Who asks: a job, one of its items, or a task or thread of an application without a job."""
+class LockOwner:
+    """Who requests a lock: a job, one of its items, or a task or thread of the application without a job."""
 
     job_id: int | None = None
     fence: int | None = None
@@ -29,27 +29,27 @@ class Asker:
     item: str | None = None
     thread: int | None = None
 
-    def includes(self, other: Asker) -> bool:
-        """Whether the other one cannot go on before this one has: it is the same, or an item of the same attempt."""
+    def includes(self, other: LockOwner) -> bool:
+        """Whether the other owner is the same one, or an item of the same attempt: it would wait for itself."""
         if self.job_id is None:
             return self.thread is not None and self.thread == other.thread
         return (self.job_id, self.fence) == (other.job_id, other.fence) and self.item in (None, other.item)
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
-    """A lock that somebody wants. wait False: only if it is free at this moment."""
+class LockRequest:
+    """A request for one lock. wait False: only if it is free now. timeout None: wait without limit."""
 
     namespace: str
     name: str
-    asker: Asker
+    owner: LockOwner
     wait: bool = True
     timeout: timedelta | None = None
 
     @classmethod
-    def of(cls, namespace: str, key: LockKey, asker: Asker, *, wait: bool, timeout: Span | None) -> Wish:
-        """A checked one."""
-        return cls(*checked_lock(namespace, key), asker, wait, span(timeout, "timeout"))
+    def of(cls, namespace: str, key: LockKey, owner: LockOwner, *, wait: bool, timeout: Span | None) -> LockRequest:
+        """Check what the user passed; InvalidOption says what is wrong with it."""
+        return cls(*checked_lock(namespace, key), owner, wait, span(timeout, "timeout"))
 
     @property
     def shown(self) -> str:
@@ -57,18 +57,19 @@ class Wish:
         return f"{self.namespace} {self.name!r}"
 
 
-class Hold:
-    """A lock that was got. lost: set when it is gone while its block still runs."""
+class HeldLock:
+    """A lock that was acquired. `lost` is set when the lock is gone while its block still runs."""
 
-    __slots__ = ("_cancelling", "_told", "lost", "n", "on_lost", "session", "task", "wish")
+    __slots__ = ("_cancelled_task", "_cancelling", "lost", "n", "on_lost", "request", "session", "task")
 
-    def __init__(self, wish: Wish, session: LockSession | None = None, n: int = 0) -> None:
-        self.wish, self.session, self.n = wish, session, n
+    def __init__(self, request: LockRequest, session: LockSession | None = None, n: int = 0) -> None:
+        """session, n: the connection that holds it, and its number there."""
+        self.request, self.session, self.n = request, session, n
         self.lost: LockLost | None = None
         self.task: asyncio.Task[Any] | None = None
-        """The task to be cancelled when it is lost; None: whoever holds it looks by itself."""
-        self.on_lost: Callable[[Hold], None] | None = None
-        self._cancelling, self._told = 0, False
+        """The task that is cancelled when the lock is lost; None: the holder calls check() itself."""
+        self.on_lost: Callable[[HeldLock], None] | None = None
+        self._cancelling, self._cancelled_task = 0, False
 
     def bind(self, task: asyncio.Task[Any] | None) -> None:
         """Have this task cancelled when the lock is lost."""
@@ -76,42 +77,44 @@ class Hold:
         self._cancelling = task.cancelling() if task is not None else 0
 
     def lose(self, why: str) -> None:
-        """Tell whoever holds it."""
-        message = f"The lock {self.wish.shown} is lost: {why}. Somebody else may hold it already; stop and try again."
+        """Mark it as lost, for that reason."""
+        message = (
+            f"The lock {self.request.shown} is lost: {why}. It may have another holder by now; stop and try again."
+        )
         self.lose_with(LockLost(message))
 
     def lose_with(self, lost: LockLost) -> None:
-        """Tell whoever holds it with this very error; the first one counts."""
+        """Mark it as lost with this error; the first one counts."""
         if self.lost is None:
             self.lost = lost
             if self.on_lost is not None:
                 self.on_lost(self)
             if self.task is not None:
-                self._told = True
+                self._cancelled_task = True
                 self.task.cancel()
 
     def check(self) -> None:
-        """Raise if it is gone."""
+        """Raise LockLost if it is lost."""
         if self.lost is not None:
             raise self.lost
 
-    def conclude(self, error: BaseException | None) -> None:
-        """At the end of the block: LockLost in place of nothing, or of the cancellation it came as."""
+    def raise_if_lost(self, error: BaseException | None) -> None:
+        """At the end of the block: raise LockLost, unless the block raised an error of its own."""
         if self.lost is None:
             return
         ours = True
-        if self._told and self.task is not None:
-            # Somebody else may have cancelled the task, too: then theirs goes on.
+        if self._cancelled_task and self.task is not None:
+            # Other code may have cancelled the task, too: then its cancellation goes on.
             ours = self.task.uncancel() <= self._cancelling
         if error is None or (ours and isinstance(error, asyncio.CancelledError)):
             raise self.lost from error
 
 
-class Keeper(Protocol):
-    """Gets locks and gives them back: in this process, or for a child through its pipe."""
+class LockBackend(Protocol):
+    """Acquires and releases locks: in this process, or for a child process through its pipe."""
 
-    async def acquire(self, wish: Wish) -> Hold:
-        """Wait for it; LockTaken, LockTimeout or LockNested when it cannot be had."""
+    async def acquire(self, request: LockRequest) -> HeldLock:
+        """Wait for the lock; LockTaken, LockTimeout or LockNested if it cannot be had."""
 
-    async def release(self, hold: Hold) -> None:
-        """Give it back; if it was gone by then, the hold says so."""
+    async def release(self, held: HeldLock) -> None:
+        """Give it back; marks it as lost if it was gone by then."""

@@ -1,8 +1,8 @@
-"""Locks: one thing at a time for one key, over all processes.
+"""LoopLocks: locks over all processes, on PostgreSQL's session-level advisory locks.
 
-PostgreSQL's session locks are re-entrant and belong to a connection, of which a process has one. So those of one
-process take turns first, and whoever's turn it is tries for the process: at once, when another process lets go (it says
-so), and from time to time in case it died without a word.
+Session locks are re-entrant and belong to a connection, of which each event loop has one for this purpose. So the tasks
+of one loop queue for a key among themselves first, and the first of them competes with other processes for it: at once,
+when another process notifies that it released the key, and every few tenths of a second in case that process died.
 """
 
 from __future__ import annotations
@@ -16,189 +16,194 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from rowlock.errors import DatabaseUnreachable, LockNested, LockTaken, LockTimeout
-from rowlock.flow.locks.lock import Hold
+from rowlock.flow.locks.lock import HeldLock
 from rowlock.model.lock import LockUser, advisory
-from rowlock.store.locks import LockSession
-from rowlock.store.pool import before_loop_ends
+from rowlock.store.connections.lock_session import LockSession
+from rowlock.store.driver.pool import before_loop_ends
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine
     from datetime import datetime
 
-    from rowlock.flow.locks.lock import Wish
+    from rowlock.flow.locks.lock import LockRequest
     from rowlock.store.database import Database
 
 _BACKOFF: Final = (0.0, 0.05, 0.1, 0.2, 0.3)
-"""Seconds between two tries. The first is none: a holder that left before the wait was written down told nobody."""
+"""Seconds between two tries. The first is 0: a holder that released before our wait was written did not notify us."""
 GRACE: Final = 0.05
-"""Seconds that a process which has waited longer is left alone with a free lock."""
+"""Seconds for which a free lock is left to the process that has waited longest."""
 IDLE: Final = 60.0
-"""Seconds after the last use until the connection is closed."""
+"""Seconds after the last use at which the connection is closed."""
 
 
 @dataclass(slots=True)
-class _Turn:
-    """Those of this process who want one key, one at a time."""
+class _KeyQueue:
+    """The tasks of this loop that want one key, one at a time."""
 
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
-    told: asyncio.Event = field(default_factory=asyncio.Event)
+    freed: asyncio.Event = field(default_factory=asyncio.Event)
+    """Set when the key may be free."""
     users: int = 0
-    holder: Hold | None = None
-    courtesy: float = 0.0
+    holder: HeldLock | None = None
+    yield_until: float = 0.0
     """Loop time until which another process goes first."""
 
-    async def heard(self, seconds: float) -> None:
-        """Wait until somebody let go, that long at most."""
+    async def wait_until_freed(self, seconds: float) -> None:
+        """Wait until the key may be free, that long at most."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(seconds):
-                await self.told.wait()
+                await self.freed.wait()
 
 
 @dataclass(slots=True)
-class _Try:
-    """One acquire under way, and what of it has to be undone if it breaks off."""
+class _Acquisition:
+    """One acquire under way, and what has to be undone if it is abandoned."""
 
-    wish: Wish
+    request: LockRequest
     key: int
     n: int
     session: LockSession | None = None
-    noted: bool = False
+    wait_written: bool = False
+    """Whether the session's row says that it waits for the key."""
     steps: list[asyncio.Future[Any]] = field(default_factory=list)
-    """Statements on their way; the last one is the try."""
+    """Statements under way; the last one tries to take the lock."""
 
     def values(self) -> dict[str, object]:
-        wish, asker = self.wish, self.wish.asker
+        request, owner = self.request, self.request.owner
         return {
             "n": self.n,
             "key": self.key,
-            "namespace": wish.namespace,
-            "name": wish.name,
-            "job_id": asker.job_id,
-            "kind": asker.kind,
+            "namespace": request.namespace,
+            "name": request.name,
+            "job_id": owner.job_id,
+            "kind": owner.kind,
             "process": f"{socket.gethostname()}:{os.getpid()}",
         }
 
 
-class Room:
-    """The locks of one event loop: one connection, opened for the first and closed when none was used for long."""
+class LoopLocks:
+    """The LockBackend of one event loop: one connection, opened for the first lock and closed after a while unused."""
 
     def __init__(self, database: Database) -> None:
-        self._database, self.process = database, os.getpid()
+        self._database = database
         self._session: LockSession | None = None
         self._opening = asyncio.Lock()
         self._numbers = itertools.count(1)
-        self._turns: dict[int, _Turn] = {}
-        self._holds: set[Hold] = set()
+        self._queues: dict[int, _KeyQueue] = {}
+        self._held: set[HeldLock] = set()
         self._steps: set[asyncio.Task[Any]] = set()
         self._idle: asyncio.TimerHandle | None = None
         self._leaving = before_loop_ends(self._close)
 
-    async def acquire(self, wish: Wish) -> Hold:
-        """Wait for a lock; see Keeper."""
-        key = advisory(self._database.schema, wish.namespace, wish.name)
-        turn = self._turns.setdefault(key, _Turn())
-        turn.users += 1
-        attempt = _Try(wish, key, next(self._numbers))
+    async def acquire(self, request: LockRequest) -> HeldLock:
+        """Wait for a lock; see LockBackend."""
+        key = advisory(self._database.schema, request.namespace, request.name)
+        queue = self._queues.setdefault(key, _KeyQueue())
+        queue.users += 1
+        acquisition = _Acquisition(request, key, next(self._numbers))
         try:
-            _refuse_itself(turn.holder, wish)
-            limit = None if wish.timeout is None else wish.timeout.total_seconds()
+            _refuse_nested(queue.holder, request)
+            limit = None if request.timeout is None else request.timeout.total_seconds()
             async with asyncio.timeout(limit) as clock:
-                await self._in_turn(turn, attempt)
+                await self._acquire_in_queue(queue, acquisition)
         except TimeoutError:
             if not clock.expired():
                 raise
-            raise LockTimeout(*await self._denied(attempt, f"was not free within {limit:g} s")) from None
+            raise LockTimeout(*await self._refusal(acquisition, f"was not free within {limit:g} s")) from None
         finally:
-            turn.users -= 1
+            queue.users -= 1
             self._tidy(key)
-        hold = turn.holder = Hold(wish, attempt.session, attempt.n)
-        self._holds.add(hold)
-        return hold
+        held = queue.holder = HeldLock(request, acquisition.session, acquisition.n)
+        self._held.add(held)
+        return held
 
-    async def release(self, hold: Hold) -> None:
-        """Give it back, to the end even if whoever asks is cancelled meanwhile."""
-        await asyncio.shield(self._spawn(self._release(hold)))
+    async def release(self, held: HeldLock) -> None:
+        """Give it back; goes on to its end when the caller is cancelled."""
+        await asyncio.shield(self._spawn(self._release(held)))
 
-    async def _in_turn(self, turn: _Turn, attempt: _Try) -> None:
-        wish = attempt.wish
-        if turn.lock.locked():
-            if not wish.wait:
-                raise LockTaken(*await self._denied(attempt, "is taken"))
-            attempt.steps.append(self._spawn(self._note(attempt)))
+    async def _acquire_in_queue(self, queue: _KeyQueue, acquisition: _Acquisition) -> None:
+        request = acquisition.request
+        if queue.lock.locked():
+            if not request.wait:
+                raise LockTaken(*await self._refusal(acquisition, "is taken"))
+            acquisition.steps.append(self._spawn(self._write_wait(acquisition)))
         try:
-            await turn.lock.acquire()
+            await queue.lock.acquire()
             try:
-                await self._compete(turn, attempt)
+                await self._compete(queue, acquisition)
             except BaseException:
-                turn.lock.release()
+                queue.lock.release()
                 raise
         except BaseException:
-            self._spawn(self._forget(attempt))
+            self._spawn(self._undo(acquisition))
             raise
 
-    async def _compete(self, turn: _Turn, attempt: _Try) -> None:
-        """Try until the process has it."""
+    async def _compete(self, queue: _KeyQueue, acquisition: _Acquisition) -> None:
+        """Try until this connection holds the lock, or is refused it."""
         loop = asyncio.get_running_loop()
-        newcomer = not attempt.steps
-        if (wait := turn.courtesy - loop.time()) > 0 and attempt.wish.wait:
-            await turn.heard(wait)
+        newcomer = not acquisition.steps
+        if (wait := queue.yield_until - loop.time()) > 0 and acquisition.request.wait:
+            await queue.wait_until_freed(wait)
         for n in itertools.count():
-            turn.told.clear()
-            if await self._try(attempt, polite=newcomer and n == 0 and attempt.wish.wait):
+            queue.freed.clear()
+            if await self._try(acquisition, polite=newcomer and n == 0 and acquisition.request.wait):
                 return
-            if not attempt.wish.wait:
-                raise LockTaken(*await self._denied(attempt, "is taken"))
-            await turn.heard(_BACKOFF[min(n, len(_BACKOFF) - 1)])
+            if not acquisition.request.wait:
+                raise LockTaken(*await self._refusal(acquisition, "is taken"))
+            await queue.wait_until_freed(_BACKOFF[min(n, len(_BACKOFF) - 1)])
 
-    async def _try(self, attempt: _Try, *, polite: bool) -> bool:
+    async def _try(self, acquisition: _Acquisition, *, polite: bool) -> bool:
         session = await self._opened()
-        if session is not attempt.session:
-            attempt.session, attempt.noted = session, False
-        note = attempt.wish.wait and not attempt.noted
-        asking = self._spawn(session.fetch("lock_take", **attempt.values(), polite=polite, note=note))
-        attempt.steps[1:] = [asking]
+        if session is not acquisition.session:
+            acquisition.session, acquisition.wait_written = session, False
+        note = acquisition.request.wait and not acquisition.wait_written
+        asking = self._spawn(session.fetch("lock_take", **acquisition.values(), polite=polite, note=note))
+        acquisition.steps[1:] = [asking]
         try:
             (row,) = await asyncio.shield(asking)
         except DatabaseUnreachable:
-            # The connection broke while this one waited; it holds nothing yet and may try on a new one.
+            # The connection broke during the wait. Nothing is held yet, so the next try may use a new one.
             return False
-        attempt.noted = attempt.noted or note
+        acquisition.wait_written = acquisition.wait_written or note
         return bool(row["mine"])
 
-    async def _note(self, attempt: _Try) -> None:
-        """Write down somebody who waits for a neighbour; nothing depends on it."""
+    async def _write_wait(self, acquisition: _Acquisition) -> None:
+        """Write down, for people to see, that a task waits for another one of this loop; nothing depends on it."""
         with contextlib.suppress(DatabaseUnreachable):
-            attempt.session = await self._opened()
-            await attempt.session.fetch("lock_wait", **attempt.values())
-            attempt.noted = True
+            acquisition.session = await self._opened()
+            await acquisition.session.fetch("lock_wait", **acquisition.values())
+            acquisition.wait_written = True
 
-    async def _forget(self, attempt: _Try) -> None:
-        """Undo what an acquire that broke off has done, or was about to do."""
-        found = await asyncio.gather(*attempt.steps, return_exceptions=True)
-        session = attempt.session
+    async def _undo(self, acquisition: _Acquisition) -> None:
+        """Undo the statements of an abandoned acquire, those under way included."""
+        found = await asyncio.gather(*acquisition.steps, return_exceptions=True)
+        session = acquisition.session
         if session is None or not session.alive:
             return
         got = bool(found) and isinstance(found[-1], list) and found[-1][0]["mine"]
         with contextlib.suppress(DatabaseUnreachable):
-            await session.fetch("lock_release" if got else "lock_leave", key=attempt.key, n=attempt.n)
+            if got:
+                await session.fetch("lock_release", key=acquisition.key, n=acquisition.n)
+            else:
+                await session.fetch("lock_leave", n=acquisition.n)
 
-    async def _release(self, hold: Hold) -> None:
-        key = advisory(self._database.schema, hold.wish.namespace, hold.wish.name)
-        turn = self._turns[key]
-        self._holds.discard(hold)
+    async def _release(self, held: HeldLock) -> None:
+        key = advisory(self._database.schema, held.request.namespace, held.request.name)
+        queue = self._queues[key]
+        self._held.discard(held)
         try:
-            if hold.lost is None and hold.session is not None:
-                (row,) = await hold.session.fetch("lock_release", key=key, n=hold.n)
-                if row["heir"] not in (None, hold.session.number):
-                    turn.courtesy = asyncio.get_running_loop().time() + GRACE
-                    turn.told.clear()
+            if held.lost is None and held.session is not None:
+                (row,) = await held.session.fetch("lock_release", key=key, n=held.n)
+                if row["heir"] not in (None, held.session.number):
+                    queue.yield_until = asyncio.get_running_loop().time() + GRACE
+                    queue.freed.clear()
                 if not row["was_held"]:
-                    hold.lose("the server knows nothing of it")
+                    held.lose("the server does not know it")
         except DatabaseUnreachable as error:
-            hold.lose(f"its connection broke before it was given back ({error})")
+            held.lose(f"its connection broke before it was released ({error})")
         finally:
-            turn.holder = None
-            turn.lock.release()
+            queue.holder = None
+            queue.lock.release()
             self._tidy(key)
 
     async def _opened(self) -> LockSession:
@@ -215,40 +220,40 @@ class Room:
                 self._session = session
 
     def _on_lost(self, session: LockSession, why: str) -> None:
-        for hold in [hold for hold in self._holds if hold.session is session]:
-            hold.lose(f"the connection that held it is gone ({why})")
+        for held in [held for held in self._held if held.session is session]:
+            held.lose(f"the connection that held it is gone ({why})")
 
     def _on_freed(self, key: int, number: int) -> None:
-        turn = self._turns.get(key)
-        if turn is None or self._session is None:
+        queue = self._queues.get(key)
+        if queue is None or self._session is None:
             return
         if number == self._session.number:
-            turn.courtesy = 0.0
-            turn.told.set()
+            queue.yield_until = 0.0
+            queue.freed.set()
         else:
-            # Somebody else's turn; if they died, it is ours after all.
-            asyncio.get_running_loop().call_later(GRACE, turn.told.set)
+            # Another process is first in line; should it be dead, we try after the grace period.
+            asyncio.get_running_loop().call_later(GRACE, queue.freed.set)
 
-    async def _denied(self, attempt: _Try, what: str) -> tuple[str, LockUser | None]:
-        """What to say of a lock that cannot be had, and who has it."""
-        rows = await self._database.fetch("lock_holder", key=attempt.key)
+    async def _refusal(self, acquisition: _Acquisition, what: str) -> tuple[str, LockUser | None]:
+        """The message for a lock that cannot be had, and its holder."""
+        rows = await self._database.fetch("lock_holder", key=acquisition.key)
         if not rows:
-            return f"The lock {attempt.wish.shown} {what}; who has it cannot be told any more.", None
+            return f"The lock {acquisition.request.shown} {what}; its holder has released it since.", None
         row = rows[0]
         user = LockUser(row["process"], row["since"], row["job_id"], row["kind"])
-        return f"The lock {attempt.wish.shown} {what}: {user.name} holds it since {_moment(user.since)}.", user
+        return f"The lock {acquisition.request.shown} {what}: {user.name} holds it since {_moment(user.since)}.", user
 
     def _tidy(self, key: int) -> None:
-        turn = self._turns.get(key)
-        if turn is not None and not turn.users and turn.holder is None and not turn.lock.locked():
-            del self._turns[key]
+        queue = self._queues.get(key)
+        if queue is not None and not queue.users and queue.holder is None and not queue.lock.locked():
+            del self._queues[key]
         if self._idle is not None:
             self._idle.cancel()
-        self._idle = None if self._turns else asyncio.get_running_loop().call_later(IDLE, self._rest)
+        self._idle = None if self._queues else asyncio.get_running_loop().call_later(IDLE, self._rest)
 
     def _rest(self) -> None:
         session = self._session
-        if session is not None and not self._turns and not self._steps:
+        if session is not None and not self._queues and not self._steps:
             self._session = None
             self._spawn(session.close())
 
@@ -259,7 +264,7 @@ class Room:
         return task
 
     async def close(self) -> None:
-        """Let go of everything; whoever still holds a lock is told."""
+        """Release everything; locks that are still held count as lost."""
         await self._leaving.aclose()
 
     async def _close(self) -> None:
@@ -270,36 +275,30 @@ class Room:
         session, self._session = self._session, None
         if session is not None:
             await session.close()
-        for hold in self._holds:
-            hold.lose("the application was closed")
+        for held in self._held:
+            held.lose("the application was closed")
 
 
-def room_of(database: Database) -> Room:
-    """The locks of the running loop, the same for jobs and for the application around them."""
-    rooms, loop = database.lock_rooms, asyncio.get_running_loop()
-    room = rooms.get(loop)
-    if not isinstance(room, Room) or room.process != os.getpid():
-        for ended in [known for known in rooms if known.is_closed()]:
-            del rooms[ended]
-        room = rooms[loop] = Room(database)
-    return room
+def locks_of(database: Database) -> LoopLocks:
+    """The locks of the running loop; jobs and the application around them share them."""
+    return database.companion(LoopLocks, lambda: LoopLocks(database))
 
 
-async def leave(database: Database) -> None:
-    """Close the running loop's."""
-    room = database.lock_rooms.pop(asyncio.get_running_loop(), None)
-    if isinstance(room, Room):
-        await room.close()
+async def close_locks(database: Database) -> None:
+    """Close the locks of the running loop, if it has any."""
+    locks = database.dismiss_companion(LoopLocks)
+    if locks is not None:
+        await locks.close()
 
 
-def _refuse_itself(holder: Hold | None, wish: Wish) -> None:
+def _refuse_nested(holder: HeldLock | None, request: LockRequest) -> None:
     if holder is None:
         return
     same_task = holder.task is not None and holder.task is asyncio.current_task()
-    if same_task or holder.wish.asker.includes(wish.asker):
+    if same_task or holder.request.owner.includes(request.owner):
         message = (
-            f"The lock {wish.shown} is held by whoever asks for it: waiting for oneself would never end. "
-            "Take it once, around everything that needs it."
+            f"The lock {request.shown} is already held by the caller, which would wait for itself for ever. "
+            "Acquire it once, around everything that needs it."
         )
         raise LockNested(message)
 

@@ -1,4 +1,8 @@
-"""Voice: how an attempt speaks to its worker. Everything it says carries its claim."""
+"""AttemptIO: everything one attempt reads and writes through its worker, under its claim.
+
+Contexts hold it behind a private attribute and show handlers their documented names only. The worker reaches it
+directly, as RunningAttempt.io.
+"""
 
 from __future__ import annotations
 
@@ -6,108 +10,67 @@ import contextlib
 import json
 import logging
 import time
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final
 
 from rowlock.errors import ClaimLost, InvalidOption, SignalTimeout, Suspended
-from rowlock.flow.locks.lock import Asker, Wish
-from rowlock.flow.progress.job_logs import record_of, said
-from rowlock.flow.progress.report import Report
-from rowlock.flow.run.verdict import secrets_of
-from rowlock.model import redact
+from rowlock.flow.locks.lock import LockOwner, LockRequest
+from rowlock.flow.progress.claim_guard import run_guarded, run_guarded_sync
+from rowlock.flow.progress.job_logs import captured, make_record
+from rowlock.flow.progress.report import ProgressReport
+from rowlock.model import ids, redact, stored_args
 from rowlock.model.duration import duration
-from rowlock.model.job import Claim
-from rowlock.model.options import checked_key, shown
+from rowlock.model.job import Claim, Job
+from rowlock.model.keys import checked_key, shown
 from rowlock.model.progress import ATTEMPT_LINES, LOGS_OFF, ItemRef, LogLine
-from rowlock.store.caller_transaction import AsyncCaller, join
+from rowlock.model.state import State
 from rowlock.telemetry import JobLog
 
 if TYPE_CHECKING:
     import asyncio
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping
 
-    from rowlock.flow.enqueue.plan import Placed
-    from rowlock.flow.enqueue.producer import Producer
-    from rowlock.flow.enqueue.workflow_growth import Growing
-    from rowlock.flow.executors.child_messages import Asked
-    from rowlock.flow.locks.lock import Hold, Keeper
-    from rowlock.flow.progress.job_logs import LogBook, Said
-    from rowlock.flow.progress.report import Moved, News
+    from rowlock.flow.enqueue.workflow_growth import Growth
+    from rowlock.flow.locks.lock import HeldLock
+    from rowlock.flow.progress.channel import AttemptChannel
+    from rowlock.flow.progress.job_logs import CapturedRecord, JobLogCapture
+    from rowlock.flow.progress.report import ItemUpdate, ReportSnapshot
     from rowlock.model.lock import LockKey
     from rowlock.model.options import Span
-    from rowlock.store.caller_transaction import Caller
-    from rowlock.store.queries import Statement, Statements
-    from rowlock.store.rows import Row
+    from rowlock.store.rows.jobs import Row
 
 logger = logging.getLogger("rowlock.handler")
-_SENTENCES: Final = 100
-_LEVEL: Final = 32767
-"""The highest level that is stored: logging takes any number."""
-"""Failed items that are named in the job's own errors; the rows of the items have them all."""
+_LISTED_FAILURES: Final = 100
+"""Failed items listed in the job's own errors; the rows of the items have them all."""
+_HIGHEST_LEVEL: Final = 32767
+"""The highest level the column can store: logging takes any number."""
 NO_STATE: Final[Mapping[str, Any]] = MappingProxyType({})
 
 
-class Line(Protocol):
-    """How a context reaches its worker: directly, or from a child process through a pipe."""
-
-    @property
-    def statements(self) -> Statements:
-        """The named statements, for those that run in the user's own transaction."""
-
-    def note(self, report: Report) -> None:
-        """Remember that this report has news."""
-
-    async def save(self, report: Report) -> None:
-        """Write this report now and wait for it."""
-
-    async def load(self, claim: Claim) -> str | None:
-        """The checkpoint, encoded; None: there is none."""
-
-    async def cursors(self, claim: Claim) -> dict[str, int]:
-        """How far the loops of earlier attempts came."""
-
-    async def keep_items(self, report: Report, phase: str, *, resume: bool) -> list[str]:
-        """The items that earlier attempts finished and this one need not do."""
-
-    async def signal(self, claim: Claim, name: str) -> str | None:
-        """The signal of that name as JSON {payload, timed_out}; None: none has come. ClaimLost without the claim."""
-
-    async def step_name(self, claim: Claim) -> str | None:
-        """The name of the job's step; None: it is of no workflow."""
-
-    async def grow(self, producer: Producer | None, growing: Growing) -> Placed:
-        """Add steps to a workflow. producer: the one they were made for; None: that was in a child process."""
-
-    async def flush(self) -> None:
-        """Write what was noted."""
-
-    @property
-    def locks(self) -> Keeper:
-        """Who gets locks, on the loop that asks."""
-
-
-class Voice:
-    """What a context is to the worker; users see its Context."""
+class AttemptIO:
+    """Reads and writes of one attempt; on the event loop, unless a method says otherwise."""
 
     __slots__ = (
-        "_began",
-        "_book",
+        "_capture",
+        "_complete_args",
         "_cursors",
+        "_growth",
+        "_job",
         "_log",
         "_lost",
         "_report",
         "_row",
         "_secrets",
+        "_started",
+        "_stop_requested",
         "_stopping",
-        "_told",
+        "channel",
         "claim",
         "deadline",
-        "failed",
+        "failed_items",
         "failures",
-        "holds",
-        "line",
+        "held_locks",
         "log_level",
         "state",
     )
@@ -115,236 +78,265 @@ class Voice:
     def __init__(
         self,
         row: Row,
-        claim: Claim,
-        line: Line,
+        channel: AttemptChannel,
         stopping: asyncio.Event,
         *,
-        book: LogBook | None = None,
+        capture: JobLogCapture | None = None,
         log_level: int = LOGS_OFF,
+        complete_args: Callable[[str], str] = str,
     ) -> None:
-        self.claim = claim
+        """stopping: set when the worker shuts down. complete_args: adds the handler's defaults to stored arguments."""
+        self.claim = Claim(row["id"], row["fence"])
+        self.channel = channel
         self.deadline: float | None = None
-        """Loop time at which the timeout strikes; None: there is none."""
+        """Loop time at which the timeout strikes; None: no timeout."""
         self.state: Mapping[str, Any] = NO_STATE
         """What the worker's lifespans yielded."""
         self.log_level = log_level
         self.failures: list[str] = []
-        """Items that failed, one sentence each: the job ends as completed_with_errors. The first ones only."""
-        self.failed = 0
-        self.holds: list[tuple[Hold, int | None]] = []
-        """Locks of a blocking handler, each with the thread that is to be told; None: every one of the job's."""
-        self._began = time.monotonic()
-        self.line, self._row, self._stopping, self._book = line, row, stopping, book
-        self._told = self._lost = False
-        self._report: Report | None = None
+        """The first failed items, one sentence each; with any, the job ends as completed_with_errors."""
+        self.failed_items = 0
+        self.held_locks: list[tuple[HeldLock, int | None]] = []
+        """Locks of a blocking handler, each with the id of the thread that holds it; None: the whole job does."""
+        self._row, self._stopping, self._capture, self._complete_args = row, stopping, capture, complete_args
+        self._started = time.monotonic()
+        self._stop_requested = self._lost = False
+        self._job: Job | None = None
+        self._report: ProgressReport | None = None
         self._log: JobLog | None = None
+        self._growth: Growth | None = None
         self._cursors: dict[str, int] | None = None
         self._secrets: frozenset[str] | None = None
 
+    # --- the job -----------------------------------------------------------------------------------------------------
+
     @property
-    def log(self) -> JobLog:
-        """A logger whose records carry the job, and are stored with it whatever logging is set up to do."""
-        if self._log is None:
-            self._log = JobLog(logger, self._row, self._keep if self._book is not None else None)
-        return self._log
+    def job(self) -> Job:
+        """The job as it was claimed, its args completed with the handler's defaults."""
+        if self._job is None:
+            self._job = claimed_job(self._row, self._complete_args(self._row["args"]))
+        return self._job
+
+    @property
+    def public_id(self) -> str:
+        """The job's id for messages."""
+        return ids.encode(self.claim.job_id)
+
+    def now(self, at: float | None = None) -> datetime:
+        """The database's time, estimated: when the job was claimed, plus what has passed since. at: monotonic time."""
+        claimed = self._row["claimed_at"] or datetime.now(UTC)
+        return claimed + timedelta(seconds=(time.monotonic() if at is None else at) - self._started)
+
+    # --- stopping ----------------------------------------------------------------------------------------------------
 
     @property
     def cancelled(self) -> bool:
-        """Whether the worker is shutting down or this attempt was told to stop."""
-        return self._told or self._stopping.is_set()
+        """Whether the worker is shutting down or this attempt was asked to stop."""
+        return self._stop_requested or self._stopping.is_set()
 
     @property
     def lost(self) -> bool:
-        """Whether the claim is gone."""
+        """Whether the claim is lost."""
         return self._lost
 
-    def now(self, at: float | None = None) -> datetime:
-        """The moment by the database's clock, as far as known: the claim's, and what has passed since."""
-        claimed = self._row["claimed_at"] or datetime.now(UTC)
-        return claimed + timedelta(seconds=(time.monotonic() if at is None else at) - self._began)
+    def request_stop(self, *, lost: bool) -> None:
+        """Ask the handler to stop at its next call. lost: because the claim is lost."""
+        self._stop_requested, self._lost = True, self._lost or lost
 
-    def note(self, done: float, total: float | None = None, message: str | None = None) -> None:
-        """progress() without a coroutine."""
-        report = self._reported()
+    def check_claim(self) -> None:
+        """Raise ClaimLost if the claim is lost."""
+        if self._lost:
+            message = f"This attempt does not hold job {self.public_id} any more; nothing it reports is stored."
+            raise ClaimLost(message)
+
+    # --- progress ----------------------------------------------------------------------------------------------------
+
+    def set_progress(self, done: float, total: float | None = None, message: str | None = None) -> None:
+        """Set the counter of the present phase."""
+        report = self._changing()
         number, of = _number(done, "done"), None if total is None else _number(total, "total")
-        report.count(self.now(), number, of, None if message is None else self.scrubbed(str(message)))
-        self.line.note(report)
+        report.set_counter(self.now(), number, of, None if message is None else self.scrub(str(message)))
+        self.channel.note(report)
 
-    def advance(self, by: float, message: str | None = None, number: int | None = None) -> None:
-        """Count on in the present phase; number: unless that one is over, whose counter stands."""
-        report = self._reported()
-        if number in (None, report.entered):
-            self.note(report.done + _number(by, "by"), message=message)
+    def advance(self, by: float, message: str | None = None, phase: int | None = None) -> None:
+        """Add to the counter of the present phase. phase: its number; nothing is added once another one began."""
+        report = self._changing()
+        if phase in (None, report.phase_number):
+            self.set_progress(report.done + _number(by, "by"), message=message)
 
-    def enter(self, phase: str, total: float | None = None, done: float = 0) -> int:
-        """Begin a phase; its number."""
-        report = self._reported()
-        if report.inside:
+    def begin_phase(self, name: str, total: float | None = None, done: float = 0) -> int:
+        """Begin a phase; returns its number."""
+        report = self._changing()
+        if report.in_phase:
             self.log.warning(
-                "phase %r began inside %r, which counts as over: phases follow one another, and what runs side by side "
-                "are items of one phase",
-                *(phase, report.phase),
+                "phase %r began inside %r, which ends here: phases follow one another. Report work that runs "
+                "concurrently as items of one phase",
+                *(name, report.phase),
             )
         of = None if total is None else _number(total, "total")
-        report.enter(self.now(), redact.storable(str(phase)), of, _number(done, "done"))
-        self.line.note(report)
-        return report.entered
+        report.begin_phase(self.now(), redact.storable(str(name)), of, _number(done, "done"))
+        self.channel.note(report)
+        return report.phase_number
 
-    def leave(self, number: int, *, done: bool = True) -> None:
-        """The block of a phase is over. done: the phase, too; one that failed stays open, as where the job stood."""
-        if done:
-            report = self._reported()
-            report.leave(self.now(), number)
-            self.line.note(report)
-        elif self._report is not None and number == self._report.entered:
-            self._report.inside = False
+    def end_phase(self, number: int, *, completed: bool = True) -> None:
+        """The block of a phase is over. completed False: it raised, and the phase stays open as where the job stood."""
+        if completed:
+            report = self._changing()
+            report.end_phase(self.now(), number)
+            self.channel.note(report)
+        elif self._report is not None and number == self._report.phase_number:
+            self._report.in_phase = False
 
-    def move(self, item: ItemRef, moved: Moved) -> None:
-        """An item's newest state."""
-        report = self._reported()
-        report.spoken = True
-        report.items[Claim(item.job_id, item.fence), item.phase, item.name] = moved
-        self.line.note(report)
+    def merge(self, snapshot: ReportSnapshot) -> None:
+        """Take over what this attempt reported in a child process."""
+        report = self._changing()
+        report.merge(snapshot)
+        self.channel.note(report)
 
-    def expect(self, items: int | None) -> None:
-        """So many items more are to come: the counter of the phase is theirs."""
-        report = self._reported()
-        report.spoken = True
-        if items is not None:
-            report.items_total = (report.items_total or 0) + items
-            report.total = items if report.total is None else report.total
+    async def settle(self) -> None:
+        """Write the last progress, before the outcome uses up the claim."""
+        if self._report is not None and (self._report.dirty or self._report.writing):
+            await self.channel.flush()
 
-    def fail(self, sentence: str) -> None:
-        """An item failed and the job goes on."""
-        self.failed += 1
-        if len(self.failures) < _SENTENCES:
-            self.failures.append(sentence)
+    def _changing(self) -> ProgressReport:
+        """The report, about to be changed; ClaimLost without the claim."""
+        self.check_claim()
+        if self._report is None:
+            self._report = ProgressReport(self.claim)
+        return self._report
 
+    # --- items -------------------------------------------------------------------------------------------------------
+
+    @property
     def _phase(self) -> str:
         return (self._report.phase if self._report is not None else None) or ""
 
-    def reference(self, name: str) -> ItemRef:
-        """An item of this attempt, in its present phase."""
-        return ItemRef(self.claim.job_id, self.claim.fence, self._phase(), name)
+    def item_ref(self, name: str) -> ItemRef:
+        """A reference to an item of this attempt in its present phase."""
+        return ItemRef(self.claim.job_id, self.claim.fence, self._phase, name)
+
+    def update_item(self, item: ItemRef, update: ItemUpdate) -> None:
+        """Report an item's newest state."""
+        report = self._changing()
+        report.has_progress = True
+        report.items[Claim(item.job_id, item.fence), item.phase, item.name] = update
+        self.channel.note(report)
+
+    def expect_items(self, count: int | None) -> None:
+        """Add to the number of items to come; the counter of the phase counts them. None: unknown."""
+        report = self._changing()
+        report.has_progress = True
+        if count is not None:
+            report.items_total = (report.items_total or 0) + count
+            report.total = count if report.total is None else report.total
+
+    def add_failure(self, sentence: str) -> None:
+        """Note an item that failed while the job goes on."""
+        self.failed_items += 1
+        if len(self.failures) < _LISTED_FAILURES:
+            self.failures.append(sentence)
 
     async def kept_items(self, *, resume: bool) -> frozenset[str]:
-        """The items of the present phase that need not be done again; without an earlier attempt there are none."""
+        """The items of the present phase that earlier attempts finished; a first attempt has none."""
         if self.claim.fence == 1:
             return frozenset()
-        return frozenset(await self.line.keep_items(self._reported(), self._phase(), resume=resume))
+        return await self.keep_items(self._phase, resume=resume)
 
-    async def answer(self, asked: Asked) -> object:
-        """What a child process asks on behalf of this attempt."""
-        match asked.what:
-            case "save":
-                report = self._reported()
-                report.checkpoint, report.spoken = asked.checkpoint or report.checkpoint, True
-                await self.line.save(report)
-                return None
-            case "load":
-                return await self.line.load(self.claim)
-            case "cursors":
-                return json.dumps(await self.line.cursors(self.claim))
-            case "keep_items":
-                kept = await self.line.keep_items(self._reported(), asked.phase, resume=asked.resume)
-                return json.dumps(kept)
-            case "signal":
-                return await self.line.signal(self.claim, asked.phase)
-            case "step_name":
-                return await self.line.step_name(self.claim)
+    async def keep_items(self, phase: str, *, resume: bool) -> frozenset[str]:
+        """The items of a phase that earlier attempts finished."""
+        return frozenset(await self.channel.keep_items(self._changing(), phase, resume=resume))
 
-    async def grown(self, growing: Growing) -> Placed:
-        """What a child process adds on behalf of this attempt: under the claim this worker knows it by."""
-        job, fence = self.claim
-        return await self.line.grow(None, replace(growing, job=job, fence=fence))
+    async def save_items(self) -> None:
+        """Write the items reported so far and wait until they are committed."""
+        await self.channel.save(self._changing())
 
-    async def received(self, name: str, timeout: timedelta | str | float | None) -> Any:  # noqa: ANN401 - what was sent
-        """The payload of a signal; Suspended when it has not come, SignalTimeout when it did not come in time."""
+    # --- checkpoint, cursors, signals --------------------------------------------------------------------------------
+
+    async def save_checkpoint(self, checkpoint: str | None) -> None:
+        """Save a checkpoint of JSON text and wait until it is committed. None: only what else was reported."""
+        report = self._changing()
+        report.checkpoint, report.has_progress = checkpoint or report.checkpoint, True
+        await self.channel.save(report)
+
+    async def load_checkpoint(self) -> Any:  # noqa: ANN401 - what the handler saved
+        """The checkpoint, decoded; None: nothing was saved."""
+        text = await self.channel.load_checkpoint(self.claim)
+        return None if text is None else json.loads(text)
+
+    async def cursor(self, name: str) -> int:
+        """How many elements of a ctx.resume() loop earlier attempts have done."""
+        if self._cursors is None:
+            self._cursors = {} if self.claim.fence == 1 else await self.channel.load_cursors(self.claim)
+        return self._cursors.get(name, 0)
+
+    def set_cursor(self, name: str, done: int) -> None:
+        """Note how many elements of a ctx.resume() loop are done."""
+        report = self._changing()
+        report.cursors[name], report.has_progress = done, True
+        self.channel.note(report)
+
+    async def wait_for_signal(self, name: str, timeout: timedelta | str | float | None) -> Any:  # noqa: ANN401 - what was sent
+        """The payload of a signal; Suspended while it has not come, SignalTimeout when it did not come in time."""
         limit = None if timeout is None else duration(timeout, name="timeout")
-        text = await self.line.signal(self.claim, checked_key(name, "signal"))
+        text = await self.channel.read_signal(self.claim, checked_key(name, "signal"))
         if text is None:
             raise Suspended(name, limit)
         found = json.loads(text)
         if found["timed_out"]:
-            message = f"No signal {name!r} came in time for job {self.claim.job_id}."
+            message = f"No signal {name!r} was sent to job {self.public_id} before its timeout."
             raise SignalTimeout(message)
         return found["payload"]
 
-    async def cursor(self, name: str) -> int:
-        """How many elements of a loop earlier attempts have done."""
-        if self._cursors is None:
-            self._cursors = {} if self.claim.fence == 1 else await self.line.cursors(self.claim)
-        return self._cursors.get(name, 0)
+    # --- the user's own transaction ----------------------------------------------------------------------------------
 
-    def reach(self, name: str, done: int) -> None:
-        """So many elements of a loop are done."""
-        report = self._reported()
-        report.cursors[name], report.spoken = done, True
-        self.line.note(report)
+    async def guard(self, session: object) -> None:
+        """Check the claim in the user's transaction and hold it until its commit."""
+        await run_guarded(session, self.channel.statements["guard"], self._claim_values, "ctx.guarded()")
 
-    def adopt(self, news: News) -> None:
-        """Take over what the attempt reported in a child process."""
-        report = self._reported()
-        report.adopt(news)
-        self.line.note(report)
+    def guard_sync(self, session: object) -> None:
+        """guard() for blocking code, in the handler's thread."""
+        run_guarded_sync(session, self.channel.statements["guard"], self._claim_values, "ctx.guarded()")
 
-    async def save_encoded(self, checkpoint: str) -> None:
-        """Save a checkpoint that is encoded already."""
-        report = self._reported()
-        report.checkpoint, report.spoken = checkpoint, True
-        await self.line.save(report)
+    async def save_checkpoint_in(self, session: object, checkpoint: str) -> None:
+        """Save a checkpoint of JSON text with the user's own transaction."""
+        values = {**self._claim_values, "checkpoint": checkpoint}
+        await run_guarded(session, self.channel.statements["save_checkpoint"], values, "ctx.checkpoint.save()")
 
-    async def in_transaction(self, session: object, statement: Statement, what: str, **values: object) -> None:
-        """Run a statement that checks and holds the claim in the user's own transaction."""
-        caller, values = join(session), {**self._mine, **values}
-        if isinstance(caller, AsyncCaller):
-            self._held(caller, await caller.run_async(statement, values), what)
-        else:
-            self._held(caller, caller.run(statement, values), what)
-
-    def in_transaction_sync(self, session: object, statement: Statement, what: str, **values: object) -> None:
-        """in_transaction() for blocking code."""
-        caller = join(session)
-        if isinstance(caller, AsyncCaller):
-            message = f"A blocking handler needs a blocking session or connection for {what}; got an async one."
-            raise InvalidOption(message)
-        self._held(caller, caller.run(statement, {**self._mine, **values}), what)
+    def save_checkpoint_in_sync(self, session: object, checkpoint: str) -> None:
+        """save_checkpoint_in() for blocking code, in the handler's thread."""
+        values = {**self._claim_values, "checkpoint": checkpoint}
+        run_guarded_sync(session, self.channel.statements["save_checkpoint"], values, "ctx.checkpoint.save()")
 
     @property
-    def _mine(self) -> dict[str, object]:
+    def _claim_values(self) -> dict[str, object]:
         return {"id": self.claim.job_id, "fence": self.claim.fence, "worker": self._row["claimed_by"]}
 
-    def _held(self, caller: Caller, rows: Sequence[object], what: str) -> None:
-        if not caller.in_transaction:
-            message = (
-                f"{what} needs a session or connection with an open transaction: the claim is held until its commit."
-            )
-            raise InvalidOption(message)
-        if not rows:
-            message = (
-                f"Job {self.claim.job_id} is not this attempt's any more. Roll back: "
-                "nothing of this attempt is accepted."
-            )
-            raise ClaimLost(message)
+    # --- logs --------------------------------------------------------------------------------------------------------
 
-    def hear(self, said: Said) -> None:
-        """Keep a log line with the job."""
+    @property
+    def log(self) -> JobLog:
+        """A logger whose records carry the job and are stored with it, however logging is configured."""
+        if self._log is None:
+            self._log = JobLog(logger, self._row, self._keep if self._capture is not None else None)
+        return self._log
+
+    def add_log(self, record: CapturedRecord) -> None:
+        """Store a log record with the job."""
         if self._lost:
             return
-        report = self._reported()
-        n = self.claim.fence * ATTEMPT_LINES + next(report.places)
-        text = redact.storable(self.scrubbed(said.text))
-        report.lines.append(
-            LogLine(n, self.now(said.at), min(said.level, _LEVEL), redact.storable(said.logger)[:200], text)
-        )
+        report = self._changing()
+        n = self.claim.fence * ATTEMPT_LINES + next(report.line_numbers)
+        text = redact.storable(self.scrub(record.text))
+        name = redact.storable(record.logger)[:200]
+        report.lines.append(LogLine(n, self.now(record.at), min(record.level, _HIGHEST_LEVEL), name, text))
         with contextlib.suppress(ClaimLost):
-            self.line.note(report)
+            self.channel.note(report)
 
     def _keep(self, level: int, message: object, args: tuple[Any, ...], exc_info: object) -> None:
-        if level >= self.log_level and self._book is not None:
-            self._book.add(self, said(record_of(logger.name, level, message, args, exc_info)))
+        if level >= self.log_level and self._capture is not None:
+            self._capture.add(self, captured(make_record(logger.name, level, message, args, exc_info)))
 
-    def scrubbed(self, text: str) -> str:
+    def scrub(self, text: str) -> str:
         """The text without the secrets among the job's arguments."""
         return redact.scrub(text, self.secrets) if self.secrets else text
 
@@ -352,34 +344,57 @@ class Voice:
     def secrets(self) -> frozenset[str]:
         """The secret values among the job's arguments."""
         if self._secrets is None:
-            self._secrets = secrets_of(self._row["args"])
+            self._secrets = redact.secrets_in(self._row["args"])
         return self._secrets
 
-    def wish(self, namespace: str, key: LockKey, item: str | None, *, wait: bool, timeout: Span | None) -> Wish:
-        """A lock that this attempt, or one of its items, wants."""
-        asker = Asker(self.claim.job_id, self.claim.fence, self._row["kind"], item)
-        return Wish.of(namespace, key, asker, wait=wait, timeout=timeout)
+    # --- locks and workflow ------------------------------------------------------------------------------------------
 
-    def tell(self, *, lost: bool) -> None:
-        """The worker told this attempt to stop; lost: because its claim is gone."""
-        self._told, self._lost = True, self._lost or lost
+    def lock_request(
+        self, namespace: str, key: LockKey, item: str | None, *, wait: bool, timeout: Span | None
+    ) -> LockRequest:
+        """A request for a lock by this attempt. item: the item that wants it; None: the job itself."""
+        owner = LockOwner(self.claim.job_id, self.claim.fence, self._row["kind"], item)
+        return LockRequest.of(namespace, key, owner, wait=wait, timeout=timeout)
 
-    async def settle(self) -> None:
-        """Write the last progress before the attempt ends: afterwards its claim is used up."""
-        if self._report is not None and (self._report.dirty or self._report.writing):
-            await self.line.flush()
+    @property
+    def workflow(self) -> Growth:
+        """Adds steps to the workflow this job is a step of."""
+        if self._growth is None:
+            from rowlock.flow.enqueue.workflow_growth import Growth  # noqa: PLC0415 - few jobs add steps to a workflow
 
-    def _reported(self) -> Report:
-        if self._lost:
-            message = f"Job {self.claim.job_id} is not this attempt's any more; nothing it reports is kept."
-            raise ClaimLost(message)
-        if self._report is None:
-            self._report = Report(self.claim)
-        return self._report
+            self._growth = Growth(self.claim, self._row["kind"], self.channel)
+        return self._growth
+
+
+def claimed_job(row: Row, text: str) -> Job:
+    """A Job made of the columns that a claim returns. text: its arguments as JSON."""
+    args = json.loads(text)
+    return Job(
+        id=row["id"],
+        kind=row["kind"],
+        state=State.RUNNING,
+        priority=row["priority"],
+        attempt=row["attempt"],
+        max_attempts=row["max_attempts"],
+        losses=row["losses"],
+        created_at=row["created_at"],
+        run_after=row["run_after"],
+        claimed_at=row["claimed_at"],
+        fence=row["fence"],
+        lane=row["lane"],
+        tenant=row["tenant"],
+        submitted_by=row["submitted_by"],
+        gate_key=row["gate_key"],
+        tags=tuple(row["tags"] or ()),
+        refs=json.loads(row["refs"] or "{}"),
+        meta=json.loads(row["meta"] or "{}"),
+        args=stored_args.shown(args),
+        args_version=stored_args.version_of(args),
+    )
 
 
 def _number(value: float, name: str) -> float:
-    """A counter that can be written; refused here, where its handler is, and not in the batch of all jobs."""
+    """A counter that can be stored; checked at the handler's call, so that a bad one cannot fail a batch of reports."""
     try:
         number = float(value)
     except (TypeError, ValueError, OverflowError):

@@ -1,4 +1,4 @@
-"""Items: many named parts of one job's work, each on its own: what fails is told, and the others go on."""
+"""ctx.items() and ctx.item(): many named parts of one job's work, each of which may fail without failing the others."""
 
 from __future__ import annotations
 
@@ -6,12 +6,14 @@ import asyncio
 import json
 from collections.abc import AsyncIterable, Sized
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Final, Generic, TypeVar
 
 from rowlock.errors import ClaimLost, InvalidOption
 from rowlock.flow.locks.context_managers import Lock
-from rowlock.flow.progress.report import Moved
-from rowlock.flow.run.verdict import described
+from rowlock.flow.progress.base_context import BaseContext
+from rowlock.flow.progress.claim_guard import GuardedBlock
+from rowlock.flow.progress.report import ItemUpdate
+from rowlock.model.failure import error_fields
 from rowlock.model.progress import ItemRef, ItemState, Skip
 from rowlock.model.redact import storable
 
@@ -20,12 +22,9 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
     from types import TracebackType
 
-    from rowlock.flow.progress.attempt_io import Voice
-    from rowlock.flow.progress.context import Context
-    from rowlock.model.job import Claim, Job
+    from rowlock.flow.progress.attempt_io import AttemptIO
     from rowlock.model.lock import LockKey
     from rowlock.model.options import Span
-    from rowlock.telemetry import JobLog
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -35,138 +34,103 @@ _REASON_CHARACTERS: Final = 2000
 
 @dataclass(frozen=True, slots=True)
 class ItemsDone(Generic[R]):
-    """What came of ctx.items(), by name."""
+    """The outcome of ctx.items(), by item name."""
 
     results: Mapping[str, R] = field(default_factory=dict)
     skipped: Mapping[str, str] = field(default_factory=dict)
     """With the reasons."""
     failed: Mapping[str, Exception] = field(default_factory=dict)
     kept: frozenset[str] = frozenset()
-    """Finished by an earlier attempt, and not done again."""
+    """Items that an earlier attempt finished and this one left out."""
 
 
-class Move:
-    """One item of one attempt on its way: in progress, then at its end."""
+class ItemTracker:
+    """Reports one item: in progress, then how it ended."""
 
-    __slots__ = ("_since", "_voice", "item")
+    __slots__ = ("_io", "_started", "item")
 
-    def __init__(self, voice: Voice, item: str | ItemRef) -> None:
-        self._voice, self._since = voice, voice.now()
-        self.item = voice.reference(checked_name(item)) if isinstance(item, str) else item
+    def __init__(self, io: AttemptIO, item: str | ItemRef) -> None:
+        self._io, self._started = io, io.now()
+        self.item = io.item_ref(checked_name(item)) if isinstance(item, str) else item
 
     def begin(self) -> None:
-        """It is in progress."""
-        self._voice.move(self.item, Moved(ItemState.IN_PROGRESS, self._since))
+        """Report it as in progress."""
+        self._io.update_item(self.item, ItemUpdate(ItemState.IN_PROGRESS, self._started))
 
     def end(self, error: BaseException | None) -> None:
-        """It is completed, skipped or failed; whatever else interrupts it leaves it in progress."""
-        now = self._voice.now()
+        """Report it as completed, skipped or failed. A cancellation or a lost claim leaves it in progress."""
+        now = self._io.now()
         if error is None:
-            self._voice.move(self.item, Moved(ItemState.COMPLETED, self._since, now))
+            self._io.update_item(self.item, ItemUpdate(ItemState.COMPLETED, self._started, now))
         elif isinstance(error, Skip):
-            reason = storable(self._voice.scrubbed(str(error)))[:_REASON_CHARACTERS]
-            self._voice.move(self.item, Moved(ItemState.SKIPPED, self._since, now, reason))
+            reason = storable(self._io.scrub(str(error)))[:_REASON_CHARACTERS]
+            self._io.update_item(self.item, ItemUpdate(ItemState.SKIPPED, self._started, now, reason))
         elif isinstance(error, Exception) and not isinstance(error, ClaimLost):
-            about = json.dumps(described(error, self._voice.secrets))
-            self._voice.move(self.item, Moved(ItemState.FAILED, self._since, now, None, about))
+            about = json.dumps(error_fields(error, self._io.secrets))
+            self._io.update_item(self.item, ItemUpdate(ItemState.FAILED, self._started, now, None, about))
 
-    def blame(self, error: Exception) -> None:
-        """The job goes on past its failure, and ends with errors."""
-        about = described(error, self._voice.secrets)
-        self._voice.fail(f"{self.item.name}: {about['type']}: {about['message']}")
+    def count_as_failure(self, error: Exception) -> None:
+        """Have the job end with errors: it goes on although this item failed."""
+        about = error_fields(error, self._io.secrets)
+        self._io.add_failure(f"{self.item.name}: {about['type']}: {about['message']}")
 
 
-class OpenItem(Move):
+class OpenItem:
     """`async with ctx.item(…)`."""
 
-    __slots__ = ()
+    __slots__ = ("_tracker",)
+
+    def __init__(self, tracker: ItemTracker) -> None:
+        self._tracker = tracker
 
     async def __aenter__(self) -> None:
-        """It is in progress."""
-        self.begin()
+        """Report it as in progress."""
+        self._tracker.begin()
 
     async def __aexit__(self, _type: object, error: BaseException | None, _trace: TracebackType | None) -> bool:
-        """It has ended; a skip goes no further."""
-        self.end(error)
+        """Report how it ended; a Skip is not raised on."""
+        self._tracker.end(error)
         return isinstance(error, Skip)
 
 
-class Whole(Protocol):
-    """The context of a whole job, as far as its items see it."""
+class ItemContext(BaseContext):
+    """Passed to the function that ctx.items() calls for each thing, together with the thing."""
 
-    @property
-    def job(self) -> Job: ...  # noqa: D102 - see Context
-    @property
-    def claim(self) -> Claim: ...  # noqa: D102 - see Context
-    @property
-    def log(self) -> JobLog: ...  # noqa: D102 - see Context
-    @property
-    def state(self) -> Mapping[str, Any]: ...  # noqa: D102 - see Context
-    @property
-    def cancelled(self) -> bool: ...  # noqa: D102 - see Context
+    __slots__ = ("name",)
 
-
-W = TypeVar("W", bound=Whole)
-
-
-class ItemView(Generic[W]):
-    """The job's context, as far as it concerns one item."""
-
-    __slots__ = ("_context", "name")
-
-    def __init__(self, context: W, name: str) -> None:
-        self._context, self.name = context, name
-
-    @property
-    def job(self) -> Job:
-        """The job as it was claimed."""
-        return self._context.job
-
-    @property
-    def claim(self) -> Claim:
-        """What every write of this attempt carries."""
-        return self._context.claim
-
-    @property
-    def log(self) -> JobLog:
-        """A logger whose records carry the job."""
-        return self._context.log
-
-    @property
-    def state(self) -> Mapping[str, Any]:
-        """What the worker's lifespans yielded."""
-        return self._context.state
-
-    @property
-    def cancelled(self) -> bool:
-        """Whether the worker is shutting down or this attempt was told to stop."""
-        return self._context.cancelled
-
-
-class ItemContext(ItemView["Context"]):
-    """Passed to what ctx.items() calls, with the thing itself."""
-
-    __slots__ = ()
+    def __init__(self, io: AttemptIO, name: str) -> None:
+        super().__init__(io)
+        self.name = name
+        """The item's name."""
 
     def guarded(self, session: object) -> contextlib.AbstractAsyncContextManager[None]:
         """Commit the caller's own rows only while the claim holds: it is checked and held until their commit."""
-        return self._context.guarded(session)
+        return GuardedBlock(lambda: self._io.guard(session))
 
     def lock(self, namespace: str, key: LockKey, *, wait: bool = True, timeout: Span | None = None) -> Lock:
-        """`async with ctx.lock("edition", 7):` one thing at a time for this key, over all items, jobs and processes."""
-        context = self._context
-        return Lock(lambda: context.line.locks, context.wish(namespace, key, self.name, wait=wait, timeout=timeout))
+        """`async with ctx.lock("edition", 7):` one holder at a time for this key, over items and processes."""
+        channel = self._io.channel
+        request = self._io.lock_request(namespace, key, self.name, wait=wait, timeout=timeout)
+        return Lock(lambda: channel.locks, request)
 
     async def hand_over(self) -> ItemRef:
-        """A reference to this item for another job; this one still ends it when its function returns."""
-        return await self._context.hand_over(self.name)
+        """A reference to this item for another job; this job still ends it when its function returns."""
+        return await hand_over(self._io, self.name)
+
+
+async def hand_over(io: AttemptIO, name: str) -> ItemRef:
+    """Report an item as in progress, wait until that is committed, and return a reference to it."""
+    tracker = ItemTracker(io, name)
+    tracker.begin()
+    await io.save_items()
+    return tracker.item
 
 
 @dataclass(slots=True)
-class Tally(Generic[T, R]):
-    """The books of one ctx.items(): which names there were, and what came of them."""
+class ItemResults(Generic[T, R]):
+    """The results of one ctx.items() call so far."""
 
-    voice: Voice
+    io: AttemptIO
     name: Callable[[T], str]
     kept: frozenset[str]
     seen: set[str] = field(default_factory=set)
@@ -174,8 +138,8 @@ class Tally(Generic[T, R]):
     skipped: dict[str, str] = field(default_factory=dict)
     failed: dict[str, Exception] = field(default_factory=dict)
 
-    def named(self, thing: T) -> str:
-        """The thing's name, which no other one has."""
+    def name_of(self, thing: T) -> str:
+        """The thing's name; InvalidOption if another thing has the same one."""
         name = checked_name(self.name(thing))
         if name in self.seen:
             message = f"Two items are called {name!r}. Give each its own name with name=lambda thing: …."
@@ -183,23 +147,23 @@ class Tally(Generic[T, R]):
         self.seen.add(name)
         return name
 
-    def ended(self, move: Move, error: Exception | None) -> None:
-        """An item has ended: move it, remember it, count on."""
-        move.end(error)
+    def end(self, tracker: ItemTracker, error: Exception | None) -> None:
+        """Report and remember how an item ended, and advance the counter."""
+        tracker.end(error)
         if isinstance(error, Skip):
-            self.skipped[move.item.name] = str(error)
+            self.skipped[tracker.item.name] = str(error)
         elif error is not None:
-            self.failed[move.item.name] = error
-            move.blame(error)
-        self.voice.advance(1)
+            self.failed[tracker.item.name] = error
+            tracker.count_as_failure(error)
+        self.io.advance(1)
 
     def done(self) -> ItemsDone[R]:
-        """What came of it."""
+        """All of them."""
         return ItemsDone(self.results, self.skipped, self.failed, self.kept & self.seen)
 
 
 async def run_items(
-    context: Context,
+    io: AttemptIO,
     things: Iterable[T] | AsyncIterable[T],
     do: Callable[[ItemContext, T], Awaitable[R]],
     *,
@@ -207,56 +171,54 @@ async def run_items(
     limit: int,
     resume: bool,
 ) -> ItemsDone[R]:
-    """ctx.items(): `limit` tasks take one thing after the other."""
+    """ctx.items(): `limit` tasks, each of which works on one thing after the other."""
     checked_limit(limit)
-    context.expect(len(things) if isinstance(things, Sized) else None)
-    tally: Tally[T, R] = Tally(context, name, await context.kept_items(resume=resume))
-    queue = _Queue(tally, things)
+    io.expect_items(len(things) if isinstance(things, Sized) else None)
+    results: ItemResults[T, R] = ItemResults(io, name, await io.kept_items(resume=resume))
+    queue = _ItemQueue(results, things)
     try:
         async with asyncio.TaskGroup() as group:
             for _ in range(limit):
-                group.create_task(_one_after_the_other(context, queue, do))
+                group.create_task(_work(io, queue, do))
     except BaseExceptionGroup as errors:
         raise errors.exceptions[0] from None
-    return tally.done()
+    return results.done()
 
 
-class _Queue(Generic[T, R]):
-    """The things that are left, each with its name."""
+class _ItemQueue(Generic[T, R]):
+    """The things that are left to do, each with its name."""
 
-    def __init__(self, tally: Tally[T, R], things: Iterable[T] | AsyncIterable[T]) -> None:
-        self.tally, self._source, self._turn = tally, each(things), asyncio.Lock()
+    def __init__(self, results: ItemResults[T, R], things: Iterable[T] | AsyncIterable[T]) -> None:
+        self.results, self._source, self._lock = results, each(things), asyncio.Lock()
 
     async def next(self) -> tuple[str, T] | None:
-        """The next one that is not done yet; None: there is none."""
-        async with self._turn:
+        """The next thing that no earlier attempt has finished; None: nothing is left."""
+        async with self._lock:
             async for thing in self._source:
-                name = self.tally.named(thing)
-                if name not in self.tally.kept:
+                name = self.results.name_of(thing)
+                if name not in self.results.kept:
                     return name, thing
-                self.tally.voice.advance(1)
+                self.results.io.advance(1)
         return None
 
 
-async def _one_after_the_other(
-    context: Context, queue: _Queue[T, R], do: Callable[[ItemContext, T], Awaitable[R]]
-) -> None:
+async def _work(io: AttemptIO, queue: _ItemQueue[T, R], do: Callable[[ItemContext, T], Awaitable[R]]) -> None:
     while (found := await queue.next()) is not None:
         name, thing = found
-        move = Move(context, name)
-        move.begin()
+        tracker = ItemTracker(io, name)
+        tracker.begin()
         try:
-            queue.tally.results[name] = await do(ItemContext(context, name), thing)
+            queue.results.results[name] = await do(ItemContext(io, name), thing)
         except ClaimLost:
             raise
-        except Exception as error:  # noqa: BLE001 - told with the item; the others go on
-            queue.tally.ended(move, error)
+        except Exception as error:  # noqa: BLE001 - reported with the item; the others go on
+            queue.results.end(tracker, error)
         else:
-            queue.tally.ended(move, None)
+            queue.results.end(tracker, None)
 
 
 async def each(things: Iterable[T] | AsyncIterable[T]) -> AsyncIterator[T]:
-    """One after the other, whichever sort of iterable it is."""
+    """The elements of an iterable, async or not."""
     if isinstance(things, AsyncIterable):
         async for thing in things:
             yield thing

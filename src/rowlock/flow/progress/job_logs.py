@@ -1,7 +1,7 @@
-"""Logs: the records that handlers log, by ctx.log or by logging, kept with their job.
+"""JobLogCapture: stores what handlers log, through ctx.log or through `logging`, with their job.
 
-Records are met where they are made, not in a handler of the root logger: adding one would change what logging does for
-programs that have set up none. A program that logs nothing inside its jobs pays nothing.
+Records are caught where they are created, in the record factory. A handler on the root logger would change how logging
+behaves in programs that have not configured it. Programs that log nothing inside their jobs pay nothing.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ if TYPE_CHECKING:
     import asyncio
     from collections.abc import Callable
 
-    from rowlock.store.rows import Row
+    from rowlock.store.rows.jobs import Row
 
 _LONGEST: Final = 8000
-"""Characters of a line."""
-_FORMAT: Final = logging.Formatter()
+"""Characters of one line; longer ones are cut in the middle."""
+_FORMATTER: Final = logging.Formatter()
 
 
-class Said(NamedTuple):
-    """A record in words. at: time.monotonic()."""
+class CapturedRecord(NamedTuple):
+    """A formatted log record. at: time.monotonic()."""
 
     level: int
     logger: str
@@ -36,108 +36,112 @@ class Said(NamedTuple):
     at: float
 
 
-class Hearer(Protocol):
-    """Whoever keeps what a job said: its attempt or its context."""
+class LogSink(Protocol):
+    """Stores captured records with one job."""
 
-    def hear(self, said: Said) -> None:
-        """Keep it; on the loop."""
+    def add_log(self, record: CapturedRecord) -> None:
+        """Store it; called on the event loop."""
 
 
-class Spoken(Hearer, Protocol):
-    """An attempt whose records are looked at. log_level: below it nothing is kept."""
+class LeveledLogSink(LogSink, Protocol):
+    """A sink with a minimum level."""
 
     @property
     def log_level(self) -> int:
-        """The level of its kind, or the worker's."""
+        """The kind's level, or else the worker's; records below it are not stored."""
 
 
-class LogBook:
-    """Brings records from whatever thread to the loop of the attempts they belong to."""
+class JobLogCapture:
+    """Moves records from any thread to the event loop of the attempt they belong to."""
 
     def __init__(
-        self, loop: asyncio.AbstractEventLoop, level: int = LOGS_OFF, find: Callable[[Row], Spoken | None] | None = None
+        self,
+        loop: asyncio.AbstractEventLoop,
+        level: int = LOGS_OFF,
+        find: Callable[[Row], LeveledLogSink | None] | None = None,
     ) -> None:
-        """find: the attempt of a claimed row, if it runs here; level: of kinds that say nothing."""
+        """level: of kinds that set none. find: the attempt of a claimed row; None: it does not run in this process."""
         self.level = level
         self._loop, self._find = loop, find
-        self.waiting: deque[tuple[Hearer, Said]] = deque(maxlen=2 * LOG_LINES)
-        self._called = False
+        self.pending: deque[tuple[LogSink, CapturedRecord]] = deque(maxlen=2 * LOG_LINES)
+        """Records on their way to the loop."""
+        self._drain_scheduled = False
 
     def open(self) -> None:
-        """Look at the records of this process from now on."""
-        _BOOKS.append(self)
-        if _Factory.before is None:
-            _Factory.before = logging.getLogRecordFactory()
-            logging.setLogRecordFactory(_made)
+        """Begin to capture the records of this process."""
+        _CAPTURES.append(self)
+        if _Factory.original is None:
+            _Factory.original = logging.getLogRecordFactory()
+            logging.setLogRecordFactory(_capturing_factory)
 
     def close(self) -> None:
-        """Look no more."""
-        if self in _BOOKS:
-            _BOOKS.remove(self)
-        if not _BOOKS and _Factory.before is not None and logging.getLogRecordFactory() is _made:
-            logging.setLogRecordFactory(_Factory.before)
-            _Factory.before = None
+        """Stop capturing; the last one restores the record factory."""
+        if self in _CAPTURES:
+            _CAPTURES.remove(self)
+        if not _CAPTURES and _Factory.original is not None and logging.getLogRecordFactory() is _capturing_factory:
+            logging.setLogRecordFactory(_Factory.original)
+            _Factory.original = None
 
-    def meet(self, row: Row, record: logging.LogRecord) -> None:
-        """A record was made inside a job's handler; in any thread."""
+    def capture(self, row: Row, record: logging.LogRecord) -> None:
+        """Store a record that was created inside the handler of this job; called in any thread."""
         attempt = self._find(row) if self._find is not None else None
         if attempt is not None and record.levelno >= attempt.log_level:
-            self.add(attempt, said(record))
+            self.add(attempt, captured(record))
 
-    def add(self, hearer: Hearer, words: Said) -> None:
-        """Bring it to the loop; in any thread."""
-        self.waiting.append((hearer, words))
-        if not self._called:
-            self._called = True
+    def add(self, sink: LogSink, record: CapturedRecord) -> None:
+        """Hand a record to its sink, on the loop; called in any thread."""
+        self.pending.append((sink, record))
+        if not self._drain_scheduled:
+            self._drain_scheduled = True
             try:
                 self._loop.call_soon_threadsafe(self.drain)
             except RuntimeError:
-                # The loop is closed: the job was returned over the handler's head.
-                self.waiting.clear()
+                # The loop is closed: the job was returned to the queue while its handler still ran.
+                self.pending.clear()
 
     def drain(self) -> None:
-        """Hand everything to those it belongs to; on the loop."""
-        self._called = False
-        while self.waiting:
-            hearer, words = self.waiting.popleft()
-            hearer.hear(words)
+        """Hand every pending record to its sink; called on the loop."""
+        self._drain_scheduled = False
+        while self.pending:
+            sink, record = self.pending.popleft()
+            sink.add_log(record)
 
 
-_BOOKS: Final[list[LogBook]] = []
+_CAPTURES: Final[list[JobLogCapture]] = []
 
 
 class _Factory:
-    """The record factory that was there before ours."""
+    """The record factory that logging had before the first capture."""
 
-    before: Callable[..., logging.LogRecord] | None = None
+    original: Callable[..., logging.LogRecord] | None = None
 
 
-def _made(*args: Any, **kwargs: Any) -> logging.LogRecord:  # noqa: ANN401 - a record factory's
-    record = (_Factory.before or logging.LogRecord)(*args, **kwargs)
+def _capturing_factory(*args: Any, **kwargs: Any) -> logging.LogRecord:  # noqa: ANN401 - a record factory's
+    record = (_Factory.original or logging.LogRecord)(*args, **kwargs)
     row = CURRENT.get()
-    # Rowlock's own records are not the job's, and ctx.log keeps its own; makeLogRecord() has no name yet.
+    # Rowlock's own records are not the job's, and ctx.log stores its records itself; makeLogRecord() has no name yet.
     if row is not None and record.name and not record.name.startswith("rowlock."):
-        for book in tuple(_BOOKS):
-            book.meet(row, record)
+        for capture in tuple(_CAPTURES):
+            capture.capture(row, record)
     return record
 
 
-def said(record: logging.LogRecord) -> Said:
-    """A record in words, its traceback included."""
+def captured(record: logging.LogRecord) -> CapturedRecord:
+    """Format a record, traceback included."""
     try:
         text = record.getMessage()
     except Exception:  # noqa: BLE001 - as logging itself: a bad format must not fail the handler
         text = f"{record.msg!r} % {record.args!r}"
     if record.exc_info and record.exc_info[0] is not None:
-        text = f"{text}\n{_FORMAT.formatException(record.exc_info)}"
+        text = f"{text}\n{_FORMATTER.formatException(record.exc_info)}"
     if len(text) > _LONGEST:
         half = _LONGEST // 2
         text = f"{text[:half]}\n… {len(text) - _LONGEST:,} characters left out …\n{text[-half:]}"
-    return Said(record.levelno, record.name, text, time.monotonic())
+    return CapturedRecord(record.levelno, record.name, text, time.monotonic())
 
 
-def record_of(name: str, level: int, message: object, args: tuple[Any, ...], exc_info: Any) -> logging.LogRecord:  # noqa: ANN401 - logging's own
-    """A record as a logger would make it, outside of logging."""
+def make_record(name: str, level: int, message: object, args: tuple[Any, ...], exc_info: Any) -> logging.LogRecord:  # noqa: ANN401 - logging's own
+    """A record as a logger would create it, but without passing it to any logging handler."""
     if isinstance(exc_info, BaseException):
         exc_info = type(exc_info), exc_info, exc_info.__traceback__
     elif exc_info and not isinstance(exc_info, tuple):

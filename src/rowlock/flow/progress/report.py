@@ -1,4 +1,9 @@
-"""Report: the newest news of one attempt, collected until they are written or sent on."""
+"""ProgressReport: the state of one attempt's progress, and the snapshots of it that are written to the database.
+
+A handler's calls change the report; the Reporter (or, in a child process, the pipe) takes a snapshot of it about once
+a second. Counters and phases are repeated in every snapshot; items, cursors, log lines and the checkpoint are moved
+into it, and come back with `restore` when they could not be written.
+"""
 
 from __future__ import annotations
 
@@ -19,18 +24,19 @@ if TYPE_CHECKING:
     from datetime import datetime
 
 LOG_LINES: Final = 10_000
-"""Lines of one job that are kept, the newest; also how many may wait to be written."""
+"""Log lines kept per job, the newest ones; also the most that may wait to be written."""
 LOG_BYTES: Final = 1_000_000
+"""Bytes of log text kept per job."""
 _MESSAGE_CHARACTERS: Final = 500
 _PHASES: Final = 100
-"""Phases of an attempt that are remembered, the newest."""
+"""Phases kept per attempt, the newest ones."""
 ItemKey = tuple[Claim, str, str]
-"""The attempt whose item it is, its phase and its name."""
+"""The claim of the attempt that owns the item, the item's phase and its name."""
 
 
 @dataclass(frozen=True, slots=True)
-class Moved:
-    """An item's newest state. error: encoded."""
+class ItemUpdate:
+    """The newest state of one item. error: JSON text."""
 
     state: ItemState
     started_at: datetime
@@ -40,8 +46,11 @@ class Moved:
 
 
 @dataclass(frozen=True, slots=True)
-class News:
-    """What was taken from a report to be written, or sent by a child. spoken: there is more than log lines."""
+class ReportSnapshot:
+    """One snapshot of a ProgressReport, ready to be written, or to be sent by a child process.
+
+    has_progress: False while the attempt has only logged.
+    """
 
     phase: str | None = None
     done: float = 0
@@ -51,15 +60,15 @@ class News:
     begun_at: float = 0
     phases: tuple[Phase, ...] = ()
     items_total: int | None = None
-    spoken: bool = False
+    has_progress: bool = False
     checkpoint: str | None = None
     cursors: Mapping[str, int] = field(default_factory=dict)
-    items: Mapping[ItemKey, Moved] = field(default_factory=dict)
+    items: Mapping[ItemKey, ItemUpdate] = field(default_factory=dict)
     lines: Sequence[LogLine] = ()
 
-    def progress(self) -> str | None:
-        """The counters as stored; None: nothing but log lines came so far."""
-        if not self.spoken:
+    def progress_json(self) -> str | None:
+        """The counters as stored JSON; None while the attempt has only logged."""
+        if not self.has_progress:
             return None
         values: dict[str, object] = {"done": _number(self.done), "total": _number(self.total)}
         if self.since is not None:
@@ -70,14 +79,14 @@ class News:
             values["items"] = self.items_total
         return json.dumps(values)
 
-    def passed(self) -> str | None:
-        """The phases as stored."""
+    def phases_json(self) -> str | None:
+        """The phases as stored JSON; None: there are none."""
         return json.dumps([_phase(phase) for phase in self.phases]) if self.phases else None
 
 
 @dataclass(slots=True, eq=False)
-class Report:
-    """What one attempt reported; what is not written yet is taken by whoever writes."""
+class ProgressReport:
+    """Everything one attempt has reported and that is not written yet."""
 
     claim: Claim
     phase: str | None = None
@@ -88,79 +97,86 @@ class Report:
     begun_at: float = 0
     phases: list[Phase] = field(default_factory=list)
     items_total: int | None = None
-    spoken: bool = False
+    has_progress: bool = False
     checkpoint: str | None = None
     cursors: dict[str, int] = field(default_factory=dict)
-    items: dict[ItemKey, Moved] = field(default_factory=dict)
+    items: dict[ItemKey, ItemUpdate] = field(default_factory=dict)
     lines: deque[LogLine] = field(default_factory=lambda: deque(maxlen=LOG_LINES))
-    entered: int = 0
-    """The number of the present phase; those before it are over."""
-    inside: bool = False
-    """Whether the handler is in the block of the present phase."""
-    places: Iterator[int] = field(default_factory=lambda: itertools.count(1))
-    """The number of the next line within the attempt; one that is dropped leaves a gap."""
+    phase_number: int = 0
+    """The number of the present phase, counted from 1."""
+    in_phase: bool = False
+    """Whether the handler is inside the `with` block of the present phase."""
+    line_numbers: Iterator[int] = field(default_factory=lambda: itertools.count(1))
+    """Numbers the attempt's log lines; a dropped line leaves a gap."""
     dirty: bool = False
+    """Whether it has changed since the last snapshot."""
     writing: bool = False
-    saved: list[asyncio.Future[None]] = field(default_factory=list)
-    """Those who wait until it is written."""
+    """Whether a snapshot of it is being written."""
+    waiters: list[asyncio.Future[None]] = field(default_factory=list)
+    """Resolved when the next snapshot is written."""
 
-    def count(self, now: datetime, done: float, total: float | None, message: str | None) -> None:
-        """A counter's newest value."""
+    def set_counter(self, now: datetime, done: float, total: float | None, message: str | None) -> None:
+        """Set the counter of the present phase. total, message None: unchanged."""
         if self.since is None:
             self.since, self.begun_at = now, done
-        self.done, self.spoken = done, True
+        self.done, self.has_progress = done, True
         if total is not None:
             self.total = total
         if message is not None:
             self.message = message
 
-    def enter(self, now: datetime, phase: str, total: float | None, done: float) -> None:
-        """Begin a phase; the one before is over."""
-        self.leave(now)
-        self.entered, self.inside = self.entered + 1, True
+    def begin_phase(self, now: datetime, phase: str, total: float | None, done: float) -> None:
+        """Begin a phase, which ends the one before."""
+        self.end_phase(now)
+        self.phase_number, self.in_phase = self.phase_number + 1, True
         self.phases = [*self.phases[1 - _PHASES :], Phase(phase, now, None, done, total)]
         self.phase, self.done, self.total, self.message = phase, done, total, None
-        self.since, self.begun_at, self.spoken = now, done, True
+        self.since, self.begun_at, self.has_progress = now, done, True
 
-    def leave(self, now: datetime, number: int | None = None) -> None:
-        """The present phase is over; number: only if it is that one."""
-        if number not in (None, self.entered):
+    def end_phase(self, now: datetime, number: int | None = None) -> None:
+        """End the present phase; number: only if it is still the present one."""
+        if number not in (None, self.phase_number):
             return
-        self.inside = False
+        self.in_phase = False
         if self.phases and self.phases[-1].ended_at is None:
             self.phases[-1] = replace(self.phases[-1], ended_at=now, done=self.done, total=self.total)
 
-    def take(self) -> News:
-        """Everything, to be written; what is not repeated each time is given away."""
+    def snapshot(self) -> ReportSnapshot:
+        """Take a snapshot to be written; items, cursors, lines and the checkpoint move into it."""
         if self.phases and self.phases[-1].ended_at is None:
             self.phases[-1] = replace(self.phases[-1], done=self.done, total=self.total)
         lines: list[LogLine] = []
         while self.lines:
             lines.append(self.lines.popleft())
-        news = News(
+        taken = ReportSnapshot(
             self.phase, self.done, self.total, self.message, self.since, self.begun_at, tuple(self.phases),
-            self.items_total, self.spoken, self.checkpoint, self.cursors, self.items, lines,
+            self.items_total, self.has_progress, self.checkpoint, self.cursors, self.items, lines,
         )  # fmt: skip
         self.checkpoint, self.cursors, self.items, self.dirty = None, {}, {}, False
-        return news
+        return taken
 
-    def put_back(self, news: News) -> None:
-        """What could not be written waits again; what came since is newer."""
-        self.checkpoint = news.checkpoint if self.checkpoint is None else self.checkpoint
-        self.cursors = {**news.cursors, **self.cursors}
-        self.items = {**news.items, **self.items}
+    def restore(self, snapshot: ReportSnapshot) -> None:
+        """Take back a snapshot that could not be written; values reported since then win."""
+        self.checkpoint = snapshot.checkpoint if self.checkpoint is None else self.checkpoint
+        self.cursors = {**snapshot.cursors, **self.cursors}
+        self.items = {**snapshot.items, **self.items}
         room = LOG_LINES - len(self.lines)
-        self.lines.extendleft(list(reversed(news.lines))[:room])
+        self.lines.extendleft(list(reversed(snapshot.lines))[:room])
         self.dirty = True
 
-    def adopt(self, news: News) -> None:
-        """Take over what the attempt reported in a child process; its checkpoints come another way."""
-        self.phase, self.done, self.total, self.message = news.phase, news.done, news.total, news.message
-        self.since, self.begun_at, self.phases = news.since, news.begun_at, list(news.phases)
-        self.items_total, self.spoken = news.items_total, news.spoken
-        self.cursors.update(news.cursors)
-        self.items.update(news.items)
-        self.lines.extend(news.lines)
+    def merge(self, snapshot: ReportSnapshot) -> None:
+        """Take over a snapshot from a child process. Checkpoints are not in it: they are requests of their own."""
+        self.phase, self.done, self.total, self.message = (
+            snapshot.phase,
+            snapshot.done,
+            snapshot.total,
+            snapshot.message,
+        )
+        self.since, self.begun_at, self.phases = snapshot.since, snapshot.begun_at, list(snapshot.phases)
+        self.items_total, self.has_progress = snapshot.items_total, snapshot.has_progress
+        self.cursors.update(snapshot.cursors)
+        self.items.update(snapshot.items)
+        self.lines.extend(snapshot.lines)
 
 
 def _number(value: float | None) -> float | None:

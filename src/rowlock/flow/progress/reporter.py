@@ -1,6 +1,7 @@
-"""Progress: what handlers report, coalesced and written under their claims.
+"""Reporter: writes the progress reports of a worker's attempts, coalesced and under their claims.
 
-A flush is one statement for the counters of all jobs with news, and one each for lines and items, if there are any.
+A flush is one statement for the counters of all changed reports, and one each for log lines and items if there are
+any.
 """
 
 from __future__ import annotations
@@ -11,183 +12,179 @@ import logging
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from rowlock.bridge import Bridge
 from rowlock.errors import ClaimLost, DatabaseError, InvalidResult
-from rowlock.flow.enqueue.producer import Producer
-from rowlock.flow.locks.process_locks import room_of
-from rowlock.flow.progress.report import LOG_BYTES, LOG_LINES, Report
+from rowlock.flow.locks.process_locks import locks_of
+from rowlock.flow.progress.report import LOG_BYTES, LOG_LINES, ProgressReport
+from rowlock.model import ids
 from rowlock.model.job import Claim
 from rowlock.model.redact import storable
-from rowlock.outage_log import Trouble
+from rowlock.outage_log import OutageLog
 from rowlock.store.database import TRANSIENT, UNSTORABLE
+from rowlock.store.jobs import progress
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from rowlock.flow.enqueue.plan import Placed
+    from rowlock.flow.enqueue.producer import Producer
     from rowlock.flow.enqueue.workflow_growth import Growing
-    from rowlock.flow.locks.process_locks import Room
-    from rowlock.flow.progress.report import ItemKey, Moved, News
+    from rowlock.flow.enqueue.workflow_insert import WorkflowReceipt
+    from rowlock.flow.locks.process_locks import LoopLocks
+    from rowlock.flow.progress.report import ItemKey, ItemUpdate, ReportSnapshot
     from rowlock.model.progress import LogLine
+    from rowlock.store.connections.worker_connection import WorkerConnection
     from rowlock.store.queries import Statements
-    from rowlock.store.worker_connection import Link
 
 logger = logging.getLogger("rowlock.progress")
 EVERY: Final = 1.0
 """Seconds between two writes of one job's progress."""
 LARGEST: Final = 1000
-"""Rows of one statement: outcomes are written over the same connection and must not wait for long."""
+"""Rows per statement: outcomes are written over the same connection and must not wait for long."""
 _TRIMMED: Final = 0.9
-"""What is left of a log's limit when it was cut."""
+"""The share of its limit that a job's log is trimmed to."""
 
 
 @dataclass(frozen=True, slots=True)
-class Taken:
-    """The news of a report on their way, and who waits for them."""
+class PendingWrite:
+    """A snapshot on its way to the database, and the futures to resolve when it is written."""
 
-    report: Report
-    news: News
-    saved: list[asyncio.Future[None]]
+    report: ProgressReport
+    snapshot: ReportSnapshot
+    waiters: list[asyncio.Future[None]]
 
     @classmethod
-    def of(cls, report: Report) -> Taken:
-        """Take what there is."""
-        saved, report.saved, report.writing = report.saved, [], True
-        return cls(report, report.take(), saved)
+    def of(cls, report: ProgressReport) -> PendingWrite:
+        """Take a snapshot of the report and its waiters."""
+        waiters, report.waiters, report.writing = report.waiters, [], True
+        return cls(report, report.snapshot(), waiters)
 
 
 class Reporter:
-    """Writes the reports of one worker: at most one flush a second, however many jobs and calls."""
+    """The AttemptChannel of a worker: at most one flush a second, however many jobs and calls."""
 
-    def __init__(self, link: Link, worker_id: int, lost: Callable[[Claim], None]) -> None:
-        self._link, self._worker_id, self._lost = link, worker_id, lost
-        self._dirty: dict[Claim, Report] = {}
-        self._wanted = asyncio.Event()
+    def __init__(
+        self, link: WorkerConnection, worker_id: int, on_lost: Callable[[Claim], None], producer: Callable[[], Producer]
+    ) -> None:
+        """on_lost: called with a claim that turned out to be lost. producer: writes the steps a child process adds."""
+        self._link, self._worker_id, self._on_lost, self._producer = link, worker_id, on_lost, producer
+        self._dirty: dict[Claim, ProgressReport] = {}
+        self._changed = asyncio.Event()
         self._urgent = asyncio.Event()
-        self._turn = asyncio.Lock()
+        self._flushing = asyncio.Lock()
         self._task: asyncio.Task[None] | None = None
         self._closed = False
-        self._producer: Producer | None = None
-        self._trouble = Trouble(logger, "progress waits for the database", "progress is written again")
+        self._outage = OutageLog(logger, "progress waits for the database", "progress is written again")
 
-    def note(self, report: Report) -> None:
-        """Remember that this report has news; it is written within a second."""
+    def note(self, report: ProgressReport) -> None:
+        """Mark this report as changed; it is written within a second."""
         if self._closed:
-            message = f"Job {report.claim.job_id} was returned to the queue; nothing this attempt reports is kept."
+            message = (
+                f"Job {ids.encode(report.claim.job_id)} was returned to the queue; nothing it reports now is stored."
+            )
             raise ClaimLost(message)
         report.dirty = True
         self._dirty[report.claim] = report
-        self._wanted.set()
+        self._changed.set()
         if self._task is None:
             self._task = asyncio.get_running_loop().create_task(self._run(), name="rowlock-progress")
 
-    async def save(self, report: Report) -> None:
-        """Write this report now and wait for it; ClaimLost when the claim is gone."""
+    async def save(self, report: ProgressReport) -> None:
+        """Write this report now and wait until it is committed; ClaimLost without the claim."""
         saved: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self.note(report)
-        report.saved.append(saved)
+        report.waiters.append(saved)
         self._urgent.set()
         await saved
 
     @property
     def statements(self) -> Statements:
-        """The named statements, for those that run in the user's own transaction."""
+        """The named SQL statements, for those that run in the user's own transaction."""
         return self._link.database.statements
 
     @property
-    def locks(self) -> Room:
-        """Who gets locks."""
-        return room_of(self._link.database)
+    def locks(self) -> LoopLocks:
+        """The locks of the running loop."""
+        return locks_of(self._link.database)
 
-    async def load(self, claim: Claim) -> str | None:
-        """The checkpoint of a job, encoded; None: there is none."""
-        rows = await self._link.database.fetch("checkpoint", id=claim.job_id)
-        return rows[0]["checkpoint"] if rows else None
+    async def load_checkpoint(self, claim: Claim) -> str | None:
+        """The checkpoint as JSON text; None: nothing was saved."""
+        return await progress.read_checkpoint(self._link.database, claim.job_id)
 
-    async def cursors(self, claim: Claim) -> dict[str, int]:
-        """How far the loops of earlier attempts came, by name."""
-        rows = await self._link.database.fetch("cursors", id=claim.job_id)
-        found: dict[str, int] = json.loads(rows[0]["cursors"] or "{}") if rows else {}
-        return found
+    async def load_cursors(self, claim: Claim) -> dict[str, int]:
+        """By the name of a ctx.resume() loop: how many of its elements earlier attempts have done."""
+        return await progress.read_cursors(self._link.database, claim.job_id)
 
-    async def keep_items(self, report: Report, phase: str, *, resume: bool) -> list[str]:
-        """The items of the phase that earlier attempts finished and this one need not do; they count as its own."""
+    async def keep_items(self, report: ProgressReport, phase: str, *, resume: bool) -> list[str]:
+        """The names of the items that earlier attempts finished; they are counted as this attempt's."""
         # The job's progress row must be this attempt's before items are counted in it.
         await self.save(report)
-        claim = report.claim
-        rows = await self._link.database.fetch(
-            "keep_items", id=claim.job_id, fence=claim.fence, phase=phase, resume=resume
-        )
-        return [row["name"] for row in rows]
+        return await progress.keep_items(self._link.database, report.claim, phase=phase, resume=resume)
 
-    async def signal(self, claim: Claim, name: str) -> str | None:
-        """The signal of that name as JSON; None: none has come."""
-        rows = await self._link.database.fetch("signal_of", id=claim.job_id, fence=claim.fence, name=name)
-        if not rows:
-            message = f"Job {claim.job_id} is not this attempt's any more; it waits for nothing."
+    async def read_signal(self, claim: Claim, name: str) -> str | None:
+        """The signal of that name as JSON text {payload, timed_out}; None: not sent yet."""
+        received = await progress.read_signal(self._link.database, claim, name)
+        if received is None:
+            message = (
+                f"This attempt does not hold job {ids.encode(claim.job_id)} any more; it cannot wait for a signal."
+            )
             raise ClaimLost(message)
-        return rows[0]["signal"]  # type: ignore[no-any-return]
+        return received.value
 
     async def step_name(self, claim: Claim) -> str | None:
-        """The name of the job's step; None: it is of no workflow."""
-        rows = await self._link.database.fetch("workflow_step_of", id=claim.job_id)
-        return str(rows[0]["name"]) if rows else None
+        """The name of the job's workflow step; None: the job is in no workflow."""
+        return await progress.step_name(self._link.database, claim.job_id)
 
-    async def grow(self, producer: Producer | None, growing: Growing) -> Placed:
-        """Add steps to a workflow; those that were made in a child are written by a producer of this worker's own."""
-        if producer is None:
-            producer = self._producer = self._producer or Producer(lambda: self._link.database, Bridge())
+    async def grow(self, producer: Producer | None, growing: Growing) -> WorkflowReceipt:
+        """Add steps to the job's workflow. producer: the one that prepared them; None: a child process did."""
         from rowlock.flow.enqueue.workflow_growth import write  # noqa: PLC0415 - few jobs add steps to a workflow
 
-        return await write(producer, growing)
+        return await write(producer or self._producer(), growing)
 
     async def flush(self) -> None:
-        """Write everything noted so far; also waits for what is being written."""
-        async with self._turn:
+        """Write every report that has changed, and wait for the flush under way."""
+        async with self._flushing:
             reports = sorted(self._dirty.values(), key=lambda report: report.claim)
             self._dirty = {}
-            taken = [Taken.of(report) for report in reports]
-            if taken:
-                await self._write(taken)
+            writes = [PendingWrite.of(report) for report in reports]
+            if writes:
+                await self._write(writes)
 
-    async def _write(self, taken: Sequence[Taken]) -> None:
+    async def _write(self, writes: Sequence[PendingWrite]) -> None:
         try:
-            kept = await self._write_counters(taken)
-            held = [one for one in taken if one.report.claim in kept]
+            kept = await self._write_counters(writes)
+            held = [one for one in writes if one.report.claim in kept]
             await self._write_logs(held)
             lost = await self._write_items(held)
         except UNSTORABLE as error:
-            await self._one_by_one(taken, error)
+            await self._one_by_one(writes, error)
             return
         except BaseException:
-            self._put_back(taken)
+            self._put_back(writes)
             raise
-        for one in taken:
-            self._answer(one, kept=one.report.claim in kept - lost)
+        for one in writes:
+            self._conclude(one, kept=one.report.claim in kept - lost)
 
-    async def _write_counters(self, taken: Sequence[Taken]) -> set[Claim]:
-        rows = await self._link.fetch(
-            "report_progress",
+    async def _write_counters(self, writes: Sequence[PendingWrite]) -> set[Claim]:
+        return await progress.report(
+            self._link,
             worker=self._worker_id,
-            ids=[one.report.claim.job_id for one in taken],
-            fences=[one.report.claim.fence for one in taken],
-            phases=[one.news.phase and storable(one.news.phase) for one in taken],
-            progress=[one.news.progress() for one in taken],
-            passed=[one.news.passed() for one in taken],
-            checkpoints=[one.news.checkpoint for one in taken],
-            cursors=[json.dumps(one.news.cursors) if one.news.cursors else None for one in taken],
+            ids=[one.report.claim.job_id for one in writes],
+            fences=[one.report.claim.fence for one in writes],
+            phases=[one.snapshot.phase and storable(one.snapshot.phase) for one in writes],
+            progress=[one.snapshot.progress_json() for one in writes],
+            passed=[one.snapshot.phases_json() for one in writes],
+            checkpoints=[one.snapshot.checkpoint for one in writes],
+            cursors=[json.dumps(one.snapshot.cursors) if one.snapshot.cursors else None for one in writes],
         )
-        return {Claim(row["job_id"], row["fence"]) for row in rows}
 
-    async def _write_logs(self, held: Sequence[Taken]) -> None:
-        lines = [(one.report.claim, line) for one in held for line in one.news.lines]
+    async def _write_logs(self, held: Sequence[PendingWrite]) -> None:
+        lines = [(one.report.claim, line) for one in held for line in one.snapshot.lines]
         for start in range(0, len(lines), LARGEST):
             await self._write_lines(lines[start : start + LARGEST])
 
     async def _write_lines(self, lines: Sequence[tuple[Claim, LogLine]]) -> None:
         claims = list(dict.fromkeys(claim for claim, _ in lines))
-        rows = await self._link.fetch(
-            "write_logs",
+        grown = await progress.write_logs(
+            self._link,
             ids=[claim.job_id for claim in claims],
             fences=[claim.fence for claim in claims],
             line_ids=[claim.job_id for claim, _ in lines],
@@ -197,95 +194,96 @@ class Reporter:
             loggers=[line.logger for _, line in lines],
             messages=[line.message for _, line in lines],
         )
-        for row in rows:
-            if row["log_lines"] > LOG_LINES or row["log_bytes"] > LOG_BYTES:
-                most = {"lines": int(LOG_LINES * _TRIMMED), "bytes": int(LOG_BYTES * _TRIMMED)}
-                await self._link.fetch("trim_logs", id=row["job_id"], **most)
+        for log in grown:
+            if log.lines > LOG_LINES or log.bytes > LOG_BYTES:
+                most, size = int(LOG_LINES * _TRIMMED), int(LOG_BYTES * _TRIMMED)
+                await progress.trim_log(self._link, log.job_id, lines=most, size=size)
 
-    async def _write_items(self, held: Sequence[Taken]) -> set[Claim]:
-        moves = [(one.report.claim, key, moved) for one in held for key, moved in one.news.items.items()]
+    async def _write_items(self, held: Sequence[PendingWrite]) -> set[Claim]:
+        updates = [(one.report.claim, key, update) for one in held for key, update in one.snapshot.items.items()]
         lost = set[Claim]()
-        for start in range(0, len(moves), LARGEST):
-            lost |= await self._write_moves(moves[start : start + LARGEST])
+        for start in range(0, len(updates), LARGEST):
+            lost |= await self._write_updates(updates[start : start + LARGEST])
         return lost
 
-    async def _write_moves(self, moves: Sequence[tuple[Claim, ItemKey, Moved]]) -> set[Claim]:
+    async def _write_updates(self, updates: Sequence[tuple[Claim, ItemKey, ItemUpdate]]) -> set[Claim]:
         """Write items; returns the claims that turned out to be lost."""
-        numbers = {target: no for no, target in enumerate(dict.fromkeys((key[0], by) for by, key, _ in moves), 1)}
-        rows = await self._link.fetch(
-            "write_items",
+        numbers = {target: no for no, target in enumerate(dict.fromkeys((key[0], by) for by, key, _ in updates), 1)}
+        reached = await progress.write_items(
+            self._link,
             ids=[of.job_id for of, _ in numbers],
             fences=[of.fence for of, _ in numbers],
             by_ids=[by.job_id for _, by in numbers],
             by_fences=[by.fence for _, by in numbers],
-            targets=[numbers[key[0], by] for by, key, _ in moves],
-            phases=[phase for _, (_, phase, _), _ in moves],
-            names=[name for _, (_, _, name), _ in moves],
-            states=[moved.state for _, _, moved in moves],
-            started=[moved.started_at for _, _, moved in moves],
-            ended=[moved.ended_at for _, _, moved in moves],
-            reasons=[moved.reason for _, _, moved in moves],
-            errors=[moved.error for _, _, moved in moves],
+            targets=[numbers[key[0], by] for by, key, _ in updates],
+            phases=[phase for _, (_, phase, _), _ in updates],
+            names=[name for _, (_, _, name), _ in updates],
+            states=[update.state for _, _, update in updates],
+            started=[update.started_at for _, _, update in updates],
+            ended=[update.ended_at for _, _, update in updates],
+            reasons=[update.reason for _, _, update in updates],
+            errors=[update.error for _, _, update in updates],
         )
-        reached = {row["no"] for row in rows}
         missed = [target for target, no in numbers.items() if no not in reached]
         for of, by in missed:
             if of != by:
-                logger.info("job %d: the attempt of job %d whose items it had is over", by.job_id, of.job_id)
+                logger.info(
+                    "job %s reported items of job %s, whose attempt is over", *map(ids.encode, (by.job_id, of.job_id))
+                )
         return {by for of, by in missed if of == by}
 
-    def _put_back(self, taken: Sequence[Taken]) -> None:
-        """Keep unwritten news, with those who wait for them."""
-        for one in taken:
-            one.report.put_back(one.news)
-            one.report.saved = one.saved + one.report.saved
+    def _put_back(self, writes: Sequence[PendingWrite]) -> None:
+        """Keep snapshots that could not be written, and their waiters, for the next flush."""
+        for one in writes:
+            one.report.restore(one.snapshot)
+            one.report.waiters = one.waiters + one.report.waiters
             one.report.writing = False
             self._dirty.setdefault(one.report.claim, one.report)
-        self._wanted.set()
+        self._changed.set()
 
-    async def _one_by_one(self, taken: Sequence[Taken], error: Exception) -> None:
-        """One bad report never fails its neighbours; alone it is dropped, and whoever waits for it is told."""
-        if len(taken) > 1:
-            for n, one in enumerate(taken, 1):
+    async def _one_by_one(self, writes: Sequence[PendingWrite], error: Exception) -> None:
+        """Write each alone, so that a bad report fails no other one; it is dropped, and its waiters raise."""
+        if len(writes) > 1:
+            for n, one in enumerate(writes, 1):
                 try:
                     await self._write([one])
                 except BaseException:
-                    self._put_back(taken[n:])
+                    self._put_back(writes[n:])
                     raise
             return
-        (one,) = taken
-        logger.error("the progress of job %d cannot be stored: %s", one.report.claim.job_id, error)
+        (one,) = writes
+        logger.error("the progress of job %s cannot be stored: %s", ids.encode(one.report.claim.job_id), error)
         one.report.writing = False
-        for future in one.saved:
+        for future in one.waiters:
             if not future.done():
-                future.set_exception(InvalidResult(f"What was saved cannot be stored: {error}"))
+                future.set_exception(InvalidResult(f"The checkpoint cannot be stored: {error}"))
 
-    def _answer(self, one: Taken, *, kept: bool) -> None:
+    def _conclude(self, one: PendingWrite, *, kept: bool) -> None:
         claim = one.report.claim
         one.report.writing = False
         if not kept:
-            self._lost(claim)
-        for future in one.saved:
+            self._on_lost(claim)
+        for future in one.waiters:
             if future.done():
                 continue
             if kept:
                 future.set_result(None)
             else:
                 future.set_exception(
-                    ClaimLost(f"Job {claim.job_id} is not this attempt's any more; nothing was saved.")
+                    ClaimLost(f"This attempt does not hold job {ids.encode(claim.job_id)} any more; nothing was saved.")
                 )
 
     async def _run(self) -> None:
         while True:
-            await self._wanted.wait()
-            self._wanted.clear()
+            await self._changed.wait()
+            self._changed.clear()
             try:
                 await self.flush()
-                self._trouble.over()
+                self._outage.recovered()
             except (DatabaseError, *TRANSIENT) as error:
-                self._trouble.met(error)
+                self._outage.failed(error)
             except Exception as error:  # noqa: BLE001 - handlers wait for their checkpoints, so this loop never ends
-                self._trouble.met(error, unforeseen=True)
+                self._outage.failed(error, unforeseen=True)
             try:
                 async with asyncio.timeout(EVERY):
                     await self._urgent.wait()
@@ -294,7 +292,7 @@ class Reporter:
             self._urgent.clear()
 
     async def close(self) -> None:
-        """Stop writing; what is unwritten is dropped, as its jobs are over or given back."""
+        """Stop writing. Unwritten reports are dropped: their jobs are over or back in the queue."""
         self._closed = True
         if self._task is not None:
             self._task.cancel()

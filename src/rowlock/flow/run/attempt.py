@@ -1,4 +1,4 @@
-"""Run: one attempt -> one Outcome."""
+"""RunningAttempt: one claimed job being run, from its first step to its Outcome."""
 
 from __future__ import annotations
 
@@ -8,8 +8,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal, Protocol, assert_never, cast
 
 from rowlock.errors import ClaimLost, DatabaseUnreachable, Stopped, Suspended, UnreadableArguments
+from rowlock.flow.progress.attempt_io import AttemptIO
 from rowlock.flow.progress.context import Context
 from rowlock.flow.run.verdict import Verdict, with_failures
+from rowlock.model import ids
 from rowlock.model.job import Claim
 from rowlock.model.outcome import NO_RESULT, Cancelled, Interrupted, Lost, Outcome, Waiting
 from rowlock.telemetry import CURRENT
@@ -19,43 +21,46 @@ if TYPE_CHECKING:
     from random import Random
 
     from rowlock.flow.kinds.handler import Call, Handler
-    from rowlock.flow.progress.attempt_io import Line
-    from rowlock.flow.progress.job_logs import LogBook, Said
-    from rowlock.store.rows import Row
+    from rowlock.flow.progress.channel import AttemptChannel
+    from rowlock.flow.progress.job_logs import CapturedRecord, JobLogCapture
+    from rowlock.store.rows.jobs import Row
 
 logger = logging.getLogger("rowlock.run")
-Reason = Literal["cancel", "lost", "shutdown", "timeout"]
-_LAST_WORDS: Final = (0.0, 0.05, 0.2, 0.5, 1.0, 2.0, 2.0, 2.0)
-"""Seconds before each try to write the last progress: while the database is away the outcome would wait as well."""
+StopReason = Literal["cancel", "lost", "shutdown", "timeout"]
+_LAST_FLUSH_PAUSES: Final = (0.0, 0.05, 0.2, 0.5, 1.0, 2.0, 2.0, 2.0)
+"""Seconds before each try to write the last progress; while the database is away the outcome would wait as well."""
 
 
-class Place(Protocol):
-    """Where an attempt is run; answers with its outcome. Cancelled when the attempt is told to stop."""
+class AttemptRunner(Protocol):
+    """Runs attempts on the loop, in a thread or in a child process. Cancelled when the attempt is asked to stop."""
 
-    async def __call__(self, attempt: Attempt) -> Outcome:
-        """Run the attempt to its end."""
+    async def __call__(self, attempt: RunningAttempt) -> Outcome:
+        """Run the attempt to its end and return its outcome."""
 
 
 @dataclass(frozen=True, slots=True)
-class Surroundings:
-    """What all attempts of a process share. overdue: told when a handler is asked to stop; decides how long it may."""
+class AttemptServices:
+    """What all attempts of a process share."""
 
-    line: Line
+    channel: AttemptChannel
     stopping: asyncio.Event
+    """Set when the worker shuts down."""
     random: Random
-    overdue: Callable[[Attempt], None]
-    book: LogBook
-    outputs: Callable[[Row], Awaitable[Row]] | None = None
-    """Puts the results of other steps where the arguments name them; None: it is done already."""
+    on_stop: Callable[[RunningAttempt], None]
+    """Called when a handler is asked to stop; gives up on one that takes too long."""
+    log_capture: JobLogCapture
+    fill_outputs: Callable[[Row], Awaitable[Row]] | None = None
+    """Replaces references to other steps in the arguments by their results; None: that is done already."""
 
 
-class Attempt:
+class RunningAttempt:
     """A claimed job being run by this process."""
 
     __slots__ = (
-        "_around",
-        "_begun",
         "_context",
+        "_io",
+        "_services",
+        "_started",
         "_verdict",
         "claim",
         "handler",
@@ -66,113 +71,120 @@ class Attempt:
         "task",
     )
 
-    def __init__(self, row: Row, handler: Handler, around: Surroundings, since: float) -> None:
-        self.row, self.handler, self._around, self.since = row, handler, around, since
+    def __init__(self, row: Row, handler: Handler, services: AttemptServices, since: float) -> None:
+        self.row, self.handler, self._services, self.since = row, handler, services, since
         self.claim = Claim(row["id"], row["fence"])
         self.task: asyncio.Task[None] | None = None
-        self.reason: Reason | None = None
-        """Why the handler was told to stop."""
+        self.reason: StopReason | None = None
+        """Why the handler was asked to stop; None: it was not."""
         self.over = False
-        """Its outcome was handed over, by the handler's end or over its head."""
-        self._begun = False
+        """Whether its outcome is decided: its handler ended, or the worker gave up waiting for it."""
+        self._started = False
+        self._io: AttemptIO | None = None
         self._context: Context | None = None
         self._verdict: Verdict | None = None
 
     @property
-    def context(self) -> Context:
-        """Made at first use: most handlers neither ask for it nor are told anything."""
-        if self._context is None:
-            around = self._around
-            self._context = Context(
+    def io(self) -> AttemptIO:
+        """Made at first use: most handlers neither ask for a context nor are asked to stop."""
+        if self._io is None:
+            services = self._services
+            self._io = AttemptIO(
                 self.row,
-                self.claim,
-                around.line,
-                around.stopping,
-                book=around.book,
+                services.channel,
+                services.stopping,
+                capture=services.log_capture,
                 log_level=self.log_level,
-                completed=self.handler.codec.completed,
+                complete_args=self.handler.codec.completed,
             )
+        return self._io
+
+    @property
+    def context(self) -> Context:
+        """What handlers and middleware get; made at first use."""
+        if self._context is None:
+            self._context = Context(self.io)
         return self._context
 
     @property
     def log_level(self) -> int:
-        """Below it nothing that is logged is kept with the job."""
+        """Records below this level are not stored with the job."""
         logs = self.handler.kind.logs
-        return self._around.book.level if logs is None else logs
+        return self._services.log_capture.level if logs is None else logs
 
-    def hear(self, said: Said) -> None:
-        """Keep a log line with the job."""
-        self.context.hear(said)
+    def add_log(self, record: CapturedRecord) -> None:
+        """Store a log record with the job."""
+        self.io.add_log(record)
 
-    def concluded(self, outcome: Outcome) -> Outcome:
-        """The outcome of a handler that returned: items that failed on its way are errors."""
-        if self._context is None or not self._context.failed:
+    def completed(self, outcome: Outcome) -> Outcome:
+        """The outcome of a handler that returned, with the items that failed on its way as errors."""
+        if self._io is None or not self._io.failed_items:
             return outcome
-        return with_failures(outcome, self._context.failed, self._context.failures)
+        return with_failures(outcome, self._io.failed_items, self._io.failures)
 
     @property
     def verdict(self) -> Verdict:
         """Made at first use: a handler that returns nothing needs none."""
         if self._verdict is None:
-            self._verdict = Verdict(self.row, self.handler, self._around.random)
+            self._verdict = Verdict(self.row, self.handler, self._services.random)
         return self._verdict
 
-    def stop(self, reason: Reason) -> None:
-        """Cancel the handler at its next await. The first reason counts, but a lost claim ends all others.
+    def stop(self, reason: StopReason) -> None:
+        """Cancel the handler at its next await. The first reason counts, but a lost claim overrides it.
 
-        A shutdown cancels again whatever was told before: the handler may have swallowed it.
+        A shutdown cancels again after an earlier reason: the handler may have swallowed that cancellation.
         """
-        told = self.reason is not None and reason != "lost"
-        if not told:
+        already = self.reason is not None and reason != "lost"
+        if not already:
             self.reason = reason
-            self.context.tell(lost=reason == "lost")
-        # A task cancelled before its first step never enters run(), and its outcome would be nobody's.
-        if self.task is not None and self._begun and (not told or reason == "shutdown"):
+            self.io.request_stop(lost=reason == "lost")
+        # A task cancelled before its first step would never enter run(), and its outcome would be lost.
+        if self.task is not None and self._started and (not already or reason == "shutdown"):
             self.task.cancel()
-            self._around.overdue(self)
+            self._services.on_stop(self)
 
-    async def run(self, place: Place, done: Callable[[Attempt, Outcome], None]) -> None:
-        """Run the handler to its end, whatever that is, and hand over the outcome."""
-        self._begun = True
+    async def run(self, runner: AttemptRunner, done: Callable[[RunningAttempt, Outcome], None]) -> None:
+        """Run the handler to its end and pass the outcome to `done`."""
+        self._started = True
         try:
-            if "$output" in self.row["args"] and self._around.outputs is not None:
-                self.row = await self._around.outputs(self.row)
-            outcome = self.stopped() if self.reason is not None else await place(self)
+            if "$output" in self.row["args"] and self._services.fill_outputs is not None:
+                self.row = await self._services.fill_outputs(self.row)
+            outcome = self.stopped() if self.reason is not None else await runner(self)
         except asyncio.CancelledError as error:
             outcome = self.stopped(error)
         except DatabaseUnreachable as error:
             outcome = Interrupted(f"its inputs could not be read: {error}")
-        except Exception as error:  # noqa: BLE001 - no place to run it in, such as a child that cannot be started
+        except Exception as error:  # noqa: BLE001 - such as a child process that cannot be started
             outcome = self.raised(error)
         except BaseException as error:
             # KeyboardInterrupt ends the process; the job goes back first.
             done(self, Interrupted(f"{type(error).__name__} in the handler"))
             raise
-        if self._around.book.waiting:
-            self._around.book.drain()
-        if self._context is not None:
-            await self._settle(self._context)
+        if self._services.log_capture.pending:
+            self._services.log_capture.drain()
+        if self._io is not None:
+            await self._settle(self._io)
         done(self, outcome)
 
-    async def _settle(self, context: Context) -> None:
-        """Write the last progress, as the outcome uses up the claim. It is worth a moment, but never an outcome."""
-        for pause in _LAST_WORDS:
+    async def _settle(self, io: AttemptIO) -> None:
+        """Try for some seconds to write the last progress, before the outcome uses up the claim; never raises."""
+        for pause in _LAST_FLUSH_PAUSES:
             try:
                 if pause:
                     await asyncio.sleep(pause)
-                return await context.settle()
+                return await io.settle()
             except DatabaseUnreachable as error:
-                logger.debug("the last progress of job %s waits: %s", self.row["id"], error)
+                logger.debug("the last progress of job %s waits: %s", ids.encode(self.claim.job_id), error)
                 if self.reason is not None:
                     break
             except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001 - see above
-                logger.debug("the last progress of job %s was not written: %r", self.row["id"], error)
+                logger.debug("the last progress of job %s was not written: %r", ids.encode(self.claim.job_id), error)
                 return None
-        logger.warning("the last progress of job %s is lost: the database is away", self.row["id"])
+        logger.warning("the last progress of job %s is lost: the database is away", ids.encode(self.claim.job_id))
         return None
 
     def stopped(self, error: BaseException | None = None) -> Outcome:
-        """What becomes of an attempt that was stopped, by whoever."""
+        """The outcome of an attempt that was stopped."""
         match self.reason:
             case "cancel":
                 return Cancelled({"reason": "cancelled while running"})
@@ -183,7 +195,7 @@ class Attempt:
             case "timeout":
                 return self.verdict.raised(self.timeout_error())
             case None:
-                # Something the handler awaited was cancelled by somebody else: a failure like any other.
+                # Something that the handler awaited was cancelled by other code: a failure like any other.
                 stray = RuntimeError("the handler was cancelled, but not by its worker")
                 stray.__cause__ = error
                 return self.verdict.raised(stray)
@@ -191,7 +203,7 @@ class Attempt:
                 assert_never(self.reason)
 
     def raised(self, error: BaseException) -> Outcome:
-        """What becomes of an attempt whose handler raised, perhaps because it was stopped."""
+        """The outcome of an attempt whose handler raised, perhaps because it was asked to stop."""
         if isinstance(error, ClaimLost) or self.reason == "lost":
             return Lost()
         if isinstance(error, Suspended) and self.reason is None:
@@ -199,53 +211,53 @@ class Attempt:
         if isinstance(error, Stopped):
             return self.stopped(error)
         if self.reason == "cancel":
-            return Cancelled({"reason": "cancelled while running", **self.verdict.described(error)})
+            return Cancelled({"reason": "cancelled while running", **self.verdict.error_fields(error)})
         return self.verdict.raised(error)
 
     def timeout_error(self) -> TimeoutError:
-        """What a timeout is called in the job's history."""
+        """The error that the job's history shows for a timeout."""
         limit = self.handler.kind.timeout
         seconds = limit.total_seconds() if limit is not None else 0
         return TimeoutError(f"the attempt took longer than its timeout of {seconds:g} s")
 
 
-async def on_loop(attempt: Attempt) -> Outcome:
+async def on_loop(attempt: RunningAttempt) -> Outcome:
     """Run a coroutine function on the worker's own loop."""
     function = cast("Callable[..., Awaitable[object]]", attempt.handler.function)
     return await in_process(attempt, lambda args, kwargs: function(*args, **kwargs), lambda: attempt.context)
 
 
-async def in_process(attempt: Attempt, call: Call, context: Callable[[], object]) -> Outcome:
-    """Decode, call, judge. context: makes what a handler that asks for it is given."""
+async def in_process(attempt: RunningAttempt, call: Call, context: Callable[[], object]) -> Outcome:
+    """Decode the arguments, call the handler, decide the outcome. context: makes the context for a handler with one."""
     handler = attempt.handler
     codec = handler.codec
-    # The attempt's own task: whatever is logged in it, in the threads it hands on to, or by tasks it starts.
+    # Set in the attempt's own task, so also in the threads and tasks it starts: log records then carry the job.
     CURRENT.set(attempt.row)
     try:
-        asked = context() if codec.signature.context is not None else None
-        args, kwargs = codec.bind(codec.decode(attempt.row["args"]), asked)
-        plain = handler.around is None and handler.kind.timeout is None
+        wanted = context() if codec.signature.context is not None else None
+        args, kwargs = codec.bind(codec.decode(attempt.row["args"]), wanted)
+        plain = handler.wrapper is None and handler.kind.timeout is None
     except UnreadableArguments as error:
         return attempt.verdict.unreadable(error)
     except Exception as error:  # noqa: BLE001 - a validator of the application
         return attempt.raised(error)
     try:
-        value = await (call(args, kwargs) if plain else _within_timeout(attempt, call, args, kwargs))
-    except (Exception, SystemExit, Stopped) as error:  # noqa: BLE001 - whatever a handler raises is its outcome
+        value = await (call(args, kwargs) if plain else _call_wrapped(attempt, call, args, kwargs))
+    except (Exception, SystemExit, Stopped) as error:  # noqa: BLE001 - an exception decides the outcome
         # sys.exit() in a handler ends the attempt, not the worker that its neighbours run in.
         return attempt.raised(error)
-    return attempt.concluded(NO_RESULT if value is None else attempt.verdict.returned(value))
+    return attempt.completed(NO_RESULT if value is None else attempt.verdict.returned(value))
 
 
-async def _within_timeout(
-    attempt: Attempt, call: Call, args: tuple[object, ...], kwargs: Mapping[str, object]
+async def _call_wrapped(
+    attempt: RunningAttempt, call: Call, args: tuple[object, ...], kwargs: Mapping[str, object]
 ) -> object:
-    around, limit = attempt.handler.around, attempt.handler.kind.timeout
-    called = call(args, kwargs) if around is None else around(attempt.context, args, kwargs, call)
+    wrapper, limit = attempt.handler.wrapper, attempt.handler.kind.timeout
+    called = call(args, kwargs) if wrapper is None else wrapper(attempt.context, args, kwargs, call)
     if limit is None:
         return await called
     loop = asyncio.get_running_loop()
-    attempt.context.deadline = loop.time() + limit.total_seconds()
+    attempt.io.deadline = loop.time() + limit.total_seconds()
     timer = loop.call_later(limit.total_seconds(), attempt.stop, "timeout")
     try:
         return await called

@@ -1,4 +1,7 @@
-"""Hooks: functions that follow an outcome. Each is a job of its own, written together with the outcome it follows."""
+"""Hooks (on_success, on_failure, on_exhausted): functions that run after an outcome, each as a job of its own.
+
+The hook's job is written in the transaction of the outcome it follows, so it runs even if the worker dies.
+"""
 
 from __future__ import annotations
 
@@ -13,8 +16,8 @@ from typing_extensions import override
 from rowlock.errors import JobNotFound
 from rowlock.flow.kinds.codec import Codec
 from rowlock.flow.kinds.handler import Handler
-from rowlock.flow.run.inject import asks_for, given_or_needed
-from rowlock.flow.run.middleware import Surround, inside
+from rowlock.flow.run.inject import asks_for, plan_function
+from rowlock.flow.run.middleware import HandlerWrapper, fills_in_thread
 from rowlock.model.failure import Failure
 from rowlock.model.hook import Hook, hook_kind, hooked_kind
 from rowlock.model.kind import Kind, checked_name
@@ -24,9 +27,9 @@ from rowlock.model.state import State
 if TYPE_CHECKING:
     from rowlock.flow.kinds.handler import Call
     from rowlock.flow.progress.context import Context
-    from rowlock.flow.run.inject import Function, Plan
+    from rowlock.flow.run.inject import Function, InjectionPlan
     from rowlock.flow.run.middleware import Middleware
-    from rowlock.flow.run.scope import Scopes
+    from rowlock.flow.run.scope import WorkerScopes
     from rowlock.model.hook import HookEvent
     from rowlock.model.job import Job
     from rowlock.model.options import Span
@@ -34,12 +37,12 @@ if TYPE_CHECKING:
 F = TypeVar("F", bound=Callable[..., object])
 Load = Callable[[int], Awaitable["Job"]]
 AddHook = Callable[["HookEvent", "Function", "Retry | None", "Span | None"], None]
-_KEPT: Final = {"completed": timedelta(hours=1)}
+_RETENTION: Final = {"completed": timedelta(hours=1)}
 _GIVEN: Final = frozenset({"Context", "SyncContext", "Job"})
 _ARGUMENTS_LIMIT: Final = 1_000_000
 
 
-class On:
+class HookDecorator:
     """The decorator of one event of a task: @task.on_success, or @task.on_success(retry=…, timeout=…)."""
 
     __slots__ = ("_add", "_event")
@@ -54,9 +57,9 @@ class On:
     def __call__(
         self, function: Function | None = None, /, *, retry: Retry | None = None, timeout: Span | None = None
     ) -> object:
-        """Have the function run after the event: at least once, also when this worker dies meanwhile.
+        """Run the function after the event: at least once, even if this worker dies meanwhile.
 
-        It may ask for the Job, the Failure (not on_success), the context and whatever Depends() provides.
+        It may take the Job, the Failure (not on_success), the context and parameters marked with Depends().
         """
 
         def add(function: Function) -> Function:
@@ -66,58 +69,58 @@ class On:
         return add if function is None else add(function)
 
 
-def recorded(
+def hook_arguments(
     job: int, fence: int, attempt: int = 0, state: str = "failed", error: dict[str, Any] | None = None
 ) -> None:
-    """The arguments of a hook's own job, as the store writes them with the outcome."""
+    """The signature of the arguments that the database writes for a hook's job, together with the outcome."""
 
 
-class HookSurround(Surround):
-    """Turns the stored arguments into the job and the failure a hook asks for."""
+class HookWrapper(HandlerWrapper):
+    """Turns the stored arguments into the Job and the Failure that a hook takes."""
 
     def __init__(
-        self, scopes: Scopes, middleware: Sequence[Middleware], plan: Plan, load: Load, *, is_async: bool
+        self, scopes: WorkerScopes, middleware: Sequence[Middleware], plan: InjectionPlan, load: Load, *, is_async: bool
     ) -> None:
         super().__init__(scopes, middleware, plan, is_async=is_async)
         self._load = load
-        # Reading it costs a statement.
-        self._asks_for_job = asks_for(plan, "Job")
+        # Reading the job costs a statement, so only for hooks that take it.
+        self._takes_job = asks_for(plan, "Job")
 
     @override
     async def _innermost(
         self, context: Context, args: tuple[object, ...], kwargs: Mapping[str, object], call: Call
     ) -> object:
-        told: dict[str, Any] = dict(kwargs)
+        stored: dict[str, Any] = dict(kwargs)
         given = self._given(context)
-        if self._asks_for_job or self._scopes.overrides:
-            given["Job"] = await self._job(context, told)
-        given["Failure"] = Failure.of(told.get("error"), told["attempt"])
+        if self._takes_job or self._scopes.overrides:
+            given["Job"] = await self._job(context, stored)
+        given["Failure"] = Failure.of(stored.get("error"), stored["attempt"])
         await self._filled(given, (), {}, call)
         return None
 
-    async def _job(self, context: Context, told: Mapping[str, Any]) -> Job:
+    async def _job(self, context: Context, stored: Mapping[str, Any]) -> Job:
         try:
-            return await self._load(told["job"])
+            return await self._load(stored["job"])
         except JobNotFound:
-            # Retention was quicker than the hook: what was recorded with the outcome is all that is left.
+            # The job was removed before its hook ran: only what was stored with the outcome is left.
             return replace(
                 context.job,
-                id=told["job"],
+                id=stored["job"],
                 kind=hooked_kind(context.job.kind),
-                state=State(told["state"]),
-                attempt=told["attempt"],
-                fence=told["fence"] + 1,
+                state=State(stored["state"]),
+                attempt=stored["attempt"],
+                fence=stored["fence"] + 1,
                 args={},
             )
 
 
 def hook_of(
     kind: Kind, event: HookEvent, function: Function, retry: Retry | None, timeout: timedelta | None
-) -> tuple[Hook, Handler, Plan]:
-    """A hook's mark on its kind, its handler without surroundings, and what fills its parameters."""
+) -> tuple[Hook, Handler, InjectionPlan]:
+    """The hook as its kind declares it, its handler without a wrapper, and the plan of its parameters."""
     is_async = inspect.iscoroutinefunction(function)
     given = _GIVEN if event == "on_success" else _GIVEN | {"Failure"}
-    plan = given_or_needed(function, f"{kind.name}.{event}", is_async=is_async, given=given)
+    plan = plan_function(function, f"{kind.name}.{event}", is_async=is_async, given=given)
     policy = retry or Retry()
     hook = Hook(checked_name(hook_kind(kind.name, event)), policy.attempts)
     definition = Kind(
@@ -126,7 +129,7 @@ def hook_of(
         timeout=timeout,
         executor="loop" if is_async else "thread",
         on_worker_lost="retry",
-        retention=_KEPT,
+        retention=_RETENTION,
     )
-    codec = Codec.of(recorded, context_types=(), kind=hook.kind, limit=_ARGUMENTS_LIMIT)
-    return hook, Handler(definition, codec, function if is_async else inside(function)), plan
+    codec = Codec.of(hook_arguments, context_types=(), kind=hook.kind, limit=_ARGUMENTS_LIMIT)
+    return hook, Handler(definition, codec, function if is_async else fills_in_thread(function)), plan

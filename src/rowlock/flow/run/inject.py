@@ -1,8 +1,8 @@
-"""Inject: providers -> the values of a handler's marked parameters, and their tails after it.
+"""Dependency injection: fills the parameters of a handler that Depends() marks, and cleans up after it.
 
-Everything that can be known at declaration is worked out then: who needs what, cycles, what nobody could fill. The same
-resolution serves both kinds of handlers: on the loop it awaits, in a blocking handler's own thread it waits for the
-loop, so that blocking providers run where their handler runs and never hold up the loop.
+At declaration, `plan_injection` reads the providers and refuses cycles and parameters that no provider could fill. At
+run time, a `Resolution` calls the providers. On the loop it awaits them; in a blocking handler's thread it waits for
+the loop, so that blocking providers run in the thread of their handler and never block the loop.
 """
 
 from __future__ import annotations
@@ -28,38 +28,39 @@ if TYPE_CHECKING:
 
 Function: TypeAlias = Callable[..., object]
 Wait: TypeAlias = Callable[[Awaitable[Any]], Awaitable[Any]]
-"""How a resolution waits for what belongs on the loop."""
-Form = Literal["value", "coroutine", "generator", "async generator"]
+"""How a resolution waits for a coroutine that has to run on the loop."""
+ProviderForm = Literal["value", "coroutine", "generator", "async generator"]
 GIVEN: Final[dict[str, type]] = {"Context": Context, "SyncContext": SyncContext, "Job": Job, "Failure": Failure}
-_NOBODY: Final[frozenset[Function]] = frozenset()
+_NONE_HIDDEN: Final[frozenset[Function]] = frozenset()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Provider:
-    """A provider that was understood: how it is called and what it needs; a text is a key of GIVEN."""
+    """A provider, read: how it is called and what fills its parameters."""
 
     function: Function
-    form: Form
-    needs: Mapping[str, Need | str]
+    form: ProviderForm
+    parameters: Mapping[str, ResolvedDependency | str]
+    """By parameter; a text is a key of GIVEN."""
 
     @property
     def name(self) -> str:
-        """How messages call it."""
+        """Its name for messages."""
         return named(self.function)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Need:
-    """One parameter's wish."""
+class ResolvedDependency:
+    """A parameter's Depends() mark together with its provider, read."""
 
     provider: Provider
     scope: Scope
     cached: bool
 
 
-Plan: TypeAlias = Mapping[str, Need | str]
-"""What fills which parameter: a provider, or something given."""
-NOTHING: Final[Plan] = {}
+InjectionPlan: TypeAlias = Mapping[str, ResolvedDependency | str]
+"""By parameter: the provider that fills it, or a key of GIVEN."""
+NO_INJECTION: Final[InjectionPlan] = {}
 
 
 def named(function: Function) -> str:
@@ -71,47 +72,50 @@ def named(function: Function) -> str:
 # --- at declaration --------------------------------------------------------------------------------------------------
 
 
-def planned(injected: Mapping[str, Dependency], owner: str, *, is_async: bool, given: frozenset[str]) -> Plan:
-    """What fills the marked parameters of a handler; ConfigurationError when something never could."""
-    reader = _Reader(owner, given - ({"SyncContext"} if is_async else set()), is_async=is_async)
-    return {name: reader.need(mark, (), "job") for name, mark in injected.items()}
+def plan_injection(
+    injected: Mapping[str, Dependency], owner: str, *, is_async: bool, given: frozenset[str]
+) -> InjectionPlan:
+    """Plan the marked parameters of a handler; ConfigurationError if one can never be filled."""
+    reader = _ProviderReader(owner, given - ({"SyncContext"} if is_async else set()), is_async=is_async)
+    return {name: reader.resolve(mark, (), "job") for name, mark in injected.items()}
 
 
-def understood(function: Function, owner: str) -> Provider:
-    """A provider by itself, for an override: who will use it is not known yet."""
-    return _Reader(owner, frozenset(GIVEN), is_async=False).provider(function, (), "job")
+def read_provider(function: Function, owner: str) -> Provider:
+    """Read a provider by itself, for an override: which handlers will use it is not known yet."""
+    return _ProviderReader(owner, frozenset(GIVEN), is_async=False).provider(function, (), "job")
 
 
-def given_or_needed(function: Function, owner: str, *, is_async: bool, given: frozenset[str]) -> Plan:
-    """What fills every parameter of a function that takes no arguments of its own, such as a hook."""
-    reader = _Reader(owner, given - ({"SyncContext"} if is_async else set()), is_async=is_async)
+def plan_function(function: Function, owner: str, *, is_async: bool, given: frozenset[str]) -> InjectionPlan:
+    """Plan every parameter of a function that takes no stored arguments, such as a hook."""
+    reader = _ProviderReader(owner, given - ({"SyncContext"} if is_async else set()), is_async=is_async)
     return reader.parameters(function, (), "job", owner)
 
 
-def worker_needs(plan: Plan) -> Iterator[Need]:
-    """The providers of scope "worker" that a plan reaches."""
-    for need in plan.values():
-        if not isinstance(need, str):
-            if need.scope == "worker":
-                yield need
+def worker_dependencies(plan: InjectionPlan) -> Iterator[ResolvedDependency]:
+    """The dependencies of scope "worker" that a plan reaches."""
+    for dependency in plan.values():
+        if not isinstance(dependency, str):
+            if dependency.scope == "worker":
+                yield dependency
             else:
-                yield from worker_needs(need.provider.needs)
+                yield from worker_dependencies(dependency.provider.parameters)
 
 
-def asks_for(plan: Plan, given: str) -> bool:
-    """Whether a plan, or a provider that it reaches, asks for something given."""
+def asks_for(plan: InjectionPlan, given: str) -> bool:
+    """Whether a plan, or a provider that it reaches, asks for that key of GIVEN."""
     return any(
-        need == given if isinstance(need, str) else asks_for(need.provider.needs, given) for need in plan.values()
+        dependency == given if isinstance(dependency, str) else asks_for(dependency.provider.parameters, given)
+        for dependency in plan.values()
     )
 
 
-class _Reader:
-    """Reads providers on behalf of one owner."""
+class _ProviderReader:
+    """Reads the providers of one owner, which messages name."""
 
     def __init__(self, owner: str, given: frozenset[str], *, is_async: bool) -> None:
         self._owner, self._given, self._is_async = owner, given, is_async
 
-    def need(self, mark: Dependency, path: tuple[Function, ...], asked_by: Scope) -> Need:
+    def resolve(self, mark: Dependency, path: tuple[Function, ...], asked_by: Scope) -> ResolvedDependency:
         function = cast("Function", mark.provider)
         if asked_by == "worker" and mark.scope == "job":
             message = (
@@ -123,7 +127,7 @@ class _Reader:
             circle = " → ".join(named(item) for item in (*path[path.index(function) :], function))
             message = f"{self._owner}: these providers need each other, so none can be first: {circle}."
             raise ConfigurationError(message)
-        return Need(self.provider(function, path, mark.scope), mark.scope, mark.use_cache)
+        return ResolvedDependency(self.provider(function, path, mark.scope), mark.scope, mark.use_cache)
 
     def provider(self, function: Function, path: tuple[Function, ...], scope: Scope) -> Provider:
         try:
@@ -133,14 +137,16 @@ class _Reader:
             raise ConfigurationError(message) from None
         return Provider(function, form_of(function), self.parameters(function, (*path, function), scope, None))
 
-    def parameters(self, function: Function, path: tuple[Function, ...], scope: Scope, who: str | None) -> Plan:
-        """Who None: a provider's, whose parameters may keep their defaults."""
+    def parameters(
+        self, function: Function, path: tuple[Function, ...], scope: Scope, who: str | None
+    ) -> InjectionPlan:
+        """who: the owner of the function; None: it is a provider, whose parameters may keep their defaults."""
         owner = who or f"{self._owner}: provider {named(function)}"
-        plan: dict[str, Need | str] = {}
+        plan: dict[str, ResolvedDependency | str] = {}
         for item in _parameters(function, owner):
             mark = marked(item, owner)
             if mark is not None:
-                plan[item.name] = self.need(mark, path, scope)
+                plan[item.name] = self.resolve(mark, path, scope)
             elif (kind := _given_of(item.annotation)) is not None:
                 plan[item.name] = self._checked(kind, item, owner, scope)
             elif who is not None or item.default is Parameter.empty:
@@ -156,7 +162,7 @@ class _Reader:
                 "async def function. Ask for Context."
             )
         elif kind not in self._given:
-            message = f"{owner}: {item.name} asks for {kind}, which there is none of here."
+            message = f"{owner}: {item.name} asks for {kind}, which does not exist here."
         else:
             return kind
         raise ConfigurationError(message)
@@ -174,7 +180,7 @@ def _parameters(function: Function, owner: str) -> list[Parameter]:
     target = _annotated(function)
     try:
         signature = inspect.signature(function)
-    except ValueError:  # a built-in class that does not tell: called without arguments
+    except ValueError:  # a built-in class without a signature: called without arguments
         return []
     hints = hints_of(target, tuple(GIVEN.values()), owner) if target is not None else {}
     return [
@@ -185,7 +191,7 @@ def _parameters(function: Function, owner: str) -> list[Parameter]:
 
 
 def _annotated(function: Function) -> Function | None:
-    """Where the annotations of a callable are; None: nowhere."""
+    """The function that has the annotations of a callable; None: there is none."""
     if isinstance(function, functools.partial):
         return _annotated(function.func)
     if isinstance(function, type):
@@ -200,7 +206,7 @@ def _given_of(annotation: object) -> str | None:
     return next((name for name, item in GIVEN.items() if is_one_of(annotation, (item,))), None)
 
 
-def form_of(function: Function) -> Form:
+def form_of(function: Function) -> ProviderForm:
     """How a provider is called."""
     inner = function.func if isinstance(function, functools.partial) else function
     if not (inspect.isfunction(inner) or inspect.ismethod(inner) or isinstance(inner, type)):
@@ -215,61 +221,61 @@ def form_of(function: Function) -> Form:
 # --- at run ----------------------------------------------------------------------------------------------------------
 
 
-class Keeper(Protocol):
-    """What keeps the values that live as long as the worker."""
+class WorkerValues(Protocol):
+    """The values that live as long as the worker."""
 
-    async def value(self, need: Need, hidden: frozenset[Function]) -> object:
-        """The value, made at first need."""
+    async def value(self, dependency: ResolvedDependency, hidden: frozenset[Function]) -> object:
+        """The value, made at first use."""
 
 
 async def on_loop(awaitable: Awaitable[Any]) -> Any:  # noqa: ANN401 - whatever it is
-    """Wait the ordinary way."""
+    """Wait as a coroutine does."""
     return await awaitable
 
 
 class Resolution:
-    """The values made for one job (or one worker), and the tails of the generators that made them."""
+    """The values made for one job (or one worker), and the generators among their providers, to be closed after it."""
 
-    __slots__ = ("_given", "_keeper", "_leave", "_overrides", "_wait", "made")
+    __slots__ = ("_cleanups", "_given", "_overrides", "_wait", "_worker_values", "made")
 
     def __init__(
         self,
         given: Mapping[str, object],
         overrides: Mapping[Function, Provider],
-        keeper: Keeper | None,
+        worker_values: WorkerValues | None,
         wait: Wait = on_loop,
     ) -> None:
-        """Keeper None: this resolution is the worker's own."""
-        self._given, self._overrides, self._keeper, self._wait = given, overrides, keeper, wait
+        """worker_values None: this is the resolution that makes them."""
+        self._given, self._overrides, self._worker_values, self._wait = given, overrides, worker_values, wait
         self.made: dict[Function, object] = {}
-        self._leave: list[Callable[[BaseException | None], Coroutine[Any, Any, object]]] = []
+        self._cleanups: list[Callable[[BaseException | None], Coroutine[Any, Any, object]]] = []
 
-    async def fill(self, plan: Plan, hidden: frozenset[Function] = _NOBODY) -> dict[str, object]:
-        """The values of a plan, by parameter."""
+    async def fill(self, plan: InjectionPlan, hidden: frozenset[Function] = _NONE_HIDDEN) -> dict[str, object]:
+        """The values of a plan, by parameter. hidden: see value()."""
         return {
-            name: self._one_given(need) if isinstance(need, str) else await self.value(need, hidden)
-            for name, need in plan.items()
+            name: self._one_given(dependency) if isinstance(dependency, str) else await self.value(dependency, hidden)
+            for name, dependency in plan.items()
         }
 
     def _one_given(self, name: str) -> object:
         if name not in self._given:
-            # Only a replacement comes here: whose place it takes was not known when it was read.
-            message = f"A replacement asks for {name}, which there is none of where it is used."
+            # Only an override comes here: what it replaces was not known when it was read.
+            message = f"An override asks for {name}, which does not exist where it is used."
             raise ConfigurationError(message)
         return self._given[name]
 
-    async def value(self, need: Need, hidden: frozenset[Function] = _NOBODY) -> object:
-        """One value. hidden: providers whose replacement is being made; to it they mean the original."""
-        if need.scope == "worker" and self._keeper is not None:
-            return await self._wait(self._keeper.value(need, hidden))
-        provider = need.provider
+    async def value(self, dependency: ResolvedDependency, hidden: frozenset[Function] = _NONE_HIDDEN) -> object:
+        """One value. hidden: overridden providers whose override is being made; it may depend on the original."""
+        if dependency.scope == "worker" and self._worker_values is not None:
+            return await self._wait(self._worker_values.value(dependency, hidden))
+        provider = dependency.provider
         if self._overrides and provider.function in self._overrides and provider.function not in hidden:
             hidden |= {provider.function}
             provider = self._overrides[provider.function]
-        cached = need.cached or need.scope == "worker"
+        cached = dependency.cached or dependency.scope == "worker"
         if cached and provider.function in self.made:
             return self.made[provider.function]
-        value = await self._make(provider, await self.fill(provider.needs, hidden))
+        value = await self._make(provider, await self.fill(provider.parameters, hidden))
         if cached:
             self.made[provider.function] = value
         return value
@@ -283,32 +289,32 @@ class Resolution:
         if provider.form == "generator":
             manager = contextlib.contextmanager(function)(**values)
             value = manager.__enter__()
-            self._leave.append(lambda error: _left(manager, error))
+            self._cleanups.append(lambda error: _exit(manager, error))
             return value
-        return await self._make_async(contextlib.asynccontextmanager(function)(**values))
+        return await self._enter_async(contextlib.asynccontextmanager(function)(**values))
 
-    async def _make_async(self, manager: contextlib.AbstractAsyncContextManager[object]) -> object:
+    async def _enter_async(self, manager: contextlib.AbstractAsyncContextManager[object]) -> object:
         value = await self._wait(manager.__aenter__())
-        self._leave.append(lambda error: self._left_async(manager, error))
+        self._cleanups.append(lambda error: self._exit_async(manager, error))
         return value
 
-    async def _left_async(
+    async def _exit_async(
         self, manager: contextlib.AbstractAsyncContextManager[object], error: BaseException | None
     ) -> None:
         await self._wait(manager.__aexit__(type(error) if error else None, error, _trace(error)))
 
-    async def leave(self, error: BaseException | None) -> None:
-        """Run the tails, last made first; each is told the error so far and may replace it, but not undo it."""
-        while self._leave:
+    async def close(self, error: BaseException | None) -> None:
+        """Close the generators, last made first. Each gets the error so far and may replace it, but not swallow it."""
+        while self._cleanups:
             try:
-                await self._leave.pop()(error)
+                await self._cleanups.pop()(error)
             except BaseException as raised:  # noqa: BLE001 - thrown on below
                 error = raised
         if error is not None:
             raise error
 
 
-async def _left(manager: contextlib.AbstractContextManager[object], error: BaseException | None) -> None:
+async def _exit(manager: contextlib.AbstractContextManager[object], error: BaseException | None) -> None:
     manager.__exit__(type(error) if error else None, error, _trace(error))
 
 

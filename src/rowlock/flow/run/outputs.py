@@ -1,4 +1,4 @@
-"""Outputs: the results of a workflow's other steps, put where a step's arguments name them."""
+"""StepOutputs: fills references to the results of other workflow steps into a step's arguments."""
 
 from __future__ import annotations
 
@@ -9,46 +9,46 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from rowlock.store.database import Database
-    from rowlock.store.rows import Row
+    from rowlock.store.rows.jobs import Row
 
 OUTPUT: Final = "$output"
 """{"$output": "fetch"} in stored arguments stands for the result of the step `fetch`; null if it has none."""
 
 
-class Outputs:
-    """Reads results for one worker. Arguments that name no step never come here."""
+class StepOutputs:
+    """Reads results for one worker; called only for arguments that contain a reference."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
 
     async def __call__(self, row: Row) -> Row:
-        """The row with its arguments as the handler is to get them."""
+        """The row with the results in its arguments."""
         args = json.loads(row["args"])
-        names = sorted(set(named(args)))
+        names = sorted(set(referenced_steps(args)))
         if not names:
             return row
         found = await self._database.fetch("outputs", id=row["id"], names=names)
         results = {one["name"]: json.loads(one["result"] or "null") for one in found}
-        # A copy: what the driver answers cannot be changed, and a child process is sent a mapping anyway.
+        # A copy: the driver's record cannot be changed, and a child process gets a mapping anyway.
         text = json.dumps(filled(args, results), ensure_ascii=False, separators=(",", ":"))
         return {**dict(_items(row)), "args": text}
 
 
-def named(value: object) -> list[str]:
-    """The steps whose results are asked for anywhere in the value."""
+def referenced_steps(value: object) -> list[str]:
+    """The names of the steps that are referenced anywhere in the value."""
     match value:
         case {"$output": str() as name, **more} if not more:
             return [name]
         case dict():
-            return [name for inner in value.values() for name in named(inner)]
+            return [name for inner in value.values() for name in referenced_steps(inner)]
         case list():
-            return [name for inner in value for name in named(inner)]
+            return [name for inner in value for name in referenced_steps(inner)]
         case _:
             return []
 
 
 def filled(value: object, results: Mapping[str, object]) -> object:
-    """The value with the results in their places; what a result contains is left as it is."""
+    """The value with each reference replaced by its result; references inside results are left alone."""
     match value:
         case {"$output": str() as name, **more} if not more:
             return results.get(name)

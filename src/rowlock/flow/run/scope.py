@@ -1,4 +1,4 @@
-"""Scope: what lives as long as a worker: what its lifespans yield, and providers of scope "worker"."""
+"""WorkerScope: values that live as long as a worker: what lifespans yield, and dependencies of scope "worker"."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from rowlock.errors import ConfigurationError, StartFailed
 from rowlock.flow.progress.attempt_io import NO_STATE
-from rowlock.flow.run.inject import Need, Resolution, named
+from rowlock.flow.run.inject import Resolution, ResolvedDependency, named
 
 if TYPE_CHECKING:
     from rowlock.flow.run.inject import Function, Provider
@@ -24,18 +24,18 @@ Lifespan: TypeAlias = Callable[[], Any]
 """A generator function with one yield, async or not, or a function that returns a context manager."""
 
 
-class Host:
-    """One task that does steps in turn: a task group or a timeout must be left by the task that entered it."""
+class OneTask:
+    """Runs awaitables in turn in one task: a task group or a timeout must be left by the task that entered it."""
 
     def __init__(self) -> None:
         self._steps: asyncio.Queue[tuple[Awaitable[Any], asyncio.Future[Any]] | None] = asyncio.Queue()
         self._task: asyncio.Task[None] | None = None
 
-    async def do(self, step: Awaitable[T]) -> T:
-        """Have the step done; it goes on when the caller is cancelled."""
+    async def run(self, step: Awaitable[T]) -> T:
+        """Run it in the task and return its value; it goes on when the caller is cancelled."""
         loop = asyncio.get_running_loop()
         if self._task is not None and self._task.done():
-            # Something cancelled the task: the next best place is here.
+            # The task was cancelled: the next best place is here.
             return await step
         if self._task is None:
             self._task = loop.create_task(self._serve(), name="rowlock-scope")
@@ -44,25 +44,25 @@ class Host:
         return await answer
 
     def interrupt(self) -> None:
-        """Cancel the step under way, and the task with it."""
+        """Cancel the task and the awaitable it runs."""
         if self._task is not None:
             self._task.cancel()
 
     async def end(self) -> None:
-        """End the task after its last step."""
+        """End the task after what it has still to run."""
         if self._task is not None:
             self._steps.put_nowait(None)
             await asyncio.wait({self._task})
             self._task = None
 
     async def _serve(self) -> None:
-        while (asked := await self._steps.get()) is not None:
-            step, answer = asked
+        while (queued := await self._steps.get()) is not None:
+            step, answer = queued
             try:
                 value = await step
-            except BaseException as error:  # noqa: BLE001 - whoever asked gets it
+            except BaseException as error:  # noqa: BLE001 - raised in run()
                 if not answer.done():
-                    answer.set_exception(_bearable(error))
+                    answer.set_exception(_for_future(error))
                 if isinstance(error, asyncio.CancelledError):
                     return
             else:
@@ -70,8 +70,8 @@ class Host:
                     answer.set_result(value)
 
 
-def _bearable(error: BaseException) -> BaseException:
-    """StopIteration cannot pass a future."""
+def _for_future(error: BaseException) -> BaseException:
+    """The error as a future can hold it: StopIteration cannot be set on one."""
     if not isinstance(error, StopIteration):
         return error
     wrapped = RuntimeError("a provider raised StopIteration")
@@ -80,54 +80,55 @@ def _bearable(error: BaseException) -> BaseException:
 
 
 class WorkerScope:
-    """One per event loop that runs jobs, however many workers share it."""
+    """The values of one event loop that runs jobs; all workers on the loop share them."""
 
     def __init__(self, overrides: Mapping[Function, Provider]) -> None:
         self.state: Mapping[str, Any] = NO_STATE
         self.users = 0
-        self._host = Host()
+        self._task = OneTask()
         self._overrides = overrides
         self._resolution = Resolution({}, overrides, None)
         self._stack = contextlib.AsyncExitStack()
 
-    async def enter(self, lifespans: Iterable[Lifespan], needs: Iterable[Need]) -> None:
-        """Enter the lifespans in order, then make what the worker's kinds need."""
+    async def enter(self, lifespans: Iterable[Lifespan], dependencies: Iterable[ResolvedDependency]) -> None:
+        """Enter the lifespans in order, then make the dependencies of the worker's kinds."""
         try:
-            await self._host.do(self._enter(list(lifespans), list(needs)))
+            await self._task.run(self._enter(list(lifespans), list(dependencies)))
         except asyncio.CancelledError:
-            self._host.interrupt()
-            await self._host.end()
+            self._task.interrupt()
+            await self._task.end()
             raise
 
-    async def also(self, needs: Iterable[Need]) -> None:
-        """Make more of what kinds need."""
-        for need in needs:
-            await self.value(need)
+    async def make(self, dependencies: Iterable[ResolvedDependency]) -> None:
+        """Make the dependencies of more kinds."""
+        for dependency in dependencies:
+            await self.value(dependency)
 
-    async def value(self, need: Need, hidden: frozenset[Function] = frozenset()) -> object:
-        """The value of a provider of scope "worker", made at first need."""
-        if not self._overrides and need.provider.function in self._resolution.made:
-            return self._resolution.made[need.provider.function]
-        return await self._host.do(self._resolution.value(need, hidden))
+    async def value(self, dependency: ResolvedDependency, hidden: frozenset[Function] = frozenset()) -> object:
+        """The value of a dependency of scope "worker", made at first use. hidden: see Resolution.value."""
+        function = dependency.provider.function
+        if not self._overrides and function in self._resolution.made:
+            return self._resolution.made[function]
+        return await self._task.run(self._resolution.value(dependency, hidden))
 
     async def leave(self) -> None:
-        """Run the tails of the providers, then those of the lifespans, last first."""
+        """Close the providers, then the lifespans, last first."""
         try:
-            await self._host.do(self._leave())
+            await self._task.run(self._leave())
         finally:
-            await self._host.end()
+            await self._task.end()
 
-    async def _enter(self, lifespans: list[Lifespan], needs: list[Need]) -> None:
+    async def _enter(self, lifespans: list[Lifespan], dependencies: list[ResolvedDependency]) -> None:
         name = ""
         try:
             state: dict[str, Any] = {}
             for lifespan in lifespans:
                 name = named(lifespan)
-                state |= _apart(state, await self._entered(lifespan), name)
+                state |= _disjoint(state, await self._entered(lifespan), name)
             self.state = MappingProxyType(state)
-            for need in needs:
-                name = need.provider.name
-                await self._resolution.value(need)
+            for dependency in dependencies:
+                name = dependency.provider.name
+                await self._resolution.value(dependency)
         except BaseException as error:
             with contextlib.suppress(Exception):
                 await self._leave()
@@ -148,7 +149,7 @@ class WorkerScope:
 
     async def _leave(self) -> None:
         try:
-            await self._resolution.leave(None)
+            await self._resolution.close(None)
         finally:
             await self._stack.aclose()
 
@@ -161,7 +162,7 @@ def _manager(lifespan: Lifespan) -> object:
     return lifespan()
 
 
-def _apart(state: Mapping[str, Any], more: object, name: str) -> Mapping[str, Any]:
+def _disjoint(state: Mapping[str, Any], more: object, name: str) -> Mapping[str, Any]:
     if more is None:
         return {}
     if not isinstance(more, Mapping):
@@ -174,37 +175,37 @@ def _apart(state: Mapping[str, Any], more: object, name: str) -> Mapping[str, An
     return more
 
 
-class Scopes:
-    """The worker scopes of one application, one per event loop: what they hold is mostly bound to its loop."""
+class WorkerScopes:
+    """The worker scopes of one application, one per event loop: their values are mostly bound to a loop."""
 
     def __init__(self) -> None:
         self.lifespans: list[Lifespan] = []
         self.overrides: dict[Function, Provider] = {}
         self._open: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, WorkerScope] = weakref.WeakKeyDictionary()
-        self._turns: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Lock] = weakref.WeakKeyDictionary()
+        self._locks: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Lock] = weakref.WeakKeyDictionary()
 
     def here(self) -> WorkerScope | None:
         """The scope of the running loop; None: no worker runs on it."""
         return self._open.get(asyncio.get_running_loop())
 
     @contextlib.asynccontextmanager
-    async def open(self, needs: Iterable[Need]) -> AsyncIterator[Mapping[str, Any]]:
-        """Enter the scope of this loop, or share it with those who have; the last one to leave closes it."""
+    async def open(self, dependencies: Iterable[ResolvedDependency]) -> AsyncIterator[Mapping[str, Any]]:
+        """Enter the scope of this loop, or share it with the workers that have; the last one to leave closes it."""
         loop = asyncio.get_running_loop()
-        turn = self._turns.setdefault(loop, asyncio.Lock())
-        async with turn:
+        lock = self._locks.setdefault(loop, asyncio.Lock())
+        async with lock:
             scope = self._open.get(loop)
             if scope is None:
                 scope = WorkerScope(self.overrides)
-                await scope.enter(self.lifespans, needs)
+                await scope.enter(self.lifespans, dependencies)
                 self._open[loop] = scope
             else:
-                await scope.also(needs)
+                await scope.make(dependencies)
             scope.users += 1
         try:
             yield scope.state
         finally:
-            async with turn:
+            async with lock:
                 scope.users -= 1
                 if not scope.users:
                     del self._open[loop]

@@ -1,10 +1,9 @@
-"""Verdict: what a handler returned or raised -> an Outcome; the same on the loop, in a thread and in a child."""
+"""Verdict: decides the Outcome of an attempt from what its handler returned or raised, in whichever executor."""
 
 from __future__ import annotations
 
 import json
 import logging
-import traceback
 from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final, cast
@@ -12,6 +11,7 @@ from typing import TYPE_CHECKING, Final, cast
 from rowlock.errors import InvalidOption, InvalidResult, RateLimited
 from rowlock.model import redact
 from rowlock.model.duration import duration
+from rowlock.model.failure import error_fields, shortened
 from rowlock.model.outcome import (
     NO_RESULT,
     Cancel,
@@ -37,25 +37,23 @@ if TYPE_CHECKING:
     from rowlock.errors import UnreadableArguments
     from rowlock.flow.kinds.handler import Handler
     from rowlock.model.duration import Duration
-    from rowlock.store.rows import Row
+    from rowlock.store.rows.jobs import Row
 
 logger = logging.getLogger("rowlock.run")
 MAX_REFUNDS: Final = 10_000
 """Snoozes and interrupts after which a job counts as failed."""
 _NEXT_READER: Final = 1.0
-"""Seconds after which the next worker looks at a job this one cannot read."""
+"""Seconds after which the next worker tries a job whose arguments this one cannot read."""
 _READ_AGAIN: Final = (5.0, 300.0)
-"""Seconds until a worker looks at it once more: doubled from the first to the second."""
+"""Seconds until the same worker tries again: the first and the longest pause, doubled in between."""
 _READERS: Final = 32
-"""Workers remembered with a job they could not read."""
+"""Workers listed with a job that they could not read."""
 _LONGEST_PAUSE: Final = 300
-"""Seconds between two attempts of a job that kills its process."""
-_ERROR_CHARACTERS: Final = 16_000
-_MESSAGE_CHARACTERS: Final = 2000
+"""The most seconds between two attempts of a job that kills its process."""
 
 
 class Verdict:
-    """Judges one attempt by its row and its kind."""
+    """Decides for one attempt, by its row and its kind's options."""
 
     __slots__ = ("_handler", "_random", "_row")
 
@@ -63,17 +61,17 @@ class Verdict:
         self._row, self._handler, self._random = row, handler, random
 
     def returned(self, value: object) -> Outcome:
-        """The handler returned this."""
+        """The outcome of a handler that returned this value."""
         if value is None:
             return NO_RESULT
         try:
-            return self._concluded(value)
+            return self._returned(value)
         except InvalidResult as error:
-            return Failed({"reason": "unserialisable result", **self.described(error)})
+            return Failed({"reason": "unserialisable result", **self.error_fields(error)})
         except Exception as error:  # noqa: BLE001 - a serialiser of the application
             return self.raised(error)
 
-    def _concluded(self, value: object) -> Outcome:
+    def _returned(self, value: object) -> Outcome:
         match value:
             case Snooze(after):
                 if self._row["refunds"] >= MAX_REFUNDS:
@@ -82,28 +80,28 @@ class Verdict:
             case RateLimited():
                 return self._limited(value)
             case Cancel(reason):
-                return Cancelled({"reason": self._told(reason) if reason else "cancelled by its handler"})
+                return Cancelled({"reason": self._scrubbed(reason) if reason else "cancelled by its handler"})
             case Partial(result, errors):
-                texts = [self._told(error) for error in errors]
+                texts = [self._scrubbed(error) for error in errors]
                 return CompletedWithErrors(self._handler.codec.encode_result(result), {"errors": texts})
             case _:
                 return Completed(self._handler.codec.encode_result(value))
 
-    def _limited(self, told: RateLimited) -> Outcome:
+    def _limited(self, limited: RateLimited) -> Outcome:
         if self._row["refunds"] >= MAX_REFUNDS:
             return Failed({"reason": "limited too often", "snoozes": self._row["refunds"]})
-        return Limited(duration(cast("Duration", told.after), "RateLimited"), told.key)
+        return Limited(duration(cast("Duration", limited.after), "RateLimited"), limited.key)
 
     def raised(self, error: BaseException) -> Outcome:
-        """The handler, or something on its behalf, raised this."""
+        """The outcome of a handler that raised this."""
         if isinstance(error, Skip):
-            return Cancelled({"reason": self._told(error) or "skipped by its handler"})
+            return Cancelled({"reason": self._scrubbed(error) or "skipped by its handler"})
         if isinstance(error, RateLimited):
             try:
                 return self._limited(error)
             except InvalidOption as wrong:
                 error = wrong
-        about = self.described(error)
+        about = self.error_fields(error)
         most = self._row["max_attempts"]
         if self._row["attempt"] >= most:
             return Failed({"reason": "attempts exhausted" if most > 1 else "failed", **about})
@@ -111,24 +109,24 @@ class Verdict:
         return Failed({"reason": "not retried", **about}) if delay is None else Retried(delay, about)
 
     def unreadable(self, error: UnreadableArguments) -> Unreadable:
-        """The arguments do not fit the code of this worker: another one may be able to read them, now or later."""
+        """The outcome when the arguments do not fit this worker's code; another worker may be able to read them."""
         before = json.loads(self._row["unread"] or "{}")
         me, readers = self._row["claimed_by"], before.get("workers", [])
         times = before.get("times", 0) + 1
         if me in readers:
             seconds = min(_READ_AGAIN[1], _READ_AGAIN[0] * 2 ** min(times - len(readers) - 1, 10))
-            # Spread out: a whole backlog may have become unreadable at one moment.
+            # Spread out: a whole backlog may have become unreadable at once.
             delay = timedelta(seconds=seconds * self._random.uniform(0.8, 1))
         else:
             delay, readers = timedelta(seconds=_NEXT_READER), [*readers, me][-_READERS:]
-        about = self.described(error)
+        about = self.error_fields(error)
         if error.__cause__ is None:
             del about["traceback"]  # of the decoder: the message says it all
         tries = {"times": times, "workers": readers}
         return Unreadable(delay, {"reason": "unreadable", "cause": error.cause, "unreadable": tries, **about})
 
     def died(self, how: str, max_deaths: int) -> Outcome:
-        """The process the job had for itself died under it: the kind's policy decides, as after a lost worker."""
+        """The outcome when the job's child process died: on_worker_lost decides, as after a lost worker."""
         deaths = self._row["deaths"] + 1
         about = {"type": "ProcessDied", "message": how, "deaths": deaths}
         match self._handler.kind.on_worker_lost:
@@ -142,26 +140,26 @@ class Verdict:
                 delay = timedelta(seconds=min(_LONGEST_PAUSE, 2**deaths) * self._random.random())
                 return Died(delay, {"reason": "its process died", **about})
 
-    def described(self, error: BaseException) -> dict[str, object]:
-        """An exception as stored, without the arguments' secrets."""
-        return described(error, secrets_of(self._row["args"]))
+    def error_fields(self, error: BaseException) -> dict[str, object]:
+        """An exception as it is stored, without the secret arguments."""
+        return error_fields(error, redact.secrets_in(self._row["args"]))
 
     def _next_delay(self, error: BaseException) -> timedelta | None:
         try:
             # The job's own max_attempts may be more than its kind's.
             retry = replace(self._handler.kind.retry, attempts=self._row["max_attempts"])
-            asked = RuntimeError("sys.exit()") if isinstance(error, SystemExit) else error
-            return retry.next_delay(self._row["attempt"], asked, self._random)
+            shown = RuntimeError("sys.exit()") if isinstance(error, SystemExit) else error
+            return retry.next_delay(self._row["attempt"], shown, self._random)
         except Exception:
             logger.exception("the retry policy of %s failed; the job is not retried", self._handler.name)
             return None
 
-    def _told(self, value: object) -> str:
-        return _storable(redact.scrub(str(value), secrets_of(self._row["args"])), _MESSAGE_CHARACTERS)
+    def _scrubbed(self, value: object) -> str:
+        return shortened(redact.scrub(str(value), redact.secrets_in(self._row["args"])))
 
 
 def with_failures(outcome: Outcome, count: int, sentences: Sequence[str]) -> Outcome:
-    """The outcome of a handler that returned although items failed: one that completes does so with errors."""
+    """The outcome of a handler that returned although items failed: completed becomes completed_with_errors."""
     match outcome:
         case Completed(result):
             before: list[object] = []
@@ -170,38 +168,7 @@ def with_failures(outcome: Outcome, count: int, sentences: Sequence[str]) -> Out
         case _:
             return outcome
     more = [f"… and {count - len(sentences)} more"] if count > len(sentences) else []
-    texts = [_storable(sentence, _MESSAGE_CHARACTERS) for sentence in sentences]
+    texts = [shortened(sentence) for sentence in sentences]
     return CompletedWithErrors(
         result, {"reason": "items failed", "items_failed": count, "errors": [*before, *texts, *more]}
     )
-
-
-def secrets_of(args: str) -> frozenset[str]:
-    """The secret values among encoded arguments."""
-    return redact.secrets(json.loads(args)) if "$secret" in args else frozenset()
-
-
-def described(error: BaseException, secrets: frozenset[str]) -> dict[str, object]:
-    """An exception as stored: class, message, traceback; shortened in the middle, the arguments' secrets removed."""
-    name = type(error).__qualname__
-    module = type(error).__module__
-    try:
-        text = str(error)
-    except Exception:  # noqa: BLE001 - an exception whose own text fails must not fail its job's bookkeeping
-        text = "(its message cannot be printed)"
-    try:
-        trace = "".join(traceback.format_exception(error))
-    except Exception:  # noqa: BLE001 - as above
-        trace = name
-    return {
-        "type": _storable(name if module == "builtins" else f"{module}.{name}", _MESSAGE_CHARACTERS),
-        "message": _storable(redact.scrub(text, secrets), _MESSAGE_CHARACTERS),
-        "traceback": _storable(redact.scrub(trace, secrets), _ERROR_CHARACTERS),
-    }
-
-
-def _storable(text: str, limit: int) -> str:
-    if len(text) > limit:
-        half = limit // 2
-        text = f"{text[:half]}\n… {len(text) - limit:,} characters left out …\n{text[-half:]}"
-    return redact.storable(text)

@@ -1,9 +1,9 @@
-"""Line: what a supervisor and its processes say to each other, and the processes' end of it.
+"""The control line: a socket between a supervisor and each of its worker processes, and the end in the worker process.
 
-A process says {"worker": id} when it has its row, {"sign": s} while it lives (its loop has been blocked for s seconds),
-{"asks": why} when it wants to be replaced, {"over": why} when it ends on purpose, {"refused": message, "code": n} when
-it cannot start. The supervisor says "recycle" (drain, then end with RECYCLED) and "hurry"; to drain it sends SIGTERM.
-The end of the line is the other one's death.
+A process sends JSON lines: {"worker": id} when it has its row, {"sign": s} while it lives (its loop has been blocked
+for s seconds), {"asks": why} when it wants to be replaced, {"over": why} when it ends on purpose, {"refused": message,
+"code": n} when it cannot start. The supervisor sends the words "recycle" (drain, then end with RECYCLED) and "hurry";
+to drain it sends SIGTERM. A closed line means that the other process is dead.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import threading
 from typing import TYPE_CHECKING, Final, NoReturn
 
 from rowlock.flow.executors.os_process import die_with
-from rowlock.flow.worker.successor import RECYCLED, flush
+from rowlock.flow.worker.process_replacement import RECYCLED, flush_output
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, MutableMapping
@@ -25,66 +25,67 @@ if TYPE_CHECKING:
 VARIABLE: Final = "ROWLOCK_SUPERVISED"
 
 
-def passed(descriptor: int, number: int) -> dict[str, str]:
-    """What to put into the environment of a process with that end of a line."""
+def environment_for(descriptor: int, number: int) -> dict[str, str]:
+    """The variable that passes an end of a line to a process. number: that of the process, from 1."""
     return {VARIABLE: f"{descriptor}:{number}:{os.getpid()}"}
 
 
-def supervised(environ: MutableMapping[str, str]) -> Supervised | None:
-    """The line to this process's supervisor, if it has one. Whatever this process starts is not supervised."""
+def line_from(environ: MutableMapping[str, str]) -> SupervisorLine | None:
+    """The line to the supervisor of this process, if there is one. Removes the variable, so that children have none."""
     text = environ.pop(VARIABLE, None)
     if text is None:
         return None
     descriptor, number, supervisor = (int(part) for part in text.split(":"))
-    return Supervised(socket.socket(fileno=descriptor), number, supervisor)
+    return SupervisorLine(socket.socket(fileno=descriptor), number, supervisor)
 
 
-class Supervised:
-    """The successor of a process that has a supervisor: the supervisor starts it anew."""
+class SupervisorLine:
+    """The line to the supervisor. As a ProcessReplacement: the supervisor starts the next process."""
 
     def __init__(self, line: socket.socket, number: int, supervisor: int) -> None:
+        """supervisor: its process id."""
         self.number, self.supervisor = number, supervisor
         self.leaving = False
         self._line = line
         line.set_inheritable(False)
         self._orders: Mapping[str, Callable[[], None]] = {}
 
-    def follow(self) -> None:
-        """End with the supervisor, whatever ends it; leave Ctrl-C to it."""
+    def open(self) -> None:
+        """Receive orders, end with the supervisor, and leave Ctrl-C to it."""
         # Not SIG_IGN, which every program that a job starts would inherit.
         signal.signal(signal.SIGINT, lambda *_: None)
         die_with(self.supervisor)
-        threading.Thread(target=self._listen, name="rowlock-line", daemon=True).start()
+        threading.Thread(target=self._receive, name="rowlock-line", daemon=True).start()
 
-    def obey(self, orders: Mapping[str, Callable[[], None]]) -> None:
-        """Have these called, in a thread of the line, when the supervisor says their name."""
+    def on_order(self, orders: Mapping[str, Callable[[], None]]) -> None:
+        """Call these functions, in the thread of the line, when the supervisor sends their words."""
         self._orders = orders
 
-    def _listen(self) -> None:
+    def _receive(self) -> None:
         with contextlib.suppress(OSError), self._line.makefile(encoding="ascii") as lines:
             for line in lines:
                 self._orders.get(line.strip(), lambda: None)()
         os._exit(1)
 
-    def tell(self, **news: object) -> None:
-        """Send one line. A supervisor that does not read, or is gone, is not waited for."""
+    def send(self, **message: object) -> None:
+        """Send one line; does not wait for a supervisor that does not read or is gone."""
         with contextlib.suppress(OSError):
-            self._line.send(json.dumps(news).encode() + b"\n", socket.MSG_DONTWAIT)
+            self._line.send(json.dumps(message).encode() + b"\n", socket.MSG_DONTWAIT)
 
-    def entered(self, worker_id: int) -> None:
+    def registered(self, worker_id: int) -> None:
         """The worker has its row."""
-        self.tell(worker=worker_id)
+        self.send(worker=worker_id)
 
-    def ask(self, reason: str) -> None:
-        """Wait for one's turn: the supervisor never replaces all its processes at the same moment."""
-        self.tell(asks=reason)
+    def request(self, reason: str) -> None:
+        """Ask to be replaced; the supervisor never replaces all its processes at the same moment."""
+        self.send(asks=reason)
 
-    def sign(self, blocked: float) -> None:
-        """This process lives."""
-        self.tell(sign=round(blocked, 1))
+    def report_alive(self, blocked: float) -> None:
+        """Report that this process lives. blocked: seconds since the event loop last answered."""
+        self.send(sign=round(blocked, 1))
 
-    def take_over(self) -> NoReturn:
-        """End now; the supervisor starts another."""
-        self.tell(over="its event loop was blocked")
-        flush()
+    def replace_now(self) -> NoReturn:
+        """End now; the supervisor starts another process."""
+        self.send(over="its event loop was blocked")
+        flush_output()
         os._exit(RECYCLED)

@@ -1,4 +1,4 @@
-"""Supervisor: starts worker processes, beats for them, starts dead ones again and has their claims rescued at once."""
+"""Supervisor: starts worker processes, beats for them, restarts dead ones and has their claims rescued at once."""
 
 from __future__ import annotations
 
@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING, Final
 
 from rowlock.errors import DatabaseError
 from rowlock.flow.executors.os_process import ending
-from rowlock.flow.supervise.worker_process import Hand
+from rowlock.flow.supervise.worker_process import WorkerProcess
 from rowlock.flow.worker.heartbeat import EVERY
-from rowlock.flow.worker.successor import RECYCLED
-from rowlock.outage_log import Trouble
+from rowlock.flow.worker.process_replacement import RECYCLED
+from rowlock.outage_log import OutageLog
 from rowlock.store.database import TRANSIENT
+from rowlock.store.jobs import workers
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
@@ -31,11 +32,11 @@ _GRACE: Final = 10.0
 """Seconds for a process whose loop is blocked to give back its claims and end by itself."""
 _NO_ROOM: Final = 5.0
 _RESCUES: Final = 3
-"""Rounds: a claim may commit on the server after the process that sent it is dead."""
+"""Times: a claim may commit on the server after the process that sent it is dead."""
 
 
 class Supervisor:
-    """Runs in the main thread of a process of its own, which does nothing else: it never holds up a beat."""
+    """Runs in the main thread of a process that does nothing else, so that nothing holds up its beats."""
 
     def __init__(
         self,
@@ -45,34 +46,34 @@ class Supervisor:
         *,
         rescue: Callable[[Sequence[int]], Awaitable[object]],
     ) -> None:
-        """command: starts one worker. rescue: what becomes of the claims of these dead workers."""
+        """command: starts one worker; rescue: called with the ids of dead workers, gives their claims back."""
         self._database, self._settings, self._rescue = database, settings, rescue
-        self._hands = [Hand(number, command) for number in range(1, settings.processes + 1)]
+        self._processes = [WorkerProcess(number, command) for number in range(1, settings.processes + 1)]
         self._stopping = False
-        self._stirred = asyncio.Event()
-        self._poked = asyncio.Event()
+        self._check_now = asyncio.Event()
+        self._beat_now = asyncio.Event()
         self._dead: dict[int, int] = {}
-        """Dead workers and the rounds of rescue they still get."""
-        self._round_at = time.monotonic()
+        """Dead workers and how many more times their claims are rescued."""
+        self._checked_at = time.monotonic()
 
     async def run(self) -> tuple[str, int] | None:
-        """Until every process has ended for good; returns why none can start, in their words, and their exit code."""
+        """Run until every process has ended for good; returns why no process can start, and the exit code for that."""
         self._loop = asyncio.get_running_loop()
         beating = asyncio.create_task(self._beat())
         try:
-            while any(hand.running or hand.start_at is not None for hand in self._hands):
-                self._round()
+            while any(process.running or process.start_at is not None for process in self._processes):
+                self._check_processes()
                 if refusal := self._refusal():
                     return refusal
                 with contextlib.suppress(TimeoutError):
                     async with asyncio.timeout(_TICK):
-                        await self._stirred.wait()
-                self._stirred.clear()
+                        await self._check_now.wait()
+                self._check_now.clear()
         finally:
             beating.cancel()
             await asyncio.gather(beating, return_exceptions=True)
-            for hand in self._hands:
-                hand.signal(signal.SIGKILL)
+            for process in self._processes:
+                process.signal(signal.SIGKILL)
         with contextlib.suppress(DatabaseError, TimeoutError, *TRANSIENT):
             async with asyncio.timeout(EVERY):
                 await self._rescue_dead()
@@ -82,137 +83,137 @@ class Supervisor:
         """Drain every process; a second time: hurry."""
         hurry, self._stopping = self._stopping, True
         limit = 0.0 if hurry else self._settings.shutdown_after.total_seconds()
-        for hand in self._hands:
-            hand.start_at = None
-            if hand.running:
-                # Its own second signal may come from elsewhere (a terminal, systemd): only we know that it is one.
-                hand.order("hurry") if hurry else hand.signal(signal.SIGTERM)
-                hand.end_within(limit + _SPARE)
-        self._stirred.set()
+        for process in self._processes:
+            process.start_at = None
+            if process.running:
+                # By a word: a terminal or systemd may signal a process, too, so it cannot count signals.
+                process.order("hurry") if hurry else process.signal(signal.SIGTERM)
+                process.end_within(limit + _SPARE)
+        self._check_now.set()
 
     # --- the processes -----------------------------------------------------------------------------------------------
 
-    def _round(self) -> None:
+    def _check_processes(self) -> None:
         now = time.monotonic()
-        # After a pause of our own (stopped, suspended) nobody is judged by what we did not see.
-        paused, self._round_at = now - self._round_at > _GRACE, now
-        for hand in self._hands:
-            if hand.running:
-                code = hand.ended()
+        # After a pause of the supervisor itself (stopped, suspended) no process counts as silent.
+        paused, self._checked_at = now - self._checked_at > _GRACE, now
+        for process in self._processes:
+            if process.running:
+                code = process.ended()
                 if code is not None:
-                    self._on_end(hand, code)
-                elif not hand.overdue():
-                    self._judge(hand, paused=paused)
-            if not hand.running and hand.start_at is not None and hand.start_at <= now:
-                self._start(hand)
+                    self._on_end(process, code)
+                elif not process.kill_if_overdue():
+                    self._check_alive(process, paused=paused)
+            if not process.running and process.start_at is not None and process.start_at <= now:
+                self._start(process)
         if not self._stopping:
             self._replace_one()
 
-    def _start(self, hand: Hand) -> None:
+    def _start(self, process: WorkerProcess) -> None:
         try:
-            hand.start()
+            process.start()
         except OSError as error:
             # No memory, or too many processes: the others go on, and there may be room again.
-            hand.start_at = time.monotonic() + _NO_ROOM
-            logger.error("process %d cannot be started: %s (again in %g s)", hand.number, error, _NO_ROOM)  # noqa: TRY400 - the system's answer, no defect
+            process.start_at = time.monotonic() + _NO_ROOM
+            logger.error("process %d cannot be started: %s (again in %g s)", process.number, error, _NO_ROOM)  # noqa: TRY400 - the system's answer, no defect
             return
-        self._loop.add_reader(hand.line, self._on_line, hand)
-        logger.info("process %d started (pid %d)", hand.number, hand.pid)
+        self._loop.add_reader(process.line, self._on_line, process)
+        logger.info("process %d started (pid %d)", process.number, process.pid)
 
-    def _on_line(self, hand: Hand) -> None:
-        known = hand.worker
-        if not hand.hear():
-            # Its end is closed: most likely it is dead, which poll() will see at once.
-            self._loop.remove_reader(hand.line)
-            self._stirred.set()
-        if hand.asks or hand.worker != known:
-            self._stirred.set()
+    def _on_line(self, process: WorkerProcess) -> None:
+        known = process.worker_id
+        if not process.receive():
+            # The line is closed: most likely the process is dead, which poll() will see at once.
+            self._loop.remove_reader(process.line)
+            self._check_now.set()
+        if process.replacement_reason or process.worker_id != known:
+            self._check_now.set()
 
-    def _judge(self, hand: Hand, *, paused: bool) -> None:
-        hand.look()
+    def _check_alive(self, process: WorkerProcess, *, paused: bool) -> None:
+        process.check_stopped()
         limit = self._settings.blocked_limit
-        if not limit or hand.worker is None:
+        if not limit or process.worker_id is None:
             return
         if paused:
-            hand.signed = time.monotonic()
-        silent = time.monotonic() - hand.signed
-        if silent > limit.total_seconds() or hand.blocked > limit.total_seconds() + _GRACE:
+            process.alive_at = time.monotonic()
+        silent = time.monotonic() - process.alive_at
+        if silent > limit.total_seconds() or process.blocked > limit.total_seconds() + _GRACE:
             logger.error(
                 "process %d (pid %d) has given no sign of life for %.0f s: it is killed and its jobs are rescued. "
                 "A handler holds the interpreter; where, the process says itself:",
-                hand.number,
-                hand.pid,
-                max(silent, hand.blocked),
+                process.number,
+                process.pid,
+                max(silent, process.blocked),
             )
-            hand.blocked, hand.signed = 0.0, time.monotonic()
-            hand.abort()
+            process.blocked, process.alive_at = 0.0, time.monotonic()
+            process.abort()
 
-    def _on_end(self, hand: Hand, code: int) -> None:
+    def _on_end(self, process: WorkerProcess, code: int) -> None:
         # Before it is closed: the next line may get the same descriptor, and the loop would know it already.
-        self._loop.remove_reader(hand.line)
-        hand.line.close()
-        if hand.worker is not None:
-            self._dead[hand.worker] = _RESCUES
-            self._poked.set()
-        told = self._stopping or hand.over == "drain"
-        if told:
-            logger.info("process %d ended %s", hand.number, ending(code))
+        self._loop.remove_reader(process.line)
+        process.line.close()
+        if process.worker_id is not None:
+            self._dead[process.worker_id] = _RESCUES
+            self._beat_now.set()
+        ordered = self._stopping or process.end_reason == "drain"
+        if ordered:
+            logger.info("process %d ended %s", process.number, ending(code))
             return
-        if code == RECYCLED and hand.replacing:
-            hand.plan(failed=False)
+        if code == RECYCLED and process.replacing:
+            process.plan_restart(failed=False)
             return
-        delay = hand.plan(failed=True)
-        why = hand.over or (hand.refusal[0] if hand.refusal else ending(code))
-        again = f", {hand.failures} times in a row soon after its start" if hand.failures > 1 else ""
+        delay = process.plan_restart(failed=True)
+        why = process.end_reason or (process.refusal[0] if process.refusal else ending(code))
+        again = f", {process.failures} times in a row soon after its start" if process.failures > 1 else ""
         then = f"the next one starts in {delay:g} s" if delay else "another is started"
-        logger.error("process %d ended%s: %s (%s)", hand.number, again, why, then)
+        logger.error("process %d ended%s: %s (%s)", process.number, again, why, then)
 
     def _refusal(self) -> tuple[str, int] | None:
-        """Looping would not help when no process can start, each for a reason it could tell."""
-        refusals = [hand.refusal for hand in self._hands if hand.refusal is not None]
-        return refusals[0] if len(refusals) == len(self._hands) and not self._stopping else None
+        """Why no process can start, and the exit code for that; None: at least one can, or may the next time."""
+        refusals = [process.refusal for process in self._processes if process.refusal is not None]
+        return refusals[0] if len(refusals) == len(self._processes) and not self._stopping else None
 
     def _replace_one(self) -> None:
-        """Let one worn process go, when all others are at work: never all of them at the same moment."""
-        if any(hand.start_at is not None or (hand.running and hand.replacing) for hand in self._hands):
+        """Have one process replaced that asks for it, when all others are at work: never all at the same moment."""
+        if any(process.start_at is not None or (process.running and process.replacing) for process in self._processes):
             return
-        if any(hand.running and hand.worker is None for hand in self._hands):
+        if any(process.running and process.worker_id is None for process in self._processes):
             return
-        for hand in self._hands:
-            if hand.running and hand.asks:
-                hand.replacing = True
-                logger.info("process %d is replaced: %s", hand.number, hand.asks)
-                hand.order("recycle")
-                hand.end_within(self._settings.shutdown_after.total_seconds() + _SPARE)
+        for process in self._processes:
+            if process.running and process.replacement_reason:
+                process.replacing = True
+                logger.info("process %d is replaced: %s", process.number, process.replacement_reason)
+                process.order("recycle")
+                process.end_within(self._settings.shutdown_after.total_seconds() + _SPARE)
                 return
 
     # --- the database ------------------------------------------------------------------------------------------------
 
     async def _beat(self) -> None:
-        """One statement for all that live, and the rescue of those that do not."""
-        trouble = Trouble(logger, "no beat for the processes", "the processes have a beat again")
+        """Beat for all processes that live with one statement, and rescue the claims of those that do not."""
+        outage = OutageLog(logger, "no beat for the processes", "the processes have a beat again")
         while True:
             try:
-                living = [hand.worker for hand in self._hands if hand.running and hand.worker and not hand.stopped]
+                living = [worker_id for process in self._processes if (worker_id := process.live_worker) is not None]
                 if living:
-                    await self._database.fetch("vouch", workers=living)
+                    await workers.vouch(self._database, living)
                 await self._rescue_dead()
-                trouble.over()
+                outage.recovered()
             except (DatabaseError, TimeoutError, *TRANSIENT) as error:
-                trouble.met(error)
-            except Exception as error:  # noqa: BLE001 - the processes go on, whatever it was
-                trouble.met(error, unforeseen=True)
+                outage.failed(error)
+            except Exception as error:  # noqa: BLE001 - the processes go on
+                outage.failed(error, unforeseen=True)
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(EVERY):
-                    await self._poked.wait()
-            self._poked.clear()
+                    await self._beat_now.wait()
+            self._beat_now.clear()
 
     async def _rescue_dead(self) -> None:
         dead = list(self._dead)
         if not dead:
             return
         await self._rescue(dead)
-        for worker in dead:
-            self._dead[worker] -= 1
-            if not self._dead[worker]:
-                del self._dead[worker]
+        for worker_id in dead:
+            self._dead[worker_id] -= 1
+            if not self._dead[worker_id]:
+                del self._dead[worker_id]

@@ -1,4 +1,4 @@
-"""Hand: one worker process as its supervisor sees it."""
+"""WorkerProcess: one worker process as its supervisor sees and controls it."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("rowlock.supervisor")
 _DUMP: Final = 2.0
-"""Seconds a process has to write down where it stands before it is killed."""
+"""Seconds for a process to dump its stacks before it is killed."""
 _HEALTHY: Final = 30.0
-"""Seconds of life after which a death starts no new count."""
+"""Seconds of life after which an end does not count as a failed start."""
 _BACKOFF: Final = (0.0, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0)
 
 
-class Hand:
-    """A place for one process. It is filled again and again; what belongs to the present process is set by start()."""
+class WorkerProcess:
+    """One of N worker processes, restarted after each end. start() sets the attributes of the present process."""
 
     def __init__(self, number: int, command: Sequence[str]) -> None:
         self.number, self._command = number, command
@@ -37,17 +37,22 @@ class Hand:
         self.start_at: float | None = 0.0
         """When the next process is to be started; None: never again."""
         self.refusal: tuple[str, int] | None = None
-        """Why the last process could not start, in its own words, and its exit code."""
+        """Why the last process could not start, as it said itself, and its exit code."""
         self._process: subprocess.Popen[bytes] | None = None
 
     @property
     def running(self) -> bool:
-        """Whether there is a process."""
+        """Whether the process exists."""
         return self._process is not None
 
     @property
+    def live_worker(self) -> int | None:
+        """The id of its worker; None: no process, no row yet, or the process is stopped (SIGSTOP, a debugger)."""
+        return self.worker_id if self.running and not self.stopped else None
+
+    @property
     def pid(self) -> int:
-        """Its id; 0: there is none."""
+        """The process id; 0: there is no process."""
         return self._process.pid if self._process is not None else 0
 
     def start(self) -> None:
@@ -62,7 +67,7 @@ class Hand:
         try:
             self._process = subprocess.Popen(  # noqa: S603 - our own command
                 self._command,
-                env={**os.environ, **control_line.passed(theirs.fileno(), self.number)},
+                env={**os.environ, **control_line.environment_for(theirs.fileno(), self.number)},
                 pass_fds=[theirs.fileno()],
             )
         except OSError:
@@ -71,19 +76,19 @@ class Hand:
         finally:
             signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
             theirs.close()
-        self.line, self._heard = ours, b""
-        self.began = self.signed = time.monotonic()
+        self.line, self._received = ours, b""
+        self.began = self.alive_at = time.monotonic()
         self.start_at = None
-        self.worker: int | None = None
-        self.asks = self.over = ""
+        self.worker_id: int | None = None
+        self.replacement_reason = self.end_reason = ""
         self.blocked = 0.0
         self.stopped = self.replacing = False
         self._kill_at: float | None = None
 
-    # --- what it says ------------------------------------------------------------------------------------------------
+    # --- what the process sends --------------------------------------------------------------------------------------
 
-    def hear(self) -> bool:
-        """Read what the process said since; False: it has closed its end."""
+    def receive(self) -> bool:
+        """Read the lines that the process has sent; False: it has closed its end."""
         while True:
             try:
                 data = self.line.recv(65536)
@@ -93,36 +98,36 @@ class Hand:
                 return False
             if not data:
                 return False
-            *lines, self._heard = (self._heard + data).split(b"\n")
+            *lines, self._received = (self._received + data).split(b"\n")
             for text in lines:
-                self._note(json.loads(text))
+                self._apply(json.loads(text))
 
-    def _note(self, news: dict[str, Any]) -> None:
-        self.signed = time.monotonic()
-        match news:
+    def _apply(self, message: dict[str, Any]) -> None:
+        self.alive_at = time.monotonic()
+        match message:
             case {"worker": int(worker)}:
-                self.worker, self.refusal = worker, None
+                self.worker_id, self.refusal = worker, None
             case {"sign": blocked}:
                 self.blocked = float(blocked)
             case {"asks": reason}:
-                self.asks = str(reason)
+                self.replacement_reason = str(reason)
             case {"over": reason}:
-                self.over = str(reason)
+                self.end_reason = str(reason)
             case {"refused": message, "code": code}:
                 self.refusal = (str(message), int(code))
             case _:
-                logger.warning("process %d said something unknown: %r", self.number, news)
+                logger.warning("process %d sent an unknown line: %r", self.number, message)
 
-    def look(self) -> None:
-        """Notice whether the process is stopped (SIGSTOP, a debugger): such a one cannot give a sign of life."""
+    def check_stopped(self) -> None:
+        """Notice whether the process is stopped (SIGSTOP, a debugger): a stopped process cannot give a sign of life."""
         self.stopped = _state(self.pid) in "Tt"
         if self.stopped:
-            self.signed = time.monotonic()
+            self.alive_at = time.monotonic()
 
-    # --- what it is told ---------------------------------------------------------------------------------------------
+    # --- what the process is ordered ---------------------------------------------------------------------------------
 
     def order(self, word: str) -> None:
-        """Say it over the line."""
+        """Send an order over the line: "recycle" or "hurry"."""
         with contextlib.suppress(OSError):
             self.line.send(f"{word}\n".encode())
 
@@ -137,7 +142,7 @@ class Hand:
         self._kill_at = at if self._kill_at is None else min(at, self._kill_at)
 
     def abort(self) -> None:
-        """Have it write down where its threads stand, which needs no interpreter lock, and die of it."""
+        """End it with SIGABRT, so that it dumps the stacks of its threads first, which needs no interpreter lock."""
         if self._kill_at is not None and self._kill_at <= time.monotonic() + _DUMP:
             return
         if hasattr(resource, "prlimit"):
@@ -146,8 +151,8 @@ class Hand:
         self.signal(signal.SIGABRT)
         self.end_within(_DUMP)
 
-    def overdue(self) -> bool:
-        """Kill it if its time is over."""
+    def kill_if_overdue(self) -> bool:
+        """Kill it if it should have ended by now; returns whether it did."""
         if self._kill_at is None or time.monotonic() < self._kill_at:
             return False
         self.signal(signal.SIGKILL)
@@ -156,15 +161,15 @@ class Hand:
     # --- its end -----------------------------------------------------------------------------------------------------
 
     def ended(self) -> int | None:
-        """The exit code (negative: the signal) once the process is dead; then this place is free but for its line."""
+        """The exit code (negative: the signal) once the process is dead; None: it lives. The caller closes the line."""
         code = self._process.poll() if self._process is not None else None
         if code is not None:
-            self.hear()
+            self.receive()
             self._process = None
         return code
 
-    def plan(self, *, failed: bool) -> float:
-        """When to start the next process: at once, or later each time it failed soon; returns the seconds."""
+    def plan_restart(self, *, failed: bool) -> float:
+        """Set when the next process starts, later with each failure soon after a start; returns the delay (s)."""
         now = time.monotonic()
         soon = now - self.began < _HEALTHY
         self.failures = self.failures + 1 if failed and soon else int(failed)

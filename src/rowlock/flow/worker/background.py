@@ -1,4 +1,4 @@
-"""Steps: what a worker does beside its jobs, each in a task that is kept, watched and ended with it."""
+"""BackgroundTasks: the asyncio tasks of a worker beside its jobs, kept, watched and cancelled together."""
 
 from __future__ import annotations
 
@@ -9,17 +9,18 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
 
 
-class Steps:
-    """The background tasks of one worker. failed: told the exception of a step that failed."""
+class BackgroundTasks:
+    """The background tasks of one worker."""
 
-    def __init__(self, failed: Callable[[BaseException], None]) -> None:
-        self._failed = failed
+    def __init__(self, on_failure: Callable[[BaseException], None]) -> None:
+        """on_failure: called with the exception of a task that failed."""
+        self._on_failure = on_failure
         self._loop = asyncio.get_running_loop()
         self._tasks: set[asyncio.Task[None]] = set()
-        self._ending = False
+        self._closing = False
 
     def spawn(self, coroutine: Coroutine[object, object, None]) -> asyncio.Task[None]:
-        """Do it in a task."""
+        """Run the coroutine in a task."""
         task = self._loop.create_task(coroutine)
         self._tasks.add(task)
         task.add_done_callback(self._done)
@@ -27,13 +28,13 @@ class Steps:
 
     def _done(self, task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)
-        # Steps that end() cancels may end in whatever their driver makes of it; nothing is lost with them.
-        if not task.cancelled() and not self._ending and (error := task.exception()) is not None:
-            self._failed(error)
+        # A task that close() cancels may end in any error its driver makes of that; nothing is lost with it.
+        if not task.cancelled() and not self._closing and (error := task.exception()) is not None:
+            self._on_failure(error)
 
-    async def end(self) -> None:
-        """Cancel what is still under way."""
-        self._ending = True
+    async def close(self) -> None:
+        """Cancel the tasks that still run, and wait for their end."""
+        self._closing = True
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)

@@ -1,4 +1,4 @@
-"""Chain: a step that this process has just released is claimed by its id and run here, not sent through the queue."""
+"""FastPath: a workflow step that this process has just released is claimed by its id and run here at once."""
 
 from __future__ import annotations
 
@@ -12,64 +12,58 @@ from rowlock.store.database import TRANSIENT
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterable, Sequence
-    from datetime import datetime
 
     from rowlock.flow.claim.claimer import Claimer
-    from rowlock.flow.claim.db_clock import Clock
-    from rowlock.flow.enqueue.wake import Pair
-    from rowlock.flow.worker.claim_loop import Rounds
-    from rowlock.flow.worker.slots import Crew
+    from rowlock.flow.claim.db_clock import DatabaseClock
+    from rowlock.flow.worker.claim_loop import ClaimLoop
+    from rowlock.flow.worker.slots import Slots
     from rowlock.model.lane import Lane
-    from rowlock.model.released_jobs import Released
+    from rowlock.model.pair import PairStart
+    from rowlock.model.released_jobs import ReleasedJob
     from rowlock.store.database import Record
 
 logger = logging.getLogger("rowlock.worker")
 _SOON: Final = 0.05
-"""Seconds by which what is known of the database's clock may be behind it; the claim itself decides what is due."""
+"""Seconds by which the known database clock may be late; the claim itself decides what is due."""
 
 
-class Chain:
-    """Goes on with what a flush released. It only hurries: whatever becomes of this process, the steps are queued.
+class FastPath:
+    """Runs released steps without the way through the queue. It only saves time: the steps are queued all the same.
 
-    Strict and fair lanes decide over all workers who is next, so their steps go through the queue.
+    Strict and fair lanes decide over all workers which job is next, so their steps go through the queue.
     """
 
     def __init__(
         self,
         claimer: Claimer,
-        crew: Crew,
-        rounds: Rounds,
-        clock: Clock,
+        slots: Slots,
+        claim_loop: ClaimLoop,
+        clock: DatabaseClock,
         *,
         spawn: Callable[[Coroutine[object, object, None]], asyncio.Task[None]],
-        tell: Callable[[Iterable[tuple[Pair, datetime]]], None],
+        announce: Callable[[Iterable[PairStart]], None],
     ) -> None:
-        """spawn: has a coroutine run; tell: everybody, of steps that are not run here."""
-        self._claimer, self._crew, self._rounds, self._clock = claimer, crew, rounds, clock
-        self._spawn, self._tell = spawn, tell
-        self.on = True
-        """Off: a worker that is told what to run claims nothing by itself."""
-        self._under_way: set[asyncio.Task[None]] = set()
+        """spawn: runs a coroutine in a task; announce: wakes workers for steps that are not run here."""
+        self._claimer, self._slots, self._claim_loop, self._clock = claimer, slots, claim_loop, clock
+        self._spawn, self._announce = spawn, announce
+        self.enabled = True
+        """False for a worker that runs only the jobs it is given by id."""
+        self._claims: set[asyncio.Task[None]] = set()
 
-    @property
-    def in_flight(self) -> bool:
-        """Whether a claim was sent and what it took is not known or not started yet."""
-        return bool(self._under_way)
+    async def wait_for_claims(self, timeout: float) -> None:
+        """Wait for claims under way; a worker that stops gives their jobs back."""
+        if self._claims:
+            await asyncio.wait(self._claims, timeout=timeout)
 
-    async def settled(self, timeout: float) -> None:
-        """Wait for claims under way: what they bring to a worker that stops is given back."""
-        if self._under_way:
-            await asyncio.wait(self._under_way, timeout=timeout)
-
-    def follow(self, steps: Sequence[Released]) -> None:
-        """Run here what has room here, and leave the rest to everybody. The slots are taken before this returns."""
-        mine: defaultdict[str, list[Released]] = defaultdict(list)
+    def follow(self, steps: Sequence[ReleasedJob]) -> None:
+        """Claim the steps that have a free slot here, and announce the others. Reserves the slots before it returns."""
+        mine: defaultdict[str, list[ReleasedJob]] = defaultdict(list)
         others = []
         room: dict[str, int] = {}
         for step in sorted(steps, key=lambda step: (-step.pair[1], step.id)):
             lane = self._lane_for(step)
             if lane is not None:
-                room.setdefault(lane.name, self._crew.free(lane.name, lane.slots))
+                room.setdefault(lane.name, self._slots.free(lane.name, lane.slots))
             if lane is None or room[lane.name] <= 0:
                 others.append(step)
             else:
@@ -78,38 +72,40 @@ class Chain:
         if others:
             self._leave(others)
         for name, chosen in mine.items():
-            self._crew.reserve(name, len(chosen))
-            task = self._spawn(self._take(name, chosen))
-            self._under_way.add(task)
-            task.add_done_callback(self._under_way.discard)
+            self._slots.reserve(name, len(chosen))
+            task = self._spawn(self._claim(name, chosen))
+            self._claims.add(task)
+            task.add_done_callback(self._claims.discard)
 
-    def _lane_for(self, step: Released) -> Lane | None:
-        """The lane that can run it here and now; None: none can."""
-        if not self.on or self._rounds.draining or self._clock.ahead(step.run_after) > _SOON:
+    def _lane_for(self, step: ReleasedJob) -> Lane | None:
+        """The lane that can run the step here and now; None: no lane can."""
+        if not self.enabled or self._claim_loop.draining or self._clock.seconds_until(step.run_after) > _SOON:
             return None
-        lane = self._rounds.lanes().get(self._claimer.lane_of(step.pair[0]) or "")
+        lane = self._claim_loop.lanes().get(self._claimer.lane_of(step.pair[0]) or "")
         return lane if lane is not None and lane.enabled and lane.order == "fast" else None
 
-    def _leave(self, steps: Iterable[Released]) -> None:
-        self._tell((step.pair, step.run_after) for step in steps)
+    def _leave(self, steps: Iterable[ReleasedJob]) -> None:
+        self._announce((step.pair, step.run_after) for step in steps)
 
-    async def _take(self, lane: str, steps: Sequence[Released]) -> None:
+    async def _claim(self, lane: str, steps: Sequence[ReleasedJob]) -> None:
         rows: Sequence[Record] = ()
         try:
-            rows = await self._claimer.claim_released(steps, lane)
-        except BaseException as error:
-            # The claim may have been made and only its answer lost.
-            self._rounds.doubts = 2
-            if not isinstance(error, (DatabaseUnreachable, *TRANSIENT)):
-                raise
+            with self._claimer.in_flight.sending():
+                try:
+                    rows = await self._claimer.claim_released(steps, lane)
+                finally:
+                    self._release(lane, steps, rows)
+                if self._claim_loop.draining:
+                    for row in rows:
+                        self._slots.give_back(row)
+                else:
+                    self._slots.run(rows)
+        except (DatabaseUnreachable, *TRANSIENT) as error:
             logger.warning("a released step could not be claimed: %s", error)
-        finally:
-            self._crew.reserve(lane, -len(steps))
-            taken = {row["id"] for row in rows}
-            if rest := [step for step in steps if step.id not in taken]:
-                self._leave(rest)
-        if self._rounds.draining:
-            for row in rows:
-                self._crew.give_back(row)
-        else:
-            self._crew.run(rows)
+
+    def _release(self, lane: str, steps: Sequence[ReleasedJob], rows: Sequence[Record]) -> None:
+        """Give the reserved slots back, and announce the steps that were not claimed."""
+        self._slots.reserve(lane, -len(steps))
+        claimed = {row["id"] for row in rows}
+        if left := [step for step in steps if step.id not in claimed]:
+            self._leave(left)

@@ -1,4 +1,4 @@
-"""Tell: one log line and, for listeners, one event per step of a job in this process."""
+"""JobLogLines: one log line and, for listeners, one telemetry event per step of a job in this process."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ import json
 import logging
 from typing import TYPE_CHECKING, Final
 
-from rowlock.flow.finish.finisher import Ended, Returned
+from rowlock.flow.finish.finisher import FinalWrite, RequeueWrite
+from rowlock.model import ids
 from rowlock.model.duration import humanise
 from rowlock.telemetry import (
     AttemptEvent,
@@ -21,14 +22,14 @@ from rowlock.telemetry import (
     JobStarted,
     JobSuspended,
     JobUnreadable,
-    about,
+    job_fields,
 )
 
 if TYPE_CHECKING:
-    from rowlock.flow.finish.finisher import Finished, Flushed
-    from rowlock.flow.run.attempt import Attempt
+    from rowlock.flow.finish.finisher import FlushResult, PendingWrite
+    from rowlock.flow.run.attempt import RunningAttempt
     from rowlock.model.outcome import Unreadable
-    from rowlock.store.rows import Row
+    from rowlock.store.rows.jobs import Row
 
 logger = logging.getLogger("rowlock.job")
 _SIGNS: Final = {
@@ -47,106 +48,102 @@ _AGAIN: Final = {
     "died": "! died   ",
 }
 _REMEMBERED: Final = 1000
-"""Problems that are not told again."""
+"""Problems with arguments that are logged once only, up to that many."""
 
 
-class Teller:
-    """Speaks for the crew; costs a look at two flags when nobody listens."""
+class JobLogLines:
+    """Logs and emits for the slots; reads two flags when neither is wanted."""
 
     def __init__(self, events: Events) -> None:
         self._events = events
         self._unreadable: set[tuple[str, object]] = set()
-        """Kinds and why their arguments could not be read, as far as it was told."""
+        """Kinds and causes of unreadable arguments that were logged."""
 
     @property
-    def speaks(self) -> bool:
-        """Whether anybody would hear of ordinary steps."""
+    def wanted(self) -> bool:
+        """Whether ordinary steps are logged or listened to."""
         return self._events.active or logger.isEnabledFor(logging.INFO)
 
     def started(self, row: Row) -> None:
-        """A job was claimed and its handler is about to be called."""
+        """Log a claimed job whose handler is about to be called."""
         if self._events.active:
             where = _where(row)
             self._events.emit(JobClaimed(*where, waited=row["claimed_at"] - row["run_after"]))
             self._events.emit(JobStarted(*where))
         if logger.isEnabledFor(logging.INFO):
-            logger.info("→ start   %s %s  attempt %d", row["kind"], row["id"], row["attempt"], extra=about(row))
+            _log(logging.INFO, "→ start  ", row, "attempt %d", row["attempt"])
 
     def given_back(self, row: Row) -> None:
-        """A job was claimed, but this worker is to start none any more."""
-        logger.info("↻ back    %s %s  claimed while the worker stops", row["kind"], row["id"], extra=about(row))
+        """Log a claimed job that is not started, as the worker stops."""
+        _log(logging.INFO, "↻ back   ", row, "claimed while the worker stops")
 
-    def lost(self, attempt: Attempt) -> None:
-        """The claim of a running attempt is gone."""
-        row = attempt.row
-        logger.warning(
-            "! lost    %s %s  its claim is gone; the handler is told", row["kind"], row["id"], extra=about(row)
-        )
+    def lost(self, attempt: RunningAttempt) -> None:
+        """Log that the claim of a running attempt is gone."""
+        _log(logging.WARNING, "! lost   ", attempt.row, "its claim is gone; the handler is told")
 
-    def stuck(self, attempt: Attempt, patience: float) -> None:
-        """A handler does not end."""
-        row = attempt.row
-        logger.warning(
-            "! stuck   %s %s  was told to stop (%s) %.0f s ago and does not; its slot is held until it ends",
-            row["kind"],
-            row["id"],
-            attempt.reason,
-            patience,
-            extra=about(row),
-        )
+    def stuck(self, attempt: RunningAttempt, patience: float) -> None:
+        """Log a handler that does not end."""
+        text = "was told to stop (%s) %.0f s ago and does not; its slot is held until it ends"
+        _log(logging.WARNING, "! stuck  ", attempt.row, text, attempt.reason, patience)
 
-    def puzzled(self, attempt: Attempt, outcome: Unreadable) -> None:
-        """Arguments cannot be read: told once per kind and cause, as a deploy may leave thousands of such jobs."""
-        row, problem = attempt.row, (attempt.handler.name, outcome.error["cause"])
+    def unreadable(self, attempt: RunningAttempt, outcome: Unreadable) -> None:
+        """Log arguments that cannot be read, once per kind and cause: a deploy may leave thousands of such jobs."""
+        problem = (attempt.handler.name, outcome.error["cause"])
         if problem not in self._unreadable and len(self._unreadable) < _REMEMBERED:
             self._unreadable.add(problem)
-            logger.warning(
-                "? unread  %s %s  this worker's code cannot read its arguments; it and others like it wait for one "
-                "that can. %s",
-                row["kind"],
-                row["id"],
-                outcome.error["message"],
-                extra=about(row),
-            )
+            text = "this worker's code cannot read its arguments; it and others like it wait for one that can. %s"
+            _log(logging.WARNING, "? unread ", attempt.row, text, outcome.error["message"])
 
-    def ended(self, attempt: Attempt, write: Ended | Returned | None, seconds: float) -> AttemptEvent | None:
-        """An attempt ended. Returns what listeners are to hear once its write is acknowledged."""
+    def ended(
+        self, attempt: RunningAttempt, write: FinalWrite | RequeueWrite | None, seconds: float
+    ) -> AttemptEvent | None:
+        """Log the end of an attempt; returns the event to emit once its write is acknowledged."""
         row = attempt.row
         if logger.isEnabledFor(logging.INFO):
             sign, how = _line(write)
-            logger.info("%s %s %s  %s", sign, row["kind"], row["id"], how % seconds, extra=about(row))
+            _log(logging.INFO, sign, row, how, seconds)
         return _event(row, write, seconds) if self._events.active else None
 
-    def flushed(self, flushed: Flushed) -> None:
-        """Outcomes were acknowledged, or refused."""
-        for finished in flushed.lost:
+    def flushed(self, flushed: FlushResult) -> None:
+        """Log refused outcomes and emit the events of a flush."""
+        for write in flushed.refused:
             logger.warning(
-                "! refused the outcome of job %d: its claim (fence %d) is gone",
-                *finished.claim,
-                extra={"job_id": finished.claim.job_id, "fence": finished.claim.fence, "lane": finished.lane},
+                "! refused the outcome of job %s: its claim (fence %d) is gone",
+                ids.encode(write.claim.job_id),
+                write.claim.fence,
+                extra={
+                    "job_id": ids.encode(write.claim.job_id),
+                    "fence": write.claim.fence,
+                    "lane": write.lane,
+                },
             )
         if self._events.active:
-            for finished in flushed.accepted:
-                self.heard(finished.event)
-            for finished in flushed.lost:
-                self.heard(_refused(finished))
+            for write in flushed.accepted:
+                self.emit(write.event)
+            for write in flushed.refused:
+                self.emit(_refused(write))
 
-    def heard(self, event: AttemptEvent | None) -> None:
-        """Tell listeners now."""
+    def emit(self, event: AttemptEvent | None) -> None:
+        """Emit an event, if there is one."""
         if event is not None:
             self._events.emit(event)
+
+
+def _log(level: int, sign: str, row: Row, text: str, *values: object) -> None:
+    fields = job_fields(row)
+    logger.log(level, "%s %s %s  %s", sign, fields["kind"], fields["job_id"], text % values, extra=fields)
 
 
 def _where(row: Row) -> tuple[int, str, str, int, int]:
     return row["id"], row["kind"], row["lane"], row["attempt"], row["fence"]
 
 
-def _line(write: Ended | Returned | None) -> tuple[str, str]:
-    """The sign, and the rest with a place for the seconds it took."""
+def _line(write: FinalWrite | RequeueWrite | None) -> tuple[str, str]:
+    """The sign, and the rest of the line with a place for the seconds."""
     if write is None:
         return "! lost   ", "ended after %.3f s without its claim; nothing of it is kept"
     why = _why(write.error).replace("%", "%%")
-    if isinstance(write, Ended):
+    if isinstance(write, FinalWrite):
         return _SIGNS[write.state], f"{write.state} after %.3f s{why}"
     if write.signal is not None:
         until = f"until the signal {write.signal!r}".replace("%", "%%")
@@ -156,19 +153,19 @@ def _line(write: Ended | Returned | None) -> tuple[str, str]:
 
 
 def _why(error: str | None) -> str:
-    """Class and message of what a handler raised, secrets already removed; the first line of it."""
-    told = json.loads(error) if error else {}
-    if "type" not in told:
+    """Class and message of the error that a handler raised, first line only; secrets are removed already."""
+    raised = json.loads(error) if error else {}
+    if "type" not in raised:
         return ""
-    return f": {told['type']}: {told['message']}".partition("\n")[0]
+    return f": {raised['type']}: {raised['message']}".partition("\n")[0]
 
 
-def _event(row: Row, write: Ended | Returned | None, seconds: float) -> AttemptEvent:  # noqa: PLR0911 - one per outcome
+def _event(row: Row, write: FinalWrite | RequeueWrite | None, seconds: float) -> AttemptEvent:  # noqa: PLR0911 - one per outcome
     where = _where(row)
     if write is None:
         return JobLost(*where, seconds)
     error = json.loads(write.error) if write.error else None
-    if isinstance(write, Ended):
+    if isinstance(write, FinalWrite):
         return JobFinished(*where, write.state, seconds, error)
     match write.outcome:
         case "failed":
@@ -185,8 +182,8 @@ def _event(row: Row, write: Ended | Returned | None, seconds: float) -> AttemptE
             return JobInterrupted(*where, seconds)
 
 
-def _refused(finished: Finished) -> AttemptEvent | None:
-    event = finished.event
+def _refused(write: PendingWrite) -> AttemptEvent | None:
+    event = write.event
     if event is None:
         return None
     where = (event.job_id, event.kind, event.lane, event.attempt, event.fence)

@@ -1,4 +1,4 @@
-"""Register: a worker's own row, and the lanes and kinds its code brings along."""
+"""Registration: the worker's row in the database, and the lanes and kinds that its code declares."""
 
 from __future__ import annotations
 
@@ -13,9 +13,11 @@ from typing import TYPE_CHECKING, Final
 from rowlock.errors import DatabaseUnreachable, SchemaBehind, SchemaMissing
 from rowlock.flow.kinds.handler import kinds_of
 from rowlock.model.lane import DEFAULT_LANE
-from rowlock.outage_log import Trouble
-from rowlock.store import lanes, migrate
+from rowlock.outage_log import OutageLog
+from rowlock.store import lanes
 from rowlock.store.database import TRANSIENT
+from rowlock.store.jobs import workers
+from rowlock.store.schema import migrate
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -26,24 +28,24 @@ if TYPE_CHECKING:
     from rowlock.flow.kinds.import_origin import Origin
     from rowlock.model.lane import Lane
     from rowlock.settings import Settings
-    from rowlock.store.worker_connection import Link
+    from rowlock.store.connections.worker_connection import WorkerConnection
 
 logger = logging.getLogger("rowlock.worker")
 BACKOFF: Final = (0.1, 0.5, 1.0, 2.0)
 
 
 async def until_served(name: str, step: Callable[[], Awaitable[None]]) -> None:
-    """Repeat a step while the database is away or its schema behind; says why the worker of that name waits."""
-    trouble, failures = Trouble(logger, f"worker {name} waits", f"worker {name} goes on"), 0
+    """Repeat a step while the database is away or its schema behind, and log why the worker of that name waits."""
+    outage, failures = OutageLog(logger, f"worker {name} waits", f"worker {name} goes on"), 0
     while True:
         try:
             await step()
         except (DatabaseUnreachable, SchemaMissing, SchemaBehind, *TRANSIENT) as error:
-            trouble.met(error)
+            outage.failed(error)
             await asyncio.sleep(BACKOFF[min(failures, len(BACKOFF) - 1)])
             failures += 1
         else:
-            trouble.over()
+            outage.recovered()
             return
 
 
@@ -56,17 +58,17 @@ class WorkerOptions:
     slots: Mapping[str, int] | None = None
     version: str = "0"
     claims: bool = True
-    """False: runs only what run_by_id names."""
+    """False: runs only the jobs that run_by_id() names."""
     origin: Origin | None = None
-    """Where child processes find the application; None: nowhere, so nothing can be run in one."""
+    """Where child processes import the application from; None: no job can run in a child process."""
     alone: bool = False
-    """True: for moments at a time in a test; neither listens nor beats, and reads the lanes before every job."""
+    """True: for single jobs in a test; neither listens nor beats, and reads the lanes before every job."""
     supervisor: int | None = None
     """The process id of the supervisor, if there is one."""
 
 
 def served(rows: Sequence[Lane], options: WorkerOptions, *, first: bool) -> dict[str, Lane]:
-    """The lanes of these that a worker serves, with its own slots. first: one that is missing is a mistake."""
+    """The lanes that a worker serves, with its own slots. first: at the start an unknown lane is an error."""
     by_name = {lane.name: lane for lane in rows}
     wanted = sorted(by_name) if options.lanes is None else list(options.lanes)
     missing = [name for name in wanted if name not in by_name]
@@ -79,11 +81,11 @@ def served(rows: Sequence[Lane], options: WorkerOptions, *, first: bool) -> dict
 
 
 class Registration:
-    """What one worker writes about itself."""
+    """Writes the row of one worker."""
 
     def __init__(
         self,
-        link: Link,
+        link: WorkerConnection,
         handlers: Mapping[str, Handler],
         name: str,
         options: WorkerOptions,
@@ -93,9 +95,9 @@ class Registration:
         self._isolates, self._made_for = isolates, migrate.newest()
 
     async def enter(self, settings: Settings) -> tuple[int, datetime]:
-        """Check the schema, prepare lanes and kinds, add the row; returns the worker's id and the database's time."""
-        async with self._link.session() as connection:
-            await migrate.require(connection, self._link.database.schema)
+        """Check the schema, write lanes and kinds, insert the row; returns the worker's id and the database's time."""
+        async with self._link.session() as session:
+            await migrate.require(session.connection, self._link.database.schema)
         await lanes.prepare(
             self._link,
             kinds_of(self._handlers),
@@ -103,32 +105,31 @@ class Registration:
             isolates=lambda kind: self._isolates(self._handlers[kind]),
             secret=lambda kind: self._handlers[kind].codec.secret,
         )
-        (row,) = await self._link.fetch("register_worker", **self._card())
-        if row["namesake"]:
-            other = json.loads(row["namesake"])
+        registered = await workers.register(self._link, self._columns())
+        if registered.namesake is not None:
             logger.warning(
                 "another live worker is also called %s (host %s, pid %s, since %s). Both work, each under "
                 "an id of its own; "
                 "give them different names to tell them apart.",
                 self._name,
-                *(other[key] for key in ("host", "pid", "since")),
+                *registered.namesake,
             )
-        return row["id"], row["now"]
+        return registered.id, registered.now
 
     async def revive(self, worker_id: int) -> None:
         """Write the row again, under its old id."""
         logger.warning("the row of worker %s was deleted; it is written again", self._name)
-        await self._link.fetch("revive_worker", worker=worker_id, **self._card())
+        await workers.revive(self._link, worker_id, self._columns())
 
     def outdated(self, since: int) -> SchemaAhead | None:
-        """Whether an upgrade has left this code behind: its statements may mean something else on such tables."""
+        """The error of a worker whose code is too old for the tables. since: the oldest version that runs on them."""
         if since <= self._made_for:
             return None
         error = migrate.ahead(self._link.database.schema, since)
         logger.error("worker %s claims nothing more: %s", self._name, error)
         return error
 
-    def _card(self) -> dict[str, object]:
+    def _columns(self) -> workers.WorkerRow:
         return {
             "name": self._name,
             "host": socket.gethostname(),
@@ -141,7 +142,7 @@ class Registration:
         }
 
     def _lanes(self) -> list[str] | None:
-        """What the row says it takes jobs from; one that runs only what it is given takes from none."""
+        """The lanes in the row; None: every lane. A worker that only runs jobs by id serves none."""
         if not self._options.claims:
             return []
         return None if self._options.lanes is None else list(self._options.lanes)

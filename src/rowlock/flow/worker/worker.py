@@ -1,4 +1,4 @@
-"""Worker: composes claim, run and finish; hears wake-ups and beats; starts, drains and stops."""
+"""Worker: composes claim, run and finish; acts on messages and on the answers to its beats; starts and drains."""
 
 from __future__ import annotations
 
@@ -8,27 +8,42 @@ import logging
 import os
 import socket
 from random import Random
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, assert_never
 
 from rowlock.errors import WrongState
 from rowlock.flow.claim.claimer import Claimer
 from rowlock.flow.claim.cursors import Cursors
-from rowlock.flow.claim.db_clock import Clock
-from rowlock.flow.claim.due_timer import Alarm
-from rowlock.flow.enqueue import wake
-from rowlock.flow.executors.process_pool import Children, Terms
-from rowlock.flow.worker.background import Steps
-from rowlock.flow.worker.claim_loop import Rounds
-from rowlock.flow.worker.fast_path import Chain
-from rowlock.flow.worker.heartbeat import Beat, Holders, Vitals
-from rowlock.flow.worker.loop_blocker import culprit
-from rowlock.flow.worker.recycling import Wear
+from rowlock.flow.claim.db_clock import DatabaseClock
+from rowlock.flow.claim.due_timer import DueTimer
+from rowlock.flow.enqueue.wake import Waker
+from rowlock.flow.executors.child_limits import ChildLimits
+from rowlock.flow.executors.process_pool import ChildPool
+from rowlock.flow.worker.background import BackgroundTasks
+from rowlock.flow.worker.claim_loop import ClaimLoop
+from rowlock.flow.worker.fast_path import FastPath
+from rowlock.flow.worker.heartbeat import BeatReport, Heartbeat
+from rowlock.flow.worker.recycling import Recycling
 from rowlock.flow.worker.registration import Registration, served, until_served
-from rowlock.flow.worker.slots import Crew
+from rowlock.flow.worker.slots import Slots
+from rowlock.flow.worker.watchdog import LoopSuspects, Watchdog, claim_on_loop
+from rowlock.model import ids
 from rowlock.model.job import Claim
+from rowlock.model.messages import (
+    AwaitedEnds,
+    CancelRequested,
+    ClaimsRevoked,
+    DrainRequested,
+    LanesEdited,
+    LockReleased,
+    SchedulesEdited,
+    WakeUp,
+)
+from rowlock.model.pair import pair_of
 from rowlock.store import lanes
-from rowlock.store.notify import Listener
-from rowlock.store.worker_connection import Link
+from rowlock.store.connections.worker_connection import WorkerConnection
+from rowlock.store.jobs import workers
+from rowlock.store.jobs.claim import kind_of, read_pairs
+from rowlock.store.notify import NotificationListener
 from rowlock.telemetry import Events, LaneChanged, WorkerDraining, WorkerStarted, WorkerStopped
 
 if TYPE_CHECKING:
@@ -37,12 +52,15 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from rowlock.errors import SchemaAhead
-    from rowlock.flow.finish.finisher import Flushed
+    from rowlock.flow.enqueue.producer import Producer
+    from rowlock.flow.finish.finisher import FlushResult
     from rowlock.flow.kinds.handler import Handler
-    from rowlock.flow.worker.heartbeat import News
+    from rowlock.flow.worker.heartbeat import CompletedBeat
+    from rowlock.flow.worker.process_replacement import ProcessReplacement
     from rowlock.flow.worker.registration import WorkerOptions
-    from rowlock.flow.worker.successor import Successor
     from rowlock.model.lane import Lane
+    from rowlock.model.messages import Message
+    from rowlock.model.pair import Pair, PairStart
     from rowlock.settings import Settings
     from rowlock.store.database import Database
 
@@ -61,19 +79,21 @@ class Worker:
         settings: Settings,
         options: WorkerOptions,
         *,
-        upkeep: Callable[[News], Coroutine[object, object, None]] | None = None,
-        successor: Successor | None = None,
+        producer: Callable[[], Producer],
+        upkeep: Callable[[CompletedBeat], Coroutine[object, object, None]] | None = None,
+        replacement: ProcessReplacement | None = None,
         random: Random | None = None,
         scope: Callable[[Collection[str]], AbstractAsyncContextManager[object]] | None = None,
         events: Events | None = None,
     ) -> None:
-        """scope: entered with the kinds the worker serves before its first claim, left after its last job.
+        """scope: entered with the kinds that the worker serves before its first claim, left after its last job.
 
-        successor: what can put a fresh process in this one's place.
+        upkeep: called with the answer to each beat that names due duties; replacement: None inside another program.
+        producer: writes the steps that jobs in child processes add to their workflows.
         """
         self.database, self.settings, self.options = database, settings, options
-        self._handlers, self._upkeep, self._successor = handlers, upkeep, successor
-        self._scope, self._events = scope, events or Events()
+        self._handlers, self._upkeep, self._replacement = handlers, upkeep, replacement
+        self._scope, self._events, self._producer = scope, events or Events(), producer
         self._scopes = contextlib.AsyncExitStack()
         self._random = random or Random()  # noqa: S311 - jitter, not secrets
         self.id = 0
@@ -83,24 +103,25 @@ class Worker:
         """dismissed: an operator has ordered it to drain, or it is outdated: not for these tables any more."""
         self.stopped = asyncio.Event()
         self._lanes_version = self._sweep_epoch = -1
-        self._look, self._hurry = asyncio.Event(), asyncio.Event()
+        self._claim_now, self._hurry = asyncio.Event(), asyncio.Event()
         self._check_all = self._started = self._closing = False
         self.outdated: SchemaAhead | None = None
         self._claiming: asyncio.Task[None] | None = None
-        self._wear = Wear(settings, successor)
+        self._recycling = Recycling(settings, replacement)
 
     # --- start and stop ----------------------------------------------------------------------------------------------
 
     async def start(self) -> None:
-        """Register and begin to claim. Waits while the database is away or its schema behind, and says so."""
+        """Register and begin to claim. While the database is away or its schema behind it waits, and logs why."""
         if self._started:
             return
         self._started = True
         self._loop = asyncio.get_running_loop()
-        self._clock, self._steps = Clock(self._loop.time), Steps(self._on_failed_step)
-        self._alarm = Alarm(self._loop, self._clock, self._look)
-        self._claims, self._finishes = Link(self.database, "claim"), Link(self.database, "finish")
-        self._children = Children(self.options.origin, self.settings, Terms.of(self.settings))
+        self._clock, self._background = DatabaseClock(self._loop.time), BackgroundTasks(self._on_task_failure)
+        self._due_timer = DueTimer(self._loop, self._clock, self._claim_now)
+        self._claims = WorkerConnection(self.database, "claim")
+        self._finishes = WorkerConnection(self.database, "finish")
+        self._children = ChildPool(self.options.origin, self.settings, ChildLimits.of(self.settings))
         self._registration = Registration(
             self._claims, self._handlers, self.name, self.options, self._children.isolates
         )
@@ -117,64 +138,72 @@ class Worker:
 
     async def _begin(self) -> None:
         await until_served(self.name, self._register)
+        self._build()
+        await until_served(self.name, self._read_lanes)
+        await until_served(self.name, self._read_pairs)
+        if self._scope is not None:
+            kinds = self._claimer.kinds() if self.options.claims else ()
+            await self._scopes.enter_async_context(self._scope(kinds))
+        self._slots.start()
+        if self.settings.listen and not self.options.alone:
+            self._listener.start()
+        if not self.options.alone:
+            self._heartbeat.start(self._loop)
+        if self.options.claims:
+            self._claiming = self._background.spawn(self._claim_loop.run())
+        if self._replacement is not None:
+            self._replacement.registered(self.id)
+        if self._events.active:
+            self._events.emit(WorkerStarted(self.id, self.name, sorted(self.lanes)))
+        logger.info("worker %s started with lanes %s", self.name, ", ".join(sorted(self.lanes)) or "(none)")
+
+    def _build(self) -> None:
+        """Make the parts, which need the worker's id."""
         self._cursors = Cursors(self._loop.time)
         self._claimer = Claimer(
-            self._claims, self.id, self._cursors, self._handlers.keys(), self._clock.now, later=self._alarm.at
+            self._claims, self.id, self._cursors, self._handlers.keys(), self._clock.now, later=self._due_timer.at
         )
-        self._crew = Crew(
+        self._slots = Slots(
             self._finishes,
             self.id,
             self._handlers,
             random=self._random,
             patience=self.settings.stop_patience.total_seconds(),
             children=self._children,
-            room=self._on_flushed,
+            producer=self._producer,
+            on_flushed=self._on_flushed,
             events=self._events,
             job_logs=self.settings.job_logs,
         )
-        self._rounds = Rounds(
+        self._claim_loop = ClaimLoop(
             self._claimer,
-            self._crew,
-            self._wear,
+            self._slots,
+            self._recycling,
             name=self.name,
             lanes=lambda: self.lanes,
             wakeable=self._wakeable,
-            look=self._look,
+            claim_now=self._claim_now,
             random=self._random,
         )
-        self._waker = wake.Waker(self.database)
-        self._chain = Chain(
-            *(self._claimer, self._crew, self._rounds, self._clock), spawn=self._steps.spawn, tell=self._tell_of
+        self._waker = Waker(self.database)
+        self._fast_path = FastPath(
+            *(self._claimer, self._slots, self._claim_loop, self._clock),
+            spawn=self._background.spawn,
+            announce=self._announce,
         )
-        self._chain.on = self.options.claims
-        self._listener = Listener(self.database, self._on_message, self._on_listening)
-        self._beat = Beat(
+        self._fast_path.enabled = self.options.claims
+        self._listener = NotificationListener(self.database, self._on_message, self._on_listening)
+        watchdog = Watchdog(
             self.database,
             self.id,
-            vitals=self._vitals,
-            tell=self._tell,
-            holders=self._holders,
+            suspects=self._loop_suspects,
             settings=self.settings,
-            successor=self._successor,
+            replacement=self._replacement,
             events=self._events,
         )
-        await until_served(self.name, self._read_lanes)
-        await until_served(self.name, self._read_pairs)
-        if self._scope is not None:
-            kinds = self._claimer.kinds() if self.options.claims else ()
-            await self._scopes.enter_async_context(self._scope(kinds))
-        self._crew.start()
-        if self.settings.listen and not self.options.alone:
-            self._listener.start()
-        if not self.options.alone:
-            self._beat.start(self._loop)
-        if self.options.claims:
-            self._claiming = self._steps.spawn(self._rounds.run())
-        if self._successor is not None:
-            self._successor.entered(self.id)
-        if self._events.active:
-            self._events.emit(WorkerStarted(self.id, self.name, sorted(self.lanes)))
-        logger.info("worker %s started with lanes %s", self.name, ", ".join(sorted(self.lanes)) or "(none)")
+        self._heartbeat = Heartbeat(
+            self.database, self.id, report=self._beat_report, on_beat=self._pass_beat, watchdog=watchdog
+        )
 
     async def stop(self, *, after: float | None = None) -> None:
         """Drain: claim nothing more, let running jobs end for `after` seconds, return the rest to the queue."""
@@ -182,7 +211,7 @@ class Worker:
             await self.stopped.wait() if self._started else None
             return
         self.draining = True
-        self._look.set()
+        self._claim_now.set()
         if self._events.active:
             self._events.emit(WorkerDraining(self.id, self.name))
         if not self._starting.done():
@@ -191,7 +220,7 @@ class Worker:
             await asyncio.gather(self._starting, return_exceptions=True)
             await self._leave()
             return
-        self._rounds.draining = True
+        self._claim_loop.draining = True
         try:
             await self._drain(self.settings.shutdown_after.total_seconds() if after is None else after)
         finally:
@@ -201,59 +230,58 @@ class Worker:
         if self._claiming is not None:
             # A claim under way may bring jobs: they are given back, not forgotten.
             await asyncio.wait({self._claiming}, timeout=min(patience, _LAST_CLAIM))
-        await self._chain.settled(min(patience, _LAST_CLAIM))
-        ended, hurried = asyncio.ensure_future(self._crew.ended()), asyncio.ensure_future(self._hurry.wait())
+        await self._fast_path.wait_for_claims(min(patience, _LAST_CLAIM))
+        ended, hurried = asyncio.ensure_future(self._slots.wait_until_idle()), asyncio.ensure_future(self._hurry.wait())
         try:
             await asyncio.wait({ended, hurried}, timeout=patience, return_when=asyncio.FIRST_COMPLETED)
         finally:
             ended.cancel()
             hurried.cancel()
-        returned = await self._crew.send_home(patience=5)
+        returned = await self._slots.interrupt(patience=5)
         if returned:
-            logger.info("worker %s returned %d unfinished jobs: %s", self.name, len(returned), returned)
-        if self._crew.returned:
+            logger.info("worker %s returned %d unfinished jobs: %s", self.name, len(returned), ids.listed(returned))
+        if self._slots.returned:
             # They are due at once, and workers with free slots elsewhere may be asleep.
             self._waker.look()
 
     def hurry(self) -> None:
-        """A second signal: do not wait for running jobs any longer."""
+        """Do not wait for running jobs any longer; called after a second signal."""
         self._hurry.set()
 
     def dismiss(self) -> None:
-        """Drain and stop for good, by an operator's order or as outdated; `stopped` tells whoever runs this worker."""
+        """Drain and stop for good, by an operator's order or as outdated; the owner of the worker awaits `stopped`."""
         logger.info("worker %s was told to drain", self.name)
         self.dismissed = True
-        self._leaving = self._loop.create_task(self.stop())  # not one of the steps: stop() ends those
+        self._leaving = self._loop.create_task(self.stop())  # not in the background tasks: stop() cancels those
 
     async def run_by_id(self, job_id: int) -> bool:
-        """Claim this one job through the ordinary guard and run it to its end; False: it is not claimable now."""
+        """Claim one job through the ordinary guard and run it to its end; False: it is not claimable now."""
         if self.options.alone:
             await self._read_lanes()
-        rows = await self._claims.fetch("job_kind", id=job_id)
-        if not rows or rows[0]["kind"] not in self._handlers:
+        kind = await kind_of(self._claims, job_id)
+        if kind is None or kind not in self._handlers:
             return False
-        lane = self._claimer.lane_of(rows[0]["kind"])
+        lane = self._claimer.lane_of(kind)
         if lane is None or not self.lanes[lane].enabled:
             message = (
-                f"Job {job_id} belongs to lane {lane!r}, which is drained. Resume it with: rowlock lanes resume {lane}"
+                f"Job {ids.encode(job_id)} belongs to lane {lane!r}, which is drained. "
+                f"Resume it with: rowlock lanes resume {lane}"
             )
             raise WrongState(message)
-        try:
+        with self._claimer.in_flight.sending():
             claimed = await self._claimer.claim_one(job_id, lane)
-            self._crew.run(claimed)
-        finally:
-            self._claimer.in_flight = False
+            self._slots.run(claimed)
         for row in claimed:
-            await self._crew.done_with(Claim(row["id"], row["fence"]))
+            await self._slots.wait_for(Claim(row["id"], row["fence"]))
         return bool(claimed)
 
     async def _close(self) -> None:
-        # Those who spawn end first, then what they spawned.
+        # First the parts that start background tasks, then the tasks.
         self._closing = True
-        await self._crew.close()
+        await self._slots.close()
         await self._listener.stop()
-        await self._beat.stop()
-        await self._steps.end()
+        await self._heartbeat.stop()
+        await self._background.close()
         await self._leave_scope()
         await self._waker.flush(within=1)
         await self._leave()
@@ -261,7 +289,7 @@ class Worker:
     async def _leave_scope(self) -> None:
         try:
             await self._scopes.aclose()
-        except Exception:  # every job has ended: what is left is to stop
+        except Exception:  # every job has ended; the worker stops all the same
             logger.exception("worker %s: the end of a lifespan or dependency failed", self.name)
 
     async def _leave(self) -> None:
@@ -269,7 +297,7 @@ class Worker:
         if self.id:
             with contextlib.suppress(Exception):
                 async with asyncio.timeout(3):
-                    await self._finishes.fetch("worker_gone", worker=self.id)
+                    await workers.leave(self._finishes, self.id)
         await asyncio.gather(self._claims.close(), self._finishes.close())
         self.stopped.set()
         if self._events.active:
@@ -278,7 +306,7 @@ class Worker:
 
     async def _register(self) -> None:
         self.id, now = await self._registration.enter(self.settings)
-        self._clock.hear(now)
+        self._clock.set(now)
 
     # --- what to claim -----------------------------------------------------------------------------------------------
 
@@ -291,110 +319,133 @@ class Worker:
                     self._events.emit(LaneChanged(name, self.lanes.get(name)))
         self._claimer.serve(self.lanes, rows)
         self._cursors.everywhere()
-        self._look.set()
+        self._claim_now.set()
 
     async def _read_pairs(self) -> None:
-        rows = await self._claims.fetch("pairs", kinds=list(self._handlers))
-        heads = (((row["kind"], row["priority"], row["share"]), row["low_water"]) for row in rows)
+        rows = await read_pairs(self._claims, list(self._handlers))
+        heads = ((pair_of(row), row["low_water"]) for row in rows)
         if self._cursors.publish(heads):
-            self._look.set()
-        self._alarm.at([row["next_at"] for row in rows if row["next_at"] is not None])
+            self._claim_now.set()
+        self._due_timer.at([row["next_at"] for row in rows if row["next_at"] is not None])
 
     def _wakeable(self) -> bool:
-        """Whether a message comes for every job; while late commits may come, none does."""
+        """Whether a message comes for every job. While late commits may come, none comes for those."""
         return self.settings.listen and self._listener.listening.is_set() and not self._cursors.lagging
 
-    # --- what the worker hears ---------------------------------------------------------------------------------------
+    # --- messages, flushes and beats ---------------------------------------------------------------------------------
 
-    def _on_message(self, message: dict[str, object]) -> None:
-        lows = wake.heard(message)
-        if lows is None:
-            self._check_all = True
-            self._beat.poke()
-            return
-        known = {pair: low for pair, low in lows.items() if pair[0] in self._handlers}
-        for pair, low in known.items():
-            self._cursors.lower(pair, low)
-        if not lows:
+    def _on_message(self, message: Message) -> None:
+        """Beat at once if the message concerns this worker: the answer to the beat says what to do."""
+        match message:
+            case WakeUp(starts):
+                self._on_wake_up(starts)
+            case CancelRequested(job_ids) | ClaimsRevoked(job_ids):
+                # The answer to a claim under way may bring one of these jobs.
+                if self._claimer.in_flight or self._slots.runs_any_of(job_ids):
+                    self._check_all = True
+                    self._heartbeat.beat_now()
+            case DrainRequested(worker_ids):
+                if worker_ids is None or self.id in worker_ids:
+                    self._heartbeat.beat_now()
+            case LanesEdited():
+                self._heartbeat.beat_now()
+            case SchedulesEdited():
+                if self._upkeep is not None:
+                    self._heartbeat.beat_now()
+            case AwaitedEnds() | LockReleased():
+                pass
+            case _:
+                assert_never(message)
+
+    def _on_wake_up(self, starts: Mapping[Pair, datetime]) -> None:
+        if not starts:
             self._cursors.everywhere()
-        self._alarm.at(known.values())
-        if known or not lows:
-            self._look.set()
+            self._claim_now.set()
+            return
+        # Of kinds of other lanes, too: an edit may bring them here, and their cursors must be low by then.
+        known = {pair: start for pair, start in starts.items() if pair[0] in self._handlers}
+        for pair, start in known.items():
+            self._cursors.lower(pair, start)
+        if here := [start for pair, start in known.items() if self._claimer.lane_of(pair[0]) is not None]:
+            self._due_timer.at(here)
+            self._claim_now.set()
 
     def _on_listening(self) -> None:
-        # What was sent while nobody listened is unknown.
+        # Messages sent while the listener was away are lost.
         self._cursors.everywhere()
-        self._look.set()
-        self._steps.spawn(until_served(self.name, self._read_pairs))
+        self._claim_now.set()
+        self._background.spawn(until_served(self.name, self._read_pairs))
 
-    def _on_flushed(self, flushed: Flushed) -> None:
-        self._look.set()
+    def _on_flushed(self, flushed: FlushResult) -> None:
+        self._claim_now.set()
         if flushed.again_at is not None:
-            self._alarm.at([flushed.again_at])
+            self._due_timer.at([flushed.again_at])
         if flushed.hooks:
-            self._tell_of(flushed.hooks)
+            self._announce(flushed.hooks)
         if flushed.released:
-            self._chain.follow(flushed.released)
+            self._fast_path.follow(flushed.released)
         if flushed.elsewhere is not None:
             self._waker.look_in(flushed.elsewhere.total_seconds())
         if flushed.promoted:
             # Parked jobs became queued here; workers with free slots elsewhere may be asleep.
             self._waker.look()
 
-    def _tell_of(self, lows: Iterable[tuple[wake.Pair, datetime]]) -> None:
-        """There are jobs here for anybody."""
-        told = list(lows)
-        for pair, low in told:
-            self._cursors.lower(pair, low)
-        self._waker.wake(told)
-        self._look.set()
+    def _announce(self, starts: Iterable[PairStart]) -> None:
+        """Wake every worker, this one included, for new jobs of these pairs."""
+        starts = list(starts)
+        for pair, start in starts:
+            self._cursors.lower(pair, start)
+        self._waker.wake(starts)
+        self._claim_now.set()
 
-    def _vitals(self) -> Vitals:
-        """Called in the beat's thread."""
+    def _beat_report(self) -> BeatReport:
+        """The state of this worker; called in the heartbeat's thread."""
         everything, self._check_all = self._check_all, False
-        hungry = any(self._crew.free(name, lane.slots) > 0 for name, lane in list(self.lanes.items()))
-        known = None if self._claimer.in_flight or self._chain.in_flight else self._crew.known()
-        held = self._crew.held(self._loop.time(), everything=everything)
-        return Vitals(hungry, self.draining, held, known, self._rounds.doubts > 0, self._crew.stuck)
+        hungry = any(self._slots.free(name, lane.slots) > 0 for name, lane in list(self.lanes.items()))
+        in_flight = self._claimer.in_flight
+        known = None if in_flight else self._slots.known_jobs()
+        claims = self._slots.claims_to_check(self._loop.time(), everything=everything)
+        return BeatReport(hungry, self.draining, claims, known, in_flight.answer_lost, self._slots.stuck)
 
-    def _holders(self) -> Holders:
-        """Called in the beat's thread, while the loop is blocked."""
-        claim = culprit(self._loop)
-        # Outside of any job's task (a callback, a signal handler) each job of this loop may be the one that set it up.
-        suspects = self._crew.on_loop() if claim is None else [claim]
-        return Holders(suspects, self._crew.write_over)
+    def _loop_suspects(self) -> LoopSuspects:
+        """The claims that may block the loop; called in the heartbeat's thread, while the loop is blocked."""
+        claim = claim_on_loop(self._loop)
+        # Outside of any job's task (a callback, a signal handler) each job of this loop may have set that up.
+        suspects = self._slots.claims_on_loop() if claim is None else [claim]
+        return LoopSuspects(suspects, self._slots.write_over)
 
-    def _tell(self, news: News) -> None:
-        """Called in the beat's thread."""
+    def _pass_beat(self, beat: CompletedBeat) -> None:
+        """Pass the beat to the worker's loop; called in the heartbeat's thread."""
         with contextlib.suppress(RuntimeError):
-            self._loop.call_soon_threadsafe(self._on_news, news)
+            self._loop.call_soon_threadsafe(self._on_beat, beat)
 
-    def _on_news(self, news: News) -> None:
+    def _on_beat(self, beat: CompletedBeat) -> None:
         if self._closing:
             return
-        self._rounds.doubts -= 1 if news.disowned and self._rounds.doubts else 0
-        self._clock.hear(news.now)
-        self._wear.check(self._crew.stuck)
-        self.outdated = self.outdated or self._registration.outdated(news.schema_since)
-        if (news.drain or self.outdated) and not self.draining:
+        if beat.disowned:
+            self._claimer.in_flight.checked()
+        self._clock.set(beat.now)
+        self._recycling.check(self._slots.stuck)
+        self.outdated = self.outdated or self._registration.outdated(beat.schema_since)
+        if (beat.drain or self.outdated) and not self.draining:
             self.dismiss()
-        for job_id in news.cancelled:
-            self._crew.tell(job_id, "cancel")
-        for claim in news.lost:
-            self._crew.tell(claim.job_id, "lost", claim.fence)
-        if not news.known:
-            self._steps.spawn(until_served(self.name, lambda: self._registration.revive(self.id)))
-        if news.lanes_version != self._lanes_version:
-            self._lanes_version = news.lanes_version
-            self._steps.spawn(until_served(self.name, self._read_lanes))
-        if news.sweep_epoch != self._sweep_epoch:
-            self._sweep_epoch = news.sweep_epoch
-            self._steps.spawn(until_served(self.name, self._read_pairs))
+        for job_id in beat.cancelled:
+            self._slots.stop_attempts(job_id, "cancel")
+        for claim in beat.lost:
+            self._slots.stop_attempts(claim.job_id, "lost", claim.fence)
+        if not beat.known:
+            self._background.spawn(until_served(self.name, lambda: self._registration.revive(self.id)))
+        if beat.lanes_version != self._lanes_version:
+            self._lanes_version = beat.lanes_version
+            self._background.spawn(until_served(self.name, self._read_lanes))
+        if beat.sweep_epoch != self._sweep_epoch:
+            self._sweep_epoch = beat.sweep_epoch
+            self._background.spawn(until_served(self.name, self._read_pairs))
         # Without its row this worker's own jobs look like orphans: it comes back first.
-        if news.due and news.known and self._upkeep is not None and not self.draining:
-            self._steps.spawn(self._upkeep(news))
+        if beat.due and beat.known and self._upkeep is not None and not self.draining:
+            self._background.spawn(self._upkeep(beat))
 
-    def _on_failed_step(self, error: BaseException) -> None:
-        logger.error("worker %s: a background step failed", self.name, exc_info=error)
+    def _on_task_failure(self, error: BaseException) -> None:
+        logger.error("worker %s: a background task failed", self.name, exc_info=error)
         # It may have been the reading of lanes or pairs: the next beat has it done again.
         self._lanes_version = self._sweep_epoch = -1

@@ -1,4 +1,4 @@
-"""Hosted: a worker in a thread of somebody else's process, for applications that block."""
+"""WorkerThread: a worker in a thread of an application that blocks, such as a script or a WSGI server."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("rowlock")
 _AT_EXIT: Final = 5.0
-"""Seconds running jobs have to end when the program ends without stopping its worker."""
+"""Seconds for running jobs to end when the program ends without stopping its worker."""
 
 
 class WorkerThread:
     """A worker with an event loop of its own in a daemon thread."""
 
     def __init__(self, make: Callable[[], Worker], *, enabled: bool) -> None:
-        """make: called on the thread's loop. Returns once the worker has started, or raises why it cannot."""
+        """make: called on the thread's loop. Returns once the worker has started, or raises its error."""
         self._make = make
         self._loop: asyncio.AbstractEventLoop | None = None
         self._worker: Worker | None = None
@@ -34,7 +34,7 @@ class WorkerThread:
             self._ready.wait()
             if self._failure is not None:
                 raise self._failure
-            # A program that ends without stop() still returns its jobs, instead of leaving them to the stale timeout.
+            # A program that ends without stop() still returns its jobs; otherwise they would wait for the timeout.
             atexit.register(self.stop, _AT_EXIT)
         else:
             logger.info("ROWLOCK_WORKER is off: no worker in this process")
@@ -43,7 +43,7 @@ class WorkerThread:
         try:
             asyncio.run(self._work())
         except BaseException as error:
-            # Told to whoever started the thread.
+            # Raised in the thread that started this one.
             self._failure = error
             if self._ready.is_set():
                 logger.critical("the worker thread ended: %r", error, exc_info=error)

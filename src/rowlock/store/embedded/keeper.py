@@ -65,7 +65,7 @@ def die_with_parent() -> None:
         ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGINT)
 
 
-class Keeper:
+class ServerKeeper:
     """Holds one server; `plan` is what the starter wrote down: paths, options and the user to run as."""
 
     def __init__(self, plan: dict[str, Any]) -> None:
@@ -190,7 +190,7 @@ def main() -> None:
         os._exit(0)  # the starter waits for this process only, so no zombie stays with it
     os.chdir("/")
     os.umask(0o077)
-    keeper = Keeper(plan)
+    keeper = ServerKeeper(plan)
     try:
         held = lock(keeper.home / "keeper.lock", fcntl.LOCK_EX | fcntl.LOCK_NB)
         os.truncate(held, 0)

@@ -11,10 +11,6 @@ FROM {schema}.workflow_start(:name::text, :tenant::text, :submitted_by::text, :u
 SELECT x.workflow_id, x.what, x.name, x.job_id, x.kind, x.priority, x.share, x.state, x.run_after
 FROM {schema}.workflow_add(:job::bigint, :fence::integer, :workflow::bigint, :plan::text::jsonb, :channel::text) AS x
 
--- name: workflow_adopt
--- NULL: no such job.
-SELECT {schema}.workflow_adopt(:job::bigint) AS workflow_id
-
 -- name: workflow_cancel
 -- Committed before any step is touched: from here on nothing is released or added, and whoever dies over the rest leaves it to
 -- the duty. The answer is the workflow as it is: `asked` says whether this order changed anything.

@@ -1,0 +1,148 @@
+"""Idempotent submit: a request with an Idempotency-Key makes one job, however often it is repeated.
+
+The key, a digest of the request's body and the job are written in one transaction. Keys belong to a principal, and are
+kept for 24 hours.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+from rowlock.desk.submit import Submitted
+from rowlock.errors import JobNotFound
+from rowlock.model.access import Permission
+from rowlock.store.executor import SqlSession
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Mapping, Sequence
+
+    from rowlock.desk.access import Desk
+    from rowlock.desk.submit import SubmitOptions
+    from rowlock.model.job import Job
+    from rowlock.store.database import Database
+
+_KEEP_FOR: Final = timedelta(hours=24)
+_AT_ONCE: Final = 2
+"""Requests with a key at a time: each holds one of the pool's connections while it may need another."""
+
+
+@dataclass(frozen=True, slots=True)
+class RequestKey:
+    """An Idempotency-Key as it is stored. scope: the operation it belongs to. digest: of the request's body."""
+
+    scope: str
+    key: str
+    digest: str
+
+    @classmethod
+    def of(cls, scope: str, key: str, body: str, desk: Desk) -> RequestKey:
+        """The key among those of the desk's principal: the same key of another principal is another key."""
+        who = desk.principal
+        return cls(scope, _hash(json.dumps([who.tenant, who.subject, key])), _hash(body))
+
+
+@dataclass(frozen=True, slots=True)
+class FirstSubmit:
+    """This request submitted the job."""
+
+    submitted: Submitted
+    status: int
+    key: RequestKey
+
+
+@dataclass(frozen=True, slots=True)
+class RepeatedSubmit:
+    """An earlier request with the same key and body submitted the job. status: of the answer it got."""
+
+    submitted: Submitted
+    status: int
+
+
+@dataclass(frozen=True, slots=True)
+class SubmitInFlight:
+    """Another request with this key is being answered."""
+
+
+@dataclass(frozen=True, slots=True)
+class KeyReused:
+    """The key was used for another body."""
+
+
+@dataclass(frozen=True, slots=True)
+class JobPruned:
+    """The job of this key was removed by its retention."""
+
+
+SubmitOutcome: TypeAlias = FirstSubmit | RepeatedSubmit | SubmitInFlight | KeyReused | JobPruned
+
+
+class IdempotentSubmit:
+    """Submits jobs with an Idempotency-Key, for any desk of one application."""
+
+    def __init__(self, database: Callable[[], Database], get_job: Callable[[int], Awaitable[Job]]) -> None:
+        """get_job: reads a job whatever its submitter may see, as whoever submitted a job may repeat the request."""
+        self._open, self._get_job = database, get_job
+        self._places = asyncio.Semaphore(_AT_ONCE)
+
+    async def submit(
+        self,
+        desk: Desk,
+        key: RequestKey,
+        kind: str,
+        args: Mapping[str, object] | Sequence[object],
+        options: SubmitOptions,
+        *,
+        status_of: Callable[[Submitted], int],
+    ) -> SubmitOutcome:
+        """Submit the job, or find the one that this key has made. status_of: the status to answer repetitions with."""
+        desk.guard.demand(Permission.SUBMIT, unsafe=True)
+        values = {"scope": key.scope, "key": key.key, "digest": key.digest}
+        database = self._open()
+        async with self._places, database.connection(watched=True) as connection, connection.transaction():
+            session = SqlSession(database.statements, connection)
+            if not (await session.fetch("lock_request", key=key.key))[0]["mine"]:
+                return SubmitInFlight()
+            used = {row["kind"]: row for row in await session.fetch("find_request", **values)}
+            if not used:
+                submitted = await desk.jobs.submit(kind, args, connection=connection, **options)
+                status = status_of(submitted)
+                await session.fetch(
+                    "keep_request",
+                    keep_for=_KEEP_FOR,
+                    job_id=submitted.job.id,
+                    status=status,
+                    what=submitted.what,
+                    **values,
+                )
+                return FirstSubmit(submitted, status, key)
+        if len(used) == 1:
+            return KeyReused()
+        row = used[key.scope]
+        return await self._repeated(row["job_id"], row["what"] or "created", row["status"])
+
+    async def _repeated(self, job_id: int, what: str, status: int | None) -> SubmitOutcome:
+        try:
+            submitted = Submitted(await self._get_job(job_id), what)
+        except JobNotFound:
+            return JobPruned()
+        return RepeatedSubmit(submitted, status or 202)
+
+    async def change_status(self, first: FirstSubmit, status: int) -> None:
+        """Answer repetitions of the request with this status from now on."""
+        await self._open().fetch(
+            "answer_request",
+            job_id=first.submitted.job.id,
+            status=status,
+            scope=first.key.scope,
+            key=first.key.key,
+            digest=first.key.digest,
+        )
+
+
+def _hash(text: str) -> str:
+    return hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest()

@@ -1,0 +1,86 @@
+"""Keyword options of public calls: every unknown one is refused with a suggestion."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
+
+from rowlock.errors import InvalidOption
+from rowlock.model.similar_names import closest
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Mapping
+
+F = TypeVar("F", bound="Callable[..., Any]")
+_ELSEWHERE: Final = {
+    "queue": "lane",
+    "queue_name": "lane",
+    "countdown": "run_in",
+    "delay": "run_in",
+    "schedule_in": "run_in",
+    "eta": "run_at",
+    "scheduled_at": "run_at",
+    "schedule_at": "run_at",
+    "expires": "expires_in",
+    "ttl": "expires_in",
+    "time_limit": "timeout",
+    "max_retries": "retry",
+    "retries": "retry",
+    "backoff": "retry",
+    "autoretry_for": "retry",
+    "rate_limit": "rate",
+    "unique": "unique_key",
+    "queueing_lock": "unique_key",
+    "lock": "gate",
+    "concurrency": "gate",
+    "task_id": "idempotency_key",
+    "job_id": "idempotency_key",
+    "labels": "tags",
+    "metadata": "meta",
+    "result_ttl": "retention",
+    "keep_result": "retention",
+}
+"""Names of options in other job queues, and the option here that does the same."""
+
+
+def unknown_option(called: str, name: str, known: Collection[str], hints: Mapping[str, str] | None = None) -> str:
+    """The message about an option that a call does not have. hints: for options that belong to another call."""
+    hint = (hints or {}).get(name)
+    meant = _ELSEWHERE.get(name)
+    if hint is None and meant in known:
+        hint = f"Did you mean {meant!r}?"
+    if hint is None:
+        near = closest(name, [*known, *(hints or {})])
+        hint = f"Did you mean {near[0]!r}?" if near else f"It has {', '.join(sorted(known))}."
+        hint = (hints or {}).get(near[0], hint) if near else hint
+    return f"{called} has no option {name!r}. {hint}"
+
+
+def suggests_options(
+    called: str, *, error: type[Exception] = InvalidOption, hints: Mapping[str, str] | None = None
+) -> Callable[[F], F]:
+    """Have a function refuse an unknown keyword with a suggestion; its signature stays as written."""
+
+    def decorate(function: F) -> F:
+        @functools.wraps(function)
+        def call(*args: object, **kwargs: object) -> object:
+            try:
+                return function(*args, **kwargs)
+            except TypeError:
+                known = keyword_options(function)
+                for name in kwargs:
+                    if name not in known:
+                        raise error(unknown_option(called, name, known, hints)) from None
+                raise
+
+        return cast("F", call)
+
+    return decorate
+
+
+def keyword_options(function: Callable[..., object]) -> list[str]:
+    """The names of the parameters that can be passed by keyword, in their order."""
+    parameters = inspect.signature(function).parameters.values()
+    by_name = (inspect.Parameter.KEYWORD_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    return [parameter.name for parameter in parameters if parameter.kind in by_name and parameter.name != "self"]

@@ -1,0 +1,22 @@
+"""Kind, priority and share of a queued job: each such pair is a queue of its own, with one cursor and one probe."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any, Protocol, TypeAlias
+
+Pair: TypeAlias = tuple[str, int, int]
+"""(kind, priority, share). share: the bucket of the tenant in fair lanes, 0: none. Plain, as there is one per job."""
+PairStart: TypeAlias = tuple[Pair, datetime]
+"""A pair and the lowest run_after in it that is of interest."""
+
+
+class PairColumns(Protocol):
+    """A row with the columns of a pair."""
+
+    def __getitem__(self, column: str, /) -> Any: ...  # noqa: ANN401 - any column
+
+
+def pair_of(row: PairColumns) -> Pair:
+    """The pair of a row with the columns kind, priority and share."""
+    return row["kind"], row["priority"], row["share"]

@@ -1,0 +1,79 @@
+"""Doubt: whether the server is still at a statement that it does not answer, asked over another connection.
+
+A socket whose other end has forgotten it (a failover, a router, a proxy) is silent until the call's own limit.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from typing import TYPE_CHECKING, Final, Protocol
+
+import asyncpg
+
+from rowlock.errors import DatabaseError
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from rowlock.store.queries import Statements
+
+logger = logging.getLogger("rowlock.link")
+SILENCE: Final = 4.0
+"""Seconds without an answer before the server is asked what it is doing."""
+
+
+class Connector(Protocol):
+    """Opens connections: the Database."""
+
+    @property
+    def statements(self) -> Statements:
+        """The named SQL statements."""
+
+    async def connect(self, role: str, /) -> asyncpg.Connection[asyncpg.Record]:
+        """A new connection."""
+
+
+async def ask_about(
+    database: Connector,
+    connection: asyncpg.Connection[asyncpg.Record],
+    backend: int,
+    what: str,
+    pause: float,
+    *,
+    patient: bool,
+) -> None:
+    """Hang up when the server says that it is at nothing of ours; pause: seconds between its two questions.
+
+    A statement that takes its time is left alone. patient: so is everything when the server does not answer here
+    either; otherwise a server that answers nobody is not waited for any longer.
+    """
+    try:
+        other = await database.connect("doubt")
+    except (DatabaseError, OSError, asyncpg.PostgresError, asyncpg.InterfaceError) as error:
+        if not patient and isinstance(error.__cause__, TimeoutError):
+            logger.warning("no answer to a %s, and none to a new connection: %s", what, error)
+            connection.terminate()
+        return
+    try:
+        with contextlib.suppress(OSError, asyncpg.PostgresError, asyncpg.InterfaceError):
+            if not await _is_at_it(database, other, backend, pause):
+                logger.warning("the server knows nothing of a %s under way: connecting again", what)
+                connection.terminate()
+    finally:
+        other.terminate()
+
+
+async def _is_at_it(database: Connector, other: asyncpg.Connection[asyncpg.Record], backend: int, pause: float) -> bool:
+    """Twice, as an answer may be on its way; and whoever does one thing after another passes between two of them."""
+    statement = database.statements["is_at_work"]
+    before: datetime | None = None
+    for first in (True, False):
+        row = await other.fetchrow(statement.dollar, backend)
+        if row is not None and (row["busy"] or not (first or row["since"] == before)):
+            return True
+        before = row["since"] if row is not None else None
+        if first:
+            await asyncio.sleep(pause)
+    return False

@@ -1,0 +1,60 @@
+"""Schedules: rows to values and back."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+from rowlock.errors import ScheduleNotFound
+from rowlock.model.schedule import Schedule
+from rowlock.model.similar_names import closest
+from rowlock.model.window import Window
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from rowlock.store.database import Record
+
+_AS_THEY_ARE = (
+    *("name", "kind", "cron", "every", "tz", "missed", "most_missed", "overlap", "tenant", "submitted_by", "enabled"),
+    *("next_at", "last_at", "last_job", "skipped_at", "skipped_why", "version", "created_at", "updated_at"),
+)
+
+
+def schedule_of(row: Record) -> Schedule:
+    """A Schedule from its row."""
+    return Schedule(
+        **{name: row[name] for name in _AS_THEY_ARE},
+        args=json.loads(row["args"]),
+        options=json.loads(row["options"]),
+        windows=tuple(Window.from_json(window) for window in json.loads(row["windows"])),
+        declared=None if row["declared"] is None else json.loads(row["declared"]),
+    )
+
+
+def values_of(schedule: Schedule) -> dict[str, object]:
+    """The parameters of schedule_add and schedule_set that say how it is to be."""
+    return {
+        "name": schedule.name,
+        "kind": schedule.kind,
+        "args": json.dumps(dict(schedule.args)),
+        "options": json.dumps(dict(schedule.options)),
+        "cron": schedule.cron,
+        "every": schedule.every,
+        "tz": schedule.tz,
+        "missed": schedule.missed,
+        "most_missed": schedule.most_missed,
+        "overlap": schedule.overlap,
+        "windows": json.dumps([window.as_json() for window in schedule.windows]),
+        "tenant": schedule.tenant,
+        "enabled": schedule.enabled,
+        "declared": None if schedule.declared is None else json.dumps(dict(schedule.declared)),
+    }
+
+
+def unknown_schedule(name: str, there_are: Iterable[str]) -> ScheduleNotFound:
+    """What to tell someone who named a schedule that is not there, or not for them."""
+    names = sorted(there_are)
+    near = closest(name, names, n=1)
+    hint = f" Did you mean {near[0]!r}?" if near else ""
+    return ScheduleNotFound(f"There is no schedule {name!r}.{hint}")

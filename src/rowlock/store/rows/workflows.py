@@ -1,0 +1,39 @@
+"""Workflows as rows -> values."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rowlock.model.state import State
+from rowlock.model.workflow import Edge, StepView, WorkflowState, WorkflowView
+from rowlock.store.rows.jobs import json_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from rowlock.store.database import Record
+
+_COLUMNS = (
+    "id", "name", "total", "open", "failed", "cancelled", "with_errors", "created_at", "finished_at", "verdict",
+    "undo_error", "cancel_requested", "tenant", "submitted_by",
+)  # fmt: skip
+
+
+def workflow_of(row: Record, steps: Iterable[Record] = (), edges: Iterable[Record] = ()) -> WorkflowView:
+    """A WorkflowView from its row, with its steps and edges where they were read."""
+    key = row["unique_key"]
+    return WorkflowView(
+        **{name: row[name] for name in _COLUMNS},
+        state=WorkflowState(row["state"]),
+        # Stored with the workflow's name before it: keys of different workflows never meet.
+        unique_key=None if key is None else str(key).removeprefix(f"{row['name']}:"),
+        meta=json_of(row["meta"]) or {},
+        steps=tuple(map(step_of, steps)),
+        edges=tuple(Edge(edge["upstream"], edge["downstream"], edge["needs"], edge["met"]) for edge in edges),
+    )
+
+
+def step_of(row: Record) -> StepView:
+    """A StepView from its row."""
+    values = dict(row)
+    return StepView(**{**values, "state": State(values["state"]), "errors": json_of(values["errors"])})

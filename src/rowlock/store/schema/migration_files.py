@@ -1,0 +1,163 @@
+"""Steps: the numbered SQL files of the schema, as what is run and as what a DBA reads.
+
+The files are named NNNN_name.up.sql and NNNN_name.down.sql. What they write as CREATE INDEX CONCURRENTLY is built
+before the step's transaction, while everybody works on; so it names no column of its own step. Where the tables are new
+it is built inside, like any other. The same goes for what an undone step puts back.
+
+A step may say `-- For code made for version N or later.`: such code runs on without it, so that everything between two
+releases can be upgraded under workers of the older one. Without that line only code of the version before does.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Final
+
+from rowlock.store.queries import checked_schema, quoted
+
+_FOLDER: Final = Path(__file__).parents[1] / "migrations"
+_FILE: Final = re.compile(r"(\d{4})_(\w+)\.up\.sql")
+_INDEX: Final = re.compile(r"^CREATE (?:UNIQUE )?INDEX CONCURRENTLY (\w+) ON [^;]+;", re.MULTILINE)
+_COMPATIBLE: Final = re.compile(r"^-- For code made for version (\d+) or later\.$", re.MULTILINE)
+LEDGER: Final = "schema_steps"
+"""The table of the steps taken."""
+FIRST_LEDGER: Final = "migrations"
+"""The one that code made for version 2 reads: it refuses tables more than one version ahead, whatever they say. So only
+steps that it does not run with are written there, too."""
+_RELEASED: Final = 2
+_LEDGER_FROM: Final = 3
+"""The step that made the newer ledger."""
+LOCK_WAIT: Final = "200ms"
+"""How long a step waits for a lock. Whoever comes after it waits as long, so it is short, and tried again and again."""
+
+
+@dataclass(frozen=True, slots=True)
+class Index:
+    """An index that is built while everybody works on."""
+
+    name: str
+    text: str
+
+    def sql(self, schema: str) -> str:
+        """The statement that builds it."""
+        return self.text.replace("{schema}", quoted(schema))
+
+
+@dataclass(frozen=True)
+class Migration:
+    """One numbered step."""
+
+    version: int
+    name: str
+    up: str
+    down: str
+
+    @cached_property
+    def indexes(self) -> tuple[Index, ...]:
+        """What is built before the step itself."""
+        return _indexes(self.up)
+
+    @cached_property
+    def restored(self) -> tuple[Index, ...]:
+        """What is built before the step is undone."""
+        return _indexes(self.down)
+
+    @property
+    def compatible_since(self) -> int:
+        """The oldest code that runs with it, by the version that code was made for."""
+        said = _COMPATIBLE.search(self.up)
+        return int(said[1]) if said else self.version - 1
+
+    def sql(self, schema: str, *, up: bool, whole: bool = False) -> str:
+        """What its transaction does. whole: with its indexes, for tables that are new."""
+        text = (
+            _INDEX.sub("", self.up if up else self.down)
+            if not whole
+            else self.up.replace("INDEX CONCURRENTLY", "INDEX")
+        )
+        marks = [self._mark(ledger, quoted(schema), up=up) for ledger in self._ledgers(up=up)]
+        return "\n\n".join([text.replace("{schema}", quoted(schema)).strip(), *marks])
+
+    def _ledgers(self, *, up: bool) -> list[str]:
+        # Undone, the step that made the newer ledger has dropped it.
+        newer = self.version >= _LEDGER_FROM if up else self.version > _LEDGER_FROM
+        first = self.version < _LEDGER_FROM or self.compatible_since > _RELEASED
+        return [LEDGER] * newer + [FIRST_LEDGER] * first
+
+    def _mark(self, ledger: str, schema: str, *, up: bool) -> str:
+        if not up:
+            return f"DELETE FROM {schema}.{ledger} WHERE version = {self.version};"
+        columns, values = "version, name", f"{self.version}, '{self.name}'"
+        if ledger == LEDGER:
+            columns, values = f"{columns}, compatible_since", f"{values}, {self.compatible_since}"
+        return f"INSERT INTO {schema}.{ledger} ({columns}) VALUES ({values});"
+
+
+def _indexes(text: str) -> tuple[Index, ...]:
+    return tuple(Index(match[1], match[0]) for match in _INDEX.finditer(text))
+
+
+def migrations() -> list[Migration]:
+    """Every step this code ships, in order."""
+    steps = []
+    for number, name, file in _files():
+        down = file.with_name(file.name.replace(".up.", ".down.")).read_text(encoding="utf-8")
+        steps.append(Migration(number, name, file.read_text(encoding="utf-8"), down))
+    return steps
+
+
+def _files() -> list[tuple[int, str, Path]]:
+    """Version, name and way up of every step, in order."""
+    found = [(_FILE.fullmatch(file.name), file) for file in _FOLDER.iterdir()]
+    return sorted((int(match[1]), match[2], file) for match, file in found if match)
+
+
+def newest() -> int:
+    """The schema version this code was written for."""
+    return _files()[-1][0]
+
+
+def path(version: int, target: int) -> list[tuple[Migration, bool]]:
+    """The steps between two versions, each with whether it goes up."""
+    if target >= version:
+        return [(step, True) for step in migrations() if version < step.version <= target]
+    return [(step, False) for step in reversed(migrations()) if target < step.version <= version]
+
+
+def ledger(schema: str) -> str:
+    """The table that records the first steps."""
+    return (
+        f"CREATE TABLE {quoted(schema)}.{FIRST_LEDGER} "
+        "(version integer PRIMARY KEY, name text NOT NULL, applied_at timestamptz NOT NULL DEFAULT now());"
+    )
+
+
+def script(schema: str = "rowlock", *, since: int = 0, to: int | None = None) -> str:
+    """The upgrade (or, with to < since, the downgrade) for a DBA to read and run with psql."""
+    target = newest() if to is None else to
+    checked_schema(schema)
+    if since == 0:
+        parts = [step.sql(schema, up=True, whole=True) for step, _ in path(0, target)]
+        head = [f"CREATE SCHEMA IF NOT EXISTS {quoted(schema)};", ledger(schema)]
+        return "\n\n".join(["BEGIN;", *head, *parts, "COMMIT;"]) + "\n"
+    steps = [part for step, up in path(since, target) for part in _step(step, schema, up=up)]
+    # Without its ledger a schema counts as empty; an empty ledger left behind would stop the next upgrade.
+    tail = [f"DROP TABLE {quoted(schema)}.{FIRST_LEDGER};"] if target == 0 else []
+    return "\n\n".join([_FOR_DBAS, *steps, *tail]) + "\n"
+
+
+_FOR_DBAS: Final = f"""\
+-- For psql -v ON_ERROR_STOP=1, statement by statement: no index is built concurrently inside a transaction.
+-- A step that meets a lock gives up after {LOCK_WAIT}, so that nobody queues behind it: go on from there.
+-- An index whose building broke off is there and invalid; drop it first."""
+
+
+def _step(step: Migration, schema: str, *, up: bool) -> list[str]:
+    head = f"-- {step.version} {step.name}" + ("" if up else ", undone")
+    wanted = step.indexes if up else step.restored
+    built = [index.sql(schema).replace("CONCURRENTLY", "CONCURRENTLY IF NOT EXISTS") for index in wanted]
+    body = f"BEGIN;\nSET LOCAL lock_timeout = '{LOCK_WAIT}';\n\n{step.sql(schema, up=up)}\n\nCOMMIT;"
+    return ["\n".join([head, *built]), body]

@@ -1,0 +1,94 @@
+"""DutyRunner: runs the duties that are due. A compare-and-set row elects the one process that runs a duty now."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from typing import TYPE_CHECKING, Final
+
+from rowlock.errors import DatabaseError
+from rowlock.outage_log import OutageLog
+from rowlock.store.database import TRANSIENT
+from rowlock.telemetry import Events, UpkeepDone
+from rowlock.upkeep import duties
+from rowlock.upkeep.schedule_runner import ScheduleRunner
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable
+
+    from rowlock.desk.submit import Submit
+    from rowlock.flow.enqueue.wake import Waker
+    from rowlock.flow.worker.heartbeat import CompletedBeat
+    from rowlock.settings import Settings
+    from rowlock.store.database import Database
+
+logger = logging.getLogger("rowlock.upkeep")
+SCHEDULES: Final = "schedules"
+_WORTH_NOTING: Final = 5
+"""Milliseconds; a shorter run of a duty is not worth writing down."""
+
+
+class DutyRunner:
+    """The upkeep of one worker. Duties are idempotent, so two processes that run one at once do no harm."""
+
+    def __init__(
+        self,
+        database: Database,
+        settings: Settings,
+        waker: Waker,
+        events: Events | None = None,
+        submit: Submit | None = None,
+    ) -> None:
+        """submit: enqueues the jobs of schedules; None: no schedule is fired."""
+        self._database, self._events = database, events or Events()
+        self._schedule_runner = None if submit is None else ScheduleRunner(database, submit)
+        self._context = duties.DutyContext(database, settings, waker, self._events)
+        self._busy = asyncio.Lock()
+        self._outages: dict[str, OutageLog] = {}
+
+    async def __call__(self, beat: CompletedBeat) -> None:
+        """Run the due duties, one after the other; returns at once while an earlier call runs them.
+
+        Schedules come first and wait for no other duty: they have a time.
+        """
+        if SCHEDULES in beat.due:
+            await self._guarded(SCHEDULES, self.fire())
+        if self._busy.locked():
+            return
+        async with self._busy:
+            for name in beat.due:
+                await self._guarded(name, self.run(name, beat))
+
+    async def _guarded(self, name: str, duty: Awaitable[object]) -> None:
+        try:
+            await duty
+        except (DatabaseError, TimeoutError, *TRANSIENT) as error:
+            self._outages.setdefault(name, _outage(name)).failed(error)
+        else:
+            if self._outages and (outage := self._outages.pop(name, None)) is not None:
+                outage.recovered()
+
+    async def fire(self) -> int:
+        """Fire the schedules that are due; returns the number of jobs they enqueued."""
+        return 0 if self._schedule_runner is None else await self._schedule_runner()
+
+    async def run(self, name: str, beat: CompletedBeat) -> int | None:
+        """Run one duty if this process is elected; returns how many rows it changed, None: not elected."""
+        duty = duties.DUTIES.get(name)
+        if duty is None or not await self._database.fetch("elect", name=name):
+            return None
+        began = time.monotonic()
+        changed = await duty(self._context, beat)
+        took = round(1000 * (time.monotonic() - began))
+        if took > _WORTH_NOTING:
+            await self._database.fetch("duty_took", name=name, ms=took)
+        if self._events.active:
+            self._events.emit(UpkeepDone(name, changed, took / 1000))
+        if changed:
+            logger.info("%s: %d", name, changed)
+        return changed
+
+
+def _outage(duty: str) -> OutageLog:
+    return OutageLog(logger, f"{duty} is put off", f"{duty} is done again")

@@ -1,0 +1,87 @@
+"""The pages for contributors name files, functions and statements that exist."""
+
+from __future__ import annotations
+
+import ast
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+PAGES = [
+    "docs/architecture.md",
+    "docs/glossary.md",
+    "docs/contributing/recipes.md",
+    "docs/decisions/0015-the-house.md",
+    "CONTRIBUTING.md",
+    "UPGRADING.md",
+    "SECURITY.md",
+]
+PATH = re.compile(r"`([\w./-]*?[\w-]+(?:\.(?:py|sql|md|toml|yml|yaml|json)|/))(?::([\w.]+))?`")
+"""`flow/claim/claimer.py`, `flow/claim/claimer.py:Claimer.claim`, `store/sql/claim.sql:claim`, `flow/claim/`."""
+LINK = re.compile(r"\]\(([^)#:]+)(?:#[\w-]+)?\)")
+
+
+def found(path: str) -> Path | None:
+    """The file, from the package or from the top of the repository."""
+    return next((base / path for base in (ROOT / "src" / "rowlock", ROOT) if (base / path).exists()), None)
+
+
+def names(file: Path) -> set[str]:
+    """What is defined in a file: `function`, `Class`, `Class.method`, `CONSTANT`; statements of an .sql file."""
+    text = file.read_text(encoding="utf-8")
+    if file.suffix == ".sql":
+        return set(re.findall(r"^-- name: (\w+)", text, re.MULTILINE))
+    if file.suffix != ".py":
+        return set()
+    body = ast.parse(text).body
+    return {name for node in body for name in defined(node)}
+
+
+def defined(node: ast.stmt) -> set[str]:
+    match node:
+        case ast.ClassDef(name=name, body=body):
+            return {name, *(f"{name}.{inner}" for each in body for inner in defined(each))}
+        case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name):
+            return {name}
+        case ast.AnnAssign(target=ast.Name(id=name)):
+            return {name}
+        case ast.Assign(targets=[ast.Name(id=name)]):
+            return {name}
+        case _:
+            return set()
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_every_file_and_name_on_the_page_exists(page: str) -> None:
+    text = (ROOT / page).read_text(encoding="utf-8")
+    missing = []
+    for path, name in PATH.findall(re.sub(r"^```.*?^```$", "", text, flags=re.MULTILINE | re.DOTALL)):
+        file = found(path)
+        if file is None or (name and name not in names(file)):
+            missing.append(f"{path}:{name}" if name else path)
+    assert missing == []
+
+
+def test_every_shelf_is_on_the_map() -> None:
+    text = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    package = ROOT / "src" / "rowlock"
+    folders = {file.parent.relative_to(package) for file in package.rglob("__init__.py")} - {Path()}
+    assert {str(folder) for folder in folders if f"`{folder}/`" not in text} == set()
+
+
+@pytest.mark.parametrize(
+    "page", sorted(str(page.relative_to(ROOT)) for page in [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
+)
+def test_every_link_leads_somewhere(page: str) -> None:
+    file = ROOT / page
+    text = re.sub(r"^```.*?^```$", "", file.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL)
+    assert [link for link in LINK.findall(text) if not (file.parent / link).exists()] == []
+
+
+def test_every_page_is_in_the_index() -> None:
+    index = (ROOT / "docs" / "index.md").read_text(encoding="utf-8")
+    docs = ROOT / "docs"
+    pages = {str(page.relative_to(docs)) for page in docs.rglob("*.md")} - {"index.md"}
+    assert {page for page in pages if f"({page})" not in index and not page.startswith("decisions/")} == set()

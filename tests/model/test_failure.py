@@ -1,0 +1,42 @@
+"""How an exception is stored: shortened, storable, and without secrets, whatever the exception does."""
+
+from __future__ import annotations
+
+from typing_extensions import override
+
+from rowlock.model.failure import MESSAGE_CHARACTERS, Failure, error_fields, shortened
+
+
+class Mute(Exception):
+    @override
+    def __str__(self) -> str:
+        raise RuntimeError
+
+
+def test_an_error_has_type_message_and_traceback() -> None:
+    try:
+        raise ValueError("no\x00 hunter2")  # noqa: TRY301 - its traceback is looked at
+    except ValueError as error:
+        fields = error_fields(error, frozenset({"hunter2"}))
+    assert (fields["type"], fields["message"]) == ("ValueError", "no\ufffd •••")
+    trace = str(fields["traceback"])
+    assert "test_an_error_has_type_message_and_traceback" in trace
+    # The source line of the raise is part of a traceback, so the secret stands there, too.
+    assert "hunter2" not in trace
+    assert error_fields(Mute(), frozenset())["type"] == f"{Mute.__module__}.Mute"
+    assert error_fields(Mute(), frozenset())["message"] == "(its message cannot be printed)"
+
+
+def test_long_texts_are_cut_in_the_middle() -> None:
+    text = shortened("a" * MESSAGE_CHARACTERS + "z" * 1000)
+    assert text.startswith("a" * 1000)
+    assert text.endswith("z" * 1000)
+    assert "1,000 characters left out" in text
+    assert shortened("short") == "short"
+
+
+def test_a_failure_is_read_from_stored_errors() -> None:
+    stored = {"reason": "not retried", **error_fields(ValueError("no"), frozenset())}
+    failure = Failure.of(stored, 3)
+    assert (failure.reason, failure.message, failure.attempt, failure.type) == ("not retried", "no", 3, "ValueError")
+    assert Failure.of(None, 0) == Failure("failed", "failed", 0)

@@ -4,6 +4,10 @@ PYTHON ?=
 MAKEFLAGS += --no-print-directory
 SHELL := /bin/bash
 
+# A name that the PATH does not have, or only as a shim of pyenv that refuses to run, is looked for among pyenv's own.
+INTERPRETER = $(shell for each in $(PYTHON) $${PYENV_ROOT:-$$HOME/.pyenv}/versions/*/bin/$(notdir $(PYTHON)); do \
+	$$each -c '' 2>/dev/null && echo $$each && break; done)
+
 # One environment per chosen interpreter, so that changing PYTHON never rebuilds the usual one.
 VENV := .venv$(if $(PYTHON),-$(notdir $(PYTHON)))
 STAMP := $(VENV)/.installed
@@ -20,7 +24,8 @@ UV_NEEDED := $(if $(filter .uv/bin/uv,$(UV)),.uv/bin/uv)
 COMPILE := pip compile --no-config --quiet --universal --python-version 3.11 --generate-hashes --all-extras --group dev \
 	--no-header --no-annotate --no-emit-index-url --no-emit-find-links pyproject.toml
 
-.PHONY: help install check test mutations torture torture-machine soak fuzz bench bench-guard demo lock format verify release-check clean
+.PHONY: help install check test test-slow test-all wheel-smoke mutations torture torture-machine soak fuzz bench bench-guard demo \
+	lock format verify release-check clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -36,8 +41,19 @@ check: $(STAMP) ## lint, format check, types, import direction
 	$(BIN)/python tools/openapi.py --check
 	$(BIN)/python tools/reference.py --check
 
-test: $(STAMP) ## run the tests on all cores (options: make test ARGS="-k claim")
-	$(BIN)/pytest -n $(SIDE_BY_SIDE) --dist worksteal $(ARGS)
+PYTEST := $(BIN)/pytest -n $(SIDE_BY_SIDE) --dist worksteal
+
+test: $(STAMP) ## run the tests on all cores, without the slow suites (options: make test ARGS="-k claim")
+	$(PYTEST) -m "not slow" $(ARGS)
+
+test-slow: $(STAMP) ## run the slow suites: processes killed, random steps, strange inputs (ARGS="tests/torture": one)
+	$(PYTEST) -m slow $(ARGS)
+
+test-all: $(STAMP) ## run every test: make test and make test-slow in one
+	$(PYTEST) $(ARGS)
+
+wheel-smoke: $(STAMP) | $(UV_NEEDED) ## build the wheel and try it in a fresh environment of every Python here
+	$(BIN)/python tools/wheel_smoke.py --uv $(UV) $(ARGS)
 
 # A failure is found again with the same SEED and STEPS.
 STEPS ?= 20000
@@ -86,7 +102,7 @@ clean: ## remove environments, caches and build results
 	rm -rf .venv .venv-* .uv .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis dist build
 
 $(STAMP): requirements.lock pyproject.toml | $(UV_NEEDED)
-	@test -x $(BIN)/python || $(UV) venv --quiet --no-project --python '$(or $(PYTHON),>=3.11)' $(VENV)
+	@test -x $(BIN)/python || $(UV) venv --quiet --no-project --python '$(if $(PYTHON),$(or $(INTERPRETER),$(PYTHON)),>=3.11)' $(VENV)
 	$(UV) pip sync --quiet --python $(BIN)/python --require-hashes requirements.lock
 	$(UV) pip install --quiet --python $(BIN)/python --no-deps --no-build-isolation --editable .
 	@touch $@

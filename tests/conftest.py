@@ -10,6 +10,7 @@ import contextlib
 import fcntl
 import os
 import shutil
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import hypothesis
@@ -21,11 +22,30 @@ from rowlock.store.embedded import keeper, start
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator
-    from pathlib import Path
 
 # On a machine that others use too, a slow example says nothing about the code.
 hypothesis.settings.register_profile("shared", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow])
 hypothesis.settings.load_profile("shared")
+
+HERE = Path(__file__).parent
+SLOW = {
+    "torture": "kills, stops and starves worker processes and servers",
+    "machine": "thousands of random steps, each compared with an oracle",
+    "fuzz": "hundreds of strange inputs for every door",
+    "bench": "runs the benchmark's scenes and installs an environment",
+    "store/test_embedded.py": "starts and kills servers, as two users",
+    "cli/commands/test_demo.py": "runs the whole demo five times",
+    "cli/process/test_reload.py": "restarts worker processes when files change",
+    "api/routes/test_streams_restarted.py": "restarts the server under the streams of a thousand jobs",
+}
+"""Suites that `make test` leaves out; each takes more than half a minute of processor or waiting time, and why."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    slow = [HERE / name for name in SLOW]
+    for item in items:
+        if any(place == item.path or place in item.path.parents for place in slow):
+            item.add_marker(pytest.mark.slow)
 
 
 @pytest.fixture(scope="session")

@@ -28,6 +28,15 @@ async def eventually(check: Callable[[], Awaitable[T]], *, within: float = PATIE
         await asyncio.sleep(0.01)
 
 
+async def until(condition: Callable[[], object]) -> None:
+    """eventually() for a condition that need not be awaited."""
+
+    async def check() -> bool:
+        return bool(condition())
+
+    await eventually(check)
+
+
 async def in_time(work: Awaitable[T]) -> T:
     """What `work` returns; fail when it takes longer than anything does."""
     return await asyncio.wait_for(work, PATIENCE)
@@ -59,3 +68,8 @@ async def busy_for(seconds: float) -> None:
 async def nothing_happens_for(seconds: float) -> None:
     """Let time pass in which something must not happen, or in which what happens is counted."""
     await asyncio.sleep(seconds)
+
+
+def block_for(seconds: float) -> None:
+    """As a handler: the time in which it holds its thread, and the event loop if it runs there."""
+    time.sleep(seconds)

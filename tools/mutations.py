@@ -32,7 +32,7 @@ def run(tests: tuple[str, ...], source: Path | None, *options: str) -> tuple[int
     environment = dict(os.environ)
     if source is not None:
         environment["PYTHONPATH"] = str(source)
-    command = [sys.executable, "-m", "pytest", "-q", "--no-header", "--timeout=60", *options, *tests]
+    command = [sys.executable, "-m", "pytest", "-q", "--no-header", "--timeout=120", *options, *tests]
     done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)  # noqa: S603 - our own tests
     return done.returncode, done.stdout
 

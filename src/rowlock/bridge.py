@@ -1,4 +1,4 @@
-"""Bridge: one event loop in a thread, through which blocking code uses the asynchronous API."""
+"""The bridge: one event loop in a thread, through which blocking code uses the asynchronous API."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-class _Visit(Generic[T]):
-    """One coroutine on the bridge's loop, and a thread that waits for it.
+class _BridgedCall(Generic[T]):
+    """One coroutine on the bridge's loop, and a thread that waits for its result.
 
-    asyncio.run_coroutine_threadsafe() does the same with two futures, their locks and callbacks: as much again as the
-    switch from thread to thread.
+    asyncio.run_coroutine_threadsafe() does the same with two futures, their locks and callbacks, which together take as
+    long as the switch from thread to thread.
     """
 
     __slots__ = ("_coroutine", "_done", "_task")
@@ -34,7 +34,7 @@ class _Visit(Generic[T]):
         self._task = asyncio.get_running_loop().create_task(self._coroutine)
         self._task.add_done_callback(self._ended)
 
-    def end(self) -> None:
+    def cancel(self) -> None:
         if self._task is not None:
             self._task.cancel()
 
@@ -51,7 +51,7 @@ class _Visit(Generic[T]):
 
 
 class Bridge:
-    """Started at first use and once per process: a forked child has no threads, so it starts its own."""
+    """An event loop in a thread, started at first use. A forked child inherits no thread, so it starts its own."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -66,13 +66,13 @@ class Bridge:
             coroutine.close()
             message = "A blocking call was made from Rowlock's own loop; await the asynchronous method there."
             raise RowlockError(message)
-        visit = _Visit(coroutine)
+        call = _BridgedCall(coroutine)
         try:
-            loop.call_soon_threadsafe(visit.begin)
-            return visit.wait()
+            loop.call_soon_threadsafe(call.begin)
+            return call.wait()
         except BaseException:
-            # Ctrl-C during a blocking wait: what nobody waits for any more must not go on in the thread.
-            loop.call_soon_threadsafe(visit.end)
+            # Ctrl-C during a blocking wait: the coroutine must not go on in the thread without a waiter.
+            loop.call_soon_threadsafe(call.cancel)
             raise
 
     def call_soon(self, coroutine: Coroutine[object, object, object]) -> None:
@@ -92,7 +92,7 @@ class Bridge:
 
     @property
     def loop(self) -> asyncio.AbstractEventLoop:
-        """Its loop, started if need be."""
+        """The bridge's loop; started if it is not running."""
         return self._running_loop()
 
     @property
@@ -118,7 +118,7 @@ class Bridge:
 
 
 def in_thread(work: Callable[[], object]) -> None:
-    """Do the work in a thread of its own and wait for it; for blocking on an event loop's thread on purpose."""
+    """Do the work in a thread of its own and wait for it: blocks the calling thread, on purpose."""
     failure: list[BaseException] = []
 
     def run() -> None:

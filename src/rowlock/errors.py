@@ -21,11 +21,11 @@ RowlockError
 │   ├── InvalidWorkflow       steps that cannot be put together: a cycle, a name twice, a step of another workflow
 │   │   └── ChainError        what one step returns is not what the next one takes
 │   └── UniqueConflict        unique_key is taken and the policy is "reject"
-├── Forbidden                 whoever asks lacks a permission; nothing was done
-│   ├── ReadOnly              nothing may be changed here, whoever asks
-│   └── CrossSite             a page of another site gave the order
-├── NotAuthenticated          a token, session or signature was shown and does not hold
-│   └── TooManyAttempts       it failed too often from there; later again
+├── Forbidden                 the caller lacks a permission; nothing was done
+│   ├── ReadOnly              nothing may be changed here, by no caller
+│   └── CrossSite             a page of another site sent the request
+├── NotAuthenticated          the token, session or signature is not valid
+│   └── TooManyAttempts       too many failed logins from there; try again later
 ├── RoleNotFound              no role has that name
 ├── TokenNotFound             no token has that id
 ├── InvalidId                 a text that is no job id (also a ValueError)
@@ -38,25 +38,25 @@ RowlockError
 ├── InvalidResult             a handler's return value cannot be stored, or a stored one cannot be read
 ├── JobNotFound               no such job (or retention removed it)
 ├── WorkflowNotFound          no such workflow (or retention removed it)
-├── WorkerNotFound            nobody of that id or name works
+├── WorkerNotFound            no worker has that id or name
 ├── WrongState                the verb does not apply in the job's state
 │   └── ApprovalRefused       this person's approval does not count for this job
 ├── SignalTimeout             ctx.wait_for() waited as long as it may; the handler may go on without the signal
 ├── WaitTimeout               job.wait() gave up; the job goes on
 ├── LockError                 a lock cannot be had, or is gone
-│   ├── LockTaken             somebody else holds it, and wait=False
-│   ├── LockTimeout           somebody else held it for all the time given
-│   ├── LockNested            whoever asks for it holds it already
-│   └── LockLost              its connection broke; somebody else may hold it by now
+│   ├── LockTaken             it is held already, and wait=False
+│   ├── LockTimeout           it was held for all the time given
+│   ├── LockNested            the caller holds it already
+│   └── LockLost              its connection broke; another process may hold it by now
 ├── EndlessDrain              a test's drain() ran its limit of jobs and more were due
 ├── JobFailed                 job.wait() found the job failed, cancelled or expired
 │   └── WorkflowFailed        a workflow ended without success; knows the step that failed
 ├── LimitNotFound             no gate or rate has that key
-├── RateLimited               raised, or returned, by a handler that was told to come back later (HTTP 429)
+├── RateLimited               raised or returned by a handler that another service asked to come back later (HTTP 429)
 └── ClaimLost                 this attempt no longer owns its job; nothing it writes is accepted
 
-Stopped (a BaseException, like asyncio.CancelledError) is raised inside a blocking handler that is told to stop; its
-Suspended by ctx.wait_for() when the signal is not there yet.
+Stopped (a BaseException, like asyncio.CancelledError) is raised inside a blocking handler that has to stop; Suspended,
+a kind of it, by ctx.wait_for() when the signal has not come yet.
 """
 
 from __future__ import annotations
@@ -100,7 +100,7 @@ class DatabaseError(RowlockError):
 
 
 class DatabaseUnreachable(DatabaseError):
-    """No connection could be made, or it broke before the answer came: then it may have worked, and says so."""
+    """No connection could be made, or it broke before the answer came; the message says if the call may have worked."""
 
 
 class SchemaMissing(DatabaseError):
@@ -148,7 +148,7 @@ class ArgumentsTooLarge(EnqueueError):
 
 
 class UniqueConflict(EnqueueError):
-    """unique_key is taken and the policy is "reject". job_id: who has it; of a workflow, its first step."""
+    """unique_key is taken and the policy is "reject". job_id: the job that has it; of a workflow, its first step."""
 
     def __init__(self, message: str, job_id: int) -> None:
         self.job_id = job_id
@@ -164,7 +164,7 @@ class ChainError(InvalidWorkflow):
 
 
 class Forbidden(RowlockError):
-    """Whoever asks lacks a permission; nothing was done. permission: the one that is missing."""
+    """The caller lacks a permission; nothing was done. permission: the one that is missing."""
 
     def __init__(self, message: str, permission: str = "") -> None:
         self.permission = permission
@@ -172,19 +172,19 @@ class Forbidden(RowlockError):
 
 
 class ReadOnly(Forbidden):
-    """Nothing may be changed here, whoever asks."""
+    """Nothing may be changed here, by no caller."""
 
 
 class CrossSite(Forbidden):
-    """A page of another site gave the order, in somebody's browser."""
+    """A page of another site sent the request from a user's browser."""
 
 
 class NotAuthenticated(RowlockError):
-    """A token, session or signature was shown and does not hold."""
+    """The token, session or signature is not valid."""
 
 
 class TooManyAttempts(NotAuthenticated):
-    """It failed too often from there. retry_after: seconds until the next try is heard."""
+    """Too many failed logins from there. retry_after: seconds until the next one is accepted."""
 
     def __init__(self, message: str, retry_after: int) -> None:
         self.retry_after = retry_after
@@ -247,7 +247,7 @@ class WorkflowNotFound(RowlockError):
 
 
 class WorkerNotFound(RowlockError):
-    """No worker of that id or name is there."""
+    """No worker has that id or name."""
 
 
 class WrongState(RowlockError):
@@ -259,7 +259,7 @@ class ApprovalRefused(WrongState):
 
 
 class SignalTimeout(RowlockError):
-    """No signal of that name came in time; every later attempt of the job is told the same."""
+    """No signal of that name came in time; every later attempt of the job gets the same error."""
 
 
 class WaitTimeout(RowlockError):
@@ -267,7 +267,7 @@ class WaitTimeout(RowlockError):
 
 
 class LockError(RowlockError):
-    """A lock cannot be had, or is gone. holder: who has it, if that is known."""
+    """A lock cannot be had, or is gone. holder: the LockUser that has it, if known."""
 
     def __init__(self, message: str, holder: object = None) -> None:
         self.holder = holder
@@ -275,19 +275,19 @@ class LockError(RowlockError):
 
 
 class LockTaken(LockError):
-    """Somebody else holds it, and it was to be had at once or not at all."""
+    """The lock is held already, and wait=False."""
 
 
 class LockTimeout(LockError):
-    """Somebody else held it for all the time given."""
+    """The lock was held for all the time given."""
 
 
 class LockNested(LockError):
-    """Whoever asks for it holds it already and would wait for itself."""
+    """The caller holds the lock already and would wait for itself."""
 
 
 class LockLost(LockError):
-    """Its connection broke while its block ran; somebody else may hold it by now."""
+    """The connection of the lock broke inside its block; another process may hold it by now."""
 
 
 class EndlessDrain(RowlockError):
@@ -311,7 +311,7 @@ class LimitNotFound(RowlockError):
 
 
 class RateLimited(RowlockError):
-    """A handler raises or returns it when it was told to come back later (HTTP 429, Retry-After).
+    """A handler raises or returns it when another service asks to come back later (HTTP 429, Retry-After).
 
     Its rates, or the one of that key, are paused for every worker, and the job runs again afterwards; no attempt is
     lost. after: seconds, a timedelta or a text such as "30s".
@@ -319,7 +319,7 @@ class RateLimited(RowlockError):
 
     def __init__(self, after: object, *, key: str | None = None) -> None:
         self.after, self.key = after, key
-        super().__init__(f"told to come back after {after}")
+        super().__init__(f"asked to come back after {after}")
 
 
 class ClaimLost(RowlockError):
@@ -327,7 +327,7 @@ class ClaimLost(RowlockError):
 
 
 class Stopped(BaseException):
-    """A blocking handler was told to stop (cancel, timeout, shutdown): let it pass, clean up in `finally`.
+    """A blocking handler has to stop (cancel, timeout, shutdown): let it pass, clean up in `finally`.
 
     A BaseException, so that `except Exception` in a handler does not swallow it.
     """

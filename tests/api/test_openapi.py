@@ -141,6 +141,7 @@ def served(database_url: str) -> Iterator[tuple[str, dict[str, Any], There]]:
     asyncio.run(app.close())
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(240)
 def test_no_input_breaks_a_route_or_its_description(served: tuple[str, dict[str, Any], There]) -> None:
     url, document, there = served

@@ -26,6 +26,7 @@ from rowlock import (
     group,
 )
 from rowlock.compose.result_types import fits
+from rowlock.compose.step import step_of
 from rowlock.model import workflow as model
 from rowlock.model.job import NewJob
 from rowlock.model.workflow import MOST_STEPS, Edge, Plan, Planned, Undo, cycle
@@ -322,3 +323,13 @@ class Point:
 )
 def test_which_results_fit_which_parameters(given: object, taken: object, fitting: bool) -> None:
     assert fits(given, taken) is fitting
+
+
+def test_a_rate_that_is_computed_from_the_arguments_belongs_to_the_step() -> None:
+    @app.job("rated", rate=lambda rows, **_: Rate(len(rows), per="1s", key=f"rows:{len(rows)}"))
+    async def rated(rows: list[int]) -> None: ...
+
+    assert rated.step([1, 2]).job.job.rate_keys == ("rows:2",)
+    assert rated.step([1]).job.job.rate_keys == ("rows:1",)
+    with pytest.raises(InvalidOption, match=r"rated: a function computes its gate, rate or refs"):
+        step_of(rated)

@@ -12,7 +12,7 @@ from rowlock.model.count import Count
 from rowlock.model.lane import Lane
 from rowlock.model.workload import Backlog, LaneLoad, Status, WorkerStatus, WorkerView
 from rowlock.settings import Settings
-from rowlock.store.connections.probes import Between
+from rowlock.store.connections.probes import PoolerCheck
 from rowlock.store.schema.migrate import SchemaStatus
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from rowlock.model.doctor_finding import Finding
 
 NOON = datetime(2027, 1, 31, 12, tzinfo=UTC)
-NONE, SESSIONS, SWAPS = Between(False, False), Between(True, False), Between(True, True)
+NONE, SESSIONS, SWAPS = PoolerCheck(False, False), PoolerCheck(True, False), PoolerCheck(True, True)
 SERVER: dict[str, Any] = {
     "version": "18.4",
     "number": 180004,

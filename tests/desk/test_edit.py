@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from pydantic import SecretStr
 from tests.factories import opened
+from tests.waiting import busy_for
 
 from rowlock import Approval, Gate, Principal, Rowlock
 from rowlock.errors import (
@@ -281,7 +282,7 @@ async def test_many_edits_and_claims_at_once_never_run_what_was_not_approved(des
         return False
 
     async def claimed(number: int) -> bool:
-        await asyncio.sleep(0.001 * (number % 4))
+        await busy_for(0.001 * (number % 4))
         found = await app.database().fetch("claim_ids", worker=worker, lane="default", ids=[number])
         return bool(found)
 

@@ -121,7 +121,7 @@ async def test_without_the_code_a_kind_is_submitted_as_workers_told(
     assert [getattr(made.job, name) for name in same] == [getattr(direct.job, name) for name in same]
     assert made.job.expires_at is not None
     for kind in ("login", "keyed"):
-        with pytest.raises(UnknownKind, match="takes its code"):
+        with pytest.raises(UnknownKind, match="its code computes"):
             await bare.jobs.submit(kind, {"password": "x"})
     for args, wrong in (([1], "by name"), ({"$version": 9}, "called"), ({"x": "\x00"}, "NUL"), ({"x": {1}}, "JSON")):
         with pytest.raises(InvalidArguments, match=wrong):

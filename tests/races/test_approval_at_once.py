@@ -95,10 +95,11 @@ async def unanswered(store: Store) -> list[int]:
 async def test_approve_against_expiry(stores: list[Store]) -> None:
     first, second = stores
     job = await asked(first)
-    await first.execute("UPDATE {s}.jobs SET answer_by = clock_timestamp() + interval '300 ms'")
+    await first.execute("UPDATE {s}.jobs SET answer_by = clock_timestamp() - interval '1 h'")
     async with first.connection.transaction():
+        # In time for the one who approves, and too late in the row as the other sees it.
+        await first.execute("UPDATE {s}.jobs SET answer_by = clock_timestamp() + interval '1 h'")
         assert await approve(first, job, "ada") == [None]
-        await second.execute("SELECT pg_sleep(0.35)")
         assert await unanswered(second) == []
     assert await unanswered(second) == []
     assert (await first.row(job))["state"] == "queued"

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from random import Random
 
 from tests.factories import Store, opened
-from tests.waiting import eventually
+from tests.waiting import busy_for, eventually
 
 from rowlock.flow.claim.claimer import Claimer
 from rowlock.flow.claim.cursors import Cursors
@@ -42,7 +42,7 @@ async def produce(url: str, dice: Random, ledger: Ledger) -> None:
             n = dice.randint(1, 5)
             jobs = [await store.enqueue(dice.choice(KINDS), priority=dice.choice([0, 5])) for _ in range(n)]
             if dice.random() < 0.2:
-                await asyncio.sleep(dice.random() / 2)  # a request that takes its time
+                await busy_for(dice.random() / 2)  # a request that takes its time
             if dice.random() < 0.1:
                 await transaction.rollback()
                 continue
@@ -77,7 +77,7 @@ async def work(url: str, dice: Random, ledger: Ledger, ended: asyncio.Event) -> 
             elif claims:
                 ledger.accepted.update(await store.complete(*sorted(claims)))
             else:
-                await asyncio.sleep(0.02)
+                await busy_for(0.02)
     await link.close()
 
 
@@ -93,7 +93,7 @@ async def upkeep(store: Store, ledger: Ledger, ended: asyncio.Event) -> int:
             done = await store.complete(*sorted(late))
             ledger.accepted.update(done)
             refused += len(late) - len(done)
-        await asyncio.sleep(0.1)
+        await busy_for(0.1)
     return refused
 
 

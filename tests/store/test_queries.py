@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import pytest
 
 from rowlock.errors import ConfigurationError
@@ -12,6 +14,14 @@ def test_every_name_of_the_files_is_read() -> None:
     names, fragments = queries.read(queries.files())
     headers = sum(text.count("-- name: ") + text.count("-- fragment: ") for text in queries.files().values())
     assert len(names) + len(fragments) == headers
+
+
+@pytest.mark.parametrize(("file", "text"), queries.files().items(), ids=queries.files())
+def test_every_statement_says_why_it_is_written_as_it_is(file: str, text: str) -> None:
+    assert text.startswith("-- "), f"{file} says what it is about in its first line"
+    lines = text.splitlines()
+    for header, below in pairwise(lines):
+        assert not header.startswith("-- name: ") or below.startswith("-- "), f"{file}: {header} has no comment"
 
 
 @pytest.mark.parametrize("first", ["name", "fragment"])

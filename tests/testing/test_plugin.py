@@ -133,6 +133,7 @@ def last_line(run: subprocess.CompletedProcess[str]) -> str:
     return run.stdout.strip().splitlines()[-1] if run.stdout.strip() else run.stderr
 
 
+@pytest.mark.slow
 def test_a_hundred_tests_in_parallel_on_the_embedded_server(project: Project) -> None:
     project.write("test_hundred.py", HUNDRED)
     run = project.pytest("-q", "-n", "2")

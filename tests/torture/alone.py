@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
-import time
+
+from tests.waiting import block_for, busy_for
 
 from rowlock import Rowlock
 
@@ -13,7 +13,7 @@ app = Rowlock()
 
 @app.job
 async def innocent(seconds: float) -> None:
-    await asyncio.sleep(seconds)
+    await busy_for(seconds)
 
 
 @app.job
@@ -23,4 +23,4 @@ async def poison() -> None:
 
 @app.job(timeout="3s")
 async def spin() -> None:
-    time.sleep(120)  # noqa: ASYNC251 - the fault under test
+    block_for(120)  # the fault under test

@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 import ctypes
 import os
-import time
 from datetime import timedelta
 
 import asyncpg
+from tests.waiting import block_for, busy_for
 
 import rowlock
 from rowlock import Retry, Rowlock
@@ -46,7 +46,7 @@ class Ledger:
                         what,
                     )
                 except (OSError, asyncpg.PostgresError, asyncpg.InterfaceError):
-                    await asyncio.sleep(0.1)
+                    await busy_for(0.1)
                 else:
                     return
 
@@ -65,7 +65,7 @@ def make(url: str, *, shutdown_after: float = 10, settings: Settings | None = No
     async def work(ctx: rowlock.Context, seconds: float = 0.0) -> str:
         await ledger.note(ctx, "start")
         try:
-            await asyncio.sleep(seconds)
+            await busy_for(seconds)
         except asyncio.CancelledError:
             await ledger.note(ctx, "told")
             raise
@@ -81,7 +81,7 @@ def make(url: str, *, shutdown_after: float = 10, settings: Settings | None = No
     async def spin(ctx: rowlock.Context, seconds: float = 120.0) -> None:
         """Hold the loop, but not the interpreter."""
         await ledger.note(ctx, "start")
-        time.sleep(seconds)  # noqa: ASYNC251 - the fault under test
+        block_for(seconds)  # the fault under test
 
     @app.job
     async def seize(ctx: rowlock.Context) -> None:
@@ -92,7 +92,7 @@ def make(url: str, *, shutdown_after: float = 10, settings: Settings | None = No
     @app.job
     def deaf(seconds: float = 60.0) -> None:
         """A blocking handler that nothing can stop."""
-        time.sleep(seconds)
+        block_for(seconds)
 
     @app.job
     async def hoard(ctx: rowlock.Context, megabytes: int) -> None:
@@ -102,7 +102,7 @@ def make(url: str, *, shutdown_after: float = 10, settings: Settings | None = No
     @app.job(gate=rowlock.Gate("narrow", limit=2))
     async def gated(ctx: rowlock.Context, seconds: float = 0.0) -> None:
         await ledger.note(ctx, "start")
-        await asyncio.sleep(seconds)
+        await busy_for(seconds)
         await ledger.note(ctx, "end")
 
     _declare_pages(app, ledger)
@@ -117,7 +117,7 @@ def _declare_pages(app: Rowlock, ledger: Ledger) -> None:
         did = []
         async for page in ctx.resume("page", range(40)):
             await ledger.note(ctx, f"page {page}")
-            await asyncio.sleep(0.1)
+            await busy_for(0.1)
 
         async def one(item: rowlock.ItemContext, _n: int) -> None:
             await ledger.note(ctx, f"item {item.name}")

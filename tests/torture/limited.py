@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 
 from tests.torture.jobs import Ledger
+from tests.waiting import busy_for
 
 import rowlock
 from rowlock import Gate, Rate, Rowlock
@@ -20,7 +20,7 @@ ledger = Ledger(os.environ.get("ROWLOCK_DATABASE_URL", ""))
 
 async def _noted(ctx: rowlock.Context, key: str) -> None:
     await ledger.note(ctx, f"start {key}")
-    await asyncio.sleep(0.01)
+    await busy_for(0.01)
     await ledger.note(ctx, f"end {key}")
 
 

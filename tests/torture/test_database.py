@@ -10,7 +10,7 @@ import asyncpg
 import pytest
 from tests.own_server import OwnServer
 from tests.torture.conftest import staged
-from tests.waiting import eventually
+from tests.waiting import busy_for, eventually, nothing_happens_for
 
 from rowlock.errors import RowlockError
 from rowlock.model.state import State
@@ -45,10 +45,10 @@ class Traffic:
                 handle = await kinds[len(self.acknowledged) % 2].enqueue(seconds=0.01)
             except (RowlockError, asyncpg.PostgresError, asyncpg.InterfaceError, OSError):
                 self.refused += 1
-                await asyncio.sleep(0.05)
+                await busy_for(0.05)
             else:
                 self.acknowledged.append(handle.id)
-                await asyncio.sleep(0.01)
+                await busy_for(0.01)
 
     async def more(self, n: int) -> None:
         """Wait for n more acknowledged jobs."""
@@ -101,7 +101,7 @@ async def test_everything_acknowledged_survives_a_server_that_stops_at_once(
     for away in (0.0, 2.0):
         await traffic.more(60)
         await server.stop()
-        await asyncio.sleep(away)
+        await nothing_happens_for(away)
         server.start()
         await traffic.more(1)
         handle = await scene.app.task("work").enqueue()

@@ -168,7 +168,7 @@ MUTATIONS: Final = (
     ),
     Mutation(
         "a slow statement is taken for a silent connection",
-        "store/sql/link.sql",
+        "store/sql/connections.sql",
         "a.pid = :pid::integer",
         "a.pid = -:pid::integer",
         ("tests/store/connections/test_worker_connection.py::test_a_statement_that_takes_its_time_is_left_alone",),
@@ -176,9 +176,16 @@ MUTATIONS: Final = (
     Mutation(
         "an idle connection is trusted for ever",
         "store/driver/pool.py",
-        "if now - since <= FRESH or await self._answers(connection):",
+        "if self._is_fresh(connection, now - since) or await self._is_alive(connection):",
         "if True:",
         ("tests/store/driver/test_pool.py::test_a_connection_is_asked_only_after_it_was_idle_for_long",),
+    ),
+    Mutation(
+        "a connection that ended while the loop was busy is lent",
+        "store/driver/pool.py",
+        "idle <= FRESH and (idle <= _JUST_NOW or not _has_unread(connection))",
+        "idle <= FRESH",
+        ("tests/store/connections/test_pool.py::test_a_connection_that_ended_while_the_loop_was_busy_is_replaced",),
     ),
     Mutation(
         "a call without an answer waits for its limit",

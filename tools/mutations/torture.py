@@ -94,8 +94,9 @@ MUTATIONS: Final = (
     Mutation(
         "soak: a connection that was lent is neither kept for the next caller nor closed",
         "store/driver/pool.py",
-        "            self._pool.spoil(self._connection, error)\n        self._pool.give_back(self._connection)",
-        "            self._pool.spoil(self._connection, error)\n"
+        "            self._pool.discard_if_broken(self._connection, error)\n"
+        "        self._pool.release(self._connection)",
+        "            self._pool.discard_if_broken(self._connection, error)\n"
         '        self._pool.__dict__.setdefault("lent", []).append(self._connection)\n'
         "        self._pool._leave()",
         SOAK,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar, cast
 
 from rowlock.errors import InvalidWorkflow, WorkflowFailed
 from rowlock.model import ids
@@ -13,13 +13,24 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from rowlock.compose.task_services import TaskServices
-    from rowlock.compose.workflow import Node
     from rowlock.model.workflow import StepView, WorkflowView
 
 R = TypeVar("R")
 R_co = TypeVar("R_co", covariant=True)
 _CONSEQUENCES = ("dependency", "not needed", "workflow cancelled")
 """Reasons of steps that were cancelled because of another step or of the whole workflow."""
+
+
+class StepWithOutput(Protocol[R_co]):
+    """A step of a workflow, as Workflow.add() returns it."""
+
+    @property
+    def name(self) -> str:
+        """Its name, unique within the workflow."""
+
+    @property
+    def output(self) -> R_co:
+        """A placeholder of the step's result."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +70,7 @@ class Started(Generic[R_co]):
         """wait() for blocking code."""
         return self._any.bridge.run(self.wait(timeout))
 
-    async def output(self, step: Node[R]) -> R:
+    async def output(self, step: StepWithOutput[R]) -> R:
         """The result of one step; None if it has not ended or did not succeed."""
         if step.name not in self._services:
             message = f"There is no step {step.name!r} in this workflow; there are {', '.join(self._services)}."

@@ -89,7 +89,7 @@ class Doctor:
         ]
 
     async def _pooler(self) -> list[Finding]:
-        return [doctor_checks.pooler(await probes.between(self._database), self._settings)]
+        return [doctor_checks.pooler(await probes.find_pooler(self._database), self._settings)]
 
     async def _server(self) -> list[Finding]:
         began, before = datetime.now(UTC), time.monotonic()

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from rowlock.model.doctor_finding import Finding
     from rowlock.model.workload import Backlog, Status
     from rowlock.settings import Settings
-    from rowlock.store.connections.probes import Between
+    from rowlock.store.connections.probes import PoolerCheck
     from rowlock.store.schema.migrate import SchemaStatus
 
     Row = Mapping[str, Any]
@@ -34,9 +34,9 @@ _SHOWN: Final = 5
 _LANE: Final = "Name it in a lane's kinds: rowlock lanes set LANE --kinds …"
 
 
-def pooler(between: Between, settings: Settings) -> Finding:
+def pooler(found: PoolerCheck, settings: Settings) -> Finding:
     """What stands between, and whether the settings fit it."""
-    if between.by_transaction:
+    if found.by_transaction:
         if not settings.pooled:
             return fail(
                 "pooler",
@@ -53,10 +53,10 @@ def pooler(between: Between, settings: Settings) -> Finding:
     if settings.pooled:
         return warn(
             "pooler",
-            "ROWLOCK_POOLED is on, but " + ("the pooler keeps sessions" if between.pooler else "there is no pooler"),
+            "ROWLOCK_POOLED is on, but " + ("the pooler keeps sessions" if found.pooler else "there is no pooler"),
             "Unset it: prepared statements and plan guards make claims faster.",
         )
-    return ok("pooler", "session mode" if between.pooler else "none")
+    return ok("pooler", "session mode" if found.pooler else "none")
 
 
 def version(row: Row) -> Finding:

@@ -1,0 +1,14 @@
+"""Plain values and rules about them: nothing here waits, logs, or knows a database.
+
+    the job         job, state (TRANSITIONS), outcome, failure, hook, progress, stored_args, released_jobs
+    declaring it    kind, options, retry, approval, rate (and gates), workflow
+    when it runs    schedule, cron, window, duration, written_time
+    where it runs   lane, workload, tenant_share, lock
+    asking for it   search, page, count, explanation, operation, event, feed, doctor_finding
+    who asks        access, token_text
+    texts           ids, redact, size, similar_names, newer_than
+
+May import errors and other modules of this room. Imported by every other room. Start with state.py and job.py.
+"""
+
+from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Access: who asks, and what they may do."""
+"""Principals, permissions, roles, tokens, and entries of the audit log."""
 
 from __future__ import annotations
 
@@ -15,24 +15,24 @@ if TYPE_CHECKING:
 
 PrincipalKind = Literal["user", "token", "system"]
 SESSION_IDLE: Final = timedelta(hours=8)
-"""A session nobody used for this long has ended."""
+"""A session ends when it was not used for this long."""
 SESSION_LONGEST: Final = timedelta(hours=24)
 """A session ends after this long, used or not."""
 FAILURES_WITHIN: Final = timedelta(minutes=5)
-"""The window in which failed logins are counted."""
+"""The span over which failed logins are counted."""
 
 
 class Permission(StrEnum):
-    """What a principal may be allowed to do; each method of the desk asks for one."""
+    """What a principal may do; each method of the desk demands one of them."""
 
     READ = "jobs:read"
     READ_ALL = "jobs:read_all"
-    """Without it, only the tenant's jobs are seen, or one's own."""
+    """Without it a principal sees the jobs of its tenant only, or its own."""
     READ_ARGS = "jobs:read_args"
     """Without it, secret arguments and results are masked."""
     SUBMIT = "jobs:submit"
     SUBMIT_AS = "jobs:submit_as"
-    """Submit or order in the name of somebody else, for any tenant."""
+    """Submit or give orders in another subject's name, for any tenant."""
     APPROVE = "jobs:approve"
     CANCEL = "jobs:cancel"
     RETRY = "jobs:retry"
@@ -44,7 +44,7 @@ class Permission(StrEnum):
     SCHEDULES_MANAGE = "schedules:manage"
     AUDIT_READ = "audit:read"
     TOKENS_MANAGE = "tokens:manage"
-    """Tokens and roles: who may do what."""
+    """Tokens, roles and grants."""
 
 
 ALL: Final = frozenset(Permission)
@@ -52,9 +52,9 @@ ALL: Final = frozenset(Permission)
 
 @dataclass(frozen=True, slots=True)
 class Principal:
-    """Who asks. tenant None: belongs to none; permissions decide, roles say where they come from.
+    """A user, token or system that calls. tenant None: of no tenant; permissions decide, roles only say where from.
 
-    token: the id of the API token they showed, itself or by way of a session.
+    token: the id of the API token that was presented, directly or through a session.
     """
 
     subject: str
@@ -71,16 +71,16 @@ class Principal:
 
     @property
     def name(self) -> str:
-        """What to call them on a screen."""
+        """The name to display."""
         return self.display or self.subject
 
 
 SYSTEM: Final = Principal("system", permissions=ALL, kind="system")
-"""The library itself: code that holds the database's password may do everything."""
+"""The library itself: code that has the database's password may do everything."""
 
 
 def known_permissions(names: Iterable[str]) -> frozenset[Permission]:
-    """Those of these names that this code knows: a newer one may have stored others."""
+    """The permissions among these names; names stored by newer code are left out."""
     known = set(Permission)
     return frozenset(Permission(name) for name in names if name in known)
 
@@ -118,7 +118,7 @@ class Grant:
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """An API token as it may be shown: what it is worth, never what it is."""
+    """An API token as it may be shown: without its secret."""
 
     id: str
     name: str
@@ -135,7 +135,7 @@ class Token:
 
 @dataclass(frozen=True, slots=True)
 class NewToken:
-    """A token right after it was made; text is shown this once and kept nowhere."""
+    """A token that was just made. text: the token itself, shown once and stored nowhere."""
 
     token: Token
     text: str = field(repr=False)
@@ -143,7 +143,7 @@ class NewToken:
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One line of the audit: who changed what, and how it was. target: job:<public id>, lane:<name>, token:<id>."""
+    """One entry of the audit: who changed what. target: job:<public id>, lane:<name>, token:<id>."""
 
     id: int
     at: datetime

@@ -1,4 +1,4 @@
-"""Approval: what it takes before a job may run."""
+"""Approval: whether people must approve a job before it runs, how many, and by when."""
 
 from __future__ import annotations
 
@@ -39,28 +39,28 @@ class Approval:
 
     @property
     def answer_in(self) -> timedelta | None:
-        """expires_in, read."""
+        """expires_in as a timedelta."""
         return None if self.expires_in is None else duration(self.expires_in, "expires_in")
 
     @property
     def code(self) -> int:
-        """As jobs.approval stores it: needed, in whose eyes, and how many more than one."""
+        """As the column jobs.approval stores it: bit 0 needed, bit 2 four eyes, from bit 3 how many beyond one."""
         return _NEEDED | (_FOUR_EYES if self.four_eyes else 0) | ((self.approvers - 1) << _MORE)
 
     @property
     def stored(self) -> list[object]:
-        """Its values, as JSON has them."""
+        """Its values as a JSON list."""
         seconds = None if self.answer_in is None else self.answer_in.total_seconds()
         return [self.approvers, self.four_eyes, seconds]
 
     @classmethod
     def of(cls, code: int, expires_in: Duration | None = None) -> Approval:
-        """What a stored code asks for."""
+        """The approval that a stored code stands for."""
         return cls((code >> _MORE) + 1, bool(code & _FOUR_EYES), expires_in)
 
 
 def demanded(*asked: bool | Approval) -> Approval | None:
-    """What several who may each demand it, and none waive it, demand together; None: nobody does."""
+    """The strictest combination of several demands; None: none of them demands approval."""
     demands = [Approval() if one is True else one for one in asked if one]
     if not demands:
         return None
@@ -73,7 +73,7 @@ def demanded(*asked: bool | Approval) -> Approval | None:
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """An approval given in advance, to jobs that fit all it names. It counts as given by `created_by`."""
+    """An approval in advance for jobs that match every field it sets. It counts as given by `created_by`."""
 
     id: int
     kind: str | None
@@ -87,7 +87,7 @@ class Rule:
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """How far the approval of one pending job has come. answer_by: when it expires unanswered."""
+    """Who has approved a pending job so far. answer_by: when it expires unanswered."""
 
     approval: Approval
     approvers: Sequence[str]

@@ -1,9 +1,8 @@
-"""When something is due: cron expressions in a time zone, and intervals. Slots are instants; all of them are UTC here.
+"""Cron expressions in a time zone, and intervals. A slot is an instant at which something is due, always in UTC.
 
-Where clocks change, the rule is that of Debian's cron. A rule that names its hours and minutes means a time of day: in
-a gap it is due once, at the first moment after it; in a repeated hour once, the first time. A rule with a star in its
-hours or minutes means every so often: it follows the clock on the wall, so a gap has no slots and a repeated hour has
-them twice.
+When clocks change, slots fall as in Debian's cron. An expression that names hours and minutes means a time of day: in a
+gap it is due once, at the first moment after the gap; in a repeated hour once, the first time. An expression with a
+star for hours or minutes follows the clock on the wall: a gap has no slots, and a repeated hour has them twice.
 """
 
 from __future__ import annotations
@@ -63,7 +62,7 @@ class Timing(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Every:
-    """An interval, counted from a fixed moment: it does not drift, whoever counts, and no clock change moves it."""
+    """An interval counted from a fixed instant, so that it never drifts and no clock change moves it."""
 
     span: timedelta
 
@@ -82,7 +81,7 @@ class Cron:
     def __init__(self, text: str, tz: str = "UTC") -> None:
         self.text, self.tz = cron_text(text), tz
         self._zone = zone(tz)
-        # Of 5-5/2 CronSim makes 5-59/2; to every cron it is 5.
+        # CronSim reads 5-5/2 as 5-59/2; every cron reads it as 5.
         written = _ALONE.sub(r"\1", _NAMED.get(self.text.lower(), self.text))
         try:
             self._sim = CronSim(written, datetime(2000, 1, 1, tzinfo=UTC))
@@ -113,7 +112,7 @@ class Cron:
         return None
 
     def _days(self, moment: datetime, step: timedelta) -> Iterator[date]:
-        """The days of the rule from the moment on, and the one before: slots of a gap may fall into the next day."""
+        """Matching days from the moment on, and one before: the slot of a gap may fall into the next day."""
         day = moment.astimezone(self._zone).date() - step
         for _ in range(366 * _MOST_YEARS):
             if day.month not in self._sim.months:
@@ -126,8 +125,8 @@ class Cron:
     def _slots_of(self, day: date) -> Sequence[datetime]:
         """The slots of one local day, earliest first.
 
-        Made from the times on the wall and not by stepping through the hours: a step of an hour misses slots where
-        clocks are moved by half of one.
+        Made from the times on the wall, not by stepping through hours: steps of an hour miss slots where clocks move by
+        half an hour.
         """
         walls = [datetime.combine(day, at, UTC) for at in self._times]
         offset = _offset(self._zone, datetime.combine(day, time()))
@@ -136,7 +135,7 @@ class Cron:
         return sorted({instant for wall in walls for instant in self._instants(wall.replace(tzinfo=None))})
 
     def _instants(self, wall: datetime) -> Sequence[datetime]:
-        """When a clock of the zone shows this: once, twice or, in a gap, never."""
+        """The instants at which the zone's clock shows this: one, two or, in a gap, none."""
         first = wall.replace(tzinfo=self._zone).astimezone(UTC)
         second = wall.replace(tzinfo=self._zone, fold=1).astimezone(UTC)
         if first < second:
@@ -147,7 +146,7 @@ class Cron:
 
 
 def timing(cron: str | None, every: Duration | None, tz: str) -> Timing:
-    """What cron= or every= says; InvalidOption when it says both, nothing or nonsense."""
+    """The timing of cron= or every=; InvalidOption for both, neither or an unreadable one."""
     if (cron is None) == (every is None):
         got = "neither" if cron is None else "both"
         message = f'A schedule has a cron expression or an interval; got {got}. Pass "0 2 * * *", or every="15m".'
@@ -175,7 +174,7 @@ def interval(value: Duration) -> timedelta:
 
 
 def cron_text(text: str) -> str:
-    """The expression with single spaces, if it can be read; else which of its fields cannot, and where that stands."""
+    """The expression with single spaces; InvalidOption names the field that cannot be read and its position."""
     if not isinstance(text, str) or len(text) > _LONGEST_TEXT:
         message = f"A cron expression is a text of five fields; got {text!r:.60}. {_EXAMPLE}."
         raise InvalidOption(message)
@@ -214,7 +213,7 @@ def _zone_names() -> frozenset[str]:
 
 
 def zone(name: str) -> zoneinfo.ZoneInfo:
-    """The time zone of that name; InvalidOption says which names are near."""
+    """The time zone of that name; InvalidOption suggests similar names."""
     try:
         return zoneinfo.ZoneInfo(name)
     except (zoneinfo.ZoneInfoNotFoundError, ValueError, TypeError, OSError):
@@ -257,6 +256,6 @@ def _end_of_gap(tz: zoneinfo.ZoneInfo, before: datetime, after: datetime) -> dat
 
 
 def _first(low: datetime, high: datetime, true: Callable[[datetime], bool]) -> datetime:
-    """The first minute at which it is true; it is at the end, and once true stays so."""
+    """The first minute at which `true` holds. It holds at `high`, and from its first minute on."""
     minutes = bisect.bisect_left(range((high - low) // _MINUTE), x=True, key=lambda n: true(low + n * _MINUTE))
     return low + minutes * _MINUTE

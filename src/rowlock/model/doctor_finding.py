@@ -1,4 +1,4 @@
-"""Finding: what an examination saw, whether it is well, and what to do when it is not."""
+"""Finding: one line of `rowlock doctor`, what a check saw and what to do about it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ Verdict: TypeAlias = Literal["ok", "warn", "fail"]
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One line of an examination. do: the next step, empty when there is none."""
+    """The result of one check. says: what it saw; do: the next step, empty when there is none."""
 
     check: str
     verdict: Verdict

@@ -37,7 +37,7 @@ _ISO: Final = re.compile(
 
 
 def duration(value: Duration, name: str = "duration") -> timedelta:
-    """Read a duration from 0 to 100 years; numbers, also as text, are seconds. `name` is the option to blame."""
+    """Read a duration from 0 to 100 years; a number, also as text, is seconds. name: the option in error messages."""
     if isinstance(value, timedelta):
         result = value
     elif isinstance(value, str):
@@ -56,7 +56,7 @@ def duration(value: Duration, name: str = "duration") -> timedelta:
 
 
 def humanise(value: timedelta) -> str:
-    """Write a duration shortly and exactly: ``1h30m``, ``250ms``, ``1.5s``, ``0s``; days are the largest unit."""
+    """Write a duration short and exact: ``1h30m``, ``250ms``, ``1.5s``, ``0s``; days are the largest unit."""
     if value < timedelta(0):
         return "-" + humanise(-value)
     if value < timedelta(seconds=1):

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Reason:
-    """One thing that holds. code: stable, for programs; details: the numbers, ids and instants behind the text."""
+    """One reason. code: stable, for programs; details: the numbers, ids and instants behind the text."""
 
     code: str
     text: str
@@ -28,7 +28,7 @@ class Reason:
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """Every reason that holds, the most decisive first. verdict: one sentence with the first of them; str(): all."""
+    """All reasons, the most decisive first. verdict: the first one as a sentence; str(): all of them."""
 
     job: Job
     verdict: str

@@ -35,7 +35,7 @@ class Failure:
 
     @classmethod
     def of(cls, stored: Mapping[str, Any] | None, attempt: int) -> Self:
-        """A failure from the error that is stored with a job."""
+        """Make a failure of the error that is stored with a job."""
         about = stored or {}
         reason = str(about.get("reason") or "failed")
         return cls(reason, str(about.get("message") or reason), attempt, about.get("type"), about.get("traceback"))

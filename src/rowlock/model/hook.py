@@ -1,4 +1,4 @@
-"""Hook: a job that follows another one's outcome, under a kind made of that job's kind and the event's name."""
+"""Hook: a job that is enqueued with the outcome of another one, such as on_success or on_failure."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ HOOK_EVENTS: Final[tuple[HookEvent, ...]] = ("on_success", "on_failure", "on_exh
 
 
 class Hook(NamedTuple):
-    """What an outcome inserts. attempts: of the hook itself."""
+    """The job that an outcome inserts. attempts: how often the hook itself is tried."""
 
     kind: str
     attempts: int
 
 
 def hook_kind(kind: str, event: HookEvent) -> str:
-    """The kind of a hook's own jobs."""
+    """The kind of the hook's own jobs: the kind and the event, as in report/on_success."""
     return f"{kind}/{event}"
 
 
 def hooked_kind(name: str) -> str:
-    """The kind whose outcome a hook follows; any other kind is its own."""
+    """The kind whose outcome a hook follows; the name itself if it is no hook's."""
     kind, slash, event = name.rpartition("/")
     return kind if slash and event in HOOK_EVENTS else name

@@ -4,7 +4,7 @@ A public id such as ``4XJ2-9GMB-0T7Q-KD`` is 13 symbols (65 bits, the top two al
 goes through a fixed bijection first, so that neighbours look unrelated and nobody reads the count of jobs off an id.
 The constants are public and can never change: an id in a log or a bookmark has to keep its meaning.
 
-An id is a name, **never an authorisation**: whoever holds the source can compute them all. Check permissions.
+An id is a name, **never an authorisation**: anybody can compute all of them from this source. Check permissions.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def listed(job_ids: Sequence[int], most: int = 10) -> str:
 
 
 def encode_workflow(workflow_id: int) -> str:
-    """Give the public id of a workflow: W and 14 symbols, which without the W are no job's."""
+    """Give the public id of a workflow: W and 14 symbols, which without the W are no job id."""
     if not 1 <= workflow_id <= LARGEST:
         message = f"A workflow id is a whole number from 1 to {LARGEST}, not {_number(workflow_id)}."
         raise InvalidId(message)
@@ -76,7 +76,7 @@ def decode_workflow(text: str) -> int:
 
 
 def parse_workflow(text: str | int) -> int:
-    """Read what a person may type of a workflow: a plain number (as text at most 12 digits) or a public id."""
+    """Read a workflow id as a person types it: a plain number (as text at most 12 digits) or a public id."""
     if isinstance(text, str):
         stripped = text.strip()
         if not (stripped.isascii() and stripped.isdigit() and len(stripped) <= _LONGEST_NUMBER):
@@ -95,7 +95,7 @@ def _is_workflow(text: str) -> bool:
 
 
 def _written(number: int, mark: int) -> str:
-    """mark: what tells the ids of one sort of thing from another's, in the check symbol."""
+    """mark: changes the check symbol, so that a workflow's id is never read as a job's."""
     number = _scramble(number)
     symbols = [(number >> shift) & 31 for shift in range(5 * (_SYMBOLS - 1), -1, -5)]
     symbols.append(_check(symbols) ^ mark)
@@ -122,7 +122,7 @@ def _read(text: str, compact: str, mark: int) -> int:
 
 
 def parse(text: str | int) -> int:
-    """Read what a person may type: a plain number (as text at most 12 digits) or a public id."""
+    """Read a job id as a person types it: a plain number (as text at most 12 digits) or a public id."""
     if isinstance(text, str):
         stripped = text.strip()
         if not (stripped.isascii() and stripped.isdigit() and len(stripped) <= _LONGEST_NUMBER):

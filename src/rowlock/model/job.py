@@ -1,4 +1,4 @@
-"""Job and Claim: the row as users see it, and the right to write to it."""
+"""Job: a row as users see it. Claim: the right to write to a running one. NewJob: one about to be enqueued."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class Claim(NamedTuple):
-    """The right to write to a running job; the fence tells this attempt from every other."""
+    """The right to write to a running job; every transition raises the fence, so an old claim is refused."""
 
     job_id: int
     fence: int
@@ -24,7 +24,7 @@ class Claim(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class NewJob:
-    """A job about to be enqueued, but for its arguments: every option is checked."""
+    """A job about to be enqueued, without its arguments; its options are checked already."""
 
     kind: str
     priority: int = 0
@@ -46,7 +46,7 @@ class NewJob:
     idempotency_key: str | None = None
     keep_key: timedelta | None = None
     scope: str | None = None
-    """The name under which its keys are unique: the kind's, or its first one when it was renamed."""
+    """The name under which its keys are unique: the kind's first name, if it was renamed."""
     gate_key: str | None = None
     tags: tuple[str, ...] | None = None
     refs: str | None = None
@@ -57,7 +57,7 @@ class NewJob:
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """One earlier run that the job's own row cannot tell."""
+    """An earlier attempt that the job's own row does not describe."""
 
     fence: int
     attempt: int | None
@@ -70,7 +70,7 @@ class Attempt:
 
 @dataclass(frozen=True, slots=True)
 class Act:
-    """What a person ordered, when and why."""
+    """An order that a person gave to a job. by: the person; note: the reason given."""
 
     at: datetime
     verb: str

@@ -1,4 +1,4 @@
-"""Kind: the stable name of what to do, and how jobs of that name behave unless a call says otherwise."""
+"""Kind: the stable name of what to do, and the defaults of its jobs, which a call may override."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 
 OnWorkerLost = Literal["retry", "fail", "hold"]
 Executor = Literal["loop", "thread", "process"]
-"""Where a handler runs: coroutines on the loop, functions in a thread, either in a child process when asked."""
+"""Where a handler runs: coroutines on the loop, functions in a thread, either of them in a child process on request."""
 UnknownArgs = Literal["refuse", "ignore"]
-"""What a worker does with stored arguments its code does not know: keep the job for one that does, or drop them."""
+"""Stored arguments that the code does not know: refuse (leave the job to another worker) or ignore them."""
 Scope = Literal["live", "waiting"]
 OnConflict = Literal["reject", "keep", "replace", "debounce"]
 _MOST_PLACES: Final = 1_000_000_000
@@ -55,7 +55,7 @@ class Gate:
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """What the decorator says of a kind."""
+    """A kind as the decorator declares it."""
 
     name: str
     lane: str | None = None
@@ -76,18 +76,18 @@ class Kind:
     hooks: Mapping[str, Hook] = field(default_factory=dict)
     """By event: on_success, on_failure, on_exhausted."""
     version: int = 1
-    """Of its arguments; stored with each job when it is above 1."""
+    """The version of its arguments; stored with each job when it is above 1."""
     unknown_args: UnknownArgs = "refuse"
     aliases: tuple[str, ...] = ()
-    """Names it had before, the oldest first."""
+    """Earlier names, the oldest first."""
     rate: Rated | Callable[..., Rated] | None = None
-    """How often its jobs may start; a function makes it of the arguments."""
+    """How often its jobs may start, or a function of the arguments that returns it."""
     weight: int = 1
     """How much of its rates one job uses."""
     fair: bool = False
-    """Its jobs are kept apart by tenant, so that a fair lane can take them by turns."""
+    """Whether its jobs are kept apart by tenant, so that a fair lane can serve tenants in turn."""
     logs: int | None = None
-    """The level from which what its jobs log is kept with them; None: the worker's."""
+    """The level from which log records of its jobs are stored with them; None: the worker's setting."""
 
     def __post_init__(self) -> None:
         if not isinstance(self.version, int) or self.version < 1:
@@ -108,11 +108,11 @@ class Kind:
 
     @property
     def scope(self) -> str:
-        """The name its keys are unique under: its first one, so that code before and after a rename share it."""
+        """The name under which its keys are unique: its first one, shared by code before and after a rename."""
         return self.aliases[0] if self.aliases else self.name
 
     def defaults(self) -> dict[str, object] | None:
-        """What a process without the code must know to submit a job of the kind; None: that takes the code."""
+        """What a process without the code needs to submit jobs of the kind; None: only the code can do it."""
         if self.refs is not None or callable(self.gate) or callable(self.rate):
             return None
         gate = Gate(self.gate) if isinstance(self.gate, str) else self.gate
@@ -140,7 +140,7 @@ class Kind:
 
     @classmethod
     def from_defaults(cls, name: str, said: Mapping[str, Any]) -> Kind:
-        """The kind as far as its defaults tell."""
+        """The kind as far as defaults() describes it."""
         return cls(
             name,
             priority=said["priority"],

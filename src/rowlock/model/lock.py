@@ -1,4 +1,4 @@
-"""Lock: what its key is to the database, and who holds and who waits, as the desk shows it."""
+"""Locks: their number in PostgreSQL, and views of who holds them and who waits."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def _fits(text: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class LockUser:
-    """Who holds a lock or waits for it. job_id None: no job, or one that whoever asks may not see."""
+    """A holder of a lock, or a process that waits for it. job_id None: no job, or one the reader may not see."""
 
     process: str
     """Host and process id."""
@@ -58,13 +58,13 @@ class LockUser:
 
     @property
     def name(self) -> str:
-        """Who it is, in a few words."""
+        """Short text for messages."""
         return self.process if self.job_id is None else f"job {self.public_id} ({self.kind}) on {self.process}"
 
 
 @dataclass(frozen=True, slots=True)
 class LockView:
-    """A lock that somebody holds or waits for. holder None: it is changing hands at this moment."""
+    """A lock in use. holder None: it is changing hands at this moment."""
 
     namespace: str
     key: str

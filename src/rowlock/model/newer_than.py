@@ -1,4 +1,4 @@
-"""newer_than: a guard against doing old work over newer."""
+"""newer_than(): keeps a late job from overwriting the work of a newer one."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from rowlock.model.progress import Skip
 
 
 class Ordered(Protocol):
-    """Something that comes before or after others of its type: a moment, a number, a version."""
+    """A value that can be ordered: a datetime, a number, a version."""
 
     def __lt__(self, other: Any, /) -> bool: ...  # noqa: ANN401 - the type's own
 
@@ -19,10 +19,10 @@ V = TypeVar("V", bound=Ordered)
 
 
 def newer_than(mine: V, theirs: V | None, *, by: str | None = None) -> None:
-    """Go on unless theirs is newer than mine; then raise Skip("superseded by …"). by: what to call theirs.
+    """Raise Skip("superseded by …") if theirs is newer than mine; else return. by: how the message names theirs.
 
-    Inside an item the item is skipped; a handler that lets it pass ends its job as cancelled, with that reason. Equal
-    ones go on: it is the same work again, such as a retry. None goes on: there is nothing yet.
+    Inside an item the item is skipped; a handler that does not catch it ends its job as cancelled, with that reason.
+    Equal values return, as a retry does the same work again. theirs None returns: there is nothing yet.
     """
     if theirs is None:
         return
@@ -42,6 +42,6 @@ def newer_than(mine: V, theirs: V | None, *, by: str | None = None) -> None:
         message = f"newer_than() compares two of a kind; got {mine!r} and {theirs!r}."
         raise InvalidOption(message) from error
     if superseded:
-        told = by or (theirs.isoformat() if isinstance(theirs, datetime) else str(theirs))
-        message = f"superseded by {told}"
+        newer = by or (theirs.isoformat() if isinstance(theirs, datetime) else str(theirs))
+        message = f"superseded by {newer}"
         raise Skip(message)

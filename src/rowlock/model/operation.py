@@ -1,4 +1,4 @@
-"""Operation: an order for many jobs, carried out in batches; how far it has come."""
+"""Operation: an order for many jobs, carried out in batches, and its progress."""
 
 from __future__ import annotations
 
@@ -20,10 +20,11 @@ ACTIONS: Final = get_args(Action)
 
 @dataclass(frozen=True, slots=True)
 class Operation:
-    """state: preview (a dry run, id None), running, completed, failed or cancelled.
+    """A bulk order. state: preview (a dry run, id None), running, completed, failed or cancelled.
 
-    count and samples: of the dry run, or of the start. done: took the order; skipped: could not take it or changed
-    meanwhile; failed: the database refused their batch. filter_hash: send it back to carry out what was previewed.
+    count, samples: the jobs found by the dry run, or at the start. done: jobs that took the order; skipped: jobs that
+    could not, or changed meanwhile; failed: jobs whose batch the database refused. filter_hash: send it back to carry
+    out what was previewed.
     """
 
     action: Action
@@ -46,7 +47,7 @@ class Operation:
 
     @property
     def is_final(self) -> bool:
-        """Whether nothing more will happen."""
+        """Whether it has ended."""
         return self.state != "running"
 
 

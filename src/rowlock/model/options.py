@@ -1,4 +1,4 @@
-"""Options: how one job is to be enqueued; never mixed with its arguments."""
+"""Options: how one job is enqueued. They never mix with its arguments."""
 
 from __future__ import annotations
 
@@ -25,16 +25,16 @@ _PRIORITY: Final = 100
 _KEEP_KEY: Final = "30 days"
 _EARLIEST: Final = datetime(1000, 1, 1, tzinfo=UTC)
 _LATEST: Final = datetime(9000, 1, 1, tzinfo=UTC)
-"""What is added to run_at, expires_in for one, must stay a datetime that Python can read again."""
+"""run_at plus a duration such as expires_in must stay a datetime that Python can read."""
 _NUL: Final = re.compile(r"(?<!\\)(?:\\\\)*\\u0000")
 _UNSTORABLE: Final = re.compile("[\x00\ud800-\udfff]")
 _DEEPEST: Final = 100
-"""Levels of lists and mappings within refs, meta and payloads: what shows them goes no deeper."""
+"""Nesting allowed in refs, meta and payloads: the code that displays them goes no deeper."""
 
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What options() takes; None keeps the kind's default. Instants must know their time zone."""
+    """The parameters of options(); None keeps the kind's default. Datetimes must have a time zone."""
 
     priority: int | None = None
     run_at: datetime | None = None
@@ -118,7 +118,7 @@ def span(value: Span | None, name: str) -> timedelta | None:
 
 
 def checked_priority(value: int) -> int:
-    """Return the priority if it is one."""
+    """Return the priority if it is valid."""
     if not _whole(value) or not -_PRIORITY <= value <= _PRIORITY:
         refuse("priority", f"a whole number from -{_PRIORITY} to {_PRIORITY}, higher first", value)
     return value
@@ -137,9 +137,9 @@ def as_json(value: Mapping[str, object] | None, name: str) -> str | None:
 
 
 def json_text(value: object, name: str) -> str:
-    """A value as JSON that the database takes, and that everybody who shows it can read."""
+    """A value as JSON text that the database can store and readers can decode."""
     try:
-        # Not escaped: half a surrogate pair is seen below, and "\\u0000" is what somebody wrote, no NUL.
+        # Not escaped: half a surrogate pair is found below, and a written "\\u0000" is no NUL.
         text = json.dumps(value, allow_nan=False, ensure_ascii=False)
     except (TypeError, ValueError, RecursionError) as error:
         message = f"{name} must be {'a mapping ' if isinstance(value, dict) else ''}of JSON values: {error}."
@@ -151,7 +151,7 @@ def json_text(value: object, name: str) -> str:
 
 
 def _check_levels(value: object, name: str) -> None:
-    """Refuse lists and mappings too deep in each other, and keys that JSON writes alike."""
+    """Refuse values nested too deep, and keys that become equal in JSON."""
     level = [value]
     for _ in range(_DEEPEST + 1):
         below: list[object] = []
@@ -173,7 +173,7 @@ def _twins(mapping: Mapping[object, object]) -> bool:
 
 
 def refs_json(refs: Mapping[str, object]) -> str | None:
-    """Refs as JSON text; every name and value is indexed, so each is short."""
+    """Refs as JSON text. Every name and value is indexed, so each has a length limit."""
     text = as_json(refs, "refs")
     for name, value in refs.items():
         size = max(

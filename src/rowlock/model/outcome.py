@@ -1,4 +1,4 @@
-"""How an attempt ends. Handlers return the first three; the engine makes the rest of exceptions and shutdown."""
+"""How an attempt ends. Handlers return Snooze, Cancel or Partial; the engine makes the other outcomes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Snooze:
-    """Return it to run again later; the attempt is refunded."""
+    """A handler returns it to run again later; the attempt does not count."""
 
     after: timedelta
 
@@ -24,14 +24,14 @@ class Snooze:
 
 @dataclass(frozen=True, slots=True)
 class Cancel:
-    """Return it to end the job as cancelled, with a reason."""
+    """A handler returns it to end the job as cancelled, with a reason."""
 
     reason: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Partial:
-    """Return it to end as completed_with_errors: a result, and what went wrong on the way."""
+    """A handler returns it to end the job as completed_with_errors: a result and the errors met on the way."""
 
     result: object
     errors: Sequence[object]
@@ -45,7 +45,7 @@ class Completed:
 
 
 NO_RESULT: Final = Completed(None)
-"""What most handlers end with; made once."""
+"""The outcome of most handlers, made once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +58,7 @@ class CompletedWithErrors:
 
 @dataclass(frozen=True, slots=True)
 class Retried:
-    """The attempt failed and there is another one after the delay."""
+    """The attempt failed; another one follows after the delay."""
 
     delay: timedelta
     error: Mapping[str, object]
@@ -80,7 +80,7 @@ class Snoozed:
 
 @dataclass(frozen=True, slots=True)
 class Limited:
-    """The handler was told to come back later: its rates, or the one of that key, are paused for so long."""
+    """Another service asked the handler to come back later: its rates, or the one of that key, pause for the delay."""
 
     delay: timedelta
     key: str | None
@@ -88,23 +88,23 @@ class Limited:
 
 @dataclass(frozen=True, slots=True)
 class Cancelled:
-    """A person or the handler ended it."""
+    """A person or the handler cancelled the job."""
 
     error: Mapping[str, object] | None
 
 
 @dataclass(frozen=True, slots=True)
 class Interrupted:
-    """The worker had to stop before the handler ended; the attempt is refunded."""
+    """The worker stopped before the handler ended; the attempt does not count."""
 
     reason: str
 
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """The handler waits for a signal that has not come: the job gives its slot back; the attempt is refunded.
+    """The handler waits for a signal that has not come: the job leaves its slot; the attempt does not count.
 
-    timeout: how long it waits, None: for ever.
+    timeout: how long it waits; None: without limit.
     """
 
     signal: str
@@ -113,7 +113,7 @@ class Waiting:
 
 @dataclass(frozen=True, slots=True)
 class Unreadable:
-    """This worker's code cannot read the arguments; the job waits for one that can, the attempt is refunded."""
+    """This worker's code cannot read the arguments; the job waits for one that can. The attempt does not count."""
 
     delay: timedelta
     error: Mapping[str, object]
@@ -121,7 +121,7 @@ class Unreadable:
 
 @dataclass(frozen=True, slots=True)
 class Died:
-    """The child process the job had for itself died under it. held: a person decides whether it runs again."""
+    """The child process that ran only this job died. held: a person decides whether it runs again."""
 
     delay: timedelta
     error: Mapping[str, object]
@@ -130,7 +130,7 @@ class Died:
 
 @dataclass(frozen=True, slots=True)
 class Lost:
-    """The claim is gone: nothing is written."""
+    """The claim was lost: nothing is written."""
 
 
 Outcome = (

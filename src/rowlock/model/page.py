@@ -1,4 +1,4 @@
-"""Page: some of the jobs a search finds, and the cursors that lead on and back."""
+"""Page: a part of what a search found, with cursors to the pages after and before it."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ SORTS: Final = ("newest", "oldest")
 class Page:
     """Jobs, and opaque cursors for after=; None: there is no more in that direction.
 
-    cut_off: the search looked at as many jobs as it may in one go, and `next` goes on from there; so an empty page with
-    a `next` says "none so far". suggestion: the search that may have been meant, when none was found.
+    cut_off: the search stopped after as many jobs as one call may look at, and `next` goes on from there; an empty page
+    with a `next` means "none so far". suggestion: a similar search, when nothing was found.
     """
 
     items: Sequence[Job]
@@ -39,7 +39,7 @@ class Page:
 
 
 class Listing(list["Job"]):
-    """Jobs, newest first. cut_off: older ones were not looked at; `before` is the id to go on from."""
+    """Jobs, newest first. cut_off: older ones were not looked at; `before` is the id to continue below."""
 
     def __init__(self, jobs: Iterable[Job] = (), before: int | None = None) -> None:
         super().__init__(jobs)
@@ -55,7 +55,7 @@ class Listing(list["Job"]):
 class Cursor:
     """Where a page begins: behind `key` in the order `sort`, or before it when one pages back.
 
-    count: what the first page counted, so that the others need not.
+    count: the first page's count, so that later pages need not count again.
     """
 
     sort: str
@@ -65,7 +65,7 @@ class Cursor:
     count: Count = field(default_factory=Count)
 
     def encode(self) -> str:
-        """Opaque text; a changed or cut one is noticed."""
+        """As opaque text with a checksum."""
         count = [self.count.value, int(self.count.capped)]
         values = [self.sort, self.key, self.filter_hash, int(self.back), *count]
         body = json.dumps(values, separators=(",", ":")).encode()
@@ -73,7 +73,7 @@ class Cursor:
 
 
 def decode(text: str, *, sort: str, filter_hash: str) -> Cursor:
-    """The cursor, if it is one of this search in this order."""
+    """Read a cursor of this search in this order; InvalidCursor for any other."""
     try:
         raw = base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True)
         # A text that fails its check is read as nothing, which is no cursor either.

@@ -1,4 +1,4 @@
-"""Progress: where a job is among its phases, how far its counter and its items are, and what it logged."""
+"""Progress of an attempt: phase, counter, items and log lines."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
 ATTEMPT_LINES: Final = 1 << 32
-"""A line's number is its attempt's fence times this, plus its place within the attempt."""
+"""The number of a log line is its attempt's fence times this, plus its position within the attempt."""
 LOGS_OFF: Final = 1000
 """A level that no record reaches."""
 _LONGEST: Final = 10.0 * 365 * 86400
@@ -22,11 +22,11 @@ _LEVELS: Final = {10: "DEBUG", 20: "INFO", 30: "WARNING", 40: "ERROR", 50: "CRIT
 
 
 class Skip(Exception):
-    """Raise it inside an item that needs nothing done: it is skipped, with this reason."""
+    """A handler raises it inside an item that needs no work: the item is skipped, with this reason."""
 
 
 class ItemState(StrEnum):
-    """Where an item is."""
+    """The state of an item."""
 
     IN_PROGRESS = "in_progress"
     COMPLETED = "completed"
@@ -50,13 +50,13 @@ class Item:
 
     @property
     def key(self) -> str:
-        """Where a page of items goes on: jobs.items(after=…)."""
+        """The cursor behind this item, for jobs.items(after=…)."""
         return f"{self.phase}\t{self.name}"
 
 
 @dataclass(frozen=True, slots=True)
 class ItemRef:
-    """An item that its job handed to another one: an argument of that job, for its ctx.item(ref)."""
+    """An item passed to another job as an argument, which reports on it through ctx.item(ref)."""
 
     job_id: int
     fence: int
@@ -66,7 +66,7 @@ class ItemRef:
 
 @dataclass(frozen=True, slots=True)
 class ItemCounts:
-    """How many items are where. total None: the handler did not say how many there will be."""
+    """Items by state. total None: the handler did not say how many there will be."""
 
     in_progress: int = 0
     completed: int = 0
@@ -76,13 +76,13 @@ class ItemCounts:
 
     @property
     def ended(self) -> int:
-        """Items that need nothing more in this attempt."""
+        """Items that are done with in this attempt."""
         return self.completed + self.skipped + self.failed
 
 
 @dataclass(frozen=True, slots=True)
 class Phase:
-    """A named part of an attempt. ended_at None: it is under way, or the attempt ended within it."""
+    """A named part of an attempt. ended_at None: it goes on, or the attempt ended during it."""
 
     name: str
     started_at: datetime | None = None
@@ -93,7 +93,7 @@ class Phase:
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """What the attempt reported last. total None: unknown."""
+    """The last report of an attempt. total None: unknown."""
 
     phase: str | None = None
     done: float = 0
@@ -101,15 +101,15 @@ class Progress:
     message: str | None = None
     reported_at: datetime | None = None
     phases: tuple[Phase, ...] = ()
-    """Every phase of the attempt so far, the present one last."""
+    """Every phase of the attempt so far, the current one last."""
     items: ItemCounts | None = None
-    """None: it has reported no items."""
+    """None: no items were reported."""
     n: int = 0
-    """Counts the reports of this job: orders them."""
+    """The number of the report, counted per job."""
     started_at: datetime | None = None
-    """When the present counter began, with its phase or with the first report."""
+    """When the current counter began: with its phase, or with the first report."""
     begun_at: float = 0
-    """Where it began: what a resumed phase had done before."""
+    """The value at which the counter began: what earlier attempts of a resumed phase had done."""
 
     @property
     def fraction(self) -> float | None:
@@ -118,7 +118,7 @@ class Progress:
 
     @property
     def rate(self) -> float | None:
-        """Units a second since the present counter began; None while unknown."""
+        """Units per second since the current counter began; None while unknown."""
         if self.started_at is None or self.reported_at is None:
             return None
         seconds = (self.reported_at - self.started_at).total_seconds()
@@ -127,7 +127,7 @@ class Progress:
 
     @property
     def eta(self) -> timedelta | None:
-        """What is left of the present phase at that rate; None while unknown."""
+        """The time left for the current phase at that rate; None while unknown."""
         rate = self.rate
         if rate is None or self.total is None:
             return None
@@ -144,11 +144,11 @@ class LogLine:
     logger: str
     message: str
     missed: int = 0
-    """Lines right before it that were dropped: a log has a limit, and its newest lines are kept."""
+    """Lines right before this one that were dropped; of a log beyond its limit the newest lines are kept."""
 
     @property
     def fence(self) -> int:
-        """The attempt it was logged by."""
+        """The fence of the attempt that logged it."""
         return self.n // ATTEMPT_LINES
 
     @property
@@ -158,7 +158,7 @@ class LogLine:
 
 
 def log_level(value: object, name: str) -> int:
-    """A log level by name or number; "off" or False is above all of them."""
+    """Read a log level by name or number; "off" or False: LOGS_OFF."""
     if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < LOGS_OFF:
         return value
     text = "off" if value is False else str(value).strip().upper()
@@ -170,7 +170,7 @@ def log_level(value: object, name: str) -> int:
 
 
 def missed_between(before: int, n: int) -> int:
-    """How many lines were dropped between two neighbours; before 0: there is none."""
+    """How many lines were dropped between two kept ones. before 0: there is none before."""
     fence, place = divmod(n, ATTEMPT_LINES)
     last_fence, last = divmod(before, ATTEMPT_LINES)
     return place - 1 - (last if last_fence == fence else 0)

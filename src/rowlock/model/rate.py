@@ -1,4 +1,4 @@
-"""Rate: how often jobs of a key may start. The row in the database decides; code says how it begins."""
+"""Rate: how often jobs of a key may start. Code gives its first value; afterwards its row in the database decides."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from rowlock.model.count import Count
 
 LANE: Final = "lane:"
-"""How the keys of lanes begin, their caps' and their rates'."""
+"""Prefix of the keys of lanes' caps and rates."""
 _MOST: Final = 1_000_000_000
 _SHORTEST: Final = timedelta(milliseconds=1)
 _SHORTEST_WINDOW: Final = timedelta(milliseconds=100)
@@ -57,7 +57,7 @@ class Rate:
         window: bool = False,
         key: str | None = None,
     ) -> None:
-        """burst: as many as `amount` unless given; a window has none."""
+        """burst: `amount` unless given; a window has none."""
         span = duration(per, "per")
         if window and burst is not None:
             message = "A window never lets more than its amount start, so it has no burst. Leave burst out."
@@ -90,20 +90,20 @@ class Rate:
 
     @override
     def __str__(self) -> str:
-        """As parse() reads it, with what else it says."""
+        """As parse() reads it, followed by burst or window."""
         more = " window" if self.window else f" burst {self.burst}" if self.burst != self.amount else ""
         per = humanise(self.per)
         return f"{self.amount}/{per.removeprefix('1') if per in ('1s', '1m', '1h', '1d') else per}{more}"
 
     @property
     def stored(self) -> str:
-        """As a lane's row has it."""
+        """As JSON, as a lane's row stores it."""
         said = {"amount": self.amount, "per": self.per.total_seconds(), "burst": self.burst, "window": self.window}
         return json.dumps(said)
 
     @classmethod
     def from_stored(cls, text: str | None) -> Rate | None:
-        """From a lane's row."""
+        """From the JSON of a lane's row."""
         return None if text is None else cls.from_said(json.loads(text))
 
     @classmethod
@@ -115,11 +115,11 @@ class Rate:
 
 
 Rated = Rate | Sequence[Rate]
-"""What a kind or a call says: one rate, or several that must all have room."""
+"""The rate= of a kind or a call: one rate, or several that must all have room."""
 
 
 def checked_weight(value: object, rates: Sequence[Rate]) -> int:
-    """Return a weight if its rates can ever have room for it."""
+    """Return the weight if its rates can ever have room for it."""
     most = min([_MOST_WEIGHT, *(rate.amount if rate.window else rate.burst for rate in rates)])
     if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= most:
         message = f"weight must be a whole number from 1 to {most}, what its rate has room for; got {value!r}."
@@ -128,7 +128,7 @@ def checked_weight(value: object, rates: Sequence[Rate]) -> int:
 
 
 def rates_of(said: object, named: Mapping[str, object], scope: str) -> tuple[Rate, ...]:
-    """The rates of one job: each with its key, in the order of the keys."""
+    """The rates of one job, each with its key, sorted by key."""
     if said is None:
         return ()
     if callable(said):
@@ -154,7 +154,7 @@ def _checked(key: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class RateView:
-    """A rate as operators see it. available: what may start now; waiting: about how many have a turn by busy_until."""
+    """A rate as operators see it. available: starts possible now; waiting: about how many wait until busy_until."""
 
     key: str
     rate: Rate
@@ -169,7 +169,7 @@ class RateView:
 
 @dataclass(frozen=True, slots=True)
 class Holder:
-    """A job that has a place at a gate; since None: the place was handed to it and it is about to start."""
+    """A job that has a place at a gate. since None: it got the place and is about to start."""
 
     public_id: str
     kind: str
@@ -179,7 +179,7 @@ class Holder:
 
 @dataclass(frozen=True, slots=True)
 class GateView:
-    """A gate as operators see it. parked: jobs that wait at it, counted up to a thousand; holders: jobs inside."""
+    """A gate as operators see it. parked: jobs waiting at it, counted to a thousand; holders: jobs with a place."""
 
     key: str
     limit: int

@@ -1,6 +1,6 @@
-"""Keeping secret arguments out of what people read.
+"""Masks secret arguments wherever people read them.
 
-A secret argument is stored as ``{"$secret": value}``: the worker needs the value, everybody else sees ``•••``.
+A secret argument is stored as ``{"$secret": value}``: the worker gets the value, people see ``•••``.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ OUTPUT: Final = "$output"
 MASK: Final = "•••"
 
 _MASKED: Final = (MASK, {BYTES: base64.b64encode(MASK.encode()).decode()})
-_SHORTEST: Final = 4  # scrubbing shorter values would riddle the text, and tell what they are
+_SHORTEST: Final = 4  # masking shorter values would riddle the text, and reveal them
 
 
 def redact(value: object) -> object:
@@ -32,7 +32,7 @@ def redact(value: object) -> object:
 
 
 def reveal(value: object) -> object:
-    """Copy decoded JSON with every secret in the place of its mark: for those who may read it."""
+    """Copy decoded JSON with every secret in clear, for readers with that permission."""
     if isinstance(value, Mapping):
         return reveal(value[SECRET]) if SECRET in value else {key: reveal(item) for key, item in value.items()}
     if isinstance(value, list):
@@ -41,7 +41,7 @@ def reveal(value: object) -> object:
 
 
 def kept(written: object, before: object) -> object:
-    """Copy encoded arguments with the secrets of before where a mask was written: people send back what they read."""
+    """Copy edited arguments with the earlier secrets wherever the editor sent back the mask."""
     if isinstance(written, Mapping):
         known = before if isinstance(before, Mapping) else {}
         if SECRET in written:
@@ -103,5 +103,5 @@ def _forms(secret: str) -> Iterator[str]:
 
 
 def storable(text: str) -> str:
-    """The text as PostgreSQL can keep it: no NUL, no half of a surrogate pair."""
+    """The text as PostgreSQL can store it: without NUL and without half a surrogate pair."""
     return text.replace("\x00", "\ufffd").encode("utf-8", "replace").decode()

@@ -1,4 +1,4 @@
-"""ReleasedJob: workflow steps that waited for other jobs and may run now, as statements that end jobs answer them."""
+"""Jobs that became claimable because the jobs they waited for have ended, as SQL statements answer them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 class ReleasedJob(NamedTuple):
-    """One released step."""
+    """A job that may run now. pair: its kind, priority and share, under which workers look for it."""
 
     id: int
     pair: Pair
@@ -19,7 +19,7 @@ class ReleasedJob(NamedTuple):
 
 
 def parse_released(text: str | None) -> list[ReleasedJob]:
-    """Read the answer of a statement that ends jobs; None: no step waited for them."""
+    """Read the `released` column of a statement that ends jobs; None: no job waited for them."""
     return [
         ReleasedJob(number, (kind, priority, share), datetime.fromtimestamp(float(low), UTC))
         for number, kind, priority, share, low in json.loads(text or "[]")

@@ -1,4 +1,4 @@
-"""When a failed attempt is tried again."""
+"""Retry: whether and when a failed attempt is tried again."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ class Retry:
 
 
 def _covers(classes: _Classes, error: BaseException, quorum: Callable[[list[bool]], bool]) -> bool:
-    """Match like ``except``; a task group's errors are looked at one by one, since the group itself says nothing."""
+    """Match like ``except``; of an exception group, each error is matched by itself."""
     if isinstance(error, classes):
         return True
     if isinstance(error, BaseExceptionGroup):
@@ -107,8 +107,8 @@ def _covers(classes: _Classes, error: BaseException, quorum: Callable[[list[bool
 
 
 def _asked_for(error: BaseException) -> timedelta:
-    """Read `retry_after` of an error (HTTP 429 and its like); what is not a duration asks for nothing."""
-    # Code of others: a property that raises must not turn a plain failure into a broken worker.
+    """Read `retry_after` of an error (HTTP 429 and its like); 0 if it is no duration."""
+    # Foreign code: a property that raises must not turn a plain failure into a broken worker.
     with suppress(Exception):
         asked = getattr(error, "retry_after", None)
         if asked is not None:

@@ -1,4 +1,4 @@
-"""Schedule: a rule that says when a job of a kind is due, and what is owed when some of its slots were missed."""
+"""Schedule: when jobs of a kind are due, and which missed slots are made up for."""
 
 from __future__ import annotations
 
@@ -23,25 +23,25 @@ if TYPE_CHECKING:
 Missed = Literal["none", "latest", "all"]
 Overlap = Literal["queue", "skip", "cancel"]
 ON_TIME: Final = timedelta(minutes=1)
-"""A slot that is found this late is not missed yet."""
+"""A slot found due by no more than this counts as on time, not as missed."""
 OPTIONS: Final = ("priority", "expires_in", "max_age", "max_attempts", "tags", "refs", "meta")
-"""Those of a job's options that a schedule may set for its runs."""
+"""The job options that a schedule may set for its runs."""
 FIELDS: Final = (
     *("kind", "args", "options", "cron", "every", "tz"),
     *("missed", "most_missed", "overlap", "windows", "tenant"),
 )
-"""What a person or a declaration says of a schedule; the rest is what became of it."""
+"""The fields that a person or a declaration sets; the others record what happened."""
 _LONGEST_NAME: Final = 200
 _MOST_MISSED: Final = 10_000
 _MOST_WINDOWS: Final = 20
 _MOST_CLOSED: Final = 1000
-"""Windows in a row that may swallow every slot, before it counts as never."""
+"""Consecutive slots lost to windows before the schedule counts as never due."""
 _TICK: Final = timedelta(microseconds=1)
 
 
 @dataclass(frozen=True, slots=True)
 class Schedule:
-    """A row. next_at None: never again; skipped_at: the last slot that was not fired, and why."""
+    """A schedule's row. next_at None: never due again; skipped_at, skipped_why: the last slot that was not fired."""
 
     name: str
     kind: str
@@ -58,7 +58,7 @@ class Schedule:
     submitted_by: str | None = None
     enabled: bool = True
     declared: Mapping[str, Any] | None = None
-    """What code last said of it; None: it was made at run time."""
+    """The fields as code last declared them; None: it was made at run time."""
     next_at: datetime | None = None
     last_at: datetime | None = None
     last_job: int | None = None
@@ -70,20 +70,20 @@ class Schedule:
 
     @property
     def rule(self) -> ScheduleRule:
-        """When it is due."""
+        """When it is due: its timing and its windows."""
         return ScheduleRule(timing(self.cron, self.every, self.tz), self.tz, self.windows)
 
     @property
     def when(self) -> str:
-        """The rule in a few characters."""
+        """The timing as short text: its cron expression, or "every 15m"."""
         return self.cron or f"every {humanise(self.every or timedelta(0))}"
 
     def key(self, slot: datetime) -> str:
-        """What proves that a slot has its job."""
+        """The idempotency key of a slot's job: no slot is fired twice."""
         return f"schedule:{self.name}@{stamp(slot)}"
 
     def job_options(self, slot: datetime | None) -> Options:
-        """How the job of a slot is enqueued; None: a run that somebody asked for, which is no slot."""
+        """The options of a slot's job; None: of a run that a person asked for, outside of any slot."""
         said = dict(self.options)
         said["refs"] = {**(said.get("refs") or {}), "schedule": self.name}
         slotted = {} if slot is None else {"slot": stamp(slot)}
@@ -96,7 +96,7 @@ class Schedule:
         )
 
     def said(self) -> dict[str, Any]:
-        """FIELDS as the database keeps them."""
+        """FIELDS as JSON values, as the database keeps them."""
         return {
             "kind": self.kind,
             "args": dict(self.args),
@@ -114,7 +114,7 @@ class Schedule:
 
 @dataclass(frozen=True, slots=True)
 class ScheduleRule:
-    """A timing and the windows that close it; slots are what is left, deferred ones at the end of their window."""
+    """A timing and the windows that close it. Slots inside a window are left out, or deferred to its end."""
 
     timing: Timing
     tz: str = "UTC"
@@ -165,7 +165,7 @@ class ScheduleRule:
         return next((closed for window in self.windows if (closed := window.at(moment, here))), None)
 
     def _deferred(self, closed: Closed) -> datetime | None:
-        """Where the slots of a window go; None: nowhere. At its end another one may begin."""
+        """The moment that the slots of a window are deferred to; None: they are skipped. Another window may follow."""
         for _ in self.windows:
             if closed.then == "skip":
                 return None
@@ -175,7 +175,7 @@ class ScheduleRule:
         return None
 
     def _beginning(self, moment: datetime) -> datetime:
-        """Where to begin to look: slots of windows that are open at the moment may come after it."""
+        """Where to begin to look: slots deferred by a window around the moment come after it."""
         for _ in self.windows:
             if (closed := self._closed(moment)) is None:
                 break
@@ -184,7 +184,7 @@ class ScheduleRule:
 
 
 class DueSlots(NamedTuple):
-    """What a schedule must do now. slots: to fire, earliest first; left_out: the latest that is not fired, and why."""
+    """What a schedule must do now. slots: to fire, earliest first; left_out, why: the latest slot not fired."""
 
     slots: Sequence[datetime]
     next_at: datetime | None
@@ -193,9 +193,9 @@ class DueSlots(NamedTuple):
 
 
 def due_slots(schedule: Schedule, now: datetime) -> DueSlots:
-    """What is owed at this moment, by the database's clock, of what has been due since next_at."""
+    """Which of the slots since next_at are to be fired now. now: the database's clock."""
     rule, most = schedule.rule, schedule.most_missed
-    # Of runs that replace or forbid each other, only the last one is worth its job.
+    # Where a run replaces or forbids another one, only the latest missed slot is worth a job.
     wanted = most if schedule.missed == "all" and schedule.overlap == "queue" else 1
     since = now if schedule.next_at is None else schedule.next_at
     found = rule.last(now, since, wanted + 1)
@@ -210,7 +210,7 @@ def due_slots(schedule: Schedule, now: datetime) -> DueSlots:
 
 
 def stamp(moment: datetime) -> str:
-    """An instant as keys and jobs have it: 2027-03-28T01:00:00Z."""
+    """An instant as RFC 3339 in UTC: 2027-03-28T01:00:00Z."""
     return moment.astimezone(UTC).isoformat().replace("+00:00", "Z")
 
 
@@ -229,7 +229,7 @@ def checked(
     options: Mapping[str, Any],
     tenant: str | None = None,
 ) -> Schedule:
-    """A schedule of these words; InvalidOption for what cannot be."""
+    """A schedule with these fields; InvalidOption for impossible values."""
     _check_words(name, missed, most_missed, overlap)
     schedule = Schedule(
         name=name,
@@ -267,7 +267,7 @@ def _check_words(name: str, missed: str, most_missed: int, overlap: str) -> None
 
 
 def _checked_options(options: Mapping[str, Any]) -> dict[str, Any]:
-    """The options as the database keeps them."""
+    """The options as JSON values, as the database keeps them."""
     unknown = sorted(options.keys() - set(OPTIONS))
     if unknown:
         message = f"A schedule's options are {', '.join(OPTIONS)}; got {', '.join(map(str, unknown))}."

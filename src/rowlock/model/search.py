@@ -29,7 +29,7 @@ TEXTS: Final = ("kind", "lane", "tag", "worker", "error", "phase", "tenant", "by
 PATHS: Final = ("args", "ref")
 FIELDS: Final = ("id", "state", *TEXTS, *PATHS, *NUMBERS, *TIMES, "duration")
 FREE: Final = "text"
-"""The field of a word without one: an id, the beginning of a kind or of an error's message."""
+"""The field of a bare word: an id, or the beginning of a kind or of an error message."""
 _LONGEST: Final = 2000
 _MOST_TERMS: Final = 50
 _MOST_VALUES: Final = 100
@@ -47,7 +47,7 @@ _SPAN: Final = re.compile(r"(>=|<=|>|<|=)?(.*?)(?:\.\.(.*))?", re.DOTALL)
 
 @dataclass(frozen=True, slots=True)
 class Text:
-    """A text to compare with. prefix: its beginning; literal: a 42 in quotes, which is a text and no number."""
+    """A text to compare with. prefix: match its beginning; literal: quoted, so that "42" is a text and no number."""
 
     text: str
     prefix: bool = False
@@ -56,7 +56,7 @@ class Text:
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """A range of numbers, durations or times: op is = > >= < <= or .. (low and high both belong to it)."""
+    """A comparison of numbers, durations or times. op: = > >= < <= or .. (from low to high, both included)."""
 
     op: str
     low: int | timedelta | WrittenTime
@@ -68,7 +68,7 @@ Value: TypeAlias = Text | Span
 
 @dataclass(frozen=True, slots=True)
 class Term:
-    """One condition; any of its values fulfils it. path: below args, or the name of a reference."""
+    """One condition, fulfilled by any of its values. path: the keys below args, or the name of a reference."""
 
     field: str
     values: tuple[Value, ...]
@@ -79,23 +79,23 @@ class Term:
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """What is searched for: every term must hold."""
+    """A search: every term must hold."""
 
     terms: tuple[Term, ...] = ()
 
     @property
     def hash(self) -> str:
-        """The same for queries that ask the same, in whatever order."""
+        """Equal for queries with the same terms in any order."""
         return digest(*sorted(map(_rendered, self.terms)))
 
 
 def digest(*parts: str) -> str:
-    """A short name for these texts."""
+    """A short hash of these texts."""
     return hashlib.sha256("\x1f".join(parts).encode()).hexdigest()[:_HASH]
 
 
 def parse(text: str) -> Query:
-    """Read a search; InvalidSearch says where it cannot be read."""
+    """Read a search; InvalidSearch says at which character it fails."""
     try:
         return _parse(text)
     except InvalidSearch as error:
@@ -122,7 +122,7 @@ def _parse(text: str) -> Query:
 
 
 def render(query: Query) -> str:
-    """The query as text; parse() makes the same query of it."""
+    """The query as text, which parse() reads back."""
     return " ".join(map(_rendered, query.terms))
 
 
@@ -243,7 +243,7 @@ def _span(raw: str, quoted: re.Match[str] | None, at: int, name: str) -> Span:
 
 
 def _point(raw: str, at: int, name: str) -> int | timedelta | WrittenTime:
-    """A number, a duration, or a time: a date, or how long ago."""
+    """Read a number, a duration or a time (a date, or how long ago)."""
     if name in NUMBERS:
         if not re.fullmatch(r"-?[0-9]{1,10}", raw) or abs(int(raw)) > _LARGEST:
             raise _wrong(f"{name} is a whole number: {_examples(name)}.", at)
@@ -300,10 +300,10 @@ def _wrong(message: str, position: int, suggestion: str | None = None) -> Invali
 
 
 def is_plain(text: str) -> bool:
-    """Whether JSON reads this text as a number or a word of its own: without quotes it is compared as both."""
+    """Whether the text is a JSON number, true, false or null: unquoted, it is compared as text and as that value."""
     return _PLAIN.fullmatch(text) is not None
 
 
 def positives(query: Query, *fields: str) -> Iterable[Term]:
-    """The terms of these fields that demand something."""
+    """The terms of these fields that are not negated."""
     return (term for term in query.terms if term.field in fields and not term.negated)

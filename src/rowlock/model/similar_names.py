@@ -1,4 +1,4 @@
-"""Closest: what somebody may have meant by a name that is not known."""
+"""Suggestions for a name that is not known: "Did you mean …?"."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ if TYPE_CHECKING:
 
 
 def closest(word: str, known: Iterable[str], n: int = 1) -> list[str]:
-    """The n names most like the word, the best one first; none if all are too different."""
-    # A process that meets no wrong name does without it.
+    """The n known names most similar to the word, the best first; empty if all differ too much."""
+    # Imported here: most processes never meet a wrong name.
     import difflib  # noqa: PLC0415
 
     return difflib.get_close_matches(word, list(known), n=n)

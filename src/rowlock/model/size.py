@@ -19,7 +19,7 @@ _UNITS: Final = {
 
 
 def size(value: Size, name: str = "size") -> int:
-    """Read a number of bytes, at least 1. `name` is the option to blame."""
+    """Read a number of bytes, at least 1. name: the option that an error message names."""
     if isinstance(value, int) and not isinstance(value, bool):
         number = value
     else:

@@ -1,4 +1,4 @@
-"""The states of a job and the one table of what may follow what; SQL guards, docs and tests are held against it."""
+"""The states of a job, and TRANSITIONS: which verb leads from where to where. SQL and docs are tested against it."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from enum import StrEnum
 
 
 class State(StrEnum):
-    """Where a job is in its life."""
+    """The state of a job."""
 
     PENDING = "pending"
     """Awaits a person's approval."""
@@ -24,7 +24,7 @@ class State(StrEnum):
 
     @property
     def is_final(self) -> bool:
-        """Whether only a person's retry leads out of it."""
+        """Whether the job has ended; only a person's retry leads out."""
         return self in FINAL
 
 
@@ -59,12 +59,12 @@ _P, _B, _Q, _R = State.PENDING, State.BLOCKED, State.QUEUED, State.RUNNING
 _NONE: frozenset[State] = frozenset()
 
 # verb -> state before -> states it may lead to. A pair that is not here changes nothing. Every entry adds one to the
-# fence, but for a running job's cancel: that is a request, and the job stays running until its handler heard it; and
-# for an edit of what is pending already.
+# fence, with two exceptions: cancel of a running job, which is a request (the job runs until its handler notices), and
+# an edit of a job that is pending already.
 TRANSITIONS: dict[Verb, dict[State, frozenset[State]]] = {
     Verb.APPROVE: {_P: frozenset({_Q})},
     Verb.REJECT: {_P: frozenset({State.CANCELLED})},
-    # pending: a step that needs approval asks for it when its turn comes
+    # pending: a step that needs approval asks for it once the steps before it have ended
     Verb.RELEASE: {_B: frozenset({_Q, _P})},
     Verb.CLAIM: {_Q: frozenset({_R})},
     Verb.PARK: {_Q: frozenset({_B})},
@@ -84,9 +84,9 @@ TRANSITIONS: dict[Verb, dict[State, frozenset[State]]] = {
     Verb.STOP: {state: frozenset({State.CANCELLED}) for state in (_P, _B, _Q, _R)},
     Verb.EXPIRE: {state: frozenset({State.EXPIRED}) for state in (_P, _B, _Q)},
     Verb.AGE: {state: frozenset({State.FAILED}) for state in (_P, _B, _Q, _R)},
-    # blocked: what is behind a step that is retried waits for it again
+    # blocked: steps behind a retried step wait for it again
     Verb.RETRY: {state: frozenset({_Q, _P, _B}) for state in sorted(FINAL)},
-    # Of arguments that were approved, or are to be; any other edit is no transition.
+    # Only an edit of arguments that need approval is a transition.
     Verb.EDIT: {state: frozenset({_P}) for state in (_P, _B, _Q)},
 }
 

@@ -1,4 +1,4 @@
-"""Stored arguments as people see them: secrets masked, their version beside them instead of among them."""
+"""Arguments as they are stored: with their version, and with the skills that a worker needs to run them."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ if TYPE_CHECKING:
     from datetime import timedelta
 
 VERSION: Final = "$version"
-"""The key under which arguments of a version above 1 carry it; no parameter can have that name.
+"""The key of the version among stored arguments, when it is above 1; no parameter can have that name.
 
-[version, *skills]: also what a worker must be able to do to run them at all. Code that knows of no skills finds no
-version there that it can read, and leaves the job to a worker with newer code.
+Its value is the version, or [version, *skills] when a worker must be able to do something special. Older code, which
+knows no skills, cannot read such a version and leaves the job to a worker with newer code.
 """
 RATE: Final = "rate"
-"""Of whoever claims a job that a rate limits: to ask the rate."""
+"""Skill: the worker asks the job's rates when it claims."""
 OUTPUTS: Final = "output"
-"""Of whoever runs a step whose arguments name others: to put their results there."""
+"""Skill: the worker puts the results of other steps into the arguments."""
 KNOWN_SKILLS: Final = frozenset({RATE, OUTPUTS})
 _HEAD: Final = re.compile(r'\{(?:"\$version":(?:(\d+)|\[(\d+)[^\]]*\]),?)?')
 
 
 def with_skills(text: str, *skills: str) -> str:
-    """Encoded arguments, with what a worker must be able to do to run them."""
+    """Encoded arguments with the skills that a worker needs to run them."""
     head = _HEAD.match(text)
     if not skills or head is None:
         return text
@@ -39,13 +39,13 @@ def with_skills(text: str, *skills: str) -> str:
 
 
 def skills_of(args: Mapping[str, object]) -> list[str]:
-    """What a worker must be able to do to run them."""
+    """The skills that a worker needs to run them."""
     stored = args.get(VERSION)
     return [str(skill) for skill in stored[1:]] if isinstance(stored, list) else []
 
 
 def version_of(args: Mapping[str, object]) -> int:
-    """The version stored with arguments; 0: something else was written there."""
+    """The version stored with arguments; 0: what is stored there is no version."""
     version = args.get(VERSION, 1)
     if isinstance(version, list) and version:
         version = version[0]
@@ -53,16 +53,16 @@ def version_of(args: Mapping[str, object]) -> int:
 
 
 def shown(args: Mapping[str, object], *, reveal: bool = False) -> dict[str, object]:
-    """The arguments alone, without secrets unless they are to be revealed."""
+    """The arguments without their version; secrets masked, or in clear with reveal."""
     show = redact.reveal if reveal else redact.redact
     return {name: show(value) for name, value in args.items() if name != VERSION}
 
 
 @dataclass(frozen=True, slots=True)
 class Encoded:
-    """Arguments as a job of their kind has them stored, and what the kind makes of them.
+    """Encoded arguments, and what the kind derives from them.
 
-    refs, gate_key, rate_keys: empty where the kind makes none of them; answer_in: how long their approval may take.
+    refs, gate_key, rate_keys: empty where the kind derives none; answer_in: how long their approval may take.
     """
 
     text: str
@@ -71,10 +71,10 @@ class Encoded:
     rate_keys: tuple[str, ...] = ()
     answer_in: timedelta | None = None
     scope: str = ""
-    """The name under which keys of the kind are unique."""
+    """The name under which the kind's keys are unique."""
 
     def over(self, before: Mapping[str, object]) -> str:
-        """The text, with the secrets of the arguments before where people sent their masks back."""
+        """The text, with the earlier secrets wherever a person sent back the mask."""
         written = json.loads(self.text)
         if version_of(written) != version_of(before):
             return with_skills(self.text, *skills_of(before))

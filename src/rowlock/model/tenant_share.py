@@ -1,4 +1,4 @@
-"""Share: which bucket of a fair lane a tenant's jobs are in."""
+"""Share: the bucket of a fair lane that a tenant's jobs belong to."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ import zlib
 from typing import Final
 
 SHARES: Final = 64
-"""Buckets. Two tenants that share one are served as one; a claim probes one pair for each that has jobs."""
+"""Number of buckets. Two tenants in one bucket are served as one; a claim probes each bucket that has jobs."""
 
 
 def share_of(tenant: str | None) -> int:
-    """The same in every process and for ever: 1 to 64, or 0 for jobs of no tenant."""
+    """The bucket of a tenant, 1 to 64, the same in every process and release; 0: no tenant."""
     return 0 if tenant is None else 1 + zlib.crc32(tenant.encode(errors="surrogatepass")) % SHARES

@@ -1,4 +1,4 @@
-"""API tokens as text: rlk_<id>_<secret><check>, made of letters and digits so that one click selects it."""
+"""API tokens as text: rlk_<id>_<secret><check>, of letters and digits, so that a double click selects all of it."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ _CHECK: Final = 6
 
 
 class Parsed(NamedTuple):
-    """A token taken apart; hash is what the database keeps."""
+    """The parts of a token. hash: what the database stores."""
 
     id: str
     hash: bytes
 
 
 def make() -> tuple[str, Parsed]:
-    """A new token and what to keep of it."""
+    """A new token, and its parts to store."""
     token_id = "".join(secrets.choice(_ALPHABET) for _ in range(_ID))
     body = f"{PREFIX}_{token_id}_{_digits(secrets.randbits(256), _SECRET)}"
     text = body + _check(body)
@@ -32,7 +32,7 @@ def make() -> tuple[str, Parsed]:
 
 
 def parse(text: str) -> Parsed | None:
-    """The parts of a token; None: this cannot be one. The check tells a typo without asking the database."""
+    """Read a token; None: the text is none. The check digits catch a typo without a query."""
     prefix, _, rest = text.partition("_")
     token_id, _, secret = rest.partition("_")
     digits = token_id + secret
@@ -43,7 +43,7 @@ def parse(text: str) -> Parsed | None:
 
 
 def digest(text: str) -> bytes:
-    """What is kept of a token or a session."""
+    """The hash under which a token or a session is stored."""
     return hashlib.sha256(text.encode()).digest()
 
 

@@ -1,4 +1,4 @@
-"""Windows: hours of the week in which a schedule does not fire; its slots are left out, or wait for the end."""
+"""Window: hours of the week in which a schedule does not fire; its slots are skipped, or deferred to the end."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _DAY: Final = timedelta(days=1)
 
 
 class Closed(NamedTuple):
-    """One time at which a window is: from start until before end."""
+    """One occurrence of a window: from start until before end."""
 
     start: datetime
     end: datetime
@@ -49,7 +49,7 @@ class Window:
             raise InvalidOption(message)
 
     def at(self, moment: datetime, zone: ZoneInfo) -> Closed | None:
-        """The time around the moment at which this window is; None: it is not there then."""
+        """The occurrence that contains the moment; None: the window is not there then."""
         begins, ends = self._span()
         here = moment.astimezone(zone).date()
         for day in (here, here - _DAY):
@@ -63,12 +63,12 @@ class Window:
         return None
 
     def as_json(self) -> dict[str, str]:
-        """What the database keeps."""
+        """As the database keeps it."""
         return {"hours": self.hours, "days": self.days, "then": self.then}
 
     @classmethod
     def from_json(cls, value: Mapping[str, str]) -> Window:
-        """From what the database keeps."""
+        """From as_json()."""
         return cls(value["hours"], value.get("days", ""), cast("Then", value.get("then", "skip")))
 
     def _span(self) -> tuple[timedelta, timedelta]:
@@ -89,5 +89,5 @@ class Window:
 
 
 def _instant(wall: datetime, zone: ZoneInfo) -> datetime:
-    """When the clock shows it, the first time; a time that a gap leaves out is that much later."""
+    """The first instant at which the zone's clock shows it; a time inside a gap is moved behind the gap."""
     return wall.replace(tzinfo=zone).astimezone(UTC)

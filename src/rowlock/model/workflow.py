@@ -1,4 +1,4 @@
-"""Workflow: jobs that wait for jobs. A plan is one before it is written; views are what is read back."""
+"""Workflow: jobs that wait for jobs. Plan: its steps and edges before they are written; the views: as read back."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ if TYPE_CHECKING:
     from rowlock.model.state import State
 
 Needs = Literal["success", "strict", "finish", "failure"]
-"""What a step asks of one before it: success (with errors or without), strict (without), any end, or a failure."""
+"""How a step before must end: success (errors allowed), strict (no errors), finish (any end) or failure."""
 NEEDS: Final = ("success", "strict", "finish", "failure")
 MOST_STEPS: Final = 20_000
-"""Of one workflow: ten thousand are written in about a second, and one lock is held for all of them."""
+"""Steps of one workflow. Ten thousand take about a second to write, under one lock."""
 _LONGEST_NAME: Final = 200
 _STANDS: Final = f'{{"{OUTPUT}":'
-"""What arguments contain that name another step's result; in a user's text the quotes would be escaped."""
+"""Marks arguments that refer to another step's result; in a user's text the quotes would be escaped."""
 
 
 class WorkflowState(StrEnum):
-    """Where a workflow is in its life."""
+    """The state of a workflow."""
 
     RUNNING = "running"
     COMPENSATING = "compensating"
@@ -43,18 +43,18 @@ class WorkflowState(StrEnum):
 
     @property
     def is_final(self) -> bool:
-        """Whether only a person's retry leads out of it."""
+        """Whether it has ended; only a person's retry leads out."""
         return self not in (WorkflowState.RUNNING, WorkflowState.COMPENSATING)
 
     @property
     def is_success(self) -> bool:
-        """Whether it did what it was made for."""
+        """Whether it completed, with errors or without."""
         return self in (WorkflowState.COMPLETED, WorkflowState.COMPLETED_WITH_ERRORS)
 
 
 @dataclass(frozen=True, slots=True)
 class Edge:
-    """One step waits for another. met: None while that one has not ended."""
+    """The step `downstream` waits for the step `upstream`. met None: that one has not ended."""
 
     upstream: str
     downstream: str
@@ -64,7 +64,7 @@ class Edge:
 
 @dataclass(frozen=True, slots=True)
 class Undo:
-    """The job that takes a completed step back."""
+    """The job that undoes a completed step."""
 
     job: NewJob
     args: str
@@ -88,10 +88,10 @@ class Plan:
     steps: Sequence[Planned]
     edges: Sequence[Edge] = ()
     joins: bool = False
-    """Whoever waits for the job that adds the plan waits for its steps, too."""
+    """Whether jobs that wait for the job that adds this plan also wait for its steps."""
 
     def text(self) -> str:
-        """As the store takes it. Steps made with the same options share all but name and arguments."""
+        """The plan as JSON. Steps made with the same options share all but name and arguments."""
         shared: dict[int, str] = {}
         steps = []
         for step in self.steps:
@@ -110,7 +110,7 @@ class Plan:
 
 
 def columns_of(job: NewJob) -> dict[str, Any]:
-    """The columns of a step's job, but for its arguments; those with nothing in them are left out."""
+    """The columns of a step's job without its arguments; empty columns are left out."""
     values = {
         "kind": job.kind,
         "priority": job.priority,
@@ -132,7 +132,7 @@ def columns_of(job: NewJob) -> dict[str, Any]:
 
 
 def stored_text(step: Planned | Undo) -> str:
-    """Its arguments, with what a worker must be able to do to run it."""
+    """Its arguments, with the skills that a worker needs to run them."""
     skills = [RATE] * (step.job.rate_keys is not None) + [OUTPUTS] * (_STANDS in step.args)
     return with_skills(step.args, *skills)
 
@@ -146,7 +146,7 @@ def _seconds(value: timedelta | None) -> str | None:
 
 
 def with_outputs(text: str, outputs: Mapping[str, str | Sequence[str]]) -> str:
-    """Encoded arguments with those that are results of other steps: a step's name, or several for a list of them."""
+    """Add arguments that are results of other steps. outputs: argument to a step's name, or to several for a list."""
     if not outputs:
         return text
     stands = {
@@ -166,12 +166,12 @@ def checked_step_name(name: object) -> str:
 
 
 def undo_name(step: str) -> str:
-    """What the step that takes this one back is called, so nobody else may be."""
+    """The reserved name of the step that undoes this one."""
     return f"undo {step}"
 
 
 def check(names: Collection[str], edges: Sequence[Edge]) -> None:
-    """Refuse what could never run: no steps or too many, edges from or to nowhere, cycles."""
+    """Refuse a workflow that could never run: no steps or too many, edges to unknown steps, cycles."""
     if not names:
         message = "A workflow needs at least one step. Add some with add()."
         raise InvalidWorkflow(message)
@@ -193,7 +193,7 @@ def check(names: Collection[str], edges: Sequence[Edge]) -> None:
 
 
 def cycle(edges: Iterable[Edge]) -> list[str] | None:
-    """The steps of a cycle in their order, the first one again at its end; None: there is none."""
+    """The steps of a cycle in order, the first one repeated at the end; None: there is no cycle."""
     behind: dict[str, list[str]] = {}
     before: dict[str, int] = {}
     for edge in edges:
@@ -206,7 +206,7 @@ def cycle(edges: Iterable[Edge]) -> list[str] | None:
             before[name] -= 1
             if before[name] == 0:
                 free.append(name)
-    # Whoever is left is on a cycle or behind one: going back from any of them leads into it.
+    # Each step that is left is on a cycle or behind one: going back from any of them leads into it.
     left = {name for name, n in before.items() if n > 0}
     if not left:
         return None
@@ -226,12 +226,12 @@ def _some(names: Iterable[str]) -> str:
     return f"{shown} and {len(listed) - 10} more" if len(listed) > 10 else shown  # noqa: PLR2004 - as many as are named
 
 
-# --- what is read back -----------------------------------------------------------------------------------------------
+# --- views -----------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
 class StepView:
-    """One step as it stands. undoes: the step it takes back; waits_for: a signal it waits for, until a moment."""
+    """A step as it stands. undoes: the step that it undoes; signal, until: what it waits for, and how long."""
 
     name: str
     job_id: int
@@ -246,7 +246,7 @@ class StepView:
     errors: Mapping[str, object] | None = None
     any_of: bool = False
     undo: str | None = None
-    """The kind that takes it back."""
+    """The kind that undoes it."""
     undoes: str | None = None
     signal: str | None = None
     until: datetime | None = None
@@ -261,8 +261,8 @@ class StepView:
 class WorkflowView:
     """A workflow as it stood when it was read. steps, edges: empty in a list of workflows.
 
-    open, failed, cancelled, with_errors: how many of its steps; verdict: how it ends once its steps are undone;
-    undo_error: why they could not be.
+    open, failed, cancelled, with_errors: numbers of steps; verdict: its final state once its steps are undone;
+    undo_error: why they could not be undone.
     """
 
     id: int
@@ -292,7 +292,7 @@ class WorkflowView:
 
     @property
     def is_final(self) -> bool:
-        """Whether only a person's retry leads on from here."""
+        """Whether it has ended; only a person's retry leads on."""
         return self.state.is_final
 
     def step(self, name: str) -> StepView | None:
@@ -301,7 +301,7 @@ class WorkflowView:
 
     @property
     def sinks(self) -> list[StepView]:
-        """The steps nothing waits for, those that undo others aside."""
+        """The steps that no step waits for, without those that undo others."""
         followed = {edge.upstream for edge in self.edges}
         return [step for step in self.steps if step.name not in followed and step.undoes is None]
 

@@ -1,4 +1,4 @@
-"""What there is to do and who does it: workers, lanes, backlog and rates, as the statistics desk tells them."""
+"""Workers, lanes, backlog, failures and throughput, as the statistics of the desk answer them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Running:
-    """A job in a slot. worker_silent: no beat for 15 seconds, or the worker's row is gone."""
+    """A running job. worker_silent: its worker sent no beat for 15 seconds, or has no row."""
 
     id: int
     kind: str
@@ -43,10 +43,10 @@ class Running:
 
 @dataclass(frozen=True, slots=True)
 class WorkerView:
-    """A worker as its row tells. silent: no beat for 15 seconds; lanes None: every lane, empty: none.
+    """A worker as its row describes it. silent: no beat for 15 seconds; lanes None: every lane, empty: none.
 
-    slots: its own numbers where it has any; stuck: slots held by handlers that were told to stop and do not; told:
-    what a person ordered it to do; supervisor: the process id of its supervisor.
+    slots: its own numbers, where they differ from the lanes'; stuck: slots held by handlers that do not stop when asked
+    to; told: an operator's order, such as drain; supervisor: the process id of its supervisor.
     """
 
     id: int
@@ -76,13 +76,13 @@ class WorkerView:
 
     @property
     def works(self) -> bool:
-        """Whether it beats and has not been told to leave."""
+        """Whether it beats and is not ordered to drain."""
         return self.state == "up" and not self.silent and self.told is None
 
 
 @dataclass(frozen=True, slots=True)
 class LaneLoad:
-    """A lane with its use. slots: of all its workers that beat; oldest_wait: None when nothing is due."""
+    """A lane and its use. slots: of all its live workers; oldest_wait: None when nothing is due."""
 
     lane: Lane
     running: int
@@ -104,7 +104,7 @@ class SlotUse:
 
 @dataclass(frozen=True, slots=True)
 class WorkerStatus:
-    """A worker with its slots and what is in them, the longest running first."""
+    """A worker with its slots and its jobs, the longest running first."""
 
     worker: WorkerView
     slots: Sequence[SlotUse]
@@ -113,7 +113,7 @@ class WorkerStatus:
 
 @dataclass(frozen=True, slots=True)
 class Status:
-    """Lanes, slot use, which jobs are in which slots since when, and queue depth. unserved: kinds of no lane."""
+    """Lanes, workers, running jobs and queue depth. unserved: backlog of kinds that no lane serves."""
 
     at: datetime
     lanes: Sequence[LaneLoad]
@@ -135,7 +135,7 @@ class Backlog:
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """What runs for one reference (or tag, under the name `tag`), by phase and kind. longest: the run time so far."""
+    """Running jobs of one reference (or tag, under the name `tag`), by phase and kind. longest: run time so far."""
 
     name: str
     value: str
@@ -184,7 +184,7 @@ class Throughput:
 
 @dataclass(frozen=True, slots=True)
 class TenantLoad:
-    """What ended for one tenant (None: jobs without one) within `window`; shorter where counting was capped."""
+    """Ended jobs of one tenant (None: without tenant) within `window`, which is shorter where counting was capped."""
 
     tenant: str | None
     ended: Count
@@ -195,7 +195,7 @@ class TenantLoad:
 
 @dataclass(frozen=True, slots=True)
 class Panel:
-    """Everything at one moment. running: the longest running first, as many as were asked for."""
+    """All statistics, read at one moment. running: the longest running first."""
 
     overview: Overview
     backlog: Sequence[Backlog]

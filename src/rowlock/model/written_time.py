@@ -1,4 +1,4 @@
-"""A moment as people write it: `2026-11-01`, `2026-11-01T10:30`, with or without a time zone (UTC without)."""
+"""A date or time as people write it: `2026-11-01`, `2026-11-01T10:30`; UTC unless a time zone follows."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _SECOND: Final = timedelta(seconds=1)
 
 @dataclass(frozen=True, slots=True)
 class WrittenTime:
-    """As exact as it was written: a day, a minute, or a second; it lasts from start until before end."""
+    """What was written, as exact as it was: the day, minute or second from start until before end."""
 
     start: datetime
     end: datetime
@@ -36,7 +36,7 @@ class WrittenTime:
 
 
 def parse_time(text: str) -> WrittenTime | None:
-    """The moment; None: this is no date at all. ValueError: a date that does not exist."""
+    """Read a date or time; None: the text is neither. ValueError: a date that does not exist."""
     found = _WRITTEN.fullmatch(text)
     if found is None:
         return None

@@ -7,11 +7,12 @@
     connections/  pool, a worker's connections, the lock session, and how dead ones are noticed
     rows/         rows to values of the model
     lanes.py, search.py, bulk.py    lanes and kinds; a search as SQL; COPY
-    notify.py, caller_transaction.py    LISTEN; statements in a transaction of the caller's
+    notify.py     LISTEN
+    caller_transaction.py, callers/    statements in a transaction of the caller's, one adapter per library
     schema/       upgrade, downgrade, verify; migrations/ holds the files and functions/ the bodies as they are now
     embedded/     a PostgreSQL of Rowlock's own for development
 
-May import settings, model and errors. asyncpg is imported here and in contrib, nowhere else. Start with sql/claim.sql
+May import settings, model and errors. Database drivers are imported here and nowhere else. Start with sql/claim.sql
 and jobs/claim.py.
 """
 

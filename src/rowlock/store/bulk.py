@@ -1,4 +1,4 @@
-"""Bulk: COPY for jobs without keys, with ids taken beforehand."""
+"""Bulk enqueue through COPY, for jobs without keys; their ids are drawn beforehand."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ if TYPE_CHECKING:
     from rowlock.store.queries import Statements
 
 CHUNK: Final = 50_000
-"""Rows of one COPY: a million in one would meet the time limit of a statement on a slow disk."""
+"""Rows per COPY: a million in one could exceed the time limit of a statement on a slow disk."""
 _SENT: Final = 250
-"""Rows sent at once: the server writes those while the next are made ready."""
+"""Rows sent at once: the server writes them while the next are prepared."""
 _SPECIAL: Final = str.maketrans({"\\": "\\\\", "\t": "\\t", "\n": "\\n", "\r": "\\r"})
 
 
 async def copy_jobs(
     connection: Connection[Record], statements: Statements, shared: Mapping[str, object], texts: Sequence[str]
 ) -> tuple[list[int], datetime]:
-    """Insert jobs that need no key and no timing and share these columns, all or none.
+    """Insert jobs that have no key and no timing and share these columns, all or none.
 
-    Returns their ids and a moment not after any of their run_after.
+    Returns their ids, and an instant at or before the run_after of each.
     """
-    # A sequence knows no transaction, and one COPY is one by itself: most bulks need neither BEGIN nor COMMIT.
+    # A sequence is not transactional, and one COPY is atomic by itself: most bulks need neither BEGIN nor COMMIT.
     row = await connection.fetchrow(statements["take_ids"].dollar, len(texts))
     assert row is not None  # noqa: S101 - it selects without a condition
     ids: list[int] = row["ids"]
@@ -53,7 +53,7 @@ async def _copy(
 
 
 def _text(value: object) -> str:
-    """One column in COPY's text format. An enum that is a text or a number counts as such, whatever it is shown as."""
+    """One value in COPY's text format; an enum that is a str or an int is written as its value."""
     if isinstance(value, int):
         return int.__repr__(value)
     assert isinstance(value, str)  # noqa: S101 - a plain job has no other columns
@@ -61,13 +61,13 @@ def _text(value: object) -> str:
 
 
 async def _lines(ids: Sequence[int], texts: Sequence[str], rest: str) -> AsyncIterator[bytes]:
-    """The rows in COPY's text format, made without running Python code for each. rest: what they share.
+    """The rows in COPY's text format, built without a Python loop per row. rest: the columns they share.
 
-    JSON has no tab and no end of line outside of its escapes, so only its backslashes are escaped.
+    JSON has no raw tab or newline, so only its backslashes need escaping.
     """
     for at in range(0, len(ids), _SENT):
         part = slice(at, at + _SENT)
         begun = "\n".join(map("%d\t%s".__mod__, zip(ids[part], texts[part], strict=True))).replace("\\", "\\\\")
         yield (begun.replace("\n", rest) + rest).encode()
-        # A turn of the loop, in which it is sent.
+        # Lets the loop send it.
         await asyncio.sleep(0)

@@ -1,4 +1,4 @@
-"""Database: where the jobs live. Makes connections for each role; keeps one small pool per event loop."""
+"""Database: one PostgreSQL database and schema. Opens connections per role, keeps a small pool per event loop."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from rowlock.errors import ConfigurationError, DatabaseUnreachable, SchemaBehind
 from rowlock.model import redact
 from rowlock.store.driver import array_types, tcp_timeouts
 from rowlock.store.driver.pool import Pool
-from rowlock.store.driver.statement_check import SILENCE, ask_about
+from rowlock.store.driver.statement_check import SILENCE, check_statement
 from rowlock.store.executor import SqlSession
 from rowlock.store.queries import Statements
 
@@ -63,13 +63,13 @@ OUTAGE: Final = (
     asyncpg.ReadOnlySQLTransactionError,
     asyncpg.DiskFullError,
     asyncpg.OutOfMemoryError,
-    # What asyncpg says of a connection whose server has just sent its last word.
+    # asyncpg raises it on a connection whose server has just gone away.
     asyncpg.InternalClientError,
     DatabaseUnreachable,
 )
-# The connection ended, or the time, before the answer came: nobody knows what became of the statement.
+# The connection broke, or time ran out, before the answer came: the statement may or may not have been executed.
 _UNANSWERED: Final = (OSError, TimeoutError, asyncpg.ConnectionDoesNotExistError, asyncpg.InternalClientError)
-# Nothing is wrong with the statement: running it again is right.
+# The statement lost a race: running it again is right.
 TRANSIENT: Final = (
     asyncpg.DeadlockDetectedError,
     asyncpg.SerializationError,
@@ -81,11 +81,11 @@ TRANSIENT: Final = (
 _NO_SCHEMA: Final = (asyncpg.UndefinedTableError, asyncpg.InvalidSchemaNameError, asyncpg.UndefinedFunctionError)
 _UNFIT: Final = (asyncpg.DataError, asyncpg.ProgramLimitExceededError)
 UNSTORABLE: Final = (*_UNFIT, Unstorable)
-"""A value the database cannot store; the statement will never succeed."""
+"""The database cannot store a value: the same statement will never succeed."""
 
 
 def shown(url: str) -> str:
-    """The URL without its password, for messages."""
+    """The URL with its password masked, for messages."""
     parts = urlsplit(url)
     if parts.password is None:
         return url
@@ -93,7 +93,7 @@ def shown(url: str) -> str:
 
 
 def plain_url(url: str) -> str:
-    """The URL as asyncpg reads it; SQLAlchemy's driver suffix (postgresql+asyncpg://) is dropped."""
+    """The URL as asyncpg reads it, without SQLAlchemy's driver suffix (postgresql+asyncpg://)."""
     scheme, separator, rest = url.partition("://")
     if not separator or scheme.partition("+")[0] not in ("postgresql", "postgres"):
         message = (
@@ -120,15 +120,15 @@ class Database:
         self._companions: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, dict[type, object]]
         self._companions = weakref.WeakKeyDictionary()
         self._pid = os.getpid()
-        self._veiled = pooled
-        """A pooler stands between: the server cannot be asked about a connection of ours."""
+        self._behind_pooler = pooled
+        """Whether the server cannot be asked about our connections, because a pooler stands in between."""
 
     async def connect(
         self, role: str, *, guarded: bool = False, direct: bool = False, patient: bool = False
     ) -> Connection[Record]:
-        """Open a connection. guarded: for the worker's hot statements; direct: past the pooler, for LISTEN.
+        """Open a connection. role: shown in application_name; guarded: with GUARDS, for a worker's statements.
 
-        patient: no limit on a call's time, for migrations.
+        direct: past the pooler, for LISTEN and locks; patient: without a time limit per call, for migrations.
         """
         through_pooler = self.pooled and not direct
         settings = (
@@ -144,15 +144,15 @@ class Database:
             )
         except (*OUTAGE, asyncpg.InvalidAuthorizationSpecificationError, asyncpg.InvalidCatalogNameError) as error:
             raise unreachable(self.url, error) from error
-        array_types.teach(connection)
-        tcp_timeouts.guard(connection)
+        array_types.register(connection)
+        tcp_timeouts.apply(connection)
         return connection
 
     @contextlib.asynccontextmanager
     async def connection(self, *, watched: bool = False) -> AsyncIterator[Connection[Record]]:
         """Lend a connection of this loop's pool; database errors come out translated.
 
-        watched: nothing but statements happens in the block; one without an answer is asked about.
+        watched: the block does nothing but run statements, so that a long silence is checked with the server.
         """
         pool = self._pool()
         with self.translated():
@@ -167,37 +167,37 @@ class Database:
                 return await connection.fetch(statement.dollar, *statement.bind(values))
 
     async def fetch_in_order(self, statement: Statement, /, *values: object) -> list[Record]:
-        """fetch() with the values in the statement's own order: for what is run thousands of times a second."""
+        """fetch() with positional values in the statement's order, for statements run thousands of times a second."""
         pool = self._pool()
         try:
-            connection = pool.take_idle() or await pool.take()
+            connection = pool.acquire_idle() or await pool.acquire()
             try:
                 return await connection.fetch(statement.dollar, *values)
             except BaseException as error:
-                pool.spoil(connection, error)
+                pool.discard_if_broken(connection, error)
                 raise
             finally:
-                pool.give_back(connection)
+                pool.release(connection)
         except Exception as error:
-            if (told := self.told(error)) is error:
+            if (translated := self.translate(error)) is error:
                 raise
-            raise told from error
+            raise translated from error
 
     @contextlib.asynccontextmanager
     async def snapshot(self) -> AsyncIterator[SqlSession]:
-        """Several reads of one moment, so that their answers fit together."""
+        """A read-only transaction in which every statement sees the same state of the database."""
         block = self.connection(watched=True)
         async with block as connection, connection.transaction(isolation="repeatable_read", readonly=True):
             yield SqlSession(self.statements, connection)
 
-    def translated(self) -> _Translated:
-        """Turn what users can foresee into Rowlock's own errors."""
-        return _Translated(self)
+    def translated(self) -> _ErrorTranslation:
+        """A block whose driver errors are raised as Rowlock's own, where there is one."""
+        return _ErrorTranslation(self)
 
-    def told(self, error: BaseException) -> BaseException:
-        """What to tell a user of a driver's error; the error itself when there is nothing better."""
+    def translate(self, error: BaseException) -> BaseException:
+        """Rowlock's own error for a driver's error; the error itself where there is none."""
         if isinstance(error, asyncpg.InterfaceError) and isinstance(error.__context__, OUTAGE):
-            error = error.__context__  # the end of a transaction complains that its connection is closed: this is why
+            error = error.__context__  # the end of a transaction failed on a closed connection: report why it closed
         if isinstance(error, _NO_SCHEMA):
             return schema_missing(self.schema)
         if isinstance(error, asyncpg.UndefinedColumnError):
@@ -210,7 +210,7 @@ class Database:
             return unreachable(self.url, error)
         if isinstance(error, _UNFIT):
             why = redact.storable(_reason(error))[:_LONGEST_REASON]
-            return Unstorable(f"The database can neither store nor look for a value that was given: {why}.")
+            return Unstorable(f"The database can neither store nor compare a value that was given: {why}.")
         return error
 
     async def _client(self) -> Connection[Record]:
@@ -221,16 +221,16 @@ class Database:
             except BaseException as error:
                 connection.terminate()
                 if isinstance(error, (*OUTAGE, asyncpg.InterfaceError)):
-                    # Nothing of the caller's was sent yet.
+                    # Nothing of the caller's was sent, so it cannot have been executed.
                     raise unreachable(self.url, error) from error
                 raise
-            # A pooler says a number of its own in the handshake.
-            self._veiled = backend != connection.get_server_pid()
+            # In the handshake a pooler gives a process id of its own.
+            self._behind_pooler = backend != connection.get_server_pid()
         return connection
 
-    async def _doubt(self, connection: Connection[Record]) -> None:
-        if not self._veiled:
-            await ask_about(self, connection, connection.get_server_pid(), "call", SILENCE / 4, patient=False)
+    async def _check_silent(self, connection: Connection[Record]) -> None:
+        if not self._behind_pooler:
+            await check_statement(self, connection, connection.get_server_pid(), "call", SILENCE / 4, patient=False)
 
     def _pool(self) -> Pool:
         if self._pid != os.getpid():
@@ -241,8 +241,8 @@ class Database:
         pool = self._pools.get(loop)
         if pool is None:
             for ended in [known for known in self._pools if known.is_closed()]:
-                del self._pools[ended]  # a pool refers to its loop, so the entry would never go by itself
-            pool = self._pools[loop] = Pool(self._client, _POOL_SIZE, self._doubt)
+                del self._pools[ended]  # a pool refers to its loop, so the weak entry would never vanish by itself
+            pool = self._pools[loop] = Pool(self._client, _POOL_SIZE, self._check_silent)
         self._last = loop, pool
         return pool
 
@@ -283,8 +283,8 @@ class Database:
             await pool.close()
 
 
-class _Translated:
-    """Not a generator: it surrounds every statement, and costs nothing while all goes well."""
+class _ErrorTranslation:
+    """A class, not a generator: it surrounds every statement, and must cost nothing while no error occurs."""
 
     __slots__ = ("_database",)
 
@@ -295,18 +295,18 @@ class _Translated:
         pass
 
     def __exit__(self, _: object, error: BaseException | None, _trace: object) -> None:
-        if error is not None and (told := self._database.told(error)) is not error:
-            raise told from error
+        if error is not None and (translated := self._database.translate(error)) is not error:
+            raise translated from error
 
 
 def _reason(error: BaseException) -> str:
-    """What is wrong, without the value that asyncpg quotes before it: that may be another's secret."""
+    """The reason without the value that asyncpg quotes before it, which may be a secret."""
     text = str(error)
     return text[text.rfind("(") + 1 : -1] if text.startswith("invalid input for query argument") else text
 
 
 def unreachable(url: str, error: BaseException) -> DatabaseUnreachable:
-    """What to tell a user whose database does not answer."""
+    """The error for a database that does not answer."""
     reason = str(error) or type(error).__name__
     message = (
         f"PostgreSQL at {shown(url)} cannot be reached: {reason}. Is it running, and is ROWLOCK_DATABASE_URL right?"
@@ -315,17 +315,17 @@ def unreachable(url: str, error: BaseException) -> DatabaseUnreachable:
 
 
 def unanswered(url: str, error: BaseException) -> DatabaseUnreachable:
-    """What to tell a user whose call was sent and not answered."""
+    """The error for a call that was sent and not answered."""
     reason = str(error) or type(error).__name__
     message = (
-        f"PostgreSQL at {shown(url)} cannot be reached: {reason}. What was asked for may have been done all the same: "
-        "with an idempotency_key it is safe to ask again."
+        f"PostgreSQL at {shown(url)} cannot be reached: {reason}. The call may have been done all the same: "
+        "with an idempotency_key it is safe to try again."
     )
     return DatabaseUnreachable(message)
 
 
 def schema_missing(schema: str) -> SchemaMissing:
-    """What to tell a user who has not created the tables."""
+    """The error for a schema without Rowlock's tables."""
     return SchemaMissing(
         f"Rowlock's tables are not in schema {schema!r} of this database. Create them with: rowlock schema upgrade"
     )

@@ -1,4 +1,4 @@
-"""Lanes, kinds and retention rules: what workers and operators write about how jobs are run."""
+"""Lanes: read, created, and prepared at worker start together with kinds and retention rules."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ if TYPE_CHECKING:
     from rowlock.store.executor import SqlExecutor
 
 
-def unknown_lane(name: str, there_are: Iterable[str]) -> UnknownLane:
-    """What to tell someone who named a lane that is not there."""
-    names = sorted(there_are)
+def unknown_lane(name: str, known_names: Iterable[str]) -> UnknownLane:
+    """The error for a lane that does not exist."""
+    names = sorted(known_names)
     known = f"there are {', '.join(names)}" if names else "there are none yet; a worker creates them at its start"
     near = closest(name, names, n=1)
     hint = f" Did you mean {near[0]!r}?" if near else ""
@@ -56,7 +56,7 @@ async def read(link: SqlExecutor) -> list[Lane]:
 
 
 async def add(link: SqlExecutor, lane: Lane) -> Lane | None:
-    """Create the lane if it is absent; None: it was there and stays as it is."""
+    """Create the lane if there is none of that name; None: there is one, which stays as it is."""
     rows = await link.fetch(
         "lane_add",
         name=lane.name,
@@ -85,11 +85,12 @@ async def prepare(
     isolates: Callable[[str], bool] = lambda _: False,
     secret: Callable[[str], bool] = lambda _: True,
 ) -> None:
-    """At worker start: the lanes that code and environment name, where absent; what upkeep must know of the kinds.
+    """At worker start: create missing lanes, and write what upkeep and other processes must know of the kinds.
 
-    kinds: each under all its names, the one of today first. secret: whether its arguments may hold secrets.
+    kinds: each under all its names, the current one first. isolates: whether a kind's jobs run in a child process;
+    secret: whether its arguments may hold secrets, so that its defaults are not published.
     """
-    # A kind is in at most one lane, and the lane that has it already keeps it: only a person moves it.
+    # A kind is in at most one lane. The lane that names it keeps it: only a person moves it.
     taken = {kind for lane in await read(link) for kind in lane.kinds}
     for lane in lanes:
         made = await add(link, replace(lane, kinds=tuple(kind for kind in lane.kinds if kind not in taken)))
@@ -101,7 +102,7 @@ async def prepare(
             await add(link, Lane(kind.lane))
             await link.fetch("lane_hint", name=kind.lane, kind=kind.name)
     if not any("*" in lane.kinds for lane in await read(link)):
-        # Without a lane for the rest, kinds that no lane names would wait for ever.
+        # Without a lane for "*", jobs of kinds that no lane names would wait for ever.
         await add(link, DEFAULT_LANE)
     if kinds:
         await link.fetch(
@@ -130,5 +131,5 @@ def _defaults(kind: Kind) -> str | None:
 
 
 def _hooks(kind: Kind) -> str | None:
-    # With the hook's own kind: an alias of a kind has the hooks of the kind.
+    # Each with its own kind, since an alias of a kind has the hooks of the kind.
     return json.dumps({event: hook._asdict() for event, hook in kind.hooks.items()}) if kind.hooks else None

@@ -1,4 +1,4 @@
-"""Reads the .sql files: named statements, shared fragments, named parameters, one schema slot.
+"""Reads the files of the sql folder: named statements, shared fragments, named parameters, the schema's name.
 
     -- name: finish                 a statement; the comment lines below it say why it is written as it is
     -- fragment: requeue            text that statements include as {requeue}
@@ -33,14 +33,14 @@ def quoted(identifier: str) -> str:
 
 
 def numbered(text: str, n: int) -> str:
-    """The text with every parameter renamed, so that one fragment can stand in a statement several times."""
+    """The text with a number behind every parameter, so that a statement can include one fragment several times."""
     return _PARAMETER.sub(rf":\1_{n}", text)
 
 
 def checked_schema(name: str) -> str:
-    """Return the schema name if PostgreSQL and NOTIFY can carry it."""
+    """Return the schema name if PostgreSQL, NOTIFY and our statements can carry it."""
     longest = 50  # a NOTIFY channel is made of it and may have 63 bytes
-    # The name is put into statements before their :parameters, {slots}, literals and $$ bodies are read.
+    # The name goes into statement texts before their :parameters, {slots}, literals and $$ bodies are parsed.
     if not name or set(name) & set("\x00:{}'$") or len(name.encode()) > longest:
         message = (
             f"A schema name of 1 to {longest} bytes without : {{ }} ' $ is expected; got {name!r}. "
@@ -103,12 +103,12 @@ class Statements:
         """Return the statement of that name."""
         found = self._statements.get(name)
         if found is None:
-            # Filled when it is first asked for: no process needs all of them.
+            # Rendered on first use: no process needs all of them.
             found = self._statements[name] = Statement(name, _filled(self._bodies[name], self._fragments))
         return found
 
     def fragment(self, name: str, /, **slots: str) -> str:
-        """The fragment of that name, its own slots filled with these texts: for statements composed at run time."""
+        """The fragment of that name with these texts in its slots, for statements composed at run time."""
         return _filled(self._fragments[name], {**self._fragments, **slots})
 
     def __iter__(self) -> Iterator[str]:
@@ -122,7 +122,7 @@ def files() -> dict[str, str]:
 
 
 def read(texts: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:
-    """Statements and fragments by name. Each name stands for one text: of two, one would silently be the other."""
+    """Statements and fragments by name; ConfigurationError for a name that is used twice."""
     names: dict[str, str] = {}
     fragments: dict[str, str] = {}
     where: dict[str, str] = {"schema": "every statement, as the schema's own name"}
@@ -138,7 +138,7 @@ def read(texts: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:
 
 def _blocks(text: str) -> list[tuple[str, str, str]]:
     parts = _HEADER.split(text)[1:]
-    # Comments are for readers; the server gets none of them.
+    # Comments are for readers, not for the server.
     return [
         (what, name, _COMMENT.sub("", body).strip().rstrip(";"))
         for what, name, body in zip(parts[::3], parts[1::3], parts[2::3], strict=True)

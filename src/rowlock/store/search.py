@@ -1,4 +1,4 @@
-"""Search -> SQL: one condition per term, composed of the fragments of search.sql; no text of a person becomes SQL."""
+"""A search as SQL: one condition per term, composed of fragments of search.sql. User text is always a parameter."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ _INSTANT: Final = timedelta(microseconds=1)
 _SHORTEST, _FOREVER = timedelta(days=-36_525), timedelta(days=365_250)
 _SPECIAL: Final = ("lane", "tag", "error")
 DEAR: Final = frozenset({"args", "error", "phase", "worker", "tag", "ref", FREE})
-"""Terms that cost more per row than a comparison with a column."""
+"""Fields whose terms cost more per row than a comparison with a column."""
 
 
 @dataclass(frozen=True, slots=True)
 class SearchFacts:
-    """What a search must know of the database: its clock, and its lanes when a term asks for one."""
+    """What a search needs to know first: the database's clock, and its lanes when a term names one."""
 
     now: datetime
     lanes: Sequence[Lane] = ()
@@ -39,7 +39,7 @@ class SearchFacts:
 
 @dataclass(frozen=True, slots=True)
 class AccessPath:
-    """How jobs are reached: by id, ref, state, tenant, submitter or list (of few), with the values that takes."""
+    """How jobs are reached: by id, ref, state, tenant, submitter or list (of few ids), with its parameters."""
 
     name: str
     values: dict[str, object] = field(default_factory=dict)
@@ -54,14 +54,14 @@ class Conditions:
 
 
 def conditions(statements: Statements, query: Query, known: SearchFacts, scope: Conditions | None = None) -> Conditions:
-    """Every term of the query, and what the asker may see at all."""
+    """The conditions of every term, and of `scope`: what the caller may see."""
     composer = _Composer(statements, known)
     parts = [composer.term(term) for term in query.terms] + ([scope.text] if scope else [])
     return Conditions(" AND ".join(parts) or "true", composer.values | (scope.values if scope else {}))
 
 
 def composed(statements: Statements, name: str, walk: AccessPath, where: Conditions, *, newest: bool) -> Statement:
-    """search_ids, search_count or search_reach over a walk, newest or oldest first."""
+    """The statement search_ids, search_count or search_reach over an access path, newest or oldest first."""
     direction = "DESC" if newest else "ASC"
     slots = {
         "walk": statements.fragment(f"search_by_{walk.name}", direction=direction),
@@ -73,12 +73,12 @@ def composed(statements: Statements, name: str, walk: AccessPath, where: Conditi
 
 
 def locking(statements: Statements, where: Conditions) -> Statement:
-    """Locks those of some jobs that still fulfil the conditions."""
+    """The statement that locks, of given jobs, those that still fulfil the conditions."""
     return Statement("search_lock", statements.fragment("search_lock", conditions=where.text))
 
 
 def few_by_args(statements: Statements, terms: Iterable[Term]) -> tuple[Statement, dict[str, object]]:
-    """The ids of jobs whose arguments contain what these terms say, for the index on args."""
+    """The statement for the ids of jobs that fulfil these terms on args, through the index on args."""
     composer = _Composer(statements, SearchFacts(datetime.min))  # noqa: DTZ901 - no time is compared
     text = " AND ".join([composer.term(term) for term in terms])
     return Statement("search_few_args", statements.fragment("search_few_args", conditions=text)), composer.values
@@ -104,7 +104,7 @@ def bounds(span: Span, now: datetime) -> tuple[datetime | None, datetime | None]
 
 
 def window(terms: Iterable[Term], now: datetime) -> tuple[datetime | None, datetime | None]:
-    """The bounds that all these terms together leave."""
+    """The span that all these terms leave: from (included) and until (excluded); None: open."""
     lows, highs = [], []
     for term in terms:
         pairs = [bounds(span, now) for span in term.values if isinstance(span, Span)]
@@ -117,7 +117,7 @@ def window(terms: Iterable[Term], now: datetime) -> tuple[datetime | None, datet
 
 
 class _Composer:
-    """Collects conditions; every fragment used gets parameters of its own."""
+    """Collects conditions; each use of a fragment gets parameters of its own."""
 
     def __init__(self, statements: Statements, known: SearchFacts) -> None:
         self._statements, self._known = statements, known
@@ -218,7 +218,7 @@ class _Composer:
 
 
 def _documents(path: Sequence[str], value: Text) -> list[dict[str, Any]]:
-    """What args must contain: the text, or the number or word it is in JSON; alone or in a list."""
+    """What args must contain: the text, or the JSON value that it spells; by itself or in a list."""
     leaves: list[Any] = [value.text]
     if not value.literal and is_plain(value.text):
         plain = json.loads(value.text)
@@ -242,7 +242,7 @@ def _matches(value: Text, name: str) -> bool:
 
 
 def number_of(text: str) -> int | None:
-    """The job id that a text is, if it is one."""
+    """The job id that a text spells; None: it is no id."""
     try:
         return ids.parse(text)
     except InvalidId:

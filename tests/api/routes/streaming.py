@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Self
 
 import httpx
-from tests.waiting import eventually
+from tests.waiting import busy_for, eventually
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, AsyncIterator
@@ -71,7 +71,7 @@ class EventSource:
                     self.opened += 1
                     async for frame in self._read(response):
                         yield frame
-            await asyncio.sleep(self._pause)
+            await busy_for(self._pause)
 
     async def _read(self, response: httpx.Response) -> AsyncIterator[Frame]:
         frame = Frame()

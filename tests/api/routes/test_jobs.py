@@ -4,6 +4,7 @@ import asyncio
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from tests.waiting import eventually
 
 from rowlock.model import ids
 from rowlock.model.access import ALL, Permission, Principal
@@ -166,8 +167,7 @@ async def test_deleting_cancels_what_waits_removes_what_ended_and_leaves_what_ru
 
 async def test_an_expired_job_is_shown_and_a_pruned_one_is_not(rest: Rest) -> None:
     job = await rest.submit(expires_in_s=0.001)
-    await asyncio.sleep(0.01)
-    await rest.store.expire()
+    await eventually(rest.store.expire)
     async with rest.client() as client:
         assert (await client.get(f"/jobs/{job['id']}")).json()["state"] == "expired"
         await rest.store.execute("DELETE FROM {s}.jobs")

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import httpx
 import pytest
 from tests.api.routes.streaming import EventSource, Serving, free_port
-from tests.waiting import eventually
+from tests.waiting import busy_for, eventually
 
 from rowlock import Context, Retry, Rowlock
 from rowlock.settings import Settings
@@ -35,7 +35,7 @@ async def test_every_transition_is_seen_once_and_in_order(database_url: str) -> 
 
     @app.job("work", retry=Retry(attempts=3, minimum="0s", jitter="0s"))
     async def work(ctx: Context, n: int) -> None:
-        await asyncio.sleep(n % 10 / 100)
+        await busy_for(n % 10 / 100)
         if n % 5 == 0 and ctx.job.attempt == 1:
             raise ConnectionError
 

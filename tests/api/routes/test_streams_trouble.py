@@ -17,7 +17,7 @@ import pytest
 from tests.api.routes.streaming import EventSource, Serving, free_port
 from tests.factories import opened
 from tests.own_server import OwnServer
-from tests.waiting import eventually
+from tests.waiting import PATIENCE, busy_for, eventually
 
 from rowlock.errors import RowlockError
 from rowlock.model import ids
@@ -190,8 +190,8 @@ async def _refused(client: httpx.AsyncClient, url: str) -> str:
 
 async def _store(stack: contextlib.AsyncExitStack, url: str) -> Store:
     """As soon as the server is back."""
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(PATIENCE):
         while True:
             with contextlib.suppress(RowlockError, OSError):
                 return await stack.enter_async_context(opened(url))
-            await asyncio.sleep(0.05)
+            await busy_for(0.05)

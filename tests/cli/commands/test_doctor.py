@@ -124,6 +124,6 @@ async def test_a_check_that_fails_itself_keeps_no_other_from_being_made(app: Row
 async def test_a_message_comes_back_and_no_pooler_is_seen_on_a_direct_connection(app: Rowlock) -> None:
     seconds = await probes.round_trip(app.database())
     assert seconds is not None
-    assert await probes.between(app.database()) == probes.Between(pooler=False, by_transaction=False)
+    assert await probes.find_pooler(app.database()) == probes.PoolerCheck(pooler=False, by_transaction=False)
     quiet = await Doctor(app.database(), Settings(listen=False)).examine()
     assert [one.says for one in quiet if one.check == "listen"] == ["off (ROWLOCK_LISTEN): workers poll"]

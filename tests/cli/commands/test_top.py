@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import pytest
 from tests.factories import Store, opened
-from tests.waiting import eventually, in_time, let_others_run
+from tests.waiting import eventually, in_time, let_others_run, nothing_happens_for, until
 
 from rowlock.cli.commands.top import Top, read_data
 from rowlock.cli.screen import panes, terminal
@@ -304,7 +304,7 @@ async def test_the_terminal_is_restored_after_a_crash(monkeypatch: pytest.Monkey
                 held.draw(["one", "two"])
                 held.draw(["one", "three"])
                 os.write(ours, b"j\x1b[A")
-                await eventually(lambda: asyncio.sleep(0, len(pressed) == 2))
+                await until(lambda: len(pressed) == 2)
                 _ = 1 / 0
             assert termios.tcgetattr(theirs) == before
         drawn = ""
@@ -419,7 +419,7 @@ async def test_the_database_goes_and_comes_back_and_ctrl_c_ends_it(
 @pytest.mark.parametrize("turns", range(6))
 async def test_ctrl_c_is_heard_also_when_news_come_at_the_same_moment(bench: Bench, turns: int) -> None:
     waiting = asyncio.create_task(bench._until_redraw())
-    await asyncio.sleep(0.01)
+    await nothing_happens_for(0.01)
     bench._redraw.set()
     for _ in range(turns):
         await let_others_run()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import uuid
 from dataclasses import dataclass
@@ -27,9 +28,11 @@ from rowlock import (
     Settings,
     Task,
     UnknownKind,
+    chain,
 )
 from rowlock.store.jobs.enqueue import PLAIN
 from rowlock.store.queries import Statements
+from rowlock.telemetry import JobEnqueued
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -362,3 +365,35 @@ async def test_a_plain_job_and_one_with_times_have_the_same_row(
     kept = [{name: value for name, value in row.items() if name not in differ} for row in rows]
     assert kept[0] == kept[1]
     assert all(row["run_after"] for row in rows)
+
+
+async def test_every_way_to_enqueue_emits_one_event_per_job(
+    app: Rowlock, raw: asyncpg.Connection[asyncpg.Record], database_url: str
+) -> None:
+    events: list[JobEnqueued] = []
+    app.listen(JobEnqueued)(events.append)
+    task = greet(app)
+    handles = [
+        await task.enqueue("one"),
+        await asyncio.to_thread(task.enqueue_sync, "two"),
+        *await task.enqueue_many([{"name": "three"}, {"name": "four"}]),
+        *await task.options(unique_key=lambda name: name).enqueue_many([{"name": "five"}]),
+        await task.options(unique_key="five", on_conflict="keep").enqueue("six"),
+    ]
+    async with raw.transaction():
+        handles.append(await task.options(connection=raw).enqueue("seven"))
+        handles += await task.options(connection=raw).enqueue_many([{"name": "eight"}])
+    assert [(event.job_id, event.kind, event.what) for event in events] == [
+        (job.id, "greet", job.what) for job in handles
+    ]
+    assert [job.what for job in handles].count("kept") == 1
+    events.clear()
+    started = await chain(task, task).enqueue("nine")
+    assert {event.job_id for event in events} == set(started.jobs.values())
+    async with app.worker():  # registers the kind
+        pass
+    async with Rowlock(database_url) as other:
+        remote: list[JobEnqueued] = []
+        other.listen(JobEnqueued)(remote.append)
+        made = await other.jobs.submit("greet", {"name": "ten"})
+        assert [(event.job_id, event.what) for event in remote] == [(made.job.id, "created")]

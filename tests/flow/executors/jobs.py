@@ -12,7 +12,7 @@ import threading
 import time
 from pathlib import Path
 
-from tests.waiting import let_others_run, until_cancelled
+from tests.waiting import block_for, busy_for, let_others_run, until_cancelled
 from typing_extensions import override
 
 from rowlock import Context, Retry, Rowlock, Skip, SyncContext, SyncItemContext, SyncTask, Task, WrongState
@@ -45,7 +45,7 @@ async def _deaf(ctx: Context) -> None:
     await ctx.progress(1, message=str(os.getpid()))
     while not released.is_set():
         with contextlib.suppress(asyncio.CancelledError):
-            await asyncio.sleep(0.02)
+            await busy_for(0.02)
 
 
 @app.job("loop.deaf", retry=ONCE)
@@ -61,7 +61,7 @@ async def loop_deaf_limited(ctx: Context) -> None:
 def _waits(ctx: SyncContext) -> None:
     ctx.progress(1, message=str(os.getpid()))
     while True:
-        time.sleep(0.01)
+        block_for(0.01)
         ctx.check()
 
 
@@ -69,7 +69,7 @@ def _deaf_sync(ctx: SyncContext) -> None:
     ctx.progress(1, message=str(os.getpid()))
     while not released.is_set():
         with contextlib.suppress(BaseException):
-            time.sleep(0.02)
+            block_for(0.02)
 
 
 def _spins(ctx: SyncContext) -> None:
@@ -81,7 +81,7 @@ def _spins(ctx: SyncContext) -> None:
 def _sleeps(ctx: SyncContext) -> None:
     """Blocks in one long system call, as a driver without a timeout does."""
     ctx.progress(1, message=str(os.getpid()))
-    time.sleep(60)
+    block_for(60)
 
 
 @app.job("thread.waits", retry=ONCE)
@@ -128,7 +128,7 @@ def process_waits_limited(ctx: SyncContext) -> None:
 def process_holds(ctx: SyncContext) -> None:
     """Holds the interpreter's lock in C code: no thread of this process runs any more."""
     ctx.progress(1, message=str(os.getpid()))
-    time.sleep(0.5)  # the report leaves the process
+    block_for(0.5)  # the report leaves the process
     ctypes.PyDLL(None).sleep(60)
 
 
@@ -195,7 +195,7 @@ def hogs_slowly(ctx: SyncContext) -> None:
     while True:
         ctx.check()
         kept.append(bytearray(b"x") * 5_000_000)
-        time.sleep(0.002)
+        block_for(0.002)
 
 
 @app.job("talks", executor="process")
@@ -262,7 +262,7 @@ def starts_another(ctx: SyncContext, pid_file: str) -> None:
     started = subprocess.Popen(["/bin/sleep", "300"])
     Path(pid_file).write_text(str(started.pid))
     ctx.progress(1, message=str(os.getpid()))
-    time.sleep(60)
+    block_for(60)
 
 
 @app.job("process.lock", executor="process", retry=ONCE)
@@ -271,7 +271,7 @@ def process_lock(ctx: SyncContext, seconds: float) -> str:
         ctx.progress(1, message=str(os.getpid()))
         until = time.monotonic() + seconds
         while time.monotonic() < until:
-            time.sleep(0.01)
+            block_for(0.01)
             ctx.check()
     return "done"
 
@@ -279,7 +279,7 @@ def process_lock(ctx: SyncContext, seconds: float) -> str:
 @app.job("process.lock.async", executor="process", retry=ONCE)
 async def process_lock_async(ctx: Context, seconds: float) -> str:
     async with ctx.lock("edition", 7):
-        await asyncio.sleep(seconds)
+        await busy_for(seconds)
     return "done"
 
 

@@ -13,7 +13,7 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tests.waiting import eventually, in_time, let_others_run, until_cancelled
+from tests.waiting import block_for, busy_for, eventually, in_time, let_others_run, until_cancelled
 
 from rowlock import (
     ConfigurationError,
@@ -114,7 +114,7 @@ class Ledger:
 
     def visit(self) -> None:
         self.enter()
-        time.sleep(0.002)
+        block_for(0.002)
         self.leave()
 
 
@@ -124,7 +124,7 @@ async def test_fifty_tasks_of_two_connections_enter_one_at_a_time(make_app: Call
     async def work(n: int) -> None:
         async with apps[n % 2].lock("edition", 7 if n % 4 < 2 else "7"):
             ledger.enter()
-            await asyncio.sleep(0.001)
+            await busy_for(0.001)
             ledger.leave()
 
     await in_time(asyncio.gather(*map(work, range(50))))
@@ -241,12 +241,12 @@ async def test_who_gives_up_leaves_nothing_behind(make_app: Callable[..., Rowloc
     for pause in (0.0, 0.0005, 0.001, 0.002, 0.004, 0.008, 0.02):
         async with one.lock("edition", 7):
             tasks = [asyncio.create_task(wait(app)) for app in (one, other, other)]
-            await asyncio.sleep(pause)
+            await busy_for(pause)
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
         task = asyncio.create_task(wait(other))
-        await asyncio.sleep(pause)
+        await busy_for(pause)
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
         await nothing_left(sql)
@@ -359,7 +359,7 @@ def test_blocking_code_locks_too(database_url: str) -> None:
             with app.lock_sync("edition", 7, timeout="30s") as lock:
                 ledger.enter()
                 lock.check()
-                time.sleep(0.001)
+                block_for(0.001)
                 ledger.leave()
 
     threads = [threading.Thread(target=work) for _ in range(4)]
@@ -465,7 +465,7 @@ async def test_a_thread_hears_at_its_next_word_that_its_lock_is_lost(app: Rowloc
             assert go.wait(20)
             try:
                 for _ in range(1000):
-                    time.sleep(0.01)
+                    block_for(0.01)
                     ctx.progress(2)
             except LockLost as lost:
                 heard.append(str(lost))

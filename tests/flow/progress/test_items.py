@@ -7,7 +7,7 @@ import threading
 from typing import TYPE_CHECKING, Any, cast
 
 import pytest
-from tests.waiting import eventually, let_others_run
+from tests.waiting import eventually, let_others_run, until_cancelled
 
 import rowlock
 from rowlock import ItemContext, ItemCounts, ItemRef, ItemsDone, Retry, Skip, SyncContext, SyncItemContext
@@ -326,7 +326,7 @@ async def test_never_more_at_once_than_the_limit_and_a_stop_ends_them(app: Rowlo
             now[0] += 1
             most[0] = max(most[0], now[0])
             try:
-                await asyncio.sleep(0 if n < 20 else 60)
+                await (let_others_run() if n < 20 else until_cancelled())
             finally:
                 now[0] -= 1
 
@@ -351,10 +351,12 @@ async def test_never_more_at_once_than_the_limit_and_a_stop_ends_them(app: Rowlo
 
 async def test_threads_stop_between_items(app: Rowlock) -> None:
     begun, go = threading.Semaphore(0), threading.Event()
-    ran = []
+    ran, contexts = [], list[SyncContext]()
 
     @app.job(retry=ONCE)
     def work(ctx: SyncContext) -> None:
+        contexts.append(ctx)
+
         def one(_: SyncItemContext, n: int) -> None:
             ran.append(n)
             begun.release()
@@ -366,7 +368,7 @@ async def test_threads_stop_between_items(app: Rowlock) -> None:
         handle = await work.enqueue()
         await asyncio.to_thread(lambda: [begun.acquire(timeout=20) for _ in range(2)])
         await app.jobs.cancel(handle.id)
-        await asyncio.sleep(0.3)
+        await eventually(lambda: _truth(contexts[0].cancelled))
         go.set()
         job = await app.jobs.wait(handle.id, timeout=10)
     assert (job.state, len(ran)) == (State.CANCELLED, 2)

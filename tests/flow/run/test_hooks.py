@@ -359,7 +359,7 @@ def test_hooks_that_ask_for_what_there_is_not_are_refused() -> None:
     @app.job
     async def work() -> None: ...
 
-    with pytest.raises(ConfigurationError, match=r"work\.on_success: error asks for Failure, which there is none of"):
+    with pytest.raises(ConfigurationError, match=r"work\.on_success: error asks for Failure, which does not exist"):
 
         @work.on_success
         async def first(error: Failure) -> None: ...

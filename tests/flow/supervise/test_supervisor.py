@@ -7,13 +7,12 @@ import pdb  # noqa: T100 - its name in a stack is what is looked for
 import socket
 import sys
 import threading
-import time
 from datetime import timedelta
 from typing import TYPE_CHECKING, NoReturn
 
 import pytest
 from tests.factories import Store, opened
-from tests.waiting import eventually, in_time, until_cancelled
+from tests.waiting import PATIENCE, block_for, busy_for, eventually, in_time, until_cancelled
 
 from rowlock.errors import ConfigurationError
 from rowlock.flow.supervise import control_line
@@ -183,7 +182,7 @@ def test_a_handler_is_blamed_for_what_it_does_and_for_what_its_tasks_do() -> Non
 def test_nobody_is_blamed_for_a_callback() -> None:
     async def callback(block: Callable[[], None]) -> None:
         asyncio.get_running_loop().call_soon(block)
-        await asyncio.sleep(0.01)
+        await busy_for(0.01)
 
     assert blamed_while(callback) is None  # type: ignore[arg-type]
 
@@ -195,10 +194,14 @@ def test_a_debugger_in_the_stack_is_seen() -> None:
     assert "test_a_debugger" in ThreadStack(here).lines
 
 
+LIMIT = 2.0
+"""Seconds a loop may be blocked: longer than a busy machine keeps a process waiting for its turn."""
+
+
 async def test_a_blocked_worker_blames_one_gives_back_the_rest_and_lets_its_heir_take_over(
     make_app: Callable[..., Rowlock], sql: asyncpg.Connection[asyncpg.Record]
 ) -> None:
-    app = make_app(blocked_limit=timedelta(seconds=0.6), lag_limit=timedelta(seconds=0.3))
+    app = make_app(blocked_limit=timedelta(seconds=LIMIT), lag_limit=timedelta(seconds=LIMIT / 2))
     heir = Replacement()
     started, free = threading.Event(), threading.Event()
 
@@ -209,14 +212,16 @@ async def test_a_blocked_worker_blames_one_gives_back_the_rest_and_lets_its_heir
 
     @app.job
     async def guilty() -> None:
-        free.wait(20)
+        free.wait(PATIENCE)
+
+    async def took_over() -> bool:
+        return heir.took_over.is_set()
 
     def serve() -> None:
         async def main() -> None:
             worker = app.make_worker(replacement=heir)
             await worker.start()
-            while not heir.took_over.is_set():  # noqa: ASYNC110 - set in a thread
-                await asyncio.sleep(0.01)
+            await eventually(took_over)
             await worker.stop(after=0)
             await app.close()
 
@@ -226,9 +231,9 @@ async def test_a_blocked_worker_blames_one_gives_back_the_rest_and_lets_its_heir
     thread.start()
     try:
         kept = await innocent.enqueue()
-        assert await asyncio.to_thread(started.wait, 20)
+        assert await asyncio.to_thread(started.wait, PATIENCE)
         spun = await guilty.enqueue()
-        assert await asyncio.to_thread(heir.took_over.wait, 20)
+        assert await asyncio.to_thread(heir.took_over.wait, PATIENCE)
         # Now, while the loop is still blocked: this process goes on where a real one would be gone.
         rows = await sql.fetch("SELECT id, state, attempt, losses, deaths, claimed_by FROM jobs ORDER BY id")
         outcomes = await sql.fetch("SELECT job_id, outcome FROM job_attempts ORDER BY job_id")
@@ -242,7 +247,7 @@ async def test_a_blocked_worker_blames_one_gives_back_the_rest_and_lets_its_heir
     ]
     assert [tuple(row) for row in outcomes] == [(kept.id, "interrupted"), (spun.id, "lost")]
     assert state == "gone"
-    assert max(heir.signs, default=0) <= 0.6
+    assert max(heir.signs, default=0) <= LIMIT
 
 
 async def test_a_blocked_worker_inside_a_program_only_warns(
@@ -252,7 +257,7 @@ async def test_a_blocked_worker_inside_a_program_only_warns(
 
     @app.job
     async def slow() -> str:
-        time.sleep(1.5)  # noqa: ASYNC251 - the fault under test
+        block_for(1.5)  # the fault under test
         return "in the end"
 
     async with app.worker():

@@ -8,7 +8,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tests.waiting import eventually, let_others_run
+from tests.waiting import eventually, let_others_run, nothing_happens_for
 
 from rowlock import Retry, SyncContext
 from rowlock.flow.claim.claimer import Claimer
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     import asyncpg
 
     from rowlock import Rowlock
+    from rowlock.flow.worker.worker import Worker
     from rowlock.model.released_jobs import ReleasedJob
     from rowlock.store.database import Record
 
@@ -109,7 +110,7 @@ async def test_results_arrive_in_lists_and_deep_down_and_missing_ones_are_null(a
     plan = {
         "steps": [
             {"name": "a", "kind": "one", "args": {"n": 6}},
-            {"name": "bad", "kind": "bad"},
+            {"name": "bad", "kind": "bad", "max_attempts": 1},
             {"name": "t", "kind": "total", "args": args},
         ],
         "edges": [{"upstream": up, "downstream": "t", "needs": "finish"} for up in ("a", "bad")],
@@ -139,8 +140,8 @@ LANES: dict[str, dict[str, Any]] = {
 }
 
 
-def declare_two(app: Rowlock, obstacle: str, free: asyncio.Event) -> list[str]:
-    """A step in a lane of its own and the one behind it; returns what ran, in order."""
+def declare_two(app: Rowlock, obstacle: str, free: asyncio.Event, workers: list[Worker]) -> list[str]:
+    """A step in a lane of its own and the one behind it; returns what ran, in order. workers: those that run them."""
     order: list[str] = []
 
     @app.job
@@ -155,7 +156,7 @@ def declare_two(app: Rowlock, obstacle: str, free: asyncio.Event) -> list[str]:
             await connection.close()
         elif obstacle == "drained lane":
             await app.lanes.drain("second")
-            await asyncio.sleep(2.5)  # workers hear of it with their next beat
+            await eventually(lambda: _async(not any(worker.lanes["second"].enabled for worker in workers)))
 
     @app.job
     async def tail(who: str = "tail") -> None:
@@ -171,20 +172,23 @@ def declare_two(app: Rowlock, obstacle: str, free: asyncio.Event) -> list[str]:
 @pytest.mark.parametrize("obstacle", [*HELD, "strict lane", "drained lane", "higher priority"])
 async def test_a_released_step_respects_what_holds_for_any_job(app: Rowlock, sql: Sql, obstacle: str) -> None:
     free, database = asyncio.Event(), app.database()
-    order = declare_two(app, obstacle, free)
+    workers: list[Worker] = []
+    order = declare_two(app, obstacle, free, workers)
     await database.fetch("register_pairs", kinds=["tail"], priorities=[50], shares=[0])
     await database.fetch("register_gates", keys=["g"], limits=[1], fifos=[False])
     plan = line_of("head", "tail")
     gate = "g" if obstacle == "full gate" else None
     plan["steps"][1]["gate_key"] = gate
-    async with app.worker():
+    async with app.worker() as worker:
+        assert worker is not None
+        workers.append(worker)
         if obstacle in HELD:
             await app.task("tail").options(gate=gate).enqueue(who="holder")
             await eventually(lambda: _async("holder" in order))
         workflow, jobs = await start(app, plan)
         if obstacle in (*HELD, "drained lane"):
             await eventually(lambda: sql.fetchval("SELECT state = 'completed' FROM jobs WHERE id = $1", jobs["head0"]))
-            await asyncio.sleep(0.05)
+            await nothing_happens_for(0.05)
             assert "tail" not in order
             free.set()
         if obstacle == "drained lane":
@@ -197,7 +201,7 @@ async def test_a_released_step_respects_what_holds_for_any_job(app: Rowlock, sql
 async def test_a_released_step_counts_for_the_rate_of_its_lane(app: Rowlock, sql: Sql) -> None:
     free = asyncio.Event()
     free.set()
-    order = declare_two(app, "spent rate", free)
+    order = declare_two(app, "spent rate", free, [])
     async with app.worker():
         await (await app.task("tail").enqueue(who="holder")).wait(timeout=20)
         workflow, _ = await start(app, line_of("head", "tail"))

@@ -6,7 +6,7 @@ import time
 from typing import TYPE_CHECKING
 
 import pytest
-from tests.waiting import eventually, in_time, promptly, until_cancelled
+from tests.waiting import busy_for, eventually, in_time, promptly, until_cancelled
 
 import rowlock
 from rowlock import Retry
@@ -170,7 +170,7 @@ async def test_a_revoked_claim_cancels_the_handler_and_nothing_is_written(
         try:
             while True:
                 await ctx.progress(1)
-                await asyncio.sleep(0.05)
+                await busy_for(0.05)
         finally:
             told.set()
 

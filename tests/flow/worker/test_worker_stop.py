@@ -5,7 +5,7 @@ import logging
 from typing import TYPE_CHECKING
 
 import asyncpg
-from tests.waiting import in_time
+from tests.waiting import eventually, in_time
 
 from rowlock import Rowlock, SchemaAhead
 from rowlock.store.schema import migrate
@@ -55,7 +55,7 @@ async def test_a_worker_leaves_tables_that_are_for_newer_code(
     await begun.wait()
     await sql.execute("INSERT INTO schema_steps VALUES ($1, 'fits', now(), $2)", newer, newer - 1)
     await sql.execute("INSERT INTO schema_steps VALUES ($1, 'breaks', now(), $1)", newer + 1)
-    await in_time(_drains(worker))
+    await eventually(lambda: _drains(worker))
     left = await slow.enqueue()
     go_on.set()
     await in_time(worker.stopped.wait())
@@ -70,6 +70,5 @@ async def test_a_worker_leaves_tables_that_are_for_newer_code(
     )
 
 
-async def _drains(worker: Worker) -> None:
-    while not worker.draining:  # noqa: ASYNC110 - a flag of the worker
-        await asyncio.sleep(0.02)
+async def _drains(worker: Worker) -> bool:
+    return worker.draining

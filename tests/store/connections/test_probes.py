@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, cast
 import asyncpg
 import pytest
 
-from rowlock.store.connections.probes import Between, between
+from rowlock.store.connections.probes import PoolerCheck, find_pooler
 from rowlock.store.database import Database
 
 if TYPE_CHECKING:
@@ -43,15 +43,15 @@ class Pooled:
 @pytest.mark.parametrize(
     ("shared", "told", "prepared", "found"),
     [
-        (False, (1, 2), False, Between(pooler=False, by_transaction=False)),
-        (False, (77, 78), False, Between(pooler=True, by_transaction=False)),
-        (True, (77, 78), False, Between(pooler=True, by_transaction=True)),
-        (True, (77, 78), True, Between(pooler=True, by_transaction=True)),
+        (False, (1, 2), False, PoolerCheck(pooler=False, by_transaction=False)),
+        (False, (77, 78), False, PoolerCheck(pooler=True, by_transaction=False)),
+        (True, (77, 78), False, PoolerCheck(pooler=True, by_transaction=True)),
+        (True, (77, 78), True, PoolerCheck(pooler=True, by_transaction=True)),
     ],
     ids=["direct", "session mode", "transaction mode", "transaction mode, prepared statements lost"],
 )
 async def test_a_pooler_is_recognised_by_who_serves(
-    monkeypatch: pytest.MonkeyPatch, shared: bool, told: tuple[int, int], prepared: bool, found: Between
+    monkeypatch: pytest.MonkeyPatch, shared: bool, told: tuple[int, int], prepared: bool, found: PoolerCheck
 ) -> None:
     servers = [2, 1] if shared else None
     connections = [Pooled(n, servers, told=told[n - 1], prepared=prepared) for n in (1, 2)]
@@ -61,4 +61,4 @@ async def test_a_pooler_is_recognised_by_who_serves(
         return connections.pop(0)
 
     monkeypatch.setattr(database, "connect", cast("Any", connect))
-    assert await between(database) == found
+    assert await find_pooler(database) == found

@@ -139,7 +139,7 @@ class Wire:
 
 async def test_both_kernels_are_told_how_long_to_wait(database_url: str) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server, socket.create_connection(server.getsockname()) as client:
-        tcp_timeouts.guard(cast("Any", Wire(client)))
+        tcp_timeouts.apply(cast("Any", Wire(client)))
         assert client.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE) == 1
         assert client.getsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT) == 15_000
         assert client.getsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE) == 10

@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 from typing import Any, assert_type
 
 from rowlock import Enqueued, Gate, Retry, Rowlock, Window
-from rowlock.decorator import Decorator
+from rowlock.decorator import JobDecorator
 from rowlock.tasks import Bound  # noqa: TC001 - as users write it
 
 app = Rowlock("postgresql://nowhere/x")
@@ -37,7 +37,7 @@ async def right() -> None:
     await report.options(priority=5, run_in="1h", unique_key=key_of, unique_scope="waiting").enqueue(7)
     await report.options(run_at=datetime.now().astimezone(), expires_in=timedelta(1), on_conflict="keep").enqueue(7)
     await report.options(refs={"project": 7}, tags=["a"], meta={"x": 1}, gate=Gate("g", limit=2)).enqueue(7)
-    assert_type(app.job("x", max_age=3600), Decorator)
+    assert_type(app.job("x", max_age=3600), JobDecorator)
 
 
 async def wrong_values() -> None:

@@ -1,4 +1,4 @@
-"""Probes: whether a message comes back through LISTEN, and whether a pooler stands in front of the server."""
+"""Probes for `rowlock doctor`: whether NOTIFY arrives, and whether a pooler stands before the server."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ _PATIENCE: Final = 3.0
 
 
 @dataclass(frozen=True, slots=True)
-class Between:
-    """What stands between: a pooler at all, and whether it changes the server between two transactions."""
+class PoolerCheck:
+    """Whether there is a pooler, and whether it switches servers between transactions."""
 
     pooler: bool
     by_transaction: bool
 
 
 async def round_trip(database: Database) -> float | None:
-    """Seconds from a NOTIFY to its arrival, the way a worker hears of jobs; None: it never came."""
+    """Seconds from a NOTIFY to its arrival, as a worker would receive it; None: it did not arrive."""
     channel, heard = f"{database.schema}_doctor", asyncio.Event()
     ears = await database.connect("doctor", direct=True)
     try:
@@ -41,20 +41,20 @@ async def round_trip(database: Database) -> float | None:
         ears.terminate()
 
 
-async def between(database: Database) -> Between:
-    """Ask the server who serves us, and compare it with who answered when we connected."""
+async def find_pooler(database: Database) -> PoolerCheck:
+    """Compare the backend that serves a connection with the one of its handshake, and over two transactions."""
     first, second = await database.connect("doctor"), await database.connect("doctor")
     whoami = database.statements["serving"].dollar
     try:
         before = await first.fetchval(whoami)
         async with second.transaction():
-            # The second takes the first's server if that one was only lent to it; then the first must get another.
+            # A transaction pooler lends the first connection's server to the second; then the first must get another.
             taken, after = await second.fetchval(whoami), await first.fetchval(whoami)
         swapped = before == taken or before != after
-        return Between(swapped or before != first.get_server_pid(), swapped)
+        return PoolerCheck(swapped or before != first.get_server_pid(), swapped)
     except (asyncpg.InvalidSQLStatementNameError, asyncpg.DuplicatePreparedStatementError):
-        # Prepared on one server, asked for on another.
-        return Between(pooler=True, by_transaction=True)
+        # The statement was prepared on one server and executed on another.
+        return PoolerCheck(pooler=True, by_transaction=True)
     finally:
         first.terminate()
         second.terminate()

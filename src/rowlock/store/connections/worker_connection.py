@@ -1,4 +1,4 @@
-"""WorkerConnection: one long-lived connection of a worker that comes back by itself."""
+"""WorkerConnection: a long-lived connection of a worker, which reconnects by itself."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import asyncpg
 
 from rowlock.errors import DatabaseUnreachable
 from rowlock.store.database import OUTAGE, unreachable
-from rowlock.store.driver.statement_check import SILENCE, ask_about
+from rowlock.store.driver.statement_check import SILENCE, check_statement
 from rowlock.store.executor import SqlSession
 
 if TYPE_CHECKING:
@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 
 
 class WorkerConnection:
-    """A connection for one role (claim, finish, beat); after a failure the next call opens a new one.
+    """The connection for one role (claim, finish, beat). After a failure the next call opens a new one.
 
-    Every failure of the connection itself comes out as DatabaseUnreachable, so that callers have one thing to wait out.
+    Every failure of the connection itself is raised as DatabaseUnreachable, so that callers handle a single error.
     """
 
     def __init__(self, database: Database, role: str) -> None:
@@ -31,7 +31,7 @@ class WorkerConnection:
         self._connection: Connection[Record] | None = None
         self._turn = asyncio.Lock()
         self._backend: int | None = None
-        self._doubts: asyncio.Future[None] | None = None
+        self._check: asyncio.Future[None] | None = None
 
     async def fetch(self, name: str, /, **values: object) -> list[Record]:
         """Run one named statement."""
@@ -46,35 +46,35 @@ class WorkerConnection:
             connection = self._connection
             if connection is None or connection.is_closed():
                 connection = self._connection = await self._opened()
-            doubting = asyncio.get_running_loop().call_later(SILENCE, self._doubt, connection)
+            timer = asyncio.get_running_loop().call_later(SILENCE, self._check_silent, connection)
             try:
                 with self.database.translated():
                     yield SqlSession(self.database.statements, connection)
             except OUTAGE as error:
                 self._drop()
-                # In a worker's words: it knows itself what an unanswered write may have done.
+                # Without the advice for callers: a worker finds out by itself what an unanswered write did.
                 cause = error.__cause__ if isinstance(error, DatabaseUnreachable) else error
                 raise (error if cause is None else unreachable(self.database.url, cause)) from error
             except asyncpg.InterfaceError as error:
-                # asyncpg says so both for a misused and for a dead connection; only the second is an outage.
+                # asyncpg raises it for a misused and for a dead connection; only the second is an outage.
                 if not connection.is_closed():
                     raise
                 self._drop()
                 raise unreachable(self.database.url, error) from error
             except (asyncio.CancelledError, asyncpg.InternalClientError):
-                # The statement may still be running on the server: its answer must not reach the next caller. asyncpg
-                # sometimes says so itself, when the answer and the cancellation meet.
+                # The statement may still be running on the server, and its answer must not reach the next caller.
+                # asyncpg raises InternalClientError when the answer and the cancellation meet.
                 self._drop()
                 raise
             finally:
-                doubting.cancel()
-                if self._doubts is not None:
-                    self._doubts.cancel()
-                    self._doubts = None
+                timer.cancel()
+                if self._check is not None:
+                    self._check.cancel()
+                    self._check = None
 
     async def _opened(self) -> Connection[Record]:
         connection = await self.database.connect(self.role, guarded=True)
-        # Asked, not taken from the handshake: a pooler says a number of its own there, and has none by transaction.
+        # Queried, not taken from the handshake, where a pooler gives a process id of its own.
         self._backend = None
         if not self.database.pooled:
             try:
@@ -85,11 +85,11 @@ class WorkerConnection:
         self.reconnects += 1
         return connection
 
-    def _doubt(self, connection: Connection[Record]) -> None:
+    def _check_silent(self, connection: Connection[Record]) -> None:
         if self._backend is not None:
-            # Patiently: when nobody is answered, an old connection is as good as a new one.
-            asking = ask_about(self.database, connection, self._backend, self.role, SILENCE / 4, patient=True)
-            self._doubts = asyncio.ensure_future(asking)
+            # patient: when the server answers no connection at all, an old one is as good as a new one.
+            asking = check_statement(self.database, connection, self._backend, self.role, SILENCE / 4, patient=True)
+            self._check = asyncio.ensure_future(asking)
 
     def _drop(self) -> None:
         if self._connection is not None:
@@ -97,7 +97,7 @@ class WorkerConnection:
             self._connection = None
 
     async def close(self) -> None:
-        """Close the connection; never waits on a dead socket for long."""
+        """Close the connection; waits two seconds at most."""
         connection, self._connection = self._connection, None
         if connection is not None and not connection.is_closed():
             with contextlib.suppress(Exception):

@@ -1,7 +1,7 @@
-"""Arrays: what asyncpg would ask the server, on every new connection, about array types that never change.
+"""Array types, registered with each new connection instead of being queried by asyncpg.
 
-Without this the first statement with a smallint[] or jsonb[] waits 10 ms or more for a catalogue query, and a worker's
-three connections send five of them before the first job has ended.
+asyncpg would query the catalogue on every new connection: the first statement with a smallint[] or jsonb[] waits 10 ms
+or more, and a worker's three connections send five such queries before the first job has ended. The types never change.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     import asyncpg
 
-# Number of the array type, its name, number and name of what it holds: fixed in PostgreSQL's own catalogue since 2014.
+# OID and name of the array type, OID and name of its element: fixed in PostgreSQL's catalogue since 2014.
 _ARRAYS: Final = (
     (1000, "_bool", 16, "boolean"),
     (1005, "_int2", 21, "smallint"),
@@ -33,7 +33,7 @@ _ROWS: Final = [
 ]
 
 
-def teach(connection: asyncpg.Connection[asyncpg.Record]) -> None:
-    """Tell a new connection what it would ask for; a driver that will not be told asks by itself."""
+def register(connection: asyncpg.Connection[asyncpg.Record]) -> None:
+    """Register the types with a new connection; a driver without this hook queries them by itself."""
     with contextlib.suppress(AttributeError, KeyError, TypeError):
         connection.get_settings().register_data_types(_ROWS)

@@ -1,9 +1,10 @@
-"""Pool: a few connections of one event loop, opened on demand and closed when idle."""
+"""Pool: a few connections of one event loop, opened on demand and reused."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import select
 import time
 from collections import deque
 from typing import TYPE_CHECKING, Final
@@ -17,16 +18,18 @@ if TYPE_CHECKING:
     from types import TracebackType
 
 FRESH: Final = 10.0
-"""Seconds of idleness after which a connection is asked whether it lives."""
+"""Seconds of idleness after which a connection is tested before it is lent."""
 PATIENCE: Final = 2.0
-"""Seconds for its answer."""
+"""Seconds for the answer to that test."""
+_JUST_NOW: Final = 0.005
+"""Seconds of idleness in which a connection is not expected to have ended: a busy pool looks at no socket."""
 
 
 def before_loop_ends(work: Callable[[], Awaitable[None]]) -> AsyncGenerator[None, None]:
-    """Have `work` awaited when asyncio.run() ends the running loop, or when what is returned here is closed before.
+    """Await `work` when asyncio.run() ends the running loop, or earlier when the returned generator is closed.
 
-    A program whose last step is an enqueue need not know that there is a pool to close. Loops offer no such hook, but
-    they close the asynchronous generators that were begun in them.
+    A program whose last step is an enqueue need not know that there is a pool to close. Event loops have no exit hook,
+    but they close the asynchronous generators that were started in them.
     """
 
     async def waiting() -> AsyncGenerator[None, None]:
@@ -37,95 +40,112 @@ def before_loop_ends(work: Callable[[], Awaitable[None]]) -> AsyncGenerator[None
 
     generator = waiting()
     with contextlib.suppress(StopIteration):
-        generator.asend(None).send(None)  # begun, without having to be awaited
+        generator.asend(None).send(None)  # starts it without an await
     return generator
+
+
+def _has_unread(connection: asyncpg.Connection[asyncpg.Record]) -> bool:
+    """Whether its socket ended, or holds bytes that the event loop has not read yet."""
+    transport = getattr(connection, "_transport", None)
+    open_one = transport.get_extra_info("socket") if transport is not None else None
+    if open_one is None:
+        return False
+    arrived = select.poll()
+    arrived.register(open_one.fileno(), select.POLLIN)
+    return bool(arrived.poll(0))
 
 
 class Pool:
     """At most `size` connections, opened on demand; one idle connection is kept for the next caller.
 
-    asyncpg's own pool sends a reset query with every release: a round trip for nothing, as no statement of ours leaves
+    asyncpg's own pool sends a reset query with every release: a wasted round trip, as no statement of ours leaves
     session state behind.
 
-    A connection may be dead without having said so. One that was idle for long is asked first, before anything is sent
-    that could be executed; one that does not answer is doubted. A busy pool pays for neither.
+    A connection may be dead without the socket knowing. One that was idle for long is tested before a statement is sent
+    that could be executed; so is one that received bytes while idle, which are the farewell of its server, unread by an
+    event loop that was busy. For one that stays silent during a call, the server is asked. A busy pool pays for none.
     """
 
     def __init__(
         self,
         connect: Callable[[], Awaitable[asyncpg.Connection[asyncpg.Record]]],
         size: int,
-        doubt: Callable[[asyncpg.Connection[asyncpg.Record]], Awaitable[None]] | None = None,
+        check: Callable[[asyncpg.Connection[asyncpg.Record]], Awaitable[None]] | None = None,
         *,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """doubt: hangs up on a connection whose server is at nothing of ours; called after SILENCE."""
-        self._connect, self._doubt, self._clock = connect, doubt, clock
+        """check: called after SILENCE seconds without an answer; closes a connection that the server has forgotten."""
+        self._connect, self._check, self._clock = connect, check, clock
         self._free = size
         self._waiting: deque[asyncio.Future[None]] = deque()
         self._idle: list[tuple[asyncpg.Connection[asyncpg.Record], float]] = []
         self._lent: dict[asyncpg.Connection[asyncpg.Record], float] = {}
-        """Since when they should have answered."""
-        self._doubts: dict[asyncpg.Connection[asyncpg.Record], asyncio.Future[None]] = {}
-        self._looking = False
+        """Since when each lent connection has been silent."""
+        self._checks: dict[asyncpg.Connection[asyncpg.Record], asyncio.Future[None]] = {}
+        self._checking = False
         self._closed = False
         self._leaving = before_loop_ends(self._close)
 
     def lend(self, *, watched: bool = True) -> Loan:
-        """Lend a connection; a broken one is thrown away, one left in a transaction too.
+        """Lend a connection for a block. One that is broken, or left in a transaction, is closed afterwards.
 
-        watched: statements are all that happens to it meanwhile, so that its silence means something.
+        watched: the block does nothing but run statements, so that a long silence is worth a check.
         """
         return Loan(self, watched=watched)
 
-    def take_idle(self) -> asyncpg.Connection[asyncpg.Record] | None:
-        """A connection that give_back() must follow, if a fresh one is idle; None: await take()."""
+    def acquire_idle(self) -> asyncpg.Connection[asyncpg.Record] | None:
+        """A recently used idle connection, to be released; None: there is none, await acquire()."""
         if not self._free or not self._idle:
             return None
         connection, since = self._idle[-1]
         now = self._clock()
-        if now - since > FRESH or connection.is_closed():
+        if not self._is_fresh(connection, now - since) or connection.is_closed():
             return None
         self._free -= 1
         self._idle.pop()
         self._lent[connection] = now
-        if not self._looking:
-            self._look_later()
+        if not self._checking:
+            self._check_later()
         return connection
 
-    async def take(self) -> asyncpg.Connection[asyncpg.Record]:
-        """A connection that give_back() must follow."""
-        await self._place()
+    async def acquire(self) -> asyncpg.Connection[asyncpg.Record]:
+        """A connection, to be released; waits while all are lent."""
+        await self._acquire_slot()
         try:
-            connection = await self._kept() or await self._connect()
+            connection = await self._idle_and_alive() or await self._connect()
         except BaseException:
-            self._leave()
+            self._release_slot()
             raise
         self._lent[connection] = self._clock()
-        if not self._looking:
-            self._look_later()
+        if not self._checking:
+            self._check_later()
         return connection
 
-    async def _kept(self) -> asyncpg.Connection[asyncpg.Record] | None:
-        """One that was idle and lives."""
+    async def _idle_and_alive(self) -> asyncpg.Connection[asyncpg.Record] | None:
+        """An idle connection that is alive; None: there is none."""
         while self._idle:
             connection, since = self._idle.pop()
             if connection.is_closed():
                 continue
             now = self._clock()
-            if now - since <= FRESH or await self._answers(connection):
+            if self._is_fresh(connection, now - since) or await self._is_alive(connection):
                 return connection
             self._drop_idle(now)
         return None
 
+    @staticmethod
+    def _is_fresh(connection: asyncpg.Connection[asyncpg.Record], idle: float) -> bool:
+        """Whether it may be lent without a test, after so many idle seconds."""
+        return idle <= FRESH and (idle <= _JUST_NOW or not _has_unread(connection))
+
     def _drop_idle(self, before: float) -> None:
-        """What took one took its neighbours, and each would take its time to be found out: none as old stays."""
+        """Close the connections idle since before then: they died of the same cause, and testing each takes time."""
         for connection, since in self._idle:
             if since < before:
                 connection.terminate()
 
     @staticmethod
-    async def _answers(connection: asyncpg.Connection[asyncpg.Record]) -> bool:
+    async def _is_alive(connection: asyncpg.Connection[asyncpg.Record]) -> bool:
         try:
             await connection.execute("SELECT 1", timeout=PATIENCE)
         except (OSError, asyncpg.PostgresError, asyncpg.InterfaceError, asyncpg.InternalClientError):
@@ -136,40 +156,40 @@ class Pool:
             raise
         return True
 
-    def leave_alone(self, connection: asyncpg.Connection[asyncpg.Record]) -> None:
-        """Whoever has it may keep it without using it."""
+    def unwatch(self, connection: asyncpg.Connection[asyncpg.Record]) -> None:
+        """Do not check this lent connection: its holder may keep it without running statements."""
         del self._lent[connection]
 
-    def _look_later(self) -> None:
-        if self._doubt is not None:
-            self._looking = True
-            asyncio.get_running_loop().call_later(SILENCE / 4, self._look)
+    def _check_later(self) -> None:
+        if self._check is not None:
+            self._checking = True
+            asyncio.get_running_loop().call_later(SILENCE / 4, self._check_silent)
 
-    def _look(self) -> None:
-        """One timer for all that are lent, instead of one for every call."""
-        self._looking = False
+    def _check_silent(self) -> None:
+        """One timer for all lent connections, instead of one per call."""
+        self._checking = False
         now = self._clock()
         for connection, since in self._lent.items():
-            if now - since > SILENCE and connection not in self._doubts and self._doubt is not None:
-                self._doubts[connection] = asyncio.ensure_future(self._asked(connection, self._doubt))
+            if now - since > SILENCE and connection not in self._checks and self._check is not None:
+                self._checks[connection] = asyncio.ensure_future(self._check_one(connection, self._check))
         if self._lent and not self._closed:
-            self._look_later()
+            self._check_later()
 
-    async def _asked(
+    async def _check_one(
         self,
         connection: asyncpg.Connection[asyncpg.Record],
-        doubt: Callable[[asyncpg.Connection[asyncpg.Record]], Awaitable[None]],
+        check: Callable[[asyncpg.Connection[asyncpg.Record]], Awaitable[None]],
     ) -> None:
         since = self._lent[connection]
-        await doubt(connection)
+        await check(connection)
         if connection.is_closed():
             self._drop_idle(since)
         elif connection in self._lent:
-            self._lent[connection] = self._clock()  # it lives; it may still die
-        self._doubts.pop(connection, None)
+            self._lent[connection] = self._clock()  # alive: the next check comes after another SILENCE
+        self._checks.pop(connection, None)
 
-    async def _place(self) -> None:
-        # Not a Semaphore: taking a free place without a coroutine is what most enqueues do.
+    async def _acquire_slot(self) -> None:
+        # Not a Semaphore: most enqueues find a free slot, and need no future for it.
         if self._free:
             self._free -= 1
             return
@@ -179,11 +199,11 @@ class Pool:
             await turn
         except asyncio.CancelledError:
             if turn.done() and not turn.cancelled():
-                self._leave()  # the place came together with the cancellation: the next one's turn
+                self._release_slot()  # granted and cancelled at once: pass it on
             raise
 
-    def _leave(self) -> None:
-        """Hand the place to who has waited longest: nobody overtakes, as no place is free meanwhile."""
+    def _release_slot(self) -> None:
+        """Pass the slot to the caller that has waited longest, so that no newcomer overtakes."""
         while self._waiting:
             turn = self._waiting.popleft()
             if not turn.done():
@@ -191,25 +211,25 @@ class Pool:
                 return
         self._free += 1
 
-    def give_back(self, connection: asyncpg.Connection[asyncpg.Record]) -> None:
-        """Keep it for the next caller if it is fit for one."""
+    def release(self, connection: asyncpg.Connection[asyncpg.Record]) -> None:
+        """Keep the connection for the next caller, if it is usable."""
         self._lent.pop(connection, None)
-        if self._doubts and (doubt := self._doubts.pop(connection, None)) is not None:
-            doubt.cancel()
+        if self._checks and (check := self._checks.pop(connection, None)) is not None:
+            check.cancel()
         if connection.is_closed() or connection.is_in_transaction() or self._closed:
             connection.terminate()
         else:
             self._idle.append((connection, self._clock()))
-        self._leave()
+        self._release_slot()
 
-    def spoil(self, connection: asyncpg.Connection[asyncpg.Record], error: BaseException) -> None:
-        """Close a connection whose last call failed in a way that may go on."""
+    def discard_if_broken(self, connection: asyncpg.Connection[asyncpg.Record], error: BaseException) -> None:
+        """Close a connection whose last call failed in a way that leaves it unusable."""
         if isinstance(error, (OSError, asyncpg.InterfaceError, asyncpg.InternalClientError, asyncio.CancelledError)):
-            # A dying connection does not know yet that it is closed; a cancelled statement may still be running.
+            # A broken connection may not report itself closed yet; a cancelled statement may still be running.
             connection.terminate()
 
     async def close(self) -> None:
-        """Close what is idle now, and what is lent when it comes back."""
+        """Close idle connections now, and lent ones when they are released."""
         await self._leaving.aclose()
 
     async def _close(self) -> None:
@@ -220,23 +240,24 @@ class Pool:
 
 
 class Loan:
-    """A connection for the time of a block.
+    """Lends a connection for a block.
 
-    Not a generator: a loop that ends warns of generators that are begun then, and the last wake-up is sent then.
+    A class, not a generator: the last wake-up is sent while the loop ends, and a loop that ends warns of generators
+    started then.
     """
 
     def __init__(self, pool: Pool, *, watched: bool) -> None:
         self._pool, self._watched = pool, watched
 
     async def __aenter__(self) -> asyncpg.Connection[asyncpg.Record]:
-        self._connection = await self._pool.take()
+        self._connection = await self._pool.acquire()
         if not self._watched:
-            self._pool.leave_alone(self._connection)
+            self._pool.unwatch(self._connection)
         return self._connection
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if error is not None:
-            self._pool.spoil(self._connection, error)
-        self._pool.give_back(self._connection)
+            self._pool.discard_if_broken(self._connection, error)
+        self._pool.release(self._connection)

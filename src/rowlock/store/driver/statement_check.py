@@ -1,6 +1,7 @@
-"""Doubt: whether the server is still at a statement that it does not answer, asked over another connection.
+"""Asks the server, over another connection, whether it still works on a statement that it does not answer.
 
-A socket whose other end has forgotten it (a failover, a router, a proxy) is silent until the call's own limit.
+A socket whose other end has forgotten it (after a failover, or behind a router or proxy) would otherwise stay silent
+until the time limit of the call.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("rowlock.link")
 SILENCE: Final = 4.0
-"""Seconds without an answer before the server is asked what it is doing."""
+"""Seconds without an answer before the server is asked."""
 
 
 class Connector(Protocol):
@@ -35,7 +36,7 @@ class Connector(Protocol):
         """A new connection."""
 
 
-async def ask_about(
+async def check_statement(
     database: Connector,
     connection: asyncpg.Connection[asyncpg.Record],
     backend: int,
@@ -44,10 +45,10 @@ async def ask_about(
     *,
     patient: bool,
 ) -> None:
-    """Hang up when the server says that it is at nothing of ours; pause: seconds between its two questions.
+    """Close the connection if the server works on no statement of it. pause: seconds between two looks.
 
-    A statement that takes its time is left alone. patient: so is everything when the server does not answer here
-    either; otherwise a server that answers nobody is not waited for any longer.
+    A statement that merely takes long is left alone. patient: the connection also stays open when the server does not
+    answer here either; otherwise it is closed then.
     """
     try:
         other = await database.connect("doubt")
@@ -66,7 +67,7 @@ async def ask_about(
 
 
 async def _is_at_it(database: Connector, other: asyncpg.Connection[asyncpg.Record], backend: int, pause: float) -> bool:
-    """Twice, as an answer may be on its way; and whoever does one thing after another passes between two of them."""
+    """Looks twice: an answer may be on its way, and a busy backend is idle for moments between two statements."""
     statement = database.statements["is_at_work"]
     before: datetime | None = None
     for first in (True, False):

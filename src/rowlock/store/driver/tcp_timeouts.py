@@ -1,7 +1,7 @@
-"""Sockets: how long the kernels at both ends wait for one another.
+"""TCP keepalives and user timeouts: how soon each end's kernel notices that the other end is gone.
 
-Unset, a client whose request is not acknowledged waits for a quarter of an hour, and a server keeps the locks of a
-client that is gone for two hours.
+Without them a client waits a quarter of an hour for an acknowledgement, and a server keeps the locks of a vanished
+client for two hours.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ SERVER: Final = {
     "tcp_keepalives_count": str(_COUNT),
     "tcp_user_timeout": f"{_UNACKNOWLEDGED}s",
 }
-"""Settings of a session. Where its system has none of them, or the socket is a file, the server passes over them."""
+"""Settings of a session. The server ignores them where its system has none, or on a Unix socket."""
 
 _CLIENT: Final = (
     ("TCP_KEEPIDLE", _IDLE),
@@ -37,13 +37,13 @@ _CLIENT: Final = (
 )
 
 
-def guard(connection: asyncpg.Connection[asyncpg.Record]) -> None:
-    """Have this end's kernel notice a server that is gone, while a call waits and while none does."""
+def apply(connection: asyncpg.Connection[asyncpg.Record]) -> None:
+    """Set the timeouts on this end's socket, so that a vanished server is noticed during a call and while idle."""
     transport = getattr(connection, "_transport", None)
     open_one = transport.get_extra_info("socket") if transport is not None else None
     if open_one is None or open_one.family not in (socket.AF_INET, socket.AF_INET6):
         return
-    # Not the socket itself: uvloop's has no options to set.
+    # On a duplicate: uvloop's socket object has no setsockopt().
     with contextlib.suppress(OSError), socket.socket(fileno=os.dup(open_one.fileno())) as twin:
         twin.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
         for name, value in _CLIENT:

@@ -1,4 +1,8 @@
-"""A real PostgreSQL without set-up: started in a folder, shared by every process that asks, stopped with the last."""
+"""A PostgreSQL server without set-up, for development: lives in a folder, shared by processes, stops with the last.
+
+start() joins or starts it; keeper.py is the parent process of the server; home.py is the folder; binaries.py finds the
+programs. Imported only where no database URL is set. Start with start().
+"""
 
 from __future__ import annotations
 
@@ -39,7 +43,7 @@ DEFAULTS: Final = {
 
 
 class Embedded:
-    """One user's hold on a running server; the server stops about a second after the last hold is gone."""
+    """One process's hold on a running server, which stops about a second after the last hold is gone."""
 
     def __init__(self, url: str, directory: Path, hold: int, *, started: bool) -> None:
         self.url = url
@@ -48,7 +52,7 @@ class Embedded:
         self._hold: int | None = hold
 
     def close(self) -> None:
-        """Let go; a second call does nothing."""
+        """Release the hold; a second call does nothing."""
         hold, self._hold = self._hold, None
         if hold is not None:
             os.close(hold)  # not LOCK_UN: a forked child that shares the descriptor is a user of its own
@@ -69,9 +73,9 @@ def start(
     settings: Mapping[str, str] = MappingProxyType({}),
     binaries: Path | None = None,
 ) -> Embedded:
-    """Join the server in directory (default ./.rowlock), starting it first where nobody has; blocks until it is ready.
+    """Join the server in directory (default ./.rowlock), starting it if it does not run; blocks until it is ready.
 
-    version is 16 or 18, or binaries names a folder of PostgreSQL programs; settings count when this call starts it.
+    version: 16 or 18; binaries: a folder of other PostgreSQL programs; settings: used if this call starts the server.
     """
     home = homes.find(directory or Path(".rowlock"))
     found = binaries or programs.locate(version)
@@ -93,7 +97,7 @@ def start(
 
 
 def _queue(home: Home) -> int:
-    """One starter at a time; the others find the server running when their turn comes."""
+    """Wait for start.lock, so that one process starts the server and the others find it running."""
     deadline = time.monotonic() + keeper.START_LIMIT
     while True:
         try:
@@ -146,7 +150,7 @@ def _is_kept(home: Home) -> bool:
 
 
 def _create(home: Home, found: Path, settings: Mapping[str, str]) -> None:
-    """A new data directory, complete or not there at all (rename)."""
+    """Create the data directory under another name and rename it, so that it is never there half made."""
     scratch = home.path / "data.new"
     if scratch.exists():
         shutil.rmtree(scratch)
@@ -175,7 +179,7 @@ def _run(home: Home, command: list[str | Path], text: str) -> None:
 
 
 def _launch(home: Home, found: Path, sockets: Path, settings: Mapping[str, str]) -> None:
-    # Outside of data, which belongs to the server's user: root writes no file there that a symlink could redirect.
+    # Outside of data, which belongs to the server's user: there a symlink could redirect what root writes.
     access, identities = home.path / "pg_hba.conf", home.path / "pg_ident.conf"
     access.write_text(f"local all all peer map={ROLE}\n")
     identities.write_text(f'{ROLE} "{pwd.getpwuid(os.geteuid()).pw_name}" {ROLE}\n')

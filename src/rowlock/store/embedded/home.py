@@ -1,4 +1,4 @@
-"""The folder an embedded server lives in: whose it is, where its socket goes, what its errors mean.
+"""The folder of an embedded server: its owner, its socket, and the errors of its programs in plain words.
 
 An ordinary user's server lives in the folder asked for. PostgreSQL refuses to run as root, so root's server runs as
 another user, who often cannot even enter the folder asked for (`/root` is closed); opening parents is out of the
@@ -32,7 +32,7 @@ INSTEAD = "Choose another folder, or set ROWLOCK_DATABASE_URL to use a PostgreSQ
 
 @dataclass(frozen=True)
 class Home:
-    """One embedded server's folder; `user` is who runs the server when root asks, otherwise None."""
+    """The folder of one embedded server. user: runs the server on behalf of root; None: not root."""
 
     requested: Path
     path: Path
@@ -59,7 +59,7 @@ class Home:
 
 
 def find(directory: Path) -> Home:
-    """The home for the folder asked for."""
+    """The home for the requested folder."""
     requested = directory.resolve()
     if os.geteuid() != 0:
         return Home(requested, requested, None)
@@ -74,7 +74,7 @@ def find(directory: Path) -> Home:
 
 
 def prepare(home: Home) -> None:
-    """Make the home, readable by its owner alone; refuse one that somebody else could write to."""
+    """Create the home, readable by its owner alone; refuse one that others could write to."""
     mode = 0o700
     if home.user is not None:
         mode = 0o711  # the server's user passes through; everything inside is 0700 or 0600
@@ -96,7 +96,7 @@ def prepare(home: Home) -> None:
 
 
 def sockets(home: Home) -> Path:
-    """The folder of the server's socket, the same at every call while the server runs."""
+    """The folder of the server's socket; stays the same while the server runs."""
     inside = home.path / "run"
     if _usable(inside):
         return home.private(inside)
@@ -132,7 +132,7 @@ def failure(home: Home, what: str, output: str) -> EmbeddedError:
 
 
 def refused(home: Home, error: OSError) -> EmbeddedError:
-    """The error for a folder the operating system keeps us from."""
+    """The error for a folder that cannot be written to."""
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
         return disk_full(home)
     where = error.filename or home.path

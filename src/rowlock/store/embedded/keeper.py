@@ -1,12 +1,12 @@
-"""The keeper: parent of one embedded PostgreSQL, which it stops when the last user is gone.
+"""The keeper: the parent process of one embedded PostgreSQL, which it stops when its last user is gone.
 
 Run by path as a program of its own (`python -I -S keeper.py`), so it imports nothing but the standard library: it
-starts in 20 ms and stays small. Three lock files in the home tell the truth even after kill -9, because the kernel
-drops the locks:
+starts in 20 ms and stays small. Three lock files in the home are right even after kill -9, because the kernel drops
+the locks:
 
 users.lock    shared by every user; the keeper stops the server once it can have it exclusively
-keeper.lock   held by the keeper for its life: somebody looks after the server
-server.lock   inherited by every PostgreSQL process: free means that none of them is left
+keeper.lock   held by the keeper while it lives
+server.lock   inherited by every PostgreSQL process: once it is free, none of them is left
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def lock(path: Path, mode: int) -> int:
 
 
 def is_ready(data: Path, sockets: Path) -> bool:
-    """Whether the server says it is ready and its socket answers (the file alone may be a dead server's)."""
+    """Whether the server reports itself ready and its socket answers (the file may be left by a dead server)."""
     try:
         lines = (data / "postmaster.pid").read_text().splitlines()
     except OSError:
@@ -66,7 +66,7 @@ def die_with_parent() -> None:
 
 
 class ServerKeeper:
-    """Holds one server; `plan` is what the starter wrote down: paths, options and the user to run as."""
+    """Starts, watches and stops one server. plan: paths, options and user, as the starting process wrote them."""
 
     def __init__(self, plan: dict[str, Any]) -> None:
         self.home, self.data, self.sockets = Path(plan["home"]), Path(plan["data"]), Path(plan["sockets"])
@@ -84,7 +84,7 @@ class ServerKeeper:
         except TimeoutError as error:
             return str(error)
         for stale in (self.data / "postmaster.pid", self.sockets / f".s.PGSQL.{PORT}.lock"):
-            # No process of ours lives (server.lock is ours), so a pid in there is a stranger's by now.
+            # We hold server.lock, so no process of an earlier server is left: its pid may be another program's by now.
             stale.unlink(missing_ok=True)
         log = self.home / "postgres.log"
         if log.exists() and log.stat().st_size > LOG_LIMIT:
@@ -107,7 +107,7 @@ class ServerKeeper:
         return self.wait_until_ready(log, begin)
 
     def wait_for_orphans(self) -> int:
-        """The locked server.lock, once the processes of an earlier server have left."""
+        """Wait until the processes of an earlier server are gone; returns the locked server.lock."""
         deadline = time.monotonic() + ORPHAN_LIMIT
         asked = False
         while True:
@@ -124,7 +124,7 @@ class ServerKeeper:
             time.sleep(0.02)
 
     def wait_until_ready(self, log: Path, begin: int) -> str:
-        """Returns "" or what the server wrote to its log from byte begin on."""
+        """Wait; returns "", or what the server logged from byte `begin` on."""
         deadline = time.monotonic() + START_LIMIT
         while self.process is not None and self.process.poll() is None:
             if is_ready(self.data, self.sockets):
@@ -135,7 +135,7 @@ class ServerKeeper:
             time.sleep(0.02)
         with log.open("rb") as written:
             written.seek(begin)
-            return written.read().decode(errors="replace").strip() or "the server ended without a word"
+            return written.read().decode(errors="replace").strip() or "the server ended without a message"
 
     def stop(self) -> None:
         """Fast shutdown, then an immediate one, then kill."""
@@ -148,14 +148,14 @@ class ServerKeeper:
                 return
 
     def watch(self, wakeup: int) -> None:
-        """Until the last user has been gone for LINGER seconds: keep the server alive."""
+        """Keep the server running until its last user has been gone for LINGER seconds."""
         free_since: float | None = None
         while True:
             if select.select([wakeup], [], [], POLL)[0]:
                 for number in os.read(wakeup, 64):
                     self.leaving |= number in (signal.SIGTERM, signal.SIGINT)
             gone = self.process is None or self.process.poll() is not None
-            if gone and (self.leaving or self.launch()):  # why is in postgres.log, and the next start meets it too
+            if gone and (self.leaving or self.launch()):  # postgres.log says why, and the next start fails alike
                 return
             try:
                 users = lock(self.home / "users.lock", fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -173,7 +173,7 @@ class ServerKeeper:
 
 
 def wake_on_signals() -> int:
-    """A descriptor that becomes readable with the number of each signal that concerns the keeper."""
+    """A descriptor from which the number of each signal to the keeper can be read."""
     reader, writer = os.pipe()
     os.set_blocking(writer, False)
     signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
@@ -205,7 +205,7 @@ def main() -> None:
         os.dup2(os.open(os.devnull, os.O_RDWR), standard)
     if not failure:
         keeper.watch(wakeup)
-        # First this lock, then users.lock with the process: whoever gets users.lock must not take us for alive.
+        # Released before users.lock, which goes with the process: the next holder of users.lock must find no keeper.
         os.close(held)
 
 

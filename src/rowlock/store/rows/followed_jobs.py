@@ -1,4 +1,4 @@
-"""Rows -> lives: what a look at followed jobs tells, secrets redacted."""
+"""Rows to values: what a poll of followed jobs found, secrets redacted."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def _mark(one: dict[str, Any]) -> Mark:
 
 
 def _at(text: str) -> datetime:
-    # JSON has the moments in the session's time zone, the driver gives all others in UTC.
+    # JSON has instants in the session's time zone; everywhere else they are in UTC.
     return datetime.fromisoformat(text).astimezone(UTC)
 
 

@@ -1,4 +1,4 @@
-"""Rows -> values: jobs, attempts, acts and progress as users see them, secrets redacted."""
+"""Rows to values: jobs, attempts, acts, items, log lines and progress, secrets redacted."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class Row(Protocol):
-    """What a statement answers, by column: a driver's record, or a copy of one in a child process."""
+    """A row by column name: a driver's record, or its copy in a child process."""
 
     def __getitem__(self, column: str, /) -> Any:  # noqa: ANN401 - any column
         """The value of a column."""
@@ -33,7 +33,7 @@ def json_of(text: str | None, *, reveal: bool = False) -> Any:  # noqa: ANN401 -
 
 
 def ref_text(value: object) -> str:
-    """A reference as job_refs has it: the text of its JSON."""
+    """A reference as the table job_refs stores it: a text as it is, any other value as JSON."""
     try:
         return value if isinstance(value, str) else json.dumps(value)
     except (TypeError, ValueError, RecursionError) as error:
@@ -82,7 +82,7 @@ def job_of(row: Row, *, reveal: bool = False) -> Job:
 
 
 def progress_of(row: Row) -> Progress | None:
-    """A Progress from its columns; None: nothing was reported but log lines."""
+    """A Progress from its columns; None: nothing was reported, or log lines only."""
     if row["progress"] is None:
         return None
     counters = cast("dict[str, Any]", json.loads(row["progress"]))
@@ -135,7 +135,7 @@ def item_of(row: Record) -> Item:
 
 
 def lines_of(found: Iterable[Record], after: int) -> list[LogLine]:
-    """Log lines from their rows, in order; after: the line before the first one, 0 for the beginning."""
+    """Log lines from their rows, in order. after: the number of the line before the first one; 0: there is none."""
     lines = []
     for row in found:
         missed = missed_between(after, row["n"])

@@ -1,4 +1,4 @@
-"""Schedules: rows to values and back."""
+"""Schedules: rows to values, and values to parameters."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def schedule_of(row: Record) -> Schedule:
 
 
 def values_of(schedule: Schedule) -> dict[str, object]:
-    """The parameters of schedule_add and schedule_set that say how it is to be."""
+    """The parameters that schedule_add and schedule_set share: the columns that a person or declaration sets."""
     return {
         "name": schedule.name,
         "kind": schedule.kind,
@@ -52,9 +52,9 @@ def values_of(schedule: Schedule) -> dict[str, object]:
     }
 
 
-def unknown_schedule(name: str, there_are: Iterable[str]) -> ScheduleNotFound:
-    """What to tell someone who named a schedule that is not there, or not for them."""
-    names = sorted(there_are)
+def unknown_schedule(name: str, known_names: Iterable[str]) -> ScheduleNotFound:
+    """The error for a schedule that does not exist, or that the caller may not see."""
+    names = sorted(known_names)
     near = closest(name, names, n=1)
     hint = f" Did you mean {near[0]!r}?" if near else ""
     return ScheduleNotFound(f"There is no schedule {name!r}.{hint}")

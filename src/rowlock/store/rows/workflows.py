@@ -1,4 +1,4 @@
-"""Workflows as rows -> values."""
+"""Rows to values: workflows, their steps and edges."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def workflow_of(row: Record, steps: Iterable[Record] = (), edges: Iterable[Recor
     return WorkflowView(
         **{name: row[name] for name in _COLUMNS},
         state=WorkflowState(row["state"]),
-        # Stored with the workflow's name before it: keys of different workflows never meet.
+        # Stored behind the workflow's name, so that keys of different workflows never collide.
         unique_key=None if key is None else str(key).removeprefix(f"{row['name']}:"),
         meta=json_of(row["meta"]) or {},
         steps=tuple(map(step_of, steps)),

@@ -1,7 +1,7 @@
 """Migrations: the numbered steps of the schema, applied online, printable, reversible, verifiable.
 
-{schema}.schema_steps records what was applied. A step holds its locks for a moment: it waits briefly for them and tries
-again, and the indexes it adds to tables in use are built beforehand, concurrently.
+The table schema_steps records which were applied. A step waits only briefly for its locks and tries again, so that no
+enqueue queues up behind it; indexes that it adds to tables in use are built beforehand, concurrently.
 """
 
 from __future__ import annotations
@@ -40,22 +40,22 @@ if TYPE_CHECKING:
 logger = logging.getLogger("rowlock.schema")
 _LOCK_TRIES: Final = 90
 _PAUSE: Final = 0.8
-_NOTICED: Final = "2s"
-"""After how long the server sees that an upgrade is dead."""
-_TELL_AFTER: Final = 10
-"""Tries after which somebody is told who is waited for."""
+_CONNECTION_CHECK: Final = "2s"
+"""How soon the server notices that the client of an upgrade is gone."""
+_WARN_AFTER: Final = 10
+"""Tries after which a warning names the transaction that is waited for."""
 # Two upgraders at once: the second waits for this lock, then finds nothing to do. "rowlock" in ASCII.
 _UPGRADE_LOCK: Final = 0x726F776C6F636B
 
 
 @dataclass(frozen=True, slots=True)
 class SchemaStatus:
-    """Where a schema stands. version 0: no tables; applied_at of steps that are not applied is None."""
+    """The version of a schema. version 0: no tables; steps: (version, name, applied_at), None: not applied."""
 
     version: int
     newest: int
     compatible_since: int
-    """The oldest code that runs with it, by the version that code was made for."""
+    """The oldest code that runs on it, by the schema version which that code was made for."""
     steps: tuple[tuple[int, str, datetime | None], ...]
 
 
@@ -87,7 +87,7 @@ async def status(url: str, schema: str = "rowlock") -> SchemaStatus:
 
 
 async def index_args(url: str, schema: str = "rowlock", *, drop: bool = False) -> None:
-    """Build the optional index on arguments, or drop it, while everybody works on; a broken one is built anew."""
+    """Build the optional index on arguments, or drop it, without blocking anybody; an invalid one is rebuilt."""
     database = Database(url, schema=schema)
     connection = await database.connect("schema", direct=True, patient=True)
     try:
@@ -102,7 +102,7 @@ async def index_args(url: str, schema: str = "rowlock", *, drop: bool = False) -
 
 
 async def require(connection: Connection[Record], schema: str) -> None:
-    """Refuse to work on a schema this code does not fit. One ahead is fine if its steps say that they run with it."""
+    """Refuse a schema that does not fit this code. A newer one is fine if its steps allow code of this version."""
     try:
         rows = await _applied(connection, schema)
     except asyncpg.InsufficientPrivilegeError as error:
@@ -126,7 +126,7 @@ async def require(connection: Connection[Record], schema: str) -> None:
 
 
 def ahead(schema: str, since: int) -> SchemaAhead:
-    """What to say where the tables are for newer code than this."""
+    """The error for a schema that needs newer code."""
     message = (
         f"The schema {schema!r} is for code made for {since} or later; this code was made for {newest()}. "
         "Install a newer rowlock."
@@ -142,11 +142,11 @@ async def _move(url: str, schema: str, target: int, *, up: bool) -> list[int]:
     connection = await database.connect("schema", patient=True)
     try:
         await connection.execute("SET statement_timeout = 0; SET lock_timeout = 0; SET client_min_messages = warning")
-        with contextlib.suppress(asyncpg.PostgresError):  # not every platform can tell
-            # An upgrade that was killed would go on waiting for somebody's transaction, and the next one for it.
-            await connection.execute(f"SET client_connection_check_interval = '{_NOTICED}'")
+        with contextlib.suppress(asyncpg.PostgresError):  # not supported on every platform
+            # Else an upgrade that was killed would keep waiting for a lock, and the next upgrade for that one.
+            await connection.execute(f"SET client_connection_check_interval = '{_CONNECTION_CHECK}'")
         with database.translated():
-            async with _alone(connection):
+            async with _one_upgrader(connection):
                 return await _Mover(database, connection).move(target, up=up)
     except asyncpg.InsufficientPrivilegeError as error:
         message = (
@@ -159,27 +159,27 @@ async def _move(url: str, schema: str, target: int, *, up: bool) -> list[int]:
 
 
 @contextlib.asynccontextmanager
-async def _alone(connection: Connection[Record]) -> AsyncIterator[None]:
-    """Of several upgraders, one at a time.
+async def _one_upgrader(connection: Connection[Record]) -> AsyncIterator[None]:
+    """Let one upgrader work at a time.
 
-    The others ask again and again: while a statement of theirs waited, no index could be built beside it.
+    The others poll: while a statement of theirs waited for a lock, no index could be built concurrently.
     """
     tries = 0
     while not await connection.fetchval("SELECT pg_try_advisory_lock($1)", _UPGRADE_LOCK):
         tries += 1
-        if tries % 100 == _TELL_AFTER:
+        if tries % 100 == _WARN_AFTER:
             logger.warning("another upgrade is under way; waiting for its end")
         await asyncio.sleep(0.2)
     try:
         yield
     finally:
-        # With the session it goes anyway, unless a pooler keeps that.
+        # The session's end would release it, but a pooler may keep the session.
         with contextlib.suppress(OSError, asyncpg.PostgresError, asyncpg.InterfaceError):
             await connection.execute(f"SELECT pg_advisory_unlock({_UPGRADE_LOCK})")
 
 
 class _Mover:
-    """Goes from step to step on one connection; whatever stops it, the next one goes on from there."""
+    """Applies step after step on one connection; after an interruption the next upgrade continues there."""
 
     def __init__(self, database: Database, connection: Connection[Record]) -> None:
         self._database, self._connection, self._schema = database, connection, database.schema
@@ -188,19 +188,19 @@ class _Mover:
         version = max((row["version"] for row in await _applied(self._connection, self._schema)), default=0)
         steps = [step for step, step_up in path(version, target) if step_up == up]
         if up and version == 0:
-            await self._patiently(lambda: self._found(steps))
+            await self._with_short_locks(lambda: self._create_all(steps))
             return [step.version for step in steps]
         if up:
-            # Those of earlier steps too: one that broke later is repaired by the next upgrade.
+            # Indexes of earlier steps, too: the next upgrade repairs one that became invalid.
             for step, _ in path(0, version):
                 await self._build(step.indexes)
         for step in steps:
             await self._build(step.indexes if up else step.restored)
-            await self._patiently(lambda step=step: self._take(step, up=up, last=target == 0))  # type: ignore[misc]
+            await self._with_short_locks(lambda step=step: self._apply(step, up=up, last=target == 0))  # type: ignore[misc]
         return [step.version for step in steps]
 
-    async def _found(self, steps: Sequence[Migration]) -> None:
-        """Everything at once where nothing is there: nobody uses it yet, and half of it is of no use."""
+    async def _create_all(self, steps: Sequence[Migration]) -> None:
+        """Create everything in one transaction where there are no tables yet: nobody uses them."""
         if not steps:
             return
         if not await self._connection.fetchval("SELECT to_regnamespace($1) IS NOT NULL", quoted(self._schema)):
@@ -209,14 +209,14 @@ class _Mover:
         for step in steps:
             await self._connection.execute(step.sql(self._schema, up=True, whole=True))
 
-    async def _take(self, step: Migration, *, up: bool, last: bool) -> None:
+    async def _apply(self, step: Migration, *, up: bool, last: bool) -> None:
         await self._connection.execute(step.sql(self._schema, up=up))
         if last and not up and step.version == 1:
             await self._connection.execute(f"DROP TABLE {quoted(self._schema)}.{FIRST_LEDGER}")
             await _drop_if_empty(self._connection, self._schema)
 
-    async def _patiently(self, work: Callable[[], Awaitable[None]]) -> None:
-        """In a transaction that waits for no lock for long: every enqueue would wait behind it."""
+    async def _with_short_locks(self, work: Callable[[], Awaitable[None]]) -> None:
+        """Run in a transaction that waits only briefly for locks: every enqueue would queue up behind it."""
         for tried in range(1, _LOCK_TRIES + 1):
             try:
                 async with self._connection.transaction():
@@ -226,20 +226,20 @@ class _Mover:
                 if tried == _LOCK_TRIES:
                     message = (
                         f"The tables of schema {self._schema!r} are in use by {await self._holders()}. The step was "
-                        "not taken. End that transaction, then try again."
+                        "not applied. End that transaction, then try again."
                     )
                     raise DatabaseError(message) from error
-                if tried == _TELL_AFTER:
+                if tried == _WARN_AFTER:
                     logger.warning("the tables are in use by %s; trying again", await self._holders())
                 await asyncio.sleep(_PAUSE)
         return None
 
     async def _holders(self) -> str:
         rows = await self._connection.fetch(self._database.statements["lock_holders"].dollar, self._schema)
-        return ", ".join(f"process {row['pid']} ({row['who']}, for {row['age']})" for row in rows) or "somebody"
+        return ", ".join(f"process {row['pid']} ({row['who']}, for {row['age']})" for row in rows) or "a transaction"
 
     async def _build(self, indexes: Sequence[Index]) -> None:
-        """Each of a step's, if it is not there and valid. What was interrupted is dropped and built again."""
+        """Build the indexes that are missing; an invalid one, left by an interruption, is dropped and rebuilt."""
         for index in indexes:
             while (valid := await self._valid(index)) is not True:
                 if valid is False:
@@ -248,7 +248,7 @@ class _Mover:
                 await self._connection.execute(index.sql(self._schema))
 
     async def _valid(self, index: Index) -> bool | None:
-        """None: there is none."""
+        """Whether the index is valid; None: there is no such index."""
         valid: bool | None = await self._connection.fetchval(
             self._database.statements["index_valid"].dollar, self._schema, index.name
         )
@@ -256,7 +256,7 @@ class _Mover:
 
 
 async def _drop_if_empty(connection: Connection[Record], schema: str) -> None:
-    """Take the schema away too, unless somebody else made it or has something in it."""
+    """Drop the schema, unless another role owns it or it holds other objects."""
     own = await connection.fetchval(
         "SELECT pg_get_userbyid(nspowner) = current_user FROM pg_namespace WHERE nspname = $1", schema
     )
@@ -279,7 +279,7 @@ async def _applied(connection: Connection[Record], schema: str) -> list[Record]:
 
 
 async def verify(url: str, schema: str = "rowlock") -> list[str]:
-    """What differs between this schema and a freshly made one; empty: nothing.
+    """The differences between this schema and a freshly made one; empty: none.
 
     The fresh one is built in a transaction that is rolled back, so the comparison needs no second database.
     """
@@ -292,7 +292,7 @@ async def verify(url: str, schema: str = "rowlock") -> list[str]:
         transaction = connection.transaction()
         await transaction.start()
         try:
-            fresh = f"{schema[:20]}_{uuid.uuid4().hex[:12]}"  # nobody's schema, and at most 63 bytes
+            fresh = f"{schema[:20]}_{uuid.uuid4().hex[:12]}"  # unused, and at most 63 bytes
             await connection.execute(f"SET LOCAL client_min_messages = warning; CREATE SCHEMA {quoted(fresh)}")
             await connection.execute(ledger(fresh))
             for step, _ in path(0, min(newest(), max(row["version"] for row in rows))):

@@ -1,11 +1,12 @@
-"""Steps: the numbered SQL files of the schema, as what is run and as what a DBA reads.
+"""The numbered SQL files of the migrations, rendered for execution and for a DBA to read.
 
-The files are named NNNN_name.up.sql and NNNN_name.down.sql. What they write as CREATE INDEX CONCURRENTLY is built
-before the step's transaction, while everybody works on; so it names no column of its own step. Where the tables are new
-it is built inside, like any other. The same goes for what an undone step puts back.
+The files are named NNNN_name.up.sql and NNNN_name.down.sql. An index written as CREATE INDEX CONCURRENTLY is built
+before the step's transaction, without blocking anybody; so it must not use a column that its own step adds. In a new
+schema it is built inside the transaction, like any other. The same goes for indexes that a downgrade restores.
 
-A step may say `-- For code made for version N or later.`: such code runs on without it, so that everything between two
-releases can be upgraded under workers of the older one. Without that line only code of the version before does.
+A line `-- For code made for version N or later.` in a step says that such code also runs on the schema with this step:
+so all steps between two releases can be applied under workers of the older release. Without that line only code made
+for the version before does.
 """
 
 from __future__ import annotations
@@ -23,20 +24,20 @@ _FILE: Final = re.compile(r"(\d{4})_(\w+)\.up\.sql")
 _INDEX: Final = re.compile(r"^CREATE (?:UNIQUE )?INDEX CONCURRENTLY (\w+) ON [^;]+;", re.MULTILINE)
 _COMPATIBLE: Final = re.compile(r"^-- For code made for version (\d+) or later\.$", re.MULTILINE)
 LEDGER: Final = "schema_steps"
-"""The table of the steps taken."""
+"""The table of the applied steps."""
 FIRST_LEDGER: Final = "migrations"
-"""The one that code made for version 2 reads: it refuses tables more than one version ahead, whatever they say. So only
-steps that it does not run with are written there, too."""
+"""The table that code made for version 2 reads. That code refuses a schema more than one version ahead, so only steps
+that it cannot run with are recorded there, too."""
 _RELEASED: Final = 2
 _LEDGER_FROM: Final = 3
-"""The step that made the newer ledger."""
+"""The step that created the newer ledger."""
 LOCK_WAIT: Final = "200ms"
-"""How long a step waits for a lock. Whoever comes after it waits as long, so it is short, and tried again and again."""
+"""How long a step waits for a lock. Other transactions queue up behind it meanwhile, so it is short and repeated."""
 
 
 @dataclass(frozen=True, slots=True)
 class Index:
-    """An index that is built while everybody works on."""
+    """An index that is built concurrently."""
 
     name: str
     text: str
@@ -48,7 +49,7 @@ class Index:
 
 @dataclass(frozen=True)
 class Migration:
-    """One numbered step."""
+    """One numbered step of the schema."""
 
     version: int
     name: str
@@ -57,22 +58,22 @@ class Migration:
 
     @cached_property
     def indexes(self) -> tuple[Index, ...]:
-        """What is built before the step itself."""
+        """The indexes to build before the step."""
         return _indexes(self.up)
 
     @cached_property
     def restored(self) -> tuple[Index, ...]:
-        """What is built before the step is undone."""
+        """The indexes to build before the step is undone."""
         return _indexes(self.down)
 
     @property
     def compatible_since(self) -> int:
-        """The oldest code that runs with it, by the version that code was made for."""
+        """The oldest code that runs with this step, by the schema version which that code was made for."""
         said = _COMPATIBLE.search(self.up)
         return int(said[1]) if said else self.version - 1
 
     def sql(self, schema: str, *, up: bool, whole: bool = False) -> str:
-        """What its transaction does. whole: with its indexes, for tables that are new."""
+        """The SQL of its transaction. whole: with its indexes, for a new schema."""
         text = (
             _INDEX.sub("", self.up if up else self.down)
             if not whole
@@ -82,7 +83,7 @@ class Migration:
         return "\n\n".join([text.replace("{schema}", quoted(schema)).strip(), *marks])
 
     def _ledgers(self, *, up: bool) -> list[str]:
-        # Undone, the step that made the newer ledger has dropped it.
+        # Undoing the step that created the newer ledger has dropped it.
         newer = self.version >= _LEDGER_FROM if up else self.version > _LEDGER_FROM
         first = self.version < _LEDGER_FROM or self.compatible_since > _RELEASED
         return [LEDGER] * newer + [FIRST_LEDGER] * first
@@ -101,7 +102,7 @@ def _indexes(text: str) -> tuple[Index, ...]:
 
 
 def migrations() -> list[Migration]:
-    """Every step this code ships, in order."""
+    """Every step that this code ships, in order."""
     steps = []
     for number, name, file in _files():
         down = file.with_name(file.name.replace(".up.", ".down.")).read_text(encoding="utf-8")
@@ -110,13 +111,13 @@ def migrations() -> list[Migration]:
 
 
 def _files() -> list[tuple[int, str, Path]]:
-    """Version, name and way up of every step, in order."""
+    """Version, name and .up.sql file of every step, in order."""
     found = [(_FILE.fullmatch(file.name), file) for file in _FOLDER.iterdir()]
     return sorted((int(match[1]), match[2], file) for match, file in found if match)
 
 
 def newest() -> int:
-    """The schema version this code was written for."""
+    """The schema version that this code was made for."""
     return _files()[-1][0]
 
 

@@ -1,12 +1,13 @@
--- access: roles, tokens, sessions, failed logins, audit.
+-- access: roles, tokens, sessions, failed logins, and the audit log.
 
 -- fragment: asked_by
--- Who asks, from the JSON that Guard.asker makes: one parameter, so that an order's statement grows by one.
+-- The caller, from the JSON that Guard.asker() makes: a single parameter for every statement that needs it.
 jsonb_to_record(:asker::jsonb) AS who(subject text, kind text, acting_for text, tenant text, request_id text, address text)
 
 -- fragment: audited
--- In the statement that changes the jobs, so that neither exists without the other. Needs a CTE `ended (id, after jsonb)`. A
--- statement sees rows as they were when it began: `was` is the job before. The id is written as text: one column for all targets.
+-- In the statement that changes the jobs, so that neither exists without the other. Needs a CTE `ended (id, after
+-- jsonb)`. A statement sees rows as they were when it began, so `was` is the job before the change. The id is stored as
+-- text: one column serves all targets.
 audited AS (
   INSERT INTO {schema}.audit (subject, kind, acting_for, tenant, action, target, before, after, note, request_id, address)
   SELECT who.subject, who.kind, who.acting_for, who.tenant, 'job.' || :verb::text, 'job:' || e.id,
@@ -22,7 +23,7 @@ SELECT who.subject, who.kind, who.acting_for, who.tenant, :action::text, :target
 FROM {asked_by}
 
 -- name: audit_list
--- Newest first by primary key, or through the index of the target or the subject when one is named.
+-- Newest first by primary key, or through the index on target or subject if one is given.
 SELECT a.id, a.at, a.subject, a.kind, a.acting_for, a.tenant, a.action, a.target, a.before, a.after, a.note, a.request_id, a.address
 FROM {schema}.audit a
 WHERE a.id < :before_id::bigint
@@ -34,40 +35,45 @@ WHERE a.id < :before_id::bigint
 ORDER BY a.id DESC LIMIT :n::integer
 
 -- name: prune_audit
--- By id, which grows with time: the old ones are the first, and a batch that finds none young enough to stay ends at once.
+-- By id, which grows with time: the oldest entries come first, and a batch ends at the first one young enough to stay.
 DELETE FROM {schema}.audit a
 WHERE a.id IN (SELECT x.id FROM (SELECT o.id, o.at FROM {schema}.audit o ORDER BY o.id LIMIT :batch::integer) AS x
                WHERE x.at < clock_timestamp() - :keep::interval)
 RETURNING 1
 
 -- name: roles
+-- Every role; there are few.
 SELECT r.name, r.permissions, r.updated_at FROM {schema}.roles r ORDER BY r.name
 
 -- name: role_set
+-- Created or replaced as a whole: permissions are never merged.
 INSERT INTO {schema}.roles AS r (name, permissions) VALUES (:name::text, :permissions::text[])
 ON CONFLICT (name) DO UPDATE SET permissions = excluded.permissions, updated_at = now()
 RETURNING r.name, r.permissions, r.updated_at
 
 -- name: role_delete
--- With its grants: a role of the same name that comes later is another one.
+-- With its grants: a later role of the same name is another role.
 WITH ungranted AS (DELETE FROM {schema}.role_grants g WHERE g.role = :name::text)
 DELETE FROM {schema}.roles r WHERE r.name = :name::text RETURNING r.name, r.permissions, r.updated_at
 
 -- name: role_grant
--- The role is held meanwhile, so that a delete at the same moment either comes first or takes this grant along.
+-- FOR SHARE holds the role, so that a concurrent delete either comes first or deletes this grant, too. No row: no such
+-- role, or it was granted already.
 WITH held AS (SELECT r.name FROM {schema}.roles r WHERE r.name = :role::text FOR SHARE)
 INSERT INTO {schema}.role_grants AS g (subject, role, granted_by) SELECT :subject::text, held.name, :by_whom::text FROM held
 ON CONFLICT (subject, role) DO NOTHING RETURNING g.role
 
 -- name: role_revoke
+-- No row: it was not granted.
 DELETE FROM {schema}.role_grants g WHERE g.subject = :subject::text AND g.role = :role::text RETURNING g.role
 
 -- name: role_grants
+-- The grants of one subject, or of all; served by the primary key (subject, role).
 SELECT g.subject, g.role, g.granted_at, g.granted_by FROM {schema}.role_grants g
 WHERE (:subject::text IS NULL OR g.subject = :subject::text) ORDER BY g.subject, g.role LIMIT :n::integer
 
 -- name: permissions_for
--- What a subject may do: by the roles somebody vouches for, and by those granted here.
+-- The roles of a subject: those that its authenticator named, and those granted here.
 SELECT r.name, r.permissions, g.role IS NOT NULL AS granted
 FROM {schema}.roles r LEFT JOIN {schema}.role_grants g ON g.role = r.name AND g.subject = :subject::text
 WHERE r.name = ANY (:roles::text[]) OR g.role IS NOT NULL
@@ -77,7 +83,7 @@ ORDER BY r.name
 t.id, t.name, t.subject, t.tenant, t.permissions, t.roles, t.created_at, t.created_by, t.expires_at, t.last_used_at, t.revoked_at
 
 -- fragment: token_rights
--- A token's own permissions and those of its roles as they are today.
+-- A token's own permissions, and those of its roles as they are today.
 t.subject, t.tenant, t.name, t.roles,
 t.permissions || ARRAY(SELECT p FROM {schema}.roles r CROSS JOIN unnest(r.permissions) AS p WHERE r.name = ANY (t.roles)) AS permissions
 
@@ -85,42 +91,45 @@ t.permissions || ARRAY(SELECT p FROM {schema}.roles r CROSS JOIN unnest(r.permis
 t.revoked_at IS NULL AND (t.expires_at IS NULL OR t.expires_at > now())
 
 -- name: token_add
+-- The hash alone is stored: nobody can read the token out of the database.
 INSERT INTO {schema}.tokens AS t (id, hash, name, subject, tenant, permissions, roles, created_by, expires_at)
 VALUES (:id::text, :hash::bytea, :name::text, :subject::text, :tenant::text, :permissions::text[], :roles::text[], :by_whom::text,
         now() + :expires_in::interval)
 RETURNING {token_columns}
 
 -- name: tokens
+-- A principal without jobs:read_all sees the tokens of its own tenant.
 SELECT {token_columns} FROM {schema}.tokens t
 WHERE (:sees_all::boolean OR t.tenant = :tenant::text OR (:tenant::text IS NULL AND t.tenant IS NULL))
 ORDER BY t.created_at DESC, t.id LIMIT :n::integer
 
 -- name: token_revoke
+-- Idempotent: the first moment of revocation stays.
 UPDATE {schema}.tokens t SET revoked_at = coalesce(t.revoked_at, now())
 WHERE t.id = :id::text
   AND (:sees_all::boolean OR t.tenant = :tenant::text OR (:tenant::text IS NULL AND t.tenant IS NULL))
 RETURNING {token_columns}
 
 -- name: token_find
--- One read by primary keys for each request: the token, what its roles allow today, and whether this address has guessed too
--- often. The hash is compared by the caller, in constant time.
+-- One read by primary keys for each request: the token, and what its roles allow today. The caller compares the hash in
+-- constant time.
 SELECT t.id, t.hash, {token_lives} AS lives, coalesce(t.last_used_at < now() - interval '1 min', true) AS unused, {token_rights}
 FROM {schema}.tokens t WHERE t.id = :id::text
 
 -- name: token_used
--- At most one write a minute: whoever comes second finds it written.
+-- At most one write a minute per token: of two concurrent calls, the second finds it written.
 UPDATE {schema}.tokens t SET last_used_at = now()
 WHERE t.id = :id::text AND (t.last_used_at IS NULL OR t.last_used_at < now() - interval '1 min')
 
 -- name: login_blocked
--- Seconds until the next try is heard, for keys that failed too often within the window; no row: go on.
+-- Seconds until the next try is accepted, for keys that failed too often within the window. No row: go on.
 SELECT ceil(extract(epoch FROM max(f.since + :within::interval - now())))::integer AS seconds
 FROM unnest(:keys::text[], :limits::integer[]) AS k(key, most) JOIN {schema}.login_failures f ON f.key = k.key
 WHERE f.failures >= k.most AND f.since > now() - :within::interval
 HAVING count(*) > 0
 
 -- name: login_failed
--- Counted per window; in key order, as two processes may count the same keys at once.
+-- Counts failures per window. In key order, since two processes may count the same keys at once.
 INSERT INTO {schema}.login_failures AS f (key, failures, since)
 SELECT k, 1, now() FROM unnest(:keys::text[]) AS k ORDER BY k
 ON CONFLICT (key) DO UPDATE
@@ -128,30 +137,35 @@ SET failures = CASE WHEN f.since > now() - :within::interval THEN f.failures + 1
     since = CASE WHEN f.since > now() - :within::interval THEN f.since ELSE now() END
 
 -- name: session_open
+-- The hash of the cookie alone is stored, as for tokens.
 INSERT INTO {schema}.sessions (hash, token_id) VALUES (:hash::bytea, :token::text)
 
 -- fragment: session_lives
 s.seen_at > now() - :idle::interval AND s.created_at > now() - :longest::interval
 
 -- name: session_find
+-- A session ends with its token, so both are checked.
 SELECT s.token_id AS id, s.seen_at < now() - interval '1 min' AS unused, {token_rights}
 FROM {schema}.sessions s JOIN {schema}.tokens t ON t.id = s.token_id
 WHERE s.hash = :hash::bytea AND {session_lives} AND {token_lives}
 
 -- name: session_seen
+-- At most one write a minute per session.
 UPDATE {schema}.sessions s SET seen_at = now() WHERE s.hash = :hash::bytea AND s.seen_at < now() - interval '1 min'
 
 -- name: session_close
+-- No row: it had ended already.
 DELETE FROM {schema}.sessions s WHERE s.hash = :hash::bytea RETURNING s.token_id
 
 -- name: prune_access
--- Sessions that ran out and failures long past; both tables are as small as the people who use the dashboard are few.
+-- Ended sessions and old login failures. Both tables are small: rows exist only for people who use the dashboard.
 WITH gone AS (DELETE FROM {schema}.sessions s WHERE NOT ({session_lives}))
 DELETE FROM {schema}.login_failures f WHERE f.since < now() - :within::interval
 
 -- name: kind_defaults
+-- What a process without the code needs to submit jobs of the kind. No row: no worker has registered it.
 SELECT k.defaults FROM {schema}.kinds k WHERE k.name = :name::text
 
 -- name: kinds_told
--- For a message, so it is bounded.
+-- Names for an error message, so their number is bounded.
 SELECT k.name FROM {schema}.kinds k ORDER BY k.name LIMIT 50

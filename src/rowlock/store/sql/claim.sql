@@ -1,4 +1,5 @@
--- claim: queued -> running (or parked at a full gate, or put back by a rate). Everything here enters `running`; nothing else does.
+-- claim: queued -> running; or parked at a full gate, or put back by a rate. Only statements of this file enter
+-- `running`.
 
 -- fragment: claimed_columns
 j.id, j.fence, j.kind, j.args, j.attempt, j.max_attempts, j.priority, j.share, j.run_after, j.lane, j.gate_place,
@@ -6,13 +7,14 @@ j.losses, j.deaths, j.refunds, j.errors -> 'unreadable' AS unread, j.created_at,
 j.submitted_by, j.gate_key, j.tags, j.refs, j.meta, j.rate_keys
 
 -- fragment: for_me
--- Workers whose code could not read a job leave it to the others for a moment; else the one that gave it back, and knows when
--- it is due, would get it again each time. Shorter than the cursors' lag: what is passed over here stays in sight.
+-- A worker whose code could not read a job leaves it to other workers for a moment; else the worker that gave it back,
+-- and knows when it is due, would get it again each time. Shorter than the lag of the cursors: a job passed over here
+-- is still found later.
 (j.errors IS NULL OR j.run_after < statement_timestamp() - interval '3 s'
  OR (j.errors #> '{unreadable,workers}' @> to_jsonb(:worker::bigint)) IS NOT TRUE)
 
 -- fragment: take
--- The one place where a job becomes running. gate_place: 2, its place was handed to it while parked; 1, a newcomer that
+-- The one place where a job becomes running. gate_place 2: it got its place while parked; 1: a newcomer, which
 -- gate_enter confirms or parks before this statement ends.
 UPDATE {schema}.jobs j
 SET state = 'running', fence = j.fence + 1, seq = j.seq + 1, attempt = j.attempt + 1, claimed_by = :worker::bigint,
@@ -23,8 +25,8 @@ WHERE j.id = pick.id
 RETURNING {claimed_columns}
 
 -- fragment: admitted
--- A CTE of its own reads `taken` to its end before admit runs, so the function sees every row the claim changed. Jobs without a
--- gate and without a rate are not handed to it: if there are only such, it is not called.
+-- A CTE of its own reads `taken` to its end before admit runs, so the function sees every row that the claim changed.
+-- Jobs without gate and rate are not passed to it: if there are only such jobs, it is not called.
 admitted AS MATERIALIZED (
   SELECT a.id, a.again_at
   FROM (SELECT array_agg(t.id) AS ids, array_agg(t.fence) AS fences FROM taken t WHERE t.gate_place = 1 OR t.rate_keys IS NOT NULL) AS n
@@ -35,8 +37,8 @@ admitted AS MATERIALIZED (
 ((t.gate_place <> 1 AND t.rate_keys IS NULL) OR t.id IN (SELECT a.id FROM admitted a WHERE a.again_at IS NULL))
 
 -- fragment: claimed
--- Rows that were parked at their gate, or put back by their rate, are answered too, marked. again_at: when the first of those
--- put back are due, up to a hundred of them, so that the worker looks again just then; the same in every row.
+-- Rows that were parked at their gate, or put back by their rate, are answered too, marked. again_at: when the first
+-- hundred of those put back are due, so that the worker looks again just then; the same in every row.
 SELECT t.*, NOT {may_run} AS parked,
        (SELECT array_agg(a.again_at) FROM (SELECT x.again_at FROM admitted x WHERE x.again_at IS NOT NULL ORDER BY 1 LIMIT 100) AS a)
          AS again_at
@@ -52,14 +54,14 @@ CROSS JOIN LATERAL (
               (:last_pairs::integer[])[l.first_level : l.last_level]) AS level(priority, first_pair, last_pair)
 
 -- fragment: locked_head
--- Locked by id and checked again; whoever reads on stops after as many as are wanted.
+-- Locked by id and checked again. The outer LIMIT stops reading here once enough rows are locked.
 CROSS JOIN LATERAL (
   SELECT 1 FROM {schema}.jobs j
   WHERE j.id = m.id AND j.state = 'queued' AND j.run_after <= statement_timestamp() AND {for_me}
   FOR NO KEY UPDATE SKIP LOCKED) AS locked
 
 -- fragment: rest_of_pair
--- A pair from a place in it on: behind its last merged head, or from the worker's cursor.
+-- The jobs of a pair from a position on: behind its last merged head, or from the worker's cursor.
 CROSS JOIN LATERAL (
   SELECT j.id FROM {schema}.jobs j
   WHERE j.state = 'queued' AND j.kind = place.kind AND j.priority = place.priority AND j.share = place.share
@@ -113,9 +115,10 @@ taken AS ({take}),
 {claimed}
 
 -- name: claim_pairs
--- `claim` without heads to merge: of each lane one pair after the other, as listed, until it has what it wants. Exact where a
--- lane has a single pair to look at, which is most of the time while little is to be done: a plan of half the size starts
--- 0.15 ms sooner. And what a lane full of jobs of many kinds can afford: nothing is read that is not taken.
+-- `claim` without heads to merge: from each lane one pair after the other, in the given order, until it has what it
+-- wants. Exact where a lane has a single pair to look at, which is the usual case while there is little to do: a plan
+-- of half the size starts 0.15 ms sooner. It also suits a lane full of jobs of many kinds: no row is read that is not
+-- taken.
 WITH pick AS MATERIALIZED (
   SELECT l.lane, t.id
   FROM unnest(:lanes::text[], :free::integer[], :first_pairs::integer[], :last_pairs::integer[]) AS l(lane, free, first_pair, last_pair)
@@ -132,8 +135,9 @@ taken AS ({take}),
 {claimed}
 
 -- name: claim_fair
--- `claim` for fair lanes: the heads of a level by turns instead of by age. A pair's turn is its debt (what this worker gave it so
--- far, beyond the pair it gave least) plus the head's rank in it. A statement of its own: the others do not pay for the ranks.
+-- `claim` for fair lanes: the heads of a level by turns instead of by age. A pair's turn is its debt (what this worker
+-- gave it beyond the pair it gave least) plus the rank of the head within the pair. A statement of its own, so that
+-- other lanes do not pay for the ranks.
 WITH pick AS MATERIALIZED (
   SELECT l.lane, t.id
   {wanted_levels}
@@ -168,7 +172,8 @@ taken AS ({take}),
 {claimed}
 
 -- name: claim_ids
--- A job named by its id (run-job, a carrier's delivery): the same guard, the same effect. A paused lane is the caller's check.
+-- Jobs named by id (run-job, or a carrier's delivery): the same guard and effect as `claim`. The caller checks that the
+-- lane is enabled.
 WITH pick AS MATERIALIZED (
   SELECT j.id, :lane::text AS lane FROM {schema}.jobs j
   WHERE j.id = ANY (:ids::bigint[]) AND j.state = 'queued' AND j.run_after <= statement_timestamp()
@@ -178,8 +183,9 @@ taken AS ({take}),
 {claimed}
 
 -- name: claim_released
--- Steps that this process has just released: the same guard, the same effect. They pass jobs of their own priority, which is what
--- a chain is for, and none of a higher one: the pairs above theirs are looked at first, from the worker's cursors on.
+-- Steps that this process has just released: the same guard and effect as `claim`. They overtake jobs of their own
+-- priority, which is the purpose of a chain, but none of a higher one: the pairs above theirs are looked at first, from
+-- the worker's cursors on.
 WITH pick AS MATERIALIZED (
   SELECT j.id, :lane::text AS lane FROM {schema}.jobs j
   WHERE j.id = ANY (:ids::bigint[]) AND j.state = 'queued' AND j.run_after <= statement_timestamp()
@@ -197,12 +203,13 @@ taken AS ({take}),
 SELECT t.*, NOT {may_run} AS parked FROM taken t
 
 -- name: lock_lanes
--- Strict lanes only, before their claim: without this row lock other workers' uncommitted claims hide heads, and the order
--- over all workers is not exact. Taken before any job row; claims never wait for job rows, so no cycle.
+-- Strict lanes only, before their claim: without this row lock, uncommitted claims of other workers hide heads, and the
+-- order over all workers would not be exact. Locked before any job row; claims never wait for job rows, so there is no
+-- cycle.
 SELECT l.name FROM {schema}.lanes l WHERE l.name = ANY (:lanes::text[]) ORDER BY l.name FOR UPDATE
 
 -- name: cap_enter
--- Capped lanes only (max_total), before their claim: locks the cap and answers how many may still start.
+-- Lanes with max_total only, before their claim: locks the cap and answers how many jobs may still start.
 WITH locked AS MATERIALIZED (
   SELECT g.key, g.max_running - g.held AS room FROM {schema}.gates g
   WHERE g.key IN (SELECT 'lane:' || l FROM unnest(:lanes::text[]) l) ORDER BY g.key FOR UPDATE)
@@ -216,7 +223,8 @@ FROM (SELECT 'lane:' || l AS key, count(*)::integer AS n FROM unnest(:lanes::tex
 WHERE g.key = d.key
 
 -- name: register_pairs
--- On the library's own connection: the upsert would make users' transactions wait for each other. At most one write an hour.
+-- On a connection of the library's own: in users' transactions the upsert would make them wait for each other. At most
+-- one write an hour per pair.
 INSERT INTO {schema}.pairs AS p (kind, priority, share)
 SELECT d.kind, d.priority, d.share FROM unnest(:kinds::text[], :priorities::smallint[], :shares::smallint[]) AS d(kind, priority, share)
 ORDER BY 1, 2, 3
@@ -224,10 +232,11 @@ ON CONFLICT (kind, priority, share) DO UPDATE SET last_seen = clock_timestamp()
 WHERE p.last_seen < clock_timestamp() - interval '1 hour'
 
 -- name: pairs
--- What there is to probe, and from where: read at start, after each sweep and after a LISTEN reconnect.
--- A head in the future says nothing of what was enqueued after the sweep: it is no place to start from, only a moment to look.
+-- Which pairs to probe, and from where: read at start, after each sweep and after a LISTEN reconnect. A head in the
+-- future says nothing about jobs enqueued after the sweep: it is a moment to look again, not a position to start from.
 SELECT p.kind, p.priority, p.share, p.low_water AS next_at, CASE WHEN p.low_water <= now() THEN p.low_water END AS low_water
 FROM {schema}.pairs p WHERE p.kind = ANY (:kinds::text[])
 
 -- name: job_kind
+-- For a claim by id: whether this worker has code for the job.
 SELECT j.kind, j.state FROM {schema}.jobs j WHERE j.id = :id::bigint

@@ -1,13 +1,14 @@
--- control: what a person orders. Every order leaves a job_acts row in the same statement.
+-- control: orders that people give to jobs. Every order writes a job_acts row in the same statement.
 
 -- fragment: mark
--- Where in the life of its job an act stands: the row's numbers after it. Streams put acts in order by this, never by the clock.
+-- The position of an act in its job's history: fence and seq after it. Streams order acts by this, never by the clock.
 -- `stays`: the act was no transition, only seq moved.
 jsonb_build_object('fence', j.fence, 'seq', j.seq)
 
 -- fragment: end_jobs
--- Needs a CTE `ending (id)` in id order and the parameters state, error; ends jobs in any live state at once and revokes the
--- claim: the late result of a running one is refused. `ending` has locked the rows, so the old values are read from it.
+-- Needs a CTE `ending (id, …)` in id order and the parameters state and error. Ends jobs in any live state at once and
+-- revokes the claim, so that the late result of a running job is refused. `ending` has locked the rows, so the old
+-- values are read from it.
 ended AS (
   UPDATE {schema}.jobs j
   SET state = :state::text, finished_at = now(), errors = coalesce(:error::jsonb, j.errors), fence = j.fence + 1, seq = j.seq + 1,
@@ -26,14 +27,15 @@ logged AS (
 j.id, j.fence, j.attempt, j.state, j.claimed_by, j.claimed_at, j.gate_place
 
 -- fragment: recorded
--- Who, when and why, for the rows of a CTE `ended (id, after, mark)`: for the job's history, and for the audit.
+-- By whom, when and why, for the rows of a CTE `ended (id, after, mark)`: in the job's history and in the audit.
 recorded AS (
   INSERT INTO {schema}.job_acts (job_id, verb, by_whom, note, detail)
   SELECT e.id, :verb::text, :by_whom::text, :note::text, e.mark FROM ended e),
 {audited}
 
 -- name: cancel_waiting
--- A waiting job ends at once. The lock makes a concurrent claim either see it cancelled or be seen as running below.
+-- A waiting job ends at once. Because of the lock a concurrent claim either finds it cancelled, or came first; then
+-- cancel_running applies.
 WITH ending AS (
   SELECT {ending_columns} FROM {schema}.jobs j
   WHERE j.id = ANY (:ids::bigint[]) AND j.state IN ('pending', 'blocked', 'queued') ORDER BY j.id FOR UPDATE),
@@ -42,7 +44,8 @@ WITH ending AS (
 SELECT coalesce(array_agg(m.id), '{}') AS ids, {left_places} AS promoted, {told} AS told, {followed} FROM ended m
 
 -- name: cancel_running
--- A running one gets the flag (no transition: only seq moves); its worker hears of it at once and with its next beat.
+-- A running job gets the flag, which is no transition: only seq moves. The notification reaches its worker at once; the
+-- next beat does, too.
 WITH ended AS (
   UPDATE {schema}.jobs j SET cancel_requested = true, seq = j.seq + 1
   WHERE j.id = ANY (:ids::bigint[]) AND j.state = 'running' AND NOT j.cancel_requested
@@ -54,7 +57,7 @@ SELECT coalesce(array_agg(e.id), '{}') AS ids,
 FROM ended e
 
 -- name: stop
--- State and fence at once, whatever the handler does; the message only makes its worker notice sooner.
+-- Changes state and fence at once, whatever the handler does; the notification only makes its worker notice sooner.
 WITH ending AS (
   SELECT {ending_columns} FROM {schema}.jobs j
   WHERE j.id = ANY (:ids::bigint[]) AND j.finished_at IS NULL ORDER BY j.id FOR UPDATE),
@@ -66,9 +69,10 @@ SELECT coalesce(array_agg(m.id), '{}') AS ids, {left_places} AS promoted, {told}
 FROM ended m
 
 -- fragment: approved_columns
--- For an UPDATE of jobs j FROM a row g (enough, by_whom). jobs.approval in bits: 3 says 0 not needed, 1 needed, 2 given; 4 four
--- eyes; the rest how many more than one must approve. With the last of them pending -> queued, at today's position: a job that
--- waited for approval does not land behind the claim cursors. Before that no transition: only seq moves.
+-- For an UPDATE of jobs j FROM a row g (enough, by_whom). jobs.approval in bits: the lowest two are 0 not needed, 1
+-- needed, 2 given; bit 4: four eyes; the rest: how many beyond one must approve. The last approval moves pending ->
+-- queued at a new position, so that the job does not land behind the claim cursors. Earlier approvals are no
+-- transition: only seq moves.
 SET approvers = array_append(j.approvers, g.by_whom), seq = j.seq + 1, fence = j.fence + g.enough::integer,
     state = CASE WHEN g.enough THEN 'queued' ELSE j.state END,
     approval = CASE WHEN g.enough THEN (j.approval & 32764) | 2 ELSE j.approval END,
@@ -84,9 +88,9 @@ jsonb_build_object('state', j.state, 'approvers', to_jsonb(j.approvers)) AS afte
 cardinality(coalesce(j.approvers, '{}')) >= (j.approval >> 3) AS enough
 
 -- name: approve
--- Judged on the locked row, so two approvers at once count as two, and one who was first leaves nothing for the second. Who may
--- not approve this job is told why: late (it should have been answered), own (four eyes), edited (they are those of whoever wrote
--- the arguments, too), unnamed, again.
+-- Judged on the locked row, so two concurrent approvers count as two, and after the last one there is nothing left to
+-- approve. `refused` says why an approval does not count: late (it should have been given before), own (four eyes, and
+-- they submitted it), edited (four eyes, and they changed the arguments), unnamed, again.
 WITH judged AS (
   SELECT j.id, {approving}, :by_whom::text AS by_whom, j.submitted_by,
          CASE WHEN j.answer_by <= clock_timestamp() THEN 'late'
@@ -106,28 +110,32 @@ SELECT g.id, g.refused, g.submitted_by, e.kind, e.priority, e.share, e.run_after
 FROM judged g LEFT JOIN ended e ON e.id = g.id ORDER BY g.id
 
 -- name: auto_approve
--- Right after the insert, in its transaction, and only for jobs that need approval: plain ones never come here; and after an edit
--- that voided an approval, where a crash in between leaves the job to a person.
+-- Right after the insert, in its transaction, and only for jobs that need approval. Also after an edit that voided an
+-- approval; a crash in between leaves the job to a person.
 SELECT a.id, a.state, a.run_after FROM {schema}.approve_by_rule(:ids::bigint[]) AS a
 
 -- name: approval_rules
+-- Every rule; there are few.
 SELECT r.id, r.kind, r.submitted_by, r.tenant, r.args, r.note, r.created_by, r.created_at FROM {schema}.approval_rules r ORDER BY r.id
 
 -- name: approval_rule_add
+-- Applies to jobs enqueued from now on; pending ones are not judged again.
 INSERT INTO {schema}.approval_rules AS r (kind, submitted_by, tenant, args, note, created_by)
 VALUES (:kind::text, :submitted_by::text, :of_tenant::text, :args::text::jsonb, :note::text, :by_whom::text)
 RETURNING r.id, r.kind, r.submitted_by, r.tenant, r.args, r.note, r.created_by, r.created_at
 
 -- name: approval_rule_remove
+-- Approvals that the rule has given stay.
 DELETE FROM {schema}.approval_rules r WHERE r.id = :id::bigint
 RETURNING r.id, r.kind, r.submitted_by, r.tenant, r.args, r.note, r.created_by, r.created_at
 
 -- name: approval_of
+-- The approvals of one job so far.
 SELECT j.approval, j.approvers, j.answer_by FROM {schema}.jobs j WHERE j.id = :id::bigint
 
 -- name: lane_needs
--- The kinds whose lane asks for approval, or is fair; `rest`: so does, or is, the lane of '*', and `named` are the kinds that
--- are not its own.
+-- Kinds whose lane requires approval, and kinds whose lane is fair. rest, fair_rest: whether the lane of '*' does or
+-- is; `named` lists the kinds that are not its own.
 SELECT ARRAY(SELECT k FROM {schema}.lanes l CROSS JOIN unnest(l.kinds) AS k WHERE l.requires_approval AND k <> '*') AS kinds,
        EXISTS (SELECT 1 FROM {schema}.lanes l WHERE l.requires_approval AND '*' = ANY (l.kinds)) AS rest,
        ARRAY(SELECT k FROM {schema}.lanes l CROSS JOIN unnest(l.kinds) AS k WHERE k <> '*') AS named,
@@ -135,7 +143,8 @@ SELECT ARRAY(SELECT k FROM {schema}.lanes l CROSS JOIN unnest(l.kinds) AS k WHER
        EXISTS (SELECT 1 FROM {schema}.lanes l WHERE l.ordering = 'fair' AND '*' = ANY (l.kinds)) AS fair_rest
 
 -- name: unanswered
--- Pending jobs nobody answered in time. An approval that holds the row is passed over; one that comes later finds it expired.
+-- Pending jobs that nobody approved in time. SKIP LOCKED passes over a job that is being approved; a later approval
+-- finds it expired.
 WITH due AS (
   SELECT x.id FROM {schema}.jobs x
   WHERE x.answer_by IS NOT NULL AND x.answer_by < now() AND x.state = 'pending' ORDER BY x.answer_by LIMIT 500),
@@ -149,6 +158,7 @@ ending AS (
 SELECT coalesce(array_agg(m.id), '{}') AS ids, {left_places} AS promoted, {told} AS told, {followed}, {hooks_told} FROM ended m
 
 -- name: reject
+-- pending -> cancelled. Locked in id order, so that a concurrent approval either comes first or finds it ended.
 WITH ending AS (
   SELECT {ending_columns} FROM {schema}.jobs j
   WHERE j.id = ANY (:ids::bigint[]) AND j.state = 'pending' ORDER BY j.id FOR UPDATE),
@@ -157,10 +167,11 @@ WITH ending AS (
 SELECT coalesce(array_agg(m.id), '{}') AS ids, {left_places} AS promoted, {told} AS told, {followed} FROM ended m
 
 -- name: retry
--- A person's retry: new attempt budget; the finished run goes to history under its own fence, so that a late re-flush of it
--- is still recognised. A job whose unique key is held by a live twin stays as it is (blocked_by names the twin); a twin that
--- commits at this very moment raises a unique violation and the statement is run again. Never approved: back to pending.
--- keep_items: items that are done stay done, and only the others are run. A step is retried with what is behind it (workflow_retry).
+-- A person's retry: a new attempt budget. The finished run goes to job_attempts under its own fence, so that a late
+-- re-flush of it is still recognised. A job whose unique key is held by a live twin stays as it is (blocked_by names
+-- the twin); a twin that commits at this very moment raises a unique violation, and the statement is run again. A job
+-- that was never approved goes back to pending. keep_items: finished items stay finished, and only the others are run.
+-- A step is retried together with the steps behind it (workflow_retry).
 WITH old AS (
   SELECT j.id, j.fence, j.attempt, j.claimed_by, j.claimed_at, j.finished_at, j.state, j.errors, twin.id AS blocked_by
   FROM {schema}.jobs j
@@ -192,7 +203,7 @@ SELECT o.id, o.blocked_by, e.kind, e.priority, e.share, e.run_after, e.state
 FROM old o LEFT JOIN ended e ON e.id = o.id ORDER BY o.id
 
 -- name: reprioritise
--- No transition, so the fence stays; a new position in the new pair, never behind its cursor.
+-- No transition, so the fence stays. A new position in the new pair, never behind its cursor.
 WITH ended AS (
   UPDATE {schema}.jobs j
   SET priority = :priority::smallint, seq = j.seq + 1, run_after = greatest(j.run_after, clock_timestamp())
@@ -204,12 +215,12 @@ WITH ended AS (
 SELECT e.id, e.kind, e.priority, e.share, e.run_after, e.state FROM ended e ORDER BY e.id
 
 -- name: edit
--- What is given changes, NULL stays; only while the job waits and its seq is the one that was read: so `before`, which was redacted
--- by the one who read it, tells of this very row. The row is locked first (a claim passes it over, or came first, and then there is
--- nothing to edit), then its gate, then the references. Changed args void an approval, also a half given one: back to the
--- approver, which is a transition, and out of its gate's queue, else the next leaver would promote it past them (what waits for other
--- jobs is asked for when they have ended). run_after is
--- judged after the lock was waited for, never behind the cursors; expires_at counts from it and moves along.
+-- Given values change, NULL leaves a value as it is; only while the job waits and has the seq that was read, so that
+-- `before`, which the reader redacted, describes this very row. The row is locked first (a claim passes it over, or
+-- came first and leaves nothing to edit), then its gate, then the references. Changed arguments void an approval, also
+-- an incomplete one: back to pending, which is a transition, and out of the gate's queue, else the next job to leave
+-- would promote it past the approver (a job that waits for other jobs asks for approval when they have ended).
+-- run_after is judged after waiting for the lock, never behind the cursors; expires_at moves along with it.
 WITH old AS MATERIALIZED (
   SELECT j.id, j.state, j.args, j.run_after, j.priority, j.tags, j.refs, j.gate_place, j.approval,
          j.state = 'blocked' AND j.gate_place = 0 AS depends FROM {schema}.jobs j

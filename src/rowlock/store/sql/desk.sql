@@ -1,5 +1,5 @@
--- desk: why a job is not running, and how much there is to do. Every read is bounded by a limit and served by an index:
--- a count stops one row beyond its cap, and nothing here walks the backlog or the history.
+-- desk: why a job is not running, and how much there is to do. Every read has a limit and is served by an index: a
+-- count stops one row beyond its cap, and nothing here reads the whole backlog or history.
 
 -- fragment: progress_anyhow
 p.n AS report, to_jsonb(p) ->> 'phases' AS phases, (to_jsonb(p) ->> 'items_in_progress')::integer AS items_in_progress,
@@ -7,7 +7,8 @@ p.n AS report, to_jsonb(p) ->> 'phases' AS phases, (to_jsonb(p) ->> 'items_in_pr
 (to_jsonb(p) ->> 'items_failed')::integer AS items_failed
 
 -- name: explain_job
--- to_jsonb: what later migrations add to a row may be missing while the schema is behind, and that is one of the answers.
+-- to_jsonb: columns that later migrations add may be missing while the schema is behind, and that is one of the
+-- answers.
 SELECT {job_row}, (to_jsonb(j) ->> 'workflow_id')::bigint AS workflow_id, NULL::text AS step, j.gate_place, ARRAY(SELECT jsonb_array_elements_text(nullif(to_jsonb(j) -> 'approvers', 'null'))) AS approvers,
        ARRAY(SELECT DISTINCT c.by_whom FROM {schema}.job_acts c
              WHERE c.job_id = j.id AND c.verb = 'edit' AND c.detail ? 'args' AND c.by_whom IS NOT NULL ORDER BY 1) AS editors,
@@ -30,11 +31,12 @@ LEFT JOIN {schema}.kinds k ON k.name = j.kind
 WHERE j.id = :id::bigint AND {visible}
 
 -- name: schema_standing
--- Where the tables stand, and the oldest code that runs with them. Where this ledger is missing, explain_job has told.
+-- The version of the tables, and the oldest code that runs on them. Where this ledger is missing, explain_job has said
+-- so.
 SELECT max(s.version) AS version, max(coalesce(s.compatible_since, s.version - 1)) AS since FROM {schema}.schema_steps s
 
 -- name: gate_holders
--- Who has the places of a gate: those that run, and those a place was handed to.
+-- The jobs with a place at a gate: running ones, and those that got a place and are about to start.
 SELECT h.id, h.kind, h.state, h.claimed_at, w.name AS worker
 FROM (SELECT j.id, j.kind, j.state, j.claimed_at, j.claimed_by FROM {schema}.jobs j
       WHERE j.gate_key = :key::text AND j.gate_place > 0 AND j.finished_at IS NULL AND {visible}
@@ -43,7 +45,8 @@ LEFT JOIN {schema}.workers w ON w.id = h.claimed_by AND h.state = 'running'
 ORDER BY h.claimed_at NULLS LAST, h.id LIMIT :n::integer
 
 -- name: gate_ahead
--- Parked jobs that get a place before this one; two ranges, as one over (priority DESC, run_after) would read them all.
+-- Parked jobs that get a place before this one. Two ranges, since one over (priority DESC, run_after) would read all of
+-- them.
 SELECT count(*) AS n FROM (
   (SELECT 1 FROM {schema}.jobs j
     WHERE j.gate_key = :key::text AND j.gate_place = -1 AND j.finished_at IS NULL AND j.priority > :priority::smallint
@@ -56,8 +59,8 @@ SELECT count(*) AS n FROM (
   LIMIT :cap::integer) AS ahead
 
 -- name: jobs_ahead
--- Due jobs the lane takes before this one: of a higher priority, or as high and older. low_water is where a pair begins, but
--- for commits that came late; a head in the future says nothing of what was enqueued since.
+-- Due jobs that the lane takes before this one: of a higher priority, or of the same and older. low_water is where a
+-- pair begins, except for late commits; a head in the future says nothing about jobs enqueued since.
 SELECT count(*) FILTER (WHERE ahead.higher) AS higher, count(*) FILTER (WHERE NOT ahead.higher) AS older
 FROM (
   SELECT p.priority > :priority::smallint AS higher
@@ -76,14 +79,14 @@ FROM (
   LIMIT :cap::integer) AS ahead
 
 -- fragment: running_rows
--- Running jobs are as many as there are slots; the limit is for the day somebody gives a lane a hundred thousand.
+-- There are as many running jobs as slots; the limit is for lanes with an absurd number of them.
 SELECT r.id, r.fence, r.kind, r.attempt, r.lane, r.tenant, r.submitted_by, r.claimed_by, r.claimed_at, r.cancel_requested,
        r.refs, r.tags
 FROM {schema}.jobs r WHERE r.state = 'running' ORDER BY r.claimed_by, r.id LIMIT 20000
 
 -- name: lane_holders
--- Some that run in the lane, the longest running first. Not through stats_running: explain also works where the schema is behind
--- and has no such view. Progress of an earlier attempt is not this one's.
+-- Jobs that run in the lane, the longest running first. Not through stats_running: explain also works on a schema that
+-- is behind and has no such view. Progress of an earlier attempt does not count.
 SELECT j.id, j.kind, j.attempt, j.lane, j.tenant, j.claimed_by AS worker_id, j.claimed_at AS since, j.cancel_requested,
        w.name AS worker, clock_timestamp() - j.claimed_at AS running_for,
        coalesce(w.seen_at < clock_timestamp() - interval '15 s', true) AS worker_silent, p.phase, p.progress, p.reported_at,
@@ -95,10 +98,12 @@ LEFT JOIN {schema}.job_progress p ON p.job_id = j.id AND p.fence = j.fence
 ORDER BY j.claimed_at, j.id
 
 -- name: slot_use
+-- Used slots per worker and lane.
 SELECT r.claimed_by, r.lane, count(*) AS used FROM ({running_rows}) AS r GROUP BY r.claimed_by, r.lane
 
 -- fragment: queued_heads
--- The head of every pair by a loose scan of the claim index: next share, else priority, else kind.
+-- The first job of every pair, by a loose index scan of the claim index: next share, else next priority, else next
+-- kind.
 h AS (
   (SELECT j.kind, j.priority, j.share, j.run_after FROM {schema}.jobs j WHERE j.state = 'queued'
     ORDER BY j.kind, j.priority DESC, j.share, j.run_after, j.id LIMIT 1)
@@ -118,7 +123,8 @@ h AS (
     LIMIT 1) AS n)
 
 -- fragment: gate_heads
--- The head of every gate with live jobs; parked ones sort first under their gate's key, so it tells if there are any.
+-- The first job of every gate with live jobs. Parked jobs sort first under their gate's key, so it shows whether there
+-- are any.
 gate AS (
   (SELECT j.gate_key, j.gate_place FROM {schema}.jobs j WHERE j.gate_key IS NOT NULL AND j.finished_at IS NULL
     ORDER BY j.gate_key, j.gate_place, j.priority DESC, j.run_after, j.id LIMIT 1)
@@ -137,49 +143,58 @@ j.phase, j.progress, j.reported_at, j.report, j.phases, j.items_in_progress, j.i
 j.refs, j.tags
 
 -- name: stats_window
--- For the statements after it in this transaction. No bitmaps: a planner without statistics expects a handful of ends, and would
--- collect and sort all there are to find the newest.
+-- Settings for the statements after it in this transaction. No bitmap scans: a planner without statistics expects few
+-- rows, and would collect and sort every finished job to find the newest.
 SELECT set_config('rowlock.within', (:window::interval)::text, true), set_config('enable_bitmapscan', 'off', true)
 
 -- name: stats_slow_after
--- As stats_window.
+-- A setting for stats_slow, as in stats_window.
 SELECT set_config('rowlock.slow_after', (:longer_than::interval)::text, true)
 
 -- name: stats_running
+-- The longest running jobs first.
 SELECT {stats_running_columns} FROM {schema}.stats_running j WHERE {visible} ORDER BY j.since, j.id LIMIT :n::integer
 
 -- name: stats_slow
+-- Jobs that run for longer than rowlock.slow_after.
 SELECT {stats_running_columns} FROM {schema}.stats_slow j WHERE {visible} ORDER BY j.since, j.id LIMIT :n::integer
 
 -- name: stats_references
+-- Running jobs by reference or tag.
 SELECT r.name, r.value, r.phase, r.kind, r.running, r.longest FROM {schema}.stats_references r
 WHERE (:name::text IS NULL OR r.name = :name::text) AND (:value::text IS NULL OR r.value = :value::text)
   AND (:phase::text IS NULL OR r.phase = :phase::text)
 ORDER BY r.running DESC, r.name, r.value, r.phase, r.kind LIMIT :n::integer
 
 -- name: stats_backlog
+-- Queued jobs by kind, the longest waiting first.
 SELECT b.kind, b.lane, b.due, b.due_capped, b.scheduled, b.scheduled_capped, b.oldest_wait, b.oldest_id
 FROM {schema}.stats_backlog b ORDER BY b.oldest_wait DESC NULLS LAST, b.kind
 
 -- name: stats_lanes
+-- Load of every lane.
 SELECT l.lane, l.running, l.slots, l.workers, l.due, l.due_capped, l.scheduled, l.scheduled_capped, l.oldest_wait
 FROM {schema}.stats_lanes l ORDER BY l.lane
 
 -- name: stats_states
+-- Live jobs and kept failures, by state.
 SELECT s.state, s.jobs, s.capped FROM {schema}.stats_states s
 
 -- name: stats_ended
+-- Jobs that ended within the window, by state.
 SELECT e.state, e.ended, e.capped FROM {schema}.stats_ended e
 
 -- name: stats_failures
--- What failed last is named to those who may see it.
+-- The last failed job is named only to a caller who may see it.
 SELECT f.kind, f.ended, f.failed, f.capped, f.rate, j.id AS last_failed_id, j.finished_at AS last_failed_at, j.errors AS last_error
 FROM {schema}.stats_failures f LEFT JOIN {schema}.jobs j ON j.id = f.last_failed_id AND {visible}
 ORDER BY f.failed DESC, f.ended DESC, f.kind
 
 -- name: stats_tenants
+-- Other tenants are shown only to callers with jobs:read_all.
 SELECT t.tenant, t.ended, t.failed, t.capped, t.counted_for, t.per_second FROM {schema}.stats_tenants t
 WHERE :sees_all::boolean OR t.tenant = :tenant::text ORDER BY t.ended DESC, t.tenant LIMIT :n::integer
 
 -- name: stats_throughput
+-- Ends per second within the window.
 SELECT t.ended, t.capped, t.counted_for, t.per_second FROM {schema}.stats_throughput t

@@ -1,6 +1,7 @@
--- doctor: what an examination reads. Every statement looks at a bounded number of rows.
+-- doctor: what `rowlock doctor` reads. Every statement looks at a bounded number of rows.
 
 -- name: doctor_server
+-- Settings of the server that decide whether Rowlock works well on it, and how many connections are left.
 SELECT current_setting('server_version') AS version, current_setting('server_version_num')::integer AS number,
        pg_is_in_recovery() AS standby, clock_timestamp() AS now,
        current_setting('autovacuum') AS autovacuum, current_setting('track_counts') AS track_counts,
@@ -14,7 +15,7 @@ SELECT current_setting('server_version') AS version, current_setting('server_ver
          WHERE a.backend_type = 'client backend' AND a.application_name LIKE 'rowlock:%') AS ours
 
 -- name: doctor_transactions
--- Whoever keeps a snapshot keeps vacuum from removing what died since.
+-- Old transactions: their snapshot keeps vacuum from removing rows that died since.
 SELECT x.what, x.who, x.state, clock_timestamp() - x.since AS age
 FROM (
   (SELECT 'process ' || a.pid AS what, coalesce(nullif(a.application_name, ''), a.usename, '') AS who,
@@ -27,7 +28,7 @@ FROM (
 ORDER BY x.since LIMIT 5
 
 -- name: doctor_slots
--- A slot that nobody reads from keeps write-ahead log, and with an xmin dead rows too.
+-- Inactive replication slots: they retain write-ahead log, and with an xmin dead rows, too.
 SELECT s.slot_name AS name, coalesce(s.wal_status, '') AS wal_status,
        s.xmin IS NOT NULL OR s.catalog_xmin IS NOT NULL AS holds_rows,
        pg_wal_lsn_diff(CASE WHEN pg_is_in_recovery() THEN pg_last_wal_replay_lsn() ELSE pg_current_wal_lsn() END,
@@ -35,13 +36,14 @@ SELECT s.slot_name AS name, coalesce(s.wal_status, '') AS wal_status,
 FROM pg_replication_slots s WHERE NOT s.active ORDER BY s.slot_name LIMIT 5
 
 -- name: doctor_tables
+-- Tables with autovacuum switched off, and dead rows by table.
 SELECT c.relname AS name, coalesce('autovacuum_enabled=false' = ANY (c.reloptions), false) AS unvacuumed,
        coalesce(t.n_live_tup, 0) AS live, coalesce(t.n_dead_tup, 0) AS dead, t.last_autovacuum
 FROM pg_class c LEFT JOIN pg_stat_user_tables t ON t.relid = c.oid
 WHERE c.relnamespace = to_regnamespace(:schema::text) AND c.relkind = 'r' ORDER BY c.relname LIMIT 100
 
 -- name: doctor_oldest
--- The job that has been due for longest, through the heads of the pairs.
+-- The job that has been due for longest, found through the heads of the pairs.
 WITH RECURSIVE {queued_heads},
 first AS MATERIALIZED (
   SELECT * FROM (SELECT h.kind, h.priority, h.share, h.run_after FROM h LIMIT 2000) AS heads
@@ -53,22 +55,22 @@ FROM first f CROSS JOIN LATERAL (
   ORDER BY j.id LIMIT 1) AS q
 
 -- name: doctor_pending
--- approval 1: awaits its approval; any other pending job is held, because its worker died under it.
+-- approval 1: the job awaits approval. Any other pending job is held for a person because its worker died.
 SELECT p.approval & 3 = 1 AS asked, count(*) AS n, min(p.id) AS id, clock_timestamp() - min(p.created_at) AS age,
        (SELECT string_agg(r.name, ', ' ORDER BY r.name) FROM {schema}.roles r WHERE :permission::text = ANY (r.permissions)) AS roles
 FROM (SELECT j.id, j.approval, j.created_at FROM {schema}.jobs j WHERE j.state = 'pending' ORDER BY j.id LIMIT :cap::integer) AS p
 GROUP BY 1
 
 -- name: doctor_quarantined
--- Of the newest failures.
+-- Looks at the newest failures only.
 SELECT count(*) AS n, max(f.id) AS id, clock_timestamp() - max(f.finished_at) AS age
 FROM (SELECT j.id, j.finished_at, j.errors FROM {schema}.jobs j WHERE j.state = 'failed'
       ORDER BY j.id DESC LIMIT :cap::integer) AS f
 WHERE f.errors ->> 'reason' = 'quarantined'
 
 -- name: doctor_stalls
--- Of what runs, what its lane takes back soon for want of a report, and what has reported nothing for `long` in a lane that
--- takes nothing back. Silent: its worker's own check tells of those.
+-- Running jobs that their lane will soon take back for lack of progress, and jobs without progress for `long` in a lane
+-- without that limit. Jobs of silent workers are left to the check of workers.
 SELECT r.lane, r.stall_after, count(*) AS n, (array_agg(r.id ORDER BY r.since))[1] AS id, clock_timestamp() - min(r.since) AS age
 FROM (SELECT j.id, l.name AS lane, l.stall_after, greatest(j.claimed_at, p.reported_at) AS since
       FROM ({running_rows}) AS j JOIN {schema}.lanes l ON l.name = j.lane
@@ -78,8 +80,10 @@ WHERE r.since < clock_timestamp() - coalesce(r.stall_after / 2, :long::interval)
 GROUP BY r.lane, r.stall_after ORDER BY age DESC, r.lane LIMIT 5
 
 -- name: doctor_upkeep
+-- The sweep runs in every healthy cluster, so its age shows whether upkeep runs at all.
 SELECT d.name, clock_timestamp() - d.last_run_at AS age FROM {schema}.duties d
 WHERE d.name = 'sweep' AND isfinite(d.last_run_at)
 
 -- name: serving
+-- The backend that serves this connection; behind a transaction pooler it changes.
 SELECT pg_backend_pid() AS pid

@@ -1,14 +1,15 @@
--- enqueue: -> pending / queued. One INSERT without reads, on the library's connection or inside the user's transaction.
--- Rule for keys: a statement that returns no row has lost a race (the holder finished, was claimed, or is not visible
--- yet); the caller runs it again. No enqueue is ever dropped in silence. Users' transactions serialise on a key until
--- their commit: that is what a unique key means.
+-- enqueue: -> pending / queued. One INSERT without reads, on a connection of the library's own or in the user's
+-- transaction. Rule for keys: a statement that returns no row has lost a race (the holder of the key finished, was
+-- claimed, or is not visible yet), and the caller runs it again. No enqueue is dropped in silence. Transactions of
+-- users that use one key wait for each other until the commit: that is what a unique key means.
 
 -- fragment: job_columns
 kind, priority, share, state, approval, run_after, expires_at, too_old_at, max_attempts, tenant, submitted_by, unique_key,
 unique_scope, gate_key, tags, refs, meta, args, answer_by, rate_keys, rate_weight
 
 -- fragment: job_values
--- run_after is judged by the database's clock at this very moment, never by the caller's and never by the transaction's start.
+-- run_after is judged by the database's clock at this moment, never by the caller's clock and never by the
+-- transaction's start.
 SELECT :kind::text, :priority::smallint, :share::smallint, CASE WHEN :approval::smallint <> 0 THEN 'pending' ELSE 'queued' END,
        :approval::smallint, t.run_after, t.run_after + :expires_in::interval, t.now + :max_age::interval, :max_attempts::smallint,
        :tenant::text, :submitted_by::text, :unique_key::text, :unique_scope::text, :gate_key::text, :tags::text[],
@@ -18,7 +19,7 @@ FROM (SELECT c.now, greatest(c.now, :run_at::timestamptz, c.now + :run_in::inter
       FROM (SELECT clock_timestamp() AS now OFFSET 0) AS c) AS t
 
 -- fragment: referenced
--- References and tags are found through job_refs; a job without them inserts nothing here.
+-- References and tags are searched through job_refs; a job without them inserts nothing here.
 referenced AS (
   INSERT INTO {schema}.job_refs (name, value, job_id)
   SELECT r.name, r.value, new.id
@@ -33,24 +34,26 @@ referenced AS (
 CASE WHEN o.seq = 0 THEN 'created' ELSE 'replaced' END
 
 -- name: enqueue
+-- The general INSERT: timing, gate, rates and deadlines, but no key, references or tags.
 INSERT INTO {schema}.jobs ({job_columns}) {job_values} RETURNING id, state, run_after, 'created' AS what
 
 -- fragment: plain
--- Nothing but arguments and labels: the table's own defaults say when, and half the parameters need not travel. args comes
--- first: it is the only value that differs between the jobs of one call.
+-- Nothing but arguments and labels: the defaults of the table give the time, and half the parameters need not travel.
+-- args comes first, as the only value that differs between the jobs of one call.
 INSERT INTO {schema}.jobs (args, kind, priority, share, state, approval, max_attempts, tenant, submitted_by, meta)
 VALUES (:args::text::jsonb, :kind::text, :priority::smallint, :share::smallint,
         CASE WHEN :approval::smallint <> 0 THEN 'pending' ELSE 'queued' END, :approval::smallint, :max_attempts::smallint,
         :tenant::text, :submitted_by::text, :meta::text::jsonb)
 
 -- name: enqueue_plain
+-- The fastest way in; run on a connection of the library's own, the wake-up follows after the commit.
 {plain} RETURNING id, run_after
 
 -- name: enqueue_plain_telling
--- The same and its wake-up in one statement, delivered by the commit itself: half a millisecond sooner than a message after it.
--- PostgreSQL lets one notifying transaction commit at a time, sync included, so at most one producer at a time does this;
--- the others are told to send their message afterwards (told = false). NULL: nobody is hungry now. In a caller's transaction, too,
--- where a savepoint that is rolled back takes the message with it.
+-- The same with its wake-up in one statement, delivered by the commit: half a millisecond sooner than a message after
+-- it. PostgreSQL lets one notifying transaction commit at a time, fsync included, so at most one producer at a time
+-- does this; the others send their message afterwards (told = false). told NULL: no worker is hungry. Also used in a
+-- caller's transaction, where a rolled back savepoint takes the message with it.
 WITH new AS ({plain} RETURNING id, run_after)
 SELECT new.id, new.run_after,
        CASE WHEN NOT {hungry} THEN NULL
@@ -63,19 +66,20 @@ json_build_object('wake', json_build_array(json_build_array(
   :kind::text, :priority::smallint, :share::smallint, extract(epoch FROM new.run_after))))::text
 
 -- name: enqueue_plain_inside
--- The same and wake_inside in one round trip, for a transaction whose commit cannot be observed.
+-- The same with wake_inside in one round trip, for a transaction whose commit cannot be observed.
 WITH new AS ({plain} RETURNING id, run_after, state)
 SELECT new.id, new.run_after, (
   SELECT pg_notify(:channel::text, {one_low}) WHERE new.state = 'queued' AND {worth_waking})::text AS told
 FROM new
 
 -- name: enqueue_referenced
+-- `enqueue` with rows in job_refs; a statement of its own, so that jobs without references do not pay for the CTE.
 WITH new AS (INSERT INTO {schema}.jobs ({job_columns}) {job_values} RETURNING id, state, run_after, 'created' AS what),
 {referenced}
 SELECT id, state, run_after, what FROM new
 
 -- name: enqueue_keep
--- unique_key with policy keep; reject is the same statement, the caller raises when what = 'kept'.
+-- unique_key with policy keep. reject is the same statement: the caller raises when what = 'kept'.
 WITH new AS (
   INSERT INTO {schema}.jobs ({job_columns}) {job_values}
   ON CONFLICT DO NOTHING RETURNING id, state, run_after, 'created' AS what),
@@ -88,13 +92,14 @@ UNION ALL
       OR (o.unique_scope = 'waiting' AND o.state IN ('pending', 'blocked', 'queued'))) LIMIT 1)
 
 -- fragment: replaced_columns
--- A waiting job becomes what the new call says, and stays where and whose it is: id, tenant, attempts and workflow are its own.
--- A call that names a time moves it there; one that names none leaves its time, brought up to now, as its priority may have
--- changed and cursors look at nothing earlier. Deadlines count anew.
--- Changed args void an approval, also a half given one: the job goes back to the approver, a transition, so the fence moves. So
--- does a job that needed none when this call demands it; of two demands the stricter counts, and the one who changed the args is
--- their submitter now. It leaves its gate's queue as well, else the next leaver would promote it past the approver; a place it
--- held is found by the gates duty. A job parked at a gate that is not its own any more is released: another transition.
+-- A waiting job takes over what the new call says, except id, tenant, attempts and workflow. A call with a time moves
+-- the job there; a call without one keeps its time, but not before now, since its priority may have changed and cursors
+-- look at nothing earlier. Deadlines count anew. Changed arguments void an approval, also an incomplete one: the job
+-- goes back to pending, which is a transition, so the fence moves. So does a job that needed no approval when this call
+-- demands it; of two demands the stricter counts, and the caller who changed the arguments is their submitter from now
+-- on. The job then also leaves its gate's queue, else the next job to leave the gate would promote it past the
+-- approver; a place it held is found by the gates duty. A job parked at a gate that is no longer its own is released,
+-- which is a transition, too.
 SET args = excluded.args, priority = excluded.priority, meta = excluded.meta, seq = o.seq + 1,
     refs = excluded.refs, tags = excluded.tags, max_attempts = excluded.max_attempts, gate_key = excluded.gate_key,
     rate_keys = excluded.rate_keys, rate_weight = excluded.rate_weight,
@@ -116,18 +121,18 @@ SET args = excluded.args, priority = excluded.priority, meta = excluded.meta, se
 (o.gate_place = -1 AND o.gate_key IS DISTINCT FROM excluded.gate_key)
 
 -- fragment: moved_to
--- Debounce is the one policy that always names a time: every new call pushes the job back by its delay, never beyond max_wait
--- after the first call.
+-- Debounce always gives a time: every new call pushes the job back by its delay, but never beyond max_wait after the
+-- first call.
 greatest(clock_timestamp(), CASE WHEN :run_at::timestamptz IS NULL AND :run_in::interval IS NULL THEN o.run_after
                                  ELSE least(excluded.run_after, o.created_at + :max_wait::interval) END)
 
 -- fragment: as_known
--- The references to take away are those that the statement's snapshot shows; a row that has others by now was changed by
--- somebody else meanwhile. Then nothing is updated, and the caller runs the statement again.
+-- The references to delete are those in the statement's snapshot. If the row has others by now, another transaction
+-- changed it meanwhile: then nothing is updated, and the caller runs the statement again.
 (o.refs IS NOT DISTINCT FROM (SELECT w.refs FROM was w) AND o.tags IS NOT DISTINCT FROM (SELECT w.tags FROM was w))
 
 -- fragment: rereferenced
--- job_refs after a replacement: what is gone goes, what is new comes, the rest is not touched.
+-- job_refs after a replacement: deletes references that are gone, inserts new ones, and leaves the others alone.
 before AS (
   SELECT new.id, p.name, p.value FROM new CROSS JOIN was w CROSS JOIN LATERAL (
     SELECT e.key AS name, e.value FROM jsonb_each_text(w.refs) AS e WHERE e.value IS NOT NULL
@@ -161,28 +166,28 @@ DO UPDATE {replaced_columns} WHERE {as_known}
 RETURNING o.id, o.state, o.run_after, {fresh} AS what
 
 -- fragment: too_late
--- A running holder, or one that was handed a place at its gate, is kept as it is, and the caller is told.
+-- A running holder, or one that has a place at its gate, is kept as it is, and the caller learns of it.
 SELECT o.id, o.state, o.run_after, 'kept' FROM {schema}.jobs o
 WHERE {live_twin} AND (o.state = 'running' OR o.gate_place > 0) AND NOT EXISTS (SELECT 1 FROM new)
 
 -- name: enqueue_replace_live
--- A waiting holder takes over what the new call says.
+-- A waiting holder of the key takes over what the new call says.
 WITH was AS MATERIALIZED (SELECT o.refs, o.tags FROM {schema}.jobs o WHERE {live_twin}),
 new AS (INSERT INTO {schema}.jobs AS o ({job_columns}) {job_values} {replace_live}),
 {rereferenced}
 SELECT id, state, run_after, what FROM new UNION ALL {too_late}
 
 -- name: enqueue_replace_waiting
--- A running twin does not count: it gets exactly one trailing job with the newest args. Debounce is the same statement with a
--- delay.
+-- A running twin does not count: it gets exactly one trailing job with the newest arguments. Debounce is the same
+-- statement with a delay.
 WITH was AS MATERIALIZED (SELECT o.refs, o.tags FROM {schema}.jobs o WHERE {waiting_twin}),
 new AS (INSERT INTO {schema}.jobs AS o ({job_columns}) {job_values} {replace_waiting}),
 {rereferenced}
 SELECT id, state, run_after, what FROM new
 
 -- fragment: claim_key
--- Idempotency: the key row decides, has its own retention and outlives the job row. A row that is there and not expired: nothing
--- comes of this.
+-- Idempotency: the key row decides, has a retention of its own and outlives the job row. Returns no row if the key is
+-- there and has not expired.
 INSERT INTO {schema}.job_keys AS k (kind, key, job_id, expires_at)
 SELECT :scope::text, :idempotency_key::text, {key_job}, clock_timestamp() + :keep_key::interval
 ON CONFLICT (kind, key) DO UPDATE
@@ -202,6 +207,7 @@ FROM {schema}.job_keys k LEFT JOIN {schema}.jobs j ON j.id = k.job_id
 WHERE k.kind = :scope::text AND k.key = :idempotency_key::text AND NOT EXISTS (SELECT 1 FROM claimed)
 
 -- name: enqueue_once
+-- idempotency_key alone: a new key inserts the job, a known one answers the job it stands for.
 WITH claimed AS ({claim_key}),
 new AS (
   INSERT INTO {schema}.jobs (id, {job_columns}) {claimed_values} RETURNING id, state, run_after, 'created' AS what),
@@ -209,16 +215,15 @@ new AS (
 SELECT id, state, run_after, what FROM new UNION ALL {known_key}
 
 -- fragment: unsettled
--- The idempotency key was new and its job is another one: what the unique key made of it, 'taken' or 'replaced'. Nothing at all:
--- the holder of the unique key is not visible yet ('lost'). Either way the caller points the key row elsewhere, or removes it,
--- in the same transaction.
+-- The idempotency key was new, but the unique key led to another job ('taken' or 'replaced'); or to none, since its
+-- holder is not visible yet ('lost'). Either way the caller corrects or deletes the key row in the same transaction.
 SELECT claimed.job_id, 'queued', NULL::timestamptz, 'lost' FROM claimed
 WHERE NOT EXISTS (SELECT 1 FROM new) AND NOT EXISTS (SELECT 1 FROM twin)
 
 -- name: enqueue_once_keep
--- Both keys, policies keep and reject. The idempotency key decides first; is it new, the unique key decides, and what that
--- says is what the idempotency key says from now on. A visible holder of the unique key needs no second statement: the key row
--- points at it at once, or is not written when the caller rejects.
+-- Both keys, policies keep and reject. The idempotency key decides first; if it is new, the unique key decides, and the
+-- idempotency key stands for that result from now on. If the holder of the unique key is visible, no second statement
+-- is needed: the key row points at it at once, or is not written when the caller rejects.
 WITH twin AS MATERIALIZED (
   SELECT o.id, o.state, o.run_after FROM {schema}.jobs o
   WHERE o.unique_key = :unique_key::text AND o.unique_scope = :unique_scope::text
@@ -247,7 +252,7 @@ WHERE NOT EXISTS (SELECT 1 FROM known) AND (:rejects::boolean OR EXISTS (SELECT 
 UNION ALL {unsettled}
 
 -- name: enqueue_once_replace_live
--- Both keys, policy replace: as above, but only the conflict itself tells which job the unique key stands for.
+-- Both keys, policy replace: as above, but only the conflict itself shows which job the unique key stands for.
 WITH was AS MATERIALIZED (SELECT o.refs, o.tags FROM {schema}.jobs o WHERE {live_twin}),
 claimed AS ({claim_key}),
 new AS (INSERT INTO {schema}.jobs AS o (id, {job_columns}) {claimed_values} {replace_live}),
@@ -259,6 +264,7 @@ UNION ALL {known_key}
 UNION ALL {unsettled}
 
 -- name: enqueue_once_replace_waiting
+-- The same for scope waiting, where a running twin does not count.
 WITH was AS MATERIALIZED (SELECT o.refs, o.tags FROM {schema}.jobs o WHERE {waiting_twin}),
 claimed AS ({claim_key}),
 new AS (INSERT INTO {schema}.jobs AS o (id, {job_columns}) {claimed_values} {replace_waiting}),
@@ -269,7 +275,7 @@ UNION ALL {known_key}
 UNION ALL {unsettled}
 
 -- name: point_key
--- The idempotency key stands for the job that the unique key led to; NULL: for none, it was not to be written.
+-- Lets the idempotency key stand for the job that the unique key led to; NULL deletes the key, as nothing was written.
 WITH gone AS (
   DELETE FROM {schema}.job_keys k
   WHERE :job_id::bigint IS NULL AND k.kind = :scope::text AND k.key = :idempotency_key::text)
@@ -297,7 +303,8 @@ referenced AS (
   ON CONFLICT DO NOTHING)
 
 -- name: enqueue_many
--- Bulk with a per-row outcome in input order; what = NULL: run again for that row. Key order: two bulks cannot deadlock.
+-- Bulk with an outcome per row, in input order. what = NULL: run again for that row. Inserted in key order, so that two
+-- bulks cannot deadlock.
 WITH d AS MATERIALIZED (
   SELECT u.n, u.args, u.unique_key, u.gate_key, u.refs, u.rate_keys,
          nextval((SELECT pg_get_serial_sequence('{schema}.jobs', 'id')::regclass)) AS id
@@ -323,8 +330,8 @@ LEFT JOIN LATERAL (
 ORDER BY d.n
 
 -- name: enqueue_many_once
--- Bulk with an idempotency key per row: the first row of a key that is new becomes a job, every other row of it gets that one.
--- Keys in their order, as above.
+-- Bulk with an idempotency key per row: the first row of a new key becomes a job, and every other row of that key gets
+-- the same job. Inserted in key order, as above.
 WITH d AS MATERIALIZED (
   SELECT u.n, u.args, u.key, NULL::text AS unique_key, u.gate_key, u.refs, u.rate_keys,
          nextval((SELECT pg_get_serial_sequence('{schema}.jobs', 'id')::regclass)) AS id
@@ -355,7 +362,8 @@ LEFT JOIN {schema}.jobs j ON j.id = k.job_id
 ORDER BY d.n
 
 -- name: withdraw
--- A bulk is all or nothing, also in a user's transaction that goes on after a rejected key: what it wrote goes away again.
+-- A bulk is all or nothing, also in a user's transaction that continues after a rejected key: the jobs it wrote are
+-- deleted again.
 WITH gone AS (DELETE FROM {schema}.jobs j WHERE j.id = ANY (:ids::bigint[]) RETURNING j.id, j.refs, j.tags)
 DELETE FROM {schema}.job_refs r USING gone g CROSS JOIN LATERAL (
   SELECT e.key AS name, e.value FROM jsonb_each_text(g.refs) AS e UNION ALL SELECT 'tag', t FROM unnest(g.tags) AS t) AS e
@@ -363,18 +371,19 @@ WHERE r.name = e.name AND r.value = e.value AND r.job_id = g.id
 RETURNING r.job_id
 
 -- name: take_ids
--- For COPY, which can neither return ids nor resolve conflicts: keyless rows only.
--- The sequence is looked up once, not per row; one array costs the client less than as many rows. The clock is read before
--- any of the rows is written.
+-- For COPY, which can neither return ids nor resolve conflicts: for jobs without keys only. The sequence is looked up
+-- once, not per row, and one array costs the client less than as many rows. The clock is read before any of the rows is
+-- written.
 SELECT clock_timestamp() AS now, ARRAY(
   SELECT nextval((SELECT pg_get_serial_sequence('{schema}.jobs', 'id')::regclass)) FROM generate_series(1, :n::integer)) AS ids
 
 -- name: clock
+-- The only clock that counts.
 SELECT clock_timestamp() AS now
 
 -- name: register_gates
--- Created if absent; afterwards the row decides. On the library's own connection, like register_pairs. A gate nobody names for a
--- week is forgotten, so those in use are marked; at most one write a day.
+-- Created if absent; afterwards the row decides. On a connection of the library's own, like register_pairs. A gate that
+-- is not named for a week is deleted, so gates in use are marked, at most once a day.
 INSERT INTO {schema}.gates AS g (key, max_running, fifo)
 SELECT d.key, d.max_running, d.fifo FROM unnest(:keys::text[], :limits::integer[], :fifos::boolean[]) AS d(key, max_running, fifo)
 ORDER BY 1
@@ -388,9 +397,9 @@ EXISTS (SELECT 1 FROM {schema}.workers w WHERE w.hungry AND w.state = 'up' AND w
 (current_setting('transaction_isolation') <> 'read committed' OR {hungry})
 
 -- name: wake
--- After the commit, on the library's connection: silent while every worker is busy.
+-- After the commit, on a connection of the library's own; sends nothing while every worker is busy.
 SELECT pg_notify(:channel::text, :payload::text) WHERE {hungry}
 
 -- name: wake_inside
--- Inside the user's transaction, when its commit cannot be observed: PostgreSQL delivers it at the commit.
+-- Inside the user's transaction, when its commit cannot be observed: PostgreSQL delivers the message at the commit.
 SELECT pg_notify(:channel::text, :payload::text) WHERE {worth_waking}

@@ -1,29 +1,33 @@
--- finish: running -> anything, under the claim (id, fence). Arrays arrive sorted by id: all writers wait for job rows in id order.
+-- finish: running -> any other state, under the claim (id, fence). Arrays arrive sorted by id: all writers lock job
+-- rows in id order, so none deadlock.
 
 -- fragment: left_places
--- The places the leaving rows held: their gate, and their lane's cap (keys without a gate row are ignored).
+-- The places that the leaving rows held: at their gate, and at the cap of their lane. Keys without a gate row are
+-- ignored.
 {schema}.gate_leave(array_remove(array_agg(m.gate_key) || array_agg('lane:' || m.lane), NULL))
 
 -- fragment: followed
--- Steps of workflows among the rows: what their ends release, [id, kind, priority, share, run_after as epoch] each. After the
--- places: workflows are locked after gates. Without steps the function is not entered.
+-- For rows that are steps of workflows: the jobs that their ends release, [id, kind, priority, share, run_after as
+-- epoch] each. After the places, since workflows are locked after gates. Without steps the function is not entered.
 {schema}.workflow_follow(array_agg(m.id) FILTER (WHERE m.workflow_id IS NOT NULL), :channel::text) AS released
 
 -- fragment: not_again
--- Judged on the locked row (j): a cancel that commits while this statement waits for the row is still seen. A job held for
--- a person (pending) waits too: its twin or a cancel ends it all the same.
+-- Judged on the locked row (j): a cancel that commits while this statement waits for the row is still seen. It also
+-- ends a job that would be held for a person (pending).
 (l.state <> 'failed' AND (j.cancel_requested OR was.twin IS NOT NULL))
 
 -- fragment: requeue
--- Needs a CTE `leaving (id, fence, state, delay, refund, loss, death, outcome, error, owner)`; serves the owner's retry, snooze and
--- interrupt, and the rescue and disowning of claims, so that every way back to the queue obeys the same rules:
---   a cancel that was asked for wins over another attempt
+-- Needs a CTE `leaving (id, fence, state, delay, refund, loss, death, outcome, error, owner)`. Serves the owner's retry,
+-- snooze and interruption, and the rescue and disowning of claims, so that every way back to the queue obeys one set of
+-- rules:
+--   a requested cancel wins over another attempt
 --   a job of scope 'waiting' whose trailing twin already waits is not needed any more: it ends as superseded (a twin that
---   commits at this very moment raises a unique violation: the statement is run again, then it is visible)
---   several of one key may run, and may come back in one statement: the newest goes back, the others end as superseded
---   a revocation (owner NULL) clears claimed_by, the owner's own write keeps it: `settled` tells them apart
---   the owner is looked at as `mine` does
---   a job that no worker can read comes by again and again: one attempt row per cause, and no bound on how often
+--   commits at this very moment raises a unique violation: the statement is run again, and then sees it)
+--   several jobs of one key may run, and may come back in one statement: the newest goes back, the others end as
+--   superseded
+--   a revocation (owner NULL) clears claimed_by, the owner's own write keeps it: `settled` relies on that
+--   the owner is checked as in `mine`
+--   a job that no worker can read comes back again and again: one attempt row per cause, and no limit on how often
 moved AS (
   UPDATE {schema}.jobs j
   SET state = CASE WHEN {not_again} THEN 'cancelled' ELSE l.state END,
@@ -62,19 +66,20 @@ logged AS (
   ON CONFLICT DO NOTHING)
 
 -- fragment: places
--- For statements that answer a row per job: what the moved rows left behind, once. As a joined subquery it may be run for each row,
--- and every run would give the same places back again.
+-- For statements that answer a row per job: gives back the places of the moved rows, once. As a joined subquery it
+-- could be run for each row, and every run would give the same places back again.
 places AS MATERIALIZED (SELECT {left_places} AS promoted, {followed} FROM moved m)
 
 -- fragment: told
--- Someone awaits one of these jobs: one message for all of them. Usually job_waiters is empty and this costs one page.
+-- If a caller awaits one of these jobs: one message for all of them. Usually job_waiters is empty, and this costs one
+-- page.
 (SELECT pg_notify(:channel::text, json_build_object('done', json_agg(DISTINCT w.job_id))::text)
  FROM {schema}.job_waiters w WHERE w.job_id = ANY (array_agg(m.id)) HAVING count(*) > 0)
 
 -- fragment: hooked
--- Needs a CTE `hooking (id, fence, attempt, state, error, tenant, hook, hook_attempts)` of rows this very statement has moved on:
--- a hook is a job, inserted with the outcome it follows. A stale claim moves no row and so has no hook; a kill after the commit
--- loses none.
+-- Needs a CTE `hooking (id, fence, attempt, state, error, tenant, hook, hook_attempts)` of rows that this statement has
+-- moved. A hook is a job, inserted with the outcome that it follows: a stale claim moves no row and so inserts no hook,
+-- and a kill after the commit loses none.
 hooked AS (
   INSERT INTO {schema}.jobs (kind, max_attempts, tenant, args)
   SELECT h.hook, h.hook_attempts, h.tenant,
@@ -83,16 +88,19 @@ hooked AS (
   RETURNING kind, run_after)
 
 -- fragment: hooks_told
--- Their pairs are (kind, 0, 0).
+-- Where the hooks are: their pairs are (kind, 0, 0).
 (SELECT array_agg(DISTINCT h.kind) FROM hooked h) AS hook_kinds, (SELECT min(h.run_after) FROM hooked h) AS hooks_at
 
 -- fragment: mine
--- The guard of every completion. It never names `state`: with it the planner may pick the small jobs_running index and read
--- 60 times the buffers. A server that has forgotten commits (a replica that lagged, a restored backup) gives ids and fences out
--- again: the worker's id tells a claim of the lost history from the one that another worker has got since.
+-- The guard of every completion. It never names `state`: with it the planner may pick the small jobs_running index and
+-- read 60 times the buffers. A server that has lost commits (a lagging replica that was promoted, a restored backup)
+-- gives ids and fences out again: the worker's id distinguishes a claim of the lost history from one that another
+-- worker has got since.
 j.claimed_by = :worker::bigint AND j.id = d.id AND j.fence = d.fence AND j.finished_at IS NULL
 
 -- name: complete
+-- Final states with results and errors, for a batch of claims. Places, waiters and following steps are served in the
+-- same transaction.
 WITH m AS (
   UPDATE {schema}.jobs j
   SET state = d.state, finished_at = now(), result = d.result, errors = d.error, fence = j.fence + 1, seq = j.seq + 1,
@@ -114,7 +122,7 @@ WITH m AS (
 SELECT coalesce(array_agg(m.id), '{}') AS ids, {left_places} AS promoted, {told} AS told, {followed} FROM m
 
 -- name: complete_hooked
--- `complete` for batches with kinds that have hooks; the others do not pay for the CTEs.
+-- `complete` for batches with kinds that have hooks; other batches do not pay for the CTEs.
 WITH m AS (
   UPDATE {schema}.jobs j
   SET state = d.state, finished_at = now(), result = d.result, errors = d.error, fence = j.fence + 1, seq = j.seq + 1,
@@ -131,7 +139,8 @@ hooking AS (
 SELECT coalesce(array_agg(m.id), '{}') AS ids, {left_places} AS promoted, {told} AS told, {followed}, {hooks_told} FROM m
 
 -- name: give_back
--- Retry, snooze, interrupt, unreadable arguments, death of a child: the owner's own way back to the queue, or (held) to a person.
+-- Retry, snooze, interruption, unreadable arguments, death of a child process: the owner's own way back to the queue,
+-- or (held) to a person.
 WITH leaving AS (
   SELECT d.id, d.fence, d.state, d.delay, d.refund, d.death AS loss, d.death, d.outcome, d.error, :worker::bigint AS owner
   FROM unnest(:ids::bigint[], :fences::integer[], :states::text[], :delays::float8[], :refunds::integer[], :deaths::integer[],
@@ -142,7 +151,7 @@ SELECT coalesce(array_agg(m.id), '{}') AS ids, {left_places} AS promoted, {told}
        min(m.run_after) FILTER (WHERE m.state = 'queued') AS again_at FROM moved m
 
 -- name: give_back_hooked
--- A job that a cancel or a twin ended instead of another attempt has none.
+-- `give_back` with hooks. A job that a cancel or a twin ended, instead of another attempt, gets none.
 WITH leaving AS (
   SELECT d.id, d.fence, d.state, d.delay, d.refund, d.death AS loss, d.death, d.outcome, d.error, :worker::bigint AS owner
   FROM unnest(:ids::bigint[], :fences::integer[], :states::text[], :delays::float8[], :refunds::integer[], :deaths::integer[],
@@ -158,9 +167,9 @@ SELECT coalesce(array_agg(m.id), '{}') AS ids, {left_places} AS promoted, {told}
        min(m.run_after) FILTER (WHERE m.state = 'queued') AS again_at, {hooks_told} FROM moved m
 
 -- name: settled
--- What became of writes that hit no row. Every transition adds exactly one and every revocation clears claimed_by, so
--- fence + 1 with my id on it is my own earlier write, whose acknowledgement was lost; an attempt row says the same after
--- the job moved on. Anything else is a lost claim.
+-- What became of writes that hit no row. Every transition adds exactly one to the fence and every revocation clears
+-- claimed_by, so fence + 1 with my id is my own earlier write, whose acknowledgement was lost; after the job moved on,
+-- its attempt row says the same. Anything else is a lost claim.
 SELECT d.id, d.fence, (j.fence = d.fence + 1 AND j.claimed_by = :worker::bigint)
           OR coalesce(a.worker_id = :worker::bigint AND a.outcome NOT IN ('lost', 'disowned', 'stopped'), false) AS applied
 FROM unnest(:ids::bigint[], :fences::integer[]) AS d(id, fence)
@@ -168,9 +177,10 @@ LEFT JOIN {schema}.jobs j ON j.id = d.id
 LEFT JOIN {schema}.job_attempts a ON a.job_id = d.id AND a.fence = d.fence
 
 -- name: disown
--- A claim that committed but whose answer was lost belongs to a worker that lives and does not know of it; no heartbeat finds
--- that. Each worker names what it holds; the rest goes back. `before` is a moment of the database's clock from before that
--- list was made, and no claim was under way then: a claim made since is never mistaken for a forgotten one.
+-- A claim that committed but whose answer was lost belongs to a worker that is alive and does not know of it; no
+-- heartbeat finds that. Each worker names the jobs it holds, and the others go back. `before` is an instant of the
+-- database's clock from before that list was made, when no claim was under way: a later claim is never taken for a
+-- forgotten one.
 WITH leaving AS (
   SELECT j.id, j.fence, 'queued'::text AS state, 0::float8 AS delay, 1 AS refund, 0 AS loss, 0 AS death, 'disowned'::text AS outcome,
          NULL::jsonb AS error, NULL::bigint AS owner
@@ -182,7 +192,7 @@ WITH leaving AS (
 SELECT coalesce(array_agg(m.id), '{}') AS ids, {left_places} AS promoted, {followed} FROM moved m
 
 -- name: guard
--- ctx.guarded(): inside the user's own transaction. FOR SHARE holds the claim until their commit: whoever revokes it waits,
--- so their rows are committed only while the claim still stands. The worker as in `mine`.
+-- ctx.guarded(), inside the user's own transaction. FOR SHARE holds the claim until their commit: a revocation waits,
+-- so their rows are committed only while the claim still stands. The worker is checked as in `mine`.
 SELECT j.id FROM {schema}.jobs j
 WHERE j.claimed_by = :worker::bigint AND j.id = :id::bigint AND j.fence = :fence::integer AND j.finished_at IS NULL FOR SHARE

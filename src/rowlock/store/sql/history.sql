@@ -1,4 +1,4 @@
--- history: reading jobs. Keyset pages, no counts over the whole table.
+-- history: reading jobs. Keyset pages; no counts over the whole table.
 
 -- fragment: job_row
 j.id, j.kind, j.state, j.priority, j.attempt, j.max_attempts, j.losses, j.fence, j.seq, j.lane, j.tenant, j.submitted_by,
@@ -10,12 +10,12 @@ w.name AS worker, p.phase, p.progress, p.reported_at
 p.n AS report, p.phases, p.items_in_progress, p.items_completed, p.items_skipped, p.items_failed
 
 -- fragment: job_view
--- The step's name is looked up for steps alone.
+-- The name of the step is looked up for steps only.
 {job_row}, {progress_counts}, j.workflow_id,
 CASE WHEN j.workflow_id IS NOT NULL THEN (SELECT s.name FROM {schema}.workflow_steps s WHERE s.job_id = j.id) END AS step
 
 -- fragment: own_progress
--- That of the attempt under way, or of the last one while none is; an earlier attempt's is none of this one's.
+-- The progress of the current attempt, or of the last one while none runs; progress of earlier attempts does not count.
 p.job_id = j.id AND p.fence >= j.fence - (j.state <> 'running')::integer
 
 -- fragment: job_sources
@@ -24,19 +24,20 @@ LEFT JOIN {schema}.workers w ON w.id = j.claimed_by
 LEFT JOIN {schema}.job_progress p ON {own_progress}
 
 -- fragment: visible
--- Which jobs j somebody sees. Parameters: sees_all (they hold jobs:read_all), tenant and subject of the principal; in Python
--- Guard.sight yields all three. Whoever belongs to a tenant sees its jobs; whoever belongs to none, those of no tenant that they
--- submitted themselves: the same name may be somebody else's under another tenant.
+-- Which jobs j a principal sees. sees_all: it holds jobs:read_all; tenant and subject: its own. A principal with a
+-- tenant sees the jobs of that tenant; one without sees the jobs without tenant that it submitted itself, since under a
+-- tenant the same name may be another person's.
 (:sees_all::boolean OR j.tenant = :tenant::text
   OR (:tenant::text IS NULL AND j.tenant IS NULL AND j.submitted_by = :subject::text))
 
 -- name: jobs_by_id
+-- Jobs that the caller may see, by primary key.
 SELECT {job_view} FROM {job_sources} WHERE j.id = ANY (:ids::bigint[]) AND {visible} ORDER BY j.id
 
 -- name: few_jobs
--- The ids of all jobs in these states, through the partial indexes, if they are few: a list of dead letters or approvals must
--- not walk a history of millions. Some that wait for other jobs, or for a signal, may have ended meanwhile: every row is looked
--- at again. One state with more than the cap: they are no needles then, and the walk by id finds them.
+-- The ids of all jobs in these states, through the partial indexes, if they are few: a list of dead letters or
+-- approvals must not read a history of millions. Jobs that wait for other jobs or a signal may have ended meanwhile, so
+-- every row is checked again. If one state has more than the cap, a search by id finds them soon enough.
 WITH RECURSIVE {gate_heads},
 {queued_heads}
 SELECT p.ids, cardinality(p.ids) <= :cap::integer
@@ -65,8 +66,8 @@ SELECT p.ids, cardinality(p.ids) <= :cap::integer
     ORDER BY j.id DESC LIMIT :cap::integer + 1)) AS ids) AS p
 
 -- name: delete_job
--- A final job with everything beside it; its idempotency key keeps its own retention. The audit keeps what it was. A step stays
--- while its workflow goes on: others wait for it, or read its result.
+-- A final job with everything that belongs to it; its idempotency key has a retention of its own. The audit keeps what
+-- it was. A step stays while its workflow is live: others wait for it, or read its result.
 WITH gone AS (
   DELETE FROM {schema}.jobs j WHERE j.id = :id::bigint AND j.finished_at IS NOT NULL
      AND NOT EXISTS (SELECT 1 FROM {schema}.workflows f WHERE f.id = j.workflow_id AND f.finished_at IS NULL)
@@ -77,20 +78,24 @@ ended AS (SELECT gone.id, NULL::jsonb AS after FROM gone),
 SELECT gone.id FROM gone
 
 -- name: attempts_of
+-- Attempts that the job's own row does not describe, in their order.
 SELECT a.fence, a.attempt, a.worker_name, a.started_at, a.ended_at, a.outcome, a.error
 FROM {schema}.job_attempts a WHERE a.job_id = :id::bigint ORDER BY a.fence
 
 -- name: acts_of
+-- Orders of people, in their order.
 SELECT c.at, c.verb, c.by_whom, c.note FROM {schema}.job_acts c WHERE c.job_id = :id::bigint ORDER BY c.id
 
 -- name: outcome_of
+-- For job.wait(): narrow, since it is polled.
 SELECT j.state, j.finished_at IS NOT NULL AS final, j.result, j.errors FROM {schema}.jobs j WHERE j.id = :id::bigint
 
 -- name: await_job
--- Registered before the state is looked at: a finish that commits later sees the waiter and notifies.
+-- Registered before the state is read: a finish that commits later sees the waiter and notifies.
 INSERT INTO {schema}.job_waiters AS w (job_id, waiter, until)
 VALUES (:id::bigint, :waiter::uuid, clock_timestamp() + :seconds::interval)
 ON CONFLICT (job_id, waiter) DO UPDATE SET until = excluded.until
 
 -- name: forget_waiter
+-- The caller waits no more; a row left behind by a crash runs out by itself.
 DELETE FROM {schema}.job_waiters w WHERE w.job_id = :id::bigint AND w.waiter = :waiter::uuid

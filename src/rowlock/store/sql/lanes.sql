@@ -1,21 +1,22 @@
--- lanes and workers: who may run what, how much of it, and who is there.
+-- lanes and workers: which kinds a lane serves, with how many slots, and which workers are alive.
 
 -- fragment: lane_columns
--- to_jsonb: the desk also explains jobs on a schema that is behind and has no such columns yet.
+-- to_jsonb: explain also works on a schema that is behind and lacks these columns.
 l.name, l.kinds, l.slots, l.max_total, l.ordering, l.poll_every, l.stale_after, l.enabled, l.version, l.updated_at,
 (to_jsonb(l) ->> 'stall_after')::interval AS stall_after,
 coalesce((to_jsonb(l) ->> 'requires_approval')::boolean, false) AS requires_approval,
 nullif(to_jsonb(l) -> 'rate', 'null')::text AS rate, (to_jsonb(l) ->> 'age_every')::interval AS age_every
 
 -- fragment: unnamed
--- The lane's own row is judged again after waiting for another worker that does the same at this moment.
+-- Judged again on the lane's own row after waiting for another worker that does the same at this moment.
 NOT (:kind::text = ANY (l.kinds)) AND NOT EXISTS (SELECT 1 FROM {schema}.lanes o WHERE :kind::text = ANY (o.kinds))
 
 -- name: lanes
+-- Every lane; there are few.
 SELECT {lane_columns} FROM {schema}.lanes l ORDER BY l.name
 
 -- name: lane_add
--- Created if absent; afterwards the row decides. Answers nothing when the lane was already there.
+-- Created if absent; afterwards the row decides. No row: the lane was there already.
 INSERT INTO {schema}.lanes AS l (name, kinds, slots, max_total, ordering, poll_every, stale_after, stall_after, requires_approval,
                                rate, age_every)
 VALUES (:name::text, :kinds::text[], :slots::integer, :max_total::integer, :ordering::text, :poll_every::interval, :stale_after::interval,
@@ -24,20 +25,21 @@ ON CONFLICT (name) DO NOTHING
 RETURNING {lane_columns}
 
 -- name: lane_hint
--- The decorator's lane= fills the lane once: only a kind that no lane names yet is added, so an operator's move is never undone.
+-- The decorator's lane= fills the lane once: only a kind that no lane names yet is added, so an operator's move is
+-- never undone.
 UPDATE {schema}.lanes l SET kinds = l.kinds || :kind::text, version = l.version + 1, updated_at = now()
 WHERE l.name = :name::text AND {unnamed}
 RETURNING {lane_columns}
 
 -- name: lane_follow
--- A renamed kind belongs where its other names do, unless a lane names it itself: operators named the one they knew.
+-- A renamed kind goes where its earlier names are, unless a lane names it itself: operators named the one they knew.
 UPDATE {schema}.lanes l SET kinds = l.kinds || :kind::text, version = l.version + 1, updated_at = now()
 WHERE l.name = (SELECT o.name FROM {schema}.lanes o WHERE o.kinds && :others::text[] ORDER BY o.name LIMIT 1) AND {unnamed}
 RETURNING {lane_columns}
 
 -- name: lane_set
--- NULL leaves a value as it is; max_total -1 removes the cap, a stall_after of 0 the limit, a rate of {} the rate, an age_every of
--- 0 the ageing. version NULL: whatever it is; else compare-and-set.
+-- NULL leaves a value as it is; max_total -1 removes the cap, a stall_after of 0 the limit, a rate of {} the rate, an
+-- age_every of 0 the ageing. version NULL: any; else compare-and-set.
 UPDATE {schema}.lanes l
 SET kinds = coalesce(:kinds::text[], l.kinds), slots = coalesce(:slots::integer, l.slots),
     max_total = CASE WHEN :max_total::integer = -1 THEN NULL ELSE coalesce(:max_total::integer, l.max_total) END,
@@ -52,7 +54,7 @@ WHERE l.name = :name::text AND (:version::integer IS NULL OR l.version = :versio
 RETURNING {lane_columns}
 
 -- name: lane_drop_kinds
--- A kind is in at most one lane: naming it in one takes it out of the others.
+-- A kind is in at most one lane: naming it in one removes it from the others.
 UPDATE {schema}.lanes l
 SET kinds = ARRAY(SELECT k FROM unnest(l.kinds) WITH ORDINALITY AS u(k, n) WHERE NOT (k = ANY (:kinds::text[])) ORDER BY n),
     version = l.version + 1, updated_at = now()
@@ -68,7 +70,7 @@ FROM capped c WHERE c.max_total IS NOT NULL
 ON CONFLICT (key) DO UPDATE SET max_running = excluded.max_running
 
 -- name: lane_delete
--- Not while jobs run in it: their stale timeout is the lane's.
+-- Not while jobs run in it: their heartbeat timeout is the lane's.
 WITH gone AS (
   DELETE FROM {schema}.lanes l
   WHERE l.name = :name::text AND NOT EXISTS (SELECT 1 FROM {schema}.jobs j WHERE j.state = 'running' AND j.lane = l.name)
@@ -78,14 +80,16 @@ rate AS (DELETE FROM {schema}.rates r USING gone WHERE r.key = 'lane:' || gone.n
 SELECT * FROM gone
 
 -- name: lane_running
--- How many of each lane run now; through jobs_running, which holds running jobs only.
+-- Running jobs per lane, through jobs_running, which holds running jobs only.
 SELECT j.lane, count(*) AS running FROM {schema}.jobs j WHERE j.state = 'running' GROUP BY j.lane
 
 -- name: notify
+-- Unconditional, unlike `wake`: for messages that every listener must receive.
 SELECT pg_notify(:channel::text, :payload::text)
 
 -- name: register_kinds
--- What upkeep, and a process without its code, must know of a kind; written only when it changed or was not seen for an hour.
+-- What upkeep, and a process without its code, must know of a kind; written only when it changed or was not seen for an
+-- hour.
 INSERT INTO {schema}.kinds AS k (name, on_worker_lost, isolates, hooks, defaults)
 SELECT d.name, d.on_worker_lost, d.isolates, d.hooks, d.defaults
 FROM unnest(:names::text[], :on_worker_lost::text[], :isolates::boolean[], :hooks::jsonb[], :defaults::jsonb[])
@@ -114,12 +118,14 @@ RETURNING id, clock_timestamp() AS now,
     WHERE w.name = :name::text AND w.state <> 'gone' AND w.seen_at > clock_timestamp() - interval '15 s' LIMIT 1) AS namesake
 
 -- name: beat
--- One statement for everything a worker must hear: that it is alive, whether lanes or pairs changed, whose cancel was asked,
--- which claims it lost, which duties are due, and which code the tables are for: an upgrade may leave this worker behind. Cheap preconditions keep duties with nothing to do from being run at all. In how
--- many seconds the next schedule is due, those that are left over not counted: a worker beats again at that very moment.
--- Some preconditions read an index of jobs from its beginning: dead entries, which a long transaction keeps from being removed,
--- make that dear. `spent` (ms, read last) tells what it cost; `look` false leaves those out, so that a beat never costs more than
--- it should. Orphans have none: no index would find them sooner than their duty does.
+-- One statement for everything that a worker must learn: whether it is known, whether lanes or pairs changed, which
+-- jobs are to be cancelled, which claims it lost, which duties are due, and which code the tables are for, since an
+-- upgrade may leave this worker behind. Cheap preconditions keep duties with nothing to do from running at all.
+-- schedule_in: seconds until the next schedule is due, overdue ones not counted, so that a worker beats again just
+-- then. Some preconditions read an index of jobs from its beginning, which is expensive while a long transaction keeps
+-- dead entries from being removed. `spent` (milliseconds, read last) is what it cost; with `look` false those
+-- preconditions are left out, so that a beat never costs too much. Orphans have no precondition: no index would find
+-- them sooner than their duty does.
 WITH me AS (
   UPDATE {schema}.workers w SET seen_at = clock_timestamp(), hungry = :hungry::boolean, state = :state::text,
                                stuck = :stuck::integer
@@ -176,22 +182,24 @@ SELECT EXISTS (SELECT 1 FROM me) AS known, (SELECT me.told FROM me) AS told, clo
   extract(epoch FROM clock_timestamp() - statement_timestamp())::double precision * 1000 AS spent
 
 -- name: vouch
--- The supervisor's word for its processes: a handler that holds the interpreter's lock silences a worker that lives.
+-- The supervisor's word for its processes: a handler that holds the interpreter's lock silences a worker that is alive.
 UPDATE {schema}.workers w SET seen_at = clock_timestamp() WHERE w.id = ANY (:workers::bigint[]) AND w.state <> 'gone'
 
 -- name: workers_gone
+-- The supervisor saw these processes end.
 UPDATE {schema}.workers w SET state = 'gone', hungry = false WHERE w.id = ANY (:workers::bigint[]) AND w.state <> 'gone'
 
 -- name: worker_gone
+-- The worker's own good-bye; its jobs are final or given back by now.
 UPDATE {schema}.workers w SET state = 'gone', hungry = false, seen_at = clock_timestamp() WHERE w.id = :worker::bigint
 
 -- name: worker_drain
--- The worker hears it with its next beat, drains and leaves; a name may be shared by several.
+-- The worker gets the order with its next beat, drains and leaves; several workers may share a name.
 UPDATE {schema}.workers w SET told = 'drain'
 WHERE (w.id = :id::bigint OR w.name = :name::text) AND w.state <> 'gone' RETURNING w.id
 
 -- name: workers
--- to_jsonb: the desk also explains jobs on a schema that is behind and has no such columns yet.
+-- to_jsonb: explain also works on a schema that is behind and lacks these columns.
 SELECT w.id, w.name, w.host, w.pid, w.version, w.lanes, w.kinds, w.started_at, w.seen_at, w.hungry,
        w.state, w.seen_at < clock_timestamp() - interval '15 s' AS silent, (to_jsonb(w) ->> 'stuck')::integer AS stuck,
        to_jsonb(w) ->> 'told' AS told, to_jsonb(w) ->> 'slots' AS slots,
@@ -200,7 +208,7 @@ SELECT w.id, w.name, w.host, w.pid, w.version, w.lanes, w.kinds, w.started_at, w
 FROM {schema}.workers w WHERE w.state <> 'gone' ORDER BY w.id
 
 -- name: revive_worker
--- Somebody deleted the row of a worker that lives: it comes back under its own id, so its claims still have an owner.
+-- The row of a live worker was deleted by hand: it comes back under its own id, so that its claims still have an owner.
 INSERT INTO {schema}.workers (id, name, host, pid, version, lanes, kinds, slots, supervisor) OVERRIDING SYSTEM VALUE
 VALUES (:worker::bigint, :name::text, :host::text, :pid::integer, :version::text, :lanes::text[], :kinds::text[],
         :slots::text::jsonb, :supervisor::integer)

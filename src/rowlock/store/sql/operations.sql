@@ -1,16 +1,17 @@
--- operations: orders for many jobs. The row is the only memory: whoever drives it may die between two batches.
+-- operations: orders for many jobs. Their row is their only memory: the process that drives one may die between two
+-- batches.
 
 -- fragment: operation_columns
 o.id, o.action, o.search, o.ids, o.priority, o.filter_hash, o.expected_max, o.as_of, o.ceiling, o.cursor, o.done, o.skipped, o.failed,
 o.state, o.error, o.by_whom, o.note, o.principal, o.created_at, o.finished_at
 
 -- fragment: own_operation
--- Whoever does not see all jobs sees only the operations they started.
+-- A caller who does not see all jobs sees only the operations it started.
 (:sees_all::boolean OR (o.principal ->> 'subject' = :subject::text AND o.principal ->> 'tenant' IS NOT DISTINCT FROM :tenant::text))
 
 -- fragment: operation_audited
--- Beside the rows that its jobs leave one by one: that somebody ordered this, of how many, and why; and who called it off. Needs a
--- CTE `changed` with the operation, and `was`, the state before (NULL: it was not there).
+-- Beside the audit rows of each job: that this was ordered, for how many jobs and why; and who cancelled it. Needs a
+-- CTE `changed` with the operation, and `was`, its state before (NULL: it did not exist).
 audited AS (
   INSERT INTO {schema}.audit (subject, kind, acting_for, tenant, action, target, before, after, note, request_id, address)
   SELECT who.subject, who.kind, who.acting_for, who.tenant, 'operation.' || :verb::text, 'operation:' || c.id,
@@ -31,14 +32,16 @@ WITH changed AS (
 SELECT {operation_columns} FROM changed o
 
 -- name: operation
+-- One operation that the caller may see.
 SELECT {operation_columns} FROM {schema}.operations o WHERE o.id = :id::bigint AND {own_operation}
 
 -- name: operations_list
+-- The newest operations first.
 SELECT {operation_columns} FROM {schema}.operations o WHERE {own_operation} ORDER BY o.id DESC LIMIT :n::integer
 
 -- name: operation_rights
--- What whoever started it may do today: the token they showed, if it still lives, with its roles; else what they brought along, with
--- the roles that were named then or are granted to them now, each as it is now. One read by primary keys per batch.
+-- What its starter may do today: by the presented token, if it is still valid, with its roles; else by the permissions
+-- given then, with the roles named then or granted since, each as it is now. One read by primary keys per batch.
 SELECT o.principal ->> 'token' IS NULL OR coalesce({token_lives}, false) AS lives,
        CASE WHEN o.principal ->> 'token' IS NULL
             THEN ARRAY(SELECT jsonb_array_elements_text(o.principal -> 'permissions')) ELSE coalesce(t.permissions, '{}') END
@@ -58,15 +61,15 @@ WITH changed AS (
 SELECT {operation_columns} FROM changed o
 
 -- name: operation_take
--- Compare-and-set: of several that find it abandoned, one has it for the next thirty seconds.
+-- Compare-and-set: of several processes that find it abandoned, one has it for the next thirty seconds.
 UPDATE {schema}.operations o SET driven_until = clock_timestamp() + interval '30 s'
 WHERE o.id = (SELECT x.id FROM {schema}.operations x WHERE x.state = 'running' AND x.driven_until < clock_timestamp()
               ORDER BY x.driven_until LIMIT 1 FOR UPDATE SKIP LOCKED)
 RETURNING {operation_columns}
 
 -- name: operation_advance
--- In the transaction of its batch, after the job rows: nothing is counted that did not happen, nothing happens twice. No row: it
--- was cancelled, or another driver did this batch first; then the whole batch is rolled back.
+-- In the transaction of its batch, after the job rows: nothing is counted that did not happen, and nothing happens
+-- twice. No row: it was cancelled, or another driver did this batch first; then the whole batch is rolled back.
 UPDATE {schema}.operations o
 SET cursor = :cursor::bigint, done = o.done + :done::bigint, skipped = o.skipped + :skipped::bigint, failed = o.failed + :failed::bigint,
     state = :state::text, error = coalesce(:error::text, o.error),
@@ -76,8 +79,9 @@ WHERE o.id = :id::bigint AND o.cursor = :was::bigint AND o.state = 'running'
 RETURNING {operation_columns}
 
 -- name: operation_leave
--- Its driver goes home: anybody may take over at once.
+-- Its driver stops: any other process may take over at once.
 UPDATE {schema}.operations o SET driven_until = clock_timestamp() WHERE o.id = ANY (:ids::bigint[]) AND o.state = 'running'
 
 -- name: prune_operations
+-- A month is enough to look back at.
 DELETE FROM {schema}.operations o WHERE o.finished_at < now() - interval '30 days'

@@ -1,11 +1,11 @@
--- progress: what a running job reports, beside the jobs row and under its claim. None of it touches the jobs table.
--- Locks: progress rows by job id, then the items of those jobs; never a job row.
+-- progress: what a running job reports, in tables beside jobs and under its claim. The jobs table is not written. Lock
+-- order: progress rows by job id, then the items of those jobs; never a job row.
 
 -- name: report_progress
--- One upsert for all jobs of a worker that have news. The row of an older attempt is taken over: progress starts anew with
--- each attempt, checkpoint, cursors and log stay. A stale claim finds no job, writes nothing and is not in the answer; nor is
--- one that grew stale while this statement waited for the row of the attempt after it. The worker as in `mine`; logs and
--- items come after this and only for the jobs it answers.
+-- One upsert for all jobs of a worker that have something to report. The row of an earlier attempt is taken over:
+-- progress starts anew with each attempt; checkpoint, cursors and log stay. A stale claim finds no job, writes nothing
+-- and is not in the answer; nor is one that became stale while this statement waited for the row of a later attempt.
+-- The worker is checked as in `mine`; logs and items are written afterwards, only for the jobs in this answer.
 INSERT INTO {schema}.job_progress AS p (job_id, fence, phase, progress, phases, checkpoint, saved_at, cursors)
 SELECT j.id, j.fence, d.phase, d.progress, d.phases, d.checkpoint, CASE WHEN d.checkpoint IS NOT NULL THEN clock_timestamp() END, d.cursors
 FROM unnest(:ids::bigint[], :fences::integer[], :phases::text[], :progress::jsonb[], :passed::jsonb[], :checkpoints::jsonb[],
@@ -26,10 +26,10 @@ WHERE p.fence <= excluded.fence
 RETURNING p.job_id, p.fence
 
 -- name: write_items
--- The items of many jobs that moved since the last write. A target is an attempt whose items these are, named with the claim
--- of the attempt that writes: mostly the same one, or that of a job which was handed the item. Both must hold. The progress
--- row is locked before its items, so that two writers of one job take turns; each upsert remembers the state it replaces, and
--- the counts move by exactly that. An item of a later attempt is left alone.
+-- The items of many jobs that changed since the last write. A target is the attempt whose items these are, with the
+-- claim of the attempt that writes: usually the same, or that of a job which was handed the item. Both claims must
+-- hold. The progress row is locked before its items, so that two writers of one job take turns. Each upsert keeps the
+-- state it replaces, and the counts move by exactly that. Items of a later attempt are left alone.
 WITH target AS MATERIALIZED (
   SELECT t.no, p.job_id, p.fence
   FROM unnest(:ids::bigint[], :fences::integer[], :by_ids::bigint[], :by_fences::integer[])
@@ -67,8 +67,8 @@ told AS (
 SELECT t.no FROM target t
 
 -- name: keep_items
--- What an attempt that resumes need not do again: the finished items of the phase become its own and are counted. Asked once
--- more after a lost answer it says the same. Nothing unless the handler resumes or a person asked for it.
+-- Items that a resuming attempt need not do again: the finished items of the phase become its own and are counted. Run
+-- once more after a lost answer, it answers the same. No row unless the handler resumes or a person asked for it.
 WITH held AS MATERIALIZED (
   SELECT p.job_id, p.fence FROM {schema}.job_progress p
   JOIN {schema}.jobs j ON j.id = p.job_id AND j.fence = p.fence AND j.finished_at IS NULL
@@ -88,7 +88,8 @@ counted AS (
 SELECT k.name FROM kept k
 
 -- name: write_logs
--- Lines of many jobs, after report_progress made sure of their rows. A repeated write adds nothing: n is the writer's own.
+-- Lines of many jobs, after report_progress has made sure of their rows. A repeated write adds nothing, since n is
+-- assigned by the writer.
 WITH target AS MATERIALIZED (
   SELECT p.job_id, p.fence
   FROM unnest(:ids::bigint[], :fences::integer[]) AS t(id, fence)
@@ -110,7 +111,7 @@ WHERE p.job_id = c.job_id
 RETURNING p.job_id, p.log_lines, p.log_bytes
 
 -- name: trim_logs
--- The newest lines stay. Run only when a log has outgrown its limit, and then to well below it, so not with every write.
+-- Keeps the newest lines. Run only when a log exceeds its limit, and then cuts well below it, so not with every write.
 WITH sized AS (
   SELECT l.n, row_number() OVER newest AS lines, sum(octet_length(l.message)) OVER newest AS bytes
   FROM {schema}.job_logs l WHERE l.job_id = :id::bigint WINDOW newest AS (ORDER BY l.n DESC)),
@@ -125,7 +126,7 @@ FROM (SELECT count(*) AS lines, coalesce(sum(g.bytes), 0) AS bytes FROM gone g) 
 WHERE p.job_id = :id::bigint
 
 -- name: checkpoint
--- What an attempt before this one saved, wherever that was; read only by handlers that ask.
+-- The newest checkpoint of an earlier attempt, from either table; read only when a handler asks for it.
 SELECT s.checkpoint FROM (
   SELECT p.checkpoint, p.saved_at FROM {schema}.job_progress p WHERE p.job_id = :id::bigint AND p.checkpoint IS NOT NULL
   UNION ALL
@@ -133,11 +134,13 @@ SELECT s.checkpoint FROM (
 ORDER BY s.saved_at DESC NULLS LAST LIMIT 1
 
 -- name: cursors
+-- How far the loops of earlier attempts came.
 SELECT p.cursors FROM {schema}.job_progress p WHERE p.job_id = :id::bigint
 
 -- name: save_checkpoint
--- Inside the user's own transaction, with their rows: both are kept or neither is. FOR SHARE holds the claim until their
--- commit, as ctx.guarded() does. A new row each time, and only this job's earlier ones are removed: nobody waits for them.
+-- Inside the user's own transaction, with their rows: both are kept or neither is. FOR SHARE holds the claim until
+-- their commit, as in ctx.guarded(). A new row each time, and only earlier rows of this job are deleted, so that no
+-- transaction waits for another.
 WITH mine AS MATERIALIZED (
   SELECT j.id FROM {schema}.jobs j
   WHERE j.claimed_by = :worker::bigint
@@ -148,7 +151,7 @@ SELECT mine.id, :checkpoint::text::jsonb FROM mine
 RETURNING c.job_id
 
 -- name: items_of
--- The items of the newest attempt that reported any, in the order of their key; a page begins behind (phase, name).
+-- The items of the newest attempt that reported any, in key order; a page begins behind (phase, name).
 SELECT i.phase, i.name, i.state, i.started_at, i.ended_at, i.reason, i.error
 FROM {schema}.job_items i JOIN {schema}.job_progress p ON p.job_id = i.job_id AND p.fence = i.fence
 WHERE i.job_id = :id::bigint AND (i.phase, i.name) > (:after_phase::text, :after_name::text)
@@ -157,10 +160,11 @@ WHERE i.job_id = :id::bigint AND (i.phase, i.name) > (:after_phase::text, :after
 ORDER BY i.phase, i.name LIMIT :n::integer
 
 -- name: logs_of
+-- Lines in order, by primary key.
 SELECT l.n, l.at, l.level, l.logger, l.message FROM {schema}.job_logs l
 WHERE l.job_id = :id::bigint AND l.n > :after::bigint ORDER BY l.n LIMIT :n::integer
 
 -- name: last_logs_of
--- The end of a log, newest first.
+-- The end of a log, newest line first.
 SELECT l.n, l.at, l.level, l.logger, l.message FROM {schema}.job_logs l
 WHERE l.job_id = :id::bigint AND l.n > :after::bigint ORDER BY l.n DESC LIMIT :n::integer

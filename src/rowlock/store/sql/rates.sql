@@ -1,7 +1,8 @@
--- rates: how often jobs of a key may start. Admission is part of the claim (admit, in the schema); here is what is around it.
+-- rates and gates: registered by producers, read and set by operators. Admission itself is part of the claim (function
+-- admit).
 
 -- name: register_rates
--- Created if absent, full; afterwards the row decides. On the library's own connection, like register_gates.
+-- Created full if absent; afterwards the row decides. On a connection of the library's own, like register_gates.
 INSERT INTO {schema}.rates AS r (key, amount, per, burst, sliding, tokens)
 SELECT d.key, d.amount, d.per, d.burst, d.sliding, d.burst
 FROM unnest(:keys::text[], :amounts::integer[], :pers::interval[], :bursts::integer[], :slidings::boolean[])
@@ -10,7 +11,8 @@ ORDER BY 1
 ON CONFLICT (key) DO UPDATE SET used_at = clock_timestamp() WHERE r.used_at < clock_timestamp() - interval '1 day'
 
 -- name: lane_rate
--- The lane's row says what its rate is; this makes the count follow. What was used of a rate that stays the same stays used.
+-- The lane's row says what its rate is; this brings the counting row in line. What was used of an unchanged rate stays
+-- used.
 WITH meant AS (
   SELECT 'lane:' || l.name AS key, (l.rate ->> 'amount')::integer AS amount, make_interval(secs => (l.rate ->> 'per')::float8) AS per,
          (l.rate ->> 'burst')::integer AS burst, (l.rate ->> 'window')::boolean AS sliding
@@ -26,8 +28,8 @@ SET amount = excluded.amount, per = excluded.per, burst = excluded.burst, slidin
 WHERE (r.amount, r.per, r.burst, r.sliding) IS DISTINCT FROM (excluded.amount, excluded.per, excluded.burst, excluded.sliding)
 
 -- name: lane_rate_enter
--- Lanes with a rate only, before their claim and after the cap: locks the count and answers how many may start now, else when.
--- The clock is read behind the lock, so what others used meanwhile is counted.
+-- Lanes with a rate only, before their claim and after the cap: locks the count and answers how many jobs may start
+-- now, or when. The clock is read after the lock, so that what others used meanwhile is counted.
 WITH locked AS MATERIALIZED (SELECT r FROM {schema}.rates r WHERE r.key = 'lane:' || :lane::text FOR UPDATE)
 SELECT CASE WHEN (l.r).paused_until > n.now THEN 0 ELSE least(:free::integer, greatest(0, floor(n.room + 1e-6)))::integer END AS free,
        greatest((l.r).paused_until, n.since + make_interval(secs => n.pace)) + interval '0.1 ms' AS again_at
@@ -45,8 +47,8 @@ SET (tokens, uses, updated_at) = (
 WHERE r.key = 'lane:' || :lane::text
 
 -- name: rates_heed
--- A handler was told to come back later (HTTP 429): its rates, or the one it named, are paused for everybody. Under its claim;
--- never shortens a pause. The rows are locked in key order.
+-- A handler was asked to come back later (HTTP 429): its rates, or the one it named, pause for every worker. Under its
+-- claim; never shortens a pause. Rows are locked in key order.
 WITH told AS (
   SELECT k.key, max(d.delay) AS delay, max(j.id) AS job
   FROM unnest(:ids::bigint[], :fences::integer[], :delays::float8[], :keys::text[]) AS d(id, fence, delay, key)
@@ -61,7 +63,8 @@ FROM locked k JOIN told t ON t.key = k.key WHERE r.key = k.key
 RETURNING r.key
 
 -- fragment: rate_columns
--- waiting: those that have turns, as far as the horizon tells; exact while all weigh the same and none was cancelled.
+-- waiting: jobs that have turns, as far as the horizon shows; exact while all have the same weight and none was
+-- cancelled.
 r.key, r.amount, r.per, r.burst, r.sliding, greatest(0, floor(n.room + 1e-6))::integer AS available,
 CASE WHEN r.paused_until > n.now AND r.paused_until < 'infinity' THEN r.paused_until END AS paused_until,
 CASE WHEN r.paused_until > n.now THEN r.paused_by END AS paused_by,
@@ -73,15 +76,17 @@ CASE WHEN r.horizon > n.now THEN r.horizon END AS busy_until, r.used_at, r.edite
   SELECT x.room, x.pace, c.now FROM (SELECT clock_timestamp() AS now OFFSET 0) AS c CROSS JOIN LATERAL {schema}.rate_now(r, c.now) AS x) AS n
 
 -- name: rates
--- By key; a lane's is shown with its lane's name.
+-- A page of rates by key; the key of a lane's rate is 'lane:' and its name.
 SELECT {rate_columns} FROM {rates_now}
 WHERE r.key > :after::text AND (:prefix::text IS NULL OR starts_with(r.key, :prefix::text)) ORDER BY r.key LIMIT :n::integer
 
 -- name: rates_named
+-- Rates by primary key.
 SELECT {rate_columns} FROM {rates_now} WHERE r.key = ANY (:keys::text[]) ORDER BY r.key
 
 -- name: rate_set
--- NULL leaves a value as it is. What was used stays used: a bucket never gets fuller by this; a window of another length starts anew.
+-- NULL leaves a value as it is. What was used stays used: a bucket never becomes fuller by this; a window of another
+-- length starts anew.
 UPDATE {schema}.rates r
 SET amount = m.amount, per = m.per, burst = m.burst, sliding = m.sliding, edited_at = clock_timestamp(),
     tokens = least(m.burst, n.tokens), uses = CASE WHEN r.sliding AND m.sliding AND m.per = r.per THEN n.uses ELSE '{}' END,
@@ -94,12 +99,13 @@ WHERE r.key = m.key
 RETURNING r.key
 
 -- name: rate_pause
--- Nothing is written for a moment that has passed: it would end the pause that is there.
+-- A moment in the past writes nothing: it would end an existing pause.
 UPDATE {schema}.rates r
 SET paused_until = coalesce(:until::timestamptz, clock_timestamp() + :lasting::interval), paused_by = :by_whom::text
 WHERE r.key = :key::text AND coalesce(:until::timestamptz > clock_timestamp(), true) RETURNING r.key
 
 -- name: rate_resume
+-- Forgets the turns as well: waiting jobs get new ones by rate_recall.
 UPDATE {schema}.rates r SET paused_until = '-infinity', paused_by = NULL, front = '-infinity', horizon = '-infinity'
 WHERE r.key = :key::text RETURNING r.key
 
@@ -110,9 +116,10 @@ SET tokens = r.burst, uses = '{}', updated_at = clock_timestamp(), front = '-inf
 WHERE r.key = :key::text RETURNING r.key
 
 -- name: rate_recall
--- After its row was changed: those that wait for their turn get new ones by the rate as it is now, in the order of the old ones.
--- An order of a person, so it may walk what is queued for later, pair by pair; done and passed: what the batches before moved, and
--- how much that weighs. A row that somebody holds is passed over: it comes at its old turn. The rate's own row is written last.
+-- After the row was changed: jobs that wait for their turn get new turns by the rate as it is now, in the order of the
+-- old ones. It is a person's order, so it may read all that is queued for later, pair by pair. done, passed: the jobs
+-- that earlier batches moved, and their weight. A row that another transaction holds is passed over and comes at its
+-- old turn. The rate's own row is written last.
 WITH rate AS (
   SELECT r.key, n.pace, greatest(n.now, r.paused_until) AS begins FROM {rates_now} WHERE r.key = :key::text),
 waits AS MATERIALIZED (
@@ -138,7 +145,7 @@ told AS (
 SELECT m.id, m.kind, m.priority, m.share, m.run_after, m.rate_weight FROM moved m ORDER BY m.run_after
 
 -- name: rate_delete
--- Not one that is in use: whoever waits for a turn, or used it within the hour, would not be limited any more.
+-- Not while it is in use: jobs that wait for a turn, or used it within the hour, would no longer be limited.
 DELETE FROM {schema}.rates r
 WHERE r.key = :key::text AND r.horizon <= clock_timestamp() AND r.used_at < clock_timestamp() - interval '1 hour' RETURNING r.key
 
@@ -155,10 +162,11 @@ WHERE g.key > :after::text AND g.key NOT LIKE 'lane:%' AND (:prefix::text IS NUL
 ORDER BY g.key LIMIT :n::integer
 
 -- name: gates_named
+-- Gates by primary key.
 SELECT {gate_columns} FROM {schema}.gates g WHERE g.key = ANY (:keys::text[]) AND g.key NOT LIKE 'lane:%' ORDER BY g.key
 
 -- name: gate_set
--- NULL leaves a value as it is. A raised limit lets parked jobs in at once: `promoted` says how many.
+-- NULL leaves a value as it is. A raised limit lets parked jobs in at once: `promoted` is their number.
 WITH locked AS MATERIALIZED (
   SELECT g.key, g.held, coalesce(:max_running::integer, g.max_running) AS max_running FROM {schema}.gates g
   WHERE g.key = :key::text AND g.key NOT LIKE 'lane:%' FOR UPDATE),
@@ -169,13 +177,14 @@ FROM locked l JOIN promoted p ON p.key = l.key WHERE g.key = l.key
 RETURNING g.key, p.n AS promoted
 
 -- name: gate_delete
+-- Not while a job names it: its places would be lost.
 DELETE FROM {schema}.gates g
 WHERE g.key = :key::text AND g.key NOT LIKE 'lane:%' AND g.held = 0
   AND NOT EXISTS (SELECT 1 FROM {schema}.jobs j WHERE j.gate_key = g.key AND j.finished_at IS NULL)
 RETURNING g.key
 
 -- name: forget_gates
--- Gates that no producer named for a week and no job needs; what a person has set stays. A row that is locked is in use.
+-- Gates that no producer named for a week and no job needs; a person's settings stay. A locked row is in use.
 DELETE FROM {schema}.gates g
 WHERE g.key IN (
   SELECT o.key FROM {schema}.gates o
@@ -185,8 +194,8 @@ WHERE g.key IN (
 RETURNING g.key
 
 -- name: forget_rates
--- The same for rates. No index tells which jobs need one, so what waits is read once for all candidates; those that are needed are
--- marked as used, so that they are not looked for again for a week.
+-- The same for rates. No index shows which jobs need one, so waiting jobs are read once for all candidates; needed
+-- rates are marked as used, so that they are not looked at again for a week.
 WITH old AS MATERIALIZED (
   SELECT r.key FROM {schema}.rates r
   WHERE r.used_at < now() - interval '7 days' AND r.edited_at IS NULL AND r.paused_until < now() AND r.key NOT LIKE 'lane:%'
@@ -199,9 +208,10 @@ DELETE FROM {schema}.rates r USING old o WHERE r.key = o.key AND o.key NOT IN (S
 RETURNING r.key
 
 -- name: age
--- Jobs of these kinds that waited in their level for `every`: one level up, the oldest first, at a new position there, never
--- behind its cursor; no transition, so the fence stays. low_water is where each pair begins, so its dead entries are not read.
--- Taken by id with SKIP LOCKED and judged again. The pairs they are in now are registered with them.
+-- Jobs of these kinds that waited at their priority for `every`: one level up, the oldest first, at a new position
+-- there, never behind its cursor. No transition, so the fence stays. low_water is where each pair begins, so dead index
+-- entries are not read. Locked by id with SKIP LOCKED and checked again. The pairs that they move to are registered
+-- with them.
 WITH old AS MATERIALIZED (
   SELECT q.id FROM {schema}.pairs p
   CROSS JOIN LATERAL (
@@ -226,11 +236,13 @@ registered AS (
 SELECT r.kind, r.priority, r.share, min(r.run_after) AS run_after, count(*) AS n FROM raised r GROUP BY r.kind, r.priority, r.share
 
 -- name: pair_kinds
+-- Kinds with queued jobs, as of the last sweep.
 SELECT DISTINCT p.kind FROM {schema}.pairs p WHERE p.low_water IS NOT NULL
 
 -- name: job_rates
+-- For an edit, which may change the rates of a job.
 SELECT j.rate_keys FROM {schema}.jobs j WHERE j.id = :id::bigint
 
 -- name: lane_touch
--- Workers read lanes whose version moved: one that rests until its rate has room looks again.
+-- Workers read lanes again when a version moved: so a lane that rests until its rate has room is asked again.
 UPDATE {schema}.lanes l SET version = l.version + 1, updated_at = now() WHERE l.name = :name::text

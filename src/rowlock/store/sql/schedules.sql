@@ -1,8 +1,9 @@
--- schedules: rules that say when a job is due. Moments are written and read in calendar time: the database's clock, plus what a
--- test has travelled. Lock order: a schedule's row, then job rows as everywhere; nobody who holds a job row waits for a schedule.
+-- schedules: when jobs are due. Instants are read and written in calendar time: the database's clock plus the time that
+-- a test has travelled. Lock order: a schedule's row, then job rows; no transaction that holds a job row waits for a
+-- schedule.
 
 -- fragment: travelled
--- In seconds: an interval of days would be added by the session's time zone, with its short and long days.
+-- In seconds: an interval of days would be added in the session's time zone, whose days may have 23 or 25 hours.
 (SELECT make_interval(secs => extract(epoch FROM timestamptz '2000-01-01 00:00:00+00' - c.origin)::double precision)
  FROM {schema}.calendar c LIMIT 1)
 
@@ -12,19 +13,22 @@ s.enabled, s.declared, s.last_job, s.skipped_why, s.version, s.created_at, s.upd
 s.next_at + {travelled} AS next_at, s.last_at + {travelled} AS last_at, s.skipped_at + {travelled} AS skipped_at
 
 -- fragment: schedule_seen
--- As jobs are: whoever sees every job sees every schedule, others those of their tenant, or their own.
+-- As for jobs: a caller with jobs:read_all sees every schedule, others those of their tenant, or their own.
 (:sees_all::boolean OR s.tenant = :tenant::text
   OR (:tenant::text IS NULL AND s.tenant IS NULL AND s.submitted_by = :subject::text))
 
 -- name: calendar
+-- The clock that schedules go by.
 SELECT clock_timestamp() + {travelled} AS now
 
 -- name: schedules
+-- One schedule by name, or all of them.
 SELECT {schedule_columns} FROM {schema}.schedules s
 WHERE {schedule_seen} AND (:only::text IS NULL OR s.name = :only::text) ORDER BY s.name
 
 -- name: schedules_due
--- Of kinds whose code is here, or that need none: a process that could not make the job must not take the turn of one that can.
+-- Only kinds whose code is in this process, or that need none: a process that cannot make the job must not take the
+-- turn of one that can.
 SELECT {schedule_columns}, clock_timestamp() + {travelled} AS now FROM {schema}.schedules s
 WHERE s.enabled AND s.next_at <= clock_timestamp()
   AND (s.kind = ANY (:kinds::text[])
@@ -32,8 +36,9 @@ WHERE s.enabled AND s.next_at <= clock_timestamp()
 ORDER BY s.next_at LIMIT 500
 
 -- name: schedule_take
--- Compare-and-set: of any number of schedulers one gets the slots, in the transaction that inserts their jobs. Killed before its
--- commit, it leaves everything as it was, and the next one finds the same slots due. busy: the run before has not ended.
+-- Compare-and-set: of any number of schedulers one gets the slots, in the transaction that inserts their jobs. If it is
+-- killed before its commit, everything stays as it was, and the next one finds the same slots due. busy: the run before
+-- has not ended.
 UPDATE {schema}.schedules s
 SET next_at = :next_at::timestamptz - {travelled},
     last_at = coalesce(:last_at::timestamptz - {travelled}, s.last_at),
@@ -44,7 +49,7 @@ WHERE s.name = :name::text AND s.version = :version::integer AND s.enabled
 RETURNING s.last_job, EXISTS (SELECT 1 FROM {schema}.jobs j WHERE j.id = s.last_job AND j.finished_at IS NULL) AS busy
 
 -- name: schedule_fired
--- In the transaction of schedule_take. A slot that overlaps is told like one that was missed.
+-- In the transaction of schedule_take. A slot that overlaps is recorded like one that was missed.
 UPDATE {schema}.schedules s
 SET last_job = coalesce(:job::bigint, s.last_job),
     skipped_at = coalesce(:skipped_at::timestamptz - {travelled}, s.skipped_at),
@@ -52,11 +57,12 @@ SET last_job = coalesce(:job::bigint, s.last_job),
 WHERE s.name = :name::text
 
 -- name: schedule_ran
--- A run that somebody asked for counts as the one before when the next slot asks whether it overlaps; next_at does not move.
+-- A run that a person asked for counts as the previous run when the next slot is checked for overlap; next_at does not
+-- move.
 UPDATE {schema}.schedules s SET last_job = :job::bigint WHERE s.name = :name::text
 
 -- name: schedule_add
--- Answers nothing when there is one of that name.
+-- No row: there is a schedule of that name.
 INSERT INTO {schema}.schedules AS s (name, kind, args, options, cron, every, tz, missed, most_missed, overlap, windows, tenant,
   submitted_by, enabled, declared, declared_at, next_at)
 VALUES (:name::text, :kind::text, :args::jsonb, :options::jsonb, :cron::text, :every::interval, :tz::text, :missed::text,
@@ -66,7 +72,8 @@ ON CONFLICT (name) DO NOTHING
 RETURNING {schedule_columns}
 
 -- name: schedule_set
--- The whole schedule as it is to be, if it still has the version that was read: nobody's change is lost, no firing either.
+-- The whole schedule as it is to be, if it still has the version that was read: no concurrent change is lost, and no
+-- firing either.
 UPDATE {schema}.schedules s
 SET kind = :kind::text, args = :args::jsonb, options = :options::jsonb, cron = :cron::text, every = :every::interval, tz = :tz::text,
     missed = :missed::text, most_missed = :most_missed::integer, overlap = :overlap::text, windows = :windows::jsonb,
@@ -77,11 +84,13 @@ WHERE s.name = :name::text AND s.version = :version::integer
 RETURNING {schedule_columns}
 
 -- name: schedule_declared
--- A starting worker's code still has these; written at most once a minute, and told by the doctor when no live worker says so.
+-- The code of a starting worker still declares these; written at most once a minute. The doctor reports schedules that
+-- no live worker declares.
 UPDATE {schema}.schedules s SET declared_at = clock_timestamp()
 WHERE s.name = ANY (:names::text[]) AND (s.declared_at IS NULL OR s.declared_at < clock_timestamp() - interval '1 minute')
 
 -- name: schedule_delete
+-- Its jobs stay.
 DELETE FROM {schema}.schedules s WHERE s.name = :name::text AND {schedule_seen} RETURNING {schedule_columns}
 
 -- name: slots_fired
@@ -89,7 +98,7 @@ DELETE FROM {schema}.schedules s WHERE s.name = :name::text AND {schedule_seen} 
 SELECT k.key FROM {schema}.job_keys k WHERE k.kind = :scope::text AND k.key = ANY (:keys::text[]) AND k.expires_at > now()
 
 -- name: doctor_schedules
--- Overdue: nobody who lives can make its jobs. Undeclared: code said it once, and no worker that has started since did.
+-- Overdue: no live worker can make its jobs. Undeclared: code declared it once, and no worker that started since did.
 SELECT s.name, s.kind, clock_timestamp() - s.next_at AS late, s.enabled,
        EXISTS (SELECT 1 FROM {schema}.workers w WHERE w.state = 'up' AND w.seen_at > now() - interval '15 s'
                  AND s.kind = ANY (w.kinds)) AS known,

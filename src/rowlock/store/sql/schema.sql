@@ -1,8 +1,8 @@
--- schema: what the tables look like, for `rowlock schema verify`.
+-- schema: the shape of the tables, for `rowlock schema verify`, and what an upgrade needs to know.
 
 -- name: shape
--- One line per column, index, constraint, function and view, comparable between two schemas. The optional index is
--- nobody's mistake. The search path is the schema alone: views are printed without its name then.
+-- One line per column, index, constraint, function and view, comparable between two schemas. The optional index on args
+-- is left out. The search path is the schema alone, so that views are printed without its name.
 SELECT 'column ' || c.table_name || '.' || c.column_name || ' ' || c.data_type || ' '
        || CASE c.is_nullable WHEN 'NO' THEN 'not null' ELSE 'null' END AS item
 FROM information_schema.columns c WHERE c.table_schema = :schema::text
@@ -21,16 +21,18 @@ UNION ALL
 SELECT 'view ' || v.viewname || ' ' || md5(v.definition) FROM pg_views v WHERE v.schemaname = :schema::text
 
 -- name: index_valid
--- No row: there is no such index. false: its building broke off.
+-- No row: there is no such index. false: its building was interrupted.
 SELECT x.indisvalid AS valid FROM pg_index x JOIN pg_class c ON c.oid = x.indexrelid JOIN pg_namespace n ON n.oid = c.relnamespace
 WHERE n.nspname = :schema::text AND c.relname = :index::text
 
 -- name: invalid_indexes
+-- Indexes whose building was interrupted.
 SELECT c.relname AS name FROM pg_index x JOIN pg_class c ON c.oid = x.indexrelid JOIN pg_namespace n ON n.oid = c.relnamespace
 WHERE n.nspname = :schema::text AND NOT x.indisvalid ORDER BY c.relname
 
 -- name: lock_holders
--- Whose transactions hold locks on the tables, the oldest first. In this database: a copy of it has tables of the same numbers.
+-- Transactions that hold locks on the tables, the oldest first. Only of this database: a copy of it has tables with the
+-- same OIDs.
 SELECT a.pid, coalesce(nullif(a.application_name, ''), a.usename::text, '') || ', ' || coalesce(a.state, '') AS who,
        date_trunc('second', clock_timestamp() - a.xact_start)::text AS age
 FROM pg_stat_activity a

@@ -1,6 +1,6 @@
--- search: statements composed of these fragments, one condition per term. A walk reaches jobs in id order through an index,
--- over `scan` rows at most; the conditions are applied on the way, row by row. Conditions on other tables are scalar
--- subqueries on purpose: an EXISTS would be turned into a join that reads all of that table before the first row comes.
+-- search: fragments from which statements are composed, one condition per term. An access path reaches jobs in id order
+-- through an index, `scan` rows at most; conditions are applied on the way, row by row. Conditions on other tables are
+-- scalar subqueries: PostgreSQL would turn an EXISTS into a join that reads all of that table before the first row.
 
 -- fragment: search_by_id
 SELECT j.*, j.id AS key FROM {schema}.jobs j
@@ -11,7 +11,7 @@ SELECT j.id AS key FROM {schema}.jobs j
 WHERE j.id > :low::bigint AND j.id < :high::bigint ORDER BY j.id {direction} LIMIT :scan::integer
 
 -- fragment: search_by_ref_keys
--- One ordered walk of the key of job_refs per value, merged: `tag:eu,us` is as cheap as two searches.
+-- One ordered scan of the key of job_refs per value, merged: `tag:eu,us` costs as much as two searches.
 SELECT DISTINCT r.job_id AS key
 FROM unnest(:ref_values::text[]) AS v(value) CROSS JOIN LATERAL (
   SELECT x.job_id FROM {schema}.job_refs x
@@ -20,12 +20,13 @@ FROM unnest(:ref_values::text[]) AS v(value) CROSS JOIN LATERAL (
 ORDER BY key {direction} LIMIT :scan::integer
 
 -- fragment: search_by_ref
--- OFFSET 0 keeps the lookup below the walk: by primary key, one at a time, and no further than the page needs.
+-- OFFSET 0 keeps the lookup below the scan: by primary key, one at a time, and no further than the page needs.
 SELECT j.*, f.key FROM ({search_by_ref_keys}) AS f
 CROSS JOIN LATERAL (SELECT x.* FROM {schema}.jobs x WHERE x.id = f.key OFFSET 0) AS j ORDER BY f.key {direction}
 
 -- fragment: search_by_state_keys
--- One ordered walk of jobs_ended_badly per state, merged. The list repeats the index's own condition, which makes it usable.
+-- One ordered scan of jobs_ended_badly per state, merged. The list repeats the index's own condition, which makes it
+-- usable.
 SELECT r.id AS key
 FROM unnest(:ended::text[]) AS v(state) CROSS JOIN LATERAL (
   SELECT x.id FROM {schema}.jobs x
@@ -44,7 +45,7 @@ WHERE coalesce(j.tenant, j.submitted_by) = :of_tenant::text AND j.tenant = :of_t
   AND j.id > :low::bigint AND j.id < :high::bigint ORDER BY j.id {direction} LIMIT :scan::integer
 
 -- fragment: search_by_tenant
--- One tenant's jobs by the index of just those: `visible` is an OR, which only a walk over everybody's history could answer.
+-- One tenant's jobs by the index on just those: `visible` is an OR, which would need a scan over everybody's history.
 SELECT j.*, j.id AS key FROM {schema}.jobs j
 WHERE coalesce(j.tenant, j.submitted_by) = :of_tenant::text AND j.tenant = :of_tenant::text
   AND j.id > :low::bigint AND j.id < :high::bigint ORDER BY j.id {direction} LIMIT :scan::integer
@@ -56,7 +57,7 @@ WHERE coalesce(j.tenant, j.submitted_by) = :submitter::text AND j.tenant IS NULL
 ORDER BY j.id {direction} LIMIT :scan::integer
 
 -- fragment: search_by_submitter
--- The same for somebody of no tenant, who sees what they submitted themselves.
+-- The same for a caller without tenant, who sees the jobs it submitted itself.
 SELECT j.*, j.id AS key FROM {schema}.jobs j
 WHERE coalesce(j.tenant, j.submitted_by) = :submitter::text AND j.tenant IS NULL AND j.submitted_by = :submitter::text
   AND j.id > :low::bigint AND j.id < :high::bigint
@@ -74,15 +75,16 @@ CROSS JOIN LATERAL (SELECT x.* FROM {schema}.jobs x WHERE x.id = f.key OFFSET 0)
 SELECT j.id FROM ({walk}) AS j WHERE {conditions} ORDER BY j.key {direction} LIMIT :n::integer
 
 -- fragment: search_reach
--- How far a walk came: when it was cut off, the next page begins there.
+-- How far a scan came: if it was cut off, the next page begins there.
 SELECT count(*) AS n, min(w.key) AS low, max(w.key) AS high FROM ({keys}) AS w
 
 -- fragment: search_lock
--- Judged again under the lock: what changed since it was found is left alone. In id order like every other writer.
+-- Checked again under the lock: jobs that changed since they were found are left alone. In id order, like every other
+-- writer.
 SELECT j.id FROM {schema}.jobs j WHERE j.id = ANY (:locked::bigint[]) AND {conditions} ORDER BY j.id FOR UPDATE OF j
 
 -- fragment: search_not
--- What has no such value at all fulfils a negated term.
+-- A job without such a value fulfils a negated term.
 NOT coalesce(({condition}), false)
 
 -- fragment: search_texts
@@ -102,7 +104,8 @@ NOT coalesce(({condition}), false)
  AND coalesce(j.finished_at, clock_timestamp()) - j.claimed_at BETWEEN :least::interval AND :most::interval)
 
 -- fragment: search_lane
--- A job that has not been claimed belongs to the lane that would take it; `rest`: the lane of '*' is among those asked for.
+-- A job that was never claimed belongs to the lane that would take it. rest: the lane of '*' is among those searched
+-- for.
 (({search_texts}) OR (j.lane IS NULL AND (j.kind = ANY (:kinds::text[]) OR (:rest::boolean AND j.kind <> ALL (:named::text[])))))
 
 -- fragment: search_id
@@ -169,17 +172,17 @@ SELECT ARRAY(
   ORDER BY j.finished_at DESC LIMIT :cap::integer + 1) AS ids
 
 -- fragment: search_few_args
--- Only asked for when jobs_args is there.
+-- Used only when the index jobs_args is there.
 SELECT ARRAY(SELECT j.id FROM {schema}.jobs j WHERE {conditions} LIMIT :cap::integer + 1) AS ids
 
 -- name: search_names
--- What a mistyped name may have meant: read only when a search found nothing.
+-- For suggestions; read only when a search found nothing.
 SELECT ARRAY(SELECT k.name FROM {schema}.kinds k ORDER BY k.name LIMIT 5000) AS kinds,
        ARRAY(SELECT l.name FROM {schema}.lanes l ORDER BY l.name LIMIT 5000) AS lanes
 
 -- name: search_id_at
--- The id from which on jobs were created after a moment, by halving: ids and created_at are given in one statement, so they
--- rise together. The caller allows for clocks that were set and for statements that took their time.
+-- The id from which on jobs were created after an instant, by bisection: id and created_at are assigned in one
+-- statement, so they rise together. The caller allows for clocks that were set and for slow statements.
 WITH RECURSIVE half AS (
   SELECT ends.low, ends.high, 0 AS step
   FROM (SELECT (SELECT min(j.id) FROM {schema}.jobs j) - 1 AS low, (SELECT max(j.id) FROM {schema}.jobs j) + 1 AS high) AS ends
@@ -193,12 +196,14 @@ WITH RECURSIVE half AS (
 SELECT h.low, h.high FROM half h ORDER BY h.step DESC LIMIT 1
 
 -- name: args_index
--- NULL: there is none; false: its building broke off.
+-- NULL: there is none; false: its building was interrupted.
 SELECT (SELECT i.indisvalid FROM pg_index i WHERE i.indexrelid = to_regclass('{schema}.jobs_args')) AS valid
 
 -- name: create_args_index
--- Opt-in: every claim and finish writes the row anew, and with it an entry per argument. Concurrently: nobody waits for it.
+-- Opt-in: every claim and finish writes a new version of the row, and with it an index entry per argument.
+-- Concurrently, so that nobody waits for it.
 CREATE INDEX CONCURRENTLY IF NOT EXISTS jobs_args ON {schema}.jobs USING gin (args jsonb_path_ops)
 
 -- name: drop_args_index
+-- Concurrently, so that nobody waits for it.
 DROP INDEX CONCURRENTLY IF EXISTS {schema}.jobs_args

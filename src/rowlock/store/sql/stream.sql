@@ -1,9 +1,10 @@
--- stream: what happened to jobs since somebody last looked. Nothing is written for it: rows that are there anyway tell it.
+-- stream: what happened to jobs since the last poll of a follower. Nothing is written for it: rows that exist anyway
+-- tell it.
 
 -- name: stream_look
--- One statement for every job that is followed in this process, twice a second; it answers only those that changed. `since`:
--- the fence from which a follower wants to be told; -1 as seq: never looked at. A job that is gone answers with NULLs once.
--- MATERIALIZED: two lookups by key for each, and only what changed pays for its attempts and acts. One statement is one
+-- One statement for all followed jobs of this process, twice a second; answers only those that changed. since: the
+-- fence from which a follower wants to know; seq -1: never looked at. A deleted job answers once, with NULLs.
+-- MATERIALIZED: two lookups by key for each job, and only changed ones pay for attempts and acts. One statement is one
 -- snapshot: the row, its attempts and its acts fit together. The limits are for a job that was snoozed for years.
 WITH changed AS MATERIALIZED (
   SELECT w.id AS asked, w.since, j.id, j.kind, j.state, j.fence, j.seq, j.attempt, j.priority, j.lane, j.claimed_by, j.created_at,
@@ -30,25 +31,25 @@ SELECT c.*, v.name AS worker,
 FROM changed c LEFT JOIN {schema}.workers v ON v.id = c.claimed_by
 
 -- fragment: row_xid
--- The transaction that wrote this version of row j, with the epoch that its 32 bits lack. Only recent rows are asked for it.
+-- The transaction that wrote this version of row j, with the epoch that its 32 bits lack. Used for recent rows only.
 ((here.top - (here.top & 4294967295)
   - CASE WHEN j.xmin::text::bigint > (here.top & 4294967295) THEN 4294967296 ELSE 0 END + j.xmin::text::bigint)::text::xid8)
 
 -- name: feed_look
--- Jobs that changed since the look with that snapshot. Candidates come from index walks over a short time: new ids, ends,
--- claims, attempts given back, people's acts, and those that ran at the last look (`seen`: their end may be written long before
--- it is committed). The walk begins a little before the last look, as commits come late; the snapshot then tells what is new
--- exactly. Inside a savepoint a row has a number of its own that no snapshot lists: a new job, or one that a person acted on,
--- counts as new while any transaction that was open at the last look may have written it; whoever looks remembers what it told.
--- No walk is longer than `walk`. One that was cut, before anybody's sight or the snapshot is asked, may have left out a change:
--- `cut` says so, whether or not something is told. Where there is no index by time the walk follows the ids down to the first
--- row that is too old; then it was cut when even the row below the last one it may read is not.
--- BETWEEN … AND 'infinity', and ids up to the newest: without statistics the planner takes a range for short, all else for long.
--- What is older than every transaction that was open at the last look is left out by its age, which costs little.
--- Found rows are read one by one (LIMIT 1): a planner that expects as many as the bounds allow would read the whole table.
--- `scopes`: which of those who listen see the job, by the same rule as `visible`; what nobody sees is not even sent. There is
--- always a row, with the clock and the snapshot of this very look: what it does not see the next one will. told NULL: nothing
--- is new, only these.
+-- Jobs that changed since the look with the snapshot `told`. Candidates come from index scans over a short time: new
+-- ids, ends, claims, attempts given back, acts of people, and jobs that ran at the last look (`seen`: their end may be
+-- written long before it is committed). The scans begin a little before the last look, since commits come late; the
+-- snapshot then decides exactly what is new. A row written inside a savepoint carries a transaction id that no snapshot
+-- lists: a new job, or one with an act, counts as new while any transaction that was open at the last look may have
+-- written it, and the follower remembers what it has reported. No scan is longer than `walk`. A scan that was cut may
+-- have missed a change: `cut` says so, whether or not a row is answered. Where there is no index by time, the scan
+-- follows the ids down to the first row that is too old; it was cut if even the next row below is not. BETWEEN … AND
+-- 'infinity', and ids up to the newest: without statistics the planner expects a range to be short and anything else to
+-- be long. Rows older than every transaction that was open at the last look are left out by their age, which is cheap.
+-- Found rows are read one by one (LIMIT 1): a planner that expects as many as the bounds allow would read the whole
+-- table. scopes: which listeners see the job, by the same rule as `visible`; a job that none of them sees is not sent.
+-- There is always a row, with the clock and the snapshot of this very look: what it does not see, the next one will.
+-- told NULL: nothing is new, only these.
 WITH here AS MATERIALIZED (
   SELECT clock_timestamp() AS at, s.now::text AS snapshot, pg_snapshot_xmax(s.now)::text::bigint AS top,
          pg_snapshot_xmin(:told::text::pg_snapshot) AS open_then
@@ -119,5 +120,5 @@ LEFT JOIN (
   LIMIT :n::integer) AS news ON true
 
 -- name: feed_running
--- Where a feed begins: how these went on is told though the queue has no index by time.
+-- Where a feed begins: the further life of these jobs is reported although the queue has no index by time.
 SELECT r.id FROM {schema}.jobs r WHERE r.state = 'running' ORDER BY r.claimed_by, r.id LIMIT :n::integer

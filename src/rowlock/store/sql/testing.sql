@@ -1,49 +1,58 @@
--- testing: databases for a moment, and time that passes at once. Used by rowlock.testing alone.
+-- testing: scratch databases, and time travel. Used by rowlock.testing alone.
 
 -- name: join_run
--- Shared by every process of a test run and held until its connection ends, by a crash too: whoever gets it exclusively
--- knows that the run is over.
+-- Shared by every process of a test run, and held until its connection ends, also by a crash: a process that gets it
+-- exclusively knows that the run is over.
 SELECT pg_advisory_lock_shared(:run::bigint)
 
 -- name: leave_run
+-- The end of join_run.
 SELECT pg_advisory_unlock_shared(:run::bigint)
 
 -- name: run_is_over
+-- Exclusive: fails while any process of the run is alive.
 SELECT pg_try_advisory_lock(:run::bigint) AS over
 
 -- name: forget_run
+-- The end of run_is_over.
 SELECT pg_advisory_unlock(:run::bigint)
 
 -- name: try_build
--- One process of the run builds the template. Asked again and again instead of waited for: lock_timeout counts while waiting.
+-- One process of the run builds the template. The others poll instead of waiting: lock_timeout counts while waiting.
 SELECT pg_try_advisory_lock(hashtext(:name::text), 1) AS mine
 
 -- name: built
+-- The end of try_build.
 SELECT pg_advisory_unlock(hashtext(:name::text), 1)
 
 -- name: scratch_databases
+-- Databases of all runs, by their name.
 SELECT d.datname::text AS name FROM pg_database d WHERE d.datname ~ '^rowlock_test_[0-9a-f]{16}_' ORDER BY 1
 
 -- name: create_text
--- Names cannot be parameters of these statements: the server quotes them, and its answer is run.
+-- Names cannot be parameters of these statements: the server quotes them, and its answer is executed.
 SELECT format('CREATE DATABASE %I TEMPLATE %I STRATEGY %s', :name::text, :template::text, :strategy::text) AS text
 
 -- name: drop_text
+-- As create_text.
 SELECT format('DROP DATABASE IF EXISTS %I WITH (FORCE)', :name::text) AS text
 
 -- name: rename_text
+-- As create_text.
 SELECT format('ALTER DATABASE %I RENAME TO %I', :name::text, :to::text) AS text
 
 -- name: close_text
+-- As create_text. A template must have no connections while it is copied.
 SELECT format('ALTER DATABASE %I ALLOW_CONNECTIONS %s', :name::text, CASE WHEN :open::boolean THEN 'true' ELSE 'false' END) AS text
 
 -- name: hang_up
+-- Ends every other connection to a database.
 SELECT count(pg_terminate_backend(a.pid)) AS ended FROM pg_stat_activity a
 WHERE a.datname = :name::text AND a.pid <> pg_backend_pid()
 
 -- name: shift_text
--- Every stored moment of the schema, from the catalogue: tables that come later are covered. Partitions move with their table.
--- In hours: days would be as long as those of the session's time zone, and not all moments would move as far.
+-- Shifts every stored instant of the schema. From the catalogue, so that later tables are covered; partitions move with
+-- their table. In hours: days have the length of the session's time zone, and not all instants would move as far.
 SELECT coalesce(string_agg(t.text, ';' || chr(10)), '') AS text
 FROM (
   SELECT format('UPDATE %I.%I SET %s', n.nspname, c.relname,
@@ -56,16 +65,17 @@ FROM (
   GROUP BY n.nspname, c.relname) AS t
 
 -- name: still_alive
--- Workers that live have beaten all the while; those that were lost have not.
+-- Live workers have beaten during the travelled time; lost ones have not.
 UPDATE {schema}.workers w SET seen_at = clock_timestamp()
 WHERE w.state <> 'gone' AND NOT (w.id = ANY (:lost::bigint[]))
   AND w.seen_at > clock_timestamp() - interval '15 s' - :span::interval
 
 -- name: every_duty_due
+-- After time travel.
 UPDATE {schema}.duties d SET last_run_at = '-infinity', last_ms = 0
 
 -- name: rescue_travelled
--- rescue without its two doubts, how long this process and the server have been up: both count in time that was travelled.
+-- `rescue` without its two checks, how long this process and the server have been up: travelled time counts as well.
 WITH leaving AS (
   {lost_claims}
   WHERE j.state = 'running' AND w.seen_at < clock_timestamp() - coalesce(l.stale_after, interval '60 s')
@@ -76,13 +86,16 @@ SELECT m.id, m.state, places.promoted
 FROM moved m CROSS JOIN places
 
 -- name: heads
+-- Pairs with queued jobs.
 SELECT p.kind, p.priority, p.share, p.low_water FROM {schema}.pairs p WHERE p.low_water IS NOT NULL
 
 -- name: any_running
+-- Time does not travel while a job runs.
 SELECT EXISTS (SELECT 1 FROM {schema}.jobs j WHERE j.state = 'running') AS found
 
 -- name: next_due
--- In the order of a strict lane: priority, then queue position. wait: until the first job of all is due, negative when it is.
+-- In the order of a strict lane: priority, then queue position. wait: time until the first job is due, negative if it
+-- is.
 SELECT j.id, j.run_after <= clock_timestamp() AS due, j.run_after - clock_timestamp() AS wait
 FROM {schema}.jobs j
 WHERE j.state = 'queued' AND j.kind = ANY (:kinds::text[]) AND NOT (j.id = ANY (:without::bigint[]))
@@ -90,21 +103,24 @@ ORDER BY j.run_after > clock_timestamp(), CASE WHEN j.run_after <= clock_timesta
 LIMIT 1
 
 -- name: next_schedule
+-- Time until the next schedule is due.
 SELECT s.next_at - clock_timestamp() AS wait FROM {schema}.schedules s
 WHERE s.enabled AND s.next_at IS NOT NULL AND s.kind = ANY (:kinds::text[]) ORDER BY s.next_at LIMIT 1
 
 -- name: due_steps
--- What the workflows of these jobs have due: steps that were released since.
+-- Due steps in the workflows of these jobs.
 SELECT j.id FROM {schema}.jobs j
 WHERE j.state = 'queued' AND j.run_after <= clock_timestamp() AND j.kind = ANY (:kinds::text[]) AND NOT (j.id = ANY (:without::bigint[]))
   AND j.workflow_id IN (SELECT o.workflow_id FROM {schema}.jobs o WHERE o.id = ANY (:ids::bigint[]))
 ORDER BY j.priority DESC, j.run_after, j.id LIMIT 1
 
 -- name: jobs_enqueued
+-- Every job of a kind, or of all kinds, for assertions.
 SELECT {job_view} FROM {job_sources} WHERE :kind::text IS NULL OR j.kind = :kind::text ORDER BY j.id
 
 -- name: lose_worker
--- The claim passes to a worker that has just beaten and never will again, as after kill -9 of the process that ran the job.
+-- The claim passes to a worker that has just beaten and never will again, as after kill -9 of the process that ran the
+-- job.
 WITH ghost AS (
   INSERT INTO {schema}.workers (name, host, pid, version, hungry)
   SELECT 'lost-' || :id::bigint, 'nowhere', 0, '0', false

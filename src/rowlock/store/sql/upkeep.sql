@@ -1,9 +1,9 @@
 -- upkeep: each statement is one bounded, idempotent round; two winners at once are harmless.
 
 -- name: elect
--- Compare-and-set: no connection state, safe behind a transaction pooler, no leader to lose. The sweep's epoch moves with
--- what it publishes and not here: a worker that saw the election's would read the pairs too early, and for nothing.
--- A last run that is still to come was before the server's clock was set back: waiting for it could take hours.
+-- Compare-and-set: no connection state, safe behind a transaction pooler, no leader to lose. The epoch of the sweep
+-- moves with what it publishes, not here: a worker that reacted to the election would read the pairs too early. A last
+-- run in the future dates from before the server's clock was set back: waiting for it could take hours.
 UPDATE {schema}.duties d SET last_run_at = clock_timestamp(), epoch = d.epoch + (d.name <> 'sweep')::integer
 WHERE d.name = :name::text
   AND NOT d.last_run_at BETWEEN clock_timestamp() - greatest(d.every, make_interval(secs => 20 * d.last_ms / 1000.0))
@@ -11,14 +11,15 @@ WHERE d.name = :name::text
 RETURNING d.epoch
 
 -- name: duty_took
--- A slow duty is run more rarely: at most 5 % of one backend.
+-- A slow duty runs more rarely: at most 5 % of one backend.
 UPDATE {schema}.duties d SET last_ms = :ms::integer WHERE d.name = :name::text AND d.last_ms <> :ms::integer
 
 -- name: sweep
--- The head of every live pair by a loose scan of the claim index, published as low_water; also finds pairs nobody registered.
--- The only unbounded read there is, once per cluster and round. A pair without queued jobs is cleared, and forgotten after a day.
--- The epoch moves with what is published, and as long as anything is queued: a head that was passed over because somebody
--- held its row is found again. On an empty queue workers are not sent to read what has not changed.
+-- The first job of every pair by a loose index scan of the claim index, published as low_water; also finds pairs that
+-- were never registered. The only unbounded read, once per cluster and round. A pair without queued jobs is cleared,
+-- and forgotten after a day. The epoch moves when something was published, and as long as anything is queued, so that a
+-- head that was passed over because its row was locked is found again. On an empty queue workers are not made to read
+-- what has not changed.
 WITH RECURSIVE {queued_heads},
 published AS (
   INSERT INTO {schema}.pairs AS p (kind, priority, share, low_water)
@@ -42,10 +43,10 @@ told AS (
 SELECT (SELECT count(*) FROM published) + (SELECT count(*) FROM cleared) + (SELECT count(*) FROM forgotten) AS changed
 
 -- fragment: lost_claims
--- The policy of the kind decides: retry (a loss budget of its own, with back-off), fail, or hold for a person. The attempt
--- is refunded: a dead worker is not the handler's failure. A lost job is a suspect, as are its neighbours, and runs alone in
--- a child from now on, where only its own death counts: so the budget here is five times as large, and only kinds that cannot
--- be isolated are judged by it at once.
+-- The policy of the kind decides: retry (with a loss budget of its own, and back-off), fail, or hold for a person. The
+-- attempt does not count: a dead worker is not the handler's failure. A lost job is a suspect, as are the other jobs of
+-- that worker, and runs alone in a child process from now on, where only its own death counts: so the budget here is
+-- five times as large, and only kinds that cannot be isolated are judged by it at once.
 SELECT j.id, j.fence,
        CASE WHEN p.policy = 'fail' OR (p.policy = 'retry' AND j.losses + 1 >= p.budget) THEN 'failed'
             WHEN p.policy = 'hold' THEN 'pending' ELSE 'queued' END AS state,
@@ -62,7 +63,8 @@ CROSS JOIN LATERAL (SELECT coalesce(k.on_worker_lost, 'retry') AS policy,
                            :max_losses::integer * CASE WHEN k.isolates THEN 5 ELSE 1 END AS budget) AS p
 
 -- fragment: exhausted
--- The hook of jobs that upkeep ends, for the columns {id, fence, attempt, state, error, tenant, kind} of a CTE `concluded`.
+-- The hooks of jobs that upkeep ends, for the columns {id, fence, attempt, state, error, tenant, kind} of a CTE
+-- `concluded`.
 hooking AS (
   SELECT o.id, o.fence, o.attempt, o.state, o.error, o.tenant, k.hooks -> 'on_exhausted' ->> 'kind' AS hook,
          (k.hooks -> 'on_exhausted' ->> 'attempts')::smallint AS hook_attempts
@@ -79,8 +81,9 @@ concluded AS (
   FROM ended e)
 
 -- name: rescue
--- Silence of the worker, not age since the claim, makes a job lost. `watched` is how long this process has seen the database
--- without a break: after an outage nobody is judged before a full stale timeout has passed, nor after a server restart.
+-- A worker's silence, not the age of the claim, makes a job lost. `watched` is how long this process has reached the
+-- database without a break: after an outage, or a restart of the server, no worker is judged before a full heartbeat
+-- timeout has passed.
 WITH leaving AS (
   {lost_claims}
   WHERE j.state = 'running'
@@ -97,7 +100,7 @@ SELECT m.id, m.fence, m.state, m.kind, m.priority, m.share, m.run_after, places.
 FROM moved m CROSS JOIN places
 
 -- name: rescue_dead
--- The operating system has told their supervisor that these workers are dead: nobody need wait for their silence.
+-- The operating system has told their supervisor that these workers are dead: no need to wait for their silence.
 WITH leaving AS (
   {lost_claims}
   WHERE j.state = 'running' AND j.claimed_by = ANY (:workers::bigint[])
@@ -110,9 +113,10 @@ SELECT m.id, m.fence, m.state, m.kind, m.priority, m.share, m.run_after, places.
 FROM moved m CROSS JOIN places
 
 -- name: unblock
--- A handler holds the loop of this worker, whose process is replaced for it. The culprits are lost claims, and suspects from
--- now on. Everything else the worker owns, known to it or not, leaves as from an orderly shutdown: refunded, without a loss.
--- A process that cannot run its loop must not claim either, so the row ends with its claims.
+-- A handler blocks the event loop of this worker, whose process is replaced for it. The culprits are lost claims, and
+-- suspects from now on. All other jobs of the worker, known to it or not, leave as from an orderly shutdown: the
+-- attempt does not count, and it is no loss. A process that cannot run its loop must not claim either, so its row ends
+-- with its claims.
 WITH leaving AS (
   SELECT x.id, x.fence, CASE WHEN b.id IS NULL THEN 'queued' ELSE x.state END AS state,
          CASE WHEN b.id IS NULL THEN 0 ELSE x.delay END AS delay, x.refund, CASE WHEN b.id IS NULL THEN 0 ELSE x.loss END AS loss,
@@ -132,9 +136,9 @@ gone AS (UPDATE {schema}.workers w SET state = 'gone', hungry = false WHERE w.id
 SELECT coalesce(array_agg(m.id), '{}') AS ids, {left_places} AS promoted, {followed} FROM moved m
 
 -- name: stalled
--- A running job that reported nothing for as long as its lane allows, since its claim or its last report, goes as if its
--- worker were lost; the message lets a worker that still runs it notice at once. Nobody could report while the database was
--- away: `watched` and the server's start are looked at as in rescue.
+-- A running job that reported nothing for as long as its lane allows, since its claim or its last report, is treated as
+-- if its worker were lost; the message lets a worker that still runs it notice at once. While the database was away no
+-- job could report: `watched` and the server's start are checked as in rescue.
 WITH leaving AS (
   SELECT x.id, x.fence, x.state, x.delay, x.refund, x.loss, x.death, x.outcome,
          CASE WHEN x.error ->> 'reason' = 'quarantined' THEN x.error
@@ -160,11 +164,12 @@ SELECT m.id, m.fence, m.state, m.kind, m.priority, m.share, m.run_after, places.
 FROM moved m CROSS JOIN places
 
 -- name: any_orphan
+-- The cheap check before `orphans`.
 SELECT j.id FROM {schema}.jobs j
 WHERE j.state = 'running' AND NOT EXISTS (SELECT 1 FROM {schema}.workers w WHERE w.id = j.claimed_by) LIMIT 1
 
 -- name: orphans
--- Running jobs whose worker row is gone altogether: somebody deleted it by hand. Rare, so looked for rarely.
+-- Running jobs whose worker row was deleted by hand. Rare, so looked for rarely.
 WITH leaving AS (
   {lost_claims}
   WHERE j.state = 'running' AND w.id IS NULL
@@ -177,7 +182,7 @@ SELECT m.id, m.fence, m.state, m.kind, m.priority, m.share, m.run_after, places.
 FROM moved m CROSS JOIN places
 
 -- name: expire
--- Waiting jobs past expires_at. The ids come from the partial index; the lock order is by id like everywhere.
+-- Waiting jobs past expires_at. The ids come from the partial index; rows are locked in id order, like everywhere.
 WITH due AS (
   SELECT x.id FROM {schema}.jobs x
   WHERE x.expires_at IS NOT NULL AND x.expires_at < now() AND x.state IN ('pending', 'blocked', 'queued')
@@ -192,7 +197,7 @@ ending AS (
 SELECT coalesce(array_agg(m.id), '{}') AS ids, {left_places} AS promoted, {told} AS told, {followed}, {hooks_told} FROM ended m
 
 -- name: too_old
--- max_age ends a job in any live state, a running one included; its worker hears that the claim is lost.
+-- max_age ends a job in any live state, also a running one; its worker learns that the claim is lost.
 WITH due AS (
   SELECT x.id FROM {schema}.jobs x
   WHERE x.too_old_at IS NOT NULL AND x.too_old_at < now() AND x.finished_at IS NULL
@@ -210,20 +215,22 @@ SELECT coalesce(array_agg(m.id), '{}') AS ids, {left_places} AS promoted, {told}
 FROM ended m
 
 -- name: repair_caps
--- A lane that says max_total and has no cap row would not be capped at all: somebody wrote the lane by hand, or the process
--- that set it died before the cap. The count follows with repair_gates.
+-- A lane with max_total but without a cap row would not be capped at all: the lane was written by hand, or the process
+-- that set it died before it wrote the cap. repair_gates corrects the count afterwards.
 INSERT INTO {schema}.gates AS g (key, max_running)
 SELECT 'lane:' || l.name, l.max_total FROM {schema}.lanes l WHERE l.max_total IS NOT NULL ORDER BY 1
 ON CONFLICT (key) DO UPDATE SET max_running = excluded.max_running WHERE g.max_running <> excluded.max_running
 
 -- name: repair_gates
+-- A function of the schema: each gate is recounted under its own lock.
 SELECT {schema}.gates_repair() AS changed
 
 -- name: retention_rules
+-- `prune` runs once for each.
 SELECT r.kind, r.state FROM {schema}.retention r ORDER BY r.kind, r.state
 
 -- fragment: gone_beside
--- What stands beside the deleted rows of a CTE `gone (id, refs, tags)`.
+-- Deletes what belongs to the deleted rows of a CTE `gone (id, refs, tags)`.
 r AS (DELETE FROM {schema}.job_refs r USING gone g CROSS JOIN LATERAL (
         SELECT e.key AS name, e.value FROM jsonb_each_text(g.refs) AS e UNION ALL SELECT 'tag', t FROM unnest(g.tags) AS t) AS e
        WHERE r.name = e.name AND r.value = e.value AND r.job_id = g.id),
@@ -237,9 +244,9 @@ w AS (DELETE FROM {schema}.waits w USING gone g WHERE w.job_id = g.id),
 n AS (DELETE FROM {schema}.signals n USING gone g WHERE n.job_id = g.id)
 
 -- name: prune
--- One rule, one bounded batch, from where the last round stopped. A more specific rule keeps its rows out of a wider one.
--- FOR UPDATE SKIP LOCKED: a row someone is retrying at this moment is passed over, and it will not be final any more.
--- Steps go with their workflow (prune_workflows).
+-- One rule, one bounded batch, from where the last round stopped. A more specific rule keeps its rows out of a wider
+-- one. FOR UPDATE SKIP LOCKED passes over a row that is being retried, since it will not be final any more. Steps are
+-- deleted with their workflow (prune_workflows).
 WITH rule AS (
   SELECT r.kind, r.state, r.pruned_to, now() - r.keep AS until FROM {schema}.retention r
   WHERE r.kind = :kind::text AND r.state = :state::text FOR UPDATE SKIP LOCKED),
@@ -262,20 +269,23 @@ marked AS (
 SELECT count(*) AS pruned FROM gone
 
 -- name: prune_keys
+-- Idempotency keys have a retention of their own.
 DELETE FROM {schema}.job_keys k
 WHERE (k.kind, k.key) IN (SELECT o.kind, o.key FROM {schema}.job_keys o WHERE o.expires_at < now() LIMIT :batch::integer)
 
 -- name: prune_waiters
+-- Left behind by callers that crashed.
 DELETE FROM {schema}.job_waiters w WHERE w.until < now()
 
 -- name: prune_workers
--- A worker row outlives the jobs it ran by a day, so that attempts can still name it; a silent one with running jobs is rescue's.
+-- A worker row outlives the worker by a day, so that attempts can still name it; a silent worker with running jobs is
+-- left to rescue.
 DELETE FROM {schema}.workers w
 WHERE w.seen_at < now() - interval '1 day'
   AND NOT EXISTS (SELECT 1 FROM {schema}.jobs j WHERE j.claimed_by = w.id AND j.state = 'running')
 
 -- name: workers_silent
--- A worker nobody has heard of for a minute and that holds nothing is shown as gone.
+-- A worker that has been silent for a minute and holds no job is shown as gone.
 UPDATE {schema}.workers w SET state = 'gone', hungry = false
 WHERE w.state <> 'gone' AND w.seen_at < now() - interval '60 s'
   AND NOT EXISTS (SELECT 1 FROM {schema}.jobs j WHERE j.claimed_by = w.id AND j.state = 'running')

@@ -1,7 +1,7 @@
--- watch: following jobs as they go, once a second for all of them together.
+-- watch: following jobs while they run, once a second for all of them together.
 
 -- fragment: sighting
--- Narrow on purpose: arguments and results may be a megabyte each.
+-- Narrow on purpose: arguments and results may have a megabyte each.
 j.id, j.kind, j.state, j.attempt, j.max_attempts, j.fence, j.seq, j.lane, w.name AS worker, j.cancel_requested,
 j.run_after, j.claimed_at, j.finished_at, clock_timestamp() AS now,
 p.reported_at, p.phase, p.progress, {progress_counts},
@@ -14,10 +14,12 @@ LEFT JOIN {schema}.workers w ON w.id = j.claimed_by
 LEFT JOIN {schema}.job_progress p ON {own_progress}
 
 -- name: sightings
+-- Followed jobs by primary key.
 SELECT {sighting} FROM {sighting_sources} WHERE j.id = ANY (:ids::bigint[]) ORDER BY j.id
 
 -- name: sightings_running
--- What runs now, at most `n`, and how those that were seen before went on. MATERIALIZED: a few ids first, then their rows.
+-- What runs now, `n` jobs at most, and the present state of those seen before. MATERIALIZED: a few ids first, then
+-- their rows.
 WITH wanted AS MATERIALIZED (
   (SELECT r.id FROM {schema}.jobs r WHERE r.state = 'running' ORDER BY r.claimed_by, r.id LIMIT :n::integer)
   UNION
@@ -31,4 +33,5 @@ SELECT d.id, :waiter::uuid, clock_timestamp() + :seconds::interval FROM unnest(:
 ON CONFLICT (job_id, waiter) DO UPDATE SET until = excluded.until
 
 -- name: forget_jobs
+-- The end of await_jobs.
 DELETE FROM {schema}.job_waiters w WHERE w.waiter = :waiter::uuid AND w.job_id = ANY (:ids::bigint[])

@@ -1,19 +1,22 @@
--- workflows: jobs that wait for jobs, and jobs that wait for a signal. What takes several steps under one lock is a function of the
--- schema: each of its statements has a snapshot taken after the lock, which a single statement would not have.
+-- workflows: jobs that wait for jobs, and jobs that wait for a signal. Work that takes several statements under one
+-- lock is a function of the schema (store/functions): each of its statements has a snapshot taken after the lock, which
+-- a single statement would not have.
 
 -- name: workflow_start
--- One statement, so that it joins a user's transaction like any enqueue. Rows of what = kept: a live workflow has the key already.
+-- One statement, so that it joins a user's transaction like any enqueue. what = kept: a live workflow has the key
+-- already.
 SELECT x.workflow_id, x.what, x.name, x.job_id, x.kind, x.priority, x.share, x.state, x.run_after
 FROM {schema}.workflow_start(:name::text, :tenant::text, :submitted_by::text, :unique_key::text, :meta::text::jsonb, :plan::text::jsonb) AS x
 
 -- name: workflow_add
--- job and fence: the claim of the job that adds; fence NULL: a person adds behind that job; job NULL: to the workflow.
+-- job and fence: the claim of the job that adds; fence NULL: a person adds behind that job; job NULL: a person adds to
+-- the workflow.
 SELECT x.workflow_id, x.what, x.name, x.job_id, x.kind, x.priority, x.share, x.state, x.run_after
 FROM {schema}.workflow_add(:job::bigint, :fence::integer, :workflow::bigint, :plan::text::jsonb, :channel::text) AS x
 
 -- name: workflow_cancel
--- Committed before any step is touched: from here on nothing is released or added, and whoever dies over the rest leaves it to
--- the duty. The answer is the workflow as it is: `asked` says whether this order changed anything.
+-- Committed before any step is touched: from here on nothing is released or added, and if the canceller dies, the duty
+-- does the rest. Answers the workflow as it is; `asked`: whether this order changed anything.
 WITH asked AS (
   UPDATE {schema}.workflows w SET cancel_requested = true
   WHERE w.id = :workflow::bigint AND w.state = 'running' AND NOT w.cancel_requested RETURNING w.id)
@@ -21,8 +24,9 @@ SELECT w.id, w.state, w.finished_at IS NOT NULL AS final, EXISTS (SELECT 1 FROM 
 FROM {schema}.workflows w WHERE w.id = :workflow::bigint
 
 -- name: workflow_halt
--- A batch of the live steps of a workflow whose cancel was asked for: what waits ends at once, what runs is asked to stop. All of
--- them are locked in id order by one CTE. Call it until it answers no ids: a step that is given back at this moment waits again.
+-- A batch of the live steps of a workflow that is being cancelled: waiting steps end at once, running ones are asked to
+-- stop. All are locked in id order by one CTE. Run it until it answers no ids: a step that is given back at this moment
+-- waits again.
 WITH live AS MATERIALIZED (
   SELECT {ending_columns} FROM {schema}.workflow_steps s JOIN {schema}.jobs j ON j.id = s.job_id
   WHERE s.workflow_id = :workflow::bigint AND NOT s.ended AND j.finished_at IS NULL AND NOT (j.state = 'running' AND j.cancel_requested)
@@ -38,27 +42,30 @@ SELECT coalesce(array_agg(m.id), '{}') || ARRAY(SELECT f.id FROM flagged f) AS i
 FROM ended m
 
 -- name: workflow_retry
+-- A function of the schema: it reads again behind its locks what it read before them.
 SELECT x.workflow_id, x.what, x.name, x.job_id, x.kind, x.priority, x.share, x.state, x.run_after
 FROM {schema}.workflow_retry(:workflow::bigint, :step::text, :by_whom::text, :note::text) AS x
 
 -- name: workflow_step_of
--- NULL: a plain job.
+-- No row: a plain job.
 SELECT s.workflow_id, s.name FROM {schema}.workflow_steps s WHERE s.job_id = :id::bigint
 
 -- name: signal_send
+-- A function of the schema: sender and waiter both lock the job's row first, so each sees what the other wrote.
 SELECT x.what, x.state, x.released, x.timed_out
 FROM {schema}.signal_send(:id::bigint, :name::text, :payload::text::jsonb, :by_whom::text) AS x
 
 -- name: signal_of
--- What a waiting handler looks for first. No row: the claim is lost; NULL: none has come.
+-- What a waiting handler looks for first. No row: the claim is lost; NULL: no signal has come.
 SELECT CASE WHEN g.job_id IS NOT NULL THEN jsonb_build_object('payload', g.payload, 'timed_out', g.timed_out) END AS signal
 FROM {schema}.jobs j LEFT JOIN {schema}.signals g ON g.job_id = j.id AND g.name = :name::text
 WHERE j.id = :id::bigint AND j.fence = :fence::integer AND j.finished_at IS NULL
 
 -- name: suspend
--- running -> blocked until a signal comes; otherwise a way back like any other, so a cancel that was asked for and a trailing
--- twin win over it. signal_await runs when every row is moved, with a snapshot of its own: a signal that was committed while this
--- statement waited for the row is seen. Before the ends are followed: a step must not be taken for one whose edges let it go.
+-- running -> blocked until a signal comes. Otherwise a way back like any other, so a requested cancel and a trailing
+-- twin win over it. signal_await runs after every row is moved, with a snapshot of its own, so that a signal committed
+-- while this statement waited for the row is seen. It comes before the ends are followed: else a suspended step could
+-- be taken for one whose edges are fulfilled.
 WITH leaving AS (
   SELECT d.id, d.fence, 'blocked'::text AS state, 0::float8 AS delay, 1 AS refund, 0 AS loss, 0 AS death, 'waiting'::text AS outcome,
          jsonb_build_object('reason', 'waits for a signal', 'signal', d.signal) AS error, :worker::bigint AS owner
@@ -70,18 +77,20 @@ SELECT coalesce(array_agg(m.id), '{}') AS ids,
 FROM moved m
 
 -- name: signals_overdue
+-- A function of the schema; rows that are locked are passed over.
 SELECT x.ids, x.released FROM {schema}.signals_overdue(:batch::integer) AS x
 
 -- name: outputs
--- The results of other steps of the job's workflow, by name; NULL for a step that has none.
+-- The results of other steps of the job's workflow, by name; NULL for a step without one.
 SELECT s.name, j.result FROM {schema}.workflow_steps s LEFT JOIN {schema}.jobs j ON j.id = s.job_id
 WHERE s.workflow_id = (SELECT m.workflow_id FROM {schema}.workflow_steps m WHERE m.job_id = :id::bigint) AND s.name = ANY (:names::text[])
 
 -- name: workflow_repair
+-- A function of the schema; looks at a bounded number of live workflows.
 SELECT x.ids, x.released FROM {schema}.workflow_repair(:flows::integer, :steps::integer, :channel::text) AS x
 
 -- name: workflows_cancelling
--- Whose canceller may have died: something of it still waits, or runs and was not asked to stop.
+-- Workflows whose canceller may have died: a step still waits, or runs without having been asked to stop.
 SELECT w.id FROM {schema}.workflows w
 WHERE w.finished_at IS NULL AND w.cancel_requested AND w.state = 'running'
   AND EXISTS (SELECT 1 FROM {schema}.workflow_steps s JOIN {schema}.jobs j ON j.id = s.job_id
@@ -89,8 +98,8 @@ WHERE w.finished_at IS NULL AND w.cancel_requested AND w.state = 'running'
 ORDER BY w.id LIMIT 50
 
 -- name: judge_workflows
--- Retention counts from the end of the whole workflow, by the rule for everything; a step whose own rule keeps it longer keeps
--- all of them, and that moment is noted so that the next rounds need not look again. `until` moves it behind the walk.
+-- Retention counts from the end of the whole workflow, by the rule for '*'. A step whose own rule keeps it longer keeps
+-- all of them, and that instant is stored, so that later rounds need not look again.
 UPDATE {schema}.workflows w SET kept_until = w.finished_at + (longest.keep - rule.keep)
 FROM (SELECT r.keep FROM {schema}.retention r WHERE r.kind = '*' AND r.state = '*') AS rule
 CROSS JOIN LATERAL (
@@ -107,8 +116,8 @@ WHERE w.id = old.id AND w.finished_at IS NOT NULL AND longest.keep > rule.keep A
 RETURNING w.id
 
 -- name: prune_workflows
--- Whole workflows, oldest first, as many as fit the batch (at least one). Job rows are held before the workflow, as by a retry; one
--- that is retried at this moment is passed over by both: its rows are taken together or not at all.
+-- Whole workflows, oldest first, as many as fit the batch (at least one). Job rows are locked before the workflow, as
+-- by a retry. A workflow that is being retried is passed over: its rows are deleted together or not at all.
 WITH rule AS (SELECT r.keep FROM {schema}.retention r WHERE r.kind = '*' AND r.state = '*'),
 old AS MATERIALIZED (
   SELECT o.id FROM (

@@ -1,0 +1,14 @@
+-- connections: what connections find out about themselves and about each other.
+
+-- name: my_backend
+-- Compared with the handshake: behind a pooler they differ.
+SELECT pg_backend_pid()
+
+-- name: is_at_work
+-- Whether a backend works on a statement, and since when it is in its present state; no row when the server that had it
+-- is gone. A backend that waits for the client in the middle of a statement has answered all it was asked so far,
+-- except during COPY, whose rows may take long to arrive. Roles see their own sessions; a server that does not track
+-- activity (state 'disabled') counts as busy.
+SELECT coalesce(a.state, 'active') NOT LIKE 'idle%' AND (a.wait_event IS DISTINCT FROM 'ClientRead' OR a.query ILIKE 'copy%') AS busy,
+       a.state_change AS since
+FROM pg_stat_activity a WHERE a.pid = :pid::integer

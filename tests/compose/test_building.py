@@ -29,7 +29,7 @@ from rowlock.compose.result_types import fits
 from rowlock.compose.step import step_of
 from rowlock.model import workflow as model
 from rowlock.model.job import NewJob
-from rowlock.model.workflow import MOST_STEPS, Edge, Plan, Planned, Undo, cycle
+from rowlock.model.workflow import MOST_STEPS, Edge, Planned, Undo, WorkflowPlan, cycle
 
 app = Rowlock("postgresql://nowhere/x")
 
@@ -255,7 +255,7 @@ def test_an_undo_step_is_a_job_with_all_its_options() -> None:
         rate=Rate(10, per="1m", key="r"), weight=2, approval=True, expires_in="1h", max_age="2h",
     )  # fmt: skip
     made = undo.step().prepared(undo.step().options).job
-    (step,) = json.loads(Plan([Planned("a", made, "{}", undo=Undo(made, "{}"))]).text())["steps"]
+    (step,) = json.loads(WorkflowPlan([Planned("a", made, "{}", undo=Undo(made, "{}"))]).text())["steps"]
     assert step["undo"] == {name: value for name, value in step.items() if name not in ("name", "undo")}
     assert {"gate_key", "tags", "refs", "meta", "delay", "rate_keys", "rate_weight", "approval", "max_age"} <= {*step}
     flow.add(extract.step(1), undo=four)
@@ -266,7 +266,9 @@ def test_an_undo_step_is_a_job_with_all_its_options() -> None:
 
 def test_a_plan_as_the_store_takes_it() -> None:
     job = NewJob("k", run_in=timedelta(seconds=1.5), meta='{"a": 1}')
-    plan = Plan([Planned("a", job, '{"x":1}'), Planned("b", job, "{}", any_of=True)], [Edge("a", "b", "finish")], True)
+    plan = WorkflowPlan(
+        [Planned("a", job, '{"x":1}'), Planned("b", job, "{}", any_of=True)], [Edge("a", "b", "finish")], True
+    )
     told = json.loads(plan.text())
     assert [(step["name"], step["args"], step["delay"]) for step in told["steps"]] == [
         ("a", {"x": 1}, "1.500000 s"),

@@ -32,7 +32,7 @@ async def test_a_handler_that_blocks_the_loop_is_named_and_not_taken_for_dead(
             starts.append(time.monotonic())
             block_for(4)  # the fault under test
 
-    await mine.lanes.create(Lane("default", kinds=("*",), stale_after=timedelta(seconds=2)))
+    await mine.lanes.create(Lane("default", kinds=("*",), heartbeat_timeout=timedelta(seconds=2)))
     # The second worker has a thread and a loop of its own: it could rescue all the while.
     handle = await mine.task("blocking").enqueue()
     thread = await asyncio.to_thread(lambda: other.start_worker({"default": 0}, name="other"))

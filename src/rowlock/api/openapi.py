@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Any, Final
 from fastapi.openapi.utils import get_openapi
 from pydantic import TypeAdapter
 
-from rowlock.api.problems import CODES, MEDIA_TYPE, ProblemBody
+from rowlock.api.problem_codes import CODES
+from rowlock.api.problems import MEDIA_TYPE
+from rowlock.api.schemas.base import ProblemBody
 from rowlock.api.schemas.events import FeedStreamEvent, JobStreamEvent
 from rowlock.api.sse import MEDIA_TYPE as EVENT_STREAM
 

@@ -136,7 +136,7 @@ class Searcher:
     async def counted(self, plan: SearchPlan, *, newest: bool = True) -> tuple[Found, Count]:
         """All there are, up to 10,000 and no further than a search looks, and how many that is."""
         found = await self.find(plan, _CAP + 1, newest=newest)
-        return found, Count(min(len(found.ids), _CAP), len(found.ids) > _CAP or found.reached is not None)
+        return found, Count(min(len(found.ids), _CAP), exact=len(found.ids) <= _CAP and found.reached is None)
 
     async def _reach(self, plan: SearchPlan, values: Mapping[str, object], *, newest: bool) -> int | None:
         """Where the walk was cut off; None: it came to its end."""

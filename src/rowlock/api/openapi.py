@@ -10,6 +10,7 @@ from pydantic import TypeAdapter
 
 from rowlock.api.problems import CODES, MEDIA_TYPE, ProblemBody
 from rowlock.api.schemas.events import FeedStreamEvent, JobStreamEvent
+from rowlock.api.schemas.fields import JOB_ID
 from rowlock.api.sse import MEDIA_TYPE as EVENT_STREAM
 
 if TYPE_CHECKING:
@@ -44,7 +45,7 @@ _REF: Final = "#/components/schemas/"
 _OPEN: Final = ("/healthz", "/readyz", "/api/v1/auth/")
 """Paths that need no credentials."""
 _HEADERS: Final[dict[str, tuple[str, object]]] = {
-    "Location": ("Path of what was created.", "/api/v1/jobs/142C-K0DF-EBQW-B6"),
+    "Location": ("Path of what was created.", f"/api/v1/jobs/{JOB_ID}"),
     "Retry-After": ("Seconds until asking again makes sense; absent: the job has ended.", "1"),
     "Preference-Applied": ("The `wait` that was applied; absent without `Prefer: wait`.", "wait=10"),
     "Idempotency-Replayed": ("`true` when this Idempotency-Key was used before; absent otherwise.", "true"),

@@ -237,11 +237,14 @@ def _move_defaults(schema: Schema) -> None:
 
 def _tidy(schema: Schema, schemas: dict[str, Schema]) -> None:
     """Drop titles that repeat the name of a field, and null defaults; compose examples of fields that refer."""
-    for field in schema.get("properties", {}).values():
+    for name, field in schema.get("properties", {}).items():
         field.pop("title", None)
         if field.get("default", 0) is None:
             del field["default"]
         if "examples" not in field:
+            if field.get("type") != "array" and not field.keys() & {"$ref", "anyOf"}:
+                message = f"{schema.get('title')}.{name} has no example. Declare it with doc(…), as api/schemas/fields.py does."
+                raise ValueError(message)
             field["examples"] = [_example(field, schemas)]
 
 

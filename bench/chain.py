@@ -38,7 +38,7 @@ class Scene:
     """An application whose kinds note when they begin and end."""
 
     def __init__(self, settings: Settings) -> None:
-        lanes = (Lane("default", kinds=("*",)), Lane("queue", kinds=("queued", "nap_queued"), ordering="strict"))
+        lanes = (Lane("default", kinds=("*",)), Lane("queue", kinds=("queued", "nap_queued"), order="strict"))
         self.app = Rowlock(settings=replace(settings, lanes=lanes))
         self.gaps: list[float] = []
         self._ended = 0.0

@@ -13,6 +13,7 @@ from rowlock.model.duration import duration
 from rowlock.model.lane import Lane
 from rowlock.model.progress import log_level
 from rowlock.model.rate import Rate
+from rowlock.model.renamed import RENAMED_LANE_FIELDS, current_names
 from rowlock.model.size import size
 
 if TYPE_CHECKING:
@@ -134,12 +135,11 @@ def _lane(entry: object) -> Lane:
         message = f"expected a lane with a name of letters, digits, . _ and -, got {entry!r}"
         raise ValueError(message)
     values: dict[str, object] = {}
-    for key, value in entry.items():
+    for key, value in current_names(entry, RENAMED_LANE_FIELDS).items():
         if key not in _LANE_FIELDS:
             message = f"lane {entry['name']!r} has no setting {key!r}; known are {', '.join(sorted(_LANE_FIELDS))}"
             raise ValueError(message)
-        field, parse = _LANE_FIELDS[key]
-        values[field] = parse(value)
+        values[key] = _LANE_FIELDS[key](value)
     return Lane(**values)  # type: ignore[arg-type]  # each parser below fits its field
 
 
@@ -148,28 +148,28 @@ def _kinds(value: object) -> tuple[str, ...]:
     return tuple(str(part).strip() for part in parts if str(part).strip())
 
 
-def _ordering(value: object) -> str:
+def _order(value: object) -> str:
     if value not in ("fast", "strict", "fair"):
         message = f"expected order fast, strict or fair, got {value!r}"
         raise ValueError(message)
     return str(value)
 
 
-def _span(value: object) -> timedelta:
+def _interval(value: object) -> timedelta:
     return duration(cast("str | float", value), name="interval")
 
 
-_LANE_FIELDS: dict[str, tuple[str, Callable[[object], object]]] = {
-    "name": ("name", str),
-    "kinds": ("kinds", _kinds),
-    "slots": ("slots", lambda value: int(str(value))),
-    "max_total": ("max_total", lambda value: int(str(value))),
-    "order": ("ordering", _ordering),
-    "poll": ("poll_every", _span),
-    "stale": ("stale_after", _span),
-    "stall": ("stall_after", _span),
-    "rate": ("rate", lambda value: Rate.parse(str(value))),
-    "age": ("age_every", _span),
+_LANE_FIELDS: dict[str, Callable[[object], object]] = {
+    "name": str,
+    "kinds": _kinds,
+    "slots": lambda value: int(str(value)),
+    "max_total": lambda value: int(str(value)),
+    "order": _order,
+    "poll_interval": _interval,
+    "heartbeat_timeout": _interval,
+    "progress_timeout": _interval,
+    "rate": lambda value: Rate.parse(str(value)),
+    "aging_interval": _interval,
 }
 
 _VARIABLES: dict[str, tuple[str, Callable[[str], object]]] = {

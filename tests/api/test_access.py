@@ -153,7 +153,7 @@ async def seeded(rest: Rest, **options: Any) -> str:  # noqa: ANN401 - of a subm
     await rate(rest.store, "org:7", Rate(1))
     options = {"kind": "pay", "args": {"amount": 1}, **options}
     job = await rest.submit(**options)
-    await rest.store.execute("SELECT {s}.workflow_adopt($1)", ids.decode(job["id"]))
+    await rest.store.connection.execute("SELECT rowlock.workflow_adopt($1)", ids.decode(job["id"]))
     # Ended, so that a stream of it ends too; that of everything has no time to live.
     await rest.store.stop(ids.decode(job["id"]))
     return str(job["id"])

@@ -67,7 +67,7 @@ async def test_what_changed_nothing_leaves_no_line(desk: Desk) -> None:
 async def test_other_changes_leave_a_line_too(desk: Desk) -> None:
     mine = desk.app.desk(ADA)
     await mine.lanes.create("bulk", slots=3)
-    await mine.lanes.set("bulk", slots=4, poll="2s")
+    await mine.lanes.set("bulk", slots=4, poll_interval="2s")
     await mine.lanes.drain("bulk")
     await mine.lanes.delete("bulk")
     worker = await desk.worker("clerk")
@@ -97,8 +97,8 @@ async def test_other_changes_leave_a_line_too(desk: Desk) -> None:
         ("rule.remove", f"rule:{rule.id}"),
     ]
     assert told(entries[1])[1:] == (
-        {"slots": 3, "poll_every": "0:00:05"},
-        {"slots": 4, "poll_every": "0:00:02"},
+        {"slots": 3, "poll_interval": 5.0},
+        {"slots": 4, "poll_interval": 2.0},
     )
     assert told(entries[2])[1:] == ({"enabled": True}, {"enabled": False})
     assert told(entries[5])[1:] == (None, {"permissions": ["jobs:read"]})

@@ -129,7 +129,7 @@ def test_what_is_read_is_judged(finding: Finding, verdict: str, text: str) -> No
         (doctor_checks.kinds(status(worker()), [], ["greet", "wave"]), "no live worker knows wave of this application"),
         (doctor_checks.durability(SERVER | {"fsync": "off"}), "fsync off"),
         (doctor_checks.stalls([QUIET]), f"2 jobs of front report nothing, {ids.encode(7)} for 2h"),
-        (doctor_checks.stalls([QUIET]), "--stall-after 1h takes such jobs back"),
+        (doctor_checks.stalls([QUIET]), "--progress-timeout 1h takes such jobs back"),
         (doctor_checks.stalls([QUIET | {"stall_after": timedelta(hours=3)}]), "gives a job up after 3h"),
         (doctor_checks.durability(SERVER | {"synchronous_commit": "off"}), "may forget"),
     ],

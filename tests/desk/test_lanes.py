@@ -18,13 +18,13 @@ async def test_a_defined_lane_is_created_by_the_first_worker_and_then_left_alone
 ) -> None:
     app = make_app()
     defined = app.lanes.define(
-        "interactive", kinds=["ingest", "polarity"], slots=2, poll="2s", stale="30m", max_total=4
+        "interactive", kinds=["ingest", "polarity"], slots=2, poll_interval="2s", heartbeat_timeout="30m", max_total=4
     )
     assert await app.lanes.list() == []
     async with app.worker():
         lane = await app.lanes.get("interactive")
         assert (lane.kinds, lane.slots, lane.max_total) == (("ingest", "polarity"), 2, 4)
-        assert (lane.poll_every, lane.stale_after) == (timedelta(seconds=2), timedelta(minutes=30))
+        assert (lane.poll_interval, lane.heartbeat_timeout) == (timedelta(seconds=2), timedelta(minutes=30))
         assert [lane.name for lane in await app.lanes.list()] == ["default", "interactive"]
         await app.lanes.set("interactive", slots=9)
     async with app.worker():
@@ -72,9 +72,9 @@ def test_a_lane_is_defined_in_one_place(app: Rowlock) -> None:
         ({"kinds": "ingest"}, r"sequence of names; got the text 'ingest'"),
         ({"slots": -1}, "slots must be from 0"),
         ({"order": "random"}, "order must be"),
-        ({"poll": "1ms"}, "poll must be 10ms or more"),
-        ({"stale": "0s"}, "stale must be 1s or more"),
-        ({"poll": "soon"}, "poll: 'soon' is not a duration"),
+        ({"poll_interval": "1ms"}, "poll_interval must be 10ms or more"),
+        ({"heartbeat_timeout": "0s"}, "heartbeat_timeout must be 1s or more"),
+        ({"poll_interval": "soon"}, "poll_interval: 'soon' is not a duration"),
     ],
 )
 def test_impossible_lanes_are_refused_where_they_are_defined(app: Rowlock, given: dict[str, Any], told: str) -> None:
@@ -87,7 +87,7 @@ def test_impossible_lanes_are_refused_where_they_are_defined(app: Rowlock, given
 async def test_create_takes_a_name_and_takes_over_its_kinds(desk: Desk) -> None:
     await desk.lane("old", kinds=("a", "b"))
     made = await desk.app.lanes.create("new", kinds=["b"], slots=3, order="strict", max_total=5)
-    assert (made.kinds, made.slots, made.ordering, made.max_total) == (("b",), 3, "strict", 5)
+    assert (made.kinds, made.slots, made.order, made.max_total) == (("b",), 3, "strict", 5)
     assert (await desk.app.lanes.get("old")).kinds == ("a",)
     assert await desk.store.value("SELECT max_running FROM {s}.gates WHERE key = 'lane:new'") == 5
     again = await desk.app.lanes.create("new", slots=8)

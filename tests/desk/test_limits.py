@@ -10,6 +10,7 @@ from tests.factories import rate, rated
 
 from rowlock import InvalidOption, LimitNotFound, Rate, WrongState
 from rowlock.model.access import Permission, Principal
+from rowlock.model.count import Count
 from rowlock.telemetry import Events
 from rowlock.upkeep.duties import DutyContext, limits
 
@@ -28,11 +29,11 @@ async def test_a_gate_shows_its_holders_and_a_raised_limit_lets_the_parked_in(de
     jobs = [await store.enqueue(gate_key="g") for _ in range(4)]
     await store.claim(worker, *jobs)
     (gate,) = await desk.app.limits.gates()
-    assert (gate.key, gate.limit, gate.held, gate.parked, gate.fifo) == ("g", 1, 1, 3, False)
+    assert (gate.key, gate.limit, gate.held, gate.parked, gate.fifo) == ("g", 1, 1, Count(3), False)
     shown = await desk.app.limits.gate("g")
     assert [(holder.kind, holder.worker) for holder in shown.holders] == [("k", "w")]
     changed = await desk.app.limits.set_gate("g", limit=3, fifo=True)
-    assert (changed.limit, changed.held, changed.parked, changed.fifo) == (3, 3, 1, True)
+    assert (changed.limit, changed.held, changed.parked, changed.fifo) == (3, 3, Count(1), True)
     assert await store.states(*jobs) == ["running", "queued", "queued", "blocked"]
     with pytest.raises(WrongState):
         await desk.app.limits.delete_gate("g")

@@ -18,11 +18,11 @@ def test_a_count_says_whether_it_stopped_at_its_cap(found: int, value: int, text
 
 def test_a_sum_is_capped_if_a_part_is() -> None:
     assert total([Count(1), Count(2)]) == Count(3)
-    assert total([Count(1), Count(2, capped=True)]) == Count(3, capped=True)
+    assert total([Count(1), Count(2, exact=False)]) == Count(3, exact=False)
     assert total([]) == Count()
 
 
 def test_a_count_is_true_when_there_is_any() -> None:
     assert not Count()
     assert Count(1)
-    assert Count(0, capped=True)
+    assert Count(0, exact=False)

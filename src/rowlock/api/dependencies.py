@@ -18,16 +18,16 @@ from rowlock.model import ids
 if TYPE_CHECKING:
     from pydantic import BaseModel
 
-    from rowlock.api.door import RowlockAPI
+    from rowlock.api.backend import ApiBackend
 
 _WAIT: Final = re.compile(r"(?:^|[,;\s])wait\s*=\s*\"?(\d{1,6})\"?(?=$|[,;\s])")
 _LONGEST_WAIT: Final = 30
 """Seconds that a submission may wait for the end of its job."""
 
 
-def door_of(request: Request) -> RowlockAPI:
-    """The RowlockAPI that answers the request."""
-    return cast("RowlockAPI", request.scope[DOOR])
+def door_of(request: Request) -> ApiBackend:
+    """The API that answers the request."""
+    return cast("ApiBackend", request.scope[DOOR])
 
 
 async def desk_of(request: Request) -> Desk:
@@ -42,7 +42,7 @@ def public_id_of(
     return ids.encode(ids.parse(job_id))
 
 
-Door = Annotated["RowlockAPI", Depends(door_of)]
+Door = Annotated["ApiBackend", Depends(door_of)]
 CurrentDesk = Annotated[Desk, Depends(desk_of)]
 JobId = Annotated[str, Depends(public_id_of)]
 Cursor = Annotated[

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
-import logging
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final
 
 from fastapi import APIRouter, FastAPI
 from starlette.exceptions import HTTPException
@@ -14,7 +12,8 @@ from starlette.responses import Response
 
 from rowlock.api import openapi, problems
 from rowlock.api.auth.loopback import Loopback
-from rowlock.api.problems import BEARER, REQUEST_ID, Problem
+from rowlock.api.backend import ApiBackend
+from rowlock.api.problems import Problem
 from rowlock.api.routes import (
     access,
     approvals,
@@ -35,20 +34,14 @@ from rowlock.api.routes import (
     workflows,
 )
 from rowlock.api.routing import Route, set_request_id, with_headers
-from rowlock.api.sse import LIFETIME
-from rowlock.api.submit import JobSubmission
-from rowlock.errors import WaitTimeout
-from rowlock.outage_log import OutageLog
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Sequence
 
-    from starlette.requests import HTTPConnection, Request
+    from starlette.requests import Request
 
+    from rowlock.api.backend import Authenticator, Metrics
     from rowlock.app import Rowlock
-    from rowlock.desk.access import Desk
-    from rowlock.model.access import Principal
-    from rowlock.model.job import Job
 
 PREFIX: Final = "/api/v1"
 _ROUTES: Final = (
@@ -71,26 +64,9 @@ _ROUTES: Final = (
     audit.routes,
     streams.routes,
 )
-logger = logging.getLogger("rowlock.api")
-_BODY: Final = 64 * 1024
-"""Bytes that a body may have beside the arguments."""
 
 
-class Authenticator(Protocol):
-    """Tells who sends a request."""
-
-    async def authenticate(self, connection: HTTPConnection, /) -> Principal | None:
-        """The principal, or None when the request carries nothing that this authenticator reads."""
-
-
-class Metrics(Protocol):
-    """The source of /metrics."""
-
-    async def text(self) -> bytes:
-        """All metrics in the Prometheus text format."""
-
-
-class RowlockAPI:
+class RowlockAPI(ApiBackend):
     """The REST API of an application. Serve or mount `asgi`, or include `router`; `lifespan` is for a host.
 
     auth: one authenticator or several, tried in turn; without one only this machine is served. read_only: refuse every
@@ -106,19 +82,10 @@ class RowlockAPI:
         read_seconds: float = 5.0,
         metrics: Metrics | None = None,
     ) -> None:
-        self.metrics = metrics
-        self.app, self.read_only, self.read_seconds = app, read_only, read_seconds
-        self.body_limit = app.settings.args_limit + _BODY
         chain = (Loopback(),) if auth is None else (auth,) if not isinstance(auth, (list, tuple)) else tuple(auth)
-        self._auth: tuple[Authenticator, ...] = chain
-        self.submissions = JobSubmission(app)
-        self.stream_seconds: float | None = LIFETIME
-        """Seconds that a stream lasts; None: until it ends or `close_streams()` ends it."""
+        super().__init__(app, chain, read_only=read_only, read_seconds=read_seconds, metrics=metrics)
         self.router, self._outer = self._router(_ROUTES), self._router((health.routes,))
         self.asgi = self._build()
-        self._starting = asyncio.Lock()
-        self._started = False
-        self.outage = OutageLog(logger, "requests wait for the database", "requests are answered again")
 
     def _router(self, subjects: Sequence[Any]) -> APIRouter:
         router = APIRouter(route_class=type("Route", (Route,), {"door": self}))
@@ -157,47 +124,6 @@ class RowlockAPI:
             yield
         finally:
             await self.close()
-
-    async def start(self) -> None:
-        """Open the database, once. Every request calls this, because a mounted application has no lifespan."""
-        if self._started:
-            return
-        async with self._starting:
-            if not self._started:
-                # In a thread: the embedded PostgreSQL takes a while to start.
-                await asyncio.to_thread(self.app.database)
-                self._started = True
-
-    async def close(self) -> None:
-        """Close the database; a later request opens it again."""
-        self._started = False
-        await self.app.close()
-
-    def close_streams(self) -> None:
-        """End every open stream, so that a server that waits for connections can stop."""
-        self.app.streams.close()
-
-    async def desk(self, request: Request) -> Desk:
-        """The desk of the caller; the problem `unauthenticated` when no authenticator knows it."""
-        for each in self._auth:
-            principal = await each.authenticate(request)
-            if principal is not None:
-                address = request.client.host if request.client else None
-                return self.app.desk(
-                    principal, read_only=self.read_only, request_id=request.scope[REQUEST_ID], address=address
-                )
-        raise Problem(
-            "unauthenticated",
-            "No valid credentials were sent. Send Authorization: Bearer <token>.",
-            headers=BEARER,
-        )
-
-    async def wait_for_end(self, job: Job, seconds: int) -> Job:
-        """The job once it has ended, or as it stands after that many seconds."""
-        try:
-            return await self.app.jobs.wait(job.id, timeout=seconds)
-        except WaitTimeout:
-            return await self.app.jobs.get(job.id)
 
     async def _unrouted(self, request: Request, error: Exception) -> Response:
         set_request_id(request)

@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Any, Final
 from fastapi.openapi.utils import get_openapi
 from pydantic import TypeAdapter
 
-from rowlock.api.problems import CODES, MEDIA_TYPE, ProblemBody
+from rowlock.api.problem_codes import CODES
+from rowlock.api.problems import MEDIA_TYPE
+from rowlock.api.schemas.base import ProblemBody
 from rowlock.api.schemas.events import FeedStreamEvent, JobStreamEvent
 from rowlock.api.schemas.fields import JOB_ID
 from rowlock.api.sse import MEDIA_TYPE as EVENT_STREAM
@@ -236,11 +238,15 @@ def _move_defaults(schema: Schema) -> None:
 
 def _tidy(schema: Schema, schemas: dict[str, Schema]) -> None:
     """Drop titles that repeat the name of a field, and null defaults; compose examples of fields that refer."""
-    for field in schema.get("properties", {}).values():
+    for name, field in schema.get("properties", {}).items():
         field.pop("title", None)
         if field.get("default", 0) is None:
             del field["default"]
         if "examples" not in field:
+            if field.get("type") != "array" and not field.keys() & {"$ref", "anyOf"}:
+                where = f"{schema.get('title')}.{name}"
+                message = f"{where} has no example. Declare it with doc(…), as api/schemas/fields.py does."
+                raise ValueError(message)
             field["examples"] = [_example(field, schemas)]
 
 

@@ -6,15 +6,14 @@ import logging
 import sys
 from dataclasses import dataclass, field
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from fastapi.responses import JSONResponse
-from pydantic import BaseModel
 from starlette.exceptions import HTTPException
 from typing_extensions import override
 
 from rowlock import errors
-from rowlock.api.schemas.base import doc
+from rowlock.api.problem_codes import CODES
 from rowlock.model import ids
 from rowlock.store.database import OUTAGE, TRANSIENT
 
@@ -29,94 +28,9 @@ REQUEST_ID: Final = "rowlock.request_id"
 """Key of the request's id in its ASGI scope."""
 OUTAGE_LOG: Final = "rowlock.outage"
 """Key of the log of database outages in the ASGI scope."""
-_JOB_ID: Final = ids.encode(1)
 _TYPE: Final = "urn:rowlock:problem:"
 _RETRY: Final = {"Retry-After": "5"}
 BEARER: Final = {"WWW-Authenticate": 'Bearer realm="rowlock"'}
-
-
-@dataclass(frozen=True, slots=True)
-class Code:
-    """A kind of problem: a stable name for programs, the HTTP status, and a title for people."""
-
-    name: str
-    status: int
-    title: str
-
-
-CODES: Final = {
-    code.name: code
-    for code in (
-        Code("invalid-request", 422, "The request does not fit the schema"),
-        Code("invalid-arguments", 422, "The arguments do not fit the kind"),
-        Code("invalid-option", 422, "An option has an impossible value"),
-        Code("invalid-search", 400, "The search cannot be read"),
-        Code("invalid-cursor", 400, "The cursor does not belong to this list"),
-        Code("invalid-id", 404, "This is not a valid id"),
-        Code("bad-request", 400, "The request cannot be read"),
-        Code("unauthenticated", 401, "The caller is unknown"),
-        Code("forbidden", 403, "A permission is missing"),
-        Code("approval-refused", 403, "This person's approval does not count"),
-        Code("read-only", 403, "Only reading is allowed here"),
-        Code("no-auth-configured", 403, "Without authentication only this machine is served"),
-        Code("cross-site", 403, "Changes from the page of another site are refused"),
-        Code("job-not-found", 404, "There is no such job"),
-        Code("workflow-not-found", 404, "There is no such workflow"),
-        Code("kind-not-found", 404, "There is no such kind"),
-        Code("lane-not-found", 404, "There is no such lane"),
-        Code("worker-not-found", 404, "There is no such worker"),
-        Code("token-not-found", 404, "There is no such token"),
-        Code("role-not-found", 404, "There is no such role"),
-        Code("rule-not-found", 404, "There is no such approval rule"),
-        Code("limit-not-found", 404, "There is no such gate or rate"),
-        Code("operation-not-found", 404, "There is no such operation"),
-        Code("schedule-not-found", 404, "There is no such schedule"),
-        Code("not-found", 404, "There is no such route"),
-        Code("method-not-allowed", 405, "The method does not apply here"),
-        Code("invalid-transition", 409, "The job's state does not allow it"),
-        Code("conflict", 409, "The current state does not allow it"),
-        Code("unique-conflict", 409, "A job with this key exists already"),
-        Code("bulk-refused", 409, "The bulk order does not match its dry run"),
-        Code("in-flight", 409, "A request with this Idempotency-Key is being answered"),
-        Code("version-mismatch", 412, "It has been changed meanwhile"),
-        Code("too-large", 413, "The body is too large"),
-        Code("unsupported-media-type", 415, "The body must be JSON"),
-        Code("key-reused", 422, "The Idempotency-Key was used for another body"),
-        Code("if-match-required", 428, "The header If-Match is required"),
-        Code("too-many-requests", 429, "Too many failed attempts"),
-        Code("internal", 500, "Internal error"),
-        Code("missing-extra", 501, "An optional package is not installed"),
-        Code("unavailable", 503, "The database is unavailable"),
-        Code("too-slow", 503, "The answer took too long"),
-    )
-}
-
-
-class FieldErrorBody(BaseModel):
-    """One part of a request that does not fit."""
-
-    pointer: Annotated[str, doc("JSON pointer into the body, or the name of the parameter.", "#/priority")]
-    detail: Annotated[str, doc("What is wrong with it.", "Input should be less than or equal to 100")]
-
-
-class ProblemBody(BaseModel):
-    """A problem as RFC 9457 defines it. `code` is stable; members after `request_id` are absent unless they apply."""
-
-    type: Annotated[str, doc("URI of the kind of problem.", "urn:rowlock:problem:job-not-found")]
-    title: Annotated[str, doc("The kind of problem in a few words.", "There is no such job")]
-    status: Annotated[int, doc("The HTTP status.", 404)]
-    detail: Annotated[str, doc("What went wrong and what to do.", f"There is no job {_JOB_ID}.")]
-    instance: Annotated[str, doc("Path of the request.", f"/api/v1/jobs/{_JOB_ID}")]
-    code: Annotated[str, doc("Stable code for programs.", "job-not-found", json_schema_extra={"enum": sorted(CODES)})]
-    request_id: Annotated[str | None, doc("Id of the request in logs and audit; null: none was given.", "7d1f0c")]
-    errors: Annotated[list[FieldErrorBody] | None, doc("Every part of the request that does not fit.")] = None
-    current_state: Annotated[str | None, doc("State of the job that does not allow the order.", "completed")] = None
-    allowed: Annotated[list[str] | None, doc("Orders that this state allows.", ["retry"])] = None
-    permission: Annotated[str | None, doc("Permission that is missing.", "jobs:cancel")] = None
-    current: Annotated[dict[str, Any] | None, doc("What it is now, when it changed meanwhile.", {"version": 4})] = None
-    job_id: Annotated[str | None, doc("Public id of the job that holds the key.", _JOB_ID)] = None
-    position: Annotated[int | None, doc("Character of the search at which it is wrong.", 7)] = None
-    suggestion: Annotated[str | None, doc("What may have been meant.", "state:failed")] = None
 
 
 class Problem(Exception):

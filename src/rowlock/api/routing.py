@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from fastapi.dependencies.models import Dependant
     from starlette.types import Message, Receive
 
-    from rowlock.api.door import RowlockAPI
+    from rowlock.api.backend import ApiBackend
 
 DOOR: Final = "rowlock.door"
 """Key of the RowlockAPI that answers a request in its ASGI scope."""
@@ -51,7 +51,7 @@ class Route(APIRoute):
     Each RowlockAPI has a subclass that refers to it, because a host may include the router without our application.
     """
 
-    door: ClassVar[RowlockAPI]
+    door: ClassVar[ApiBackend]
 
     @override
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:

@@ -13,7 +13,8 @@ from typing_extensions import override
 
 from rowlock.api.auth import SessionAuth, TokenAuth, require_bind
 from rowlock.api.auth.loopback import Loopback
-from rowlock.api.door import PREFIX, Authenticator, Metrics, RowlockAPI
+from rowlock.api.backend import Authenticator, Metrics
+from rowlock.api.door import PREFIX, RowlockAPI
 from rowlock.errors import ConfigurationError, MissingExtra
 
 try:

@@ -1,4 +1,10 @@
-"""rowlock: the command line."""
+"""The command line `rowlock`.
+
+root builds the typer application; commands/ has one module per command or group, process/ what long-running commands do
+(worker, supervisor, hot reload), screen/ what they print. context holds the options that every command takes.
+The command line uses the application and its desk like any other program; nothing imports it.
+Start with root, then commands/lanes.
+"""
 
 from __future__ import annotations
 
@@ -6,18 +12,18 @@ import sys
 
 
 def main() -> None:
-    """The console script, and python -m rowlock."""
+    """Run the console script, also as python -m rowlock."""
     try:
         words = sys.argv[1:]
         if words[:1] == ["worker"]:
+            # Plain calls are read without typer, whose memory a worker would keep.
             from rowlock.cli.process import plain_options
 
             if plain_options.worker(words[1:]):
                 return
-        from rowlock.cli.root import build
+        from rowlock.cli.root import run
 
-        # One name, however it was started: in usage lines, and for the shell's completion.
-        build(words[0] if words else "")(prog_name="rowlock")
+        run(words)
     except KeyboardInterrupt:
         # Before or after a command runs; inside, the command itself ends this way.
         sys.exit(130)

@@ -1,4 +1,4 @@
-"""Job ids on the command line or, for `-`, from standard input: what `rowlock jobs ls` prints, in either form."""
+"""Job ids on the command line or, for `-`, from standard input: the output of `rowlock jobs ls`, text or JSON."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import json
 import sys
 from typing import TYPE_CHECKING, Any, Final
 
-from rowlock.cli.screen.output import complain
 from rowlock.errors import InvalidId
 
 if TYPE_CHECKING:
@@ -16,7 +15,7 @@ _STDIN: Final = "-"
 
 
 def expanded(job_ids: Iterable[str]) -> list[str]:
-    """The ids, each once; `-` becomes what standard input holds."""
+    """The ids, each once; `-` is replaced by the ids on standard input."""
     found: dict[str, None] = {}
     for job_id in job_ids:
         found.update(dict.fromkeys(_read() if job_id == _STDIN else [job_id]))
@@ -25,12 +24,12 @@ def expanded(job_ids: Iterable[str]) -> list[str]:
 
 def _read() -> list[str]:
     if sys.stdin is None or sys.stdin.isatty():
-        complain("reading job ids from standard input; Ctrl-D ends them.")
+        sys.stderr.write("rowlock: reading job ids from standard input; Ctrl-D ends them.\n")
     return ids_in("" if sys.stdin is None else sys.stdin.read())
 
 
 def ids_in(text: str) -> list[str]:
-    """The ids of a list: JSON objects with an `id`, or the first word of every line but a heading."""
+    """The ids of a list: JSON objects with an `id`, or the first word of every line except a heading."""
     if text.lstrip()[:1] in ("[", "{"):
         return _from_json(text)
     words = (line.split(None, 1)[0] for line in text.splitlines() if line.strip() and line.strip() != "No jobs.")

@@ -1,14 +1,17 @@
-"""Every command under one name."""
+"""The typer application: every command, imported when it is asked for."""
 
 from __future__ import annotations
 
+import sys
 from importlib import import_module
-from typing import Annotated, Final
+from typing import Annotated, Any, Final
 
 import typer
 
 import rowlock
-from rowlock.cli.exit_codes import EPILOG
+from rowlock.cli.exit_codes import EPILOG, Exit
+from rowlock.cli.screen.output import Screen
+from rowlock.model import problem
 
 _COMMANDS: Final = ("demo", "dev", "worker", "serve", "enqueue", "stats", "top", "doctor", "bench")
 """Modules that add a command of their name, in the order of --help."""
@@ -30,6 +33,9 @@ _GROUPS: Final = (
 _ELSEWHERE: Final = {"run-job": "enqueue"}
 """Commands that a module of another name adds."""
 
+# click's ClickException, which typer brings along or imports, depending on its version.
+_CLICK_ERROR: Any = next(base for base in typer.BadParameter.__mro__ if base.__name__ == "ClickException")
+
 
 def build(called: str = "") -> typer.Typer:
     """The command line. called: the command it is made for, and none but its module is imported; else all of them."""
@@ -50,16 +56,28 @@ def build(called: str = "") -> typer.Typer:
     return root
 
 
+def run(words: list[str]) -> None:
+    """Run one command line. With --json, a command line that cannot be read is a problem in JSON, too."""
+    # One name, however it was started: in usage lines, and for the shell's completion.
+    application = build(words[0] if words else "")
+    if "--json" not in words[: words.index("--") if "--" in words else None]:
+        application(prog_name="rowlock")
+        return
+    try:
+        code = application(prog_name="rowlock", standalone_mode=False)
+    except typer.Abort:
+        sys.exit(Exit.INTERRUPTED)
+    except _CLICK_ERROR as error:
+        Screen(as_json=True).problem_of(problem.USAGE, error.format_message())
+        sys.exit(error.exit_code)
+    sys.exit(code if isinstance(code, int) else Exit.OK)
+
+
 def _add(root: typer.Typer, name: str) -> None:
     module = import_module(f"rowlock.cli.commands.{name}")
     if name in _COMMANDS:
         module.add_to(root)
         return
-    if name == "jobs":
-        from rowlock.cli.commands import edit, workflows
-
-        edit.add_to(module.group)
-        workflows.add_signal_to(module.group)
     root.add_typer(module.group, name=name)
 
 

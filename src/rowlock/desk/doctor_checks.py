@@ -284,10 +284,11 @@ def stalls(rows: Sequence[Row]) -> list[Finding]:
         job, lane, limit = ids.encode(row["id"]), row["lane"], row["stall_after"]
         says = f"{row['n']} jobs of {lane} report nothing, {job} for {_span(row['age'])}"
         if limit is None:
-            do = f"rowlock jobs explain {job}; rowlock lanes set {lane} --stall-after 1h takes such jobs back"
+            do = f"rowlock jobs explain {job}; rowlock lanes set {lane} --progress-timeout 1h takes such jobs back"
         else:
             says += f"; the lane gives a job up after {_span(limit)}"
-            do = f"Have the handler call ctx.progress(), or: rowlock lanes set {lane} --stall-after {_span(limit * 4)}"
+            longer = f"rowlock lanes set {lane} --progress-timeout {_span(limit * 4)}"
+            do = f"Have the handler call ctx.progress(), or: {longer}"
         found.append(warn("progress", says, do))
     return found or [ok("progress", "no running job has been quiet for long")]
 

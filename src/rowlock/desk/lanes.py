@@ -1,8 +1,8 @@
-"""The lanes desk: declare lanes in code, tune them while everything runs; edits apply within two seconds."""
+"""app.lanes: declare lanes in code and tune them while workers run; edits apply within two seconds."""
 
 from __future__ import annotations
 
-from dataclasses import asdict, replace
+from dataclasses import fields, replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final, cast
 
@@ -15,31 +15,39 @@ from rowlock.model.lane import Lane
 from rowlock.model.messages import LanesEdited, encode
 from rowlock.model.options import span
 from rowlock.model.rate import Rate
+from rowlock.model.renamed import RENAMED_LANE_FIELDS, accepts_old_names
 from rowlock.store import lanes as lane_rows
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from rowlock.model.lane import Ordering
+    from rowlock.model.lane import LaneOrder
     from rowlock.model.options import Span
     from rowlock.store.database import Database
 
 NO_CAP: Final = -1
-"""Removes max_total."""
+"""As max_total: removes it."""
 NO_RATE: Final = "{}"
-"""Removes the rate, as the statement has it."""
-_MOST_SLOTS: Final = 100_000
-_LONGEST_NAME: Final = 100
-_STAMPS: Final = ("version", "updated_at")
+"""The statement's sign for removing the rate."""
+_MAX_SLOTS: Final = 100_000
+_MAX_NAME_LENGTH: Final = 100
+_NOT_AUDITED: Final = ("version", "updated_at")
+"""Columns that every change touches."""
+_SHORTEST_POLL_INTERVAL: Final = timedelta(milliseconds=10)
+_SHORTEST_HEARTBEAT_TIMEOUT: Final = timedelta(seconds=1)
+_SHORTEST_PROGRESS_TIMEOUT: Final = timedelta(seconds=5)
+"""Reports are written once a second: a shorter limit would give up busy jobs."""
+_SHORTEST_AGING_INTERVAL: Final = timedelta(seconds=1)
 
 
 class Lanes:
-    """app.lanes."""
+    """Lanes: declare, read, create, change, drain, resume, delete."""
 
     def __init__(self, database: Callable[[], Database], guard: Guard = TRUSTED) -> None:
         self._open, self._guard = database, guard
         self._defined: dict[str, Lane] = {}
 
+    @accepts_old_names(RENAMED_LANE_FIELDS)
     def define(
         self,
         name: str,
@@ -47,24 +55,39 @@ class Lanes:
         kinds: Sequence[str] = (),
         slots: int = 10,
         max_total: int | None = None,
-        order: Ordering = "fast",
-        poll: Span = "5s",
-        stale: Span = "60s",
-        stall: Span | None = None,
+        order: LaneOrder = "fast",
+        poll_interval: Span = "5s",
+        heartbeat_timeout: Span = "60s",
+        progress_timeout: Span | None = None,
         requires_approval: bool = False,
         rate: Rate | str | None = None,
-        age: Span | None = None,
+        aging_interval: Span | None = None,
     ) -> Lane:
         """Declare a lane in code, at import time: a starting worker creates it if it is absent.
 
-        Afterwards its row decides and operators edit it live. slots: jobs at once per worker process; max_total: over
-        all workers; poll: between looks of an idle worker; stale: silence after which a worker's jobs are lost;
-        stall: time without a report after which a running job is; requires_approval: its jobs wait for a person;
-        rate: how often its jobs may start over all workers; age: a job that waits for so long rises by one priority.
+        Afterwards its row decides, and operators edit it live.
+        slots: jobs at once per worker process; max_total: jobs at once over all workers.
+        order: "fast", "strict" (priority and age exactly) or "fair" (tenants take turns).
+        poll_interval: between two looks of an idle lane.
+        heartbeat_timeout: a worker that is silent for so long is lost, and its jobs with it.
+        progress_timeout: a running job that reports nothing for so long is given up.
+        requires_approval: its jobs wait for a person. rate: how often its jobs may start, over all workers.
+        aging_interval: a waiting job rises by one priority per interval.
         """
         self._guard.demand(Permission.WORKERS_MANAGE, unsafe=True)
-        lane = _lane(name, kinds, slots=slots, max_total=max_total, order=order, poll=poll, stale=stale, stall=stall)
-        lane = replace(lane, requires_approval=requires_approval, rate=_rate(rate), age_every=_age(age))
+        lane = new_lane(
+            name,
+            kinds,
+            slots=slots,
+            max_total=max_total,
+            order=order,
+            poll_interval=poll_interval,
+            heartbeat_timeout=heartbeat_timeout,
+            progress_timeout=progress_timeout,
+            rate=rate,
+            aging_interval=aging_interval,
+        )
+        lane = replace(lane, requires_approval=requires_approval)
         if self._defined.setdefault(name, lane) != lane:
             message = f"The lane {name!r} is defined twice, and differently. Define it in one place."
             raise ConfigurationError(message)
@@ -77,7 +100,7 @@ class Lanes:
 
     @reads(Permission.WORKERS_VIEW)
     async def get(self, name: str) -> Lane:
-        """One lane; UnknownLane when it is not there."""
+        """One lane; UnknownLane if there is none of that name."""
         return await self._find(name)
 
     async def _find(self, name: str) -> Lane:
@@ -88,9 +111,10 @@ class Lanes:
 
     @reads(Permission.WORKERS_VIEW)
     async def running(self) -> dict[str, int]:
-        """How many jobs of each lane run now."""
+        """The number of running jobs per lane."""
         return {row["lane"]: row["running"] for row in await self._open().fetch("lane_running")}
 
+    @accepts_old_names(RENAMED_LANE_FIELDS)
     @changes(Permission.WORKERS_MANAGE)
     async def create(
         self,
@@ -99,25 +123,33 @@ class Lanes:
         kinds: Sequence[str] = (),
         slots: int = 10,
         max_total: int | None = None,
-        order: Ordering = "fast",
-        poll: Span = "5s",
-        stale: Span = "60s",
-        stall: Span | None = None,
+        order: LaneOrder = "fast",
+        poll_interval: Span = "5s",
+        heartbeat_timeout: Span = "60s",
+        progress_timeout: Span | None = None,
         rate: Rate | str | None = None,
-        age: Span | None = None,
+        aging_interval: Span | None = None,
         must_be_new: bool = False,
     ) -> Lane:
-        """Create the lane if it is absent; afterwards its row decides. Returns the lane as it stands.
+        """Create the lane if it is absent, and return the lane as its row has it.
 
-        lane: a name with the keywords of define(), or a Lane, whose own values count. must_be_new: WrongState when it
-        is there already; of several at once, one succeeds.
+        lane: a name with the keywords of define(), or a Lane, which brings its own values. must_be_new: WrongState
+        when the lane exists already; of several callers at once, one succeeds.
         """
         if isinstance(lane, str):
-            lane = _lane(
-                lane, kinds, slots=slots, max_total=max_total, order=order, poll=poll, stale=stale, stall=stall
+            lane = new_lane(
+                lane,
+                kinds,
+                slots=slots,
+                max_total=max_total,
+                order=order,
+                poll_interval=poll_interval,
+                heartbeat_timeout=heartbeat_timeout,
+                progress_timeout=progress_timeout,
+                rate=rate,
+                aging_interval=aging_interval,
             )
-            lane = replace(lane, rate=_rate(rate), age_every=_age(age))
-        check(slots=lane.slots, max_total=lane.max_total, ordering=lane.ordering)
+        check(slots=lane.slots, max_total=lane.max_total, order=lane.order)
         made = await lane_rows.add(self._open(), lane)
         if made is None and must_be_new:
             message = f"There is a lane {lane.name!r} already. Change it instead."
@@ -129,6 +161,7 @@ class Lanes:
         await self._announce()
         return made or await self._find(lane.name)
 
+    @accepts_old_names(RENAMED_LANE_FIELDS)
     @changes(Permission.WORKERS_MANAGE)
     async def set(
         self,
@@ -137,21 +170,25 @@ class Lanes:
         kinds: Sequence[str] | None = None,
         slots: int | None = None,
         max_total: int | None = None,
-        order: Ordering | None = None,
-        poll: Span | None = None,
-        stale: Span | None = None,
-        stall: Span | None = None,
+        order: LaneOrder | None = None,
+        poll_interval: Span | None = None,
+        heartbeat_timeout: Span | None = None,
+        progress_timeout: Span | None = None,
         requires_approval: bool | None = None,
         enabled: bool | None = None,
         rate: Rate | str | None = None,
-        age: Span | None = None,
+        aging_interval: Span | None = None,
         version: int | None = None,
     ) -> Lane:
-        """Change what is given; version: only if the lane still has it.
+        """Change the given settings; the others stay. version: only if the lane still has this version.
 
-        max_total -1, stall 0, rate "off" and age 0 remove them.
+        max_total -1, progress_timeout 0, rate "off" and aging_interval 0 remove the setting.
         """
-        check(slots=slots, max_total=max_total, ordering=order)
+        check(slots=slots, max_total=max_total, order=order)
+        poll, heartbeat = span(poll_interval, "poll_interval"), span(heartbeat_timeout, "heartbeat_timeout")
+        progress = _removable(progress_timeout, "progress_timeout", _SHORTEST_PROGRESS_TIMEOUT)
+        aging = _removable(aging_interval, "aging_interval", _SHORTEST_AGING_INTERVAL)
+        stored_rate = NO_RATE if rate == "off" else None if rate is None else cast("Rate", _rate(rate)).stored
         database, before = self._open(), await self._find(name)
         found = await database.fetch(
             "lane_set",
@@ -160,13 +197,13 @@ class Lanes:
             slots=slots,
             max_total=max_total,
             ordering=order,
-            poll_every=span(poll, "poll"),
-            stale_after=span(stale, "stale"),
-            stall_after=None if stall is None else _stall(stall, off=True),
+            poll_every=poll,
+            stale_after=heartbeat,
+            stall_after=progress,
             requires_approval=requires_approval,
             enabled=enabled,
-            rate=NO_RATE if rate == "off" else None if rate is None else cast("Rate", _rate(rate)).stored,
-            age_every=_age(age, off=True),
+            rate=stored_rate,
+            age_every=aging,
             version=version,
         )
         if not found:
@@ -188,9 +225,9 @@ class Lanes:
 
     @changes(Permission.WORKERS_MANAGE)
     async def delete(self, name: str) -> Lane:
-        """Remove a lane in which nothing runs; its kinds fall to the lane of '*'. Returns it as it was.
+        """Remove a lane in which no job runs, and return it; its kinds go to the lane of '*'.
 
-        A worker that starts with code which defines the lane, or names it in a decorator, creates it again.
+        A worker whose code defines the lane, or names it in a decorator, creates it again at its start.
         """
         gone = await self._open().fetch("lane_delete", name=name)
         if not gone:
@@ -204,7 +241,7 @@ class Lanes:
 
     @changes(Permission.WORKERS_MANAGE)
     async def drain(self, name: str) -> Lane:
-        """Start nothing more in this lane; what runs goes on."""
+        """Start no more jobs of this lane; running ones go on."""
         return await self.set(name, enabled=False)
 
     @changes(Permission.WORKERS_MANAGE)
@@ -218,9 +255,9 @@ class Lanes:
         return await lane_rows.read(self._open())
 
     async def _record(self, action: str, before: Lane | None, after: Lane | None) -> None:
-        """What changed, and nothing else of the lane."""
-        was, now = ({} if lane is None else asdict(lane) for lane in (before, after))
-        changed = [key for key in {**was, **now} if was.get(key) != now.get(key) and key not in _STAMPS]
+        """Write the settings that changed to the audit."""
+        was, now = ({} if lane is None else _settings(lane) for lane in (before, after))
+        changed = [key for key in {**was, **now} if was.get(key) != now.get(key)]
         await audit.record(
             self._open(),
             self._guard,
@@ -235,72 +272,78 @@ class Lanes:
         await database.fetch("notify", channel=database.channel, payload=encode(LanesEdited()))
 
 
-def _lane(
+def _settings(lane: Lane) -> dict[str, object]:
+    return {field.name: getattr(lane, field.name) for field in fields(lane) if field.name not in _NOT_AUDITED}
+
+
+def new_lane(
     name: str,
     kinds: Sequence[str],
     *,
     slots: int,
     max_total: int | None,
-    order: Ordering,
-    poll: Span,
-    stale: Span,
-    stall: Span | None,
+    order: LaneOrder,
+    poll_interval: Span,
+    heartbeat_timeout: Span,
+    progress_timeout: Span | None,
+    rate: Rate | str | None,
+    aging_interval: Span | None,
 ) -> Lane:
+    """A Lane of these settings; InvalidOption names the one that is impossible."""
     if isinstance(kinds, str):
         message = f"kinds is a sequence of names; got the text {kinds!r}. Write [{kinds!r}]."
         raise InvalidOption(message)
-    if not 1 <= len(name) <= _LONGEST_NAME:
-        message = f"A lane's name has 1 to {_LONGEST_NAME} characters; got {name!r}."
+    if not 1 <= len(name) <= _MAX_NAME_LENGTH:
+        message = f"A lane's name has 1 to {_MAX_NAME_LENGTH} characters; got {name!r}."
         raise InvalidOption(message)
-    check(slots=slots, max_total=max_total, ordering=order)
+    check(slots=slots, max_total=max_total, order=order)
     return Lane(
         name,
         kinds=tuple(kinds),
         slots=slots,
         max_total=None if max_total == NO_CAP else max_total,
-        ordering=order,
-        poll_every=_at_least(poll, "poll", timedelta(milliseconds=10)),
-        stale_after=_at_least(stale, "stale", timedelta(seconds=1)),
-        stall_after=None if stall is None else _stall(stall),
+        order=order,
+        poll_interval=_at_least(poll_interval, "poll_interval", _SHORTEST_POLL_INTERVAL),
+        heartbeat_timeout=_at_least(heartbeat_timeout, "heartbeat_timeout", _SHORTEST_HEARTBEAT_TIMEOUT),
+        progress_timeout=None
+        if progress_timeout is None
+        else _at_least(progress_timeout, "progress_timeout", _SHORTEST_PROGRESS_TIMEOUT),
+        rate=_rate(rate),
+        aging_interval=None
+        if aging_interval is None
+        else _at_least(aging_interval, "aging_interval", _SHORTEST_AGING_INTERVAL),
     )
-
-
-def _stall(value: Span, *, off: bool = False) -> timedelta:
-    """A limit on silence; off: 0 stands for none. Shorter than a few reports it would call busy jobs lost."""
-    if off and (value == "off" or duration(value, "stall") == timedelta(0)):
-        return timedelta(0)
-    return _at_least(value, "stall", timedelta(seconds=5))
 
 
 def _rate(value: Rate | str | None) -> Rate | None:
     return Rate.parse(value) if isinstance(value, str) else value
 
 
-def _age(value: Span | None, *, off: bool = False) -> timedelta | None:
-    """How long a job waits in its priority; off: 0 stands for ever."""
+def _removable(value: Span | None, name: str, shortest: timedelta) -> timedelta | None:
+    """None: the setting stays; 0 or "off": the statement removes it."""
     if value is None:
         return None
-    if off and (value == "off" or duration(value, "age") == timedelta(0)):
+    if value == "off" or duration(value, name) == timedelta(0):
         return timedelta(0)
-    return _at_least(value, "age", timedelta(seconds=1))
+    return _at_least(value, name, shortest)
 
 
-def _at_least(value: Span, name: str, least: timedelta) -> timedelta:
+def _at_least(value: Span, name: str, shortest: timedelta) -> timedelta:
     given = duration(value, name)
-    if given < least:
-        message = f"{name} must be {humanise(least)} or more; got {value!r}."
+    if given < shortest:
+        message = f"{name} must be {humanise(shortest)} or more; got {value!r}."
         raise InvalidOption(message)
     return given
 
 
-def check(*, slots: int | None, max_total: int | None, ordering: str | None) -> None:
-    """Refuse values the table would refuse, with a better message."""
-    if slots is not None and not 0 <= slots <= _MOST_SLOTS:
-        message = f"slots must be from 0 to {_MOST_SLOTS}; got {slots}."
+def check(*, slots: int | None, max_total: int | None, order: str | None) -> None:
+    """Refuse the values that the table would refuse, with a message that says what to write."""
+    if slots is not None and not 0 <= slots <= _MAX_SLOTS:
+        message = f"slots must be from 0 to {_MAX_SLOTS}; got {slots}."
         raise InvalidOption(message)
     if max_total is not None and max_total < NO_CAP:
         message = f"max_total must be 0 or more, or -1 for no cap; got {max_total}."
         raise InvalidOption(message)
-    if ordering is not None and ordering not in ("fast", "strict", "fair"):
-        message = f'order must be "fast", "strict" or "fair"; got {ordering!r}.'
+    if order is not None and order not in ("fast", "strict", "fair"):
+        message = f'order must be "fast", "strict" or "fair"; got {order!r}.'
         raise InvalidOption(message)

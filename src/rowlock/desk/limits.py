@@ -9,6 +9,7 @@ from rowlock.desk.guard import TRUSTED, Guard, changes, reads
 from rowlock.errors import InvalidOption, LimitNotFound, WrongState
 from rowlock.model import ids, messages
 from rowlock.model.access import Permission
+from rowlock.model.count import Count
 from rowlock.model.options import span
 from rowlock.model.rate import LANE, GateView, Holder, Rate, RateView
 from rowlock.model.similar_names import closest
@@ -219,8 +220,7 @@ def _gate_of(row: Record, holders: Iterable[Record] = ()) -> GateView:
         limit=row["max_running"],
         fifo=row["fifo"],
         held=row["held"],
-        parked=min(row["parked"], _COUNTED),
-        parked_capped=row["parked"] > _COUNTED,
+        parked=Count.upto(row["parked"], _COUNTED),
         used_at=row["used_at"],
         edited_at=row["edited_at"],
         holders=tuple(Holder(ids.encode(h["id"]), h["kind"], h["worker"], h["claimed_at"]) for h in holders),
@@ -232,7 +232,7 @@ def _gate_says(gate: GateView) -> dict[str, object]:
 
 
 def _rate_says(rate: RateView) -> dict[str, object]:
-    return {"rate": str(rate.rate), "paused_until": rate.paused_until}
+    return {"rate": rate.rate, "paused_until": rate.paused_until}
 
 
 def _checked_page(limit: int) -> int:

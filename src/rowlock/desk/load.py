@@ -63,8 +63,8 @@ async def backlog(reads: SqlExecutor) -> list[Backlog]:
         Backlog(
             row["kind"],
             row["lane"],
-            due=Count(row["due"], row["due_capped"]),
-            scheduled=Count(row["scheduled"], row["scheduled_capped"]),
+            due=Count(row["due"], exact=not row["due_capped"]),
+            scheduled=Count(row["scheduled"], exact=not row["scheduled_capped"]),
             oldest_wait=row["oldest_wait"],
             oldest_id=row["oldest_id"],
         )
@@ -97,7 +97,7 @@ def _lane_load(lane: Lane, row: Record) -> LaneLoad:
         running=row["running"],
         slots=row["slots"],
         workers=row["workers"],
-        due=Count(row["due"], row["due_capped"]),
-        scheduled=Count(row["scheduled"], row["scheduled_capped"]),
+        due=Count(row["due"], exact=not row["due_capped"]),
+        scheduled=Count(row["scheduled"], exact=not row["scheduled_capped"]),
         oldest_wait=row["oldest_wait"],
     )

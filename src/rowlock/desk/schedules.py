@@ -11,7 +11,7 @@ from rowlock.desk.guard import TRUSTED, Guard, changes, reads
 from rowlock.desk.schedule_fire import enqueue
 from rowlock.desk.visible_jobs import Sight
 from rowlock.errors import ConfigurationError, InvalidArguments, InvalidOption, WrongState
-from rowlock.model import redact
+from rowlock.model import ids, redact, wire
 from rowlock.model.access import Permission
 from rowlock.model.duration import duration
 from rowlock.model.messages import SchedulesEdited, encode
@@ -244,7 +244,8 @@ class Schedules:
             number, _ = await self._submitting(schedule.kind, schedule.args, options, connection)
             inside = SqlSession(database.statements, connection)
             await inside.fetch("schedule_ran", name=name, job=number)
-            await audit.record(inside, self._guard, "schedule.run", f"schedule:{name}", after={"job": number})
+            made = {"job": ids.encode(number)}
+            await audit.record(inside, self._guard, "schedule.run", f"schedule:{name}", after=made)
         return await self._sight.made(database, number)
 
     @changes(Permission.SCHEDULES_MANAGE)
@@ -385,5 +386,8 @@ def _check_range(start: datetime, end: datetime, now: datetime) -> None:
             message = f"{name} must be a datetime with a time zone; a naive one is ambiguous; got {moment!r}."
             raise InvalidOption(message)
     if not start < end <= now:
-        message = f"A backfill goes from a start to a later end that has passed; got {start} to {end}, and it is {now}."
+        message = (
+            "A backfill goes from a start to a later end that has passed; "
+            f"got {wire.instant(start)} to {wire.instant(end)}, and it is {wire.instant(now)}."
+        )
         raise InvalidOption(message)

@@ -117,8 +117,14 @@ class Stats:
 async def _overview(snapshot: SqlExecutor, window: timedelta) -> Overview:
     return Overview(
         at=await load.clock(snapshot),
-        states={State(row["state"]): Count(row["jobs"], row["capped"]) for row in await snapshot.fetch("stats_states")},
-        ended={State(row["state"]): Count(row["ended"], row["capped"]) for row in await snapshot.fetch("stats_ended")},
+        states={
+            State(row["state"]): Count(row["jobs"], exact=not row["capped"])
+            for row in await snapshot.fetch("stats_states")
+        },
+        ended={
+            State(row["state"]): Count(row["ended"], exact=not row["capped"])
+            for row in await snapshot.fetch("stats_ended")
+        },
         window=window,
         lanes=await load.lane_loads(snapshot, await lane_rows.read(snapshot)),
         workers=await views(snapshot),
@@ -129,8 +135,8 @@ async def _failures(snapshot: SqlExecutor, guard: Guard) -> list[Failures]:
     return [
         Failures(
             row["kind"],
-            ended=Count(row["ended"], row["capped"]),
-            failed=Count(row["failed"], row["capped"]),
+            ended=Count(row["ended"], exact=not row["capped"]),
+            failed=Count(row["failed"], exact=not row["capped"]),
             rate=row["rate"],
             last_failed_at=row["last_failed_at"],
             last_failed_id=row["last_failed_id"],
@@ -144,8 +150,8 @@ async def _tenants(snapshot: SqlExecutor, guard: Guard, limit: int) -> list[Tena
     return [
         TenantLoad(
             row["tenant"],
-            ended=Count(row["ended"], row["capped"]),
-            failed=Count(row["failed"], row["capped"]),
+            ended=Count(row["ended"], exact=not row["capped"]),
+            failed=Count(row["failed"], exact=not row["capped"]),
             window=row["counted_for"],
             per_second=row["per_second"],
         )
@@ -155,7 +161,7 @@ async def _tenants(snapshot: SqlExecutor, guard: Guard, limit: int) -> list[Tena
 
 async def _throughput(snapshot: SqlExecutor) -> Throughput:
     (row,) = await snapshot.fetch("stats_throughput")
-    return Throughput(Count(row["ended"], row["capped"]), row["counted_for"], row["per_second"])
+    return Throughput(Count(row["ended"], exact=not row["capped"]), row["counted_for"], row["per_second"])
 
 
 def _window(value: Span, name: str) -> timedelta:

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from rowlock.model.renamed import RENAMED_LANE_FIELDS, accepts_old_names
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
     from datetime import datetime
@@ -36,7 +38,7 @@ if TYPE_CHECKING:
     from rowlock.model.approval import Rule, Standing
     from rowlock.model.explanation import Explanation
     from rowlock.model.job import Job
-    from rowlock.model.lane import Lane, Ordering
+    from rowlock.model.lane import Lane, LaneOrder
     from rowlock.model.lock import LockView
     from rowlock.model.operation import Action, Operation
     from rowlock.model.options import Span
@@ -274,6 +276,7 @@ class SyncLanes:
     def __init__(self, bridge: Bridge, desk: Lanes) -> None:
         self._bridge, self._desk = bridge, desk
 
+    @accepts_old_names(RENAMED_LANE_FIELDS)
     def define(
         self,
         name: str,
@@ -281,20 +284,24 @@ class SyncLanes:
         kinds: Sequence[str] = (),
         slots: int = 10,
         max_total: int | None = None,
-        order: Ordering = "fast",
-        poll: Span = "5s",
-        stale: Span = "60s",
-        stall: Span | None = None,
+        order: LaneOrder = "fast",
+        poll_interval: Span = "5s",
+        heartbeat_timeout: Span = "60s",
+        progress_timeout: Span | None = None,
         requires_approval: bool = False,
         rate: Rate | str | None = None,
-        age: Span | None = None,
+        aging_interval: Span | None = None,
     ) -> Lane:
         """Declare a lane in code, at import time: a starting worker creates it if it is absent.
 
-        Afterwards its row decides and operators edit it live. slots: jobs at once per worker process; max_total: over
-        all workers; poll: between looks of an idle worker; stale: silence after which a worker's jobs are lost;
-        stall: time without a report after which a running job is; requires_approval: its jobs wait for a person;
-        rate: how often its jobs may start over all workers; age: a job that waits for so long rises by one priority.
+        Afterwards its row decides, and operators edit it live.
+        slots: jobs at once per worker process; max_total: jobs at once over all workers.
+        order: "fast", "strict" (priority and age exactly) or "fair" (tenants take turns).
+        poll_interval: between two looks of an idle lane.
+        heartbeat_timeout: a worker that is silent for so long is lost, and its jobs with it.
+        progress_timeout: a running job that reports nothing for so long is given up.
+        requires_approval: its jobs wait for a person. rate: how often its jobs may start, over all workers.
+        aging_interval: a waiting job rises by one priority per interval.
         """
         return self._desk.define(
             name,
@@ -302,12 +309,12 @@ class SyncLanes:
             slots=slots,
             max_total=max_total,
             order=order,
-            poll=poll,
-            stale=stale,
-            stall=stall,
+            poll_interval=poll_interval,
+            heartbeat_timeout=heartbeat_timeout,
+            progress_timeout=progress_timeout,
             requires_approval=requires_approval,
             rate=rate,
-            age=age,
+            aging_interval=aging_interval,
         )
 
     @property
@@ -316,13 +323,14 @@ class SyncLanes:
         return self._desk.defined
 
     def get(self, name: str) -> Lane:
-        """One lane; UnknownLane when it is not there."""
+        """One lane; UnknownLane if there is none of that name."""
         return self._bridge.run(self._desk.get(name))
 
     def running(self) -> dict[str, int]:
-        """How many jobs of each lane run now."""
+        """The number of running jobs per lane."""
         return self._bridge.run(self._desk.running())
 
+    @accepts_old_names(RENAMED_LANE_FIELDS)
     def create(
         self,
         lane: Lane | str,
@@ -330,18 +338,18 @@ class SyncLanes:
         kinds: Sequence[str] = (),
         slots: int = 10,
         max_total: int | None = None,
-        order: Ordering = "fast",
-        poll: Span = "5s",
-        stale: Span = "60s",
-        stall: Span | None = None,
+        order: LaneOrder = "fast",
+        poll_interval: Span = "5s",
+        heartbeat_timeout: Span = "60s",
+        progress_timeout: Span | None = None,
         rate: Rate | str | None = None,
-        age: Span | None = None,
+        aging_interval: Span | None = None,
         must_be_new: bool = False,
     ) -> Lane:
-        """Create the lane if it is absent; afterwards its row decides. Returns the lane as it stands.
+        """Create the lane if it is absent, and return the lane as its row has it.
 
-        lane: a name with the keywords of define(), or a Lane, whose own values count. must_be_new: WrongState when it
-        is there already; of several at once, one succeeds.
+        lane: a name with the keywords of define(), or a Lane, which brings its own values. must_be_new: WrongState
+        when the lane exists already; of several callers at once, one succeeds.
         """
         return self._bridge.run(
             self._desk.create(
@@ -350,15 +358,16 @@ class SyncLanes:
                 slots=slots,
                 max_total=max_total,
                 order=order,
-                poll=poll,
-                stale=stale,
-                stall=stall,
+                poll_interval=poll_interval,
+                heartbeat_timeout=heartbeat_timeout,
+                progress_timeout=progress_timeout,
                 rate=rate,
-                age=age,
+                aging_interval=aging_interval,
                 must_be_new=must_be_new,
             )
         )
 
+    @accepts_old_names(RENAMED_LANE_FIELDS)
     def set(
         self,
         name: str,
@@ -366,19 +375,19 @@ class SyncLanes:
         kinds: Sequence[str] | None = None,
         slots: int | None = None,
         max_total: int | None = None,
-        order: Ordering | None = None,
-        poll: Span | None = None,
-        stale: Span | None = None,
-        stall: Span | None = None,
+        order: LaneOrder | None = None,
+        poll_interval: Span | None = None,
+        heartbeat_timeout: Span | None = None,
+        progress_timeout: Span | None = None,
         requires_approval: bool | None = None,
         enabled: bool | None = None,
         rate: Rate | str | None = None,
-        age: Span | None = None,
+        aging_interval: Span | None = None,
         version: int | None = None,
     ) -> Lane:
-        """Change what is given; version: only if the lane still has it.
+        """Change the given settings; the others stay. version: only if the lane still has this version.
 
-        max_total -1, stall 0, rate "off" and age 0 remove them.
+        max_total -1, progress_timeout 0, rate "off" and aging_interval 0 remove the setting.
         """
         return self._bridge.run(
             self._desk.set(
@@ -387,26 +396,26 @@ class SyncLanes:
                 slots=slots,
                 max_total=max_total,
                 order=order,
-                poll=poll,
-                stale=stale,
-                stall=stall,
+                poll_interval=poll_interval,
+                heartbeat_timeout=heartbeat_timeout,
+                progress_timeout=progress_timeout,
                 requires_approval=requires_approval,
                 enabled=enabled,
                 rate=rate,
-                age=age,
+                aging_interval=aging_interval,
                 version=version,
             )
         )
 
     def delete(self, name: str) -> Lane:
-        """Remove a lane in which nothing runs; its kinds fall to the lane of '*'. Returns it as it was.
+        """Remove a lane in which no job runs, and return it; its kinds go to the lane of '*'.
 
-        A worker that starts with code which defines the lane, or names it in a decorator, creates it again.
+        A worker whose code defines the lane, or names it in a decorator, creates it again at its start.
         """
         return self._bridge.run(self._desk.delete(name))
 
     def drain(self, name: str) -> Lane:
-        """Start nothing more in this lane; what runs goes on."""
+        """Start no more jobs of this lane; running ones go on."""
         return self._bridge.run(self._desk.drain(name))
 
     def resume(self, name: str) -> Lane:

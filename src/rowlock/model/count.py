@@ -1,8 +1,8 @@
-"""Count: how many, as far as it was counted. Nobody counts a backlog of millions to show a number."""
+"""Count: a number of rows, counted up to a cap. Counting a backlog of millions costs too much for a number to show."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Self
 
 from typing_extensions import override
@@ -13,34 +13,34 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Count:
-    """A number of rows. capped: counting stopped there, so it is at least `value`; prints as 10,000+."""
+    """A number of rows. exact False: counting stopped there, so there are at least `value`; prints as 10,000+."""
 
     value: int = 0
-    capped: bool = False
+    exact: bool = field(default=True, kw_only=True)
 
     @classmethod
     def upto(cls, found: int, cap: int) -> Self:
-        """Of a count that looked for one row more than `cap`."""
-        return cls(min(found, cap), found > cap)
+        """The result of a count that stopped after `cap` + 1 rows."""
+        return cls(min(found, cap), exact=found <= cap)
 
     @property
-    def exact(self) -> bool:
-        """Whether there are exactly that many."""
-        return not self.capped
+    def capped(self) -> bool:
+        """The opposite of `exact`."""
+        return not self.exact
 
     def __add__(self, other: Count) -> Count:
-        """Both together; capped if one of them is."""
-        return Count(self.value + other.value, self.capped or other.capped)
+        """The sum; exact if both are."""
+        return Count(self.value + other.value, exact=self.exact and other.exact)
 
     def __bool__(self) -> bool:
-        """Whether there is any."""
-        return self.value > 0 or self.capped
+        """Whether there is any row."""
+        return self.value > 0 or not self.exact
 
     @override
     def __str__(self) -> str:
-        return f"{self.value:,}" + "+" * self.capped
+        return f"{self.value:,}" + "+" * (not self.exact)
 
 
 def total(counts: Iterable[Count]) -> Count:
-    """All of them together."""
+    """The sum of all counts."""
     return sum(counts, Count())

@@ -143,7 +143,7 @@ class TimelineAct:
 
 
 @dataclass(frozen=True, slots=True)
-class ProgressReport:
+class TimelineProgress:
     """The last progress report of a job. n: its number, counted over all attempts; fence: of the attempt."""
 
     fence: int
@@ -186,7 +186,7 @@ class JobTimeline:
     until: int
     attempts: Sequence[Attempt] = ()
     acts: Sequence[TimelineAct] = ()
-    report: ProgressReport | None = None
+    report: TimelineProgress | None = None
     line: int = 0
     """Number of the last log line; streams read the lines themselves."""
 
@@ -339,7 +339,7 @@ def _claimed(at: datetime | None, attempt: int | None, worker: str | None, **mor
     return _EventDraft(CLAIMED, at, {"state": State.RUNNING, "attempt": attempt, "worker": worker, **more})
 
 
-def _reported(report: ProgressReport) -> _EventDraft:
+def _reported(report: TimelineProgress) -> _EventDraft:
     progress = report.progress
     data: dict[str, object] = {
         "phase": progress.phase,

@@ -88,7 +88,7 @@ def decode(text: str, *, sort: str, filter_hash: str) -> Cursor:
         )
         raise InvalidCursor(message)
     return Cursor(
-        its_sort, min(max(int(key), -1), _LARGEST), its_hash, bool(back), Count(int(count[0]), bool(count[1]))
+        its_sort, min(max(int(key), -1), _LARGEST), its_hash, bool(back), Count(int(count[0]), exact=not count[1])
     )
 
 

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from datetime import datetime
 
+    from rowlock.model.count import Count
+
 LANE: Final = "lane:"
 """Prefix of the keys of lanes' caps and rates."""
 _MOST: Final = 1_000_000_000
@@ -183,8 +185,12 @@ class GateView:
     limit: int
     fifo: bool
     held: int
-    parked: int
-    parked_capped: bool
+    parked: Count
     used_at: datetime
     edited_at: datetime | None
     holders: tuple[Holder, ...] = ()
+
+    @property
+    def parked_capped(self) -> bool:
+        """Whether more jobs wait than were counted."""
+        return not self.parked.exact

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from rowlock.model.kind import Kind
-    from rowlock.model.lane import Ordering
+    from rowlock.model.lane import LaneOrder
     from rowlock.store.connections.worker_connection import WorkerConnection
     from rowlock.store.database import Record
     from rowlock.store.executor import SqlExecutor
@@ -37,16 +37,16 @@ def lane_of(row: Record) -> Lane:
         kinds=tuple(row["kinds"]),
         slots=row["slots"],
         max_total=row["max_total"],
-        ordering=cast("Ordering", row["ordering"]),
-        poll_every=row["poll_every"],
-        stale_after=row["stale_after"],
+        order=cast("LaneOrder", row["ordering"]),
+        poll_interval=row["poll_every"],
+        heartbeat_timeout=row["stale_after"],
         enabled=row["enabled"],
         version=row["version"],
         updated_at=row["updated_at"],
-        stall_after=row["stall_after"],
+        progress_timeout=row["stall_after"],
         requires_approval=row["requires_approval"],
         rate=Rate.from_stored(row["rate"]),
-        age_every=row["age_every"],
+        aging_interval=row["age_every"],
     )
 
 
@@ -63,13 +63,13 @@ async def add(link: SqlExecutor, lane: Lane) -> Lane | None:
         kinds=list(lane.kinds),
         slots=lane.slots,
         max_total=lane.max_total,
-        ordering=lane.ordering,
-        poll_every=lane.poll_every,
-        stale_after=lane.stale_after,
-        stall_after=lane.stall_after,
+        ordering=lane.order,
+        poll_every=lane.poll_interval,
+        stale_after=lane.heartbeat_timeout,
+        stall_after=lane.progress_timeout,
         requires_approval=lane.requires_approval,
         rate=None if lane.rate is None else lane.rate.stored,
-        age_every=lane.age_every,
+        age_every=lane.aging_interval,
     )
     if rows and lane.max_total is not None:
         await link.fetch("lane_cap", name=lane.name)

@@ -159,7 +159,7 @@ async def gates(context: DutyContext, _beat: CompletedBeat) -> int:
 
 
 async def prune(context: DutyContext, _beat: CompletedBeat) -> int:
-    """PendingWrite jobs past their retention, in bounded batches; keys have a retention of their own."""
+    """Delete jobs past their retention, in bounded batches; keys have a retention of their own."""
     total = 0
     for rule in await context.database.fetch("retention_rules"):
         for _ in range(_MOST_BATCHES):
@@ -259,15 +259,17 @@ async def signals(context: DutyContext, _beat: CompletedBeat) -> int:
 async def ageing(context: DutyContext, _beat: CompletedBeat) -> int:
     """Raise jobs that waited long by one priority, in lanes with an aging interval."""
     lanes = await lane_rows.read(context.database)
-    if not any(lane.age_every for lane in lanes):
+    if not any(lane.aging_interval for lane in lanes):
         return 0
     kinds = kinds_by_lane(lanes, [row["kind"] for row in await context.database.fetch("pair_kinds")])
     total = 0
     for lane in lanes:
-        if lane.age_every is None or not kinds[lane.name]:
+        if lane.aging_interval is None or not kinds[lane.name]:
             continue
         for _ in range(_FEW_BATCHES):
-            rows = await context.database.fetch("age", kinds=kinds[lane.name], every=lane.age_every, batch=_SMALL_BATCH)
+            rows = await context.database.fetch(
+                "age", kinds=kinds[lane.name], every=lane.aging_interval, batch=_SMALL_BATCH
+            )
             context.waker.wake((pair_of(row), row["run_after"]) for row in rows)
             raised = sum(row["n"] for row in rows)
             total += raised

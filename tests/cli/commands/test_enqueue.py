@@ -5,7 +5,6 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from rowlock.model import ids
 from rowlock.model.state import State
 
 if TYPE_CHECKING:
@@ -28,9 +27,9 @@ async def test_every_option_reaches_the_job(cli: Cli, app: Rowlock) -> None:
     call = ("enqueue", "greet", "--args", '["Ada"]', *options, "--json")
     first = (await cli(*call, ROWLOCK_APP="tasks:app")).json
     second = (await cli(*call, ROWLOCK_APP="tasks:app")).json
-    assert first == {"id": ids.encode(first["number"]), "number": first["number"], "kind": "greet", "what": "created"}
-    assert second == first | {"what": "kept"}
-    job = await app.jobs.get(first["number"])
+    assert (first["kind"], first["what"], first["deduplicated"]) == ("greet", "created", False)
+    assert second == first | {"what": "kept", "deduplicated": True}
+    job = await app.jobs.get(first["id"])
     assert (job.priority, job.tenant, job.unique_key) == (-7, "acme", "greet:ada")
     assert timedelta(minutes=59) < job.run_after - datetime.now(UTC) <= timedelta(hours=1)
 
@@ -62,7 +61,7 @@ async def test_run_at_and_idempotency_key(cli: Cli, app: Rowlock) -> None:
 async def test_a_refused_enqueue_says_why(
     cli: Cli, app: Rowlock, arguments: list[str], code: int, message: str
 ) -> None:
-    answer = await cli("enqueue", *arguments, "--app", "tasks:app", "--json")
+    answer = await cli("enqueue", *arguments, "--app", "tasks:app")
     assert (answer.code, answer.out) == (code, "")
     assert answer.err.startswith("rowlock: ")
     assert message in answer.err

@@ -86,7 +86,7 @@ async def test_show_takes_number_or_public_id_and_tells_what_happened(cli: Cli) 
     number = str(ids.parse(public_id))
     answer = await cli("jobs", "show", number)
     assert answer.code == 0
-    assert f"{public_id} (number {number})" in answer.out
+    assert f"{public_id}\n" in answer.out
     assert "failed: ValueError: out of paper" in answer.out
     record = (await cli("jobs", "show", public_id.lower(), "--json")).json
     assert (record["state"], record["errors"]["type"]) == ("failed", "ValueError")

@@ -16,12 +16,14 @@ async def test_lanes_are_listed_and_tuned(cli: Cli, app: Rowlock) -> None:
     head, row = listed.out.splitlines()
     assert head.split()[:3] == ["LANE", "KINDS", "SLOTS"]
     assert row.split() == ["reports", "report", "2", "0", "fast", "5s", "1m", "open", "1"]
-    edits = ["--slots", "7", "--max-total", "9", "--order", "strict", "--poll", "2s", "--stale", "30m"]
+    edits = ["--slots", "7", "--max-total", "9", "--order", "strict", "--poll-interval", "2s"]
+    edits += ["--heartbeat-timeout", "30m", "--progress-timeout", "1h"]
     changed = await cli("lanes", "set", "reports", *edits, "--kinds", "report, digest", "--json")
     (lane,) = changed.json
     assert lane["kinds"] == ["report", "digest"]
-    assert (lane["slots"], lane["max_total"], lane["ordering"]) == (7, 9, "strict")
-    assert (lane["poll_every"], lane["stale_after"], lane["running"]) == (2.0, 1800.0, 0)
+    assert (lane["slots"], lane["max_total"], lane["order"]) == (7, 9, "strict")
+    assert (lane["poll_interval"], lane["heartbeat_timeout"], lane["running"]) == (2.0, 1800.0, 0)
+    assert lane["progress_timeout"] == 3600.0
     assert (await app.lanes.get("reports")).max_total == 9
     stale = await cli("lanes", "set", "reports", "--slots", "1", "--version", "1")
     assert stale.code == 1
@@ -30,12 +32,13 @@ async def test_lanes_are_listed_and_tuned(cli: Cli, app: Rowlock) -> None:
 
 async def test_a_rate_and_ageing_are_set_and_taken_away(cli: Cli, app: Rowlock) -> None:
     await app.lanes.create(Lane("reports"))
-    edits = ["--rate", "10/s", "--burst", "20", "--age", "10m", "--order", "fair"]
+    edits = ["--rate", "10/s", "--burst", "20", "--aging-interval", "10m", "--order", "fair"]
     (lane,) = (await cli("lanes", "set", "reports", *edits, "--json")).json
-    assert (lane["rate"], lane["age_every"], lane["ordering"]) == ("10/s burst 20", 600.0, "fair")
+    assert (lane["aging_interval"], lane["order"]) == (600.0, "fair")
+    assert lane["rate"] == {"amount": 10, "per": 1.0, "burst": 20, "window": False}
     assert "10/s burst 20" in (await cli("lanes", "ls")).out
-    (lane,) = (await cli("lanes", "set", "reports", "--rate", "off", "--age", "0", "--json")).json
-    assert (lane["rate"], lane["age_every"]) == (None, None)
+    (lane,) = (await cli("lanes", "set", "reports", "--rate", "off", "--aging-interval", "0", "--json")).json
+    assert (lane["rate"], lane["aging_interval"]) == (None, None)
     assert (await cli("lanes", "set", "reports", "--rate", "often")).code == 2
 
 
@@ -70,3 +73,18 @@ async def test_unknown_lanes_and_wrong_values_are_explained(cli: Cli, app: Rowlo
 async def test_without_workers_the_list_says_so(cli: Cli) -> None:
     assert (await cli("workers", "ls")).out == "No workers.\n"
     assert (await cli("workers", "ls", "--json")).json == []
+
+
+async def test_old_names_of_options_still_work_and_help_does_not_show_them(cli: Cli, app: Rowlock) -> None:
+    await app.lanes.create(Lane("reports"))
+    edits = ["--poll", "2s", "--stale=30m", "--stall-after", "1h", "--age", "10m"]
+    (lane,) = (await cli("lanes", "set", "reports", *edits, "--json")).json
+    assert [lane[name] for name in ("poll_interval", "heartbeat_timeout", "progress_timeout", "aging_interval")] == [
+        2.0,
+        1800.0,
+        3600.0,
+        600.0,
+    ]
+    shown = (await cli("lanes", "set", "--help")).out
+    assert "--poll-interval" in shown
+    assert "--stall-after" not in shown

@@ -23,11 +23,13 @@ async def test_limits_are_listed_shown_and_set(cli: Cli, app: Rowlock) -> None:
     listed = (await cli("limits", "ls")).out.splitlines()
     assert [line.split()[:2] for line in listed] == [["KEY", "WHAT"], ["org:7", "gate"], ["org:7", "rate"]]
     gate, rate = (await cli("limits", "show", "org:7", "--json")).json
-    assert (gate["what"], gate["limit"], rate["what"], rate["rate"]) == ("gate", 2, "rate", "10/s")
+    assert (gate["what"], gate["limit"], rate["what"]) == ("gate", 2, "rate")
+    assert gate["parked"] == {"value": 0, "exact": True}
+    assert rate["rate"] == {"amount": 10, "per": 1.0, "burst": 10, "window": False}
     (changed,) = (await cli("limits", "set", "org:7", "--limit", "5", "--fifo", "--json")).json
     assert (changed["limit"], changed["fifo"]) == (5, True)
     (changed,) = (await cli("limits", "set", "org:7", "--rate", "100/1m", "--window", "--json")).json
-    assert changed["rate"] == "100/m window"
+    assert changed["rate"] == {"amount": 100, "per": 60.0, "burst": None, "window": True}
 
 
 async def test_a_rate_is_paused_resumed_and_reset(cli: Cli, app: Rowlock) -> None:
@@ -49,7 +51,7 @@ async def test_mistakes_are_explained(cli: Cli, app: Rowlock) -> None:
         (["set", "org:7", "--limit", "9", "--burst", "3"], 2, "add --rate"),
         (["pause", "org:7"], 2, "--for 30s"),
         (["pause", "org:7", "--until", "2020-01-01"], 2, "has passed"),
-        (["pause", "org:7", "--until", "soon"], 2, "--until is a moment"),
+        (["pause", "org:7", "--until", "soon"], 2, "--until takes a day or an instant"),
         (["rm", "org:7"], 1, "gate 'org:7'"),
     ):
         answer = await cli("limits", *words)

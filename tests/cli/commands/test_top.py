@@ -18,9 +18,9 @@ import pytest
 from tests.factories import Store, opened
 from tests.waiting import eventually, in_time, let_others_run, nothing_happens_for, until
 
-from rowlock.cli.commands.top import Top, look_at
+from rowlock.cli.commands.top import Top, read_data
 from rowlock.cli.screen import panes, terminal
-from rowlock.cli.screen.panes import Look, Pane, Row, View, frame, shares
+from rowlock.cli.screen.panes import Pane, Row, TopData, ViewState, frame, shares
 from rowlock.cli.screen.terminal import Terminal, keys
 from rowlock.errors import DatabaseUnreachable
 from rowlock.model import ids
@@ -63,7 +63,7 @@ def test_room_is_shared_and_the_rest_goes_to_the_focus(
 
 
 def test_a_selection_stays_with_its_row_and_falls_to_the_neighbour_when_that_is_gone() -> None:
-    view, three = View(), [Row(n, (str(n),)) for n in (1, 2, 3)]
+    view, three = ViewState(), [Row(n, (str(n),)) for n in (1, 2, 3)]
     view.move(three, 1)
     assert view.selected(Pane.JOBS, three) == 1
     assert view.selected(Pane.JOBS, [Row(9, ("9",)), *three]) == 2
@@ -101,18 +101,23 @@ async def running(store: Store) -> tuple[int, int, int]:
 @pytest.mark.parametrize(("width", "height"), [(160, 50), (80, 24), (40, 8), (20, 4)])
 async def test_a_picture_has_the_size_of_the_screen(app: Rowlock, store: Store, width: int, height: int) -> None:
     await running(store)
-    look = await look_at(app, "1m")
-    for view in (View(), View(pane=Pane.LANES, wanted="x"), View(helping=True), View(away="x" * 99, paused=True)):
+    look = await read_data(app, "1m")
+    for view in (
+        ViewState(),
+        ViewState(pane=Pane.LANES, wanted="x"),
+        ViewState(helping=True),
+        ViewState(away="x" * 99, paused=True),
+    ):
         lines = frame(look, view, width, height, "postgresql://host/name")
         assert len(lines) == height
         assert all(line.cell_len <= width for line in lines)
         assert "\x1b" not in "".join(line.plain for line in lines)
-    assert len(frame(None, View(), width, height, "")) == height
+    assert len(frame(None, ViewState(), width, height, "")) == height
 
 
 async def test_a_wide_picture_tells_everything(app: Rowlock, store: Store) -> None:
     job, pending, _ = await running(store)
-    text = "\n".join(line.plain for line in frame(await look_at(app, "1m"), View(), 160, 30, "here"))
+    text = "\n".join(line.plain for line in frame(await read_data(app, "1m"), ViewState(), 160, 30, "here"))
     assert re.search(r"running 1/4 .* due 1 \(oldest \d s\)  pending 1", text)
     assert re.search(r"default +open +1 +4 +██░░░░░░░░ +1 +1 +0 +\d s +\*", text)
     assert re.search(r"clerk +up +1 +all +h", text)
@@ -124,7 +129,7 @@ async def test_a_wide_picture_tells_everything(app: Rowlock, store: Store) -> No
 
 
 async def test_an_empty_database_says_what_to_do(app: Rowlock) -> None:
-    text = "\n".join(line.plain for line in frame(await look_at(app, "1m"), View(), 80, 24, "here"))
+    text = "\n".join(line.plain for line in frame(await read_data(app, "1m"), ViewState(), 80, 24, "here"))
     assert "No workers. Start one: rowlock worker" in text
     assert "Nothing runs, and nothing awaits approval." in text
 
@@ -132,7 +137,7 @@ async def test_an_empty_database_says_what_to_do(app: Rowlock) -> None:
 async def test_rows_beyond_the_screen_are_counted_and_the_selected_one_is_shown(app: Rowlock, store: Store) -> None:
     worker = await store.worker()
     await store.claim(worker, *[await store.enqueue() for _ in range(40)])
-    look, view = await look_at(app, "1m"), View()
+    look, view = await read_data(app, "1m"), ViewState()
     view.move(panes.rows(Pane.JOBS, look), 30)
     lines = [line.plain for line in frame(look, view, 80, 24, "here")]
     assert any(re.match(r"JOBS \d+-\d+/40 ", line) for line in lines)
@@ -146,12 +151,12 @@ class Bench(Top):
     """A Top whose keys are pressed by hand and whose screen is never drawn."""
 
     async def looked(self) -> Self:
-        await self._look_once()
+        await self._read_once()
         return self
 
     async def done(self) -> str:
         await asyncio.gather(*self._orders)
-        await self._look_once()
+        await self._read_once()
         return self._view.note
 
 
@@ -255,11 +260,11 @@ async def test_a_database_that_is_away_is_told_until_it_answers(
     await running(store)
     await bench.looked()
 
-    async def away(*_: object) -> Look:
+    async def away(*_: object) -> TopData:
         raise DatabaseUnreachable("gone")
 
     with monkeypatch.context() as patched:
-        patched.setattr("rowlock.cli.commands.top.look_at", away)
+        patched.setattr("rowlock.cli.commands.top.read_data", away)
         await bench.looked()
         assert bench._view.away == "the database does not answer"
         assert len(bench._rows()) == 2  # the last picture stays
@@ -413,9 +418,9 @@ async def test_the_database_goes_and_comes_back_and_ctrl_c_ends_it(
 
 @pytest.mark.parametrize("turns", range(6))
 async def test_ctrl_c_is_heard_also_when_news_come_at_the_same_moment(bench: Bench, turns: int) -> None:
-    waiting = asyncio.create_task(bench._until_news())
+    waiting = asyncio.create_task(bench._until_redraw())
     await nothing_happens_for(0.01)
-    bench._news.set()
+    bench._redraw.set()
     for _ in range(turns):
         await let_others_run()
     heard = waiting.cancel()  # False: it had ended before
@@ -430,6 +435,6 @@ async def test_one_picture_where_nobody_looks(cli: Cli, store: Store) -> None:
     assert "\x1b" not in answer.out
     assert re.search(rf"^{ids.encode(job)} .* editions 3/4", answer.out, re.MULTILINE)
     record = (await cli("top", "--once", "--json")).json
-    assert [one["number"] for one in record["running"]] == [job]
+    assert [one["id"] for one in record["running"]] == [ids.encode(job)]
     assert [one["kind"] for one in record["pending"]] == ["pay"]
     assert (await cli("top", "--interval", "1ms")).code == 2

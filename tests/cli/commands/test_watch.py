@@ -155,7 +155,7 @@ async def test_json_streams_one_object_per_change(cli: Cli, app: Rowlock) -> Non
         (public_id, None, "pending"),
         (public_id, "pending", "cancelled"),
     ]
-    assert changes[-1]["error"] == {"reason": "rejected"}
+    assert changes[-1]["errors"] == {"reason": "rejected"}
 
 
 async def test_several_jobs_end_with_a_count_and_code_1_when_one_failed(cli: Cli) -> None:

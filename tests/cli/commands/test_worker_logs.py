@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import re
 import signal
 from typing import TYPE_CHECKING
 
@@ -40,4 +41,5 @@ async def test_what_a_handler_logs_is_shown_with_its_job(cli: Cli, as_json: bool
         return
     for record in map(json.loads, found):
         assert (record["job_id"], record["kind"]) == (public_id, "loud")
+        assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", record["at"])
         assert (record["lane"], record["attempt"]) == ("default", 1)

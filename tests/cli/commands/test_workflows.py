@@ -61,7 +61,7 @@ async def test_workflows_are_shown_and_ordered(cli: Cli, app: Rowlock) -> None:
     assert (watched.code, watched.out.splitlines()[-1]) == (0, f"{started.public_id} orders: completed_with_errors")
     assert "pack: " in watched.out
     record = (await cli("workflows", "show", started.public_id, "--json")).json
-    assert [step["name"] for step in record["steps"]] == ["pick", "pick-2", "pack", "ship", "complain"]
+    assert [step["name"] for step in record["nodes"]] == ["pick", "pick-2", "pack", "ship", "complain"]
     assert record["edges"][0] == {"upstream": "pick", "downstream": "pack", "needs": "success", "met": True}
     retried = await cli("workflows", "retry", started.public_id, "--from", "pack")
     assert retried.out.splitlines()[1].split()[2] == "running"

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 
-def declared() -> Iterator[tuple[str, plain_options.Plain]]:
+def declared() -> Iterator[tuple[str, plain_options.PlainOption]]:
     """What typer is told about the worker's options, but for lists."""
     for parameter in command._parameters(worker):
         annotation, info = get_args(parameter.annotation)[:2]
@@ -27,7 +27,7 @@ def declared() -> Iterator[tuple[str, plain_options.Plain]]:
         # Inside Annotated[] the first name stands where a default would.
         names = [name for name in (info.default, *(info.param_decls or ())) if isinstance(name, str)]
         default = None if parameter.default is inspect.Parameter.empty else parameter.default
-        option = plain_options.Plain(parameter.name, sort, default, info.envvar or "", info.min)
+        option = plain_options.PlainOption(parameter.name, sort, default, info.envvar or "", info.min)
         yield from ((name, option) for name in names or [f"--{parameter.name.replace('_', '-')}"])
 
 

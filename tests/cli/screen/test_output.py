@@ -5,8 +5,9 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from rowlock.cli.commands.jobs import error_text, progress_text
 from rowlock.cli.job_ids import ids_in
+from rowlock.cli.screen import records
+from rowlock.cli.screen.job_text import error_text, job_rows, progress_text
 from rowlock.cli.screen.output import (
     Screen,
     aligned,
@@ -14,8 +15,6 @@ from rowlock.cli.screen.output import (
     compact,
     distance,
     fitted,
-    job_record,
-    job_rows,
     moment,
     span,
 )
@@ -67,10 +66,11 @@ def test_text_of_strangers_cannot_steer_the_terminal() -> None:
     assert clean("\x1b[2Jgone\r\nnext\tcolumn") == "\\x1b[2Jgone\\r\nnext\tcolumn"
 
 
-def test_json_has_utc_moments_seconds_and_both_ids() -> None:
-    record = json.loads(compact(job_record(job(progress=Progress("load", 1, 4)))))
-    assert (record["id"], record["number"]) == (ids.encode(7), 7)
-    assert record["created_at"] == "2027-01-31T12:00:00+00:00"
+def test_json_has_utc_instants_seconds_and_the_public_id() -> None:
+    record = json.loads(compact(records.job(job(progress=Progress("load", 1, 4)))))
+    assert record["id"] == ids.encode(7)
+    assert "number" not in record
+    assert record["created_at"] == "2027-01-31T12:00:00Z"
     assert record["progress"]["phase"] == "load"
     assert json.loads(compact({"poll": timedelta(milliseconds=1500)})) == {"poll": 1.5}
 

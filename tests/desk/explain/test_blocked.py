@@ -52,4 +52,4 @@ async def test_a_count_of_more_waits_than_are_looked_at_says_so(desk: Desk, wait
     await desk.store.execute(
         "INSERT INTO {s}.waits (job_id, remaining) SELECT -n, 1 FROM generate_series(1, 3000) AS n"
     )
-    assert (await desk.app.stats.overview()).states[State.BLOCKED] == Count(len(waiting), capped=True)
+    assert (await desk.app.stats.overview()).states[State.BLOCKED] == Count(len(waiting), exact=False)

@@ -225,7 +225,7 @@ async def test_order_is_priority_then_run_after_across_kinds(database_url: str) 
 
 
 async def test_strict_order_holds_with_two_claimers(database_url: str) -> None:
-    lane = Lane("single", kinds=("*",), ordering="strict", slots=SLOTS)
+    lane = Lane("single", kinds=("*",), order="strict", slots=SLOTS)
     async with (
         bench(database_url, ["a", "b"], lane) as one,
         bench(database_url, ["a", "b"], lane) as two,
@@ -244,7 +244,7 @@ async def test_strict_order_holds_with_two_claimers(database_url: str) -> None:
 
 
 async def test_a_claim_that_waited_for_its_lane_sees_what_came_meanwhile(database_url: str) -> None:
-    lane = Lane("single", kinds=("*",), ordering="strict", slots=SLOTS)
+    lane = Lane("single", kinds=("*",), order="strict", slots=SLOTS)
     async with bench(database_url, ["k"], lane) as made, several(database_url, 2) as (holder, watcher):
         await holder.lane("single", kinds=["*"], ordering="strict")
         await made.register(("k", 0))

@@ -134,7 +134,7 @@ async def test_max_total_holds_over_all_workers_and_strict_order_is_single_file(
 
     cap = 1 if strict else 2
     await first.lanes.create(
-        Lane("default", kinds=("*",), slots=5, max_total=cap, ordering="strict" if strict else "fast")
+        Lane("default", kinds=("*",), slots=5, max_total=cap, order="strict" if strict else "fast")
     )
     handles = [await first.task("work").enqueue(n=n) for n in range(12)]
     async with first.worker(), second.worker():
@@ -303,7 +303,7 @@ async def test_a_place_freed_under_a_cap_is_heard_of_by_a_worker_that_sleeps(mak
         return app
 
     first, second = declared("first"), declared("second")
-    await first.lanes.create(Lane("default", kinds=("*",), slots=2, max_total=1, poll_every=timedelta(minutes=10)))
+    await first.lanes.create(Lane("default", kinds=("*",), slots=2, max_total=1, poll_interval=timedelta(minutes=10)))
     async with first.worker() as a, second.worker() as b:
         one = await first.task("work").enqueue(1)
         await eventually(lambda: _is(bool(ran)))
@@ -326,7 +326,7 @@ async def test_stopping_a_gate_holder_wakes_a_worker_for_the_parked_one(app: Row
         if number == 1:
             await asyncio.Event().wait()
 
-    await app.lanes.create(Lane("default", kinds=("*",), slots=5, poll_every=timedelta(minutes=10)))
+    await app.lanes.create(Lane("default", kinds=("*",), slots=5, poll_interval=timedelta(minutes=10)))
     async with app.worker():
         first = await work.enqueue(1)
         await eventually(lambda: _is(started == [1]))

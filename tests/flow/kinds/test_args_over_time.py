@@ -208,7 +208,7 @@ async def test_a_unique_key_and_a_gate_while_nobody_can_read(make_app: Callable[
 async def test_an_unreadable_head_does_not_block_a_strict_lane(make_app: Callable[..., Rowlock], sql: Sql) -> None:
     old, new = make_app(), make_app()
     readable = old_code(old)
-    await old.lanes.create(Lane("single", kinds=("report",), slots=1, max_total=1, ordering="strict"))
+    await old.lanes.create(Lane("single", kinds=("report",), slots=1, max_total=1, order="strict"))
     head = await new_code(new).options(priority=9).enqueue(7)
     behind = await readable.enqueue("8")
     async with old.worker():

@@ -32,7 +32,7 @@ async def test_a_handler_that_blocks_the_loop_is_named_and_not_taken_for_dead(
             starts.append(time.monotonic())
             block_for(4)  # the fault under test
 
-    await mine.lanes.create(Lane("default", kinds=("*",), stale_after=timedelta(seconds=2)))
+    await mine.lanes.create(Lane("default", kinds=("*",), heartbeat_timeout=timedelta(seconds=2)))
     # The second worker has a thread and a loop of its own: it could rescue all the while.
     handle = await mine.task("blocking").enqueue()
     thread = await asyncio.to_thread(lambda: other.start_worker({"default": 0}, name="other"))
@@ -77,7 +77,7 @@ async def test_a_handler_that_never_returns_holds_up_nobody_and_is_returned_at_s
         assert (await app.jobs.stop(stopped.id)).state is State.CANCELLED
     job = await stuck.job()
     assert (job.state, job.attempt) == (State.QUEUED, 0)
-    assert "does not end; its job is returned over its head" in caplog.text
+    assert "does not end; its job is returned without it" in caplog.text
     free.set()
     await let_others_run()
     after = await app.jobs.many([stuck.id, stopped.id])

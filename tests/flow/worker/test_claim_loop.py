@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     import pytest
 
-LANES = {name: Lane(name, kinds=(name,), slots=1, poll_every=timedelta(seconds=5)) for name in ("a", "b")}
+LANES = {name: Lane(name, kinds=(name,), slots=1, poll_interval=timedelta(seconds=5)) for name in ("a", "b")}
 
 
 class Scripted:

@@ -60,7 +60,7 @@ class Idle:
 async def idle(make_app: Callable[..., Rowlock], monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Idle]:
     for module, name in ((heartbeat, "EVERY"), (claim_loop, "_IDLE_FROM"), (claim_loop, "_POLL_ONLY")):
         monkeypatch.setattr(module, name, LONG.total_seconds())
-    app = make_app(lanes=(Lane("default", kinds=("*",), poll_every=LONG), Lane("other", kinds=("elsewhere",))))
+    app = make_app(lanes=(Lane("default", kinds=("*",), poll_interval=LONG), Lane("other", kinds=("elsewhere",))))
     statements: list[str] = []
     session = WorkerConnection.session
 

@@ -51,11 +51,11 @@ async def test_the_hung_handler_is_cancelled_and_its_job_runs_again(
 
 
 async def test_the_limit_is_set_and_removed_while_everything_runs(app: Rowlock) -> None:
-    app.lanes.define("reports", stall="10m")
-    await app.lanes.create("other", stall="5m")
-    assert (await app.lanes.set("other", slots=3)).stall_after is not None
-    assert (await app.lanes.set("other", stall="off")).stall_after is None
-    with pytest.raises(InvalidOption, match="stall must be 5s or more"):
-        await app.lanes.set("other", stall="1s")
-    with pytest.raises(InvalidOption, match="stall must be"):
-        app.lanes.define("hasty", stall="1s")
+    app.lanes.define("reports", progress_timeout="10m")
+    await app.lanes.create("other", progress_timeout="5m")
+    assert (await app.lanes.set("other", slots=3)).progress_timeout is not None
+    assert (await app.lanes.set("other", progress_timeout="off")).progress_timeout is None
+    with pytest.raises(InvalidOption, match="progress_timeout must be 5s or more"):
+        await app.lanes.set("other", progress_timeout="1s")
+    with pytest.raises(InvalidOption, match="progress_timeout must be"):
+        app.lanes.define("hasty", progress_timeout="1s")

@@ -255,7 +255,7 @@ class Started:
     @contextlib.asynccontextmanager
     async def working(self) -> AsyncIterator[None]:
         await self.app.lanes.create(Lane("slow", kinds=("ship",)))
-        await self.app.lanes.set("slow", poll="60s")
+        await self.app.lanes.set("slow", poll_interval="60s")
         async with self.app, self.app.worker(), self.app.database().connection() as connection:
             await connection.execute(TABLE)
             yield

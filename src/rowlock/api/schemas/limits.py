@@ -83,7 +83,7 @@ class GateAnswer(Answer):
             limit=gate.limit,
             fifo=gate.fifo,
             held=gate.held,
-            parked=CountAnswer(value=gate.parked, exact=not gate.parked_capped),
+            parked=CountAnswer.of(gate.parked),
             used_at=gate.used_at,
             edited_at=gate.edited_at,
             holders=[

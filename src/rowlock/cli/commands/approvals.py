@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import json
-from dataclasses import asdict
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from rowlock.cli.call import Call, person
 from rowlock.cli.command import command
-from rowlock.cli.screen.output import compact, complain, job_record, moment
-from rowlock.errors import InvalidOption
+from rowlock.cli.context import CommandContext, current_user
+from rowlock.cli.option_values import named_arguments
+from rowlock.cli.screen import records
+from rowlock.cli.screen.output import compact, moment
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -28,14 +27,14 @@ By = Annotated[str | None, typer.Option(help="Who adds it; default: your user na
 
 @command(group, "ls")
 async def ls(
-    call: Call,
+    context: CommandContext,
     query: Annotated[str, typer.Argument(metavar="[SEARCH]", help="Only these, such as 'kind:pay* by:ada'.")] = "",
     *,
     after: Annotated[str | None, typer.Option(metavar="CURSOR", help="The next page.")] = None,
     limit: Annotated[int, typer.Option(min=1, max=1000, help="Jobs at most.")] = 50,
 ) -> None:
     """List jobs that wait for approval, the oldest first, with what they need; see also: rowlock jobs approve."""
-    desk = call.app.approvals
+    desk = context.app.approvals
     page = await desk.pending(query, limit=limit, after=after)
     found = [(job, await desk.standing(job.id)) for job in page.items]
     cells = [
@@ -50,21 +49,21 @@ async def ls(
         ]
         for job, standing in found
     ]
-    records = [job_record(job) | {"approval": asdict(standing)} for job, standing in found]
-    call.screen.table(_COLUMNS, cells, records, "Nothing waits for approval.", ("given by", "answer by"))
-    if page.next is not None and not call.screen.as_json:
-        complain(f"{page.count} in all; the next page: --after {page.next}")
+    shown = [{**records.job(job), "approval": records.approval(standing, job.public_id)} for job, standing in found]
+    context.screen.table(_COLUMNS, cells, shown, "Nothing waits for approval.", ("given by", "answer by"))
+    if page.next is not None and not context.screen.as_json:
+        context.screen.note(f"{page.count} in all; the next page: --after {page.next}")
 
 
 @command(rules, "ls")
-async def rules_ls(call: Call) -> None:
+async def rules_ls(context: CommandContext) -> None:
     """List the rules; the first that fits a job counts."""
-    _show(call, await call.app.approvals.rules(), "No rules.")
+    _show(context, await context.app.approvals.rules(), "No rules.")
 
 
 @command(rules, "add")
 async def rules_add(
-    call: Call,
+    context: CommandContext,
     *,
     kind: Annotated[str | None, typer.Option(help="Only this kind; a * at the end takes any rest.")] = None,
     submitted_by: Annotated[str | None, typer.Option(help="Only jobs of this submitter.")] = None,
@@ -74,28 +73,23 @@ async def rules_add(
     note: Annotated[str | None, typer.Option(help="Why.")] = None,
 ) -> None:
     """Approve in advance what fits all that is given. It counts as the approval of whoever adds it."""
-    added = await call.app.approvals.add_rule(
-        kind=kind, submitted_by=submitted_by, tenant=tenant, args=_object(args), by=by or person(), note=note
+    added = await context.app.approvals.add_rule(
+        kind=kind,
+        submitted_by=submitted_by,
+        tenant=tenant,
+        args=named_arguments(args),
+        by=by or current_user(),
+        note=note,
     )
-    _show(call, [added], "")
+    _show(context, [added], "")
 
 
 @command(rules, "rm")
-async def rules_rm(call: Call, rule_id: Annotated[int, typer.Argument(metavar="RULE", help="Its number.")]) -> None:
+async def rules_rm(
+    context: CommandContext, rule_id: Annotated[int, typer.Argument(metavar="RULE", help="Its number.")]
+) -> None:
     """Take a rule away; what it approved stays approved."""
-    _show(call, [await call.app.approvals.remove_rule(rule_id)], "")
-
-
-def _object(text: str | None) -> dict[str, object] | None:
-    if text is None:
-        return None
-    try:
-        value = json.loads(text)
-    except ValueError as error:
-        raise InvalidOption(f"--args takes a JSON object: {error}.") from None
-    if not isinstance(value, dict):
-        raise InvalidOption(f"--args takes a JSON object such as '{{\"amount\": 5}}'; got {text!r}.")
-    return value
+    _show(context, [await context.app.approvals.remove_rule(rule_id)], "")
 
 
 def _needs(standing: Standing) -> str:
@@ -103,7 +97,7 @@ def _needs(standing: Standing) -> str:
     return f"{people} " + ("person" if people == 1 else "people") + ", four eyes" * standing.approval.four_eyes
 
 
-def _show(call: Call, found: Sequence[Rule], empty: str) -> None:
+def _show(context: CommandContext, found: Sequence[Rule], empty: str) -> None:
     cells = [
         [
             str(rule.id),
@@ -117,5 +111,5 @@ def _show(call: Call, found: Sequence[Rule], empty: str) -> None:
         ]
         for rule in found
     ]
-    records: list[dict[str, Any]] = [asdict(rule) for rule in found]
-    call.screen.table(_RULE_COLUMNS, cells, records, empty, ("added", "note", "tenant"))
+    shown = [records.approval_rule(rule) for rule in found]
+    context.screen.table(_RULE_COLUMNS, cells, shown, empty, ("added", "note", "tenant"))

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import Annotated, Final
 
 import typer
 
-from rowlock.cli.call import Call
 from rowlock.cli.command import command
+from rowlock.cli.context import CommandContext
+from rowlock.cli.screen import records
 from rowlock.cli.screen.output import compact, moment
 from rowlock.model.options import span
 
@@ -20,7 +20,7 @@ _SPARE: Final = ("request", "address", "note", "id")
 
 @command(group, "ls")
 async def ls(
-    call: Call,
+    context: CommandContext,
     *,
     job: Annotated[str | None, typer.Option(metavar="JOB", help="Changes of this job.")] = None,
     target: Annotated[str | None, typer.Option(help="Changes of this, such as lane:bulk or token:ID.")] = None,
@@ -32,7 +32,7 @@ async def ls(
 ) -> None:
     """List changes, the newest first."""
     window = span(within, "--within")
-    found = await call.app.audit.list(
+    found = await context.app.audit.list(
         job_id=job,
         target=target,
         subject=who,
@@ -56,4 +56,6 @@ async def ls(
         ]
         for entry in found
     ]
-    call.screen.table(_COLUMNS, rows, [asdict(entry) for entry in found], "Nothing was changed.", _SPARE)
+    context.screen.table(
+        _COLUMNS, rows, [records.audit_entry(entry) for entry in found], "Nothing was changed.", _SPARE
+    )

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from rowlock.app import Rowlock
-from rowlock.cli.call import Call
 from rowlock.cli.command import register_sync
+from rowlock.cli.context import CommandContext
 from rowlock.cli.process.worker_main import loop_factory
 from rowlock.errors import InvalidOption
 from rowlock.model.lane import Lane
@@ -50,7 +50,7 @@ def add_to(root: typer.Typer) -> None:
 
 
 def bench(
-    call: Call,
+    context: CommandContext,
     jobs: Annotated[int, typer.Option(min=100, help="Enqueued in bulk and drained.")] = 20_000,
     slots: Annotated[int, typer.Option(min=1, help="Jobs at once.")] = 100,
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
@@ -81,17 +81,17 @@ class Measured:
     latency: tuple[float, ...]
 
 
-def _run(call: Call, given: dict[str, Any]) -> None:
+def _run(context: CommandContext, options: dict[str, Any]) -> None:
     logging.getLogger("rowlock").setLevel(logging.ERROR)
-    settings = call.app.settings
-    name = f"{(call.schema or 'rowlock')[:30]}_bench_{uuid.uuid4().hex[:8]}"
+    settings = context.app.settings
+    name = f"{(context.schema or 'rowlock')[:30]}_bench_{uuid.uuid4().hex[:8]}"
     with _server(settings) as url:
-        if settings.database_url is not None and not given["yes"]:
-            jobs = f"{given['jobs']:,} no-op jobs"
+        if settings.database_url is not None and not options["yes"]:
+            jobs = f"{options['jobs']:,} no-op jobs"
             _ask(f"{jobs} go into a new schema {name} of {shown(url)}, which is removed afterwards.")
-        lanes = (Lane("default", kinds=("*",), slots=given["slots"]),)
-        measured = _measured(replace(settings, database_url=url, schema=name, lanes=lanes), given["jobs"])
-    _show(call, measured, url, given["slots"])
+        lanes = (Lane("default", kinds=("*",), slots=options["slots"]),)
+        measured = _measured(replace(settings, database_url=url, schema=name, lanes=lanes), options["jobs"])
+    _show(context, measured, url, options["slots"])
 
 
 @contextlib.contextmanager
@@ -203,7 +203,7 @@ def _percentiles(spans: Sequence[float]) -> tuple[float, ...]:
     return tuple(ordered[min(len(ordered) - 1, int(len(ordered) * share))] for share in _SHARES)
 
 
-def _show(call: Call, measured: Measured, url: str, slots: int) -> None:
+def _show(context: CommandContext, measured: Measured, url: str, slots: int) -> None:
     named = {"enqueue one by one": measured.enqueue, "enqueue in bulk": measured.bulk, "drain": measured.drain}
     rows = [
         [name, f"{part.rate:,.0f} jobs/s", f"{part.jobs:,} in {part.seconds:.2f} s"] for name, part in named.items()
@@ -218,7 +218,7 @@ def _show(call: Call, measured: Measured, url: str, slots: int) -> None:
         },
         "pickup_ms": {"p50": p50, "p95": p95, "p99": p99},
     }
-    call.screen.table(("what", "figure", "measured"), rows, record, "")
+    context.screen.table(("what", "figure", "measured"), rows, record, "")
 
 
 def _parts(measured: Measured) -> list[tuple[str, Part]]:

@@ -18,12 +18,13 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from rowlock.app import Rowlock
-from rowlock.cli.call import Call
 from rowlock.cli.command import register_sync
-from rowlock.cli.commands import demo_jobs
+from rowlock.cli.context import CommandContext
 from rowlock.cli.exit_codes import Exit
-from rowlock.cli.screen.board import board
-from rowlock.cli.screen.output import complain, job_record, span
+from rowlock.cli.process import demo_jobs
+from rowlock.cli.screen import records
+from rowlock.cli.screen.demo_display import board
+from rowlock.cli.screen.output import span
 from rowlock.errors import WrongState
 from rowlock.model.lane import Lane
 from rowlock.model.state import State
@@ -36,8 +37,8 @@ from rowlock.store.schema import migrate
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from rowlock.cli.commands.demo_jobs import Part
-    from rowlock.cli.screen.board import Board
+    from rowlock.cli.process.demo_jobs import DemoJob
+    from rowlock.cli.screen.demo_display import Board
     from rowlock.model.job import Job
 
 SCHEMA: Final = "rowlock_demo"
@@ -54,7 +55,7 @@ def add_to(root: typer.Typer) -> None:
 
 
 def demo(
-    call: Call,
+    context: CommandContext,
     keep: Annotated[bool, typer.Option("--keep", help="Keep the database, to look at it afterwards.")] = False,
     data_dir: Annotated[
         Path | None, typer.Option(metavar="FOLDER", help="Of the embedded PostgreSQL; default: a temporary one.")
@@ -64,7 +65,7 @@ def demo(
 
 
 @dataclass(frozen=True, slots=True)
-class Stage:
+class DemoDatabase:
     """Where the demo plays."""
 
     url: str
@@ -73,32 +74,32 @@ class Stage:
     """How to look at the jobs afterwards."""
 
 
-def _run(call: Call, given: dict[str, Any]) -> None:
+def _run(context: CommandContext, options: dict[str, Any]) -> None:
     # A temporary folder must not be left behind, whoever ends the demo.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     logging.getLogger("rowlock").setLevel(logging.ERROR)
-    say = (lambda _: None) if call.screen.as_json else call.screen.line
-    with _stage(call, given["data_dir"], keep=given["keep"]) as stage:
-        say(f"PostgreSQL: {shown(stage.url)}, schema {stage.schema}")
-        jobs, parts = _played(stage, call, keep=given["keep"])
-    wrong = [(job, part) for job, part in zip(jobs, parts, strict=True) if job.state is not part.ends]
-    _summary(call, jobs)
-    for job, part in wrong:
-        complain(f"{job.kind} {job.public_id} is {job.state}; expected {part.ends}.")
+    say = (lambda _: None) if context.screen.as_json else context.screen.line
+    with _demo_database(context, options["data_dir"], keep=options["keep"]) as target:
+        say(f"PostgreSQL: {shown(target.url)}, schema {target.schema}")
+        jobs, samples = _played(target, context, keep=options["keep"])
+    wrong = [(job, sample) for job, sample in zip(jobs, samples, strict=True) if job.state is not sample.ends]
+    _summary(context, jobs)
+    for job, sample in wrong:
+        context.screen.note(f"{job.kind} {job.public_id} is {job.state}; expected {sample.ends}.")
     if wrong:
         raise typer.Exit(Exit.FAILED)
     say(f"All {len(jobs)} jobs ended as they should.")
-    if given["keep"]:
-        say(f"Look at them with: {stage.hint}")
+    if options["keep"]:
+        say(f"Look at them with: {target.hint}")
 
 
-def _played(stage: Stage, call: Call, *, keep: bool) -> tuple[list[Job], list[Part]]:
-    async def play() -> tuple[list[Job], list[Part]]:
+def _played(target: DemoDatabase, context: CommandContext, *, keep: bool) -> tuple[list[Job], list[DemoJob]]:
+    async def play() -> tuple[list[Job], list[DemoJob]]:
         # As asyncio.run() does for SIGINT: an exception raised wherever the loop is may hit a driver in the middle.
         loop, task = asyncio.get_running_loop(), asyncio.current_task()
         if task is not None:
             loop.add_signal_handler(signal.SIGTERM, task.cancel)
-        return await _play(stage, call, keep=keep)
+        return await _play(target, context, keep=keep)
 
     try:
         return asyncio.run(play())
@@ -109,20 +110,20 @@ def _played(stage: Stage, call: Call, *, keep: bool) -> tuple[list[Job], list[Pa
 
 
 @contextlib.contextmanager
-def _stage(call: Call, data_dir: Path | None, *, keep: bool) -> Iterator[Stage]:
+def _demo_database(context: CommandContext, data_dir: Path | None, *, keep: bool) -> Iterator[DemoDatabase]:
     # Not from ROWLOCK_DATABASE_URL: nobody's production gets sample jobs without asking for them.
-    if call.database_url is not None:
-        schema = call.schema or SCHEMA
-        yield Stage(call.database_url, schema, f"rowlock jobs ls --database-url … --schema {schema}")
+    if context.database_url is not None:
+        schema = context.schema or SCHEMA
+        yield DemoDatabase(context.database_url, schema, f"rowlock jobs ls --database-url … --schema {schema}")
         return
     folder = data_dir or Path(tempfile.mkdtemp(prefix="rowlock-demo-"))
     temporary = data_dir is None and not keep
     try:
         # What ends with the demo need not survive a power cut.
         held = embedded.start(folder, settings={"fsync": "off"} if temporary else {})
-        schema = call.schema or "rowlock"
+        schema = context.schema or "rowlock"
         try:
-            yield Stage(held.url, schema, f"ROWLOCK_DATA_DIR={held.directory} rowlock jobs ls")
+            yield DemoDatabase(held.url, schema, f"ROWLOCK_DATA_DIR={held.directory} rowlock jobs ls")
         finally:
             held.close()
             if temporary:
@@ -133,35 +134,37 @@ def _stage(call: Call, data_dir: Path | None, *, keep: bool) -> Iterator[Stage]:
             shutil.rmtree(folder, ignore_errors=True)
 
 
-async def _play(stage: Stage, call: Call, *, keep: bool) -> tuple[list[Job], list[Part]]:
-    made = await migrate.upgrade(stage.url, stage.schema)
-    settings = Settings(database_url=stage.url, schema=stage.schema, lanes=(Lane(demo_jobs.LANE, slots=8),))
+async def _play(target: DemoDatabase, context: CommandContext, *, keep: bool) -> tuple[list[Job], list[DemoJob]]:
+    made = await migrate.upgrade(target.url, target.schema)
+    settings = Settings(database_url=target.url, schema=target.schema, lanes=(Lane(demo_jobs.LANE, slots=8),))
     async with Rowlock(settings=settings) as app:
-        parts = demo_jobs.parts(app)
+        samples = demo_jobs.samples(app)
         worker = app.make_worker(name="demo")
-        with board(as_json=call.screen.as_json) as view:
+        with board(as_json=context.screen.as_json) as view:
             began = time.monotonic()
-            numbers = [(await part.enqueue()).id for part in parts]
+            numbers = [(await sample.enqueue()).id for sample in samples]
             await worker.start()
             try:
-                jobs = await _watch(app, parts, numbers, view, began)
+                jobs = await _watch(app, samples, numbers, view, began)
             finally:
                 await worker.stop(after=0)
-    if call.database_url is not None and 1 in made and not keep:
-        await migrate.downgrade(stage.url, stage.schema, to=0)
+    if context.database_url is not None and 1 in made and not keep:
+        await migrate.downgrade(target.url, target.schema, to=0)
     # The duplicate is the job it duplicates.
     first = {number: n for n, number in reversed(list(enumerate(numbers)))}
     once = sorted(first.values())
     by_id = {job.id: job for job in jobs}
-    return [by_id[numbers[n]] for n in once], [parts[n] for n in once]
+    return [by_id[numbers[n]] for n in once], [samples[n] for n in once]
 
 
-async def _watch(app: Rowlock, parts: Sequence[Part], numbers: Sequence[int], view: Board, began: float) -> list[Job]:
+async def _watch(
+    app: Rowlock, samples: Sequence[DemoJob], numbers: Sequence[int], view: Board, began: float
+) -> list[Job]:
     """Show the jobs until all are final, giving a person's orders on the way."""
     shows: dict[int, str] = {}
-    for number, part in zip(numbers, parts, strict=True):
-        shows[number] = f"{shows[number]}; {part.shows}" if number in shows else part.shows
-    orders = {number: part.order for number, part in zip(numbers, parts, strict=True) if part.order is not None}
+    for number, sample in zip(numbers, samples, strict=True):
+        shows[number] = f"{shows[number]}; {sample.shows}" if number in shows else sample.shows
+    orders = {number: sample.order for number, sample in zip(numbers, samples, strict=True) if sample.order is not None}
     while True:
         jobs = await app.jobs.many(shows)
         seconds = time.monotonic() - began
@@ -184,7 +187,7 @@ async def _give_order(app: Rowlock, orders: dict[int, str], job: Job, seconds: f
             await app.jobs.approve(job.id, by="demo")
 
 
-def _summary(call: Call, jobs: Sequence[Job]) -> None:
+def _summary(context: CommandContext, jobs: Sequence[Job]) -> None:
     rows = [
         [
             job.kind,
@@ -195,6 +198,6 @@ def _summary(call: Call, jobs: Sequence[Job]) -> None:
         ]
         for job in jobs
     ]
-    call.screen.table(
-        ("kind", "state", "attempts", "waited", "ran"), rows, [job_record(job) for job in jobs], "No jobs."
+    context.screen.table(
+        ("kind", "state", "attempts", "waited", "ran"), rows, [records.job(job) for job in jobs], "No jobs."
     )

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from rowlock.cli import completion
-from rowlock.cli.call import Call
 from rowlock.cli.command import register_sync
+from rowlock.cli.context import CommandContext
 from rowlock.cli.process import reload
 from rowlock.cli.process.worker_main import set_up_logging
 from rowlock.cli.screen.output import aligned, clean
@@ -33,7 +33,7 @@ def add_to(root: typer.Typer) -> None:
 
 
 def dev(
-    call: Call,
+    context: CommandContext,
     *,
     lanes: Annotated[
         str | None,
@@ -68,16 +68,16 @@ def dev(
     """
 
 
-def _run(call: Call, given: dict[str, Any]) -> None:
-    call.require_app()
-    set_up_logging(given["log_level"], as_json=call.screen.as_json)
-    port = given.pop("port")
+def _run(context: CommandContext, options: dict[str, Any]) -> None:
+    context.require_app()
+    set_up_logging(options["log_level"], as_json=context.screen.as_json)
+    port = options.pop("port")
     door = listening(port) if _served() else None
-    session = Session(call, given["reload_dir"])
-    logger.info("starting %s", call.app_path)
+    session = Session(context, options["reload_dir"])
+    logger.info("starting %s", context.app_path)
     extra = ["--dev"] if door is None else ["--dev", f"--door={door.fileno()}"]
     passed = [] if door is None else [door.fileno()]
-    reload.watch(reload.command(call, given, *extra), given["reload_dir"], session.welcome, passed)
+    reload.watch(reload.command(context, options, *extra), options["reload_dir"], session.welcome, passed)
 
 
 def _served() -> bool:
@@ -104,8 +104,8 @@ def listening(port: int | None) -> socket.socket:
 class Session:
     """Tells once what runs where; afterwards only what is new."""
 
-    def __init__(self, call: Call, folders: Sequence[Path] | None) -> None:
-        self._call, self._folders = call, folders
+    def __init__(self, context: CommandContext, folders: Sequence[Path] | None) -> None:
+        self._call, self._folders = context, folders
         self._kinds: list[str] | None = None
 
     def welcome(self, news: dict[str, Any], seconds: float) -> None:

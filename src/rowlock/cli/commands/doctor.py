@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from rowlock.app import Rowlock
-from rowlock.cli.call import Call
 from rowlock.cli.command import register_sync
+from rowlock.cli.context import CommandContext
 from rowlock.cli.exit_codes import Exit
 from rowlock.cli.screen.output import clean
 from rowlock.desk.doctor import Doctor
@@ -41,7 +41,7 @@ def add_to(root: typer.Typer) -> None:
 
 
 def doctor(
-    call: Call,
+    context: CommandContext,
     strict: Annotated[bool, typer.Option("--strict", help="Exit code 1 for warnings, too.")] = False,
 ) -> None:
     """Examine versions, application, database, settings, lanes, workers and jobs; says what to do. Changes nothing.
@@ -50,12 +50,12 @@ def doctor(
     """
 
 
-def _run(call: Call, given: dict[str, Any]) -> None:
-    findings, app = _local(call)
+def _run(context: CommandContext, options: dict[str, Any]) -> None:
+    findings, app = _local(context)
     if app is not None:
-        findings += asyncio.run(_examined(app, with_kinds=call.app_path is not None))
-    _show(call, findings)
-    code = exit_code(findings, strict=given["strict"])
+        findings += asyncio.run(_examined(app, with_kinds=context.app_path is not None))
+    _show(context, findings)
+    code = exit_code(findings, strict=options["strict"])
     if code:
         raise typer.Exit(code)
 
@@ -69,7 +69,7 @@ async def _examined(app: Rowlock, *, with_kinds: bool) -> list[Finding]:
         await app.close()
 
 
-def _local(call: Call) -> tuple[list[Finding], Rowlock | None]:
+def _local(context: CommandContext) -> tuple[list[Finding], Rowlock | None]:
     """What this machine alone can tell, and the application whose database is examined next."""
     found = [
         ok("python", f"{platform.python_version()} ({platform.python_implementation()}, {sys.platform})"),
@@ -77,12 +77,12 @@ def _local(call: Call) -> tuple[list[Finding], Rowlock | None]:
         *(_extra(check, *names) for check, names in _EXTRAS.items()),
     ]
     try:
-        app = call.app
-        found.append(_application(call, app))
+        app = context.app
+        found.append(_application(context, app))
     except ConfigurationError as error:
         found.append(fail("app", str(error), "Correct --app or ROWLOCK_APP, or mend the module."))
         try:
-            app = Rowlock(call.database_url, schema=call.schema)
+            app = Rowlock(context.database_url, schema=context.schema)
         except ConfigurationError as wrong:
             return [*found, fail("settings", str(wrong), "Correct the variable.")], None
     if app.settings.database_url is None and (missing := _no_database(app)):
@@ -96,12 +96,12 @@ def _extra(check: str, package: str, extra: str) -> Finding:
     return ok(check, f"not installed (optional): pip install 'rowlock[{extra}]'")
 
 
-def _application(call: Call, app: Rowlock) -> Finding:
-    if call.app_path is None:
+def _application(context: CommandContext, app: Rowlock) -> Finding:
+    if context.app_path is None:
         return ok("app", "none given (--app or ROWLOCK_APP): its kinds are not compared with the workers'")
     if not app.handlers:
-        return warn("app", f"{call.app_path} declares no kind", "Import the modules with its jobs where it is made.")
-    return ok("app", f"{call.app_path}, {len(app.handlers)} kinds")
+        return warn("app", f"{context.app_path} declares no kind", "Import the modules with its jobs where it is made.")
+    return ok("app", f"{context.app_path}, {len(app.handlers)} kinds")
 
 
 def _no_database(app: Rowlock) -> Finding | None:
@@ -129,21 +129,21 @@ def exit_code(findings: Sequence[Finding], *, strict: bool) -> Exit:
     return Exit.OK
 
 
-def _show(call: Call, findings: Sequence[Finding]) -> None:
+def _show(context: CommandContext, findings: Sequence[Finding]) -> None:
     verdicts = Counter(finding.verdict for finding in findings)
     worst: Verdict = "fail" if verdicts["fail"] else "warn" if verdicts["warn"] else "ok"
-    if call.screen.as_json:
-        call.screen.json({"verdict": worst, "findings": [asdict(finding) for finding in findings]})
+    if context.screen.as_json:
+        context.screen.json({"verdict": worst, "findings": [asdict(finding) for finding in findings]})
         return
     if sys.stdout.isatty():
         _rich(findings)
     else:
         for finding in findings:
-            call.screen.line(f"{finding.verdict:<4}  {finding.check:<12}  {finding.says}")
+            context.screen.line(f"{finding.verdict:<4}  {finding.check:<12}  {finding.says}")
             if finding.do:
-                call.screen.line(f"{'':{_INDENT}}→ {finding.do}")
+                context.screen.line(f"{'':{_INDENT}}→ {finding.do}")
     counts = [f"{verdicts['ok']} ok", _many(verdicts["warn"], "warning"), _many(verdicts["fail"], "failure")]
-    call.screen.line(f"{len(findings)} checks: {', '.join(counts)}.")
+    context.screen.line(f"{len(findings)} checks: {', '.join(counts)}.")
 
 
 def _rich(findings: Sequence[Finding]) -> None:

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-import json
-from datetime import datetime
-from typing import TYPE_CHECKING, Annotated, Any, cast
+from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
 from rowlock.cli import completion
-from rowlock.cli.call import Call
 from rowlock.cli.command import command
-from rowlock.cli.commands.jobs import JobId, error_text
+from rowlock.cli.commands.jobs import JobId
+from rowlock.cli.context import CommandContext
 from rowlock.cli.exit_codes import Exit
-from rowlock.cli.screen.output import complain, job_record, moment, span
-from rowlock.errors import InvalidArguments, InvalidOption, UnknownKind
+from rowlock.cli.option_values import arguments, instant
+from rowlock.cli.screen import records
+from rowlock.cli.screen.job_text import error_text
+from rowlock.cli.screen.output import moment, span
+from rowlock.errors import UnknownKind
+from rowlock.model import problem
 from rowlock.model.state import SUCCESS
 
 if TYPE_CHECKING:
@@ -28,7 +30,7 @@ def add_to(root: typer.Typer) -> None:
 
 
 async def enqueue(
-    call: Call,
+    context: CommandContext,
     kind: Annotated[str, typer.Argument(metavar="KIND", help="The kind's name.", autocompletion=completion.kinds)],
     *,
     args: Annotated[
@@ -58,61 +60,35 @@ async def enqueue(
 ) -> None:
     """Enqueue one job and print its id. Without --app, of a kind that workers have told the database of."""
     try:
-        made = await call.desk.jobs.submit(
+        made = await context.desk.jobs.submit(
             kind,
             arguments(args),
             priority=priority,
             run_in=run_in,
-            run_at=None if run_at is None else instant(run_at),
+            run_at=instant(run_at),
             unique_key=unique_key,
             on_conflict=cast("OnConflict", on_conflict),  # checked by options()
             idempotency_key=idempotency_key,
             tenant=tenant,
         )
     except UnknownKind as error:
-        if call.app_path:
+        if context.app_path:
             raise
         raise UnknownKind(f"{error} Or give --app module:attribute, such as tasks:app.") from None
     job = made.job
-    record = {"id": job.public_id, "number": job.id, "kind": job.kind, "what": made.what}
-    call.screen.said(f"{job.public_id} {made.what}", record)
+    record = {**records.job(job), "deduplicated": made.what == "kept", "what": made.what}
+    context.screen.answer(f"{job.public_id} {made.what}", record)
 
 
-async def run_job(call: Call, job_id: JobId) -> None:
+async def run_job(context: CommandContext, job_id: JobId) -> None:
     """Claim one due job here and now and run it to the end of this attempt; exit code 1 unless it completed."""
-    job = await call.app.run_job(job_id)
+    job = await context.app.run_job(job_id)
     ran = job.finished_at - job.claimed_at if job.finished_at and job.claimed_at else None
     after = f" after {span(ran)}" if ran is not None else f", due again {moment(job.run_after)}"
-    call.screen.said(f"{job.public_id} {job.kind} {job.state}{after}", job_record(job))
+    context.screen.answer(f"{job.public_id} {job.kind} {job.state}{after}", records.job(job))
     if job.state not in SUCCESS:
-        history = await call.app.jobs.history(job.id)
+        history = await context.app.jobs.history(job.id)
         last = job.errors or (history.attempts[-1].error if history.attempts else None)
-        complain(f"Job {job.public_id} did not complete: {error_text(last) or 'no reason was recorded'}")
+        why = f"Job {job.public_id} did not complete: {error_text(last) or 'no reason was recorded'}"
+        context.screen.problem_of(problem.FAILED, why, job_id=job.public_id, state=job.state)
         raise typer.Exit(Exit.FAILED)
-
-
-def arguments(text: str) -> list[Any] | dict[str, Any]:
-    """What --args holds."""
-    try:
-        value = json.loads(text)
-    except json.JSONDecodeError as error:
-        raise InvalidArguments(
-            f"--args is not JSON: {error.msg} at character {error.pos + 1}. Write it like '{{\"org_id\": 7}}'."
-        ) from None
-    if isinstance(value, list | dict):
-        return value
-    raise InvalidArguments(
-        f"--args takes a JSON object (or a list of positional arguments), got {type(value).__name__}."
-    )
-
-
-def instant(text: str) -> datetime:
-    """What --run-at holds."""
-    example = "such as 2027-01-31T09:00:00+01:00 or 2027-01-31T08:00:00Z"
-    try:
-        instant = datetime.fromisoformat(text)
-    except ValueError:
-        raise InvalidOption(f"--run-at takes an ISO 8601 date and time, {example}; got {text!r}.") from None
-    if instant.tzinfo is None:
-        raise InvalidOption(f"--run-at needs a time zone, {example}; {text!r} has none.")
-    return instant

@@ -2,39 +2,29 @@
 
 from __future__ import annotations
 
+import json
 import time
-from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
+from typing import TYPE_CHECKING, Annotated, Final, Literal
 
 import typer
 
 from rowlock.cli import completion
-from rowlock.cli.call import Call, person
+from rowlock.cli.bulk_orders import Search, Yes, ids_or_search, order_found
 from rowlock.cli.command import command
-from rowlock.cli.commands.bulk import Search, Yes, chosen, order_found
+from rowlock.cli.context import CommandContext, current_user
 from rowlock.cli.exit_codes import Exit, exit_of
 from rowlock.cli.job_ids import expanded
-from rowlock.cli.screen.output import (
-    JOB_COLUMNS,
-    JOB_SPARE,
-    aligned,
-    compact,
-    complain,
-    job_record,
-    job_rows,
-    moment,
-    span,
-)
-from rowlock.cli.screen.progress import items_text, phase_rows
+from rowlock.cli.option_values import instant, named_arguments, references
+from rowlock.cli.screen import records
+from rowlock.cli.screen.job_text import JOB_COLUMNS, JOB_SPARE, job_fields, job_rows
 from rowlock.errors import InvalidOption, JobNotFound, WrongState
 from rowlock.model import ids
 from rowlock.model.progress import ItemState
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Awaitable, Callable, Sequence
 
-    from rowlock.desk.jobs import History
     from rowlock.model.job import Job
-    from rowlock.model.progress import Progress
 
 group = typer.Typer(no_args_is_help=True, help="Look at jobs and give them orders.")
 JobId = Annotated[str, typer.Argument(metavar="ID", help="A public id, or the plain number.")]
@@ -55,7 +45,7 @@ _SECONDS: Final = 5.0
 
 @command(group, "ls")
 async def ls(
-    call: Call,
+    context: CommandContext,
     query: Annotated[
         str | None, typer.Argument(metavar="[SEARCH]", help="Such as 'state:failed kind:ingest* created:<2h'.")
     ] = None,
@@ -79,57 +69,46 @@ async def ls(
     if query is not None or after is not None or oldest:
         if any((state, kind, lane, tenant, tag, ref, before)):
             raise InvalidOption("Write the options as terms of the search, such as state:failed, or leave it out.")
-        await _search(call, query or "", after, limit, oldest=oldest)
+        await _search(context, query or "", after, limit, oldest=oldest)
         return
-    found = await call.app.jobs.list(
+    found = await context.app.jobs.list(
         states=state or None,
         kind=kind,
         lane=lane,
         tenant=tenant,
         tag=tag,
-        refs=_references(ref or []),
+        refs=references(ref or []),
         before=before,
         limit=limit,
     )
-    call.screen.table(JOB_COLUMNS, job_rows(found), [job_record(job) for job in found], "No jobs.", JOB_SPARE)
+    _show(context, found, "No jobs.")
     if found.before is not None:
-        complain(f"older jobs were not looked at; go on with: --before {ids.encode(found.before)}")
-    elif len(found) == limit and not call.screen.as_json:
-        complain(f"there may be more: --before {found[-1].public_id}")
+        context.screen.note(f"older jobs were not looked at; go on with: --before {ids.encode(found.before)}")
+    elif len(found) == limit and not context.screen.as_json:
+        context.screen.note(f"there may be more: --before {found[-1].public_id}")
 
 
 @command(group, "show")
-async def show(call: Call, job_id: JobId) -> None:
+async def show(context: CommandContext, job_id: JobId) -> None:
     """Show everything known of one job: arguments, result, errors, earlier attempts, orders."""
-    history = await call.app.jobs.history(job_id)
-    record = job_record(history.job)
-    record["attempts"] = [_values(attempt) for attempt in history.attempts]
-    record["acts"] = [_values(act) for act in history.acts]
-    call.screen.fields(_fields(history), record)
+    history = await context.app.jobs.history(job_id)
+    context.screen.fields(job_fields(history), records.history(history))
 
 
 @command(group, "explain")
-async def explain(call: Call, job_id: JobId) -> None:
+async def explain(context: CommandContext, job_id: JobId) -> None:
     """Say why a job is not running: every reason that holds, the most decisive first."""
-    found = await call.app.jobs.explain(job_id)
-    record = {
-        "id": found.job.public_id,
-        "number": found.job.id,
-        "kind": found.job.kind,
-        "state": found.job.state,
-        "verdict": found.verdict,
-        "reasons": [_values(reason) for reason in found.reasons],
-    }
-    if call.screen.as_json:
-        call.screen.json(record)
+    found = await context.app.jobs.explain(job_id)
+    if context.screen.as_json:
+        context.screen.json(records.explanation(found))
         return
     for line in str(found).splitlines():
-        call.screen.prose(line)
+        context.screen.prose(line)
 
 
 @command(group, "watch")
 async def watch(
-    call: Call,
+    context: CommandContext,
     job_ids: Annotated[
         list[str] | None, typer.Argument(metavar="[ID…]", help="Public ids or plain numbers; - reads them from a pipe.")
     ] = None,
@@ -138,30 +117,30 @@ async def watch(
 
     Exit code 1 unless every given job succeeded.
     """
-    from rowlock.cli.commands.watch import follow
+    from rowlock.cli.screen.watch import follow
 
-    given = expanded(job_ids or [])
-    if given or not job_ids:
-        await follow(call, given)
+    watched = expanded(job_ids or [])
+    if watched or not job_ids:
+        await follow(context, watched)
 
 
 @command(group, "logs")
 async def logs(
-    call: Call,
+    context: CommandContext,
     job_id: JobId,
     *,
     follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on until the job is final.")] = False,
     limit: Annotated[int, typer.Option("--lines", "-n", min=1, max=_MOST, help="Lines at most, the newest.")] = 1000,
 ) -> None:
     """Show what a job logged, of all its attempts; with --json one object per line."""
-    from rowlock.cli.commands.items_and_logs import show_logs
+    from rowlock.cli.screen.items_and_logs import show_logs
 
-    await show_logs(call, job_id, limit, follow=follow)
+    await show_logs(context, job_id, limit, follow=follow)
 
 
 @command(group, "items")
 async def items(
-    call: Call,
+    context: CommandContext,
     job_id: JobId,
     *,
     state: Annotated[
@@ -172,31 +151,39 @@ async def items(
     limit: Annotated[int, typer.Option(min=1, max=_MOST, help="Items at most.")] = 1000,
 ) -> None:
     """List the items of a job's newest attempt, by phase and name."""
-    from rowlock.cli.commands.items_and_logs import show_items
+    from rowlock.cli.screen.items_and_logs import show_items
 
-    await show_items(call, await call.app.jobs.items(job_id, states=state or None, phase=phase, limit=limit))
+    await show_items(context, await context.app.jobs.items(job_id, states=state or None, phase=phase, limit=limit))
 
 
 @command(group, "cancel")
 async def cancel(
-    call: Call, job_ids: MaybeIds = None, *, search: Search = None, yes: Yes = False, by: By = None, note: Note = None
+    context: CommandContext,
+    job_ids: MaybeIds = None,
+    *,
+    search: Search = None,
+    yes: Yes = False,
+    by: By = None,
+    note: Note = None,
 ) -> None:
     """End waiting jobs at once; ask running ones to stop at their next await."""
-    given = chosen(job_ids, search)
+    chosen = ids_or_search(job_ids, search)
     if search is not None:
-        return await order_found(call, "cancel", search, yes=yes, by=by, note=note)
-    return await _order(call, given, lambda job_id: call.app.jobs.cancel(job_id, by=by or person(), note=note))
+        return await order_found(context, "cancel", search, yes=yes, by=by, note=note)
+    return await _order(
+        context, chosen, lambda job_id: context.app.jobs.cancel(job_id, by=by or current_user(), note=note)
+    )
 
 
 @command(group, "stop")
-async def stop(call: Call, job_ids: JobIds, by: By = None, note: Note = None) -> None:
+async def stop(context: CommandContext, job_ids: JobIds, by: By = None, note: Note = None) -> None:
     """End jobs now, whatever their handlers do; a late result is refused."""
-    await _order(call, job_ids, lambda job_id: call.app.jobs.stop(job_id, by=by or person(), note=note))
+    await _order(context, job_ids, lambda job_id: context.app.jobs.stop(job_id, by=by or current_user(), note=note))
 
 
 @command(group, "retry")
 async def retry(
-    call: Call,
+    context: CommandContext,
     job_ids: MaybeIds = None,
     *,
     search: Search = None,
@@ -208,167 +195,178 @@ async def retry(
     note: Note = None,
 ) -> None:
     """Run finished jobs again with a new attempt budget."""
-    given = chosen(job_ids, search)
+    chosen = ids_or_search(job_ids, search)
     if search is not None:
         if failed_items:
             raise InvalidOption("--failed-items goes with ids, not with --search.")
-        return await order_found(call, "retry", search, yes=yes, by=by, note=note)
+        return await order_found(context, "retry", search, yes=yes, by=by, note=note)
     items: Literal["failed"] | None = "failed" if failed_items else None
     return await _order(
-        call, given, lambda job_id: call.app.jobs.retry(job_id, items=items, by=by or person(), note=note)
+        context, chosen, lambda job_id: context.app.jobs.retry(job_id, items=items, by=by or current_user(), note=note)
     )
 
 
 @command(group, "approve")
 async def approve(
-    call: Call, job_ids: MaybeIds = None, *, search: Search = None, yes: Yes = False, by: By = None, note: Note = None
+    context: CommandContext,
+    job_ids: MaybeIds = None,
+    *,
+    search: Search = None,
+    yes: Yes = False,
+    by: By = None,
+    note: Note = None,
 ) -> None:
     """Let pending jobs run."""
-    given = chosen(job_ids, search)
+    chosen = ids_or_search(job_ids, search)
     if search is not None:
-        return await order_found(call, "approve", search, yes=yes, by=by, note=note)
-    return await _order(call, given, lambda job_id: call.app.jobs.approve(job_id, by=by or person(), note=note))
+        return await order_found(context, "approve", search, yes=yes, by=by, note=note)
+    return await _order(
+        context, chosen, lambda job_id: context.app.jobs.approve(job_id, by=by or current_user(), note=note)
+    )
 
 
 @command(group, "reject")
 async def reject(
-    call: Call, job_ids: MaybeIds = None, *, search: Search = None, yes: Yes = False, by: By = None, note: Note = None
+    context: CommandContext,
+    job_ids: MaybeIds = None,
+    *,
+    search: Search = None,
+    yes: Yes = False,
+    by: By = None,
+    note: Note = None,
 ) -> None:
     """End pending jobs."""
-    given = chosen(job_ids, search)
+    chosen = ids_or_search(job_ids, search)
     if search is not None:
-        return await order_found(call, "reject", search, yes=yes, by=by, note=note)
-    return await _order(call, given, lambda job_id: call.app.jobs.reject(job_id, by=by or person(), note=note))
+        return await order_found(context, "reject", search, yes=yes, by=by, note=note)
+    return await _order(
+        context, chosen, lambda job_id: context.app.jobs.reject(job_id, by=by or current_user(), note=note)
+    )
 
 
 @command(group, "rm")
-async def remove(call: Call, job_ids: MaybeIds = None, *, search: Search = None, yes: Yes = False) -> None:
+async def remove(context: CommandContext, job_ids: MaybeIds = None, *, search: Search = None, yes: Yes = False) -> None:
     """Remove finished jobs with their history, before their retention does; shows them as they were."""
-    given = chosen(job_ids, search)
+    chosen = ids_or_search(job_ids, search)
     if search is not None:
-        return await order_found(call, "delete", search, yes=yes)
-    return await _order(call, given, call.app.jobs.delete)
+        return await order_found(context, "delete", search, yes=yes)
+    return await _order(context, chosen, context.app.jobs.delete)
 
 
 @command(group, "priority")
 async def priority(
-    call: Call,
+    context: CommandContext,
     job_id: JobId,
     value: Annotated[int, typer.Argument(metavar="PRIORITY", help="From -100 to 100; higher runs sooner.")],
     by: By = None,
     note: Note = None,
 ) -> None:
     """Give a waiting job another priority (put -- before a negative one)."""
-    await _order(call, [job_id], lambda one: call.app.jobs.reprioritise(one, value, by=by or person(), note=note))
+    await _order(
+        context, [job_id], lambda one: context.app.jobs.reprioritise(one, value, by=by or current_user(), note=note)
+    )
 
 
-async def _search(call: Call, query: str, after: str | None, limit: int, *, oldest: bool) -> None:
+@command(group, "edit")
+async def edit(
+    context: CommandContext,
+    job_id: JobId,
+    *,
+    args: Annotated[
+        str | None,
+        typer.Option(metavar="JSON", help="New arguments, all of them: an object such as '{\"org_id\": 7}'."),
+    ] = None,
+    run_at: Annotated[
+        str | None, typer.Option(metavar="ISO", help="Not before then, such as 2027-01-31T09:00:00+01:00.")
+    ] = None,
+    run_in: Annotated[
+        str | None, typer.Option(metavar="DURATION", help="Not before then, such as 90s; 0s: now.")
+    ] = None,
+    tags: Annotated[str | None, typer.Option(metavar="A,B", help="New tags, all of them; '' removes them.")] = None,
+    priority: Annotated[int | None, typer.Option(help="From -100 to 100; higher runs sooner.")] = None,
+    by: By = None,
+    note: Note = None,
+) -> None:
+    """Change the arguments, due time, tags or priority of a waiting job. Changed arguments void an approval.
+
+    Arguments are checked by the kind's code where --app has it. A secret given as it is shown, •••, stays.
+    """
+    if all(value is None for value in (args, run_at, run_in, tags, priority)):
+        raise InvalidOption("Nothing to change: add --args, --run-at, --run-in, --tags or --priority.")
+    job = await context.app.jobs.edit(
+        job_id,
+        args=named_arguments(args),
+        run_at=instant(run_at),
+        run_in=run_in,
+        tags=None if tags is None else [tag for tag in map(str.strip, tags.split(",")) if tag],
+        priority=priority,
+        by=by or current_user(),
+        note=note,
+    )
+    _show(context, [job])
+
+
+@command(group, "signal")
+async def signal(
+    context: CommandContext,
+    job_id: JobId,
+    name: Annotated[str, typer.Argument(metavar="NAME", help="The name that the handler waits for.")],
+    *,
+    payload: Annotated[str, typer.Option(metavar="JSON", help="The value that the handler receives.")] = "null",
+    by: By = None,
+    note: Note = None,
+) -> None:
+    """Send a job a signal that it waits for, or will wait for; the first one of a name counts."""
+    try:
+        value = json.loads(payload)
+    except ValueError as error:
+        raise InvalidOption(f"--payload takes JSON, such as '{{\"ok\": true}}': {error}.") from None
+    sent = await context.desk.jobs.signal(job_id, name, value, by=by or current_user(), note=note)
+    if sent.what == "kept":
+        context.screen.note(f"a signal {name!r} came before; the first one counts, so this one changes nothing.")
+    _show(context, [sent.job])
+
+
+def _show(context: CommandContext, jobs: Sequence[Job], empty: str = "") -> None:
+    context.screen.table(JOB_COLUMNS, job_rows(jobs), [records.job(job) for job in jobs], empty, JOB_SPARE)
+
+
+async def _search(context: CommandContext, query: str, after: str | None, limit: int, *, oldest: bool) -> None:
     until, found = time.monotonic() + _SECONDS, list["Job"]()
     while True:
         wanted, sort = min(limit - len(found), _LARGEST_PAGE), "oldest" if oldest else "newest"
-        page = await call.app.jobs.search(query, after=after, limit=wanted, sort=sort)
+        page = await context.app.jobs.search(query, after=after, limit=wanted, sort=sort)
         found += page.items
         # A terminal can wait where a request must not: what was cut off is continued for some seconds.
         if page.next is None or len(found) >= limit or time.monotonic() > until:
             break
         after = page.next
-    call.screen.table(JOB_COLUMNS, job_rows(found), [job_record(job) for job in found], "No jobs.", JOB_SPARE)
+    _show(context, found, "No jobs.")
     if page.suggestion is not None:
-        complain(f"did you mean: {page.suggestion}")
-    if call.screen.as_json and page.next is None:
+        context.screen.note(f"did you mean: {page.suggestion}")
+    if context.screen.as_json and page.next is None:
         return
     if page.cut_off:
-        complain(f"the search was cut off before it had looked at every job; go on with: --after {page.next}")
+        context.screen.note(
+            f"the search was cut off before it had looked at every job; go on with: --after {page.next}"
+        )
     elif page.next is not None:
-        complain(f"{page.count} in all; the next page: --after {page.next}")
+        context.screen.note(f"{page.count} in all; the next page: --after {page.next}")
 
 
-async def _order(call: Call, job_ids: list[str], give: Callable[[str], Awaitable[Job]]) -> None:
+async def _order(context: CommandContext, job_ids: list[str], give: Callable[[str], Awaitable[Job]]) -> None:
     """Give the order to each job; one that cannot take it does not keep the others from it."""
     changed, worst = [], Exit.OK
-    given = expanded(job_ids)
-    for job_id in given:
-        ids.parse(job_id)  # a mistyped one is told before the first order is given
-    for job_id in given:
+    chosen = expanded(job_ids)
+    for job_id in chosen:
+        ids.parse(job_id)  # a mistyped id is refused before the first order is given
+    for job_id in chosen:
         try:
             changed.append(await give(job_id))
         except (JobNotFound, WrongState) as error:
-            complain(str(error))
+            context.screen.problem(error, job_id=ids.encode(ids.parse(job_id)))
             worst = exit_of(error)
-    if changed or call.screen.as_json:
-        call.screen.table(JOB_COLUMNS, job_rows(changed), [job_record(job) for job in changed], "", JOB_SPARE)
+    if changed or context.screen.as_json:
+        _show(context, changed)
     if worst:
         raise typer.Exit(worst)
-
-
-def _references(given: list[str]) -> dict[str, str]:
-    pairs = [text.partition("=") for text in given]
-    for name, equals, value in pairs:
-        if not (name and equals):
-            raise InvalidOption(f"--ref takes NAME=VALUE, such as project=7; got {name + equals + value!r}.")
-    return {name: value for name, _, value in pairs}
-
-
-def _values(value: object) -> dict[str, Any]:
-    return {name: getattr(value, name) for name in value.__dataclass_fields__}  # type: ignore[attr-defined]  # a dataclass
-
-
-def _fields(history: History) -> dict[str, str]:
-    job = history.job
-    attempts = [
-        [f"{a.attempt or ''}", a.outcome, a.worker or "", moment(a.ended_at), error_text(a.error)]
-        for a in history.attempts
-    ]
-    acts = [[act.verb, act.by or "", moment(act.at), act.note or ""] for act in history.acts]
-    ran = job.finished_at - job.claimed_at if job.finished_at and job.claimed_at else None
-    return {
-        "id": f"{job.public_id} (number {job.id})",
-        "kind": job.kind,
-        "state": job.state.value + ", cancel requested" * (job.cancel_requested and not job.is_final),
-        "priority": str(job.priority),
-        "attempt": f"{job.attempt} of {job.max_attempts}",
-        "lane": job.lane or "",
-        "worker": job.worker or "",
-        "tenant": job.tenant or "",
-        "submitted by": job.submitted_by or "",
-        "created": moment(job.created_at),
-        "due": moment(job.run_after),
-        "claimed": moment(job.claimed_at),
-        "finished": moment(job.finished_at),
-        "ran": span(ran),
-        "expires": moment(job.expires_at),
-        "too old": moment(job.too_old_at),
-        "workflow": f"{job.workflow}, step {job.step}" if job.workflow else "",
-        "unique key": job.unique_key or "",
-        "gate": job.gate_key or "",
-        "tags": ", ".join(job.tags),
-        "refs": compact(job.refs) if job.refs else "",
-        "meta": compact(job.meta) if job.meta else "",
-        "args": compact(job.args) + (f" (version {job.args_version})" if job.args_version != 1 else ""),
-        "progress": progress_text(job.progress),
-        "phases": "\n".join(aligned(phase_rows(job.progress.phases))) if job.progress and job.progress.phases else "",
-        "last progress": moment(job.last_progress_at),
-        "result": "" if job.result is None else compact(job.result),
-        "errors": error_text(job.errors, full=True),
-        "attempts": "\n".join(aligned(attempts)) if attempts else "",
-        "orders": "\n".join(aligned(acts)) if acts else "",
-    }
-
-
-def progress_text(progress: Progress | None) -> str:
-    """Phase, counter and message in one line."""
-    if progress is None:
-        return ""
-    counter = f"{progress.done:g}" + (f"/{progress.total:g}" if progress.total is not None else "")
-    words = " ".join(part for part in (progress.phase, counter, progress.message) if part)
-    return words if progress.items is None else f"{words} ({items_text(progress.items)})"
-
-
-def error_text(error: Any, *, full: bool = False) -> str:  # noqa: ANN401 - a JSON document
-    """Reason, class and message of a stored error; full: with its traceback or the collected errors."""
-    if not error:
-        return ""
-    blame = ": ".join(str(error[key]) for key in ("reason", "type", "message") if error.get(key))
-    more = [str(item) for item in error.get("errors", ())] if full else []
-    trace = [str(error["traceback"]).rstrip()] if full and error.get("traceback") else []
-    return "\n".join(filter(None, [blame, *more, *trace]))

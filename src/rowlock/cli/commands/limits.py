@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from rowlock.cli.call import Call
 from rowlock.cli.command import command
+from rowlock.cli.context import CommandContext
+from rowlock.cli.option_values import day_or_instant
+from rowlock.cli.screen import records
 from rowlock.cli.screen.output import moment
 from rowlock.errors import InvalidOption, LimitNotFound
 from rowlock.model.rate import Rate
-from rowlock.model.written_time import parse_time
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Sequence
-    from datetime import datetime
 
     from rowlock.model.rate import GateView, RateView
 
@@ -28,33 +27,33 @@ _SPARE: Final = ("used",)
 
 @command(group, "ls")
 async def ls(
-    call: Call,
+    context: CommandContext,
     prefix: Annotated[str | None, typer.Option(metavar="TEXT", help="Only keys that begin so.")] = None,
     after: Annotated[str, typer.Option(metavar="KEY", help="Begin behind this key.")] = "",
     limit: Annotated[int, typer.Option(help="Gates, and rates, at most.")] = 100,
 ) -> None:
     """List gates and rates with what is free and who waits."""
-    limits = call.desk.limits
+    limits = context.desk.limits
     gates = await limits.gates(prefix=prefix, after=after, limit=limit)
-    _show(call, gates, await limits.rates(prefix=prefix, after=after, limit=limit), "No gates and no rates.")
+    _show(context, gates, await limits.rates(prefix=prefix, after=after, limit=limit), "No gates and no rates.")
 
 
 @command(group, "show")
-async def show(call: Call, key: Key) -> None:
+async def show(context: CommandContext, key: Key) -> None:
     """Show the gate and the rate of a key; of a gate, who has its places."""
-    gate, rate = await _or_none(call.desk.limits.gate(key)), await _or_none(call.desk.limits.rate(key))
+    gate, rate = await _or_none(context.desk.limits.gate(key)), await _or_none(context.desk.limits.rate(key))
     if gate is None and rate is None:
         raise LimitNotFound(f"There is no gate and no rate {key!r}. See: rowlock limits ls")
-    _show(call, [gate] if gate else [], [rate] if rate else [], "")
-    if gate is not None and not call.screen.as_json:
+    _show(context, [gate] if gate else [], [rate] if rate else [], "")
+    if gate is not None and not context.screen.as_json:
         for holder in gate.holders:
             since = f"since {moment(holder.since)}" if holder.since else "about to start"
-            call.screen.line(f"  {holder.public_id}  {holder.kind}  {holder.worker or ''}  {since}")
+            context.screen.line(f"  {holder.public_id}  {holder.kind}  {holder.worker or ''}  {since}")
 
 
 @command(group, "set")
 async def change(
-    call: Call,
+    context: CommandContext,
     key: Key,
     *,
     places: Annotated[int | None, typer.Option("--limit", help="Of a gate: jobs at once.")] = None,
@@ -68,18 +67,18 @@ async def change(
         raise InvalidOption("Nothing to change: add --limit or --fifo for a gate, --rate for a rate.")
     if rate is None and (burst is not None or window):
         raise InvalidOption("--burst and --window are of a rate: add --rate, such as --rate 10/s.")
-    limits, gates, rates = call.desk.limits, list["GateView"](), list["RateView"]()
+    limits, gates, rates = context.desk.limits, list["GateView"](), list["RateView"]()
     wanted = None if rate is None else Rate.parse(rate, burst=burst, window=window)  # before anything is written
     if places is not None or fifo is not None:
         gates.append(await limits.set_gate(key, limit=places, fifo=fifo))
     if wanted is not None:
         rates.append(await limits.set_rate(key, wanted))
-    _show(call, gates, rates, "")
+    _show(context, gates, rates, "")
 
 
 @command(group, "pause")
 async def pause(
-    call: Call,
+    context: CommandContext,
     key: Key,
     lasting: Annotated[str | None, typer.Option("--for", metavar="DURATION", help="For so long, as 30s.")] = None,
     until: Annotated[str | None, typer.Option(metavar="TIME", help="Until then, as 2026-11-01T10:30 (UTC).")] = None,
@@ -87,30 +86,39 @@ async def pause(
     """Start nothing of a rate's key for a while; what runs goes on."""
     if (lasting is None) == (until is None):
         raise InvalidOption("Say how long: --for 30s, or --until 2026-11-01T10:30; one of them.")
-    _show(call, [], [await call.desk.limits.pause(key, lasting, until=_until(until))], "")
+    _show(
+        context,
+        [],
+        [
+            await context.desk.limits.pause(
+                key, lasting, until=None if until is None else day_or_instant(until, "--until")
+            )
+        ],
+        "",
+    )
 
 
 @command(group, "resume")
-async def resume(call: Call, key: Key) -> None:
+async def resume(context: CommandContext, key: Key) -> None:
     """End a pause; those that waited for its end get turns from now on."""
-    _show(call, [], [await call.desk.limits.resume(key)], "")
+    _show(context, [], [await context.desk.limits.resume(key)], "")
 
 
 @command(group, "reset")
-async def reset(call: Call, key: Key) -> None:
+async def reset(context: CommandContext, key: Key) -> None:
     """As if nothing of the rate had been used yet."""
-    _show(call, [], [await call.desk.limits.reset(key)], "")
+    _show(context, [], [await context.desk.limits.reset(key)], "")
 
 
 @command(group, "rm")
-async def remove(call: Call, key: Key) -> None:
+async def remove(context: CommandContext, key: Key) -> None:
     """Forget the gate and the rate of a key if nothing needs them; code that names them makes them again."""
-    limits = call.desk.limits
+    limits = context.desk.limits
     gate, rate = await _or_none(limits.gate(key)), await _or_none(limits.rate(key))
     if gate is None and rate is None:
         raise LimitNotFound(f"There is no gate and no rate {key!r}. See: rowlock limits ls")
     gates = [await limits.delete_gate(key)] if gate else []
-    _show(call, gates, [await limits.delete_rate(key)] if rate else [], "")
+    _show(context, gates, [await limits.delete_rate(key)] if rate else [], "")
 
 
 async def _or_none(asked: Awaitable[Any]) -> Any:  # noqa: ANN401 - whatever was asked for
@@ -120,26 +128,14 @@ async def _or_none(asked: Awaitable[Any]) -> Any:  # noqa: ANN401 - whatever was
         return None
 
 
-def _until(text: str | None) -> datetime | None:
-    if text is None:
-        return None
-    try:
-        found = parse_time(text)
-    except ValueError:
-        found = None
-    if found is None:
-        raise InvalidOption(f"--until is a moment such as 2026-11-01T10:30; got {text!r}.")
-    return found.start
-
-
-def _show(call: Call, gates: Sequence[GateView], rates: Sequence[RateView], empty: str) -> None:
+def _show(context: CommandContext, gates: Sequence[GateView], rates: Sequence[RateView], empty: str) -> None:
     rows = [
         [
             gate.key,
             "gate",
             f"{gate.limit} at once" + ", in order" * gate.fifo,
             str(max(0, gate.limit - gate.held)),
-            f"{gate.parked}{'+' * gate.parked_capped}",
+            str(gate.parked),
             "closed" if gate.limit == 0 else "full" if gate.held >= gate.limit else "open",
             moment(gate.used_at),
         ]
@@ -157,6 +153,6 @@ def _show(call: Call, gates: Sequence[GateView], rates: Sequence[RateView], empt
         ]
         for view in rates
     ]
-    records = [{"what": "gate", **asdict(gate)} for gate in gates]
-    records += [{"what": "rate", **asdict(view), "rate": str(view.rate)} for view in rates]
-    call.screen.table(_COLUMNS, rows, records, empty, _SPARE)
+    shown = [{"what": "gate", **records.gate(gate)} for gate in gates]
+    shown += [{"what": "rate", **records.rate(view)} for view in rates]
+    context.screen.table(_COLUMNS, rows, shown, empty, _SPARE)

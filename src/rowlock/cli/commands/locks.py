@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from typing import Final
 
 import typer
 
-from rowlock.cli.call import Call
 from rowlock.cli.command import command
+from rowlock.cli.context import CommandContext
+from rowlock.cli.screen import records
 from rowlock.cli.screen.output import moment
 
 group = typer.Typer(no_args_is_help=True, help="See who holds the application's locks, and who waits.")
@@ -17,13 +17,13 @@ _SPARE: Final = ("process", "kind")
 
 
 @command(group, "ls")
-async def ls(call: Call) -> None:
+async def ls(context: CommandContext) -> None:
     """List every lock that is held or waited for: its holder first, then those who wait, the longest waiting first."""
-    found = await call.desk.locks.list()
+    found = await context.desk.locks.list()
     rows = []
     for lock in found:
         users = [("holds", lock.holder)] if lock.holder is not None else []
         for who, user in [*users, *(("waits", waiter) for waiter in lock.waiters)]:
             since = moment(user.since, lock.at)
             rows.append([lock.namespace, lock.key, who, user.public_id or "", user.kind or "", user.process, since])
-    call.screen.table(_COLUMNS, rows, [asdict(lock) for lock in found], "No locks.", _SPARE)
+    context.screen.table(_COLUMNS, rows, [records.lock(lock) for lock in found], "No locks.", _SPARE)

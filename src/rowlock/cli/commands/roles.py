@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from rowlock.cli.call import Call
 from rowlock.cli.command import command
+from rowlock.cli.context import CommandContext
+from rowlock.cli.screen import records
 from rowlock.model.access import Permission
 
 if TYPE_CHECKING:
@@ -24,49 +25,49 @@ _COLUMNS: Final = ("role", "permissions", "granted to")
 
 
 @command(group, "ls")
-async def ls(call: Call) -> None:
+async def ls(context: CommandContext) -> None:
     """List the roles, their permissions, and to whom they were granted."""
-    roles = call.desk.roles
-    _show(call, await roles.list(), await roles.grants())
+    roles = context.desk.roles
+    _show(context, await roles.list(), await roles.grants())
 
 
 @command(group, "set")
 async def change(
-    call: Call,
+    context: CommandContext,
     name: Name,
     permissions: Annotated[
         list[str], typer.Argument(metavar="PERMISSION...", help=f"All it is to have, of: {', '.join(Permission)}.")
     ],
 ) -> None:
     """Create a role, or give it these permissions instead of those it has."""
-    role = await call.desk.roles.set(name, permissions)
-    _show(call, [role], await call.desk.roles.grants())
+    role = await context.desk.roles.set(name, permissions)
+    _show(context, [role], await context.desk.roles.grants())
 
 
 @command(group, "rm")
-async def remove(call: Call, name: Name) -> None:
+async def remove(context: CommandContext, name: Name) -> None:
     """Remove a role and every grant of it."""
-    role = await call.desk.roles.delete(name)
-    call.screen.said(f"{role.name} removed", _record(role, ()))
+    role = await context.desk.roles.delete(name)
+    context.screen.answer(f"{role.name} removed", _record(role, ()))
 
 
 @command(group, "grant")
-async def grant(call: Call, subject: Subject, name: Name) -> None:
+async def grant(context: CommandContext, subject: Subject, name: Name) -> None:
     """Give a role to a subject."""
-    role = await call.desk.roles.grant(subject, name)
-    _show(call, [role], await call.desk.roles.grants())
+    role = await context.desk.roles.grant(subject, name)
+    _show(context, [role], await context.desk.roles.grants())
 
 
 @command(group, "revoke")
-async def revoke(call: Call, subject: Subject, name: Name) -> None:
+async def revoke(context: CommandContext, subject: Subject, name: Name) -> None:
     """Take a role away from a subject again."""
-    role = await call.desk.roles.revoke(subject, name)
-    _show(call, [role], await call.desk.roles.grants())
+    role = await context.desk.roles.revoke(subject, name)
+    _show(context, [role], await context.desk.roles.grants())
 
 
-def _show(call: Call, roles: Sequence[Role], grants: Sequence[Grant]) -> None:
+def _show(context: CommandContext, roles: Sequence[Role], grants: Sequence[Grant]) -> None:
     rows = [[role.name, ", ".join(sorted(role.permissions)), ", ".join(_held(role, grants))] for role in roles]
-    call.screen.table(_COLUMNS, rows, [_record(role, grants) for role in roles], "No roles.")
+    context.screen.table(_COLUMNS, rows, [_record(role, grants) for role in roles], "No roles.")
 
 
 def _held(role: Role, grants: Sequence[Grant]) -> list[str]:
@@ -74,4 +75,4 @@ def _held(role: Role, grants: Sequence[Grant]) -> list[str]:
 
 
 def _record(role: Role, grants: Sequence[Grant]) -> dict[str, Any]:
-    return {"name": role.name, "permissions": sorted(role.permissions), "granted_to": _held(role, grants)}
+    return {**records.role(role), "granted_to": _held(role, grants)}

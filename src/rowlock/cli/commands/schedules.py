@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from datetime import datetime
-from typing import TYPE_CHECKING, Annotated, Any, Final, cast
+from typing import TYPE_CHECKING, Annotated, Final, cast
 from zoneinfo import ZoneInfo
 
 import typer
 
 from rowlock.cli import completion
-from rowlock.cli.call import Call
 from rowlock.cli.command import command
-from rowlock.cli.commands.enqueue import arguments
-from rowlock.cli.screen.output import compact, complain, moment
-from rowlock.errors import InvalidArguments, InvalidOption
+from rowlock.cli.context import CommandContext
+from rowlock.cli.option_values import day_or_instant, named_arguments
+from rowlock.cli.screen import records
+from rowlock.cli.screen.output import compact, moment
+from rowlock.errors import InvalidOption
 from rowlock.model import ids
 from rowlock.model.window import Window
-from rowlock.model.written_time import parse_time as written
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -65,43 +64,47 @@ _SPARE: Final = ("left out", "job", "zone", "kind")
 
 
 @command(group, "ls")
-async def ls(call: Call) -> None:
+async def ls(context: CommandContext) -> None:
     """List schedules with their next and last run."""
-    _show(call, await call.desk.schedules.list(), "No schedules: rowlock schedules add, or @app.schedule in your code.")
+    _show(
+        context,
+        await context.desk.schedules.list(),
+        "No schedules: rowlock schedules add, or @app.schedule in your code.",
+    )
 
 
 @command(group, "show")
-async def show(call: Call, name: Name) -> None:
+async def show(context: CommandContext, name: Name) -> None:
     """Show one schedule, and its next five runs in its own time and in UTC."""
-    schedule = await call.desk.schedules.get(name)
-    runs = await call.desk.schedules.next(name)
-    if call.screen.as_json:
-        call.screen.json({**_record(schedule), "next_runs": runs})
+    schedule = await context.desk.schedules.get(name)
+    runs = await context.desk.schedules.next(name)
+    if context.screen.as_json:
+        context.screen.json({**records.schedule(schedule), "next_runs": runs})
         return
     for label, text in _facts(schedule):
-        call.screen.line(f"{label:<9} {text}")
+        context.screen.line(f"{label:<9} {text}")
     for n, run in enumerate(runs):
-        call.screen.line(f"{'' if n else 'next':<9} {_both(run, schedule.tz)}")
+        context.screen.line(f"{'' if n else 'next':<9} {_both(run, schedule.tz)}")
 
 
 @command(group, "next")
 async def next_runs(
-    call: Call,
+    context: CommandContext,
     name: Name,
     *,
     n: Annotated[int, typer.Option("-n", min=1, max=1000, help="How many.")] = 5,
 ) -> None:
     """Print the next runs, in the schedule's own time and in UTC."""
-    schedule = await call.desk.schedules.get(name)
-    runs = await call.desk.schedules.next(name, n)
+    schedule = await context.desk.schedules.get(name)
+    runs = await context.desk.schedules.next(name, n)
     zones = list(dict.fromkeys((schedule.tz, "UTC")))
     rows = [[_local(run, schedule.tz), _utc(run)][: len(zones)] for run in runs]
-    call.screen.table(zones, rows, runs, "It is never due.")
+    context.screen.table(zones, rows, runs, "It is never due.")
 
 
 @command(group, "add")
 async def add(
-    call: Call,
+    context: CommandContext,
     name: Annotated[str, typer.Argument(metavar="NAME", help="What to call it.")],
     kind: Annotated[str, typer.Argument(metavar="KIND", help="The kind of its jobs.", autocompletion=completion.kinds)],
     *,
@@ -118,13 +121,13 @@ async def add(
     paused: Annotated[bool, typer.Option("--paused", help="Do not fire until it is resumed.")] = False,
 ) -> None:
     """Make a schedule; it is first due at its next slot, never for the past."""
-    made = await call.desk.schedules.create(
+    made = await context.desk.schedules.create(
         name,
         kind,
         cron,
         every=every,
         tz=tz or "UTC",
-        args=_args(args) or {},
+        args=named_arguments(args) or {},
         missed=cast("Missed", missed or "latest"),  # checked by the desk, like overlap
         most_missed=100 if most_missed is None else most_missed,
         overlap=cast("Overlap", overlap or "queue"),
@@ -133,12 +136,12 @@ async def add(
         tenant=tenant,
         enabled=not paused,
     )
-    _show(call, [made], "")
+    _show(context, [made], "")
 
 
 @command(group, "edit")
 async def edit(
-    call: Call,
+    context: CommandContext,
     name: Name,
     *,
     cron: CronText = None,
@@ -154,7 +157,7 @@ async def edit(
     reset: Annotated[bool, typer.Option("--reset", help="Back to what the code declares, first of all.")] = False,
 ) -> None:
     """Change what is given of a schedule; the rest stays."""
-    desk, said = call.desk.schedules, (cron, every, tz, args, missed, most_missed, overlap, window)
+    desk, said = context.desk.schedules, (cron, every, tz, args, missed, most_missed, overlap, window)
     changes = no_windows or any(value is not None for value in said)
     if not reset and not changes:
         raise InvalidOption(
@@ -167,38 +170,38 @@ async def edit(
             cron=cron,
             every=every,
             tz=tz,
-            args=_args(args),
+            args=named_arguments(args),
             missed=cast("Missed | None", missed),
             most_missed=most_missed,
             overlap=cast("Overlap | None", overlap),
             windows=() if no_windows else _windows(window),
             version=version,
         )
-    _show(call, [changed], "")
+    _show(context, [changed], "")
 
 
 @command(group, "pause")
-async def pause(call: Call, name: Name) -> None:
+async def pause(context: CommandContext, name: Name) -> None:
     """Fire nothing more; jobs that are enqueued already go on."""
-    _show(call, [await call.desk.schedules.pause(name)], "")
+    _show(context, [await context.desk.schedules.pause(name)], "")
 
 
 @command(group, "resume")
-async def resume(call: Call, name: Name) -> None:
+async def resume(context: CommandContext, name: Name) -> None:
     """Fire again; what was due meanwhile was missed, and goes by its rule for that."""
-    _show(call, [await call.desk.schedules.resume(name)], "")
+    _show(context, [await context.desk.schedules.resume(name)], "")
 
 
 @command(group, "run")
-async def run(call: Call, name: Name) -> None:
+async def run(context: CommandContext, name: Name) -> None:
     """Enqueue one job now; the next slot stays where it is."""
-    job = await call.desk.schedules.run(name)
-    call.screen.said(f"{job.public_id} created", {"id": job.public_id, "number": job.id, "kind": job.kind})
+    job = await context.desk.schedules.run(name)
+    context.screen.answer(f"{job.public_id} created", records.job(job))
 
 
 @command(group, "backfill")
 async def backfill(
-    call: Call,
+    context: CommandContext,
     name: Name,
     *,
     start: Annotated[str, typer.Option("--from", metavar="ISO", help="The first moment, such as 2027-03-01.")],
@@ -206,29 +209,32 @@ async def backfill(
     yes: Annotated[bool, typer.Option("--yes", help="Enqueue them; without it they are only listed.")] = False,
 ) -> None:
     """List the slots of a range that have had no job; with --yes, enqueue one for each."""
-    schedule = await call.desk.schedules.get(name)
-    done = await call.desk.schedules.backfill(name, _moment(start, "--from"), _moment(end, "--until"), dry_run=not yes)
-    record = {**asdict(done), "jobs": [ids.encode(job) for job in done.jobs]}
-    if call.screen.as_json:
-        call.screen.json(record)
+    schedule = await context.desk.schedules.get(name)
+    done = await context.desk.schedules.backfill(
+        name, day_or_instant(start, "--from"), day_or_instant(end, "--until"), dry_run=not yes
+    )
+    if context.screen.as_json:
+        context.screen.json(records.backfill(done))
         return
     for slot in done.slots:
-        call.screen.line(_both(slot, schedule.tz))
+        context.screen.line(_both(slot, schedule.tz))
     had = f"; {len(done.already)} have had their job" if done.already else ""
     verb = f"{len(done.jobs)} enqueued" if yes else f"{len(done.slots)} would be enqueued"
-    call.screen.line(f"{verb}{had}.{'' if yes or not done.slots else ' Repeat it with --yes.'}")
+    context.screen.line(f"{verb}{had}.{'' if yes or not done.slots else ' Repeat it with --yes.'}")
 
 
 @command(group, "rm")
-async def rm(call: Call, name: Name) -> None:
+async def rm(context: CommandContext, name: Name) -> None:
     """Remove a schedule; its jobs stay. Code that declares it writes it again when a worker starts."""
-    gone = await call.desk.schedules.delete(name)
-    call.screen.said(f"{gone.name} removed", _record(gone))
+    gone = await context.desk.schedules.delete(name)
+    context.screen.answer(f"{gone.name} removed", records.schedule(gone))
     if gone.declared is not None:
-        complain(f"{name} is declared in code: the next worker that starts with it writes it again. Or pause it.")
+        context.screen.note(
+            f"{name} is declared in code: the next worker that starts with it writes it again. Or pause it."
+        )
 
 
-def _show(call: Call, schedules: Sequence[Schedule], empty: str) -> None:
+def _show(context: CommandContext, schedules: Sequence[Schedule], empty: str) -> None:
     rows = [
         [
             item.name,
@@ -243,7 +249,7 @@ def _show(call: Call, schedules: Sequence[Schedule], empty: str) -> None:
         ]
         for item in schedules
     ]
-    call.screen.table(_COLUMNS, rows, [_record(item) for item in schedules], empty, _SPARE)
+    context.screen.table(_COLUMNS, rows, [records.schedule(item) for item in schedules], empty, _SPARE)
 
 
 def _facts(item: Schedule) -> list[tuple[str, str]]:
@@ -263,11 +269,6 @@ def _facts(item: Schedule) -> list[tuple[str, str]]:
     return [(label, text) for label, text in facts if text]
 
 
-def _record(item: Schedule) -> dict[str, Any]:
-    job = None if item.last_job is None else ids.encode(item.last_job)
-    return {**asdict(item), "last_job": job, "declared": item.declared is not None}
-
-
 def _both(run: datetime, tz: str) -> str:
     return _local(run, tz) if tz == "UTC" else f"{_local(run, tz)}  {_utc(run)}"
 
@@ -280,15 +281,6 @@ def _utc(run: datetime) -> str:
     return f"{run.astimezone(ZoneInfo('UTC')):%Y-%m-%dT%H:%M:%SZ}"
 
 
-def _args(text: str | None) -> dict[str, Any] | None:
-    if text is None:
-        return None
-    value = arguments(text)
-    if isinstance(value, dict):
-        return value
-    raise InvalidArguments("--args of a schedule takes a JSON object: its arguments by name.")
-
-
 def _windows(texts: Sequence[str] | None) -> list[Window] | None:
     if not texts:
         return None
@@ -298,13 +290,3 @@ def _windows(texts: Sequence[str] | None) -> list[Window] | None:
         then = rest.pop() if rest and rest[-1] in ("skip", "defer") else "skip"
         found.append(Window(hours, ",".join(rest), cast("Then", then)))
     return found
-
-
-def _moment(text: str, option: str) -> datetime:
-    try:
-        found = written(text)
-    except ValueError:
-        found = None
-    if found is None:
-        raise InvalidOption(f"{option} takes a day or a moment such as 2027-03-28 or 2027-03-28T02:00Z; got {text!r}.")
-    return found.start

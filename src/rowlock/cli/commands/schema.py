@@ -6,11 +6,12 @@ from typing import Annotated, Final
 
 import typer
 
-from rowlock.cli.call import Call
 from rowlock.cli.command import command
+from rowlock.cli.context import CommandContext
 from rowlock.cli.exit_codes import Exit
-from rowlock.cli.screen.output import complain, moment
+from rowlock.cli.screen.output import moment
 from rowlock.errors import InvalidOption
+from rowlock.model import problem
 from rowlock.store.schema import migrate
 
 group = typer.Typer(no_args_is_help=True, help="Create, upgrade, undo, print and check Rowlock's tables.")
@@ -19,53 +20,54 @@ _COLUMNS: Final = ("version", "name", "applied")
 
 @command(group, "upgrade", schema=False)
 async def upgrade(
-    call: Call, to: Annotated[int | None, typer.Option(help="Stop at this version; default: the newest.")] = None
+    context: CommandContext,
+    to: Annotated[int | None, typer.Option(help="Stop at this version; default: the newest.")] = None,
 ) -> None:
     """Bring the tables to the version this code needs."""
-    url, name = _where(call)
+    url, name = _where(context)
     done = await migrate.upgrade(url, name, to=to)
     now = (await migrate.status(url, name)).version
     text = f"Schema {name!r} is at version {now}: " + (f"applied {_list(done)}." if done else "nothing to do.")
-    call.screen.said(text, {"schema": name, "version": now, "applied": done})
+    context.screen.answer(text, {"schema": name, "version": now, "applied": done})
 
 
 @command(group, "downgrade", schema=False)
 async def downgrade(
-    call: Call,
+    context: CommandContext,
     to: Annotated[int, typer.Option(min=0, help="The version to go back to; 0 removes the tables.")],
     yes: Annotated[bool, typer.Option("--yes", help="Also when jobs are lost.")] = False,
 ) -> None:
     """Undo the steps above a version."""
-    url, name = _where(call)
+    url, name = _where(context)
     before = await migrate.status(url, name)
-    if to == 0 < before.version and not yes and await call.app.jobs.list(limit=1):
+    if to == 0 < before.version and not yes and await context.app.jobs.list(limit=1):
         raise InvalidOption(f"Version 0 drops every table of schema {name!r} with its jobs. Add --yes to do that.")
     undone = await migrate.downgrade(url, name, to=to)
     now = (await migrate.status(url, name)).version
     text = f"Schema {name!r} is at version {now}: " + (f"undid {_list(undone)}." if undone else "nothing to undo.")
-    call.screen.said(text, {"schema": name, "version": now, "undone": undone})
+    context.screen.answer(text, {"schema": name, "version": now, "undone": undone})
 
 
 @command(group, "index")
 async def index(
-    call: Call,
+    context: CommandContext,
     what: Annotated[str, typer.Argument(metavar="args", help="What to index: args.")],
     drop: Annotated[bool, typer.Option("--drop", help="Remove it again.")] = False,
 ) -> None:
     """Build the optional index for searches by argument, while everything runs; it makes every job's writes dearer."""
     if what != "args":
         raise InvalidOption(f"There is one optional index, args; got {what!r}.")
-    url, name = _where(call)
+    url, name = _where(context)
     await migrate.index_args(url, name, drop=drop)
-    call.screen.said(
+    context.screen.answer(
         f"The index on arguments {'is gone' if drop else 'is there'}.", {"schema": name, "args_index": not drop}
     )
 
 
 @command(group, "status", schema=False)
-async def status(call: Call) -> None:
+async def status(context: CommandContext) -> None:
     """Say which steps are applied; exit code 3 unless this code can run on them."""
-    url, name = _where(call)
+    url, name = _where(context)
     found = await migrate.status(url, name)
     verdict = _verdict(found)
     rows = [[str(version), step, moment(at) or "no"] for version, step, at in found.steps]
@@ -76,46 +78,47 @@ async def status(call: Call) -> None:
         "status": verdict,
         "steps": [{"version": version, "name": step, "applied_at": at} for version, step, at in found.steps],
     }
-    call.screen.table(_COLUMNS, rows, record, "")
+    context.screen.table(_COLUMNS, rows, record, "")
     if verdict in _ADVICE:
-        complain(f"The schema {name!r} is {verdict} (version {found.version} of {found.newest}). {_ADVICE[verdict]}")
+        why = f"The schema {name!r} is {verdict} (version {found.version} of {found.newest}). {_ADVICE[verdict]}"
+        context.screen.problem_of(problem.UNAVAILABLE, why)
         raise typer.Exit(Exit.DATABASE)
 
 
 @command(group, "sql", schema=False)
 async def sql(
-    call: Call,
+    context: CommandContext,
     since: Annotated[int, typer.Option(min=0, help="The version the database is at.")] = 0,
     to: Annotated[int | None, typer.Option(min=0, help="The version to reach, also an older one.")] = None,
 ) -> None:
     """Print the script for a DBA to read and run; needs no database."""
-    name = call.schema or call.app.settings.schema
+    name = context.schema or context.app.settings.schema
     newest = migrate.newest()
     if max(since, to or 0) > newest:
         raise InvalidOption(f"--since and --to take a version from 0 to {newest}.")
     script = migrate.sql(name, since=since, to=to)
-    if call.screen.as_json:
-        call.screen.json({"schema": name, "since": since, "to": newest if to is None else to, "sql": script})
+    if context.screen.as_json:
+        context.screen.json({"schema": name, "since": since, "to": newest if to is None else to, "sql": script})
     else:
-        call.screen.line(script.rstrip())
+        context.screen.line(script.rstrip())
 
 
 @command(group, "verify", schema=False)
-async def verify(call: Call) -> None:
+async def verify(context: CommandContext) -> None:
     """Compare the tables with freshly made ones; exit code 1 when they differ."""
-    url, name = _where(call)
+    url, name = _where(context)
     differences = await migrate.verify(url, name)
-    if call.screen.as_json:
-        call.screen.json({"schema": name, "differences": differences})
+    if context.screen.as_json:
+        context.screen.json({"schema": name, "differences": differences})
     else:
         for text in differences or [f"Schema {name!r} is as it should be."]:
-            call.screen.line(text)
+            context.screen.line(text)
     if differences:
         raise typer.Exit(Exit.FAILED)
 
 
-def _where(call: Call) -> tuple[str, str]:
-    database = call.app.database()
+def _where(context: CommandContext) -> tuple[str, str]:
+    database = context.app.database()
     return database.direct_url, database.schema  # past a pooler: steps hold a lock of their session
 
 

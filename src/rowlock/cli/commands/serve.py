@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-import importlib
 from typing import Annotated, Any
 
 import typer
 
-from rowlock.app import Rowlock
 from rowlock.cli import completion
-from rowlock.cli.call import Call
 from rowlock.cli.command import register_sync
+from rowlock.cli.context import CommandContext
 from rowlock.cli.find_app import attribute
+from rowlock.cli.process.metrics import metrics_of
 from rowlock.cli.process.worker_main import loop_factory, set_up_logging
-from rowlock.errors import ConfigurationError
 
 
 def add_to(root: typer.Typer) -> None:
@@ -23,7 +21,7 @@ def add_to(root: typer.Typer) -> None:
 
 
 def serve(
-    call: Call,
+    context: CommandContext,
     *,
     host: Annotated[str, typer.Option(help="The address to listen on.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=0, max=65_535, help="0: any free one.")] = 8000,
@@ -55,21 +53,13 @@ def serve(
     """
 
 
-def _run(call: Call, given: dict[str, Any]) -> None:
-    call.require_app()
-    set_up_logging(given.pop("log_level"), as_json=call.screen.as_json)
+def _run(context: CommandContext, options: dict[str, Any]) -> None:
+    context.require_app()
+    set_up_logging(options.pop("log_level"), as_json=context.screen.as_json)
     from rowlock.api.server import Server
 
-    auth = given.pop("auth")
+    auth = options.pop("auth")
     known = auth if auth in (None, "tokens") else attribute(auth, "--auth")
-    server = Server(call.app, auth=known, metrics=metrics_of(call.app), **given)
+    server = Server(context.app, auth=known, metrics=metrics_of(context.app), **options)
     with asyncio.Runner(loop_factory=loop_factory()) as runner:
         runner.run(server.run_until_signalled())
-
-
-def metrics_of(app: Rowlock) -> Any:  # noqa: ANN401 - of an optional package
-    """The numbers for Prometheus; None where its package is not installed."""
-    try:
-        return importlib.import_module("rowlock.contrib.prometheus").RowlockCollector(app)
-    except (ImportError, ConfigurationError):
-        return None

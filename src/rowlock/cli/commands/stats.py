@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from rowlock.cli.call import Call
 from rowlock.cli.command import command
-from rowlock.cli.commands.jobs import error_text, progress_text
+from rowlock.cli.context import CommandContext
+from rowlock.cli.screen import records
+from rowlock.cli.screen.job_text import error_text, progress_text
 from rowlock.cli.screen.progress import left_text, rate_text
 from rowlock.model.duration import duration, humanise
 from rowlock.model.state import State
@@ -30,7 +30,7 @@ def add_to(root: typer.Typer) -> None:
 
 
 async def stats(
-    call: Call,
+    context: CommandContext,
     window: Annotated[
         str, typer.Option(metavar="DURATION", help="Ends within this time are counted, such as 15m.")
     ] = "1h",
@@ -42,37 +42,43 @@ async def stats(
 
     A number with a + behind it was counted no further.
     """
-    desk = call.app.stats
+    desk = context.app.stats
     least = duration(slow, "--slow")
     panel = await desk.panel(window=window, jobs=0)
     slow_jobs, work = await desk.slow(least, limit=_MOST), await desk.references(limit=_MOST)
-    if call.screen.as_json:
-        record: dict[str, Any] = asdict(panel.overview)
-        record |= {"throughput": asdict(panel.throughput), "backlog": [asdict(item) for item in panel.backlog]}
-        record |= {"failures": [asdict(item) for item in panel.failures]}
-        record |= {"tenants": [asdict(item) for item in panel.tenants]}
-        record |= {"slow": [{**asdict(job), "id": job.public_id, "number": job.id} for job in slow_jobs]}
-        record |= {"references": [asdict(item) for item in work]}
-        call.screen.json(record)
+    if context.screen.as_json:
+        context.screen.json(
+            {
+                **records.overview(panel.overview),
+                "throughput": panel.throughput,
+                "backlog": [records.backlog(item) for item in panel.backlog],
+                "failures": [records.failures(item) for item in panel.failures],
+                "tenants": panel.tenants,
+                "slow": [records.running(job) for job in slow_jobs],
+                "references": work,
+            }
+        )
         return
     overview, throughput = panel.overview, panel.throughput
     ended = f"ended in {humanise(overview.window)}"
-    call.screen.table(("state", "now", ended), _states(overview), None, "")
+    context.screen.table(("state", "now", ended), _states(overview), None, "")
     pace = rate_text(throughput.per_second)
-    call.screen.line(f"{throughput.ended} jobs ended in {humanise(overview.window)}, {pace}.")
-    _section(call, ("lane", "state", "running", "slots", "workers", "due", "scheduled", "oldest"), _lanes(overview))
-    _section(call, ("kind", "lane", "due", "scheduled", "oldest"), _backlog(panel.backlog))
-    _section(call, ("kind", "ended", "failed", "rate", "last error"), _failures(panel.failures))
+    context.screen.line(f"{throughput.ended} jobs ended in {humanise(overview.window)}, {pace}.")
+    _section(context, ("lane", "state", "running", "slots", "workers", "due", "scheduled", "oldest"), _lanes(overview))
+    _section(context, ("kind", "lane", "due", "scheduled", "oldest"), _backlog(panel.backlog))
+    _section(context, ("kind", "ended", "failed", "rate", "last error"), _failures(panel.failures))
     if any(item.tenant is not None for item in panel.tenants):
-        _section(call, ("tenant", "ended", "failed", "speed"), _tenants(panel.tenants))
-    _section(call, ("reference", "phase", "kind", "running", "longest"), _work(work))
-    _section(call, ("job", "kind", "lane", f"running over {humanise(least)}", "worker", "progress"), _slow(slow_jobs))
+        _section(context, ("tenant", "ended", "failed", "speed"), _tenants(panel.tenants))
+    _section(context, ("reference", "phase", "kind", "running", "longest"), _work(work))
+    _section(
+        context, ("job", "kind", "lane", f"running over {humanise(least)}", "worker", "progress"), _slow(slow_jobs)
+    )
 
 
-def _section(call: Call, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+def _section(context: CommandContext, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     if rows:
-        call.screen.line("")
-        call.screen.table(columns, rows, None, "")
+        context.screen.line("")
+        context.screen.table(columns, rows, None, "")
 
 
 def _states(overview: Overview) -> list[list[str]]:

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from rowlock.cli.call import Call
 from rowlock.cli.command import command
-from rowlock.cli.screen.output import complain, moment
+from rowlock.cli.context import CommandContext
+from rowlock.cli.screen import records
+from rowlock.cli.screen.output import moment
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -35,7 +35,7 @@ _SPARE: Final = ("created", "permissions", "subject", "tenant", "expires")
 
 @command(group, "create")
 async def create(
-    call: Call,
+    context: CommandContext,
     name: Annotated[str, typer.Argument(metavar="NAME", help="What it is for; several may have the same.")],
     *,
     role: Annotated[list[str] | None, typer.Option(help="A role it has; as often as needed.")] = None,
@@ -47,7 +47,7 @@ async def create(
     expires_in: Annotated[str | None, typer.Option(metavar="DURATION", help="Such as 90 days; else never.")] = None,
 ) -> None:
     """Make a token and print it: this once, as only a hash of it is kept."""
-    made = await call.desk.tokens.create(
+    made = await context.desk.tokens.create(
         name,
         roles=role or (),
         permissions=permission or (),
@@ -55,26 +55,26 @@ async def create(
         subject=subject,
         expires_in=expires_in,
     )
-    call.screen.said(made.text, {"token": made.text, **_record(made.token)})
-    if not call.screen.as_json:
-        complain("keep it now: it is not shown again.")
+    context.screen.answer(made.text, {**records.new_token(made), "state": _state(made.token)})
+    context.screen.note("keep it now: it is not shown again.")
 
 
 @command(group, "ls")
-async def ls(call: Call) -> None:
+async def ls(context: CommandContext) -> None:
     """List the tokens: what each is worth, when it was used last."""
-    _show(call, await call.desk.tokens.list(), "No tokens.")
+    _show(context, await context.desk.tokens.list(), "No tokens.")
 
 
 @command(group, "revoke")
 async def revoke(
-    call: Call, token_id: Annotated[str, typer.Argument(metavar="ID", help="The part after rlk_, as ls shows it.")]
+    context: CommandContext,
+    token_id: Annotated[str, typer.Argument(metavar="ID", help="The part after rlk_, as ls shows it.")],
 ) -> None:
     """End a token, and every session that began with it, now."""
-    _show(call, [await call.desk.tokens.revoke(token_id)], "")
+    _show(context, [await context.desk.tokens.revoke(token_id)], "")
 
 
-def _show(call: Call, tokens: Sequence[Token], empty: str) -> None:
+def _show(context: CommandContext, tokens: Sequence[Token], empty: str) -> None:
     rows = [
         [
             token.id,
@@ -90,7 +90,7 @@ def _show(call: Call, tokens: Sequence[Token], empty: str) -> None:
         ]
         for token in tokens
     ]
-    call.screen.table(_COLUMNS, rows, [_record(token) for token in tokens], empty, _SPARE)
+    context.screen.table(_COLUMNS, rows, [_record(token) for token in tokens], empty, _SPARE)
 
 
 def _state(token: Token) -> str:
@@ -100,4 +100,4 @@ def _state(token: Token) -> str:
 
 
 def _record(token: Token) -> dict[str, Any]:
-    return {**asdict(token), "permissions": sorted(token.permissions), "state": _state(token)}
+    return {**records.token(token), "state": _state(token)}

@@ -7,15 +7,14 @@ import contextlib
 import logging
 import signal
 import sys
-from dataclasses import asdict
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from rowlock.cli.call import Call, person
 from rowlock.cli.command import command
-from rowlock.cli.screen.output import job_record
-from rowlock.cli.screen.panes import Look, Pane, View, frame, pane_lines, rows
+from rowlock.cli.context import CommandContext, current_user
+from rowlock.cli.screen import records
+from rowlock.cli.screen.panes import Pane, TopData, ViewState, frame, pane_lines, rows
 from rowlock.cli.screen.terminal import Terminal
 from rowlock.errors import DatabaseUnreachable, InvalidOption, RowlockError
 from rowlock.model import ids
@@ -47,7 +46,7 @@ def add_to(root: typer.Typer) -> None:
 
 
 async def top(
-    call: Call,
+    context: CommandContext,
     interval: Annotated[str, typer.Option(metavar="DURATION", help="Between two looks, such as 5s.")] = "1s",
     window: Annotated[
         str, typer.Option(metavar="DURATION", help="Speed and failures are those of this time, such as 15m.")
@@ -63,33 +62,42 @@ async def top(
         raise InvalidOption(f"--interval must be 100ms or more; got {interval!r}.")
     from rich.console import Console
 
-    if once or call.screen.as_json or not (sys.stdin.isatty() and sys.stdout.isatty()) or Console().is_dumb_terminal:
-        _print(call, await look_at(call.app, window))
+    if once or context.screen.as_json or not (sys.stdin.isatty() and sys.stdout.isatty()) or Console().is_dumb_terminal:
+        _print(context, await read_data(context.app, window))
         return
-    await Top(call.app, every, window).run()
+    await Top(context.app, every, window).run()
 
 
-async def look_at(app: Rowlock, window: str) -> Look:
+async def read_data(app: Rowlock, window: str) -> TopData:
     """One look at everything."""
     panel = await app.stats.panel(window=window, jobs=_JOBS, tenants=0)
     waiting = panel.overview.states[State.PENDING]
-    return Look(panel, await app.jobs.list(states=[State.PENDING], limit=_PENDING) if waiting else [])
+    return TopData(panel, await app.jobs.list(states=[State.PENDING], limit=_PENDING) if waiting else [])
 
 
-def _print(call: Call, look: Look) -> None:
+def _print(context: CommandContext, data: TopData) -> None:
     """One picture as plain lines, or everything as JSON."""
-    if call.screen.as_json:
-        record: dict[str, Any] = asdict(look.panel)
-        record["running"] = [{**asdict(job), "id": job.public_id, "number": job.id} for job in look.panel.running]
-        call.screen.json(record | {"pending": [job_record(job) for job in look.pending]})
+    if context.screen.as_json:
+        panel = data.panel
+        context.screen.json(
+            {
+                "overview": records.overview(panel.overview),
+                "backlog": [records.backlog(item) for item in panel.backlog],
+                "running": [records.running(job) for job in panel.running],
+                "failures": [records.failures(item) for item in panel.failures],
+                "tenants": panel.tenants,
+                "throughput": panel.throughput,
+                "pending": [records.job(job) for job in data.pending],
+            }
+        )
         return
     from rich.console import Console
 
     console = Console(highlight=False)
     if not sys.stdout.isatty():
         console.width = _PIPE_WIDTH
-    head = frame(look, View(), console.width, 4, place(call.app))[:2]
-    panes = [pane_lines(pane, rows(pane, look), console.width, _ENDS, None) for pane in Pane]
+    head = frame(data, ViewState(), console.width, 4, place(context.app))[:2]
+    panes = [pane_lines(pane, rows(pane, data), console.width, _ENDS, None) for pane in Pane]
     for line in [*head, *(line for lines in panes for line in lines)]:
         line.rstrip()
         console.print(line, no_wrap=True, crop=False, soft_wrap=True)
@@ -106,15 +114,15 @@ class Top:
 
     def __init__(self, app: Rowlock, every: float, window: str) -> None:
         self._app, self._every, self._window = app, every, window
-        self._view = View()
-        self._look: Look | None = None
+        self._view = ViewState()
+        self._data: TopData | None = None
         self._over = False
-        self._news = asyncio.Event()
+        self._redraw = asyncio.Event()
         self._hurry = asyncio.Event()
         self._yes: Callable[[], None] | None = None
         self._orders: set[asyncio.Task[None]] = set()
         self._since = 0.0
-        self._terminal = Terminal(self.press, self._news.set)
+        self._terminal = Terminal(self.press, self._redraw.set)
 
     async def run(self) -> None:
         """Until q, Ctrl-C or SIGTERM; the terminal is as it was afterwards."""
@@ -124,48 +132,48 @@ class Top:
                 loop.add_signal_handler(number, task.cancel)
         quiet = logging.NullHandler()  # without it Python's last resort would write over the picture
         logging.getLogger().addHandler(quiet)
-        looking = asyncio.create_task(self._keep_looking())
+        reading = asyncio.create_task(self._keep_reading())
         try:
             with self._terminal.held():
                 while not self._over:
                     self._draw()
-                    await self._until_news()
-                    if looking.done():
-                        await looking
+                    await self._until_redraw()
+                    if reading.done():
+                        await reading
         finally:
             logging.getLogger().removeHandler(quiet)
-            looking.cancel()
-            await asyncio.gather(looking, *self._orders, return_exceptions=True)
+            reading.cancel()
+            await asyncio.gather(reading, *self._orders, return_exceptions=True)
 
-    async def _until_news(self) -> None:
+    async def _until_redraw(self) -> None:
         with contextlib.suppress(TimeoutError):
             # Not wait_for: where news and a cancellation come together, it forgets the cancellation before Python 3.12.
             async with asyncio.timeout(1.0):
-                await self._news.wait()
-        self._news.clear()
+                await self._redraw.wait()
+        self._redraw.clear()
         late = asyncio.get_running_loop().time() - self._since if self._since else 0.0
         if late > _LATE + self._every:
             self._view.away = f"no answer for {late:.0f} s"
 
     def _draw(self) -> None:
         width, height = self._terminal.size
-        self._terminal.draw(_ansi(frame(self._look, self._view, width, height, place(self._app)), width))
+        self._terminal.draw(_ansi(frame(self._data, self._view, width, height, place(self._app)), width))
 
     # --- looks -------------------------------------------------------------------------------------------------------
 
-    async def _keep_looking(self) -> None:
+    async def _keep_reading(self) -> None:
         while True:
             if not self._view.paused:
-                await self._look_once()
+                await self._read_once()
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(self._every):
                     await self._hurry.wait()
             self._hurry.clear()
 
-    async def _look_once(self) -> None:
+    async def _read_once(self) -> None:
         self._since = asyncio.get_running_loop().time()
         try:
-            found = await look_at(self._app, self._window)
+            found = await read_data(self._app, self._window)
         except DatabaseUnreachable:
             self._view.away = "the database does not answer"
         except Exception as error:  # noqa: BLE001 - shown; a timeout or a restore may be over with the next look
@@ -173,9 +181,9 @@ class Top:
         else:
             self._view.away = None
             # Read before p was pressed, answered after it: the picture stays.
-            self._look = self._look if self._view.paused and self._look else found
+            self._data = self._data if self._view.paused and self._data else found
         self._since = 0.0
-        self._news.set()
+        self._redraw.set()
 
     # --- keys --------------------------------------------------------------------------------------------------------
 
@@ -191,7 +199,7 @@ class Top:
         else:
             view.note = ""
             self._command(key)
-        self._news.set()
+        self._redraw.set()
 
     def _answer(self, key: str) -> None:
         yes, self._yes, self._view.question = self._yes, None, None
@@ -244,7 +252,7 @@ class Top:
             self._order(key)
 
     def _rows(self) -> list[Row]:
-        return [] if self._look is None else rows(self._view.pane, self._look, self._view.wanted)
+        return [] if self._data is None else rows(self._view.pane, self._data, self._view.wanted)
 
     # --- orders ------------------------------------------------------------------------------------------------------
 
@@ -274,7 +282,7 @@ class Top:
             order = {"c": app.jobs.cancel, "s": app.jobs.stop, "a": app.jobs.approve}[key]
 
             async def give() -> str:
-                job = await order(number, by=person())
+                job = await order(number, by=current_user())
                 asked = ", cancel requested" if job.cancel_requested and job.state is State.RUNNING else ""
                 return f"{job.public_id} is {job.state}{asked}"
 
@@ -314,7 +322,7 @@ class Top:
             except RowlockError as error:
                 self._view.note = str(error)
             self._hurry.set()
-            self._news.set()
+            self._redraw.set()
 
         self._view.note = "…"
         task = asyncio.create_task(carry_out())

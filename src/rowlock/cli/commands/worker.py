@@ -8,8 +8,8 @@ from typing import Annotated
 import typer
 
 from rowlock.cli import completion
-from rowlock.cli.call import Call
 from rowlock.cli.command import register_sync
+from rowlock.cli.context import CommandContext
 from rowlock.cli.process.worker_main import LEVELS, run
 
 
@@ -19,7 +19,7 @@ def add_to(root: typer.Typer) -> None:
 
 
 def worker(
-    call: Call,
+    context: CommandContext,
     *,
     lanes: Annotated[
         str | None,

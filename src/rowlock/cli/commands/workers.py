@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from rowlock.cli.call import Call
 from rowlock.cli.command import command
-from rowlock.cli.commands.jobs import progress_text
+from rowlock.cli.context import CommandContext
+from rowlock.cli.screen import records
+from rowlock.cli.screen.job_text import progress_text
 from rowlock.cli.screen.output import moment, span
 
 if TYPE_CHECKING:
@@ -23,23 +23,23 @@ _SPARE: Final = ("host", "version", "pid", "started")
 
 
 @command(group, "ls")
-async def ls(call: Call) -> None:
+async def ls(context: CommandContext) -> None:
     """List the workers that have not said good-bye."""
-    _show(call, await call.desk.workers.list(), "No workers.")
+    _show(context, await context.desk.workers.list(), "No workers.")
 
 
 @command(group, "drain")
 async def drain(
-    call: Call, worker: Annotated[str, typer.Argument(metavar="WORKER", help="Its id, or its name.")]
+    context: CommandContext, worker: Annotated[str, typer.Argument(metavar="WORKER", help="Its id, or its name.")]
 ) -> None:
     """Let a worker end its jobs, claim no more and leave; within two seconds it has heard of it."""
-    _show(call, await call.desk.workers.drain(worker), "")
+    _show(context, await context.desk.workers.drain(worker), "")
 
 
 @command(group, "status")
-async def status(call: Call) -> None:
+async def status(context: CommandContext) -> None:
     """Show which jobs are in which slots, and since when."""
-    found = await call.desk.workers.status()
+    found = await context.desk.workers.status()
     rows = []
     for item in found.workers:
         slots = ", ".join(f"{use.lane} {use.used}/{use.slots}" for use in item.slots)
@@ -49,13 +49,13 @@ async def status(call: Call) -> None:
         ] or [["", "", "", "", ""]]
         rows += [[item.worker.name, _state(item.worker), slots, *job] for job in jobs]
     columns = ("worker", "state", "slots used", "job", "kind", "lane", "since", "progress")
-    call.screen.table(columns, rows, asdict(found), "No workers.", ("slots used", "lane", "state"))
-    for kind in found.unserved if not call.screen.as_json else ():
+    context.screen.table(columns, rows, records.status(found), "No workers.", ("slots used", "lane", "state"))
+    for kind in found.unserved if not context.screen.as_json else ():
         waited = f", the oldest for {span(kind.oldest_wait)}" if kind.oldest_wait else ""
-        call.screen.line(f"No lane serves {kind.kind}: {kind.due} due jobs{waited}.")
+        context.screen.line(f"No lane serves {kind.kind}: {kind.due} due jobs{waited}.")
 
 
-def _show(call: Call, found: Sequence[WorkerView], empty: str) -> None:
+def _show(context: CommandContext, found: Sequence[WorkerView], empty: str) -> None:
     rows = [
         [
             str(worker.id),
@@ -71,7 +71,7 @@ def _show(call: Call, found: Sequence[WorkerView], empty: str) -> None:
         ]
         for worker in found
     ]
-    call.screen.table(_COLUMNS, rows, [asdict(worker) for worker in found], empty, _SPARE)
+    context.screen.table(_COLUMNS, rows, [records.worker(worker) for worker in found], empty, _SPARE)
 
 
 def _state(worker: WorkerView) -> str:

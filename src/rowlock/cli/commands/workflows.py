@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from collections import Counter
-from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
 from rowlock.cli import completion
-from rowlock.cli.call import Call, person
 from rowlock.cli.command import command
-from rowlock.cli.commands.jobs import By, JobId, Note
+from rowlock.cli.commands.jobs import By, Note
+from rowlock.cli.context import CommandContext, current_user
 from rowlock.cli.exit_codes import Exit
-from rowlock.cli.screen import workflow_lines
-from rowlock.cli.screen.output import JOB_COLUMNS, JOB_SPARE, compact, complain, job_record, job_rows, moment, span
-from rowlock.errors import InvalidOption
+from rowlock.cli.screen import records, workflow_lines
+from rowlock.cli.screen.output import compact, moment, span
 from rowlock.model.workflow import WorkflowState
 
 if TYPE_CHECKING:
@@ -35,7 +32,7 @@ _LOOK_EVERY: Final = 0.5
 
 @command(group, "ls")
 async def ls(
-    call: Call,
+    context: CommandContext,
     *,
     state: Annotated[
         list[str] | None,
@@ -46,34 +43,34 @@ async def ls(
     limit: Annotated[int, typer.Option(min=1, max=1000, help="Workflows at most.")] = 50,
 ) -> None:
     """List workflows, newest first."""
-    page = await call.desk.workflows.list(states=state or None, name=name, after=after, limit=limit)
-    _show(call, page.items, "No workflows.")
-    if page.next is not None and not call.screen.as_json:
-        complain(f"there may be more: --after {page.next}")
+    page = await context.desk.workflows.list(states=state or None, name=name, after=after, limit=limit)
+    _show(context, page.items, "No workflows.")
+    if page.next is not None and not context.screen.as_json:
+        context.screen.note(f"there may be more: --after {page.next}")
 
 
 @command(group, "show")
-async def show(call: Call, workflow_id: WorkflowId) -> None:
+async def show(context: CommandContext, workflow_id: WorkflowId) -> None:
     """Show a workflow with its steps, each below those it waits for."""
-    view = await call.desk.workflows.get(workflow_id)
-    record = _record(view)
-    if call.screen.as_json:
-        call.screen.json(record)
+    view = await context.desk.workflows.get(workflow_id)
+    record = records.workflow_graph(view)
+    if context.screen.as_json:
+        context.screen.json(record)
         return
-    call.screen.fields(_fields(view), record)
-    call.screen.line("")
-    call.screen.table(workflow_lines.COLUMNS, workflow_lines.rows(view), record, "No steps.", workflow_lines.SPARE)
+    context.screen.fields(_fields(view), record)
+    context.screen.line("")
+    context.screen.table(workflow_lines.COLUMNS, workflow_lines.rows(view), record, "No steps.", workflow_lines.SPARE)
 
 
 @command(group, "cancel")
-async def cancel(call: Call, workflow_id: WorkflowId, by: By = None, note: Note = None) -> None:
+async def cancel(context: CommandContext, workflow_id: WorkflowId, by: By = None, note: Note = None) -> None:
     """End what waits, ask what runs to stop, then undo what completed and says how."""
-    _show(call, [await call.desk.workflows.cancel(workflow_id, by=by or person(), note=note)], "")
+    _show(context, [await context.desk.workflows.cancel(workflow_id, by=by or current_user(), note=note)], "")
 
 
 @command(group, "retry")
 async def retry(
-    call: Call,
+    context: CommandContext,
     workflow_id: WorkflowId,
     step: Annotated[
         str | None,
@@ -83,32 +80,32 @@ async def retry(
     note: Note = None,
 ) -> None:
     """Run a step and everything behind it again, the rest as it is."""
-    _show(call, [await call.desk.workflows.retry(workflow_id, step, by=by or person(), note=note)], "")
+    _show(context, [await context.desk.workflows.retry(workflow_id, step, by=by or current_user(), note=note)], "")
 
 
 @command(group, "watch")
-async def watch(call: Call, workflow_id: WorkflowId) -> None:
+async def watch(context: CommandContext, workflow_id: WorkflowId) -> None:
     """Follow a workflow until it has ended: a line per change, or an object with --json. Ctrl-C leaves it alone.
 
     Exit code 1 unless it succeeded.
     """
     known: dict[str, str] = {}
     while True:
-        view = await call.desk.workflows.get(workflow_id)
+        view = await context.desk.workflows.get(workflow_id)
         for step in view.steps:
             before, known[step.name] = known.get(step.name), str(step.state)
             if before != step.state:
                 record = {
-                    "step": step.name,
-                    "id": step.public_id,
+                    "name": step.name,
+                    "job_id": step.public_id,
                     "kind": step.kind,
                     "state": step.state,
-                    "was": before,
+                    "previous": before,
                 }
-                _tell(call, record, f"{step.name}: {before + ' → ' if before else ''}{step.state}")
+                _print_change(context, record, f"{step.name}: {before + ' → ' if before else ''}{step.state}")
         if view.is_final:
-            _tell(
-                call, {"workflow": view.public_id, "state": view.state}, f"{view.public_id} {view.name}: {view.state}"
+            _print_change(
+                context, {"id": view.public_id, "state": view.state}, f"{view.public_id} {view.name}: {view.state}"
             )
             if not view.state.is_success:
                 raise typer.Exit(Exit.FAILED)
@@ -116,36 +113,11 @@ async def watch(call: Call, workflow_id: WorkflowId) -> None:
         await asyncio.sleep(_LOOK_EVERY)
 
 
-async def signal(
-    call: Call,
-    job_id: JobId,
-    name: Annotated[str, typer.Argument(metavar="NAME", help="The signal, as the handler waits for it.")],
-    *,
-    payload: Annotated[str, typer.Option(metavar="JSON", help="What the handler is told.")] = "null",
-    by: By = None,
-    note: Note = None,
-) -> None:
-    """Send a job the signal it waits for, or will wait for; the first one of a name counts."""
-    try:
-        value = json.loads(payload)
-    except ValueError as error:
-        raise InvalidOption(f"--payload takes JSON, such as '{{\"ok\": true}}': {error}.") from None
-    sent = await call.desk.jobs.signal(job_id, name, value, by=by or person(), note=note)
-    if sent.what == "kept":
-        complain(f"a signal {name!r} came before; the first one counts, so this one changes nothing.")
-    call.screen.table(JOB_COLUMNS, job_rows([sent.job]), [job_record(sent.job)], "", JOB_SPARE)
+def _print_change(context: CommandContext, record: dict[str, Any], text: str) -> None:
+    context.screen.line(compact(record) if context.screen.as_json else text)
 
 
-def add_signal_to(jobs: typer.Typer) -> None:
-    """Register `jobs signal`."""
-    command(jobs, "signal")(signal)
-
-
-def _tell(call: Call, record: dict[str, Any], text: str) -> None:
-    call.screen.line(compact(record) if call.screen.as_json else text)
-
-
-def _show(call: Call, views: Sequence[WorkflowView], empty: str) -> None:
+def _show(context: CommandContext, views: Sequence[WorkflowView], empty: str) -> None:
     rows = [
         [
             view.public_id,
@@ -159,22 +131,13 @@ def _show(call: Call, views: Sequence[WorkflowView], empty: str) -> None:
         ]
         for view in views
     ]
-    call.screen.table(_COLUMNS, rows, [_record(view) for view in views], empty, _SPARE)
-
-
-def _record(view: WorkflowView) -> dict[str, Any]:
-    values = asdict(view)
-    values["steps"] = [
-        {"id": step.public_id, "number": made.pop("job_id"), **made}
-        for step, made in zip(view.steps, values["steps"], strict=True)
-    ]
-    return {"id": view.public_id, "number": values.pop("id"), **values}
+    context.screen.table(_COLUMNS, rows, [records.workflow(view) for view in views], empty, _SPARE)
 
 
 def _fields(view: WorkflowView) -> dict[str, str]:
     states = Counter(str(step.state) for step in view.steps)
     return {
-        "id": f"{view.public_id} (number {view.id})",
+        "id": view.public_id,
         "name": view.name,
         "state": str(view.state) + ", cancel requested" * (view.cancel_requested and not view.is_final),
         "ends as": view.verdict if view.verdict and not view.is_final else "",

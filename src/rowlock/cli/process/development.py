@@ -1,4 +1,4 @@
-"""What a worker of a development session does for its watcher: bring the schema up to date, and say what runs where."""
+"""A worker under `rowlock dev`: upgrades the schema, serves the REST API, and reports what runs to its parent."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import socket
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from rowlock.cli.process.metrics import metrics_of
 from rowlock.errors import DatabaseUnreachable, MissingExtra
 from rowlock.model.lane import kinds_by_lane
 from rowlock.store.database import shown
@@ -28,7 +29,7 @@ _AGAIN: Final = 1.0
 
 @contextlib.contextmanager
 def quiet(name: str, level: int, *, dev: bool) -> Iterator[None]:
-    """Keep a logger to `level`: what its lines would say stands in the watcher's start-up block."""
+    """Keep a logger to `level`: the start-up block of the parent has what its lines would repeat."""
     spoken = logging.getLogger(name)
     before = spoken.level
     if dev:
@@ -40,17 +41,16 @@ def quiet(name: str, level: int, *, dev: bool) -> Iterator[None]:
 
 
 def door_of(app: Rowlock, descriptor: int | None) -> BackgroundServer | None:
-    """The REST API on a socket of the watcher's; made before the event loop runs, as that takes a second."""
+    """The REST API on a socket that the parent opened; made before the event loop runs, as that takes a second."""
     if descriptor is None:
         return None
     listening = socket.socket(fileno=descriptor)
-    # Whatever a job starts must not keep the port.
+    # Processes that jobs start must not keep the port.
     listening.set_inheritable(False)
     try:
         from rowlock.api.server import BackgroundServer
-        from rowlock.cli.commands.serve import metrics_of
     except MissingExtra:
-        # The watcher says so.
+        # The parent prints that it is missing.
         listening.close()
         return None
     return BackgroundServer(app, listening, metrics_of(app))
@@ -67,7 +67,7 @@ async def opened(door: BackgroundServer | None) -> AsyncIterator[str | None]:
 
 
 async def upgraded(worker: Worker) -> None:
-    """Bring the schema to the newest version; waits while the database is away, and says so."""
+    """Bring the schema to the newest version; waits while the database is away, and logs that once."""
     database = worker.database
     said = False
     while True:
@@ -85,7 +85,7 @@ async def upgraded(worker: Worker) -> None:
 
 
 async def described(worker: Worker, app: Rowlock) -> dict[str, Any]:
-    """What runs where, for the watcher's start-up block."""
+    """Worker, kinds, lanes and database, for the start-up block of the parent."""
     database = worker.database
     async with database.connection() as connection:
         server = connection.get_server_version()

@@ -1,4 +1,4 @@
-"""Which files of a project changed: heard from the operating system, without watching what nobody edits."""
+"""Changes of source files, as the operating system reports them; folders that nobody edits are not watched."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ _SETTLE: Final = 300
 
 
 def is_ignored(folder: str) -> bool:
-    """Whether a folder of that name holds nothing that people edit."""
+    """Whether a folder of that name holds no files that people edit."""
     return folder.startswith(".") or folder in _IGNORED
 
 
 def is_source(path: str, below: Iterable[Path]) -> bool:
-    """Whether a change of this file changes what a worker would do."""
+    """Whether a change of this file may change what a worker does."""
     file = Path(path)
     if not (file.suffix in SUFFIXES or file.name == ".env" or file.name.startswith(".env.")):
         return False
@@ -36,10 +36,10 @@ def is_source(path: str, below: Iterable[Path]) -> bool:
     return root is not None and not any(is_ignored(part) for part in file.relative_to(root).parts[:-1])
 
 
-class Changes:
-    """Calls `heard` with the files that changed below the folders. Needs the extra `reload`."""
+class FileChanges:
+    """Calls `on_change` with the files that changed below the folders. Needs the extra `reload`."""
 
-    def __init__(self, folders: Sequence[Path], heard: Callable[[list[str]], None]) -> None:
+    def __init__(self, folders: Sequence[Path], on_change: Callable[[list[str]], None]) -> None:
         try:
             from watchfiles import awatch
         except ImportError:
@@ -47,7 +47,7 @@ class Changes:
         self._awatch: Any = awatch
         logging.getLogger("watchfiles").setLevel(logging.WARNING)  # its own line for every change, ours says more
         self._folders = [folder.resolve() for folder in folders]
-        self._heard = heard
+        self._on_change = on_change
         for folder in self._folders:
             if not folder.is_dir():
                 raise ConfigurationError(f"--reload-dir takes a folder; {folder} is none.")
@@ -62,29 +62,29 @@ class Changes:
             raise failed.exceptions[0] from None
 
     async def _listen_flat(self, folder: Path, group: asyncio.TaskGroup) -> None:
-        # The folder itself is heard flat and only its worthwhile parts in depth: a watch on every folder of an
+        # The folder itself is watched flat and only its worthwhile parts in depth: a watch on every folder of an
         # environment or of node_modules costs seconds and the system's watches, and a database writes all the time.
         deep = [Path(entry.path) for entry in os.scandir(folder) if _is_worth(entry)]
         if deep:
             group.create_task(self._listen(*deep))
-        async for added in self._heard_from(folder, recursive=False):
+        async for added in self._changes_in(folder, recursive=False):
             for new in added:
                 group.create_task(self._listen(new))
-                # What was written before anybody listened: once the folder is complete, it is read as a whole.
+                # Files written before the watch began: the folder is read as a whole.
                 if sources := [str(file) for file in new.rglob("*") if is_source(str(file), self._folders)]:
-                    self._heard(sources)
+                    self._on_change(sources)
 
     async def _listen(self, *folders: Path) -> None:
-        async for _ in self._heard_from(*folders, recursive=True):
+        async for _ in self._changes_in(*folders, recursive=True):
             pass
 
-    async def _heard_from(self, *folders: Path, recursive: bool) -> AsyncIterator[list[Path]]:
+    async def _changes_in(self, *folders: Path, recursive: bool) -> AsyncIterator[list[Path]]:
         """Report changed sources; yields folders that are new."""
         options = {"recursive": recursive, "ignore_permission_denied": True, "debounce": _SETTLE}
         try:
             async for changes in self._awatch(*folders, watch_filter=None, **options):
                 if sources := sorted(path for _, path in changes if is_source(path, self._folders)):
-                    self._heard(sources)
+                    self._on_change(sources)
                 added = {Path(path) for change, path in changes if change == _ADDED}
                 yield [path for path in added if path.is_dir() and not is_ignored(path.name)]
         except OSError as error:

@@ -1,6 +1,6 @@
-"""Plain calls of `rowlock worker` are read here, at a glance; typer reads and explains all others.
+"""Reads plain command lines of `rowlock worker` without typer; typer reads all others and explains mistakes.
 
-A worker lives long, and typer brings pydantic along to read a command line: ten megabytes that would stay with it.
+A worker lives long, and typer brings pydantic along: ten megabytes that it would keep.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Plain:
-    """An option with a plain value. envvar: where its value comes from if it is not given; least: of a number."""
+class PlainOption:
+    """An option with one value. envvar: the variable that has its default; least: the smallest number."""
 
     parameter: str
     sort: type = str
@@ -24,7 +24,7 @@ class Plain:
     least: int | None = None
 
     def read(self, text: str) -> Any:  # noqa: ANN401 - of any option
-        """The value; None: it takes typer to say what is wrong with it."""
+        """The value; None: it is wrong, and typer says why."""
         if self.sort is not int:
             return text or None
         number = int(text) if text.isascii() and text.isdigit() else None
@@ -32,38 +32,38 @@ class Plain:
 
 
 OPTIONS: Final = {
-    "--lanes": Plain("lanes"),
-    "--name": Plain("name"),
-    "--log-level": Plain("log_level", default="info"),
-    "--processes": Plain("processes", int, least=0),
-    "--max-jobs": Plain("max_jobs", int, least=0),
-    "--max-memory": Plain("max_memory"),
-    "--reload": Plain("reload", bool, default=False),
-    "--follow": Plain("follow", int),
-    "--dev": Plain("dev", bool, default=False),
-    "--door": Plain("door", int),
-    "--app": Plain("app_path", envvar="ROWLOCK_APP"),
-    "--database-url": Plain("database_url"),
-    "--schema": Plain("schema"),
-    "--json": Plain("as_json", bool, default=False),
+    "--lanes": PlainOption("lanes"),
+    "--name": PlainOption("name"),
+    "--log-level": PlainOption("log_level", default="info"),
+    "--processes": PlainOption("processes", int, least=0),
+    "--max-jobs": PlainOption("max_jobs", int, least=0),
+    "--max-memory": PlainOption("max_memory"),
+    "--reload": PlainOption("reload", bool, default=False),
+    "--follow": PlainOption("follow", int),
+    "--dev": PlainOption("dev", bool, default=False),
+    "--door": PlainOption("door", int),
+    "--app": PlainOption("app_path", envvar="ROWLOCK_APP"),
+    "--database-url": PlainOption("database_url"),
+    "--schema": PlainOption("schema"),
+    "--json": PlainOption("as_json", bool, default=False),
 }
-"""What cli.worker declares to typer, but for the list --reload-dir."""
+"""The options of commands/worker.py, except the list --reload-dir."""
 
 
 def worker(words: Sequence[str]) -> bool:
-    """Run the command if this is a plain call of it; False: it is not, and nothing was done."""
-    given = read(words, os.environ)
-    if given is None:
+    """Run the command if its command line is plain; False: it is not, and nothing was done."""
+    options = read(words, os.environ)
+    if options is None:
         return False
-    from rowlock.cli.call import answer
+    from rowlock.cli.context import run_command
     from rowlock.cli.process.worker_main import run
 
-    answer(run, given)
+    run_command(run, options)
     return True
 
 
 def read(words: Sequence[str], environment: Mapping[str, str]) -> dict[str, Any] | None:
-    """What typer would make of these words; None: ask it."""
+    """The options as typer would read them; None: leave it to typer."""
     found: dict[str, Any] = {"reload_dir": None}
     left = list(words)
     while left:

@@ -14,8 +14,8 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from rowlock.cli.process.file_changes import SUFFIXES, Changes
-from rowlock.cli.process.watcher import LAST, PATIENCE, SIGNALS
+from rowlock.cli.process.file_changes import SUFFIXES, FileChanges
+from rowlock.cli.process.reload_child import LAST, PATIENCE, SIGNALS
 from rowlock.errors import EmbeddedError
 from rowlock.flow.executors.os_process import ending
 from rowlock.store import embedded
@@ -25,23 +25,23 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Sequence
     from typing import TypeAlias
 
-    from rowlock.cli.call import Call
+    from rowlock.cli.context import CommandContext
 
-    News: TypeAlias = dict[str, Any]
-    Welcome: TypeAlias = Callable[[News, float], None]
-    """Gets what the child says of itself, and the seconds its start took."""
+    ChildReport: TypeAlias = dict[str, Any]
+    OnStart: TypeAlias = Callable[[ChildReport, float], None]
+    """Called with the child's report and the seconds that its start took."""
 
 logger = logging.getLogger("rowlock.cli")
 _OWN: Final = frozenset({"reload", "reload_dir", "follow"})
 _FEW: Final = 3
 _LONGEST: Final = 2**24
-"""Bytes of a line of news at most: it names every kind."""
+"""Largest report in bytes: it names every kind."""
 
 
-def command(call: Call, given: dict[str, Any], *extra: str) -> list[str]:
-    """The ordinary `rowlock worker` that this call asks for, without its reloading."""
-    common = {"app": call.app_path, "database_url": call.database_url, "schema": call.schema}
-    options = {**common, "json": call.screen.as_json, **given}
+def command(context: CommandContext, options: dict[str, Any], *extra: str) -> list[str]:
+    """The command line of the same `rowlock worker` without --reload."""
+    common = {"app": context.app_path, "database_url": context.database_url, "schema": context.schema}
+    options = {**common, "json": context.screen.as_json, **options}
     words = [sys.executable, "-m", "rowlock", "worker", *extra]
     for name, value in options.items():
         if name in _OWN or value is None or value is False:
@@ -54,50 +54,50 @@ def command(call: Call, given: dict[str, Any], *extra: str) -> list[str]:
 def watch(
     words: Sequence[str],
     folders: Sequence[Path] | None,
-    welcome: Welcome | None = None,
+    on_start: OnStart | None = None,
     passed: Sequence[int] = (),
 ) -> None:
-    """Run that command until Ctrl-C or SIGTERM, again after each change; welcome hears of each start.
+    """Run that command until Ctrl-C or SIGTERM, again after each change; on_start is called after each start.
 
     passed: descriptors that each child gets.
     """
-    reloader = Reloader(words, list(folders or [Path.cwd()]), welcome, passed)
+    reloader = Reloader(words, list(folders or [Path.cwd()]), on_start, passed)
     asyncio.run(reloader.run())
 
 
 def watched(folders: Sequence[Path] | None) -> str:
-    """What is watched, for people."""
+    """The watched files in words."""
     below = ", ".join(str(folder) for folder in folders or [Path.cwd()])
     return f"{' '.join(SUFFIXES)} files below {below}"
 
 
 class Reloader:
-    """Keeps one child; nothing that its code does can end the watch."""
+    """Keeps one child process and replaces it when a file changes; errors in its code do not end the reloader."""
 
     def __init__(
         self,
         words: Sequence[str],
         folders: Sequence[Path],
-        welcome: Welcome | None = None,
+        on_start: OnStart | None = None,
         passed: Sequence[int] = (),
     ) -> None:
-        self._words, self._welcome, self._passed = words, welcome, passed
-        self._changes = Changes(folders, self._on_changes)
-        self._changed, self._told, self._hurry = asyncio.Event(), asyncio.Event(), asyncio.Event()
+        self._words, self._on_start, self._passed = words, on_start, passed
+        self._changes = FileChanges(folders, self._on_changes)
+        self._changed, self._stopping, self._hurry = asyncio.Event(), asyncio.Event(), asyncio.Event()
         self._files: set[str] = set()
         self._held: embedded.Embedded | None = None
 
     async def run(self) -> None:
-        """Until a signal tells to stop; no child is left behind."""
+        """Run until a signal comes; no child is left behind."""
         loop = asyncio.get_running_loop()
         for number in (*SIGNALS, signal.SIGHUP):  # the last one when the terminal is closed
-            loop.add_signal_handler(number, self._hear)
+            loop.add_signal_handler(number, self._on_signal)
         listening = asyncio.create_task(self._changes.run())
         # The listeners register at their first step: a change while the child reads its source must not be missed.
         for _ in range(_FEW):
             await asyncio.sleep(0)
         try:
-            while not self._told.is_set():
+            while not self._stopping.is_set():
                 await self._generation(listening)
         finally:
             listening.cancel()
@@ -106,23 +106,23 @@ class Reloader:
                 self._held.close()
 
     async def _generation(self, listening: asyncio.Task[None]) -> None:
-        """One child: start it, see it end or its source change."""
+        """Start one child and wait until it ends or a file changes."""
         self._changed.clear()
         self._files.clear()
         child, line = await self._start()
-        hearing = asyncio.create_task(self._listen(line, time.monotonic()))
+        listening_to_child = asyncio.create_task(self._listen(line, time.monotonic()))
         ended = asyncio.create_task(child.wait())
         try:
-            await _first(ended, listening, self._changed.wait(), self._told.wait())
-            if ended.done() and not self._changed.is_set() and not self._told.is_set():
+            await _first(ended, listening, self._changed.wait(), self._stopping.wait())
+            if ended.done() and not self._changed.is_set() and not self._stopping.is_set():
                 logger.error("the worker ended %s: waiting for a change", ending(child.returncode))
-                await _first(listening, self._changed.wait(), self._told.wait())
-            if self._changed.is_set() and not self._told.is_set():
+                await _first(listening, self._changed.wait(), self._stopping.wait())
+            if self._changed.is_set() and not self._stopping.is_set():
                 logger.info("%s changed: the worker starts again", _some(self._files))
         finally:
             await self._stop(child, ended)
-            hearing.cancel()
-            await asyncio.gather(hearing, return_exceptions=True)
+            listening_to_child.cancel()
+            await asyncio.gather(listening_to_child, return_exceptions=True)
             line.close()
         if listening.done():
             listening.result()
@@ -159,13 +159,13 @@ class Reloader:
         reader, writer = await asyncio.open_connection(sock=line, limit=_LONGEST)
         try:
             async for text in reader:
-                news: News = json.loads(text)
-                if news.get("data_dir") and self._held is None:
+                report: ChildReport = json.loads(text)
+                if report.get("data_dir") and self._held is None:
                     # Between two children nobody uses the embedded server: it would stop and start each time.
                     with contextlib.suppress(EmbeddedError):
-                        self._held = await asyncio.to_thread(embedded.start, Path(news["data_dir"]))
-                if news.get("worker") and self._welcome is not None:
-                    self._welcome(news, time.monotonic() - began)
+                        self._held = await asyncio.to_thread(embedded.start, Path(report["data_dir"]))
+                if report.get("worker") and self._on_start is not None:
+                    self._on_start(report, time.monotonic() - began)
         finally:
             writer.close()
 
@@ -173,8 +173,8 @@ class Reloader:
         self._files.update(files)
         self._changed.set()
 
-    def _hear(self) -> None:
-        (self._hurry if self._told.is_set() else self._told).set()
+    def _on_signal(self) -> None:
+        (self._hurry if self._stopping.is_set() else self._stopping).set()
 
 
 async def _first(*waited: asyncio.Task[Any] | Coroutine[Any, Any, Any], timeout: float | None = None) -> None:

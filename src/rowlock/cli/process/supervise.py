@@ -1,4 +1,4 @@
-"""rowlock worker --processes: the supervisor; and what a worker process must know to be replaced."""
+"""`rowlock worker --processes`: the supervisor's process, and the connection of a worker process to it."""
 
 from __future__ import annotations
 
@@ -11,22 +11,23 @@ import signal
 import socket
 from typing import TYPE_CHECKING, Any, Final
 
-from rowlock.cli.screen.output import complain
+from rowlock.cli.exit_codes import Exit
 from rowlock.flow.supervise.control_line import SupervisorLine, line_from
 from rowlock.flow.worker.process_replacement import STOPPING, unblock_signals
+from rowlock.model import problem
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from rowlock.app import Rowlock
-    from rowlock.cli.call import Call
+    from rowlock.cli.context import CommandContext
 
 logger = logging.getLogger("rowlock.cli")
 _OWN: Final = frozenset({"processes", "reload", "reload_dir", "follow", "dev"})
 
 
 def line() -> SupervisorLine | None:
-    """The line to this process's supervisor, if it has one; first of all, before the application is imported."""
+    """The connection to this process's supervisor; None: it has none. Opened before the application is imported."""
     found = line_from(os.environ)
     if found is not None:
         found.open()
@@ -37,24 +38,24 @@ def line() -> SupervisorLine | None:
     return found
 
 
-def name_of(given: str | None, line: SupervisorLine | None) -> str | None:
-    """What a worker process is called: its supervisor's name and its number."""
+def name_of(name: str | None, line: SupervisorLine | None) -> str | None:
+    """The name of a worker process: its supervisor's name and its number."""
     if line is None:
-        return given
-    return f"{given or f'{socket.gethostname()}:{line.supervisor}'}/{line.number}"
+        return name
+    return f"{name or f'{socket.gethostname()}:{line.supervisor}'}/{line.number}"
 
 
-def supervise(call: Call, app: Rowlock, given: dict[str, Any]) -> None:
+def supervise(context: CommandContext, app: Rowlock, options: dict[str, Any]) -> None:
     """Run the supervisor until its processes have ended for good."""
     from rowlock.cli.process import reload
 
-    # Under a watcher (--reload) Ctrl-C is its business.
-    signals = STOPPING if given["follow"] is None else (signal.SIGTERM,)
-    command = reload.command(call, {key: value for key, value in given.items() if key not in _OWN})
+    # With --reload the reloading parent handles Ctrl-C.
+    signals = STOPPING if options["follow"] is None else (signal.SIGTERM,)
+    command = reload.command(context, {key: value for key, value in options.items() if key not in _OWN})
     refusal = asyncio.run(_supervise(app, command, signals))
     if refusal is not None:
         message, code = refusal
-        complain(message)
+        context.screen.problem_of(problem.UNAVAILABLE if code == Exit.DATABASE else problem.CONFIGURATION, message)
         raise SystemExit(code)
 
 

@@ -1,23 +1,20 @@
-"""What `rowlock worker` does: claim and run jobs until told to stop. Without typer, whose memory it need not hold."""
+"""`rowlock worker`: claim and run jobs until a signal comes. Imports no typer, whose memory a worker would keep."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-import json
 import logging
 import signal
 import sys
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
-from typing_extensions import override
-
 from rowlock.cli.exit_codes import Exit, exit_of
 from rowlock.cli.process.development import described, door_of, opened, quiet, upgraded
-from rowlock.cli.process.watcher import followed
-from rowlock.cli.process.worker_orders import Orders
-from rowlock.cli.screen.output import clean
+from rowlock.cli.process.reload_child import reload_parent
+from rowlock.cli.process.worker_shutdown import ShutdownControl
+from rowlock.cli.screen.log_lines import JsonFormatter, TextFormatter
 from rowlock.errors import InvalidOption, RowlockError
 from rowlock.flow.executors.os_process import settle_in
 from rowlock.model.lane import kinds_by_lane
@@ -30,51 +27,49 @@ if TYPE_CHECKING:
 
     from rowlock.api.server import BackgroundServer
     from rowlock.app import Rowlock
-    from rowlock.cli.call import Call
+    from rowlock.cli.context import CommandContext
     from rowlock.flow.supervise.control_line import SupervisorLine
     from rowlock.flow.worker.worker import Worker
 
 logger = logging.getLogger("rowlock.cli")
 LEVELS: Final = ("debug", "info", "warning", "error")
-_ABOUT: Final = ("job_id", "kind", "lane", "attempt", "fence")
-"""What the engine tells with a log record."""
 
 
-def run(call: Call, given: dict[str, Any]) -> None:
+def run(context: CommandContext, options: dict[str, Any]) -> None:
     """Run a worker, or a supervisor of several, with these options."""
-    # As process 1 of a container nothing ends us unless we ask for it: before the event loop listens, too.
+    # Process 1 of a container ignores SIGTERM unless it has a handler; the event loop sets one only later.
     signal.signal(signal.SIGTERM, _leave)
     from rowlock.cli.process import supervise
 
-    watcher = followed(given["follow"])
+    parent = reload_parent(options["follow"])
     line = supervise.line()
-    call.require_app()
-    chosen = _lanes(given["lanes"])
-    if given["reload"]:
+    context.require_app()
+    chosen = _lanes(options["lanes"])
+    if options["reload"]:
         from rowlock.cli.process import reload
 
-        set_up_logging(given["log_level"], as_json=call.screen.as_json)
-        reload.watch(reload.command(call, given), given["reload_dir"])
+        set_up_logging(options["log_level"], as_json=context.screen.as_json)
+        reload.watch(reload.command(context, options), options["reload_dir"])
         return
     with _refusals(line):
-        app = call.app
-        _configure(app, given)
-        set_up_logging(given["log_level"], as_json=call.screen.as_json, number=line.number if line else None)
+        app = context.app
+        _configure(app, options)
+        set_up_logging(options["log_level"], as_json=context.screen.as_json, number=line.number if line else None)
         if line is None and app.settings.processes:
-            supervise.supervise(call, app, given)
+            supervise.supervise(context, app, options)
             return
-        orders, door = Orders(watcher, line), door_of(app, given["door"])
+        shutdown, door = ShutdownControl(parent, line), door_of(app, options["door"])
         with asyncio.Runner(loop_factory=loop_factory()) as runner:
-            name = supervise.name_of(given["name"], line)
-            runner.run(_serve(app, chosen, name, orders, dev=given["dev"], door=door))
+            name = supervise.name_of(options["name"], line)
+            runner.run(_serve(app, chosen, name, shutdown, dev=options["dev"], door=door))
 
 
-def _configure(app: Rowlock, given: dict[str, Any]) -> None:
-    """What the command line says wins over the environment and the code."""
-    memory = given["max_memory"]
+def _configure(app: Rowlock, options: dict[str, Any]) -> None:
+    """Options of the command line override the environment and the code."""
+    memory = options["max_memory"]
     says = {
-        "processes": given["processes"],
-        "max_jobs": given["max_jobs"],
+        "processes": options["processes"],
+        "max_jobs": options["max_jobs"],
         "max_memory": None if memory is None else size(memory, "--max-memory"),
     }
     app.settings = replace(app.settings, **{key: value for key, value in says.items() if value is not None})
@@ -82,7 +77,7 @@ def _configure(app: Rowlock, given: dict[str, Any]) -> None:
 
 @contextlib.contextmanager
 def _refusals(line: SupervisorLine | None) -> Iterator[None]:
-    """A supervised process that cannot start tells its supervisor why, which tells the person, once."""
+    """A supervised process that cannot start reports why to its supervisor, which prints it once."""
     try:
         yield
     except RowlockError as error:
@@ -101,21 +96,21 @@ async def _serve(
     app: Rowlock,
     lanes: list[str] | dict[str, int] | None,
     name: str | None,
-    orders: Orders,
+    shutdown: ShutdownControl,
     *,
     dev: bool,
     door: BackgroundServer | None,
 ) -> None:
-    watcher = orders.watcher
+    parent = shutdown.parent
     try:
         with quiet("rowlock", logging.ERROR, dev=dev):
-            worker = app.make_worker(lanes, name=name, replacement=orders.replacement, supervisor=orders.supervisor)
-        orders.listen(worker)
-        if watcher is not None:
-            watcher.tell({"data_dir": None if app.settings.database_url else app.settings.data_dir})
-        if dev and not await orders.unless_told(upgraded(worker)):
+            worker = app.make_worker(lanes, name=name, replacement=shutdown.replacement, supervisor=shutdown.supervisor)
+        shutdown.handle_signals(worker)
+        if parent is not None:
+            parent.report({"data_dir": None if app.settings.database_url else app.settings.data_dir})
+        if dev and not await shutdown.unless_stopped(upgraded(worker)):
             return
-        # In a development session the watcher tells these things, once.
+        # In a development session the reloading parent prints this, once.
         level = logging.DEBUG if dev else logging.INFO
         logger.log(
             level,
@@ -126,23 +121,23 @@ async def _serve(
             ", ".join(sorted(app.handlers)) or "(none)",
         )
         with quiet("rowlock.worker", logging.WARNING, dev=dev):
-            started = await orders.unless_told(worker.start())
+            started = await shutdown.unless_stopped(worker.start())
         if started:
-            _say_lanes(worker, app, level)
+            _log_lanes(worker, app, level)
             settle_in()
             async with opened(door) as api:
-                if watcher is not None:
-                    watcher.tell({**await described(worker, app), "api": api})
-                await orders.until_told()
+                if parent is not None:
+                    parent.report({**await described(worker, app), "api": api})
+                await shutdown.until_stopped()
             await worker.stop()
     finally:
         await app.close()
     if worker.outdated is not None:
         raise worker.outdated
-    orders.carry_on()
+    shutdown.finish()
 
 
-def _say_lanes(worker: Worker, app: Rowlock, level: int) -> None:
+def _log_lanes(worker: Worker, app: Rowlock, level: int) -> None:
     served = kinds_by_lane(worker.lanes.values(), app.handlers)
     for lane in sorted(worker.lanes.values(), key=lambda lane: lane.name):
         state = f"{lane.slots} slots" if lane.enabled else "drained"
@@ -170,52 +165,6 @@ def loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
     return uvloop.new_event_loop
 
 
-class Lines(logging.Formatter):
-    """`14:03:22 → start …`; the level is named from warnings on, and the job where the message does not.
-
-    number: of a process under a supervisor; its lines begin with it.
-    """
-
-    def __init__(self, number: int | None = None) -> None:
-        super().__init__()
-        self._from = "" if number is None else f"[{number}] "
-
-    @override
-    def format(self, record: logging.LogRecord) -> str:
-        """One line, and a traceback below it where there is one."""
-        level = f"{record.levelname.lower()}: " if record.levelno >= logging.WARNING else ""
-        message = record.getMessage()
-        # The engine's own lines name their job.
-        own = record.name.startswith("rowlock.") and record.name != "rowlock.handler"
-        job = "" if own or not hasattr(record, "job_id") else f"  [{getattr(record, 'kind', '')} {record.job_id}]"
-        text = f"{self.formatTime(record, '%H:%M:%S')} {self._from}{level}{message}{job}"
-        return clean(f"{text}\n{self.formatException(record.exc_info)}" if record.exc_info else text)
-
-
-class JsonLines(logging.Formatter):
-    """One object per record, with the job it is about and the number of the process."""
-
-    def __init__(self, number: int | None = None) -> None:
-        super().__init__()
-        self._from = {} if number is None else {"process": number}
-
-    @override
-    def format(self, record: logging.LogRecord) -> str:
-        """Time (ISO 8601), level, logger, message, and what the engine knows of the job."""
-        about = {key: getattr(record, key) for key in _ABOUT if hasattr(record, key)}
-        entry = {
-            "at": self.formatTime(record, "%Y-%m-%dT%H:%M:%S%z"),
-            "level": record.levelname.lower(),
-            "logger": record.name,
-            **self._from,
-            "message": record.getMessage(),
-            **about,
-        }
-        if record.exc_info:
-            entry["exception"] = self.formatException(record.exc_info)
-        return json.dumps(entry, default=str, ensure_ascii=False)
-
-
 def set_up_logging(level: str, *, as_json: bool, number: int | None = None) -> None:
     """Lines on standard error, or objects on standard output. number: of a process under a supervisor."""
     if level.lower() not in LEVELS:
@@ -224,7 +173,7 @@ def set_up_logging(level: str, *, as_json: bool, number: int | None = None) -> N
     # An application that set up logging when it was imported keeps its own.
     if as_json or not logging.getLogger().handlers:
         handler = logging.StreamHandler(sys.stdout if as_json else sys.stderr)
-        handler.setFormatter(JsonLines(number) if as_json else Lines(number))
+        handler.setFormatter(JsonFormatter(number) if as_json else TextFormatter(number))
         logging.basicConfig(handlers=[handler], level=level.upper() if level.lower() != "debug" else "INFO", force=True)
     for each in logging.getLogger().handlers:
         each.addFilter(JobLogFilter())

@@ -1,4 +1,4 @@
-"""What goes to the terminal: rich tables for people, aligned text for pipes, JSON for programs."""
+"""Output of commands: rich tables on a terminal, aligned text in a pipe, JSON for programs."""
 
 from __future__ import annotations
 
@@ -7,16 +7,17 @@ import json
 import re
 import sys
 import textwrap
-from dataclasses import asdict
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
+from rowlock.model import wire
 from rowlock.model.duration import humanise
+from rowlock.model.problem import ProblemKind, kind_of, members_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
-    from rowlock.model.job import Job
+    from rowlock.app import Rowlock
 
 STYLES: Final = {
     "pending": "magenta",
@@ -32,13 +33,23 @@ STYLES: Final = {
 _UNITS: Final = ((86_400, "day"), (3_600, "h"), (60, "min"), (1, "s"))
 _GAP: Final = "  "
 _NARROW: Final = 20
-"""Columns of a terminal on which nothing is broken between words."""
+"""Terminals of fewer columns get lines that are not broken between words."""
 _CLOCK: Final = re.compile(r"(?:\d{4}-\d\d-\d\d )?\d\d:\d\d:\d\d \(([^)]*)\)")
-"""What moment() writes; its distance alone is shorter."""
+"""An instant as moment() writes it; the distance in the parentheses alone is shorter."""
+
+
+class AppOutput(Protocol):
+    """What a display needs of its command: the application, and the output."""
+
+    screen: Screen
+
+    @property
+    def app(self) -> Rowlock:
+        """The application."""
 
 
 class Screen:
-    """Standard output in the form that was asked for; nothing but JSON on it when that is JSON."""
+    """Writes what a command has to say; with --json nothing but JSON, on standard output and standard error."""
 
     def __init__(self, *, as_json: bool) -> None:
         self.as_json = as_json
@@ -76,9 +87,31 @@ class Screen:
                 indented = value.replace("\n", "\n" + " " * (width + len(_GAP)))
                 self.line(f"{name:<{width}}{_GAP}{indented}")
 
-    def said(self, text: str, record: object) -> None:
+    def answer(self, text: str, record: object) -> None:
         """One sentence, or `record` as JSON."""
         self.json(record) if self.as_json else self.line(text)
+
+    def note(self, text: str) -> None:
+        """A remark on standard error: a line, or an object with the member `note`."""
+        self._to_stderr({"note": text} if self.as_json else text)
+
+    def problem(self, error: BaseException, **members: object) -> None:
+        """An error on standard error: its message, or an object with code, title, detail and what else is known."""
+        if not self.as_json:
+            self._to_stderr(str(error))
+            return
+        self.problem_of(kind_of(error), str(error), **members_of(error), **members)
+
+    def problem_of(self, kind: ProblemKind, detail: str, **members: object) -> None:
+        """A problem that is no exception of Rowlock's."""
+        record = {"code": kind.code, "title": kind.title, "detail": detail, **members}
+        self._to_stderr(record if self.as_json else detail)
+
+    def _to_stderr(self, value: str | Mapping[str, object]) -> None:
+        with contextlib.suppress(BrokenPipeError):
+            sys.stdout.flush()
+        text = f"rowlock: {clean(value)}" if isinstance(value, str) else compact(value)
+        sys.stderr.write(text + "\n")
 
     def line(self, text: str) -> None:
         """One line, exactly as it is (control characters made visible)."""
@@ -95,15 +128,8 @@ class Screen:
             self.line(line)
 
     def json(self, value: object) -> None:
-        """A value as JSON, dates in ISO 8601, durations in seconds."""
-        sys.stdout.write(json.dumps(value, default=_plain, ensure_ascii=False, indent=2) + "\n")
-
-
-def complain(text: str) -> None:
-    """One message on standard error."""
-    with contextlib.suppress(BrokenPipeError):
-        sys.stdout.flush()
-    sys.stderr.write(f"rowlock: {clean(text)}\n")
+        """A value as JSON: instants, durations and counts as rowlock.model.wire writes them."""
+        sys.stdout.write(json.dumps(value, default=wire.plain, ensure_ascii=False, indent=2) + "\n")
 
 
 def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
@@ -113,7 +139,7 @@ def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
 
 
 def clean(text: str) -> str:
-    """Text of strangers (arguments, names, errors) must not steer the terminal."""
+    """Text with control characters made visible: arguments, names and errors must not steer the terminal."""
     if text.isprintable():
         return text
     return "".join(c if c.isprintable() or c in "\n\t" else c.encode("unicode_escape").decode() for c in text)
@@ -137,7 +163,7 @@ def _rich_table(columns: Sequence[str], rows: Sequence[Sequence[str]], spare: Se
 def fitted(
     columns: Sequence[str], rows: Sequence[Sequence[str]], spare: Sequence[str], width: int
 ) -> tuple[Sequence[str], Sequence[Sequence[str]]]:
-    """What a terminal of that width can show: times as distances, then fewer columns; the rest is folded."""
+    """Columns and rows that fit the width: instants become distances, then spare columns are left out."""
     if _width(columns, rows) <= width:
         return columns, rows
     rows = [[_CLOCK.sub(r"\1", cell) for cell in row] for row in rows]
@@ -166,7 +192,7 @@ def moment(at: datetime | None, now: datetime | None = None) -> str:
 
 
 def distance(ahead: timedelta) -> str:
-    """How far away a moment is, in its largest unit."""
+    """The distance to an instant in its largest unit, such as `in 3 min` or `2 days ago`."""
     seconds = abs(ahead.total_seconds())
     if seconds < 1:
         return "now"
@@ -185,50 +211,4 @@ def span(value: timedelta | None) -> str:
 
 def compact(value: object) -> str:
     """A JSON value in one line."""
-    return json.dumps(value, default=_plain, ensure_ascii=False)
-
-
-def job_record(job: Job) -> dict[str, Any]:
-    """A job as JSON shows it: `id` is the public one, `number` the table's."""
-    values = asdict(job)
-    return {"id": job.public_id, "number": values.pop("id"), **values, "workflow": job.workflow}
-
-
-def job_rows(jobs: Sequence[Job]) -> list[list[str]]:
-    """Jobs as rows under JOB_COLUMNS."""
-    return [
-        [
-            job.public_id,
-            job.kind,
-            job.state.value,
-            str(job.priority),
-            f"{job.attempt}/{job.max_attempts}",
-            job.lane or "",
-            moment(job.created_at),
-            _last(job),
-        ]
-        for job in jobs
-    ]
-
-
-JOB_COLUMNS: Final = ("id", "kind", "state", "priority", "attempt", "lane", "created", "last")
-JOB_SPARE: Final = ("priority", "created", "lane", "attempt")
-
-
-def _last(job: Job) -> str:
-    if job.finished_at is not None:
-        return f"ended {moment(job.finished_at)}"
-    if job.state == "running":
-        return f"since {moment(job.claimed_at)}" + ", cancel requested" * job.cancel_requested
-    return f"due {moment(job.run_after)}" if job.state == "queued" else ""
-
-
-_PLAIN: Final[dict[type, Callable[[Any], object]]] = {
-    datetime: lambda value: value.astimezone(UTC).isoformat(),
-    timedelta: timedelta.total_seconds,
-}
-
-
-def _plain(value: object) -> object:
-    write = _PLAIN.get(type(value), str)
-    return write(value)
+    return json.dumps(value, default=wire.plain, ensure_ascii=False)

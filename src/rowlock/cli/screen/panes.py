@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
-from rowlock.cli.commands.jobs import progress_text
+from rowlock.cli.screen.job_text import progress_text
 from rowlock.cli.screen.output import clean, distance, fitted
 from rowlock.cli.screen.progress import left_text, rate_text
 from rowlock.model.count import total
@@ -77,7 +77,7 @@ _EMPTY: Final[Mapping[Pane, str]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class TopData:
     """What was read at one moment. pending: the first jobs that await approval."""
 
     panel: Panel
@@ -94,7 +94,7 @@ class Row:
 
 
 @dataclass(slots=True)
-class View:
+class ViewState:
     """How it is looked at. chosen: per pane the key of the selected row and where it was."""
 
     pane: Pane = Pane.JOBS
@@ -120,15 +120,15 @@ class View:
             self.chosen[self.pane] = rows[at].key, at
 
 
-def rows(pane: Pane, look: Look, wanted: str = "") -> list[Row]:
+def rows(pane: Pane, data: TopData, wanted: str = "") -> list[Row]:
     """The rows of a pane that contain the text."""
-    found = _ROWS[pane](look)
+    found = _ROWS[pane](data)
     low = wanted.lower()
     return [row for row in found if any(low in cell.lower() for cell in row.cells)] if low else found
 
 
-def _lanes(look: Look) -> list[Row]:
-    return [_lane(load) for load in look.panel.overview.lanes]
+def _lanes(data: TopData) -> list[Row]:
+    return [_lane(load) for load in data.panel.overview.lanes]
 
 
 def _lane(load: LaneLoad) -> Row:
@@ -155,8 +155,8 @@ def _lane(load: LaneLoad) -> Row:
     )
 
 
-def _workers(look: Look) -> list[Row]:
-    return [_worker(worker, look.panel.overview.at) for worker in look.panel.overview.workers]
+def _workers(data: TopData) -> list[Row]:
+    return [_worker(worker, data.panel.overview.at) for worker in data.panel.overview.workers]
 
 
 def _worker(worker: WorkerView, now: datetime) -> Row:
@@ -182,8 +182,8 @@ def _worker(worker: WorkerView, now: datetime) -> Row:
     )
 
 
-def _jobs(look: Look) -> list[Row]:
-    return [_running(job) for job in look.panel.running] + [_pending(job, look) for job in look.pending]
+def _jobs(data: TopData) -> list[Row]:
+    return [_running(job) for job in data.panel.running] + [_pending(job, data) for job in data.pending]
 
 
 def _running(job: Running) -> Row:
@@ -205,17 +205,17 @@ def _running(job: Running) -> Row:
     )
 
 
-def _pending(job: Job, look: Look) -> Row:
-    waits = left_text(look.panel.overview.at - job.created_at)
+def _pending(job: Job, data: TopData) -> Row:
+    waits = left_text(data.panel.overview.at - job.created_at)
     who = f", submitted by {job.submitted_by}" if job.submitted_by else ""
     return Row(
         job.id, (job.public_id, clean(job.kind), "", "", "", waits, "", clean(f"awaits approval{who}")), "magenta"
     )
 
 
-def _kinds(look: Look) -> list[Row]:
+def _kinds(data: TopData) -> list[Row]:
     """What waits and how it went lately, by kind."""
-    ends = {item.kind: item for item in look.panel.failures}
+    ends = {item.kind: item for item in data.panel.failures}
     waiting = [
         Row(
             item.kind,
@@ -229,7 +229,7 @@ def _kinds(look: Look) -> list[Row]:
             ),
             "red" if item.lane is None and item.due else "",
         )
-        for item in look.panel.backlog
+        for item in data.panel.backlog
     ]
     return waiting + [Row(item.kind, (clean(item.kind), "", "0", "0", "", *_ends(item))) for item in ends.values()]
 
@@ -243,21 +243,21 @@ _ROWS: Final = {Pane.LANES: _lanes, Pane.WORKERS: _workers, Pane.JOBS: _jobs, Pa
 
 def shares(needs: Sequence[int], room: int, focus: int) -> list[int]:
     """Lines for each pane: what it needs up to an equal share; what is left over goes to the focus first."""
-    given = [min(need, room // len(needs)) for need in needs]
+    heights = [min(need, room // len(needs)) for need in needs]
     for n in (focus, *range(len(needs))):
-        given[n] += min(needs[n] - given[n], room - sum(given))
-    return given
+        heights[n] += min(needs[n] - heights[n], room - sum(heights))
+    return heights
 
 
-def frame(look: Look | None, view: View, width: int, height: int, place: str) -> list[Text]:
+def frame(data: TopData | None, view: ViewState, width: int, height: int, place: str) -> list[Text]:
     """The whole screen, one Text per line."""
     from rich.text import Text
 
-    lines = [_head(look, view, width, place), _sums(look)]
+    lines = [_head(data, view, width, place), _sums(data)]
     if view.helping:
         lines += [Text(line) for line in HELP.splitlines()]
-    elif look is not None:
-        lines += _body(look, view, width, height - _FRAME)
+    elif data is not None:
+        lines += _body(data, view, width, height - _FRAME)
     lines = lines[: height - 1] + [Text()] * (height - 1 - len(lines))
     lines.append(_foot(view))
     for line in lines:
@@ -265,9 +265,9 @@ def frame(look: Look | None, view: View, width: int, height: int, place: str) ->
     return lines
 
 
-def _body(look: Look, view: View, width: int, room: int) -> list[Text]:
+def _body(data: TopData, view: ViewState, width: int, room: int) -> list[Text]:
     panes = list(Pane) if room >= _SMALL else [view.pane]
-    found = [rows(pane, look, view.wanted) for pane in panes]
+    found = [rows(pane, data, view.wanted) for pane in panes]
     heights = shares([1 + max(1, len(one)) for one in found], room, panes.index(view.pane))
     lines = []
     for pane, one, height in zip(panes, found, heights, strict=True):
@@ -316,10 +316,10 @@ def _line(cells: Sequence[str], columns: Sequence[str], widths: Sequence[int], w
     return text
 
 
-def _head(look: Look | None, view: View, width: int, place: str) -> Text:
+def _head(data: TopData | None, view: ViewState, width: int, place: str) -> Text:
     from rich.text import Text
 
-    at = datetime.now(UTC) if look is None else look.panel.overview.at
+    at = datetime.now(UTC) if data is None else data.panel.overview.at
     state = "paused" if view.paused else ""
     if view.away is not None:
         state = f"reconnecting: {view.away}"
@@ -329,12 +329,12 @@ def _head(look: Look | None, view: View, width: int, place: str) -> Text:
     return left + Text(" " * _GAP) + right
 
 
-def _sums(look: Look | None) -> Text:
+def _sums(data: TopData | None) -> Text:
     from rich.text import Text
 
-    if look is None:
+    if data is None:
         return Text("Looking …", "dim")
-    panel, overview = look.panel, look.panel.overview
+    panel, overview = data.panel, data.panel.overview
     due, later = total(item.due for item in panel.backlog), total(item.scheduled for item in panel.backlog)
     oldest = max((item.oldest_wait for item in panel.backlog if item.oldest_wait is not None), default=None)
     ended = total(overview.ended.values())
@@ -351,7 +351,7 @@ def _sums(look: Look | None) -> Text:
     return Text("  ".join(parts))
 
 
-def _foot(view: View) -> Text:
+def _foot(view: ViewState) -> Text:
     from rich.text import Text
 
     if view.question is not None:

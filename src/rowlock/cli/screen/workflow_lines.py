@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from typing import TYPE_CHECKING, Any, Final
 
-from rowlock.cli.commands.jobs import error_text
+from rowlock.cli.screen.job_text import error_text
 from rowlock.cli.screen.output import moment, span
 from rowlock.model.state import State
 

@@ -151,8 +151,8 @@ async def _ahead(
         id=row["id"],
         cap=CAP + 1,
     )
-    capped = found["higher"] + found["older"] > CAP
-    return Count(min(found["higher"], CAP), capped), Count(min(found["older"], CAP), capped)
+    exact = found["higher"] + found["older"] <= CAP
+    return Count(min(found["higher"], CAP), exact=exact), Count(min(found["older"], CAP), exact=exact)
 
 
 async def _parked_ahead(reads: SqlExecutor, job: Job) -> Count:

@@ -169,7 +169,7 @@ def _gate(facts: Facts, code: str, verb: str) -> Reason:
         "limit": row["max_running"],
         "held": row["held"],
         "holders": [ids.encode(holder["id"]) for holder in facts.holders],
-        "parked_ahead": facts.parked_ahead.value,
+        "parked_ahead": facts.parked_ahead,
     }
     return Reason(code, text, details)
 
@@ -301,7 +301,7 @@ def ahead(facts: Facts) -> Reason | None:
         parts.append(f"{facts.older} as high and older")
     total = facts.higher + facts.older
     text = f"{total} due {'job' if total == Count(1) else 'jobs'} of its lane before it: {' and '.join(parts)}."
-    details = {"higher": facts.higher.value, "older": facts.older.value, "capped": total.capped}
+    details = {"higher": facts.higher, "older": facts.older}
     return Reason("behind_others", text, details)
 
 
@@ -323,12 +323,12 @@ def expiring(facts: Facts) -> Reason | None:
 
 def ready(facts: Facts) -> Reason:
     """Nothing stands in its way."""
-    poll = facts.lane.poll_every if facts.lane else timedelta(seconds=5)
+    poll = facts.lane.poll_interval if facts.lane else timedelta(seconds=5)
     text = (
         "It should start at once: a worker that knows it has a free slot. Workers were notified, and look by "
         f"themselves every {span_text(poll)}."
     )
-    return Reason("ready", text, {"poll_every": poll, "workers": [worker.name for worker in facts.able]})
+    return Reason("ready", text, {"poll_interval": poll, "workers": [worker.name for worker in facts.able]})
 
 
 def _names(names: Iterable[str]) -> str:

@@ -17,7 +17,7 @@ _ORPHANS_EVERY: Final = timedelta(seconds=30)
 def worker_silent(facts: Facts) -> Reason | None:
     """Its worker has not been heard of: when it will be rescued, and by whom."""
     seen = facts.row["worker_seen_at"]
-    stale = next((lane.stale_after for lane in facts.lanes if lane.name == facts.job.lane), timedelta(seconds=60))
+    stale = next((lane.heartbeat_timeout for lane in facts.lanes if lane.name == facts.job.lane), timedelta(seconds=60))
     if seen is None:
         text, rescue = "The row of its worker is gone", facts.now + _ORPHANS_EVERY
     elif facts.now - seen < timedelta(seconds=15):
@@ -35,7 +35,7 @@ def worker_silent(facts: Facts) -> Reason | None:
 
 def stalls(facts: Facts) -> Reason | None:
     """It has reported nothing for half of the time its lane allows, or more."""
-    limit = next((lane.stall_after for lane in facts.lanes if lane.name == facts.job.lane), None)
+    limit = next((lane.progress_timeout for lane in facts.lanes if lane.name == facts.job.lane), None)
     since = max(filter(None, (facts.job.claimed_at, facts.job.last_progress_at)), default=None)
     if limit is None or since is None or facts.now - since < limit / 2:
         return None
@@ -44,4 +44,4 @@ def stalls(facts: Facts) -> Reason | None:
         f"It {what} {when(since, facts.now)}; lane {facts.job.lane} gives a job up after {span_text(limit)} without "
         f"progress, at about {when(since + limit, facts.now)}. Its handler should call ctx.progress()."
     )
-    return Reason("stalls", text, {"since": since, "stall_after": limit, "lost_at": since + limit})
+    return Reason("stalls", text, {"since": since, "progress_timeout": limit, "lost_at": since + limit})

@@ -119,7 +119,7 @@ class Claimer:
         able = {name: n for name, n in free.items() if n > 0 and self._lanes[name].enabled and not self._rests(name)}
         wanted = self._turn(able)
         careful = {name for name in wanted if self._lanes[name].is_careful}
-        fair = {name for name in wanted if name not in careful and self._lanes[name].ordering == "fair"}
+        fair = {name for name in wanted if name not in careful and self._lanes[name].order == "fair"}
         plain = {name: n for name, n in wanted.items() if name not in careful and name not in fair}
         answers: list[_Answer] = []
         failure: Exception | None = None
@@ -272,14 +272,14 @@ class Claimer:
         return rows
 
     def _heads_of(self, name: str) -> _Claim:
-        fair = self._lanes[name].ordering == "fair"
+        fair = self._lanes[name].order == "fair"
         return lambda session, free: self._claim(session, {name: free}, fair=fair)
 
     async def _under_locks(self, name: str, free: int, claim: _Claim) -> _Answer:
         """Claim while the lane's row, its cap and its rate are locked: they hold over all workers together."""
         lane = self._lanes[name]
         async with self._link.session() as session, session.transaction():
-            if lane.ordering == "strict":
+            if lane.order == "strict":
                 await verbs.lock_lane(session, name)
             if lane.max_total is not None:
                 free = await verbs.enter_cap(session, name, free)
@@ -309,7 +309,7 @@ class Claimer:
     def _arguments(
         self, free: Mapping[str, int], probes: Mapping[str, Sequence[Probe]], saturated: Collection[str] = ()
     ) -> verbs.LevelProbes:
-        strict = {name for name in free if name in self._lanes and self._lanes[name].ordering == "strict"}
+        strict = {name for name in free if name in self._lanes and self._lanes[name].order == "strict"}
         return arguments(self._worker_id, free, probes, strict, saturated)
 
 

@@ -49,7 +49,7 @@ class Saturation:
         at all pairs.
         """
         few = max(2, math.ceil(free / _JOBS_PER_PAIR))
-        if lane.name not in self.names or lane.ordering != "fast" or len(pairs) < 2 * few:
+        if lane.name not in self.names or lane.order != "fast" or len(pairs) < 2 * few:
             return None
         *higher, lowest = sorted({pair[1] for pair in pairs}, reverse=True)
         wide = [pair for pair in pairs if pair[1] == lowest] if higher else pairs

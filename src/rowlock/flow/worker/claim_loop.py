@@ -137,5 +137,5 @@ class ClaimLoop:
     def _poll_seconds(self) -> float:
         """The longest sleep: the shortest poll interval of the lanes, or a second while no message can end it."""
         lanes = self.lanes().values()
-        shortest = min((lane.poll_every.total_seconds() for lane in lanes if lane.enabled), default=5.0)
+        shortest = min((lane.poll_interval.total_seconds() for lane in lanes if lane.enabled), default=5.0)
         return shortest if self._wakeable() else min(shortest, _POLL_ONLY)

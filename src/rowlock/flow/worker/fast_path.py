@@ -82,7 +82,7 @@ class FastPath:
         if not self.enabled or self._claim_loop.draining or self._clock.seconds_until(step.run_after) > _SOON:
             return None
         lane = self._claim_loop.lanes().get(self._claimer.lane_of(step.pair[0]) or "")
-        return lane if lane is not None and lane.enabled and lane.ordering == "fast" else None
+        return lane if lane is not None and lane.enabled and lane.order == "fast" else None
 
     def _leave(self, steps: Iterable[ReleasedJob]) -> None:
         self._announce((step.pair, step.run_after) for step in steps)

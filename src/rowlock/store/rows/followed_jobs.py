@@ -6,7 +6,7 @@ import json
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from rowlock.model.event import JobTimeline, ProgressReport, TimelineAct
+from rowlock.model.event import JobTimeline, TimelineAct, TimelineProgress
 from rowlock.model.job import Attempt
 from rowlock.model.state import State
 from rowlock.store.rows import jobs as rows
@@ -45,7 +45,7 @@ def life_of(row: Record, most: int) -> JobTimeline:
         until=until,
         attempts=attempts,
         acts=acts,
-        report=None if progress is None else ProgressReport(row["reported_fence"], row["report"], progress),
+        report=None if progress is None else TimelineProgress(row["reported_fence"], row["report"], progress),
         line=row["line"] or 0,
     )
 

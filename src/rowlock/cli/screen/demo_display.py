@@ -7,7 +7,7 @@ import sys
 from collections import Counter
 from typing import TYPE_CHECKING, Final, Protocol
 
-from rowlock.cli.commands.jobs import progress_text
+from rowlock.cli.screen.job_text import progress_text
 from rowlock.cli.screen.output import STYLES
 from rowlock.model.state import State
 

@@ -36,7 +36,7 @@ _QUICKLY: Final = Retry(attempts=3, minimum="600ms", jitter="0s")
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class DemoJob:
     """One job of the demo: how to enqueue it, how it must end, what it is there to show."""
 
     enqueue: Callable[[], Awaitable[Enqueued[object]]]
@@ -115,7 +115,7 @@ async def pay_out(amount: int) -> str:
     return f"{amount} paid"
 
 
-def parts(app: Rowlock) -> list[Part]:
+def samples(app: Rowlock) -> list[DemoJob]:
     """Declare the kinds and cast the demo."""
     greeting = app.job("demo.greet", lane=LANE)(greet)
     report = app.job("demo.render_report", lane=LANE, priority=10, timeout="1m")(render_report)
@@ -132,21 +132,23 @@ def parts(app: Rowlock) -> list[Part]:
     key = cache.options(unique_key="prices", on_conflict="keep", run_in="700ms")
     done = State.COMPLETED
     return [
-        Part(lambda: report.enqueue(pages=20), done, "a long job with phases"),
-        Part(export.enqueue, State.CANCELLED, "cancelled while it runs", "cancel"),
-        Part(lambda: charge.enqueue(account=7), done, "holds the only place at its gate"),
-        Part(lambda: charge.enqueue(account=7), done, "waits for that place"),
-        Part(neighbour.enqueue, done, "fails once, is retried"),
-        Part(lambda: upload.enqueue(name="cat.jpg"), State.FAILED, "fails for good"),
-        Part(rows.enqueue, State.COMPLETED_WITH_ERRORS, "a partial success"),
-        Part(lambda: digest.options(run_in="2s").enqueue(), done, "scheduled 2 s ahead"),
-        Part(lambda: key.enqueue(key="prices"), done, "has a unique key"),
-        Part(lambda: key.enqueue(key="prices"), done, "its duplicate is not added"),
-        Part(lambda: payment.enqueue(amount=250), done, "runs once approved", "approve"),
-        Part(lambda: payment.options(expires_in="1s").enqueue(amount=9), State.EXPIRED, "nobody approves it in time"),
+        DemoJob(lambda: report.enqueue(pages=20), done, "a long job with phases"),
+        DemoJob(export.enqueue, State.CANCELLED, "cancelled while it runs", "cancel"),
+        DemoJob(lambda: charge.enqueue(account=7), done, "holds the only place at its gate"),
+        DemoJob(lambda: charge.enqueue(account=7), done, "waits for that place"),
+        DemoJob(neighbour.enqueue, done, "fails once, is retried"),
+        DemoJob(lambda: upload.enqueue(name="cat.jpg"), State.FAILED, "fails for good"),
+        DemoJob(rows.enqueue, State.COMPLETED_WITH_ERRORS, "a partial success"),
+        DemoJob(lambda: digest.options(run_in="2s").enqueue(), done, "scheduled 2 s ahead"),
+        DemoJob(lambda: key.enqueue(key="prices"), done, "has a unique key"),
+        DemoJob(lambda: key.enqueue(key="prices"), done, "its duplicate is not added"),
+        DemoJob(lambda: payment.enqueue(amount=250), done, "runs once approved", "approve"),
+        DemoJob(
+            lambda: payment.options(expires_in="1s").enqueue(amount=9), State.EXPIRED, "nobody approves it in time"
+        ),
         *(_quick(greeting, n, name) for n, name in enumerate(_GREETED)),
     ]
 
 
-def _quick(greeting: Bound[[str, float], str], n: int, name: str) -> Part:
-    return Part(lambda: greeting.enqueue(name, 0.25 + 0.1 * (n % 4)), State.COMPLETED, "a quick job")
+def _quick(greeting: Bound[[str, float], str], n: int, name: str) -> DemoJob:
+    return DemoJob(lambda: greeting.enqueue(name, 0.25 + 0.1 * (n % 4)), State.COMPLETED, "a quick job")

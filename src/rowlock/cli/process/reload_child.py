@@ -1,4 +1,4 @@
-"""The child's side of hot reload: it ends with the watcher that started it, and tells it what runs."""
+"""The child's side of hot reload: it ends with the parent that watches the files, and reports to it what runs."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from rowlock.errors import ConfigurationError
 
 SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
 PATIENCE: Final = 2.0
-"""Seconds running jobs have to end when the code changed; then they go back to the queue."""
+"""Seconds that running jobs have to end after the code changed; then they return to the queue."""
 LAST: Final = 10.0
-"""Seconds from the second signal to the end that cannot be refused."""
+"""Seconds from the second signal until the process is killed."""
 
 
-class Watcher:
-    """The process at the other end of --follow. Its end closes when it dies, also by kill -9."""
+class ReloadParent:
+    """The parent, over the socket that --follow names. The socket closes when the parent dies, also by kill -9."""
 
     def __init__(self, descriptor: int) -> None:
         try:
@@ -30,24 +30,24 @@ class Watcher:
             raise ConfigurationError(
                 f"--follow takes a descriptor that `rowlock worker --reload` passes on, got {descriptor}: {error}."
             ) from None
-        # Whatever this process starts must not keep the line open.
+        # Processes that this one starts must not keep the socket open.
         self._line.set_inheritable(False)
 
     def follow(self) -> None:
-        """Leave the orders to the watcher: Ctrl-C reaches both, and the second signal means something else."""
+        """Ignore Ctrl-C, which reaches both processes: the parent decides what it means."""
         for number in (signal.SIGINT, signal.SIGHUP):
             # Not SIG_IGN, which every program that a job starts would inherit.
             signal.signal(number, lambda *_: None)
-        # Blocked since before this program began, so that no Ctrl-C hit an import.
+        # The parent blocked SIGINT before it started this process, so that no Ctrl-C hit an import.
         signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
-        threading.Thread(target=self._end_with_it, name="rowlock-follow", daemon=True).start()
+        threading.Thread(target=self._stop_with_parent, name="rowlock-follow", daemon=True).start()
 
-    def tell(self, news: dict[str, object]) -> None:
-        """Send one line; a watcher that is gone needs none."""
+    def report(self, message: dict[str, object]) -> None:
+        """Send one message as a JSON line; ignored when the parent is gone."""
         with contextlib.suppress(OSError):
-            self._line.sendall(json.dumps(news).encode() + b"\n")
+            self._line.sendall(json.dumps(message).encode() + b"\n")
 
-    def _end_with_it(self) -> None:
+    def _stop_with_parent(self) -> None:
         with contextlib.suppress(OSError):
             while self._line.recv(64):
                 pass
@@ -57,10 +57,10 @@ class Watcher:
         os._exit(1)
 
 
-def followed(descriptor: int | None) -> Watcher | None:
-    """The watcher of this process, if it has one."""
+def reload_parent(descriptor: int | None) -> ReloadParent | None:
+    """The parent behind this descriptor, followed from now on; None: there is none."""
     if descriptor is None:
         return None
-    watcher = Watcher(descriptor)
-    watcher.follow()
-    return watcher
+    parent = ReloadParent(descriptor)
+    parent.follow()
+    return parent

@@ -6,15 +6,15 @@ import asyncio
 import contextlib
 import signal
 import sys
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import typer
 from typing_extensions import override
 
-from rowlock.cli.call import Call
 from rowlock.cli.exit_codes import Exit
-from rowlock.cli.screen.output import STYLES, aligned, clean, compact, complain
+from rowlock.cli.screen import records
+from rowlock.cli.screen.output import STYLES, AppOutput, aligned, clean, compact
 from rowlock.cli.screen.progress import counter, detail, moved, pace, phase_rows
 from rowlock.desk.follow.watch import Watch
 from rowlock.model.state import SUCCESS, State
@@ -34,7 +34,7 @@ _FRAME: Final = 3
 """Lines of the terminal kept free of jobs."""
 
 
-class View(Protocol):
+class Display(Protocol):
     """Shows what changed since the last look."""
 
     away: bool = False
@@ -44,31 +44,31 @@ class View(Protocol):
         """changed: before (None: seen for the first time) and now."""
 
 
-async def follow(call: Call, job_ids: list[str]) -> None:
+async def follow(context: AppOutput, job_ids: list[str]) -> None:
     """Show the jobs until all are final, or until Ctrl-C; they themselves are left alone."""
     _end_on_sigterm()
-    watch = Watch(call.app.database(), job_ids, listen=call.app.settings.listen)
+    watch = Watch(context.app.database(), job_ids, listen=context.app.settings.listen)
     last: dict[int, Sighting] = {}
     away = False
-    with _view(as_json=call.screen.as_json, everything=not job_ids) as view:
+    with _display(as_json=context.screen.as_json, everything=not job_ids) as view:
         async for sightings in watch.looks():
             if watch.away and not away:
-                complain("the database does not answer; trying again for a minute.")
+                context.screen.note("the database does not answer; trying again for a minute.")
             view.away = away = watch.away
-            changed = [(last.get(one.id), one) for one in sightings if _news(last.get(one.id), one)]
+            changed = [(last.get(one.id), one) for one in sightings if _has_changed(last.get(one.id), one)]
             view.update(sightings, changed)
             gone = last.keys() - {one.id for one in sightings} if job_ids else set()
             for job_id in gone:
-                complain(f"Job {last[job_id].public_id} was removed while it was watched.")
+                context.screen.note(f"Job {last[job_id].public_id} was removed while it was watched.")
             last = {one.id: one for one in sightings}
-    _close(call, watch.asked, list(last.values()))
+    _close(context, watch.asked, list(last.values()))
 
 
-def _close(call: Call, asked: int, final: Sequence[Sighting]) -> None:
+def _close(context: AppOutput, asked: int, final: Sequence[Sighting]) -> None:
     """Say how it ended, in words and with the exit code."""
     good = sum(one.state in SUCCESS for one in final)
-    if asked > 1 and not call.screen.as_json:
-        call.screen.line(f"{good} of {asked} jobs succeeded.")
+    if asked > 1 and not context.screen.as_json:
+        context.screen.line(f"{good} of {asked} jobs succeeded.")
     if good < asked:
         raise typer.Exit(Exit.FAILED)
 
@@ -80,11 +80,11 @@ def _end_on_sigterm() -> None:
         asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
 
 
-def _news(before: Sighting | None, now: Sighting) -> bool:
+def _has_changed(before: Sighting | None, now: Sighting) -> bool:
     return before is None or (before.seq, before.state, before.progress) != (now.seq, now.state, now.progress)
 
 
-class JsonLines(View):
+class JsonDisplay(Display):
     """One object per change."""
 
     @override
@@ -95,7 +95,7 @@ class JsonLines(View):
         sys.stdout.flush()
 
 
-class Lines(View):
+class LineDisplay(Display):
     """One line per change, without control characters."""
 
     @override
@@ -107,7 +107,7 @@ class Lines(View):
         sys.stdout.flush()
 
 
-class Bars(View):
+class BarDisplay(Display):
     """A table that is drawn again in place; everything: whatever runs, with those that ended told above it."""
 
     def __init__(self, *, everything: bool) -> None:
@@ -163,27 +163,26 @@ class Bars(View):
 
 
 @contextlib.contextmanager
-def _view(*, as_json: bool, everything: bool) -> Iterator[View]:
+def _display(*, as_json: bool, everything: bool) -> Iterator[Display]:
     """The display that fits standard output."""
     from rich.console import Console
 
     if as_json:
-        yield JsonLines()
+        yield JsonDisplay()
     elif sys.stdout.isatty() and not Console().is_dumb_terminal:
-        bars = Bars(everything=everything)
+        bars = BarDisplay(everything=everything)
         with bars.shown():
             yield bars
     else:
-        yield Lines()
+        yield LineDisplay()
 
 
 def record(before: Sighting | None, now: Sighting) -> dict[str, Any]:
     """A change as JSON tells it; previous: the state it was seen in before, null at first."""
-    progress = now.progress
+    progress = None if now.progress is None else records.progress(now.progress)
     return {
         "at": now.seen_at,
         "id": now.public_id,
-        "number": now.id,
         "kind": now.kind,
         "state": now.state,
         "previous": None if before is None else before.state,
@@ -195,15 +194,8 @@ def record(before: Sighting | None, now: Sighting) -> dict[str, Any]:
         "run_after": now.run_after,
         "claimed_at": now.claimed_at,
         "finished_at": now.finished_at,
-        "phase": None if progress is None else progress.phase,
-        "done": None if progress is None else progress.done,
-        "total": None if progress is None else progress.total,
-        "message": None if progress is None else progress.message,
-        "phases": [] if progress is None else [asdict(phase) for phase in progress.phases],
-        "items": None if progress is None or progress.items is None else asdict(progress.items),
-        "rate": now.rate,
-        "eta": now.eta,
-        "error": now.error or None,
+        "progress": progress if progress is None else {**progress, "rate": now.rate, "eta": now.eta},
+        "errors": now.error or None,
     }
 
 
@@ -258,14 +250,14 @@ def _below(one: Sighting) -> list[RenderableType]:
     if one.progress is None:
         return []
     phases, items = one.progress.phases, one.progress.items
-    told: list[RenderableType] = []
+    lines: list[RenderableType] = []
     if len(phases) > 1:
         for phase, text in zip(phases, aligned(phase_rows(phases)), strict=True):
             sign, style = ("✓", "green") if phase.ended_at is not None else ("▸", STYLES[one.state.value])
-            told.append(Text.assemble("   ", (f"{sign} ", style), (clean(text), "dim" if sign == "✓" else "")))
+            lines.append(Text.assemble("   ", (f"{sign} ", style), (clean(text), "dim" if sign == "✓" else "")))
     if items is not None:
-        told.append(_items_line(items))
-    return told
+        lines.append(_items_line(items))
+    return lines
 
 
 def _items_line(items: ItemCounts) -> RenderableType:

@@ -1,10 +1,11 @@
-"""One call of a command: the options every command takes, and how it ends."""
+"""CommandContext: the options that every command takes, its application and its output; and how a command ends."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
 import getpass
+import logging
 import os
 import sys
 from dataclasses import replace
@@ -13,7 +14,8 @@ from typing import TYPE_CHECKING, Any, Final
 from rowlock.app import Rowlock
 from rowlock.cli.exit_codes import Exit, exit_of
 from rowlock.cli.find_app import locate
-from rowlock.cli.screen.output import Screen, clean, complain
+from rowlock.cli.screen.log_lines import JsonFormatter
+from rowlock.cli.screen.output import Screen, clean
 from rowlock.errors import ConfigurationError, InvalidSearch, RowlockError
 from rowlock.model.access import SYSTEM
 from rowlock.store.schema import migrate
@@ -24,13 +26,13 @@ if TYPE_CHECKING:
     from rowlock.desk.access import Desk
 
 DEFAULTS: Final = {"app_path": None, "database_url": None, "schema": None, "as_json": False}
-"""The options of every command, left out."""
+"""The options of every command, and their values when they are left out."""
 _AROUND: Final = 60
 """Characters of a wrong search shown on either side of the mistake."""
 
 
-class Call:
-    """What was asked for; `app` is found or made at first use."""
+class CommandContext:
+    """The common options of one command; `app` is found or made at first use."""
 
     def __init__(self, app_path: str | None, database_url: str | None, schema: str | None, *, as_json: bool) -> None:
         self.app_path, self.database_url, self.schema = app_path, database_url, schema
@@ -55,8 +57,8 @@ class Call:
 
     @property
     def desk(self) -> Desk:
-        """The desk under the name of whoever sits at this terminal; they may do everything, as the library may."""
-        return self.app.desk(replace(SYSTEM, subject=person() or SYSTEM.subject))
+        """The desk under the name of the current user, with every permission."""
+        return self.app.desk(replace(SYSTEM, subject=current_user() or SYSTEM.subject))
 
     def require_app(self) -> None:
         """Refuse to go on without --app: the command runs or checks the application's own code."""
@@ -77,24 +79,32 @@ class Call:
             await self._app.close()
 
 
-def answer(run: Callable[[Call, dict[str, Any]], object], given: dict[str, Any]) -> None:
-    """Run a command with these options, own and common ones."""
-    common = {key: given.pop(key) for key in DEFAULTS}
-    with reported():
-        run(Call(**common), given)
+def run_command(run: Callable[[CommandContext, dict[str, Any]], object], options: dict[str, Any]) -> None:
+    """Run a command with these options, its own and the common ones."""
+    common = {key: options.pop(key) for key in DEFAULTS}
+    if common["as_json"] and not logging.getLogger().handlers:
+        # What is logged on the way, such as the use of the embedded PostgreSQL, is JSON on standard error, too.
+        handler = logging.StreamHandler()
+        handler.setFormatter(JsonFormatter())
+        logging.basicConfig(handlers=[handler], level=logging.WARNING)
+    with reported_errors(Screen(as_json=common["as_json"])):
+        run(CommandContext(**common), options)
 
 
 @contextlib.contextmanager
-def reported() -> Iterator[None]:
-    """Turn Rowlock's errors, a reader who left and Ctrl-C into the documented exit codes, with one message at most."""
+def reported_errors(screen: Screen) -> Iterator[None]:
+    """Turn Rowlock's errors, a closed pipe and Ctrl-C into the documented exit codes, with one message at most."""
     try:
         yield
         sys.stdout.flush()
     except RowlockError as error:
-        complain(f"{error}{_pointed(error) if isinstance(error, InvalidSearch) else ''}")
+        if isinstance(error, InvalidSearch) and not screen.as_json:
+            screen.note(f"{error}{_pointed(error)}")
+        else:
+            screen.problem(error)
         raise SystemExit(exit_of(error)) from error
     except BrokenPipeError:
-        # `| head` has read enough. What is still buffered must not complain again when Python ends.
+        # `| head` has read enough. The rest of the buffer must not raise again when Python ends.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         raise SystemExit(Exit.PIPE) from None
     except (KeyboardInterrupt, asyncio.CancelledError):
@@ -103,14 +113,14 @@ def reported() -> Iterator[None]:
 
 
 def _pointed(error: InvalidSearch) -> str:
-    """The search as it was given, and below it a caret where it cannot be read."""
+    """The search, and below it a caret at the mistake."""
     line = clean(" ".join(error.text[: error.position + _AROUND].split("\n")))
     start = max(0, error.position - _AROUND)
     return f"\n  {line[start:]}\n  {' ' * (error.position - start)}^"
 
 
-def person() -> str | None:
-    """Who gives the order, as the operating system knows them; None: it does not (a bare container user)."""
+def current_user() -> str | None:
+    """The user name of this process; None: the operating system knows none (a bare container user)."""
     try:
         return getpass.getuser()
     except (KeyError, OSError):

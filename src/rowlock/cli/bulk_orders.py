@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import asdict
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from rowlock.cli.call import person
+from rowlock.cli.context import current_user
 from rowlock.cli.exit_codes import Exit
-from rowlock.cli.screen.output import aligned, complain, job_record, job_rows
+from rowlock.cli.screen import records
+from rowlock.cli.screen.job_text import job_rows
+from rowlock.cli.screen.output import aligned
 from rowlock.errors import BulkRefused, InvalidOption
+from rowlock.model import problem
 
 if TYPE_CHECKING:
-    from rowlock.cli.call import Call
+    from rowlock.cli.context import CommandContext
     from rowlock.model.operation import Action, Operation
 
 Search = Annotated[
@@ -24,7 +26,7 @@ Yes = Annotated[bool, typer.Option("--yes", help="With --search: do it without a
 _PATIENT: Final = 3600.0
 
 
-def chosen(job_ids: list[str] | None, search: str | None) -> list[str]:
+def ids_or_search(job_ids: list[str] | None, search: str | None) -> list[str]:
     """The ids; one of the two must be given."""
     if (search is None) == (not job_ids):
         raise InvalidOption("Name jobs by their ids, or find them with --search; one of the two.")
@@ -32,40 +34,34 @@ def chosen(job_ids: list[str] | None, search: str | None) -> list[str]:
 
 
 async def order_found(
-    call: Call, action: Action, search: str, *, yes: bool, by: str | None = None, note: str | None = None
+    context: CommandContext, action: Action, search: str, *, yes: bool, by: str | None = None, note: str | None = None
 ) -> None:
     """Preview, ask, carry out, and tell what became of it."""
-    jobs = call.app.jobs
+    jobs = context.app.jobs
     seen = await jobs.bulk(action, search=search, dry_run=True)
     if not seen.count:
-        call.screen.said("No jobs.", _record(seen))
+        context.screen.answer("No jobs.", records.operation(seen))
         return
     if not yes:
-        _confirm(action, seen)
+        _confirm(context, action, seen)
     expected = seen.count.value if seen.count.exact else sys.maxsize >> 1
     started = await jobs.bulk(
-        action, search=search, filter_hash=seen.filter_hash, expected_max=expected, by=by or person(), note=note
+        action, search=search, filter_hash=seen.filter_hash, expected_max=expected, by=by or current_user(), note=note
     )
-    done = await call.app.operations.wait(started.id or 0, timeout=_PATIENT)
+    done = await context.app.operations.wait(started.id or 0, timeout=_PATIENT)
     left = f", {done.skipped} left as they were" * bool(done.skipped) + f", {done.failed} failed" * bool(done.failed)
-    call.screen.said(f"{action}: {done.done} jobs{left} (operation {done.id}).", _record(done))
+    context.screen.answer(f"{action}: {done.done} jobs{left} (operation {done.id}).", records.operation(done))
     if done.state != "completed" or done.failed:
-        complain(f"operation {done.id} is {done.state}" + (f": {done.error}" if done.error else ""))
+        why = f"operation {done.id} is {done.state}" + (f": {done.error}" if done.error else "")
+        context.screen.problem_of(problem.FAILED, why)
         raise typer.Exit(Exit.FAILED)
 
 
-def _confirm(action: Action, seen: Operation) -> None:
+def _confirm(context: CommandContext, action: Action, seen: Operation) -> None:
     for line in aligned([[row[0], row[1], row[2], row[6]] for row in job_rows(seen.samples)]):
-        complain(line)
+        context.screen.note(line)
     question = f"{action} {seen.count} jobs such as these?"
     if not sys.stdin or not sys.stdin.isatty():
         raise BulkRefused(f"{question} Nothing was done: nobody is there to answer. Add --yes.")
     if not typer.confirm(question, err=True):
         raise typer.Exit(Exit.FAILED)
-
-
-def _record(operation: Operation) -> dict[str, Any]:
-    values = asdict(operation)
-    return {**values, "count": None if operation.count is None else asdict(operation.count)} | {
-        "samples": [job_record(job) for job in operation.samples]
-    }

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from dataclasses import asdict
 from typing import TYPE_CHECKING, Final
 
-from rowlock.cli.screen.output import clean, compact, complain, moment
+from rowlock.cli.screen import records
+from rowlock.cli.screen.output import AppOutput, clean, compact, moment
 from rowlock.model import ids
-from rowlock.model.progress import logging_name
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from rowlock.cli.call import Call
     from rowlock.model.progress import Item, LogLine
 
 _EVERY: Final = 1.0
@@ -22,47 +20,47 @@ _COLUMNS: Final = ("phase", "item", "state", "started", "ended", "why")
 _SPARE: Final = ("started", "ended")
 
 
-async def show_logs(call: Call, job_id: str, limit: int, *, follow: bool) -> None:
+async def show_logs(context: AppOutput, job_id: str, limit: int, *, follow: bool) -> None:
     """Print the end of a log, and what is added to it until the job is final."""
     number = ids.parse(job_id)
-    jobs = call.app.jobs
+    jobs = context.app.jobs
     lines = await jobs.logs(number, limit=limit, last=True)
-    _print(call, lines)
-    if not lines and not follow and not call.screen.as_json:
-        complain("it has logged nothing so far.")
+    _print(context, lines)
+    if not lines and not follow and not context.screen.as_json:
+        context.screen.note("it has logged nothing so far.")
     while follow:
         # Asked before its lines are read: what was logged before the end is then there.
         final = (await jobs.get(number)).is_final
         while more := await jobs.logs(number, after=lines[-1].n if lines else 0, limit=limit):
-            _print(call, more)
+            _print(context, more)
             lines = more
         if final:
             return
         await asyncio.sleep(_EVERY)
 
 
-def _print(call: Call, lines: Sequence[LogLine]) -> None:
+def _print(context: AppOutput, lines: Sequence[LogLine]) -> None:
     for line in lines:
-        if call.screen.as_json:
-            sys.stdout.write(compact({**asdict(line), "level": logging_name(line.level)}) + "\n")
+        if context.screen.as_json:
+            sys.stdout.write(compact(records.log_line(line)) + "\n")
             continue
         if line.missed:
-            call.screen.line(f"… {line.missed:,} lines were dropped …")
+            context.screen.line(f"… {line.missed:,} lines were dropped …")
         at = f"{line.at.astimezone():%Y-%m-%d %H:%M:%S}.{line.at.microsecond // 1000:03}"
         first, *rest = clean(line.message).splitlines() or [""]
-        call.screen.line(f"{at}  {line.level_name:<8}  {line.logger}  {first}")
+        context.screen.line(f"{at}  {line.level_name:<8}  {line.logger}  {first}")
         for text in rest:
-            call.screen.line(f"    {text}")
+            context.screen.line(f"    {text}")
     sys.stdout.flush()
 
 
-async def show_items(call: Call, items: Sequence[Item]) -> None:
+async def show_items(context: AppOutput, items: Sequence[Item]) -> None:
     """Print items as a table."""
     rows = [
         [item.phase, item.name, item.state.value, moment(item.started_at), moment(item.ended_at), _why(item)]
         for item in items
     ]
-    call.screen.table(_COLUMNS, rows, [asdict(item) for item in items], "No items.", _SPARE)
+    context.screen.table(_COLUMNS, rows, [records.members(item) for item in items], "No items.", _SPARE)
 
 
 def _why(item: Item) -> str:

@@ -1,0 +1,259 @@
+"""Things as --json shows them: the members that the REST API's answers have, under the same names.
+
+Values are still Python's; Screen.json() writes instants, durations and counts as rowlock.model.wire says.
+"""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from rowlock.model import ids
+from rowlock.model.progress import logging_name
+
+if TYPE_CHECKING:
+    from rowlock.desk.jobs import History
+    from rowlock.desk.schedules import Backfill
+    from rowlock.model.access import Entry, NewToken, Role, Token
+    from rowlock.model.approval import Rule, Standing
+    from rowlock.model.explanation import Explanation
+    from rowlock.model.job import Job
+    from rowlock.model.lane import Lane
+    from rowlock.model.lock import LockUser, LockView
+    from rowlock.model.operation import Operation
+    from rowlock.model.progress import LogLine, Progress
+    from rowlock.model.rate import GateView, RateView
+    from rowlock.model.schedule import Schedule
+    from rowlock.model.workflow import StepView, WorkflowView
+    from rowlock.model.workload import (
+        Backlog,
+        Failures,
+        LaneLoad,
+        Overview,
+        Running,
+        Status,
+        WorkerStatus,
+        WorkerView,
+    )
+
+Record: TypeAlias = dict[str, Any]
+_JOB: tuple[str, ...] = (
+    "kind", "state", "priority", "attempt", "max_attempts", "lane", "worker", "tenant", "submitted_by", "created_at",
+    "run_after", "claimed_at", "finished_at", "expires_at", "too_old_at", "cancel_requested", "unique_key", "gate_key",
+    "tags", "refs", "meta", "args", "result", "errors", "workflow", "step",
+)  # fmt: skip
+
+
+def job(value: Job) -> Record:
+    """A job."""
+    record = {name: getattr(value, name) for name in _JOB}
+    return {"id": value.public_id, **record, "progress": None if value.progress is None else progress(value.progress)}
+
+
+def progress(value: Progress) -> Record:
+    """The last report of an attempt."""
+    return {
+        "phase": value.phase,
+        "done": value.done,
+        "total": value.total,
+        "fraction": value.fraction,
+        "rate": value.rate,
+        "eta": value.eta,
+        "message": value.message,
+        "reported_at": value.reported_at,
+        "phases": [members(phase) for phase in value.phases],
+        "items": None if value.items is None else members(value.items),
+    }
+
+
+def history(value: History) -> Record:
+    """A job with its earlier attempts and the orders that people gave."""
+    attempts = [members(attempt, without=("fence",)) for attempt in value.attempts]
+    return {**job(value.job), "attempts": attempts, "acts": [members(act) for act in value.acts]}
+
+
+def explanation(value: Explanation) -> Record:
+    """The reasons why a job is not running."""
+    return {
+        "job_id": value.job.public_id,
+        "verdict": value.verdict,
+        "reasons": [members(reason) for reason in value.reasons],
+    }
+
+
+def operation(value: Operation) -> Record:
+    """An order for many jobs."""
+    number = None if value.id is None else str(value.id)
+    return {**members(value), "id": number, "samples": [job(sample) for sample in value.samples]}
+
+
+def log_line(value: LogLine) -> Record:
+    """A line that a job logged."""
+    return {**members(value), "n": str(value.n), "level": logging_name(value.level)}
+
+
+def approval(value: Standing, public_id: str) -> Record:
+    """How far the approval of a job has come."""
+    return {
+        "job_id": public_id,
+        "needed": value.approval.approvers,
+        "four_eyes": value.approval.four_eyes,
+        "approvers": list(value.approvers),
+        "answer_by": value.answer_by,
+    }
+
+
+def approval_rule(value: Rule) -> Record:
+    """An approval given in advance."""
+    return {**members(value), "id": str(value.id)}
+
+
+def lane(value: Lane) -> Record:
+    """A lane's settings."""
+    return members(value)
+
+
+def lane_load(value: LaneLoad) -> Record:
+    """A lane with its use. total_slots: of all its workers that beat."""
+    return {
+        **lane(value.lane),
+        "running": value.running,
+        "total_slots": value.slots,
+        "workers": value.workers,
+        "due": value.due,
+        "scheduled": value.scheduled,
+        "oldest_wait": value.oldest_wait,
+    }
+
+
+def worker(value: WorkerView) -> Record:
+    """A worker."""
+    return {**members(value, without=("slots", "supervisor")), "id": str(value.id)}
+
+
+def busy_worker(value: WorkerStatus) -> Record:
+    """A worker with its slots and the jobs in them."""
+    return {
+        **worker(value.worker),
+        "slots": [members(use) for use in value.slots],
+        "jobs": [running(job) for job in value.jobs],
+    }
+
+
+def running(value: Running) -> Record:
+    """A job in a slot."""
+    return {
+        **members(value),
+        "id": value.public_id,
+        "worker_id": None if value.worker_id is None else str(value.worker_id),
+        "progress": None if value.progress is None else progress(value.progress),
+    }
+
+
+def status(value: Status) -> Record:
+    """Lanes, workers and the jobs in their slots."""
+    return {
+        "at": value.at,
+        "lanes": [lane_load(load) for load in value.lanes],
+        "workers": [busy_worker(each) for each in value.workers],
+        "unserved": [backlog(each) for each in value.unserved],
+    }
+
+
+def backlog(value: Backlog) -> Record:
+    """Queued jobs of one kind."""
+    return {**members(value), "oldest_id": _public(value.oldest_id)}
+
+
+def overview(value: Overview) -> Record:
+    """Jobs by state, lanes and workers."""
+    return {
+        **members(value),
+        "lanes": [lane_load(load) for load in value.lanes],
+        "workers": [worker(each) for each in value.workers],
+    }
+
+
+def failures(value: Failures) -> Record:
+    """How jobs of one kind ended."""
+    return {**members(value), "last_failed_id": _public(value.last_failed_id)}
+
+
+def gate(value: GateView) -> Record:
+    """A gate and the jobs that have its places."""
+    holders = [{"job_id": h.public_id, "kind": h.kind, "worker": h.worker, "since": h.since} for h in value.holders]
+    return {**members(value), "holders": holders}
+
+
+def rate(value: RateView) -> Record:
+    """A rate and how much of it is used."""
+    return members(value)
+
+
+def lock(value: LockView) -> Record:
+    """A lock, its holder, and those who wait for it."""
+    return {
+        "namespace": value.namespace,
+        "key": value.key,
+        "holder": None if value.holder is None else _lock_user(value.holder),
+        "waiters": [_lock_user(waiter) for waiter in value.waiters],
+    }
+
+
+def _lock_user(value: LockUser) -> Record:
+    return {"process": value.process, "job": value.public_id, "kind": value.kind, "since": value.since}
+
+
+def schedule(value: Schedule) -> Record:
+    """A schedule."""
+    return {**members(value), "declared": value.declared is not None, "last_job": _public(value.last_job)}
+
+
+def backfill(value: Backfill) -> Record:
+    """The slots of a range, and the jobs that were enqueued for them."""
+    return {**members(value), "jobs": [ids.encode(number) for number in value.jobs]}
+
+
+def workflow(value: WorkflowView) -> Record:
+    """A workflow without its steps."""
+    return {**members(value, without=("steps", "edges")), "id": value.public_id}
+
+
+def workflow_graph(value: WorkflowView) -> Record:
+    """A workflow with its steps and their dependencies."""
+    nodes = [workflow_node(step) for step in value.steps]
+    return {**workflow(value), "nodes": nodes, "edges": [members(edge) for edge in value.edges]}
+
+
+def workflow_node(value: StepView) -> Record:
+    """A step of a workflow."""
+    return {**members(value), "job_id": value.public_id}
+
+
+def token(value: Token) -> Record:
+    """An API token, without its text."""
+    return {**members(value), "permissions": sorted(value.permissions)}
+
+
+def new_token(value: NewToken) -> Record:
+    """An API token with its text, right after it was made."""
+    return {**token(value.token), "text": value.text}
+
+
+def role(value: Role) -> Record:
+    """A role."""
+    return {"name": value.name, "permissions": sorted(value.permissions)}
+
+
+def audit_entry(value: Entry) -> Record:
+    """A line of the audit."""
+    return {**members(value), "id": str(value.id)}
+
+
+def members(value: Any, *, without: tuple[str, ...] = ()) -> Record:  # noqa: ANN401 - any dataclass
+    """The fields of a dataclass under their own names."""
+    return {field.name: getattr(value, field.name) for field in fields(value) if field.name not in without}
+
+
+def _public(number: int | None) -> str | None:
+    return None if number is None else ids.encode(number)

@@ -243,7 +243,8 @@ def _tidy(schema: Schema, schemas: dict[str, Schema]) -> None:
             del field["default"]
         if "examples" not in field:
             if field.get("type") != "array" and not field.keys() & {"$ref", "anyOf"}:
-                message = f"{schema.get('title')}.{name} has no example. Declare it with doc(…), as api/schemas/fields.py does."
+                where = f"{schema.get('title')}.{name}"
+                message = f"{where} has no example. Declare it with doc(…), as api/schemas/fields.py does."
                 raise ValueError(message)
             field["examples"] = [_example(field, schemas)]
 

@@ -15,7 +15,7 @@ from rowlock import (
     Rate,
     Workflow,
 )
-from rowlock.model.workflow import MOST_STEPS, Edge, Plan, Planned, Undo, cycle
+from rowlock.model.workflow import MOST_STEPS, Edge, Planned, Undo, WorkflowPlan, cycle
 
 
 def test_a_workflow_takes_outputs_of_its_own_steps_only() -> None:
@@ -103,7 +103,7 @@ def test_an_undo_step_is_a_job_with_all_its_options() -> None:
         rate=Rate(10, per="1m", key="r"), weight=2, approval=True, expires_in="1h", max_age="2h",
     )  # fmt: skip
     made = undo.step().prepared(undo.step().options).job
-    (step,) = json.loads(Plan([Planned("a", made, "{}", undo=Undo(made, "{}"))]).text())["steps"]
+    (step,) = json.loads(WorkflowPlan([Planned("a", made, "{}", undo=Undo(made, "{}"))]).text())["steps"]
     assert step["undo"] == {name: value for name, value in step.items() if name not in ("name", "undo")}
     assert {"gate_key", "tags", "refs", "meta", "delay", "rate_keys", "rate_weight", "approval", "max_age"} <= {*step}
     flow.add(extract.step(1), undo=four)

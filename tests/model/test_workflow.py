@@ -6,12 +6,14 @@ import json
 from datetime import timedelta
 
 from rowlock.model.job import NewJob
-from rowlock.model.workflow import Edge, Plan, Planned
+from rowlock.model.workflow import Edge, Planned, WorkflowPlan
 
 
 def test_a_plan_as_the_store_takes_it() -> None:
     job = NewJob("k", run_in=timedelta(seconds=1.5), meta='{"a": 1}')
-    plan = Plan([Planned("a", job, '{"x":1}'), Planned("b", job, "{}", any_of=True)], [Edge("a", "b", "finish")], True)
+    plan = WorkflowPlan(
+        [Planned("a", job, '{"x":1}'), Planned("b", job, "{}", any_of=True)], [Edge("a", "b", "finish")], True
+    )
     told = json.loads(plan.text())
     assert [(step["name"], step["args"], step["delay"]) for step in told["steps"]] == [
         ("a", {"x": 1}, "1.500000 s"),

@@ -10,8 +10,8 @@ from pydantic import TypeAdapter
 
 from rowlock.api.problem_codes import CODES
 from rowlock.api.problems import MEDIA_TYPE
+from rowlock.api.schemas.base import ProblemBody
 from rowlock.api.schemas.events import FeedStreamEvent, JobStreamEvent
-from rowlock.api.schemas.problem import ProblemBody
 from rowlock.api.sse import MEDIA_TYPE as EVENT_STREAM
 
 if TYPE_CHECKING:

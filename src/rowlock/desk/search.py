@@ -44,7 +44,7 @@ _SLACK: Final = timedelta(minutes=10)
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class SearchPlan:
     """A query made ready: its conditions, the walk that leads to its jobs, and the ids between which they are."""
 
     query: Query
@@ -100,7 +100,9 @@ class Searcher:
         suggestion = await suggested(self._open(), self._guard, query) if none else None
         return Page(kept, on, origin, count, found.reached is not None, suggestion)
 
-    async def _beyond(self, plan: Plan, limit: int, cursor: Cursor | None, *, newest: bool) -> tuple[Found, Count]:
+    async def _beyond(
+        self, plan: SearchPlan, limit: int, cursor: Cursor | None, *, newest: bool
+    ) -> tuple[Found, Count]:
         """The jobs of a page and one more. The first page counts as it goes; the others have it from their cursor."""
         if cursor is None:
             found, count = await self.counted(plan, newest=newest)
@@ -109,7 +111,7 @@ class Searcher:
             return await self.find(plan, limit + 1, newest=True, below=cursor.key), cursor.count
         return await self.find(plan, limit + 1, newest=False, above=cursor.key), cursor.count
 
-    async def plan(self, query: Query, *, now: datetime | None = None) -> Plan:
+    async def plan(self, query: Query, *, now: datetime | None = None) -> SearchPlan:
         """Choose the way. now: what ages are counted from, instead of this moment."""
         database = self._open()
         if now is None:
@@ -121,30 +123,34 @@ class Searcher:
         walk = await self._walk(query, now)
         timed = walk.name in {"id", "tenant", "submitter"}
         low, high = await self._window(query, now) if timed else (_LOWEST, _LARGEST)
-        return Plan(query, where, walk, _scan(query, walk), low, high)
+        return SearchPlan(query, where, walk, _scan(query, walk), low, high)
 
-    async def find(self, plan: Plan, n: int, *, newest: bool, below: int = _LARGEST, above: int = _LOWEST) -> Found:
+    async def find(
+        self, plan: SearchPlan, n: int, *, newest: bool, below: int = _LARGEST, above: int = _LOWEST
+    ) -> Found:
         """The first n ids between two others, in one direction."""
         values = self._values(plan) | {"low": max(plan.low, above), "high": min(plan.high, below), "n": n}
         numbers = [row["id"] for row in await self._run("search_ids", plan, values, newest=newest)]
         return Found(numbers, await self._reach(plan, values, newest=newest) if len(numbers) < n else None)
 
-    async def counted(self, plan: Plan, *, newest: bool = True) -> tuple[Found, Count]:
+    async def counted(self, plan: SearchPlan, *, newest: bool = True) -> tuple[Found, Count]:
         """All there are, up to 10,000 and no further than a search looks, and how many that is."""
         found = await self.find(plan, _CAP + 1, newest=newest)
         return found, Count(min(len(found.ids), _CAP), exact=len(found.ids) <= _CAP and found.reached is None)
 
-    async def _reach(self, plan: Plan, values: Mapping[str, object], *, newest: bool) -> int | None:
+    async def _reach(self, plan: SearchPlan, values: Mapping[str, object], *, newest: bool) -> int | None:
         """Where the walk was cut off; None: it came to its end."""
         (reach,) = await self._run("search_reach", plan, values, newest=newest)
         if reach["n"] < plan.scan:
             return None
         return int(reach["low"] if newest else reach["high"])
 
-    def _values(self, plan: Plan) -> dict[str, object]:
+    def _values(self, plan: SearchPlan) -> dict[str, object]:
         return {**plan.where.values, **plan.walk.values, "scan": plan.scan}
 
-    async def _run(self, name: str, plan: Plan, values: Mapping[str, object], *, newest: bool) -> Sequence[Record]:
+    async def _run(
+        self, name: str, plan: SearchPlan, values: Mapping[str, object], *, newest: bool
+    ) -> Sequence[Record]:
         database = self._open()
         statement = composing.composed(database.statements, name, plan.walk, plan.where, newest=newest)
         return await database.fetch_in_order(statement, *statement.bind(values))

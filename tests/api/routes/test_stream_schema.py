@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import jsonschema_rs
 import pytest  # noqa: TC002 - as everywhere
-from tests.api.routes.test_streams import FRAME
+from tests.api.routes.streaming import FRAME
 from tests.waiting import eventually
 
 from rowlock import Context, Retry

@@ -9,6 +9,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 import pytest  # noqa: TC002 - as everywhere
+from tests.api.routes.streaming import FRAME
 from tests.waiting import eventually
 
 from rowlock.api import sse
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
     from tests.api.conftest import Rest
 
 READ = frozenset({Permission.READ})
-FRAME = re.compile(r"(?:id: (?P<id>\S+)\n)?event: (?P<event>\S+)\ndata: (?P<data>.*)\n\n")
 
 
 def frames(text: str) -> list[tuple[str, str, Any]]:

@@ -12,11 +12,10 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from rowlock.api.schemas import fields
-from rowlock.api.schemas.base import doc
+from rowlock.api.schemas.base import ProblemBody, doc
 from rowlock.api.schemas.fields import INSTANT
 from rowlock.api.schemas.jobs import ItemCountsAnswer, JobAnswer
 from rowlock.api.schemas.lanes import LaneAnswer
-from rowlock.api.schemas.problem import ProblemBody
 from rowlock.api.schemas.stats import OverviewAnswer
 from rowlock.api.schemas.workers import WorkerAnswer
 from rowlock.model.state import State

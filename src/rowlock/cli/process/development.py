@@ -9,6 +9,7 @@ import socket
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from rowlock.cli.process.metrics import metrics_of
 from rowlock.errors import DatabaseUnreachable, MissingExtra
 from rowlock.model.lane import kinds_by_lane
 from rowlock.store.database import shown
@@ -48,7 +49,6 @@ def door_of(app: Rowlock, descriptor: int | None) -> BackgroundServer | None:
     listening.set_inheritable(False)
     try:
         from rowlock.api.server import BackgroundServer
-        from rowlock.cli.commands.serve import metrics_of
     except MissingExtra:
         # The parent prints that it is missing.
         listening.close()

@@ -10,8 +10,8 @@ MUTATIONS: Final = (
     Mutation(
         "Ctrl-C is lost among the news",
         "cli/commands/top.py",
-        "            async with asyncio.timeout(1.0):\n                await self._news.wait()\n",
-        "            with contextlib.suppress(asyncio.CancelledError):\n                await self._news.wait()\n",
+        "            async with asyncio.timeout(1.0):\n                await self._redraw.wait()\n",
+        "            with contextlib.suppress(asyncio.CancelledError):\n                await self._redraw.wait()\n",
         ("tests/cli/commands/test_top.py::test_ctrl_c_is_heard_also_when_news_come_at_the_same_moment",),
     ),
     Mutation(

@@ -151,8 +151,8 @@ class Feed:
 
     def enter(self, guard: Guard, wanted: Wanted, after: FeedPosition | None) -> Listener:
         """Listen from now on, or from a position."""
-        sight = guard.sight
-        scope: Scope = (bool(sight["sees_all"]), guard.principal.tenant, guard.principal.subject)
+        visibility = guard.visibility
+        scope: Scope = (bool(visibility["sees_all"]), guard.principal.tenant, guard.principal.subject)
         listener = Listener(self, scope, wanted, after)
         if self.closed:
             listener.news.set()

@@ -17,7 +17,7 @@ _DISTANCES: Final = (10.0, 30.0, 60.0)
 _CAUSES: Final = 4
 """A new cause is logged at once, up to that many in one outage."""
 _QUIET: Final = 60.0
-"""Seconds without a failure after which the next one starts a new outage, where nobody calls recovered()."""
+"""Seconds without a failure after which the next one starts a new outage, where recovered() is never called."""
 
 
 class OutageLog:

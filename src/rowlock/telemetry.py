@@ -1,4 +1,4 @@
-"""Telemetry: the events that listeners may hear, and the job fields of log records.
+"""Telemetry: the events that listeners receive, and the job fields of log records.
 
 The vocabulary is the Event classes below; docs/reference/events.md lists them. An event is built only while a listener
 is there: emitters check `active` first.

@@ -72,7 +72,7 @@ TABLE: dict[str, tuple[str | None, object]] = {
     "list_rates": (VIEW, None),
     "get_rate": (VIEW, None),
     "set_rate": (MANAGE, {"amount": 3}),
-    "pause_rate": (MANAGE, {"lasting_s": 3}),
+    "pause_rate": (MANAGE, {"lasting": 3}),
     "resume_rate": (MANAGE, None),
     "reset_rate": (MANAGE, None),
     "delete_rate": (MANAGE, None),
@@ -100,7 +100,7 @@ TABLE: dict[str, tuple[str | None, object]] = {
     "list_schedules": (SEE, None),
     "get_schedule": (SEE, None),
     "list_next_runs": (SEE, None),
-    "create_schedule": (SCHEDULE, {"name": "s", "kind": "greet", "args": {"name": "x"}, "every_s": 60}),
+    "create_schedule": (SCHEDULE, {"name": "s", "kind": "greet", "args": {"name": "x"}, "every": 60}),
     "change_schedule": (SCHEDULE, {"overlap": "skip"}),
     "delete_schedule": (SCHEDULE, None),
     "pause_schedule": (SCHEDULE, None),
@@ -145,7 +145,7 @@ async def ask(client: httpx.AsyncClient, rest: Rest, operation: str, **known: st
 
 
 async def seeded(rest: Rest, **options: Any) -> str:  # noqa: ANN401 - of a submission
-    rest.api.stream_seconds = -sse.LIFE
+    rest.api.stream_seconds = -sse.LIFETIME
     await rest.store.worker()
     await rest.app.lanes.create("front")
     await rest.app.schedules.create("front", "greet", every="1h", args={"name": "x"})
@@ -153,7 +153,7 @@ async def seeded(rest: Rest, **options: Any) -> str:  # noqa: ANN401 - of a subm
     await rate(rest.store, "org:7", Rate(1))
     options = {"kind": "pay", "args": {"amount": 1}, **options}
     job = await rest.submit(**options)
-    await rest.app.database().fetch("workflow_adopt", job=ids.decode(job["id"]))
+    await rest.store.connection.execute("SELECT rowlock.workflow_adopt($1)", ids.decode(job["id"]))
     # Ended, so that a stream of it ends too; that of everything has no time to live.
     await rest.store.stop(ids.decode(job["id"]))
     return str(job["id"])
@@ -237,7 +237,7 @@ async def test_a_read_only_door_refuses_every_change_of_everybody(rest: Rest) ->
 
 async def test_tokens_are_shown_once_and_what_was_done_is_written_down(rest: Rest) -> None:
     async with rest.client() as client:
-        made = await client.post("/tokens", json={"name": "ci", "permissions": ["jobs:read"], "expires_in_s": 60})
+        made = await client.post("/tokens", json={"name": "ci", "permissions": ["jobs:read"], "expires_in": 60})
         assert made.status_code == 201, made.text
         text = made.json()["text"]
         listed = await client.get("/tokens")

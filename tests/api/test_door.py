@@ -13,7 +13,7 @@ from tests.api.conftest import declare
 
 from rowlock import Rowlock
 from rowlock.api import RowlockAPI
-from rowlock.api.loopback import is_loopback
+from rowlock.api.auth.loopback import is_loopback
 from rowlock.model import ids
 from rowlock.model.access import Permission, Principal
 
@@ -121,7 +121,7 @@ async def test_a_head_of_a_stream_leaves_nobody_behind(rest: Rest) -> None:
         await client.head(f"/jobs/{job['id']}/stream")
         await client.head("/events")
     here = rest.app._resources.streams_per_loop.current()
-    assert (here.job_poll._followed, here.feed._listeners) == ({}, set())
+    assert (here.job_poll._followed, here.feed._subscribers) == ({}, set())
 
 
 async def test_every_route_that_is_read_answers_head(rest: Rest) -> None:

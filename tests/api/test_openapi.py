@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import httpx
 import hypothesis
+import jsonschema_rs
 import psycopg
 import pytest
 import schemathesis
@@ -20,7 +21,8 @@ from tests.api.conftest import ADMIN, declare, running
 
 from rowlock import Rowlock, chain
 from rowlock.api import RowlockAPI
-from rowlock.api.problems import CODES, MEDIA_TYPE
+from rowlock.api.problem_codes import CODES
+from rowlock.api.problems import MEDIA_TYPE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -34,8 +36,13 @@ CHECKS = [
     checks.content_type_conformance,
     checks.response_schema_conformance,
 ]
+STARTS = ("draining", "done", "fast:", "next_cursor", "preview", "removed:", "skip", "up,", "user,", "filter_hash")
+"""Words that begin a description with the name of a value."""
 EXAMPLES = 6
 """Of each operation: enough to meet every kind of input, few enough for every run."""
+
+
+REF = "#/components/schemas/"
 
 
 def operations() -> Iterator[tuple[str, str, dict[str, Any]]]:
@@ -61,6 +68,90 @@ def test_operations_have_names_tags_and_permissions_and_problems_are_problems() 
         for status, response in operation["responses"].items():
             if status >= "400" and not path.startswith("/readyz"):
                 assert set(response["content"]) == {MEDIA_TYPE}, (path, method, status)
+
+
+def described() -> Iterator[tuple[str, dict[str, Any], dict[str, Any]]]:
+    """Every property, parameter and response header: where it is, its description's owner, and its schema."""
+    for name, schema in DOCUMENT["components"]["schemas"].items():
+        for field, about in schema.get("properties", {}).items():
+            yield f"{name}.{field}", about, about
+    for path, method, operation in operations():
+        for each in operation.get("parameters", ()):
+            yield f"{method} {path} {each['name']}", each, each["schema"]
+        for status, response in operation["responses"].items():
+            for header, about in response.get("headers", {}).items():
+                yield f"{method} {path} {status} {header}", about, about["schema"]
+
+
+def test_every_property_and_parameter_has_a_description_and_an_example() -> None:
+    lacking = [
+        where for where, about, schema in described() if not (about.get("description") and schema.get("examples"))
+    ]
+    assert lacking == []
+    assert len(list(described())) > 500
+
+
+def test_every_example_is_valid() -> None:
+    definitions = {"components": DOCUMENT["components"]}
+    for where, _, schema in described():
+        validator = jsonschema_rs.Draft202012Validator({**definitions, **schema})
+        for example in schema["examples"]:
+            assert validator.is_valid(example), (where, example)
+
+
+def test_descriptions_are_sentences() -> None:
+    for where, about, _ in described():
+        text = about["description"]
+        assert text[0].isupper() or text[0] in "`•" or text.split()[0] in STARTS, (where, text)
+        assert text.endswith((".", "…")), (where, text)
+
+
+def request_schemas() -> Iterator[tuple[str, dict[str, Any]]]:
+    left = [operation["requestBody"] for _, _, operation in operations() if "requestBody" in operation]
+    seen: set[str] = set()
+    while left:
+        text = json.dumps(left.pop())
+        for name, schema in DOCUMENT["components"]["schemas"].items():
+            if f'"{REF}{name}"' in text and name not in seen:
+                seen.add(name)
+                left.append(schema)
+                yield name, schema
+
+
+def test_a_generated_client_need_not_send_what_has_a_default() -> None:
+    """openapi-typescript makes a property with a `default` one that must be sent."""
+    found = dict(request_schemas())
+    assert found["Submission"]["required"] == ["kind"]
+    assert found["NewLane"]["required"] == ["name"]
+    assert found["RateLimitBody"]["required"] == ["amount"]
+    assert found["NewSchedule"]["required"] == ["name", "kind"]
+    for name, schema in found.items():
+        assert not [field for field, about in schema.get("properties", {}).items() if "default" in about], name
+
+
+def test_an_answer_always_has_all_its_fields() -> None:
+    requests = dict(request_schemas())
+    for name, schema in DOCUMENT["components"]["schemas"].items():
+        if name.endswith("Answer"):
+            assert name not in requests
+            assert sorted(schema["required"]) == sorted(schema["properties"]), name
+
+
+def test_no_old_name_is_shown() -> None:
+    shown = {where.rpartition(".")[2] for where, _, _ in described()}
+    assert not {name for name in shown if name.endswith("_s")}
+    old = {"poll", "stale", "stall", "age", "ordering", "parked_capped"}
+    assert not old & shown
+
+
+def test_problems_are_described_with_their_codes() -> None:
+    for path, method, operation in operations():
+        for status, response in operation["responses"].items():
+            if "x-codes" in response:
+                assert response["x-codes"], (path, method, status)
+                for code in response["x-codes"]:
+                    assert CODES[code].status == int(status)
+                    assert f"`{code}`: {CODES[code].title}." in response["description"]
 
 
 class Root:
@@ -141,6 +232,13 @@ def served(database_url: str) -> Iterator[tuple[str, dict[str, Any], There]]:
     asyncio.run(app.close())
 
 
+def assert_code_is_described(operation: Any, answer: Any) -> None:  # noqa: ANN401 - schemathesis'
+    """Each route names the codes of its problems."""
+    response = operation.definition.raw["responses"][str(answer.status_code)]
+    if "x-codes" in response:
+        assert answer.json()["code"] in response["x-codes"], (operation.label, answer.json())
+
+
 @pytest.mark.slow
 @pytest.mark.timeout(240)
 def test_no_input_breaks_a_route_or_its_description(served: tuple[str, dict[str, Any], There]) -> None:
@@ -167,6 +265,7 @@ def test_no_input_breaks_a_route_or_its_description(served: tuple[str, dict[str,
             answer = case.call(base_url=url)
             assert answer.status_code < 500 or answer.json()["code"] == "missing-extra", answer.content
             case.validate_response(answer, checks=CHECKS)
+            assert_code_is_described(case.operation, answer)
             named = {name: there(case.operation.path, name) for name in case.path_parameters}
             if named:
                 # The same with what is there, so that more than the name is looked at.
@@ -174,6 +273,7 @@ def test_no_input_breaks_a_route_or_its_description(served: tuple[str, dict[str,
                 answer = case.call(base_url=url)
                 assert answer.status_code < 500, answer.content
                 case.validate_response(answer, checks=CHECKS)
+                assert_code_is_described(case.operation, answer)
                 if answer.status_code != 404:
                     reached.add(case.operation.label)
 

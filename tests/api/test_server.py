@@ -18,7 +18,7 @@ from tests.cli.conftest import cli, forks
 from tests.waiting import PATIENCE, eventually, in_time
 
 from rowlock import Rowlock
-from rowlock.api.server import Beside
+from rowlock.api.server import BackgroundServer
 from rowlock.settings import Settings
 
 if TYPE_CHECKING:
@@ -130,7 +130,7 @@ class Latecomer:
 async def test_whoever_comes_while_a_server_leaves_does_not_hold_it_up(database_url: str) -> None:
     app = Rowlock(database_url, settings=Settings())
     with socket.create_server(("127.0.0.1", 0)) as listening:
-        server = Beside(app, listening)
+        server = BackgroundServer(app, listening)
         server.config.timeout_graceful_shutdown = 3600
         async with asyncio.timeout(PATIENCE), server.serving():
             await eventually(functools.partial(_started, server))
@@ -139,5 +139,5 @@ async def test_whoever_comes_while_a_server_leaves_does_not_hold_it_up(database_
     await app.close()
 
 
-async def _started(server: Beside) -> bool:
+async def _started(server: BackgroundServer) -> bool:
     return server.started

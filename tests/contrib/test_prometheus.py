@@ -10,7 +10,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from tests.factories import Store, opened
 
 from rowlock import Rowlock
-from rowlock.contrib.prometheus import NOBODY, OTHER, RowlockCollector, capped
+from rowlock.contrib.prometheus import NO_TENANT, OTHER, RowlockCollector, capped
 from rowlock.desk.sync import SyncStats
 
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ async def test_a_scrape_tells_what_the_desk_says(app: Rowlock, store: Store) -> 
     )
     assert found["throughput", ""] == panel.throughput.per_second
     assert {key[1]: value for key, value in found.items() if key[0] == "tenant_throughput"} == {
-        tenant.tenant or NOBODY: tenant.per_second for tenant in panel.tenants
+        tenant.tenant or NO_TENANT: tenant.per_second for tenant in panel.tenants
     }
     assert found["workers", "up"] == 1
 

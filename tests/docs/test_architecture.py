@@ -59,7 +59,7 @@ def test_every_file_and_name_on_the_page_exists(page: str) -> None:
     missing = []
     for path, name in PATH.findall(re.sub(r"^```.*?^```$", "", text, flags=re.MULTILINE | re.DOTALL)):
         file = found(path)
-        if file is None or (name and name not in names(file)):
+        if "NNNN" not in path and (file is None or (name and name not in names(file))):
             missing.append(f"{path}:{name}" if name else path)
     assert missing == []
 

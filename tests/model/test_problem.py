@@ -3,7 +3,8 @@ from __future__ import annotations
 import pytest
 
 from rowlock import errors
-from rowlock.api.problems import CODES, problem_of
+from rowlock.api.problem_codes import CODES
+from rowlock.api.problems import problem_of
 from rowlock.model import problem
 from rowlock.model.access import Permission
 

@@ -23,7 +23,7 @@ MUTATIONS: Final = (
     ),
     Mutation(
         "without authentication the whole network is served",
-        "api/loopback.py",
+        "api/auth/loopback.py",
         "    if client is not None and not is_loopback(client.host):\n        return False\n",
         "",
         ("tests/api/test_door.py::test_without_authentication_only_this_machine_is_served",),

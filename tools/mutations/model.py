@@ -12,8 +12,8 @@ MUTATIONS: Final = (
     Mutation(
         "a stream repeats what was told",
         "model/event.py",
-        "if happened is not None and fence >= position.step:",
-        "if happened is not None:",
+        "if draft is not None and fence >= position.step:",
+        "if draft is not None:",
         (f"{STREAMED}a_life_is_told_from_the_rows_alone_and_from_every_event_on",),
     ),
     Mutation(

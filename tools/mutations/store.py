@@ -185,7 +185,7 @@ MUTATIONS: Final = (
         "store/driver/pool.py",
         "idle <= FRESH and (idle <= _JUST_NOW or not _has_unread(connection))",
         "idle <= FRESH",
-        ("tests/store/connections/test_pool.py::test_a_connection_that_ended_while_the_loop_was_busy_is_replaced",),
+        ("tests/store/driver/test_pool.py::test_a_connection_that_ended_while_the_loop_was_busy_is_replaced",),
     ),
     Mutation(
         "a call without an answer waits for its limit",

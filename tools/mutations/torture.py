@@ -98,7 +98,7 @@ MUTATIONS: Final = (
         "        self._pool.release(self._connection)",
         "            self._pool.discard_if_broken(self._connection, error)\n"
         '        self._pool.__dict__.setdefault("lent", []).append(self._connection)\n'
-        "        self._pool._leave()",
+        "        self._pool._release_slot()",
         SOAK,
     ),
 )

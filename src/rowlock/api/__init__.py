@@ -1,4 +1,10 @@
-"""The REST door: RowlockAPI(app) is served by `rowlock serve`, mounted, or included in a router."""
+"""The REST API: `RowlockAPI(app)` is served by `rowlock serve`, mounted in another application, or its router included.
+
+Start with door.py (RowlockAPI) and routes/, one module per subject; schemas/ has the bodies of requests and answers,
+auth/ the authenticators, problems.py every error. openapi.py generates the document that docs/openapi.json holds. The
+API calls the desk, which checks permissions; it imports the store only for outages and the health checks. Nothing but
+`rowlock.web`, `rowlock.cli` and hosts may import it.
+"""
 
 from __future__ import annotations
 

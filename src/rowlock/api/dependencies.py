@@ -1,4 +1,4 @@
-"""Asked: who asks, and of which door; the dependencies and headers that routes share."""
+"""Dependencies, parameters and headers that routes share: the caller's desk, ids, cursors, ETags."""
 
 from __future__ import annotations
 
@@ -18,45 +18,54 @@ from rowlock.model import ids
 if TYPE_CHECKING:
     from pydantic import BaseModel
 
-    from rowlock.api.door import RowlockAPI
+    from rowlock.api.backend import ApiBackend
 
 _WAIT: Final = re.compile(r"(?:^|[,;\s])wait\s*=\s*\"?(\d{1,6})\"?(?=$|[,;\s])")
 _LONGEST_WAIT: Final = 30
-"""Seconds a submission may wait for its job's end."""
+"""Seconds that a submission may wait for the end of its job."""
 
 
-def door_of(request: Request) -> RowlockAPI:
-    """The RowlockAPI that answers."""
-    return cast("RowlockAPI", request.scope[DOOR])
+def door_of(request: Request) -> ApiBackend:
+    """The API that answers the request."""
+    return cast("ApiBackend", request.scope[DOOR])
 
 
 async def desk_of(request: Request) -> Desk:
-    """The desk of whoever asks: every permission is checked there, and every order is written down."""
+    """The desk of the caller, which checks every permission and writes the audit."""
     return await door_of(request).desk(request)
 
 
-def public_id_of(job_id: Annotated[str, Path(description="A public job id.", examples=[ids.encode(1)])]) -> str:
-    """The job that the path names, as ids are written; plain numbers are no names outside."""
-    return ids.encode(ids.decode(job_id))
+def public_id_of(
+    job_id: Annotated[str, Path(description="Public id of the job; its number works too.", examples=[ids.encode(1)])],
+) -> str:
+    """The public id of the job in the path, which may have any case and grouping, or be the number."""
+    return ids.encode(ids.parse(job_id))
 
 
-Door = Annotated["RowlockAPI", Depends(door_of)]
-Asked = Annotated[Desk, Depends(desk_of)]
+Door = Annotated["ApiBackend", Depends(door_of)]
+CurrentDesk = Annotated[Desk, Depends(desk_of)]
 JobId = Annotated[str, Depends(public_id_of)]
 Cursor = Annotated[
-    str | None, Query(max_length=1000, description="The next_cursor or prev_cursor of another page of the same list.")
+    str | None,
+    Query(
+        max_length=1000,
+        description="next_cursor or prev_cursor of another page of the same list; absent: the first page.",
+        examples=["eyJrIjo0Mn0"],
+    ),
 ]
-Limit = Annotated[int, Query(ge=1, le=200)]
-IfMatch = Annotated[str | None, Header(description="The ETag of the version that is to be changed.")]
-IfNoneMatch = Annotated[str | None, Header(description="An ETag: 304 while nothing has changed.")]
+Limit = Annotated[int, Query(ge=1, le=200, description="Most entries of the page.", examples=[50])]
+IfMatch = Annotated[str | None, Header(description="ETag of the version to change; absent: 428.", examples=['"3"'])]
+IfNoneMatch = Annotated[
+    str | None, Header(description="ETag that you have; the answer is 304 while it is current.", examples=['"3"'])
+]
 
 
 def etag_of(answer: BaseModel) -> str:
-    """The ETag of a representation: of all of it, as progress changes without the job's row."""
+    """The ETag of a whole representation: progress changes without a change of the job's row."""
     return f'"{hashlib.sha256(answer.model_dump_json().encode()).hexdigest()[:32]}"'
 
 
-def fits(header: str, etag: str) -> bool:
+def names_etag(header: str, etag: str) -> bool:
     """Whether an If-Match or If-None-Match names the ETag."""
     return header.strip() == "*" or etag in {part.strip().removeprefix("W/") for part in header.split(",")}
 
@@ -64,35 +73,36 @@ def fits(header: str, etag: str) -> bool:
 def conditional(answer: BaseModel, etag: str, if_none_match: str | None) -> Response:
     """The representation with its ETag, or 304 when the client has it already."""
     headers = {"ETag": etag, "Cache-Control": "private, no-cache"}
-    if if_none_match is not None and fits(if_none_match, etag):
+    if if_none_match is not None and names_etag(if_none_match, etag):
         return Response(status_code=304, headers=headers)
     return Response(answer.model_dump_json(), media_type="application/json", headers=headers)
 
 
-def matched(if_match: str | None, etag: str, current: BaseModel) -> None:
-    """Refuse a change that does not say which version it changes, or names another than the current one."""
+def require_match(if_match: str | None, etag: str, current: BaseModel) -> None:
+    """Refuse a change without If-Match (428) or with the ETag of another version (412)."""
     if if_match is None:
         raise Problem(
-            "if-match-required", "Send the ETag of what you read as If-Match, so that nobody's change is lost."
+            "if-match-required",
+            "Send the ETag of the version you read as If-Match, so that no change of others is lost.",
         )
-    if not fits(if_match, etag):
+    if not names_etag(if_match, etag):
         raise outdated(etag, current)
 
 
 def outdated(etag: str, current: BaseModel) -> Problem:
-    """Somebody else changed it: here is how it stands now."""
-    detail = "It was changed since you read it. Look at `current`, and send its ETag if you still want the change."
+    """The problem of a change to an old version, with the current representation."""
+    detail = "It was changed since you read it. Compare with `current`, and send its ETag if you still want the change."
     return Problem("version-mismatch", detail, headers={"ETag": etag}, current=current.model_dump(mode="json"))
 
 
 def seconds_to_wait(prefer: str | None) -> int | None:
-    """What `Prefer: wait=N` asks for, up to half a minute; None: nothing."""
+    """Seconds of `Prefer: wait=N`, at most 30; None: the header does not ask to wait."""
     found = _WAIT.search(prefer or "")
     return None if found is None else min(int(found[1]), _LONGEST_WAIT)
 
 
 def base_url(request: Request) -> str:
-    """The path above /jobs as this client reaches it: below any prefix, mount and root_path."""
+    """The path above /jobs as this client reaches it, with every prefix, mount point and root_path."""
     return request.url.path.rpartition("/jobs")[0]
 
 

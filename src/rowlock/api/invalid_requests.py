@@ -1,4 +1,4 @@
-"""Unfit: what is wrong with a request that does not fit its route, in words that help."""
+"""Problems of requests whose body or parameters do not fit their route: which field, and what it should be."""
 
 from __future__ import annotations
 
@@ -19,44 +19,44 @@ _NO_OBJECT: Final = ("model_attributes_type", "model_type", "dict_type")
 
 
 @dataclass(frozen=True, slots=True)
-class Fault:
+class FieldError:
     """One part of a request that does not fit. pointer: a JSON pointer into the body, or the parameter's name."""
 
     pointer: str
     detail: str
 
 
-def unfit(request: Request, error: RequestValidationError, fields: Collection[str]) -> Problem:
-    """What to answer. fields: those of the route's body."""
+def invalid_request(request: Request, error: RequestValidationError, fields: Collection[str]) -> Problem:
+    """The problem of a validation error. fields: names of the fields of the route's body."""
     found: Sequence[Any] = error.errors()
     broken = next((item for item in found if item["type"] == "json_invalid"), None)
     if broken is not None:
         why = f"{broken['ctx']['error']} at character {broken['loc'][-1] + 1}"
-        faults = [Fault("#/", why)]
-        return Problem("bad-request", f"The body is not valid JSON: {why}.", errors=_plain(faults))
+        errors = [FieldError("#/", why)]
+        return Problem("bad-request", f"The body is not valid JSON: {why}.", errors=_as_json(errors))
     if isinstance(error.body, bytes):
         came = request.headers.get("content-type", "none")
         detail = f"The body must be JSON, sent with Content-Type: application/json; its Content-Type is {came}."
         return Problem("unsupported-media-type", detail)
-    faults = [Fault(_pointer(item["loc"]), _words(item, fields)) for item in found]
-    said = "; ".join(f"{fault.pointer}: {fault.detail}" for fault in faults[:_SHOWN])
-    return Problem("invalid-request", f"The request does not fit: {said}.", errors=_plain(faults))
+    errors = [FieldError(_pointer(item["loc"]), _detail(item, fields)) for item in found]
+    summary = "; ".join(f"{each.pointer}: {each.detail}" for each in errors[:_SHOWN])
+    return Problem("invalid-request", f"The request does not fit: {summary}.", errors=_as_json(errors))
 
 
 def unknown_parameter(name: str, known: Collection[str]) -> Problem:
-    """A parameter that would be passed over, and with it what was meant."""
-    faults = [Fault(name, _no_such("parameter", name, known))]
-    return Problem("invalid-request", f"The request does not fit: {name}: {faults[0].detail}.", errors=_plain(faults))
+    """The problem of a query parameter that the route does not have: ignoring a mistyped one would mislead."""
+    errors = [FieldError(name, _no_such("parameter", name, known))]
+    return Problem("invalid-request", f"The request does not fit: {name}: {errors[0].detail}.", errors=_as_json(errors))
 
 
-def _words(item: Any, fields: Collection[str]) -> str:  # noqa: ANN401 - a dictionary of pydantic's
+def _detail(item: Any, fields: Collection[str]) -> str:  # noqa: ANN401 - a dictionary of pydantic's
     where, *rest = item["loc"]
     if where == "body" and item["type"] == "extra_forbidden" and len(rest) == 1:
         return _no_such("field", str(rest[0]), fields)
     if where == "body" and not rest and item["type"] == "missing":
         return f"A JSON object is expected as the body, with {', '.join(fields)}"
     if where == "body" and item["type"] in _NO_OBJECT:
-        return f"A JSON object is expected, got a JSON {_called(item['input'])}"
+        return f"A JSON object is expected, got a JSON {_json_type(item['input'])}"
     return str(item["msg"])
 
 
@@ -66,13 +66,13 @@ def _no_such(what: str, name: str, known: Collection[str]) -> str:
     return f"There is no such {what}{f' (did you mean {near[0]}?)' if near else ''}; {there_are}"
 
 
-def _called(value: object) -> str:
+def _json_type(value: object) -> str:
     names = {list: "array", str: "string", bool: "boolean", type(None): "null"}
     return names.get(type(value), "number")
 
 
-def _plain(faults: Sequence[Fault]) -> list[dict[str, str]]:
-    return [asdict(fault) for fault in faults]
+def _as_json(errors: Sequence[FieldError]) -> list[dict[str, str]]:
+    return [asdict(each) for each in errors]
 
 
 def _pointer(location: Sequence[int | str]) -> str:

@@ -1,4 +1,4 @@
-"""Problems: every answer that is no success, as RFC 9457 tells it, whatever went wrong and wherever."""
+"""Problems (RFC 9457): the body of every answer that is no success, made from any exception."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from starlette.exceptions import HTTPException
 from typing_extensions import override
 
 from rowlock import errors
+from rowlock.api.problem_codes import CODES
 from rowlock.model import ids
 from rowlock.store.database import OUTAGE, TRANSIENT
 
@@ -24,73 +25,16 @@ if TYPE_CHECKING:
 logger = logging.getLogger("rowlock.api")
 MEDIA_TYPE: Final = "application/problem+json"
 REQUEST_ID: Final = "rowlock.request_id"
-"""Where the scope of a request keeps its id."""
-TROUBLE: Final = "rowlock.trouble"
-"""Where the scope of a request keeps what tells of requests without a database."""
+"""Key of the request's id in its ASGI scope."""
+OUTAGE_LOG: Final = "rowlock.outage"
+"""Key of the log of database outages in the ASGI scope."""
 _TYPE: Final = "urn:rowlock:problem:"
 _RETRY: Final = {"Retry-After": "5"}
 BEARER: Final = {"WWW-Authenticate": 'Bearer realm="rowlock"'}
 
 
-@dataclass(frozen=True, slots=True)
-class Code:
-    """A kind of problem: stable for programs, with the status and the title people read."""
-
-    name: str
-    status: int
-    title: str
-
-
-CODES: Final = {
-    code.name: code
-    for code in (
-        Code("invalid-request", 422, "The request does not fit the schema"),
-        Code("invalid-arguments", 422, "The arguments do not fit the kind"),
-        Code("invalid-option", 422, "An option has an impossible value"),
-        Code("invalid-search", 400, "The search cannot be read"),
-        Code("invalid-cursor", 400, "The cursor does not belong to this list"),
-        Code("invalid-id", 404, "Nothing can have that id"),
-        Code("bad-request", 400, "The request cannot be read"),
-        Code("unauthenticated", 401, "Who asks is not known"),
-        Code("forbidden", 403, "A permission is missing"),
-        Code("approval-refused", 403, "This person's approval does not count"),
-        Code("read-only", 403, "Only reading is allowed here"),
-        Code("no-auth-configured", 403, "Without authentication only this machine is served"),
-        Code("cross-site", 403, "A page of another site may not give orders"),
-        Code("job-not-found", 404, "There is no such job"),
-        Code("workflow-not-found", 404, "There is no such workflow"),
-        Code("kind-not-found", 404, "There is no such kind"),
-        Code("lane-not-found", 404, "There is no such lane"),
-        Code("worker-not-found", 404, "There is no such worker"),
-        Code("token-not-found", 404, "There is no such token"),
-        Code("role-not-found", 404, "There is no such role"),
-        Code("rule-not-found", 404, "There is no such approval rule"),
-        Code("limit-not-found", 404, "There is no such gate or rate"),
-        Code("operation-not-found", 404, "There is no such operation"),
-        Code("schedule-not-found", 404, "There is no such schedule"),
-        Code("not-found", 404, "There is nothing here"),
-        Code("method-not-allowed", 405, "The method does not apply here"),
-        Code("invalid-transition", 409, "The job's state does not allow it"),
-        Code("conflict", 409, "The current state does not allow it"),
-        Code("unique-conflict", 409, "A job with this key is there already"),
-        Code("bulk-refused", 409, "The bulk order does not fit its dry run"),
-        Code("in-flight", 409, "A request with this Idempotency-Key is being answered"),
-        Code("version-mismatch", 412, "It was changed meanwhile"),
-        Code("too-large", 413, "The body is too large"),
-        Code("unsupported-media-type", 415, "The body must be JSON"),
-        Code("key-reused", 422, "The Idempotency-Key was used for another body"),
-        Code("if-match-required", 428, "Say which version you change"),
-        Code("too-many-requests", 429, "Too many tries"),
-        Code("internal", 500, "Something went wrong here"),
-        Code("missing-extra", 501, "An optional package is not installed"),
-        Code("unavailable", 503, "The database cannot serve"),
-        Code("too-slow", 503, "The answer took too long"),
-    )
-}
-
-
 class Problem(Exception):
-    """Raised by a route: becomes the answer. more: members of its own; current: the representation of a 412."""
+    """Raised by a route to answer with a problem. more: extra members, such as `current` of a 412."""
 
     def __init__(
         self,
@@ -113,7 +57,7 @@ class _Rule:
     headers: Mapping[str, str] = field(default_factory=dict)
 
 
-# The first line that fits. What is not here is nobody's foreseeable mistake and becomes a 500 without details.
+# The first rule that fits decides. An exception without a rule is a bug and becomes a 500 without details.
 _RULES: Final = (
     _Rule((errors.ReadOnly,), "read-only"),
     _Rule((errors.CrossSite,), "cross-site"),
@@ -156,11 +100,11 @@ _OUTAGES: Final[dict[type[BaseException], str]] = {
 
 
 def problem_of(error: BaseException) -> Problem:
-    """What to answer to an error; foreseeable ones speak for themselves, others say nothing of the inside."""
+    """The problem of an exception. Only foreseeable ones show their message; others reveal nothing internal."""
     if isinstance(error, Problem):
         return error
     if isinstance(error, HTTPException):
-        # What is raised while a body is read comes wrapped.
+        # FastAPI wraps exceptions raised while it reads the body.
         cause = error.__cause__
         if cause is not None and error.status_code == HTTPStatus.BAD_REQUEST and not isinstance(cause, Problem):
             return Problem("bad-request", f"The body cannot be read: {_unreadable(cause)}.")
@@ -169,7 +113,9 @@ def problem_of(error: BaseException) -> Problem:
         if isinstance(error, rule.classes):
             detail = f"{outage_of(error).capitalize()}. Try again." if rule.code == "unavailable" else str(error)
             return Problem(rule.code, detail, headers={**rule.headers, **_headers(error)}, **_members(error))
-    return Problem("internal", "The request could not be answered. The server's log knows more under the request_id.")
+    return Problem(
+        "internal", "The request failed because of a bug. The server's log has the details under the request_id."
+    )
 
 
 def _unreadable(cause: BaseException) -> str:
@@ -183,7 +129,7 @@ def _unreadable(cause: BaseException) -> str:
 
 
 def _members(error: BaseException) -> dict[str, Any]:
-    """What an error knows beside its message."""
+    """Extra members of the problem that the exception carries."""
     known = {name: getattr(error, name, None) for name in ("permission", "position", "suggestion")}
     if isinstance(error, errors.UniqueConflict) and error.job_id:
         known["job_id"] = ids.encode(error.job_id)
@@ -195,31 +141,31 @@ def _headers(error: BaseException) -> dict[str, str]:
 
 
 def outage_of(error: BaseException) -> str:
-    """What is wrong with the database, for anybody: the message itself names servers and users."""
+    """What is wrong with the database, without the names of servers and users in the exception's message."""
     return next((text for kind, text in _OUTAGES.items() if isinstance(error, kind)), "the database cannot serve")
 
 
 class ProblemResponse(JSONResponse):
-    """An RFC 9457 body."""
+    """A response with a problem as its body."""
 
     media_type = MEDIA_TYPE
 
     @override
     def render(self, content: Any) -> bytes:
-        """Text of strangers may hold lone surrogates, which no encoding takes."""
+        """Escape lone surrogates, which a request may contain and UTF-8 cannot encode."""
         try:
             return super().render(content)
         except UnicodeEncodeError:
             return super().render(_encodable(content))
 
 
-def answer(request: Request, error: BaseException) -> ProblemResponse:
-    """The response to an error; unforeseen ones are logged with their trace."""
+def response_of(request: Request, error: BaseException) -> ProblemResponse:
+    """The response to an exception; bugs are logged with their traceback."""
     problem = problem_of(error)
     request_id = request.scope.get(REQUEST_ID)
     if problem.code.name == "unavailable":
-        trouble = request.scope.get(TROUBLE)
-        trouble.failed(error) if trouble is not None else logger.warning("request %s: %s", request_id, error)
+        outage = request.scope.get(OUTAGE_LOG)
+        outage.failed(error) if outage is not None else logger.warning("request %s: %s", request_id, error)
     if problem.code.name == "internal":
         logger.error("request %s: %s %s", request_id, request.method, request.url.path, exc_info=error)
     body = {

@@ -1,4 +1,4 @@
-"""Route: what every answer has in common, also where only the router is included in somebody's application."""
+"""Route and Routes: what all answers share, also when a host application includes only the router."""
 
 from __future__ import annotations
 
@@ -6,18 +6,22 @@ import asyncio
 import functools
 import re
 import uuid
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, ClassVar, Final
+from urllib.parse import urlencode
 
 from fastapi.exceptions import RequestValidationError
 from fastapi.routing import APIRoute
+from starlette.datastructures import QueryParams
 from starlette.requests import Request
 from starlette.responses import Response
 from typing_extensions import override
 
 from rowlock.api import invalid_requests, problems, sse
 from rowlock.api.problems import Problem
+from rowlock.api.schemas.base import RENAMED
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterator
@@ -26,10 +30,10 @@ if TYPE_CHECKING:
     from fastapi.dependencies.models import Dependant
     from starlette.types import Message, Receive
 
-    from rowlock.api.door import RowlockAPI
+    from rowlock.api.backend import ApiBackend
 
 DOOR: Final = "rowlock.door"
-"""Where the scope of a request keeps the RowlockAPI that answers it."""
+"""Key of the RowlockAPI that answers a request in its ASGI scope."""
 SAFE: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 HEADERS: Final = {
     "Cache-Control": "no-store",
@@ -42,64 +46,78 @@ _ID: Final = re.compile(r"[\w.:/+=-]{1,100}")
 
 
 class Route(APIRoute):
-    """Answers with problems instead of exceptions, caps bodies and the time of reads, and names each request.
+    """Turns exceptions into problems, limits the size of bodies and the time of reads, and gives each request an id.
 
-    A subclass per RowlockAPI carries it: a router that a host includes has no application of ours around it.
+    Each RowlockAPI has a subclass that refers to it, because a host may include the router without our application.
     """
 
-    door: ClassVar[RowlockAPI]
+    door: ClassVar[ApiBackend]
 
     @override
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
         inner, door = super().get_route_handler(), self.door
 
         async def handle(request: Request) -> Response:
-            name(request)
-            request.scope[DOOR], request.scope[problems.TROUBLE] = door, door.outage
+            set_request_id(request)
+            request.scope[DOOR], request.scope[problems.OUTAGE_LOG] = door, door.outage
             try:
+                self._read_old_parameter_names(request)
                 capped = Request(request.scope, _capped(request, door.body_limit))
-                self._refuse_unknown(request)
+                self._refuse_unknown_parameters(capped)
                 await door.start()
-                # A read that takes this long is cancelled in the database too.
+                # The database cancels the read too.
                 limit = door.read_seconds if request.method in SAFE and not self._streams else None
                 async with asyncio.timeout(limit):
                     response = await inner(capped)
-                if door.outage.ongoing and self._is_served(response):
+                if door.outage.ongoing and self._used_database(response):
                     door.outage.recovered()
             except RequestValidationError as error:
-                response = problems.answer(request, invalid_requests.unfit(request, error, self._fields))
+                response = problems.response_of(request, invalid_requests.invalid_request(request, error, self._fields))
             except TimeoutError as error:
                 response = self._refused(request, _late(error, door.read_seconds))
-            except Exception as error:  # noqa: BLE001 - every one becomes a problem; those of ours are logged there
+            except Exception as error:  # noqa: BLE001 - each becomes a problem, and bugs are logged there
                 response = self._refused(request, error)
-            return finished(request, await _bodiless(response) if request.method == "HEAD" else response)
+            return with_headers(request, await _without_body(response) if request.method == "HEAD" else response)
 
         return handle
 
     def _refused(self, request: Request, error: BaseException) -> Response:
-        """The problem; inside a stream for an EventSource that should come back, which it does after no other status.
+        """The problem. During an outage an EventSource gets it as an event with status 200, or it would not reconnect.
 
-        Where the answer is no, it stays away: 401, 403 and 404 are told as they are.
+        401, 403 and 404 keep their status, after which a browser rightly stops.
         """
-        problem = problems.answer(request, error)
+        problem = problems.response_of(request, error)
         away = problem.status_code == HTTPStatus.SERVICE_UNAVAILABLE
         if away and self._streams and sse.MEDIA_TYPE in request.headers.get("accept", ""):
             return sse.EventStream(sse.unavailable(bytes(problem.body)))
         return problem
 
-    def _is_served(self, response: Response) -> bool:
-        """Whether the database has taken part in it: a stream may begin without, and life needs none."""
+    def _used_database(self, response: Response) -> bool:
+        """Whether the answer proves that the database is back: streams may begin without it, /healthz needs none."""
         fine = response.status_code < HTTPStatus.BAD_REQUEST
         return fine and not self._streams and not self.path.endswith("/healthz")
 
-    def _refuse_unknown(self, request: Request) -> None:
-        """A mistyped parameter would be passed over: a list of everything instead of what was meant."""
+    def _read_old_parameter_names(self, request: Request) -> None:
+        """Give parameters under an old name their current one; one that comes under both is refused as unknown."""
+        known = self._parameters
+        sent = QueryParams(request.scope["query_string"])
+        old = {
+            name: RENAMED[name]
+            for name in sent
+            if name not in known and RENAMED.get(name) in known and RENAMED[name] not in sent
+        }
+        if old:
+            pairs = [(old.get(name, name), value) for name, value in sent.multi_items()]
+            request.scope["query_string"] = urlencode(pairs).encode()
+
+    def _refuse_unknown_parameters(self, request: Request) -> None:
+        """Ignoring a mistyped filter would answer with everything instead of with what was meant."""
         for name in request.query_params:
-            if name not in self._queried:
-                raise invalid_requests.unknown_parameter(name, self._queried)
+            if name not in self._parameters:
+                raise invalid_requests.unknown_parameter(name, self._parameters)
 
     @functools.cached_property
-    def _queried(self) -> tuple[str, ...]:
+    def _parameters(self) -> tuple[str, ...]:
         return tuple(_query_names(self.dependant))
 
     @functools.cached_property
@@ -125,72 +143,71 @@ class _Entry:
     method: str
     path: str
     endpoint: Callable[..., Any]
-    says: dict[str, Any]
+    options: dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
 class Routes:
-    """Routes of one subject, written once and put into the router of any number of doors."""
+    """The routes of one subject, declared once and added to the router of every RowlockAPI."""
 
     tag: str
     entries: list[_Entry] = field(default_factory=list)
 
-    def _add(self, method: str, path: str, needs: str | None, says: dict[str, Any]) -> Callable[..., Any]:
-        extra = {"x-permission": needs, **says.pop("extra", {})}
+    def _add(self, method: str, path: str, needs: str | None, options: dict[str, Any]) -> Callable[..., Any]:
+        codes: Sequence[str] = options.pop("problems", ())
+        extra = {"x-permission": needs, "x-problems": list(codes), **options.pop("extra", {})}
 
         def register(endpoint: Callable[..., Any]) -> Callable[..., Any]:
-            self.entries.append(_Entry(method, path, endpoint, {**says, "openapi_extra": extra}))
+            self.entries.append(_Entry(method, path, endpoint, {**options, "openapi_extra": extra}))
             return endpoint
 
         return register
 
-    def get(self, path: str, *, needs: str | None, **says: Any) -> Callable[..., Any]:  # noqa: ANN401 - APIRouter's
-        """A read. needs: the permission the desk asks for; None: nobody's."""
-        return self._add("GET", path, needs, says)
+    def get(self, path: str, *, needs: str | None, **options: Any) -> Callable[..., Any]:  # noqa: ANN401 - APIRouter's
+        """A read. needs: the permission that the desk demands, or None; problems: codes of its own, for OpenAPI."""
+        return self._add("GET", path, needs, options)
 
-    def post(self, path: str, *, needs: str | None, **says: Any) -> Callable[..., Any]:  # noqa: ANN401 - APIRouter's
-        """An order, or something new."""
-        return self._add("POST", path, needs, says)
+    def post(self, path: str, *, needs: str | None, **options: Any) -> Callable[..., Any]:  # noqa: ANN401 - APIRouter's
+        """An order, or the creation of something."""
+        return self._add("POST", path, needs, options)
 
-    def patch(self, path: str, *, needs: str | None, **says: Any) -> Callable[..., Any]:  # noqa: ANN401 - APIRouter's
+    def patch(self, path: str, *, needs: str | None, **options: Any) -> Callable[..., Any]:  # noqa: ANN401 - APIRouter's
         """A change."""
-        return self._add("PATCH", path, needs, says)
+        return self._add("PATCH", path, needs, options)
 
-    def delete(self, path: str, *, needs: str | None, **says: Any) -> Callable[..., Any]:  # noqa: ANN401 - APIRouter's
+    def delete(self, path: str, *, needs: str | None, **options: Any) -> Callable[..., Any]:  # noqa: ANN401 - APIRouter's
         """A removal."""
-        return self._add("DELETE", path, needs, says)
+        return self._add("DELETE", path, needs, options)
 
     def into(self, router: APIRouter) -> None:
-        """Add them to a router, whose route class knows its door."""
+        """Add them to a router whose route class is a subclass of Route."""
         for entry in self.entries:
-            says = {"status_code": 200, **entry.says}
-            named = says | {"operation_id": entry.endpoint.__name__, "tags": [self.tag]}
+            options = {"status_code": 200, **entry.options}
+            named = options | {"operation_id": entry.endpoint.__name__, "tags": [self.tag]}
             router.add_api_route(entry.path, entry.endpoint, methods=[entry.method], **named)
             if entry.method == "GET":
-                # A route of its own: as a second method of the first it would be described as another operation.
-                router.add_api_route(entry.path, entry.endpoint, methods=["HEAD"], include_in_schema=False, **says)
+                # As a second method of the same route it would appear in OpenAPI as another operation.
+                router.add_api_route(entry.path, entry.endpoint, methods=["HEAD"], include_in_schema=False, **options)
 
 
-def name(request: Request) -> str:
-    """Give the request its id: the caller's, if it is harmless."""
-    given = request.headers.get("x-request-id", "")
-    chosen = given if _ID.fullmatch(given) else uuid.uuid4().hex
-    request.scope[problems.REQUEST_ID] = chosen
-    return chosen
+def set_request_id(request: Request) -> None:
+    """Store the id of the request in its scope: the client's X-Request-Id if it is harmless, else a new one."""
+    sent = request.headers.get("x-request-id", "")
+    request.scope[problems.REQUEST_ID] = sent if _ID.fullmatch(sent) else uuid.uuid4().hex
 
 
-def finished(request: Request, response: Response) -> Response:
-    """Add the headers that every answer has; a route's own word counts."""
+def with_headers(request: Request, response: Response) -> Response:
+    """Add the headers that every answer has; headers that a route has set stay."""
     for key, value in {**HEADERS, "X-Request-Id": request.scope[problems.REQUEST_ID]}.items():
         response.headers.setdefault(key, value)
     return response
 
 
-async def _bodiless(response: Response) -> Response:
-    """The answer to HEAD: status and headers of the GET, its length too."""
+async def _without_body(response: Response) -> Response:
+    """The answer to HEAD: status and headers of the GET, its length included."""
     frames = getattr(response, "body_iterator", None)
     if frames is not None:
-        # A generator that never began would not let go of what it holds.
+        # A generator that never started would not run its finally blocks.
         await anext(frames, None)
         await frames.aclose()
     bare = Response(status_code=response.status_code)
@@ -202,22 +219,30 @@ def _late(error: TimeoutError, seconds: float) -> BaseException:
     # OSError's TimeoutError of a connection is an outage; ours carries no message.
     if error.args:
         return error
-    return Problem("too-slow", f"Reading took longer than {seconds:g} s. Ask for less.", headers={"Retry-After": "5"})
+    return Problem(
+        "too-slow",
+        f"Reading took longer than {seconds:g} s and was cancelled. Ask for less: a smaller page or a narrower search.",
+        headers={"Retry-After": "5"},
+    )
 
 
 def _capped(request: Request, limit: int) -> Receive:
-    """Refuse a body above the limit: by what it says of its length, and by what comes."""
-    problem = Problem("too-large", f"A body of at most {limit:,} bytes is expected.", headers={"Connection": "close"})
-    said = request.headers.get("content-length", "")
-    if said.isascii() and said.isdigit() and int(said) > limit:
+    """Refuse a body above the limit, by its Content-Length and by the bytes that arrive."""
+    problem = Problem(
+        "too-large",
+        f"The body is larger than {limit:,} bytes, the limit here. Send less.",
+        headers={"Connection": "close"},
+    )
+    length = request.headers.get("content-length", "")
+    if length.isascii() and length.isdigit() and int(length) > limit:
         raise problem
-    came = 0
+    received = 0
 
     async def receive() -> Message:
-        nonlocal came
+        nonlocal received
         message = await request.receive()
-        came += len(message.get("body", b""))
-        if came > limit:
+        received += len(message.get("body", b""))
+        if received > limit:
             raise problem
         return message
 

@@ -1,4 +1,4 @@
-"""Server: the door on a port of its own, and how it leaves."""
+"""The API served by uvicorn: as a process of its own, or beside another task; and how it shuts down."""
 
 from __future__ import annotations
 
@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Final, cast
 from typing_extensions import override
 
 from rowlock.api.auth import SessionAuth, TokenAuth, require_bind
-from rowlock.api.door import PREFIX, Authenticator, Metrics, RowlockAPI
-from rowlock.api.loopback import Loopback
+from rowlock.api.auth.loopback import Loopback
+from rowlock.api.backend import Authenticator, Metrics
+from rowlock.api.door import PREFIX, RowlockAPI
 from rowlock.errors import ConfigurationError, MissingExtra
 
 try:
@@ -29,35 +30,35 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("rowlock.api")
 _GRACE: Final = 5
-"""Seconds that requests under way have after SIGTERM."""
-_HURRY: Final = 1
-"""The same where somebody else waits for the process."""
-_LATECOMERS: Final = 0.05
-"""Seconds between two looks for connections that came while the server was leaving."""
+"""Seconds that open requests have after SIGTERM."""
+_SHORT_GRACE: Final = 1
+"""Seconds that open requests have when the rest of the process waits for the server."""
+_LATE_CONNECTIONS_INTERVAL: Final = 0.05
+"""Seconds between two looks for connections that were accepted during the shutdown."""
 
 
-class Leaving(uvicorn.Server):
-    """Leaves as soon as nobody is being answered."""
+class PromptServer(uvicorn.Server):
+    """A uvicorn server that stops as soon as no request is open."""
 
     @override
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        # uvicorn tells those it knows of, once. Whoever was being let in at that moment would keep the connection, ask
-        # again on it (a stream that is told to come back does so at once), and hold up the process until it gives up.
-        telling = asyncio.create_task(self._tell_latecomers())
+        # uvicorn closes the connections it knows of, once. A client being accepted at that moment would keep its
+        # connection, send more requests on it (a stream reconnects at once), and hold up the process until the timeout.
+        closing = asyncio.create_task(self._close_late_connections())
         try:
             await super().shutdown(sockets)
         finally:
-            telling.cancel()
+            closing.cancel()
 
-    async def _tell_latecomers(self) -> None:
+    async def _close_late_connections(self) -> None:
         while True:
-            await asyncio.sleep(_LATECOMERS)
+            await asyncio.sleep(_LATE_CONNECTIONS_INTERVAL)
             for connection in list(self.server_state.connections):
                 connection.shutdown()
 
 
-class Server(Leaving):
-    """One process that serves one application."""
+class Server(PromptServer):
+    """The API as a process of its own: `rowlock serve`."""
 
     def __init__(
         self,
@@ -71,18 +72,18 @@ class Server(Leaving):
         insecure_no_auth: bool = False,
         metrics: Metrics | None = None,
     ) -> None:
-        """auth: "tokens", or an authenticator (or several, or what makes them of the application)."""
+        """auth: "tokens", an authenticator, a list of them, or a function that makes them from the application."""
         known = _authenticators(app, auth)
         require_bind(host, known, insecure=insecure_no_auth)
-        auth = known or Loopback(everybody=insecure_no_auth)
+        auth = known or Loopback(any_address=insecure_no_auth)
         self.api = RowlockAPI(app, auth=auth, read_only=read_only, metrics=metrics)
         self.api.stream_seconds = None
         self._socket = _bound(host, port)
         super().__init__(_config(self.api, root_path, _GRACE, own=True))
 
-    async def run_until_told(self) -> None:
+    async def run_until_signalled(self) -> None:
         """Serve until SIGTERM or SIGINT."""
-        # uvicorn raises the signal again when it is done: leaving as told is no failure.
+        # uvicorn raises the signal again when it is done; ignoring it makes the exit code 0.
         for each in (signal.SIGTERM, signal.SIGINT):
             signal.signal(each, lambda *_: None)
         await self.serve([self._socket])
@@ -99,18 +100,21 @@ class Server(Leaving):
         super().handle_exit(sig, frame)
 
 
-class Beside(Leaving):
-    """The door in a process that does something else, for this machine: others hear signals and own the application."""
+class BackgroundServer(PromptServer):
+    """The API inside a process that runs something else, for this machine only.
+
+    The process around it handles signals and closes the application.
+    """
 
     def __init__(self, app: Rowlock, listening: socket.socket, metrics: Metrics | None = None) -> None:
         self.api = RowlockAPI(app, metrics=metrics)
         self.api.stream_seconds = None
         self._socket = listening
-        super().__init__(_config(self.api, "", _HURRY, own=False))
+        super().__init__(_config(self.api, "", _SHORT_GRACE, own=False))
 
     @contextlib.asynccontextmanager
     async def serving(self) -> AsyncIterator[str]:
-        """Serve meanwhile; the address."""
+        """Serve inside the block; gives the address."""
         task = asyncio.create_task(self.serve([self._socket]), name="rowlock-api")
         try:
             yield url_of(self._socket)
@@ -126,14 +130,14 @@ class Beside(Leaving):
 
 
 def _config(api: RowlockAPI, root_path: str, grace: int, *, own: bool) -> uvicorn.Config:
-    # Its log says little that ours does not.
+    # Its log repeats ours.
     logging.getLogger("uvicorn").setLevel(logging.WARNING)
     return uvicorn.Config(
         api.asgi,
         root_path=root_path,
         log_config=None,
         access_log=False,
-        # Without it the door opens the application at its first request, and never closes it.
+        # Without a lifespan the API opens the application at the first request and never closes it.
         lifespan="on" if own else "off",
         server_header=False,
         timeout_graceful_shutdown=grace,
@@ -141,7 +145,7 @@ def _config(api: RowlockAPI, root_path: str, grace: int, *, own: bool) -> uvicor
 
 
 def url_of(listening: socket.socket, root_path: str = "") -> str:
-    """Where the door is reached."""
+    """The address of the API."""
     host, port, *_ = listening.getsockname()
     name = f"[{host}]" if ":" in host else host
     return f"http://{name}:{port}{root_path}{PREFIX}"
@@ -165,7 +169,7 @@ def _authenticators(app: Rowlock, auth: object | None) -> list[Authenticator] | 
 
 
 def _bound(host: str, port: int) -> socket.socket:
-    """A socket of our own: uvicorn would end the process with a line of its log."""
+    """A bound socket; uvicorn itself would exit the process when the port is taken."""
     try:
         family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
         opened = socket.socket(family, kind, protocol)

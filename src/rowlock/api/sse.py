@@ -1,4 +1,4 @@
-"""Server-sent events: how a stream looks on the wire, how long it lives, and how it leaves."""
+"""Server-sent events: the format of a stream, its keep-alives, its lifetime, and how it ends."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ if TYPE_CHECKING:
 
 MEDIA_TYPE: Final = "text/event-stream"
 RETRY: Final = b"retry: 2000\n\n"
-"""Two seconds until a browser comes back; always the first thing it is told."""
-ALIVE: Final = b": alive\n\n"
-ALIVE_EVERY: Final = 15.0
-"""Seconds of silence after which a comment goes out: proxies see life, and a client that left is noticed."""
-CHECK_EVERY: Final = 60.0
-"""Seconds after which it is asked again whether whoever reads may."""
-LIFE: Final = 55.0
-"""Seconds a stream lives inside a host, which may be unable to stop while one is open; clients come back."""
+"""Browsers reconnect after two seconds; the first line of every stream."""
+KEEPALIVE: Final = b": alive\n\n"
+KEEPALIVE_INTERVAL: Final = 15.0
+"""Seconds of silence before a comment is sent, so that proxies keep the connection and a closed one is noticed."""
+PERMISSION_CHECK_INTERVAL: Final = 60.0
+"""Seconds between two checks that the client may still read the stream."""
+LIFETIME: Final = 55.0
+"""Seconds a stream lasts inside a host application, which may wait for open connections before it stops."""
 _JITTER: Final = 5.0
 
 
 class EventStream(StreamingResponse):
-    """A stream of events that nobody on the way keeps or buffers."""
+    """A response of server-sent events, with headers that keep proxies from caching and buffering."""
 
     media_type = MEDIA_TYPE
 
@@ -44,60 +44,61 @@ def frame(name: str, data: Mapping[str, object], event_id: object = None) -> byt
     return b"".join((head.encode(), to_json(data), b"\n\n"))
 
 
-def at(event_id: object) -> bytes:
-    """Only a position: nothing is dispatched, but a client that comes back goes on from here. A sign of life, too."""
+def position_only(event_id: object) -> bytes:
+    """A frame without an event: the client remembers the id and resumes from it. It also serves as a keep-alive."""
     return f"id: {event_id}\n\n".encode()
 
 
-async def come_back() -> AsyncIterator[bytes]:
-    """A server that is about to leave opens nothing more; an error would keep a browser from coming back."""
+async def reconnect_later() -> AsyncIterator[bytes]:
+    """The stream of a server that is shutting down: empty, because browsers do not reconnect after an error."""
     yield RETRY
 
 
 async def unavailable(problem: bytes) -> AsyncIterator[bytes]:
-    """What an EventSource is told while nobody can answer: the problem, and to come back, not all at one moment.
+    """The stream while the database is away: the problem as one event, and a random delay before reconnecting.
 
-    Without an id: it comes back with the one it had.
+    It has no id, so that the client resumes with the one it had.
     """
     yield b"retry: %d\nevent: unavailable\ndata: %b\n\n" % (random.randint(2000, 6000), problem)  # noqa: S311 - no secret
 
 
 @dataclass(slots=True)
-class Clockwork:
-    """When a stream says that it lives, asks whether it may go on, and ends."""
+class StreamLifetime:
+    """Decides when a stream sends a keep-alive, checks the permission again, and ends."""
 
     seconds: float | None
-    """How long the stream may live; None: as long as it has something to tell."""
-    allowed: Callable[[], Awaitable[object]]
+    """How long the stream may last; None: without limit."""
+    check_permission: Callable[[], Awaitable[object]]
+    """Raises when the client may no longer read the stream."""
     _until: float | None = field(init=False)
     _check_at: float = field(init=False)
 
     def __post_init__(self) -> None:
         now = time.monotonic()
-        # Clients that came together, after a restart say, do not come back together for ever.
-        life = None if self.seconds is None else self.seconds + random.uniform(0, _JITTER)  # noqa: S311 - no secret
-        self._until = None if life is None else now + life
-        self._check_at = now + CHECK_EVERY
+        # Clients that connected together, after a restart say, shall not reconnect together for ever.
+        lifetime = None if self.seconds is None else self.seconds + random.uniform(0, _JITTER)  # noqa: S311 - no secret
+        self._until = None if lifetime is None else now + lifetime
+        self._check_at = now + PERMISSION_CHECK_INTERVAL
 
     @property
-    def patience(self) -> float:
-        """Seconds until there is something to do."""
+    def timeout(self) -> float:
+        """Seconds until the next keep-alive, check or end."""
         now = time.monotonic()
-        times = [ALIVE_EVERY, self._check_at - now, *([] if self._until is None else [self._until - now])]
+        times = [KEEPALIVE_INTERVAL, self._check_at - now, *([] if self._until is None else [self._until - now])]
         return max(0.0, min(times))
 
-    async def goes_on(self) -> bool:
-        """Whether the stream may live on; asks for the permission again when it is time."""
+    async def may_continue(self) -> bool:
+        """Whether the stream goes on; checks the permission again when that is due."""
         now = time.monotonic()
         if self._until is not None and now >= self._until:
             return False
         if now >= self._check_at:
-            self._check_at = now + CHECK_EVERY
+            self._check_at = now + PERMISSION_CHECK_INTERVAL
             try:
-                await self.allowed()
+                await self.check_permission()
             except (Problem, Forbidden, JobNotFound, NotAuthenticated):
                 return False
             except DatabaseError:
-                # Nobody can say now: the stream has nothing to tell meanwhile either.
+                # The check follows once the database is back; until then the stream sends nothing.
                 return True
         return True

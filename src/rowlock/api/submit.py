@@ -18,14 +18,13 @@ from rowlock.desk.idempotent_submit import (
 )
 
 if TYPE_CHECKING:
-    from rowlock.api.shapes import Submission
+    from rowlock.api.schemas.jobs import Submission
     from rowlock.app import Rowlock
     from rowlock.desk.access import Desk
     from rowlock.desk.submit import SubmitOptions, Submitted
 
 _SCOPE: Final = "POST /jobs"
-_SECONDS: Final = ("run_in", "expires_in", "max_age", "max_wait")
-_NOT_OPTIONS: Final = {"kind", "args", *(f"{name}_s" for name in _SECONDS)}
+_NOT_OPTIONS: Final = {"kind", "args"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,14 +46,16 @@ class JobSubmission:
     def __init__(self, app: Rowlock) -> None:
         self._idempotent = IdempotentSubmit(app.database, app.jobs.get)
 
-    async def submit(self, desk: Desk, said: Submission, key: str | None) -> SubmitAnswer:
+    async def submit(self, desk: Desk, submission: Submission, key: str | None) -> SubmitAnswer:
         """Enqueue the job, or find the job that this key has made."""
-        options = _options(said)
+        options = _options(submission)
         if key is None:
-            submitted = await desk.jobs.submit(said.kind, said.args, **options)
+            submitted = await desk.jobs.submit(submission.kind, submission.args, **options)
             return SubmitAnswer(submitted, _status(submitted))
-        request_key = RequestKey.of(_SCOPE, key, said.model_dump_json(), desk)
-        outcome = await self._idempotent.submit(desk, request_key, said.kind, said.args, options, status_of=_status)
+        request_key = RequestKey.of(_SCOPE, key, submission.model_dump_json(), desk)
+        outcome = await self._idempotent.submit(
+            desk, request_key, submission.kind, submission.args, options, status_of=_status
+        )
         match outcome:
             case FirstSubmit():
                 return SubmitAnswer(outcome.submitted, outcome.status, first=outcome)
@@ -79,13 +80,7 @@ def _status(submitted: Submitted) -> int:
     return HTTPStatus.ACCEPTED if submitted.what == "created" else HTTPStatus.OK
 
 
-def _options(said: Submission) -> SubmitOptions:
-    """The desk's options that a body names."""
-    given: dict[str, Any] = {name: getattr(said, name) for name in said.model_fields_set - _NOT_OPTIONS}
-    spans = {name: getattr(said, f"{name}_s") for name in _SECONDS}
-    options = {
-        "on_conflict": said.on_conflict,
-        **given,
-        **{name: span for name, span in spans.items() if span is not None},
-    }
-    return cast("SubmitOptions", options)
+def _options(submission: Submission) -> SubmitOptions:
+    """The fields that were sent, as options of the desk."""
+    sent: dict[str, Any] = {name: getattr(submission, name) for name in submission.model_fields_set - _NOT_OPTIONS}
+    return cast("SubmitOptions", {"on_conflict": submission.on_conflict, **sent})

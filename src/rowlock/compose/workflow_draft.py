@@ -76,7 +76,7 @@ class WorkflowDraft:
         four_eyes = [step.kind for step in steps if step.job.job.approval & _FOUR_EYES]
         if four_eyes and self.options.submitted_by is None:
             message = (
-                f"{four_eyes[0]} must be approved by somebody other than its submitter, so the submitter must be "
+                f"{four_eyes[0]} must be approved by a person other than its submitter, so the submitter must be "
                 "known. Pass submitted_by to the workflow's options()."
             )
             raise InvalidOption(message)

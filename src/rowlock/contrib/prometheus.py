@@ -1,11 +1,11 @@
-"""Prometheus: what app.stats says, as metrics.
+"""Metrics for Prometheus, read from app.stats.
 
     from prometheus_client import REGISTRY
     from rowlock.contrib.prometheus import RowlockCollector
 
     REGISTRY.register(RowlockCollector(app))
 
-Every number comes from the database, so each process tells the same and no shared folder is needed; scrape one of them.
+Every number comes from the database, so every process reports the same numbers: scrape one of them.
 """
 
 from __future__ import annotations
@@ -39,11 +39,11 @@ if TYPE_CHECKING:
     from rowlock.model.workload import Panel
 
 OTHER: Final = "(other)"
-"""The label of what is beyond the cap."""
+"""The label that rows beyond the limit share."""
 CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
-NOBODY: Final = "(none)"
+NO_TENANT: Final = "(none)"
 """The label of jobs without a tenant."""
-_LEAST: Final = 1.0
+_SHORTEST_CACHE: Final = 1.0
 _TENANTS: Final = 1000
 _UP: Final = "1: the database answered; 0: it did not, or its schema does not fit."
 
@@ -51,13 +51,13 @@ _UP: Final = "1: the database answered; 0: it did not, or its schema does not fi
 class RowlockCollector(Collector):
     """Metrics of one application's database.
 
-    window: which ends are counted; labels: how many kinds, lanes and tenants are told apart, the rest is one more,
-    "(other)"; every: seconds for which an answer is used again, whoever asks; at least 1.
+    window: how far back finished jobs are counted. labels: how many kinds, lanes and tenants get a label of their own;
+    the others share the label "(other)". every: seconds for which metrics are cached, at least 1.
     """
 
     def __init__(self, app: Rowlock, *, window: Span = "5m", labels: int = 100, every: float = 5.0) -> None:
         self._app, self._window, self._labels = app, duration(window, "window"), labels
-        self._every = max(_LEAST, every)
+        self._every = max(_SHORTEST_CACHE, every)
         self._one = threading.Lock()
         self._read_at = float("-inf")
         self._last: list[Metric] = []
@@ -65,21 +65,21 @@ class RowlockCollector(Collector):
         self._registry.register(self)
 
     def describe(self) -> Iterable[Metric]:
-        """Nothing: to be registered must not mean to ask the database."""
+        """Nothing, so that registering the collector does not query the database."""
         return []
 
     @override
     def collect(self) -> Iterable[Metric]:
-        """Blocking, for prometheus_client's own servers; at once if somebody asked a moment ago."""
+        """The metrics, for prometheus_client's own servers; blocks unless they are cached."""
         with self._one:
             if time.monotonic() - self._read_at >= self._every:
                 self._last = self._read()
-                # From the end of the reading: an answer that took long is not asked for again at once.
+                # From the end of the read: a slow one is not repeated at once.
                 self._read_at = time.monotonic()
             return self._last
 
     async def text(self) -> bytes:
-        """The body of an answer to a scrape, of CONTENT_TYPE, for asynchronous servers; does not block the loop."""
+        """The body of a scrape, of CONTENT_TYPE, for asynchronous servers; does not block the loop."""
         return await asyncio.to_thread(generate_latest, self._registry)
 
     def _read(self) -> list[Metric]:
@@ -103,14 +103,14 @@ def _totals(panel: Panel) -> list[Metric]:
         ),
         _gauge(
             "ended",
-            f"Jobs that ended {within}; the newest 5001 are counted.",
+            f"Jobs finished {within}; the newest 5001 are counted.",
             ["state"],
             {(state,): count.value for state, count in overview.ended.items()},
         ),
-        _gauge("throughput", f"Jobs that ended a second, {within}.", [], {(): panel.throughput.per_second}),
+        _gauge("throughput", f"Jobs finished per second, {within}.", [], {(): panel.throughput.per_second}),
         _gauge(
             "workers",
-            "Workers that have not said good-bye.",
+            "Registered workers.",
             ["state"],
             {(state,): states.count(state) for state in ("up", "draining", "silent")},
         ),
@@ -123,9 +123,9 @@ def _labelled(panel: Panel, most: int) -> list[Metric]:
     due, later = "Queued jobs that are due; capped.", "Queued jobs that are not due yet; capped."
     by_lane: list[tuple[str, str, dict[str, float]]] = [
         ("lane_open", "1: the lane starts jobs; 0: it is drained.", {x.lane.name: x.lane.enabled for x in lanes}),
-        ("lane_running", "Jobs that run.", {x.lane.name: x.running for x in lanes}),
-        ("lane_slots", "Jobs that its workers can run at once.", {x.lane.name: x.slots for x in lanes}),
-        ("lane_workers", "Workers that serve it.", {x.lane.name: x.workers for x in lanes}),
+        ("lane_running", "Running jobs.", {x.lane.name: x.running for x in lanes}),
+        ("lane_slots", "Jobs that the lane's workers can run at once.", {x.lane.name: x.slots for x in lanes}),
+        ("lane_workers", "Workers that serve the lane.", {x.lane.name: x.workers for x in lanes}),
         ("lane_due", due, {x.lane.name: x.due.value for x in lanes}),
         ("lane_scheduled", later, {x.lane.name: x.scheduled.value for x in lanes}),
         ("lane_oldest_wait_seconds", oldest, {x.lane.name: _seconds(x.oldest_wait) for x in lanes}),
@@ -134,12 +134,12 @@ def _labelled(panel: Panel, most: int) -> list[Metric]:
         ("kind_due", due, {x.kind: x.due.value for x in backlog}),
         ("kind_scheduled", later, {x.kind: x.scheduled.value for x in backlog}),
         ("kind_oldest_wait_seconds", oldest, {x.kind: _seconds(x.oldest_wait) for x in backlog}),
-        ("kind_ended", "Jobs that ended within the window.", {x.kind: x.ended.value for x in failures}),
-        ("kind_failed", "Those of them that failed.", {x.kind: x.failed.value for x in failures}),
+        ("kind_ended", "Jobs finished within the window.", {x.kind: x.ended.value for x in failures}),
+        ("kind_failed", "Jobs failed within the window.", {x.kind: x.failed.value for x in failures}),
     ]
     by_tenant: list[tuple[str, str, dict[str, float]]] = [
-        ("tenant_throughput", "Jobs that ended a second.", {x.tenant or NOBODY: x.per_second for x in tenants}),
-        ("tenant_failed", "Jobs that failed within the window.", {x.tenant or NOBODY: x.failed.value for x in tenants}),
+        ("tenant_throughput", "Jobs finished per second.", {x.tenant or NO_TENANT: x.per_second for x in tenants}),
+        ("tenant_failed", "Jobs failed within the window.", {x.tenant or NO_TENANT: x.failed.value for x in tenants}),
     ]
     return [
         _gauge(name, text, [label], {(key,): value for key, value in capped(rows, most, _join(name)).items()})
@@ -149,7 +149,7 @@ def _labelled(panel: Panel, most: int) -> list[Metric]:
 
 
 def capped(rows: Mapping[str, float], most: int, join: Callable[[Iterable[float]], float] = sum) -> dict[str, float]:
-    """The largest `most` rows, the others joined under OTHER: a label must not grow without end."""
+    """The largest `most` rows, and the others joined under OTHER, so that a label has a bounded number of values."""
     ranked = sorted(rows.items(), key=lambda row: (-row[1], row[0]))
     kept = dict(ranked[:most])
     if ranked[most:]:

@@ -85,7 +85,7 @@ class IdempotentSubmit:
     """Submits jobs with an Idempotency-Key, for any desk of one application."""
 
     def __init__(self, database: Callable[[], Database], get_job: Callable[[int], Awaitable[Job]]) -> None:
-        """get_job: reads a job whatever its submitter may see, as whoever submitted a job may repeat the request."""
+        """get_job: reads a job without a check: a principal may repeat its request, whatever it may read."""
         self._open, self._get_job = database, get_job
         self._places = asyncio.Semaphore(_AT_ONCE)
 

@@ -124,7 +124,7 @@ class GuardedSubmit:
         if values["tenant"] != who.tenant or values["submitted_by"] not in (None, who.subject):
             guard.demand(Permission.SUBMIT_AS)
         if values.get("gate") is not None:
-            # A gate is shared by all tenants: whoever fills its places keeps the others waiting.
+            # A gate is shared by all tenants: one that fills its places keeps the others waiting.
             guard.demand(Permission.EDIT)
         if not guard.sees_all:
             values |= {name: self._own(values[name]) for name in _KEYS if values.get(name) is not None}

@@ -1,9 +1,9 @@
 """Plain values and rules about them: nothing here waits, logs, or knows a database.
 
     the job         job, state (TRANSITIONS), outcome, failure, hook, progress, stored_args, released_jobs
-    declaring it    kind, options, retry, approval, rate (and gates), workflow
+    declaring it    kind, options, keyword_options, keys, retry, approval, rate (and gates), workflow
     when it runs    schedule, cron, window, duration, written_time
-    where it runs   lane, workload, tenant_share, lock
+    where it runs   lane, pair, messages (LISTEN/NOTIFY), workload, tenant_share, lock
     asking for it   search, page, count, explanation, operation, event, feed, doctor_finding
     who asks        access, token_text
     texts           ids, redact, size, similar_names, newer_than

@@ -1,4 +1,4 @@
-"""What changed anywhere: words of the feed that shows all jobs, lanes and workers at once."""
+"""Values of the feed: one stream of the changes of all visible jobs, of lanes, workers and statistics."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from rowlock.model.state import State
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-Scope = tuple[bool, str | None, str]
-"""What somebody may see: all jobs; else their tenant's; else, without a tenant, those they submitted."""
+Visibility = tuple[bool, str | None, str]
+"""Which jobs a principal sees, as (all jobs, tenant, subject): all, else its tenant's, else those it submitted."""
 _POSITION: Final = re.compile(r"(\d{1,17})\.((\d{1,19}):(\d{1,19}):((?:\d{1,19}(?:,\d{1,19})*)?))")
 
 
 class Topic(StrEnum):
-    """What a feed may tell of."""
+    """What a client may subscribe to."""
 
     JOBS = "jobs"
     LANES = "lanes"
@@ -33,14 +33,14 @@ class Topic(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class FeedPosition:
-    """A look of the feed: the database's clock and its snapshot. What is not in the snapshot has not been told."""
+    """Where a feed resumes: the database's clock and snapshot at one poll. Transactions outside of it follow later."""
 
     at: datetime
     snapshot: str
 
     @classmethod
     def parse(cls, text: str) -> FeedPosition:
-        """The position a frame carried as its id."""
+        """Read the id of a frame."""
         found = _POSITION.fullmatch(text.strip())
         if found is None or not _is_snapshot(int(found[3]), int(found[4]), found[5]):
             message = f"Expected the id of a frame of this feed, such as 1700000000000.7:9:8; got {text[:60]!r}."
@@ -53,18 +53,18 @@ class FeedPosition:
 
     @override
     def __str__(self) -> str:
-        """The id of the frame that leads here."""
+        """Write the position as a frame id."""
         return f"{int(self.at.timestamp() * 1000)}.{self.snapshot}"
 
 
 def _is_snapshot(oldest: int, next_one: int, open_ones: str) -> bool:
-    """Whether the database reads it: the transactions that were open, in order, and all of them between these two."""
+    """Whether PostgreSQL accepts it as a pg_snapshot: the open transactions in order, all between the two bounds."""
     bounds = [oldest, *map(int, open_ones.split(",") if open_ones else ()), next_one]
     return oldest > 0 and bounds == sorted(bounds) and (not open_ones or bounds[-2] < next_one)
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class ChangedJob:
     """A job that changed, as it is now. seq: grows with each change of the job."""
 
     id: int
@@ -83,14 +83,14 @@ class Change:
 
     @property
     def event(self) -> str:
-        """What happened last: created, claimed, or the state that was reached."""
+        """Name of the last change: job.created, job.claimed, or job.<state reached>."""
         if self.fence == 0 and self.seq == 0:
             return "job.created"
         return "job.claimed" if self.state is State.RUNNING else f"job.{self.state}"
 
     @property
     def data(self) -> dict[str, object]:
-        """As a frame has it."""
+        """The members of its entry in a `jobs` frame."""
         names = ("seq", "kind", "state", "attempt", "priority", "lane", "tenant")
         moments = ("run_after", "created_at", "claimed_at", "finished_at")
         about = {name: getattr(self, name) for name in (*names, *moments)}
@@ -98,8 +98,8 @@ class Change:
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
-    """What somebody wants to hear of: topics, and of jobs those that fit every filter; empty: all."""
+class FeedFilter:
+    """The subscription of one client: topics, and filters that a job must pass; an empty one passes every job."""
 
     topics: frozenset[Topic] = frozenset({Topic.JOBS})
     kinds: frozenset[str] = frozenset()
@@ -107,7 +107,7 @@ class Wanted:
     tenants: frozenset[str] = frozenset()
     states: frozenset[State] = frozenset()
 
-    def fits(self, change: Change) -> bool:
+    def fits(self, change: ChangedJob) -> bool:
         """Whether a job passes the filters."""
         return (
             (not self.kinds or change.kind in self.kinds)
@@ -118,21 +118,21 @@ class Wanted:
 
 
 @dataclass(frozen=True, slots=True)
-class Batch:
-    """One look: who sees which changes, in no order between jobs. lag: the oldest of them may have waited so long.
+class FeedBatch:
+    """The changes found by one poll, each with the visibilities that include it; jobs are in no order.
 
-    missed: more changed than a look can tell; fetch again what you show.
+    lag: seconds that the oldest change may have waited. missed: more changed than one poll reads; clients must refetch.
     """
 
     position: FeedPosition
-    changes: Sequence[tuple[Change, frozenset[Scope]]] = ()
+    changes: Sequence[tuple[ChangedJob, frozenset[Visibility]]] = ()
     lag: float = 0.0
     missed: bool = False
 
 
 @dataclass(frozen=True, slots=True)
-class FeedFrame:
-    """What a client is told at once. position: where it goes on after this; None: as before."""
+class FeedEvent:
+    """One event of the feed. name None: only the position. position: where the feed resumes; None: unchanged."""
 
     name: str | None
     data: Mapping[str, object]

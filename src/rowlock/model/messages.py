@@ -46,7 +46,7 @@ class ClaimsRevoked:
 
 @dataclass(frozen=True, slots=True)
 class AwaitedEnds:
-    """Jobs that somebody awaits have ended; a negative number: the workflow of that id. For those who wait."""
+    """Awaited jobs have ended; a negative number: the workflow of that id. For the waiters."""
 
     keys: frozenset[int]
 

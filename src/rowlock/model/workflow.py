@@ -1,4 +1,4 @@
-"""Workflow: jobs that wait for jobs. Plan: its steps and edges before they are written; the views: as read back."""
+"""Workflow: jobs that wait for jobs. WorkflowPlan: one before it is written; the views: one as it is read back."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ class Planned:
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class WorkflowPlan:
     """Steps and the edges between them; an edge may name steps of the workflow it is added to."""
 
     steps: Sequence[Planned]

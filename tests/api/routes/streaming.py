@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import json
 import os
+import re
 import signal
 import socket
 import sys
@@ -28,7 +29,7 @@ about = {"host": "127.0.0.1", "port": int(sys.argv[2]), "root_path": ""}
 about |= {"auth": None, "read_only": False, "insecure_no_auth": False}
 
 async def main():
-    await Server(Rowlock(sys.argv[1], settings=Settings()), **about).run_until_told()
+    await Server(Rowlock(sys.argv[1], settings=Settings()), **about).run_until_signalled()
 
 given_up = []
 
@@ -141,3 +142,6 @@ def free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
+
+
+FRAME = re.compile(r"(?:id: (?P<id>\S+)\n)?event: (?P<event>\S+)\ndata: (?P<data>.*)\n\n")

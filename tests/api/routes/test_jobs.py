@@ -166,7 +166,7 @@ async def test_deleting_cancels_what_waits_removes_what_ended_and_leaves_what_ru
 
 
 async def test_an_expired_job_is_shown_and_a_pruned_one_is_not(rest: Rest) -> None:
-    job = await rest.submit(expires_in_s=0.001)
+    job = await rest.submit(expires_in=0.001)
     await eventually(rest.store.expire)
     async with rest.client() as client:
         assert (await client.get(f"/jobs/{job['id']}")).json()["state"] == "expired"
@@ -309,7 +309,7 @@ async def test_a_waiting_job_is_changed_under_its_etag(rest: Rest) -> None:
         for body, code in (
             ({"args": {"amount": "much"}}, "invalid-arguments"),
             ({"run_after": "2040-01-01T00:00:00"}, "invalid-option"),
-            ({"run_after": "2040-01-01T00:00:00Z", "run_in_s": 1}, "invalid-option"),
+            ({"run_after": "2040-01-01T00:00:00Z", "run_in": 1}, "invalid-option"),
             ({"state": "queued"}, "invalid-request"),
         ):
             wrong = await client.patch(path, json=body, headers=now)

@@ -11,9 +11,13 @@ LANES = "/admin/workers/lanes"
 
 async def test_a_lane_is_created_read_and_changed_under_its_version(rest: Rest) -> None:
     async with rest.client() as client:
-        made = await client.post(LANES, json={"name": "reports", "kinds": ["greet"], "slots": 2, "poll_s": 1.5})
+        made = await client.post(LANES, json={"name": "reports", "kinds": ["greet"], "slots": 2, "poll_interval": 1.5})
         assert made.status_code == 201, made.text
-        assert (made.json()["poll_s"], made.json()["stale_s"], made.json()["max_total"]) == (1.5, 60, None)
+        assert (made.json()["poll_interval"], made.json()["heartbeat_timeout"], made.json()["max_total"]) == (
+            1.5,
+            60,
+            None,
+        )
         twice = await client.post(LANES, json={"name": "reports"})
         assert (twice.status_code, twice.json()["code"]) == (409, "conflict")
         read = await client.get(f"{LANES}/reports")
@@ -33,10 +37,10 @@ async def test_a_lane_is_created_read_and_changed_under_its_version(rest: Rest) 
 async def test_a_rate_and_ageing_are_set_and_taken_away(rest: Rest) -> None:
     async with rest.client() as client:
         made = await client.post(LANES, json={"name": "a", "rate": {"amount": 10, "burst": 20}, "order": "fair"})
-        assert made.json()["rate"] == {"amount": 10, "per_s": 1.0, "burst": 20, "window": False}
+        assert made.json()["rate"] == {"amount": 10, "per": 1.0, "burst": 20, "window": False}
         old = {"If-Match": made.headers["etag"]}
-        changed = await client.patch(f"{LANES}/a", json={"rate": None, "age_s": 60}, headers=old)
-        assert (changed.json()["rate"], changed.json()["age_s"], changed.json()["order"]) == (None, 60, "fair")
+        changed = await client.patch(f"{LANES}/a", json={"rate": None, "aging_interval": 60}, headers=old)
+        assert (changed.json()["rate"], changed.json()["aging_interval"], changed.json()["order"]) == (None, 60, "fair")
 
 
 async def test_a_change_without_if_match_is_428_and_with_an_old_one_412(rest: Rest) -> None:

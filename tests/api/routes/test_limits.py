@@ -19,10 +19,10 @@ async def test_gates_and_rates_are_read_and_changed(rest: Rest) -> None:
         changed = await client.patch("/limits/gates/org/7", json={"limit": 4})
         assert (changed.status_code, changed.json()["limit"]) == (200, 4)
         (view,) = (await client.get("/limits/rates", params={"prefix": "org"})).json()["items"]
-        assert view["rate"] == {"amount": 10, "per_s": 1.0, "burst": 10, "window": False}
-        other = await client.patch("/limits/rates/org/7", json={"amount": 3, "per_s": 60, "window": True})
-        assert other.json()["rate"] == {"amount": 3, "per_s": 60.0, "burst": None, "window": True}
-        paused = await client.post("/limits/rates/org/7/pause", json={"lasting_s": 60})
+        assert view["rate"] == {"amount": 10, "per": 1.0, "burst": 10, "window": False}
+        other = await client.patch("/limits/rates/org/7", json={"amount": 3, "per": 60, "window": True})
+        assert other.json()["rate"] == {"amount": 3, "per": 60.0, "burst": None, "window": True}
+        paused = await client.post("/limits/rates/org/7/pause", json={"lasting": 60})
         assert paused.json()["paused_until"] is not None
         assert (await client.post("/limits/rates/org/7/resume")).json()["paused_until"] is None
         assert (await client.post("/limits/rates/org/7/reset")).status_code == 200

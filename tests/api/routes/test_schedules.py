@@ -19,22 +19,22 @@ async def test_a_schedule_is_created_read_changed_and_removed(rest: Rest) -> Non
         made = await client.post("/schedules", json={**NEW, "windows": [window], "options": {"expires_in": 3600}})
         assert made.status_code == 201, made.text
         body = made.json()
-        assert (body["cron"], body["every_s"], body["windows"], body["declared"]) == (
+        assert (body["cron"], body["every"], body["windows"], body["declared"]) == (
             "0 2 * * *",
             None,
             [window],
             False,
         )
-        assert body["options"] == {"expires_in": "1h"}
+        assert body["options"] == {"expires_in": 3600}
         assert (await client.post("/schedules", json=NEW)).status_code == 409
         read = await client.get("/schedules/nightly")
         assert read.headers["etag"] == made.headers["etag"] == '"1"'
         same = await client.get("/schedules/nightly", headers={"If-None-Match": read.headers["etag"]})
         assert same.status_code == 304
-        blind = await client.patch("/schedules/nightly", json={"every_s": 900})
+        blind = await client.patch("/schedules/nightly", json={"every": 900})
         assert blind.status_code == 428
-        changed = await client.patch("/schedules/nightly", json={"every_s": 900}, headers={"If-Match": '"1"'})
-        assert (changed.status_code, changed.json()["every_s"], changed.json()["cron"]) == (200, 900, None)
+        changed = await client.patch("/schedules/nightly", json={"every": 900}, headers={"If-Match": '"1"'})
+        assert (changed.status_code, changed.json()["every"], changed.json()["cron"]) == (200, 900, None)
         late = await client.patch("/schedules/nightly", json={"overlap": "skip"}, headers={"If-Match": '"1"'})
         assert (late.status_code, late.json()["current"]["version"]) == (412, 2)
         runs = (await client.get("/schedules/nightly/next", params={"n": 2})).json()["items"]
@@ -47,7 +47,7 @@ async def test_a_schedule_is_created_read_changed_and_removed(rest: Rest) -> Non
 
 async def test_pause_resume_run_and_backfill(rest: Rest) -> None:
     async with rest.client() as client:
-        await client.post("/schedules", json={**NEW, "cron": None, "every_s": 3600})
+        await client.post("/schedules", json={**NEW, "cron": None, "every": 3600})
         assert (await client.post("/schedules/nightly/pause")).json()["enabled"] is False
         assert (await client.post("/schedules/nightly/resume")).json()["enabled"] is True
         assert (await client.post("/schedules/nightly/reset")).status_code == 409
@@ -69,7 +69,7 @@ async def test_pause_resume_run_and_backfill(rest: Rest) -> None:
     [
         ({"cron": "0 99 * * *"}, 422, "invalid-option", "at character 3"),
         ({"tz": "Europe/Lundon"}, 422, "invalid-option", "Did you mean 'Europe/London'"),
-        ({"every_s": 60}, 422, "invalid-option", "both"),
+        ({"every": 60}, 422, "invalid-option", "both"),
         ({"kind": "gret"}, 404, "kind-not-found", "greet"),
         ({"args": {"nom": "x"}}, 422, "invalid-arguments", "nom"),
         ({"windows": [{"hours": "0-24"}]}, 422, "invalid-option", "written like"),

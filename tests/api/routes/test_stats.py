@@ -35,18 +35,18 @@ async def test_every_number_of_the_desk_is_served(rest: Rest) -> None:
         (busy,) = (await read("running"))["items"]
         assert (busy["id"], busy["worker"], busy["progress"]["phase"]) == (running["id"], "w1", "p")
         assert (busy["tenant"], busy["refs"], busy["tags"]) == ("acme", {"project": 7}, ["x"])
-        assert [each["id"] for each in (await read("slow", longer_than_s=0))["items"]] == [running["id"]]
+        assert [each["id"] for each in (await read("slow", longer_than=0))["items"]] == [running["id"]]
         assert (await read("slow"))["items"] == []
         (failure,) = [item for item in (await read("failures"))["items"] if item["kind"] == "explode"]
         assert (failure["failed"]["value"], failure["last_failed_id"]) == (1, failed["id"])
         (work,) = (await read("references", name="project", value="7", phase="p"))["items"]
-        assert (work["kind"], work["running"], work["longest_s"] >= 0) == ("greet", 1, True)
+        assert (work["kind"], work["running"], work["longest"] >= 0) == ("greet", 1, True)
         assert (await read("references", name="project", value="8"))["items"] == []
         (tenant,) = (await read("tenants"))["items"]
         assert (tenant["tenant"], tenant["ended"]["value"], tenant["failed"]["value"]) == ("acme", 1, 1)
         assert (await read("throughput"))["ended"] == {"value": 1, "exact": True}
         assert (await client.get("/stats/summary")).status_code == 404
-        assert (await client.get("/stats/overview", params={"window_s": 0})).json()["code"] == "invalid-request"
+        assert (await client.get("/stats/overview", params={"window": 0})).json()["code"] == "invalid-request"
     narrow = Principal("eve", "acme", permissions=ALL - {Permission.READ_ALL})
     async with rest.knows(narrow) as client:
         refused = await client.get("/stats/references")

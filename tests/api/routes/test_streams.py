@@ -9,6 +9,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 import pytest  # noqa: TC002 - as everywhere
+from tests.api.routes.streaming import FRAME
 from tests.waiting import eventually
 
 from rowlock.api import sse
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
     from tests.api.conftest import Rest
 
 READ = frozenset({Permission.READ})
-FRAME = re.compile(r"(?:id: (?P<id>\S+)\n)?event: (?P<event>\S+)\ndata: (?P<data>.*)\n\n")
 
 
 def frames(text: str) -> list[tuple[str, str, Any]]:
@@ -96,7 +96,7 @@ async def ended(streams: list[asyncio.Task[httpx.Response]]) -> list[str]:
 
 
 async def test_a_stream_ends_when_whoever_reads_may_no_longer(rest: Rest, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sse, "CHECK_EVERY", 0.05)
+    monkeypatch.setattr(sse, "PERMISSION_CHECK_INTERVAL", 0.05)
     asked, authenticate = Counter[str](), rest.people.authenticate
 
     async def counted(connection: HTTPConnection) -> Principal | None:
@@ -119,9 +119,9 @@ async def test_a_stream_ends_when_whoever_reads_may_no_longer(rest: Rest, monkey
 
 async def test_inside_a_host_a_stream_lives_for_a_while(rest: Rest, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sse, "_JITTER", 0.0)
-    monkeypatch.setattr(sse, "ALIVE_EVERY", 0.05)
+    monkeypatch.setattr(sse, "KEEPALIVE_INTERVAL", 0.05)
     monkeypatch.setattr(feed, "EVERY", 0.02)
-    assert rest.api.stream_seconds == sse.LIFE
+    assert rest.api.stream_seconds == sse.LIFETIME
     rest.api.stream_seconds = 0.5
     async with rest.client() as client:
         one, everything = await ended(await open_streams(client, rest))
@@ -158,13 +158,13 @@ async def test_a_stream_that_nobody_reads_any_more_is_noticed_and_let_go(rest: R
         here = rest.app.streams._streams_per_loop.current()
 
         async def followed() -> bool:
-            return bool(here.job_poll._followed and here.feed._listeners)
+            return bool(here.job_poll._followed and here.feed._subscribers)
 
         await eventually(followed)
         for one in streams:
             one.cancel()
         await asyncio.gather(*streams, return_exceptions=True)
-        assert (here.job_poll._followed, here.feed._listeners) == ({}, set())
+        assert (here.job_poll._followed, here.feed._subscribers) == ({}, set())
 
 
 async def test_events_carry_jobs_lanes_workers_and_statistics(rest: Rest, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -183,7 +183,7 @@ async def test_events_carry_jobs_lanes_workers_and_statistics(rest: Rest, monkey
         assert {name for name, _, _ in told} == {"jobs", "lanes", "workers", "stats"}
         ((_, position, data),) = [one for one in told if one[0] == "jobs"]
         assert [(one["event"], one["id"]) for one in data["changes"]] == [("job.created", ids.encode(mine))]
-        assert 0 <= data["lag_s"] < 60
+        assert 0 <= data["lag"] < 60
         rest.api.stream_seconds = 0.2
         await rest.store.complete(*await rest.store.claim(await rest.store.worker(), other, mine))
         again = frames((await client.get("/events", headers={"Last-Event-ID": position})).text)

@@ -13,7 +13,7 @@ from rowlock.desk.follow import feed
 from rowlock.errors import Forbidden, InvalidOption
 from rowlock.model import ids
 from rowlock.model.access import Permission, Principal
-from rowlock.model.feed import FeedPosition, Topic, Wanted
+from rowlock.model.feed import FeedFilter, FeedPosition, Topic
 from rowlock.model.state import State
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from rowlock import Rowlock
     from rowlock.desk.access import Desk as PrincipalDesk
-    from rowlock.desk.follow.feed import Listener
+    from rowlock.desk.follow.feed import FeedSubscriber
 
 READER = frozenset({Permission.READ})
 
@@ -36,7 +36,7 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
 class Heard:
     """What a listener was told: (event, id) of every change, frames by name, and the last position."""
 
-    def __init__(self, listener: Listener) -> None:
+    def __init__(self, listener: FeedSubscriber) -> None:
         self.listener = listener
         self.changes: list[tuple[str, int]] = []
         self.frames: list[tuple[str, Any]] = []
@@ -58,7 +58,7 @@ class Heard:
                 self.changes.append((change["event"].removeprefix("job."), ids.decode(change["id"])))
 
 
-async def begun(app: Rowlock | PrincipalDesk, wanted: Wanted | None = None, after: str | None = None) -> Heard:
+async def begun(app: Rowlock | PrincipalDesk, wanted: FeedFilter | None = None, after: str | None = None) -> Heard:
     heard = Heard(await app.streams.listen(wanted, after=after))
     async with asyncio.timeout(20):
         while not heard.position:
@@ -238,11 +238,11 @@ async def test_topics_need_their_permission(desk: Desk) -> None:
     for permissions, topics in ((READER, "lanes"), (READER, "workers"), (READER, "stats"), (frozenset(), "jobs")):
         nobody = desk.app.desk(Principal("ada", None, permissions))
         with pytest.raises(Forbidden):
-            await nobody.streams.listen(Wanted(frozenset({Topic(topics)})))
+            await nobody.streams.listen(FeedFilter(frozenset({Topic(topics)})))
 
 
 async def test_filters_leave_out_the_rest(desk: Desk) -> None:
-    wanted = Wanted(kinds=frozenset({"b"}), states=frozenset({State.COMPLETED}))
+    wanted = FeedFilter(kinds=frozenset({"b"}), states=frozenset({State.COMPLETED}))
     heard, everything = await begun(desk.app, wanted), await begun(desk.app)
     worker = await desk.store.worker()
     one, two = await desk.store.enqueue("a"), await desk.store.enqueue("b")
@@ -253,7 +253,7 @@ async def test_filters_leave_out_the_rest(desk: Desk) -> None:
 
 async def test_lanes_workers_and_statistics_come_as_a_whole(desk: Desk) -> None:
     await desk.lane("reports", kinds=("r",))
-    heard = Heard(await desk.app.streams.listen(Wanted(frozenset({Topic.LANES, Topic.WORKERS, Topic.STATS}))))
+    heard = Heard(await desk.app.streams.listen(FeedFilter(frozenset({Topic.LANES, Topic.WORKERS, Topic.STATS}))))
     async with asyncio.timeout(20):
         while {name for name, _ in heard.frames} != {"lanes", "workers", "stats"}:
             await heard.read()

@@ -12,7 +12,7 @@ from tests.factories import ORDER
 from rowlock.desk.follow import job_poll
 from rowlock.errors import InvalidOption, JobNotFound
 from rowlock.model import ids
-from rowlock.model.event import NAMES, Position, StreamEvent
+from rowlock.model.event import NAMES, StreamEvent, StreamPosition
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -256,7 +256,7 @@ async def test_a_position_no_job_can_have_had_begins_anew(desk: Desk) -> None:
     for nonsense in ("x", "1.2", "1.2.3.4.5", "-1", "1.0.0.0;"):
         with pytest.raises(InvalidOption, match="id of an event"):
             await desk.app.streams.follow(job_id, after=nonsense)
-    assert Position.parse(str(Position(3, 1, 2, 4, ended=True))) == Position(3, 1, 2, 4, ended=True)
+    assert StreamPosition.parse(str(StreamPosition(3, 1, 2, 4, ended=True))) == StreamPosition(3, 1, 2, 4, ended=True)
 
 
 async def test_a_long_history_is_told_in_parts(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,7 +13,6 @@ from rowlock import InvalidOption, Rate, RateLimited
 from rowlock.errors import ConfigurationError
 from rowlock.flow.claim.claimer import Claimer
 from rowlock.flow.claim.cursors import Cursors
-from rowlock.flow.claim.fairness import Fairness
 from rowlock.model.lane import Lane
 from rowlock.model.tenant_share import share_of
 from rowlock.store.connections.worker_connection import WorkerConnection
@@ -181,13 +180,6 @@ async def test_a_fair_lane_makes_jobs_fair_whose_kind_does_not_say_so(
     async with app.worker():
         await handle.wait(timeout=10)
         await plain.wait(timeout=10)
-
-
-def test_a_pair_that_was_idle_hoards_no_credit() -> None:
-    turns, a, b = Fairness(), ("k", 0, 1), ("k", 0, 2)
-    for _ in range(100):
-        turns.record([a, b], [a] * 10)
-    assert turns.debts([a, b]) == [10, 0]
 
 
 async def test_a_low_job_rises_until_it_starves_no_more(

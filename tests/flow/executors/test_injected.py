@@ -38,4 +38,4 @@ async def test_lifespan_middleware_and_dependencies_of_a_child_live_in_the_child
     again = second.pop("pid")
     assert second == {"state": again, "marked_in": again, "n": 2, "pool": f"pool of {again}"}
     (tail,) = [record for record in caplog.records if record.getMessage() == "the tail of child.blocking"]
-    assert (vars(tail)["job_id"], vars(tail)["kind"]) == (job.id, "child.blocking")
+    assert (vars(tail)["job_id"], vars(tail)["kind"]) == (job.public_id, "child.blocking")

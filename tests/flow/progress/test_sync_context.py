@@ -77,7 +77,7 @@ async def test_a_handler_that_never_returns_holds_up_nobody_and_is_returned_at_s
         assert (await app.jobs.stop(stopped.id)).state is State.CANCELLED
     job = await stuck.job()
     assert (job.state, job.attempt) == (State.QUEUED, 0)
-    assert "does not end; its job is returned over its head" in caplog.text
+    assert "does not end; its job is returned without it" in caplog.text
     free.set()
     await let_others_run()
     after = await app.jobs.many([stuck.id, stopped.id])

@@ -1,4 +1,9 @@
-"""Authenticators: each says who asks, or that it cannot tell; RowlockAPI(auth=[…]) asks them in turn."""
+"""Authenticators: each finds the principal of a request, or passes it on. `RowlockAPI(auth=[…])` tries them in turn.
+
+bearer.py (API tokens), sessions.py (cookies of the dashboard), jwt.py (an identity provider), trusted.py (the host
+application) and loopback.py (no authentication: this machine only); bind.py refuses to listen wider without one. They
+import the application's `identity` and nothing of the routes.
+"""
 
 from __future__ import annotations
 

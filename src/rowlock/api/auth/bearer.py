@@ -14,24 +14,24 @@ if TYPE_CHECKING:
 
 
 def bearer(connection: HTTPConnection) -> str | None:
-    """What `Authorization: Bearer` carries; None: nothing."""
+    """The text after `Authorization: Bearer`; None: there is none."""
     scheme, _, text = connection.headers.get("authorization", "").partition(" ")
     return text.strip() or None if scheme.lower() == "bearer" else None
 
 
 def address_of(connection: HTTPConnection) -> str | None:
-    """Where the request comes from, as the server saw it."""
+    """The address of the client as the server saw it; None: unknown."""
     return connection.client.host if connection.client else None
 
 
 class TokenAuth:
-    """Knows the tokens of `rowlock tokens create`."""
+    """Authenticates by the API tokens of `rowlock tokens create`."""
 
     def __init__(self, app: Rowlock) -> None:
         self._app = app
 
     async def authenticate(self, connection: HTTPConnection) -> Principal | None:
-        """Whose token it is; None when none of ours was sent, NotAuthenticated when it does not hold."""
+        """The principal of the token; None without a Rowlock token, NotAuthenticated when it is invalid."""
         text = bearer(connection)
         if text is None or not text.startswith(f"{PREFIX}_"):
             return None

@@ -1,4 +1,4 @@
-"""Closed by default: without authentication only this machine is served."""
+"""Where a server may listen: without authentication, on this machine only."""
 
 from __future__ import annotations
 
@@ -9,25 +9,26 @@ from rowlock.errors import ConfigurationError
 from rowlock.model.access import ALL, Principal
 
 LOOPBACK: Final = Principal("loopback", permissions=ALL, roles=("platform_admin",))
-"""Whoever asks from this machine while no authentication is configured: the developer in front of it."""
+"""The principal of requests from this machine while no authentication is configured: the developer."""
 
 
 def bind_allowed(host: str, auth: object | None, *, insecure: bool = False) -> bool:
-    """Whether a server may listen there: anywhere with authentication, else on this machine alone."""
+    """Whether a server may listen on the host: anywhere with authentication, else only on this machine."""
     return auth is not None or insecure or _is_loopback(host)
 
 
 def require_bind(host: str, auth: object | None, *, insecure: bool = False) -> None:
-    """ConfigurationError when bind_allowed() says no."""
+    """Raise ConfigurationError unless bind_allowed()."""
     if not bind_allowed(host, auth, insecure=insecure):
         message = (
-            f"Refused to listen on {host!r}: no authentication is configured, and everybody who can reach it could do "
-            "everything. Configure one, bind to 127.0.0.1, or say --insecure-no-auth."
+            f"Refused to listen on {host!r}: no authentication is configured, so everybody who reaches the port could "
+            "do everything. Configure --auth, bind to 127.0.0.1, or pass --insecure-no-auth."
         )
         raise ConfigurationError(message)
 
 
 def _is_loopback(host: str) -> bool:
+    # Stricter than loopback.is_loopback(): a resolver may map other names below .localhost to any address.
     name = host.strip("[]").lower()
     if name == "localhost":
         return True

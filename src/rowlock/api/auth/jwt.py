@@ -1,4 +1,4 @@
-"""JWT bearers: signatures of an identity provider, checked with the keys it publishes."""
+"""JWT bearer tokens of an identity provider, verified with the keys that it publishes."""
 
 from __future__ import annotations
 
@@ -29,25 +29,24 @@ if TYPE_CHECKING:
     from rowlock.model.access import Principal
 
 ALGORITHMS: Final = ("RS256", "ES256", "EdDSA", "Ed25519")
-"""Signatures with a public key. A shared secret, or none, is never taken."""
+"""Signatures with a public key. A shared secret, or no signature, is never accepted."""
 LEEWAY: Final = 30
-"""Seconds by which the clocks may differ."""
+"""Seconds by which the provider's clock may differ from ours."""
 _FRESH: Final = 600.0
-"""Seconds for which fetched keys are used without a look."""
+"""Seconds for which fetched keys are used before they are fetched again."""
 _AGAIN: Final = 30.0
-"""Seconds between two fetches that an unknown key or a failure asks for: nobody makes us hammer the provider."""
+"""Least seconds between two fetches, so that unknown keys cannot make us flood the provider."""
 _PATIENCE: Final = 5.0
 _LARGEST: Final = 1_000_000
 _DOTS: Final = 2
-_NOT_VALID: Final = "This bearer is not valid here: {}."
+_NOT_VALID: Final = "This bearer token is not valid here: {}."
 
 
 class JWTAuth:
-    """Knows the bearers of one issuer.
+    """Authenticates by the tokens of one issuer.
 
-    roles: what the issuer calls a role, to the name of ours; others of its roles count for nothing. Roles granted to
-    the subject in the database count too. roles_claim may lead inside: realm_access.roles. clock: the time, in seconds
-    since 1970, by which bearers are judged.
+    roles: maps role names of the issuer to ours; its other roles are ignored. Roles granted to the subject in the
+    database count too. roles_claim may be a path: realm_access.roles. clock: seconds since 1970, for expiry.
     """
 
     def __init__(
@@ -74,10 +73,10 @@ class JWTAuth:
             aud={"essential": True, "values": audiences},
             exp={"essential": True},
         )
-        self._keys = Keys(jwks_url)
+        self._keys = ProviderKeys(jwks_url)
 
     async def authenticate(self, connection: HTTPConnection) -> Principal | None:
-        """Who signed in at the issuer; None when another's bearer, or none, was sent."""
+        """The principal of the token; None without a token of this issuer, NotAuthenticated when it is invalid."""
         text = bearer(connection)
         if text is None or text.count(".") != _DOTS or _issuer_of(text) != self._issuer:
             return None
@@ -87,7 +86,7 @@ class JWTAuth:
             raise NotAuthenticated(_NOT_VALID.format(f"it has no {self._claims['subject']}"))
         tenant, name, said = (self._claim(claims, what) for what in ("tenant", "name", "roles"))
         if self._claims["tenant"] is not None and (not isinstance(tenant, str) or not tenant):
-            # Without it, somebody of a tenant would count as somebody of none.
+            # Without the claim, the caller would count as one without a tenant.
             raise NotAuthenticated(_NOT_VALID.format(f"it has no {self._claims['tenant']}"))
         names = [said] if isinstance(said, str) else said if isinstance(said, list) else []
         return await self._app.identity.of(
@@ -102,7 +101,7 @@ class JWTAuth:
             try:
                 claims = _decoded(text, await self._keys.current())
             except InvalidKeyIdError:
-                # The provider may have changed its keys since we looked.
+                # The provider may have changed its keys since they were fetched.
                 claims = _decoded(text, await self._keys.newer())
             self._registry.validate(claims)
         except (JoseError, ValueError, TypeError) as error:
@@ -114,7 +113,7 @@ class JWTAuth:
         path = self._claims[what]
         if path is None:
             return None
-        # A claim may have dots in its very name, as those with a URL for a namespace do.
+        # The name of a claim may contain dots, as names with a URL do.
         if path in claims:
             return claims[path]
         value: object = claims
@@ -123,8 +122,8 @@ class JWTAuth:
         return value
 
 
-class Keys:
-    """The provider's public keys: fetched off the event loop, kept, and looked at again when one is missing."""
+class ProviderKeys:
+    """The provider's public keys: fetched in a thread, cached, and fetched again when one is missing."""
 
     def __init__(self, url: str, fetch: Callable[[str], bytes] | None = None) -> None:
         parts = urlsplit(url)
@@ -137,25 +136,27 @@ class Keys:
         self._lock = asyncio.Lock()
 
     async def current(self) -> KeySet:
-        """The keys as last fetched, or fetched now."""
+        """The cached keys, fetched now when they are old."""
         if self._set is None or time.monotonic() - self._fetched > _FRESH:
             await self._renew()
         return self._held()
 
     async def newer(self) -> KeySet:
-        """The keys fetched anew, unless that was done a moment ago."""
+        """The keys fetched anew, unless they were fetched a moment ago."""
         await self._renew()
         return self._held()
 
     def _held(self) -> KeySet:
         if self._set is None:
-            raise NotAuthenticated("Bearers cannot be checked now: the keys of the identity provider do not come.")
+            raise NotAuthenticated(
+                "Tokens cannot be verified now: the keys of the identity provider cannot be fetched. Try again later."
+            )
         return self._set
 
     async def _renew(self) -> None:
         asked = time.monotonic()
         async with self._lock:
-            # Whoever waited here finds what the one before them fetched.
+            # A caller that waited for the lock uses what the caller before it fetched.
             if self._tried >= asked or asked - self._tried < _AGAIN:
                 return
             self._tried = time.monotonic()
@@ -164,19 +165,19 @@ class Keys:
                 self._set = KeySet.import_key_set(json.loads(text))
                 self._fetched = time.monotonic()
             except (OSError, ValueError, KeyError, TypeError, JoseError):
-                # Those we have stay good; without any, nobody is let in.
+                # The cached keys stay valid; without any, no caller is let in.
                 return
 
 
 def _decoded(text: str, keys: KeySet) -> dict[str, Any]:
     with warnings.catch_warnings():
-        # Of EdDSA: providers still call Ed25519 so.
+        # joserfc warns about the name EdDSA, which providers still use for Ed25519.
         warnings.simplefilter("ignore", SecurityWarning)
         return jwt.decode(text, keys, algorithms=list(ALGORITHMS)).claims
 
 
 def _issuer_of(text: str) -> object:
-    """Whom a bearer names as its issuer, before anything of it is believed."""
+    """The issuer that a token names, before it is verified."""
     try:
         claims = json.loads(jws.extract_compact(text.encode()).payload)
     except (JoseError, ValueError, TypeError):

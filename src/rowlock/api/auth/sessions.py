@@ -1,4 +1,4 @@
-"""Sessions: a browser shows its token once and a cookie afterwards."""
+"""Sessions: a browser sends its token once and a cookie afterwards."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ if TYPE_CHECKING:
 
 SAFE: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 SECURE: Final = "__Host-rowlock"
-"""The browser itself sees to it that no other host, and no page without TLS, sets a cookie of that name."""
+"""Browsers accept a cookie with this prefix only over TLS and only from the host itself."""
 PLAIN: Final = "rowlock_session"
-"""For development without TLS."""
+"""Name of the cookie without TLS, for development."""
 _SIMPLE: Final = frozenset({"application/x-www-form-urlencoded", "multipart/form-data", "text/plain"})
-"""What a form of any page can send without being asked first."""
+"""Content types that a form of any site can send without a CORS preflight."""
 
 
 class SessionAuth:
-    """Knows the cookies of open_session(). Orders are taken from this server's own pages only."""
+    """Authenticates by the cookies of open_session(). Changes are accepted from this server's own pages only."""
 
     def __init__(self, app: Rowlock) -> None:
         self._app = app
 
     async def authenticate(self, connection: HTTPConnection) -> Principal | None:
-        """Whose session it is; None when there is none or it has ended. CrossSite for another page's order."""
+        """The principal of the session; None without one or after its end. CrossSite for a change from another site."""
         cookie = connection.cookies.get(_name(connection))
         principal = await self._app.identity.by_session(cookie) if cookie else None
         if principal is not None:
@@ -41,7 +41,7 @@ class SessionAuth:
 
 
 async def open_session(app: Rowlock, connection: HTTPConnection, token: str, response: Response) -> Principal:
-    """Log in: the response gets the cookie. NotAuthenticated or TooManyAttempts when the token does not hold."""
+    """Log in and set the cookie on the response. NotAuthenticated or TooManyAttempts for an invalid token."""
     refuse_cross_site(connection)
     cookie, principal = await app.identity.log_in(token, address=address_of(connection))
     response.set_cookie(
@@ -57,7 +57,7 @@ async def open_session(app: Rowlock, connection: HTTPConnection, token: str, res
 
 
 async def close_session(app: Rowlock, connection: HTTPConnection, response: Response) -> bool:
-    """Log out: the session ends in the database, and the response takes the cookie away."""
+    """Log out: end the session in the database and delete the cookie. Whether there was one."""
     refuse_cross_site(connection)
     cookie = connection.cookies.get(_name(connection))
     response.delete_cookie(_name(connection), path="/", secure=_is_secure(connection), httponly=True, samesite="lax")
@@ -65,19 +65,19 @@ async def close_session(app: Rowlock, connection: HTTPConnection, response: Resp
 
 
 def refuse_cross_site(connection: HTTPConnection) -> None:
-    """A browser adds its cookies to the orders of any page; what it says of the page tells them apart."""
+    """Refuse changes sent by a page of another site: browsers add cookies to the requests of any page."""
     if connection.scope.get("method", "GET") in SAFE:
         return
     site = connection.headers.get("sec-fetch-site")
     same = site == "same-origin" if site is not None else _same_origin(connection)
     sent = connection.headers.get("content-type", "").partition(";")[0].strip().lower()
     if not same or sent in _SIMPLE:
-        message = "With a session, changes are taken from this server's own pages only. Programs send a token."
+        message = "With a session, changes are accepted from this server's own pages only. Programs send a token."
         raise CrossSite(message)
 
 
 def _same_origin(connection: HTTPConnection) -> bool:
-    """For browsers that say nothing of the site: the Origin is this host. A proxy may have taken the TLS off."""
+    """For browsers without Sec-Fetch-Site: the Origin must be this host. A proxy may have removed TLS."""
     origin = urlsplit(connection.headers.get("origin", ""))
     own = connection.url.scheme
     return (

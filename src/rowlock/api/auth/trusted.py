@@ -1,4 +1,4 @@
-"""A function of the host application, which knows its users already."""
+"""Authentication by the host application, which knows its users already."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class TrustedAuth:
-    """Asks the host: authenticate(request) returns a Principal, or None for somebody it does not know."""
+    """Authenticates by a function of the host: it returns a Principal, or None for an unknown caller."""
 
     def __init__(
         self, authenticate: Callable[[HTTPConnection], Principal | Awaitable[Principal | None] | None]
@@ -22,6 +22,6 @@ class TrustedAuth:
         self._ask = authenticate
 
     async def authenticate(self, connection: HTTPConnection) -> Principal | None:
-        """Whom the host sees."""
+        """The principal that the host returns."""
         answer = self._ask(connection)
         return await answer if inspect.isawaitable(answer) else answer

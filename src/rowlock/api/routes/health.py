@@ -1,4 +1,4 @@
-"""Health: whether the process lives, may be sent requests, and may be replaced."""
+"""Health: whether the process is alive, may get requests, and may be replaced; and metrics."""
 
 from __future__ import annotations
 
@@ -7,46 +7,26 @@ from typing import Final
 
 from starlette.responses import PlainTextResponse, Response
 
-from rowlock.api.dependencies import Asked, Door
+from rowlock.api.dependencies import CurrentDesk, Door
 from rowlock.api.problems import outage_of
 from rowlock.api.routing import Routes
-from rowlock.api.shapes import Answer
+from rowlock.api.schemas.application import DeployAnswer, HealthAnswer, ReadyAnswer
+from rowlock.api.schemas.base import Answer
 from rowlock.errors import MissingExtra, RowlockError
 from rowlock.model.access import Permission
 from rowlock.store.schema import migrate
 
 routes = Routes("health")
-_PATIENCE: Final = 3.0
-"""Seconds for the checks: less than what probes usually wait."""
+_TIMEOUT: Final = 3.0
+"""Seconds for the checks: less than probes usually wait."""
 _METRICS: Final = "text/plain; version=0.0.4; charset=utf-8"
 _MOST: Final = 1000
-"""Running jobs looked at."""
-
-
-class HealthAnswer(Answer):
-    """The process answers."""
-
-    status: str = "ok"
-
-
-class ReadyAnswer(Answer):
-    """ready: requests can be answered. problems: why not, without names of servers or schemas."""
-
-    ready: bool
-    problems: list[str]
-
-
-class DeployAnswer(Answer):
-    """safe: nothing that runs would be harmed by replacing the workers now. waiting_for: kinds of jobs that would."""
-
-    safe: bool
-    problems: list[str]
-    waiting_for: dict[str, int]
+"""Running jobs that the deploy check reads."""
 
 
 @routes.get("/healthz", needs=None)
 async def get_health() -> HealthAnswer:
-    """The process lives. Asks nothing of the database: restarting would not bring that back."""
+    """The process is alive. It does not ask the database, which a restart would not bring back."""
     return HealthAnswer()
 
 
@@ -59,7 +39,7 @@ async def get_readiness(door: Door) -> Response:
 
 @routes.get("/readyz/deploy", needs=None, response_model=DeployAnswer, responses={503: {"model": DeployAnswer}})
 async def get_deploy_readiness(door: Door) -> Response:
-    """Ready, and no job runs whose kind says that it must not be run again (on_worker_lost "fail" or "hold").
+    """Ready, and no job is running whose kind must not run twice (`on_worker_lost` is "fail" or "hold").
 
     Other jobs go back to the queue without losing an attempt when their worker is replaced.
     """
@@ -77,10 +57,11 @@ async def get_deploy_readiness(door: Door) -> Response:
     "/metrics",
     needs=Permission.WORKERS_VIEW,
     response_class=PlainTextResponse,
-    responses={200: {"content": {_METRICS: {}}}, 501: {"description": "missing-extra"}},
+    responses={200: {"description": "The metrics.", "content": {_METRICS: {"schema": {"type": "string"}}}}},
+    problems=("missing-extra",),
 )
-async def get_metrics(door: Door, desk: Asked) -> Response:
-    """Everything that operators count, in the format that Prometheus reads."""
+async def get_metrics(door: Door, desk: CurrentDesk) -> Response:
+    """All metrics, in the Prometheus text format."""
     desk.guard.demand(Permission.WORKERS_VIEW)
     if door.metrics is None:
         raise MissingExtra("prometheus-client", "prometheus")
@@ -89,7 +70,7 @@ async def get_metrics(door: Door, desk: Asked) -> Response:
 
 async def _problems(door: Door) -> list[str]:
     try:
-        async with asyncio.timeout(_PATIENCE):
+        async with asyncio.timeout(_TIMEOUT):
             database = door.app.database()
             async with database.connection() as connection:
                 await migrate.require(connection, database.schema)

@@ -1,14 +1,14 @@
-"""Jobs over the wire: submit, find, read, remove."""
+"""Jobs: submit, find, read, change, remove."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 from fastapi import Header, Query, Request
 from starlette.responses import Response
 
 from rowlock.api.dependencies import (
-    Asked,
+    CurrentDesk,
     Cursor,
     Door,
     IfMatch,
@@ -19,25 +19,15 @@ from rowlock.api.dependencies import (
     etag_of,
     job_url,
     links,
-    matched,
     outdated,
+    require_match,
     seconds_to_wait,
 )
 from rowlock.api.problems import Problem
-from rowlock.api.routes.job_orders import refusal
+from rowlock.api.routes.job_actions import refusal
 from rowlock.api.routing import Routes
-from rowlock.api.shapes import (
-    ActAnswer,
-    Answer,
-    AttemptAnswer,
-    AttemptsAnswer,
-    CountAnswer,
-    ExplanationAnswer,
-    JobAnswer,
-    JobChange,
-    Submission,
-    SubmittedAnswer,
-)
+from rowlock.api.schemas.job_details import ActAnswer, AttemptAnswer, AttemptsAnswer, ExplanationAnswer
+from rowlock.api.schemas.jobs import JobAnswer, JobChange, JobsAnswer, Submission, SubmittedAnswer
 from rowlock.errors import WrongState
 from rowlock.model.access import Permission
 from rowlock.model.state import WAITING, State
@@ -48,33 +38,66 @@ if TYPE_CHECKING:
 routes = Routes("jobs")
 Key = Annotated[
     str | None,
-    Header(min_length=1, max_length=255, description="Makes the request safe to repeat for 24 hours."),
+    Header(
+        min_length=1,
+        max_length=255,
+        description="Makes the request safe to repeat for 24 hours; absent: each request makes a job.",
+        examples=["order-42"],
+    ),
 ]
 Prefer = Annotated[
-    str | None, Header(description="`wait=N`: answer when the job has ended, within N (up to 30) seconds.")
+    str | None,
+    Header(
+        description="`wait=N` answers when the job has ended, within N (at most 30) seconds; absent: at once.",
+        examples=["wait=10"],
+    ),
 ]
 
 Search = Annotated[
     str,
-    Query(max_length=2000, examples=["state:failed kind:ingest* created:<2h -tag:test"], description="The search."),
+    Query(
+        max_length=2000,
+        description="Search; every term must be fulfilled. Empty: all jobs.",
+        examples=["state:failed kind:ingest* created:<2h -tag:test"],
+    ),
 ]
+Sort = Annotated[Literal["newest", "oldest"], Query(description="Order of the jobs.", examples=["newest"])]
+_SUBMITTED: Final[dict[int | str, dict[str, Any]]] = {
+    200: {
+        "model": SubmittedAnswer,
+        "description": (
+            "The job ended within `Prefer: wait`, or a job with this `unique_key` existed (`deduplicated` is true)."
+        ),
+    },
+    202: {"description": "The job is enqueued; with `Prefer: wait`, it has not ended in time."},
+}
 
 
-@routes.post("/jobs", needs=Permission.SUBMIT, status_code=202, response_model=SubmittedAnswer)
+@routes.post(
+    "/jobs",
+    needs=Permission.SUBMIT,
+    status_code=202,
+    response_model=SubmittedAnswer,
+    responses=_SUBMITTED,
+    problems=(
+        *("kind-not-found", "job-not-found", "invalid-arguments", "invalid-option", "conflict", "unique-conflict"),
+        *("in-flight", "key-reused"),
+    ),
+)
 async def submit_job(
     request: Request,
     door: Door,
-    desk: Asked,
-    said: Submission,
+    desk: CurrentDesk,
+    submission: Submission,
     *,
     idempotency_key: Key = None,
     prefer: Prefer = None,
 ) -> Response:
     """Enqueue a job and answer at once with its id.
 
-    202: it is enqueued, or ran to its end within `Prefer: wait`; 200: its unique_key led to a job that was there.
+    202: the job is enqueued. 200: it ended within `Prefer: wait`, or a job with this `unique_key` existed.
     """
-    done = await door.submissions.submit(desk, said, idempotency_key)
+    done = await door.submissions.submit(desk, submission, idempotency_key)
     job = done.submitted.job
     headers = {"Location": job_url(request, job.public_id)}
     if done.replayed:
@@ -82,7 +105,7 @@ async def submit_job(
     wait, status = seconds_to_wait(prefer), done.status
     if wait is not None:
         headers["Preference-Applied"] = f"wait={wait}"
-        job = await door.ended(job, wait)
+        job = await door.wait_for_end(job, wait)
         if job.is_final and not done.replayed:
             status = 200
             await door.submissions.answered(done, status)
@@ -92,27 +115,13 @@ async def submit_job(
     return Response(answer.model_dump_json(), status, headers, media_type="application/json")
 
 
-class JobsAnswer(Answer):
-    """A page. cut_off: the search looked at as many jobs as it may; next_cursor goes on from there.
-
-    suggestion: the search that may have been meant, where none was found.
-    """
-
-    items: list[JobAnswer]
-    next_cursor: str | None
-    prev_cursor: str | None
-    count: CountAnswer
-    cut_off: bool
-    suggestion: str | None = None
-
-
-@routes.get("/jobs", needs=Permission.READ, response_model=JobsAnswer)
+@routes.get("/jobs", needs=Permission.READ, response_model=JobsAnswer, problems=("invalid-search", "invalid-cursor"))
 async def list_jobs(
     request: Request,
-    desk: Asked,
+    desk: CurrentDesk,
     q: Search = "",
     *,
-    sort: Literal["newest", "oldest"] = "newest",
+    sort: Sort = "newest",
     limit: Limit = 50,
     cursor: Cursor = None,
 ) -> Response:
@@ -121,39 +130,36 @@ async def list_jobs(
 
 
 def page_of(request: Request, page: Page) -> Response:
-    """A page of jobs, with links to those around it."""
-    answer = JobsAnswer(
-        items=[JobAnswer.of(job) for job in page.items],
-        next_cursor=page.next,
-        prev_cursor=page.previous,
-        count=CountAnswer.of(page.count),
-        cut_off=page.cut_off,
-        suggestion=page.suggestion,
-    )
+    """A page of jobs, with links to the pages around it."""
     headers = links(request, next=page.next, prev=page.previous)
-    return Response(answer.model_dump_json(), headers=headers, media_type="application/json")
+    return Response(JobsAnswer.of(page).model_dump_json(), headers=headers, media_type="application/json")
 
 
 @routes.get("/jobs/{job_id}", needs=Permission.READ, response_model=JobAnswer)
-async def get_job(desk: Asked, job_id: JobId, if_none_match: IfNoneMatch = None) -> Response:
-    """One job; 304 while it is as If-None-Match says. A job that retention removed is 404."""
+async def get_job(desk: CurrentDesk, job_id: JobId, if_none_match: IfNoneMatch = None) -> Response:
+    """One job; 304 while If-None-Match is current. A job that retention has removed is 404."""
     answer = JobAnswer.of(await desk.jobs.get(job_id))
     return conditional(answer, etag_of(answer), if_none_match)
 
 
-@routes.patch("/jobs/{job_id}", needs=Permission.EDIT, response_model=JobAnswer)
-async def change_job(desk: Asked, job_id: JobId, change: JobChange, if_match: IfMatch = None) -> Response:
-    """Change a job that waits, if it still is as If-Match says. Changed arguments void an approval."""
+@routes.patch(
+    "/jobs/{job_id}",
+    needs=Permission.EDIT,
+    response_model=JobAnswer,
+    problems=("invalid-arguments", "invalid-option", "kind-not-found", "conflict", "invalid-transition"),
+)
+async def change_job(desk: CurrentDesk, job_id: JobId, change: JobChange, if_match: IfMatch = None) -> Response:
+    """Change a waiting job, if If-Match names its current version. Changed arguments void an approval."""
     desk.guard.demand(Permission.EDIT, unsafe=True)
     job = await desk.jobs.get(job_id)
     current = JobAnswer.of(job)
-    matched(if_match, etag_of(current), current)
+    require_match(if_match, etag_of(current), current)
     try:
         changed = await desk.jobs.edit(
             job_id,
             args=change.args,
             run_at=change.run_after,
-            run_in=change.run_in_s,
+            run_in=change.run_in,
             tags=change.tags,
             priority=change.priority,
             version=job.seq,
@@ -168,9 +174,14 @@ async def change_job(desk: Asked, job_id: JobId, change: JobChange, if_match: If
     return conditional(answer, etag_of(answer), None)
 
 
-@routes.delete("/jobs/{job_id}", needs=Permission.DELETE, response_model=JobAnswer)
-async def delete_job(desk: Asked, job_id: JobId) -> JobAnswer:
-    """Cancel a job that waits, remove one that has ended; 409 for one that runs. Answers with the job as it was."""
+@routes.delete(
+    "/jobs/{job_id}",
+    needs=Permission.DELETE,
+    response_model=JobAnswer,
+    problems=("invalid-transition", "conflict"),
+)
+async def delete_job(desk: CurrentDesk, job_id: JobId) -> JobAnswer:
+    """Cancel a waiting job, remove an ended one; 409 for a running one. Answers with the job as it was."""
     job = await desk.jobs.get(job_id)
     if job.state is State.RUNNING:
         message = f"Job {job.public_id} is running. Stop it first: POST /admin/workers/jobs/{job.public_id}/cancel"
@@ -182,8 +193,8 @@ async def delete_job(desk: Asked, job_id: JobId) -> JobAnswer:
 
 
 @routes.get("/jobs/{job_id}/attempts", needs=Permission.READ)
-async def list_attempts(desk: Asked, job_id: JobId) -> AttemptsAnswer:
-    """Earlier runs of the job, and what people ordered."""
+async def list_attempts(desk: CurrentDesk, job_id: JobId) -> AttemptsAnswer:
+    """Earlier runs of the job, and the orders that people gave."""
     history = await desk.jobs.history(job_id)
     return AttemptsAnswer(
         attempts=[AttemptAnswer.of(each) for each in history.attempts], acts=[ActAnswer.of(act) for act in history.acts]
@@ -191,6 +202,6 @@ async def list_attempts(desk: Asked, job_id: JobId) -> AttemptsAnswer:
 
 
 @routes.get("/jobs/{job_id}/explain", needs=Permission.READ)
-async def explain_job(desk: Asked, job_id: JobId) -> ExplanationAnswer:
+async def explain_job(desk: CurrentDesk, job_id: JobId) -> ExplanationAnswer:
     """Why the job is not running: every reason that holds, the most decisive first."""
     return ExplanationAnswer.of(await desk.jobs.explain(job_id))

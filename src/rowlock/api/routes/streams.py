@@ -1,4 +1,4 @@
-"""Live streams over the wire: one job, or everything, as server-sent events."""
+"""Live streams of server-sent events: one job, or the feed of all changes."""
 
 from __future__ import annotations
 
@@ -7,66 +7,94 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Any, Final, TypeVar, cast
 
 from fastapi import Header, Query, Request
-from pydantic import Field
 from starlette.responses import Response
 
-from rowlock.api.dependencies import Asked, Door, JobId
-from rowlock.api.routes.lanes import LaneAnswer
-from rowlock.api.routes.stats import OverviewAnswer
-from rowlock.api.routes.workers import WorkerAnswer
+from rowlock.api.dependencies import CurrentDesk, Door, JobId
 from rowlock.api.routing import Routes
-from rowlock.api.shapes import Body, JobAnswer
-from rowlock.api.sse import ALIVE, RETRY, Clockwork, EventStream, at, come_back, frame
+from rowlock.api.schemas.base import Body, doc
+from rowlock.api.schemas.jobs import JobAnswer
+from rowlock.api.schemas.lanes import LaneAnswer
+from rowlock.api.schemas.stats import OverviewAnswer
+from rowlock.api.schemas.workers import WorkerAnswer
+from rowlock.api.sse import (
+    KEEPALIVE,
+    MEDIA_TYPE,
+    RETRY,
+    EventStream,
+    StreamLifetime,
+    frame,
+    position_only,
+    reconnect_later,
+)
 from rowlock.errors import InvalidOption
 from rowlock.model.access import Permission
 from rowlock.model.event import SNAPSHOT
-from rowlock.model.feed import Topic, Wanted
+from rowlock.model.feed import FeedFilter, Topic
 from rowlock.model.state import State
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping, Sequence
 
-    from rowlock.desk.follow.feed import Listener
+    from rowlock.desk.follow.feed import FeedSubscriber
     from rowlock.desk.follow.stream import JobStream
     from rowlock.model.event import StreamEvent
-    from rowlock.model.feed import FeedFrame
+    from rowlock.model.feed import FeedEvent
     from rowlock.model.job import Job
     from rowlock.model.lane import Lane
     from rowlock.model.workload import Overview, WorkerView
 
 routes = Routes("streams")
-W = TypeVar("W", bound=StrEnum)
-_SEEN: Final = "The id of the last event that was seen; browsers send it."
+Word = TypeVar("Word", bound=StrEnum)
 _LONGEST: Final = 8000
-"""Characters of a position in the feed: it lists the transactions that were open then."""
-Resume = Annotated[str | None, Header(alias="Last-Event-ID", max_length=200, description=_SEEN)]
-FeedResume = Annotated[str | None, Header(alias="Last-Event-ID", max_length=_LONGEST, description=_SEEN)]
+"""Characters of a position in the feed, which lists the transactions that were open."""
+_LAST: Final = "Id of the last event you received, from which the stream resumes; browsers send it."
+_FEED_POSITION: Final = "1763291644861.9215:9217:9215"
+Resume = Annotated[str | None, Header(alias="Last-Event-ID", max_length=200, description=_LAST, examples=["3.0.2.0"])]
+FeedResume = Annotated[
+    str | None, Header(alias="Last-Event-ID", max_length=_LONGEST, description=_LAST, examples=[_FEED_POSITION])
+]
 ResumeQuery = Annotated[
     str | None,
-    Query(alias="last_event_id", max_length=200, description="The same for clients that cannot set headers."),
+    Query(
+        alias="last_event_id",
+        max_length=200,
+        description="Last-Event-ID for clients that cannot set headers; 0: from the beginning.",
+        examples=["0"],
+    ),
 ]
-STREAM: Final[dict[int | str, dict[str, Any]]] = {
-    200: {"description": "Events, as they happen.", "content": {"text/event-stream": {"schema": {"type": "string"}}}},
-}
+
+
+def _stream_of(schema: str) -> dict[int | str, dict[str, Any]]:
+    text = "A stream of server-sent events. The schema describes one event: its id, its name, and its data, parsed."
+    reference = {"$ref": f"#/components/schemas/{schema}"}
+    return {200: {"description": text, "content": {MEDIA_TYPE: {"schema": reference}}}}
+
+
 _OVER: Final[dict[int | str, dict[str, Any]]] = {
-    204: {"description": "The job has ended and everything was told before."}
+    204: {"description": "The job has ended and the client has received every event: browsers do not reconnect."}
 }
 
 
 class Filters(Body):
-    """What somebody wants to hear of. Lists are written with commas."""
+    """The subscription of a client. Lists are separated by commas."""
 
-    topics: str = Field("jobs", max_length=100, description="jobs, lanes, workers, stats; with commas.")
-    kind: str = Field("", max_length=2000, description="Only jobs of these kinds.")
-    lane: str = Field("", max_length=2000, description="Only jobs that run or ran in these lanes.")
-    tenant: str = Field("", max_length=2000, description="Only jobs of these tenants.")
-    state: str = Field("", max_length=200, description="Only jobs that reached one of these states.")
-    last_event_id: str | None = Field(None, max_length=_LONGEST, description="As Last-Event-ID.")
+    topics: Annotated[
+        str, doc("Topics, separated by commas: jobs, lanes, workers, stats.", "jobs,lanes", max_length=100)
+    ] = "jobs"
+    kind: Annotated[str, doc("Only jobs of these kinds; empty: all.", "send_invoice", max_length=2000)] = ""
+    lane: Annotated[str, doc("Only jobs that ran in these lanes; empty: all.", "reports", max_length=2000)] = ""
+    tenant: Annotated[str, doc("Only jobs of these tenants; empty: all.", "acme", max_length=2000)] = ""
+    state: Annotated[
+        str, doc("Only jobs that reached one of these states; empty: all.", "failed,completed", max_length=200)
+    ] = ""
+    last_event_id: Annotated[
+        str | None, doc("Last-Event-ID for clients that cannot set headers.", _FEED_POSITION, max_length=_LONGEST)
+    ] = None
 
     @property
-    def wanted(self) -> Wanted:
-        """As the desk has it; InvalidOption names what there is."""
-        return Wanted(
+    def feed_filter(self) -> FeedFilter:
+        """The filter for the desk; InvalidOption for an unknown topic or state."""
+        return FeedFilter(
             topics=frozenset(_word(Topic, "topic", name) for name in _listed(self.topics)),
             kinds=_listed(self.kind),
             lanes=_listed(self.lane),
@@ -79,11 +107,11 @@ def _listed(text: str) -> frozenset[str]:
     return frozenset(part.strip() for part in text.split(",") if part.strip())
 
 
-def _word(words: type[W], what: str, name: str) -> W:
+def _word(words: type[Word], what: str, name: str) -> Word:
     try:
         return words(name)
     except ValueError:
-        message = f"There is no {what} {name!r}; there are {', '.join(words)}."
+        message = f"There is no {what} {name!r}. Use one of {', '.join(words)}."
         raise InvalidOption(message) from None
 
 
@@ -91,41 +119,47 @@ def _word(words: type[W], what: str, name: str) -> W:
     "/jobs/{job_id}/stream",
     needs=Permission.READ,
     response_class=EventStream,
-    responses={**STREAM, **_OVER},
+    responses={**_stream_of("JobStreamEvent"), **_OVER},
     extra={"x-streams": True},
+    problems=("invalid-option",),
 )
 async def stream_job(
-    request: Request, door: Door, desk: Asked, job_id: JobId, *, resume: Resume = None, resume_query: ResumeQuery = None
+    request: Request,
+    door: Door,
+    desk: CurrentDesk,
+    job_id: JobId,
+    *,
+    resume: Resume = None,
+    resume_query: ResumeQuery = None,
 ) -> Response:
-    """A snapshot of the job, then everything that happens to it, in order and once, until its end.
+    """A snapshot of the job, then every event, in order and once, until its end.
 
-    With the id of the last event that was seen, what came after it instead; 0: from the beginning. Whatever process
-    answers, it says the same.
+    With a Last-Event-ID, the events after that one; with 0, all of them. Any process continues the stream of another.
     """
     if desk.streams.closing:
-        return EventStream(come_back())
+        return EventStream(reconnect_later())
     stream = await desk.streams.follow(job_id, after=resume or resume_query)
     if stream.over:
         stream.close()
         return Response(status_code=204)
 
-    async def allowed() -> None:
+    async def check_permission() -> None:
         await (await door.desk(request)).jobs.get(job_id)
 
-    return EventStream(_job_frames(stream, Clockwork(door.stream_seconds, allowed)))
+    return EventStream(_job_frames(stream, StreamLifetime(door.stream_seconds, check_permission)))
 
 
-async def _job_frames(stream: JobStream, clockwork: Clockwork) -> AsyncIterator[bytes]:
+async def _job_frames(stream: JobStream, lifetime: StreamLifetime) -> AsyncIterator[bytes]:
     with contextlib.closing(stream):
         yield RETRY
         while not stream.done:
-            events = await stream.next(clockwork.patience)
+            events = await stream.next(lifetime.timeout)
             if events:
                 yield b"".join(_job_frame(event) for event in events)
-            if not await clockwork.goes_on():
+            if not await lifetime.may_continue():
                 return
             if not events and not stream.done:
-                yield ALIVE
+                yield KEEPALIVE
 
 
 def _job_frame(event: StreamEvent) -> bytes:
@@ -135,47 +169,54 @@ def _job_frame(event: StreamEvent) -> bytes:
     return frame(event.name, data, event.position)
 
 
-@routes.get("/events", needs=Permission.READ, response_class=EventStream, responses=STREAM, extra={"x-streams": True})
+@routes.get(
+    "/events",
+    needs=Permission.READ,
+    response_class=EventStream,
+    responses=_stream_of("FeedStreamEvent"),
+    extra={"x-streams": True},
+    problems=("invalid-option",),
+)
 async def stream_events(
     request: Request,
     door: Door,
-    desk: Asked,
-    chosen: Annotated[Filters, Query()],
+    desk: CurrentDesk,
+    filters: Annotated[Filters, Query()],
     resume: FeedResume = None,
 ) -> Response:
-    """Everything that changes, over one connection: jobs in sight, and lanes, workers and statistics where asked for.
+    """All changes over one connection: visible jobs, and lanes, workers and statistics on request.
 
-    A frame has all that one look found, twice a second at most; each change of a job is told once, as the job is then.
+    Twice a second at most, one event has all jobs that changed, each once and as it is by then.
     """
-    wanted = chosen.wanted
+    chosen = filters.feed_filter
     if desk.streams.closing:
-        return EventStream(come_back())
-    listener = await desk.streams.listen(wanted, after=resume or chosen.last_event_id)
+        return EventStream(reconnect_later())
+    listener = await desk.streams.listen(chosen, after=resume or filters.last_event_id)
 
-    async def allowed() -> None:
-        (await (await door.desk(request)).streams.listen(wanted)).close()
+    async def check_permission() -> None:
+        (await (await door.desk(request)).streams.listen(chosen)).close()
 
-    return EventStream(_feed_frames(listener, Clockwork(door.stream_seconds, allowed)))
+    return EventStream(_feed_frames(listener, StreamLifetime(door.stream_seconds, check_permission)))
 
 
-async def _feed_frames(listener: Listener, clockwork: Clockwork) -> AsyncIterator[bytes]:
+async def _feed_frames(listener: FeedSubscriber, lifetime: StreamLifetime) -> AsyncIterator[bytes]:
     with contextlib.closing(listener):
         yield RETRY
         while not listener.done:
-            frames = await listener.next(clockwork.patience)
-            if frames:
-                yield b"".join(_feed_frame(one) for one in frames)
-            if not await clockwork.goes_on():
+            events = await listener.next(lifetime.timeout)
+            if events:
+                yield b"".join(_feed_frame(event) for event in events)
+            if not await lifetime.may_continue():
                 return
-            if not frames and not listener.done:
-                yield ALIVE if listener.position is None else at(listener.position)
+            if not events and not listener.done:
+                yield KEEPALIVE if listener.position is None else position_only(listener.position)
 
 
-def _feed_frame(told: FeedFrame) -> bytes:
-    if told.name is None:
-        return at(told.position)
-    data: Mapping[str, object] = told.data
-    match told.name:
+def _feed_frame(event: FeedEvent) -> bytes:
+    if event.name is None:
+        return position_only(event.position)
+    data: Mapping[str, object] = event.data
+    match event.name:
         case Topic.LANES:
             data = {"items": [LaneAnswer.of(lane).model_dump() for lane in cast("Sequence[Lane]", data["items"])]}
         case Topic.WORKERS:
@@ -184,4 +225,4 @@ def _feed_frame(told: FeedFrame) -> bytes:
             data = OverviewAnswer.of(cast("Overview", data["overview"])).model_dump()
         case _:
             pass
-    return frame(told.name, data, told.position)
+    return frame(event.name, data, event.position)

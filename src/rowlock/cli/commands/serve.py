@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-import importlib
 from typing import Annotated, Any
 
 import typer
 
-from rowlock.app import Rowlock
 from rowlock.cli import completion
 from rowlock.cli.command import register_sync
 from rowlock.cli.context import CommandContext
 from rowlock.cli.find_app import attribute
+from rowlock.cli.process.metrics import metrics_of
 from rowlock.cli.process.worker_main import loop_factory, set_up_logging
-from rowlock.errors import ConfigurationError
 
 
 def add_to(root: typer.Typer) -> None:
@@ -64,12 +62,4 @@ def _run(context: CommandContext, options: dict[str, Any]) -> None:
     known = auth if auth in (None, "tokens") else attribute(auth, "--auth")
     server = Server(context.app, auth=known, metrics=metrics_of(context.app), **options)
     with asyncio.Runner(loop_factory=loop_factory()) as runner:
-        runner.run(server.run_until_told())
-
-
-def metrics_of(app: Rowlock) -> Any:  # noqa: ANN401 - of an optional package
-    """The numbers for Prometheus; None where its package is not installed."""
-    try:
-        return importlib.import_module("rowlock.contrib.prometheus").RowlockCollector(app)
-    except (ImportError, ConfigurationError):
-        return None
+        runner.run(server.run_until_signalled())

@@ -9,6 +9,7 @@ import socket
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from rowlock.cli.process.metrics import metrics_of
 from rowlock.errors import DatabaseUnreachable, MissingExtra
 from rowlock.model.lane import kinds_by_lane
 from rowlock.store.database import shown
@@ -17,7 +18,7 @@ from rowlock.store.schema import migrate
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
 
-    from rowlock.api.server import Beside
+    from rowlock.api.server import BackgroundServer
     from rowlock.app import Rowlock
     from rowlock.flow.worker.worker import Worker
 
@@ -39,7 +40,7 @@ def quiet(name: str, level: int, *, dev: bool) -> Iterator[None]:
         spoken.setLevel(before)
 
 
-def door_of(app: Rowlock, descriptor: int | None) -> Beside | None:
+def door_of(app: Rowlock, descriptor: int | None) -> BackgroundServer | None:
     """The REST API on a socket that the parent opened; made before the event loop runs, as that takes a second."""
     if descriptor is None:
         return None
@@ -47,17 +48,16 @@ def door_of(app: Rowlock, descriptor: int | None) -> Beside | None:
     # Processes that jobs start must not keep the port.
     listening.set_inheritable(False)
     try:
-        from rowlock.api.server import Beside
-        from rowlock.cli.commands.serve import metrics_of
+        from rowlock.api.server import BackgroundServer
     except MissingExtra:
         # The parent prints that it is missing.
         listening.close()
         return None
-    return Beside(app, listening, metrics_of(app))
+    return BackgroundServer(app, listening, metrics_of(app))
 
 
 @contextlib.asynccontextmanager
-async def opened(door: Beside | None) -> AsyncIterator[str | None]:
+async def opened(door: BackgroundServer | None) -> AsyncIterator[str | None]:
     """Serve the REST API meanwhile; its address."""
     if door is None:
         yield None

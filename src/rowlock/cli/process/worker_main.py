@@ -25,7 +25,7 @@ from rowlock.telemetry import JobLogFilter
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from rowlock.api.server import Beside
+    from rowlock.api.server import BackgroundServer
     from rowlock.app import Rowlock
     from rowlock.cli.context import CommandContext
     from rowlock.flow.supervise.control_line import SupervisorLine
@@ -99,7 +99,7 @@ async def _serve(
     shutdown: ShutdownControl,
     *,
     dev: bool,
-    door: Beside | None,
+    door: BackgroundServer | None,
 ) -> None:
     parent = shutdown.parent
     try:

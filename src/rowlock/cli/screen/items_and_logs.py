@@ -7,13 +7,12 @@ import sys
 from typing import TYPE_CHECKING, Final
 
 from rowlock.cli.screen import records
-from rowlock.cli.screen.output import clean, compact, moment
+from rowlock.cli.screen.output import AppOutput, clean, compact, moment
 from rowlock.model import ids
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from rowlock.cli.context import CommandContext
     from rowlock.model.progress import Item, LogLine
 
 _EVERY: Final = 1.0
@@ -21,7 +20,7 @@ _COLUMNS: Final = ("phase", "item", "state", "started", "ended", "why")
 _SPARE: Final = ("started", "ended")
 
 
-async def show_logs(context: CommandContext, job_id: str, limit: int, *, follow: bool) -> None:
+async def show_logs(context: AppOutput, job_id: str, limit: int, *, follow: bool) -> None:
     """Print the end of a log, and what is added to it until the job is final."""
     number = ids.parse(job_id)
     jobs = context.app.jobs
@@ -40,7 +39,7 @@ async def show_logs(context: CommandContext, job_id: str, limit: int, *, follow:
         await asyncio.sleep(_EVERY)
 
 
-def _print(context: CommandContext, lines: Sequence[LogLine]) -> None:
+def _print(context: AppOutput, lines: Sequence[LogLine]) -> None:
     for line in lines:
         if context.screen.as_json:
             sys.stdout.write(compact(records.log_line(line)) + "\n")
@@ -55,7 +54,7 @@ def _print(context: CommandContext, lines: Sequence[LogLine]) -> None:
     sys.stdout.flush()
 
 
-async def show_items(context: CommandContext, items: Sequence[Item]) -> None:
+async def show_items(context: AppOutput, items: Sequence[Item]) -> None:
     """Print items as a table."""
     rows = [
         [item.phase, item.name, item.state.value, moment(item.started_at), moment(item.ended_at), _why(item)]

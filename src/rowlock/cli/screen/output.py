@@ -8,7 +8,7 @@ import re
 import sys
 import textwrap
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 from rowlock.model import wire
 from rowlock.model.duration import humanise
@@ -16,6 +16,8 @@ from rowlock.model.problem import ProblemKind, kind_of, members_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+
+    from rowlock.app import Rowlock
 
 STYLES: Final = {
     "pending": "magenta",
@@ -34,6 +36,16 @@ _NARROW: Final = 20
 """Terminals of fewer columns get lines that are not broken between words."""
 _CLOCK: Final = re.compile(r"(?:\d{4}-\d\d-\d\d )?\d\d:\d\d:\d\d \(([^)]*)\)")
 """An instant as moment() writes it; the distance in the parentheses alone is shorter."""
+
+
+class AppOutput(Protocol):
+    """What a display needs of its command: the application, and the output."""
+
+    screen: Screen
+
+    @property
+    def app(self) -> Rowlock:
+        """The application."""
 
 
 class Screen:

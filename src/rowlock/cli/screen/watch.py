@@ -12,10 +12,9 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 import typer
 from typing_extensions import override
 
-from rowlock.cli.context import CommandContext
 from rowlock.cli.exit_codes import Exit
 from rowlock.cli.screen import records
-from rowlock.cli.screen.output import STYLES, aligned, clean, compact
+from rowlock.cli.screen.output import STYLES, AppOutput, aligned, clean, compact
 from rowlock.cli.screen.progress import counter, detail, moved, pace, phase_rows
 from rowlock.desk.follow.watch import Watch
 from rowlock.model.state import SUCCESS, State
@@ -47,7 +46,7 @@ class Display(Protocol):
         """changed: before (None: seen for the first time) and now."""
 
 
-async def follow(context: CommandContext, job_ids: list[str]) -> None:
+async def follow(context: AppOutput, job_ids: list[str]) -> None:
     """Show the jobs until all are final, or until Ctrl-C; they themselves are left alone."""
     _end_on_sigterm()
     watch = Watch(context.app.database(), job_ids, listen=context.app.settings.listen)
@@ -67,7 +66,7 @@ async def follow(context: CommandContext, job_ids: list[str]) -> None:
     _close(context, watch.asked, list(last.values()))
 
 
-def _close(context: CommandContext, asked: int, final: Sequence[WatchedJob]) -> None:
+def _close(context: AppOutput, asked: int, final: Sequence[WatchedJob]) -> None:
     """Say how it ended, in words and with the exit code."""
     good = sum(one.state in SUCCESS for one in final)
     if asked > 1 and not context.screen.as_json:

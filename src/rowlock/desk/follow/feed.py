@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from rowlock.desk.workers import views
 from rowlock.errors import DatabaseError, RowlockError
-from rowlock.model.feed import Batch, Change, FeedFrame, FeedPosition, Topic
+from rowlock.model.feed import ChangedJob, FeedBatch, FeedEvent, FeedPosition, Topic
 from rowlock.model.state import State
 from rowlock.outage_log import OutageLog
 from rowlock.store import lanes as lane_rows
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Sequence
 
     from rowlock.desk.guard import Guard
-    from rowlock.model.feed import Scope, Wanted
+    from rowlock.model.feed import FeedFilter, Visibility
     from rowlock.store.database import Database, Record
 
 logger = logging.getLogger("rowlock.stream")
@@ -44,14 +44,14 @@ QUEUE: Final = 32
 RESYNC: Final = "resync"
 
 
-class Listener:
+class FeedSubscriber:
     """Somebody who listens to the feed."""
 
-    def __init__(self, feed: Feed, scope: Scope, wanted: Wanted, after: FeedPosition | None) -> None:
+    def __init__(self, feed: Feed, scope: Visibility, wanted: FeedFilter, after: FeedPosition | None) -> None:
         self._feed, self.scope, self.wanted, self._after = feed, scope, wanted, after
         """scope: what they may see."""
-        self._batches: deque[Batch] = deque()
-        self._slow: dict[Topic, FeedFrame] = {}
+        self._batches: deque[FeedBatch] = deque()
+        self._slow: dict[Topic, FeedEvent] = {}
         self._told: dict[int, int] = {}
         self._dropped = False
         self.news = asyncio.Event()
@@ -62,7 +62,7 @@ class Listener:
         """Whether the process is about to stop."""
         return self._feed.closed
 
-    def give(self, batch: Batch) -> None:
+    def give(self, batch: FeedBatch) -> None:
         """Hand over a look; one too many, and all that wait are dropped."""
         if len(self._batches) >= QUEUE:
             self._batches.clear()
@@ -70,14 +70,14 @@ class Listener:
         self._batches.append(batch)
         self.news.set()
 
-    def give_slow(self, topic: Topic, frame: FeedFrame) -> None:
+    def give_slow(self, topic: Topic, frame: FeedEvent) -> None:
         """Hand over lanes, workers or statistics; only the newest counts."""
         self._slow[topic] = frame
         self.news.set()
 
-    async def next(self, timeout: float | None = None) -> list[FeedFrame]:
+    async def next(self, timeout: float | None = None) -> list[FeedEvent]:
         """What there is to tell, as soon as there is something; none after the timeout or when the feed is closed."""
-        frames: list[FeedFrame] = []
+        frames: list[FeedEvent] = []
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(timeout):
                 if self._after is not None:
@@ -88,34 +88,34 @@ class Listener:
                     frames = self._take()
         return frames
 
-    async def _caught_up(self, after: FeedPosition) -> list[FeedFrame]:
+    async def _caught_up(self, after: FeedPosition) -> list[FeedEvent]:
         while True:
             with contextlib.suppress(DatabaseError):
                 return self._frames(await self._feed.since(after, self.scope))
             await asyncio.sleep(EVERY)
 
-    def _take(self) -> list[FeedFrame]:
+    def _take(self) -> list[FeedEvent]:
         frames = list(self._slow.values())
         self._slow.clear()
         if self._dropped:
             self._dropped = False
-            frames.append(FeedFrame(RESYNC, {"reason": "read too slowly"}))
+            frames.append(FeedEvent(RESYNC, {"reason": "read too slowly"}))
         while self._batches:
             frames += self._frames(self._batches.popleft())
         return frames
 
-    def _frames(self, batch: Batch) -> list[FeedFrame]:
+    def _frames(self, batch: FeedBatch) -> list[FeedEvent]:
         first, self.position = self.position is None, batch.position
         if batch.missed:
-            return [FeedFrame(RESYNC, {"reason": "more changed than can be told"}, batch.position)]
+            return [FeedEvent(RESYNC, {"reason": "more changed than can be told"}, batch.position)]
         told = [change for change, scopes in batch.changes if self.scope in scopes and self._is_new(change)]
         if not told:
             # Only the position: a client that comes back goes on from here.
-            return [FeedFrame(None, {}, batch.position)] if first else []
-        data = {"changes": [change.data for change in told], "lag_s": round(batch.lag, 3)}
-        return [FeedFrame(Topic.JOBS, data, batch.position)]
+            return [FeedEvent(None, {}, batch.position)] if first else []
+        data = {"changes": [change.data for change in told], "lag": round(batch.lag, 3)}
+        return [FeedEvent(Topic.JOBS, data, batch.position)]
 
-    def _is_new(self, change: Change) -> bool:
+    def _is_new(self, change: ChangedJob) -> bool:
         """A change is told once, though it may be found twice around the moment a client came back."""
         if (
             Topic.JOBS not in self.wanted.topics
@@ -141,7 +141,7 @@ class Feed:
         self.database, self._overview = database, overview
         self.closed = False
         self.looks = 0
-        self._listeners: set[Listener] = set()
+        self._subscribers: set[FeedSubscriber] = set()
         self._looking = asyncio.Lock()
         self._position: FeedPosition | None = None
         self._running: set[int] = set()
@@ -149,32 +149,32 @@ class Feed:
         self._looked_at: dict[Topic, float] = {}
         self._task: asyncio.Task[None] | None = None
 
-    def enter(self, guard: Guard, wanted: Wanted, after: FeedPosition | None) -> Listener:
+    def enter(self, guard: Guard, wanted: FeedFilter, after: FeedPosition | None) -> FeedSubscriber:
         """Listen from now on, or from a position."""
         visibility = guard.visibility
-        scope: Scope = (bool(visibility["sees_all"]), guard.principal.tenant, guard.principal.subject)
-        listener = Listener(self, scope, wanted, after)
+        scope: Visibility = (bool(visibility["sees_all"]), guard.principal.tenant, guard.principal.subject)
+        subscriber = FeedSubscriber(self, scope, wanted, after)
         if self.closed:
-            listener.news.set()
-            return listener
-        self._listeners.add(listener)
+            subscriber.news.set()
+            return subscriber
+        self._subscribers.add(subscriber)
         for topic in wanted.topics & set(_SLOW):
             # The first look after somebody came tells everybody anew.
             self._known.pop(topic, None)
             self._looked_at.pop(topic, None)
         if self._task is None:
             self._task = asyncio.get_running_loop().create_task(self._run(), name="rowlock-feed")
-        return listener
+        return subscriber
 
-    def leave(self, listener: Listener) -> None:
+    def leave(self, subscriber: FeedSubscriber) -> None:
         """Listen no longer."""
-        self._listeners.discard(listener)
+        self._subscribers.discard(subscriber)
 
     def close(self) -> None:
         """End every feed of this loop, now and from now on."""
         self.closed = True
-        for listener in self._listeners:
-            listener.news.set()
+        for subscriber in self._subscribers:
+            subscriber.news.set()
 
     async def stop(self) -> None:
         """Close, and let go of the connections."""
@@ -186,7 +186,7 @@ class Feed:
     async def _run(self) -> None:
         outage = OutageLog(logger, "feeds wait for the database", "feeds go on")
         try:
-            while self._listeners and not self.closed:
+            while self._subscribers and not self.closed:
                 try:
                     await self._look_once()
                     outage.recovered()
@@ -204,18 +204,18 @@ class Feed:
         self.looks += 1
         # Whoever comes back while this look is under way catches up after it, and is among the listeners of the next.
         async with self._looking:
-            listeners = [one for one in self._listeners if Topic.JOBS in one.wanted.topics]
-            batch = await self._jobs({one.scope for one in listeners}) if listeners else None
+            subscribers = [one for one in self._subscribers if Topic.JOBS in one.wanted.topics]
+            batch = await self._jobs({one.scope for one in subscribers}) if subscribers else None
             if batch is not None:
-                for listener in listeners:
-                    listener.give(batch)
+                for subscriber in subscribers:
+                    subscriber.give(batch)
         for topic, every in _SLOW.items():
-            asking = [one for one in self._listeners if topic in one.wanted.topics]
+            asking = [one for one in self._subscribers if topic in one.wanted.topics]
             if asking and time.monotonic() - self._looked_at.get(topic, -every) >= every:
                 self._looked_at[topic] = time.monotonic()
                 await self._slowly(topic, asking)
 
-    async def _jobs(self, scopes: Iterable[Scope]) -> Batch:
+    async def _jobs(self, scopes: Iterable[Visibility]) -> FeedBatch:
         before = self._position
         if before is None:
             self._running = {row["id"] for row in await self.database.fetch("feed_running", n=MOST)}
@@ -229,7 +229,7 @@ class Feed:
             self._running.clear()
         return _aged(batch, before)
 
-    async def since(self, after: FeedPosition, scope: Scope) -> Batch:
+    async def since(self, after: FeedPosition, scope: Visibility) -> FeedBatch:
         """What somebody who comes back has missed; a position that is too old, or of another time, is a resync."""
         async with self._looking:
             if self._position is None:
@@ -237,7 +237,7 @@ class Feed:
                 await self._jobs([scope])
             return _aged(await self._batch(after, [scope]), after)
 
-    async def _batch(self, before: FeedPosition | None, scopes: Sequence[Scope]) -> Batch:
+    async def _batch(self, before: FeedPosition | None, scopes: Sequence[Visibility]) -> FeedBatch:
         found = await self.database.fetch(
             "feed_look",
             since=None if before is None else before.at - _LATE,
@@ -255,20 +255,20 @@ class Feed:
             if row["id"] is not None
         ]
         missed = found[0]["cut"] or len(changes) >= MOST
-        return Batch(FeedPosition(found[0]["at"], found[0]["snapshot"]), changes, missed=missed)
+        return FeedBatch(FeedPosition(found[0]["at"], found[0]["snapshot"]), changes, missed=missed)
 
-    async def _slowly(self, topic: Topic, listeners: Sequence[Listener]) -> None:
+    async def _slowly(self, topic: Topic, subscribers: Sequence[FeedSubscriber]) -> None:
         """Lanes and workers as a whole when one of them changed: whoever missed one has missed nothing."""
         if topic is Topic.STATS:
-            frame = FeedFrame(topic, {"overview": await self._overview()})
+            frame = FeedEvent(topic, {"overview": await self._overview()})
         else:
             items, known = await self._whole(topic)
             if self._known.get(topic) == known:
                 return
             self._known[topic] = known
-            frame = FeedFrame(topic, {"items": items})
-        for listener in listeners:
-            listener.give_slow(topic, frame)
+            frame = FeedEvent(topic, {"items": items})
+        for subscriber in subscribers:
+            subscriber.give_slow(topic, frame)
 
     async def _whole(self, topic: Topic) -> tuple[Sequence[object], object]:
         """What is shown, and what of it counts as a change: beats and slots taken do not."""
@@ -279,13 +279,13 @@ class Feed:
         return workers, [replace(one, seen_at=one.started_at, running=0) for one in workers]
 
 
-def _aged(batch: Batch, before: FeedPosition | None) -> Batch:
+def _aged(batch: FeedBatch, before: FeedPosition | None) -> FeedBatch:
     """With its lag, unless that is longer than can be told for."""
     lag = timedelta(0) if before is None else batch.position.at - before.at
     return replace(batch, lag=lag.total_seconds(), missed=batch.missed or not timedelta(0) <= lag <= OLDEST)
 
 
-def _change(row: Record) -> Change:
+def _change(row: Record) -> ChangedJob:
     names = ("id", "seq", "fence", "kind", "attempt", "priority", "lane", "tenant")
     moments = ("run_after", "created_at", "claimed_at", "finished_at")
-    return Change(state=State(row["state"]), **{name: row[name] for name in (*names, *moments)})
+    return ChangedJob(state=State(row["state"]), **{name: row[name] for name in (*names, *moments)})

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from rowlock.desk.follow.waiting import EndNotifications
-    from rowlock.model.event import Life
+    from rowlock.model.event import JobTimeline
     from rowlock.store.database import Database
 
 logger = logging.getLogger("rowlock.stream")
@@ -41,11 +41,11 @@ class JobFollower:
     def __init__(self, job_id: int, since: int) -> None:
         self.job_id, self.since = job_id, since
         """since: the fence from which they want to be told."""
-        self.life: Life | None = None
+        self.life: JobTimeline | None = None
         self.gone = False
         self.news = asyncio.Event()
 
-    def give(self, life: Life | None) -> None:
+    def give(self, life: JobTimeline | None) -> None:
         """Hand over a newer life; None: the job is not there any more."""
         self.life, self.gone = life, life is None
         self.news.set()

@@ -11,13 +11,13 @@ from rowlock.desk.items_and_logs import last_line, logs
 from rowlock.desk.visible_jobs import VisibleJobs
 from rowlock.errors import DatabaseError
 from rowlock.model.access import Permission
-from rowlock.model.event import END, SNAPSHOT, Life, Position, StreamEvent
-from rowlock.model.feed import FeedPosition, Topic, Wanted
+from rowlock.model.event import END, SNAPSHOT, JobTimeline, StreamEvent, StreamPosition
+from rowlock.model.feed import FeedFilter, FeedPosition, Topic
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
 
-    from rowlock.desk.follow.feed import Listener
+    from rowlock.desk.follow.feed import FeedSubscriber
     from rowlock.desk.follow.job_poll import JobPoll
     from rowlock.desk.follow.per_loop import StreamsPerLoop
     from rowlock.desk.guard import Guard
@@ -49,7 +49,7 @@ class Streams:
         after: the id of the last event that was seen, in this or another process; "0": from the beginning. Without it
         the first event is a snapshot. JobNotFound as for get().
         """
-        position = Position.parse(after) if after else None
+        position = StreamPosition.parse(after) if after else None
         job, line = await self._visible_jobs.one(job_id), 0
         if job.fence > 0 and (position is None or not position.fits(job)):
             # The job as it is after its log was looked at: a line that comes in between is told, not lost.
@@ -57,12 +57,12 @@ class Streams:
             job = await self._visible_jobs.one(job_id)
         return JobStream(self._streams_per_loop.current().job_poll, job, position, line)
 
-    async def listen(self, wanted: Wanted | None = None, *, after: str | None = None) -> Listener:
+    async def listen(self, wanted: FeedFilter | None = None, *, after: str | None = None) -> FeedSubscriber:
         """Hear of every change of the jobs in sight, and of lanes, workers and statistics where asked for.
 
         after: the id of the last frame that was seen; two minutes back at most, else the first frame is a resync.
         """
-        wanted = wanted or Wanted()
+        wanted = wanted or FeedFilter()
         for permission in sorted({_NEEDS[topic] for topic in wanted.topics}):
             self._guard.demand(permission)
         position = FeedPosition.parse(after) if after else None
@@ -84,7 +84,7 @@ class Streams:
 class JobStream:
     """The events of one job, for one client. Not more than one task may read it."""
 
-    def __init__(self, job_poll: JobPoll, job: Job, position: Position | None, line: int) -> None:
+    def __init__(self, job_poll: JobPoll, job: Job, position: StreamPosition | None, line: int) -> None:
         """line: the last of the job's log that whoever begins with the job itself reads elsewhere."""
         self._job_poll, self.job, self._line = job_poll, job, line
         self._position = position
@@ -113,19 +113,22 @@ class JobStream:
                 events = await self._take(self._follower.life)
         return events
 
-    async def _take(self, life: Life | None) -> list[StreamEvent]:
+    async def _take(self, life: JobTimeline | None) -> list[StreamEvent]:
         position, first = self._position, list[StreamEvent]()
         if life is None:
             removed: dict[str, object] = {"state": None, "reason": "removed"}
-            return self._end(removed, position or Position.of(self.job)) if self._follower.gone else []
+            return self._end(removed, position or StreamPosition.of(self.job)) if self._follower.gone else []
         if position is None or not position.fits(life):
-            position = replace(Position.of(self.job), line=self._line)
+            position = replace(StreamPosition.of(self.job), line=self._line)
             first = [StreamEvent(SNAPSHOT, None, {"job": self.job}, position)]
         try:
-            lines = await self._lines(life, position) if life.tells(position) else None
+            lines = await self._lines(life, position) if life.covers(position) else None
         except DatabaseError:
             lines = None
-        events = [*first, *(life.after(position, lines, all_lines=len(lines) < LINES) if lines is not None else ())]
+        events = [
+            *first,
+            *(life.events_after(position, lines, all_lines=len(lines) < LINES) if lines is not None else ()),
+        ]
         self._position = position = events[-1].position if events else position
         self._follower.since = max(0, position.step - 1)
         if lines is None or len(lines) >= LINES or life.until < life.fence:
@@ -134,13 +137,13 @@ class JobStream:
             events += self._end({"state": life.state}, position)
         return events
 
-    async def _lines(self, life: Life, position: Position) -> list[LogLine]:
+    async def _lines(self, life: JobTimeline, position: StreamPosition) -> list[LogLine]:
         if life.line <= position.line:
             return []
         found = await logs(self._job_poll.database, self.job.id, position.line, LINES, last=False)
         return [line for line in found if line.n <= life.line]
 
-    def _end(self, data: dict[str, object], position: Position) -> list[StreamEvent]:
+    def _end(self, data: dict[str, object], position: StreamPosition) -> list[StreamEvent]:
         self.over = True
         self._position = replace(position, ended=True)
         return [StreamEvent(END, None, {"id": self.job.public_id, **data}, self._position)]

@@ -113,7 +113,7 @@ def _approval(kind: Kind, options: Options) -> Approval | None:
     approval = demanded(kind.approval, options.approval)
     if approval is not None and approval.four_eyes and options.submitted_by is None:
         message = (
-            f"{kind.name} must be approved by somebody other than its submitter, so the submitter must be known. "
+            f"{kind.name} must be approved by a person other than its submitter, so the submitter must be known. "
             "Pass submitted_by."
         )
         raise InvalidOption(message)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, cast
 from rowlock.errors import ClaimLost, InvalidOption, JobNotFound, WrongState
 from rowlock.flow.enqueue.workflow_insert import NamedStep, StepLike, WorkflowInsert, distinct, prepared_steps
 from rowlock.model import ids
-from rowlock.model.workflow import NEEDS, Edge, Plan, Planned, checked_step_name
+from rowlock.model.workflow import NEEDS, Edge, Planned, WorkflowPlan, checked_step_name
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Sequence
@@ -133,7 +133,7 @@ async def write(producer: Producer, growing: Growing) -> WorkflowReceipt:
             "job": growing.job,
             "fence": growing.fence,
             "workflow": None,
-            "plan": Plan(steps, growing.edges, growing.joins).text(),
+            "plan": WorkflowPlan(steps, growing.edges, growing.joins).text(),
             "channel": producer.database().channel,
         }
 

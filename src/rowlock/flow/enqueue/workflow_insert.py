@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias, cast
 
 from rowlock.flow.enqueue.middleware import EnqueueCall, run_middleware
 from rowlock.model.state import State
-from rowlock.model.workflow import Plan, Undo
+from rowlock.model.workflow import Undo, WorkflowPlan
 from rowlock.store.jobs.enqueue import auto_approve
 
 if TYPE_CHECKING:
@@ -186,7 +186,7 @@ def build_plan(
     jobs: Sequence[StepJobs],
     demanded: Demanded,
     edges: Sequence[Edge],
-) -> Plan:
+) -> WorkflowPlan:
     """The plan that a statement writes."""
     planned = []
     for named, job in zip(steps, jobs, strict=True):
@@ -194,7 +194,7 @@ def build_plan(
         if named.undo is not None and job.undo is not None:
             undo = Undo(demanded(job.undo).job, named.undo.args)
         planned.append(named.step.planned(named.name, demanded(job.step), any_of=named.any_of, undo=undo))
-    return Plan(planned, edges)
+    return WorkflowPlan(planned, edges)
 
 
 @contextlib.contextmanager

@@ -44,7 +44,7 @@ _TRIMMED: Final = 0.9
 
 
 @dataclass(frozen=True, slots=True)
-class PendingWrite:
+class PendingReport:
     """A snapshot on its way to the database, and the futures to resolve when it is written."""
 
     report: ProgressReport
@@ -52,7 +52,7 @@ class PendingWrite:
     waiters: list[asyncio.Future[None]]
 
     @classmethod
-    def of(cls, report: ProgressReport) -> PendingWrite:
+    def of(cls, report: ProgressReport) -> PendingReport:
         """Take a snapshot of the report and its waiters."""
         waiters, report.waiters, report.writing = report.waiters, [], True
         return cls(report, report.snapshot(), waiters)
@@ -144,11 +144,11 @@ class Reporter:
         async with self._flushing:
             reports = sorted(self._dirty.values(), key=lambda report: report.claim)
             self._dirty = {}
-            writes = [PendingWrite.of(report) for report in reports]
+            writes = [PendingReport.of(report) for report in reports]
             if writes:
                 await self._write(writes)
 
-    async def _write(self, writes: Sequence[PendingWrite]) -> None:
+    async def _write(self, writes: Sequence[PendingReport]) -> None:
         try:
             kept = await self._write_counters(writes)
             held = [one for one in writes if one.report.claim in kept]
@@ -163,7 +163,7 @@ class Reporter:
         for one in writes:
             self._conclude(one, kept=one.report.claim in kept - lost)
 
-    async def _write_counters(self, writes: Sequence[PendingWrite]) -> set[Claim]:
+    async def _write_counters(self, writes: Sequence[PendingReport]) -> set[Claim]:
         return await progress.report(
             self._link,
             worker=self._worker_id,
@@ -176,7 +176,7 @@ class Reporter:
             cursors=[json.dumps(one.snapshot.cursors) if one.snapshot.cursors else None for one in writes],
         )
 
-    async def _write_logs(self, held: Sequence[PendingWrite]) -> None:
+    async def _write_logs(self, held: Sequence[PendingReport]) -> None:
         lines = [(one.report.claim, line) for one in held for line in one.snapshot.lines]
         for start in range(0, len(lines), LARGEST):
             await self._write_lines(lines[start : start + LARGEST])
@@ -199,7 +199,7 @@ class Reporter:
                 most, size = int(LOG_LINES * _TRIMMED), int(LOG_BYTES * _TRIMMED)
                 await progress.trim_log(self._link, log.job_id, lines=most, size=size)
 
-    async def _write_items(self, held: Sequence[PendingWrite]) -> set[Claim]:
+    async def _write_items(self, held: Sequence[PendingReport]) -> set[Claim]:
         updates = [(one.report.claim, key, update) for one in held for key, update in one.snapshot.items.items()]
         lost = set[Claim]()
         for start in range(0, len(updates), LARGEST):
@@ -232,7 +232,7 @@ class Reporter:
                 )
         return {by for of, by in missed if of == by}
 
-    def _put_back(self, writes: Sequence[PendingWrite]) -> None:
+    def _put_back(self, writes: Sequence[PendingReport]) -> None:
         """Keep snapshots that could not be written, and their waiters, for the next flush."""
         for one in writes:
             one.report.restore(one.snapshot)
@@ -241,7 +241,7 @@ class Reporter:
             self._dirty.setdefault(one.report.claim, one.report)
         self._changed.set()
 
-    async def _one_by_one(self, writes: Sequence[PendingWrite], error: Exception) -> None:
+    async def _one_by_one(self, writes: Sequence[PendingReport], error: Exception) -> None:
         """Write each alone, so that a bad report fails no other one; it is dropped, and its waiters raise."""
         if len(writes) > 1:
             for n, one in enumerate(writes, 1):
@@ -258,7 +258,7 @@ class Reporter:
             if not future.done():
                 future.set_exception(InvalidResult(f"The checkpoint cannot be stored: {error}"))
 
-    def _conclude(self, one: PendingWrite, *, kept: bool) -> None:
+    def _conclude(self, one: PendingReport, *, kept: bool) -> None:
         claim = one.report.claim
         one.report.writing = False
         if not kept:

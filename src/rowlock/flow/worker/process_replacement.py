@@ -22,7 +22,7 @@ class ProcessReplacement(Protocol):
     """Puts a fresh process in the place of this one. A worker inside another program has none."""
 
     leaving: bool
-    """A signal has told this process to end: nothing takes its place."""
+    """A signal has asked this process to end: nothing takes its place."""
 
     def registered(self, worker_id: int) -> None:
         """The worker has its row; called on its loop."""
@@ -56,7 +56,7 @@ class SelfRestart:
         """Ignored: no supervisor watches."""
 
     def replace_now(self) -> NoReturn:
-        """Restart, or end if a signal has told this process to."""
+        """Restart, or end if a signal has asked for that."""
         if self.leaving:
             flush_output()
             os._exit(0)

@@ -6,7 +6,7 @@ import json
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from rowlock.model.event import Life, Mark, Report
+from rowlock.model.event import JobTimeline, TimelineAct, TimelineProgress
 from rowlock.model.job import Attempt
 from rowlock.model.state import State
 from rowlock.store.rows import jobs as rows
@@ -15,17 +15,17 @@ if TYPE_CHECKING:
     from rowlock.store.database import Record
 
 
-def life_of(row: Record, most: int) -> Life:
-    """A Life from a row of stream_look; most: the limit its attempts and acts were read with."""
+def life_of(row: Record, most: int) -> JobTimeline:
+    """A JobTimeline from a row of stream_look; most: the limit its attempts and acts were read with."""
     attempts = [_attempt(one) for one in json.loads(row["attempts"] or "[]")]
-    acts = [_mark(one) for one in json.loads(row["acts"] or "[]")]
+    acts = [_act(one) for one in json.loads(row["acts"] or "[]")]
     until = row["fence"]
     if len(attempts) >= most:
         until = min(until, attempts[-1].fence + 1)
     if len(acts) >= most:
         until = min(until, acts[-1].fence - 1)
     progress = rows.progress_of(row)
-    return Life(
+    return JobTimeline(
         job_id=row["id"],
         kind=row["kind"],
         state=State(row["state"]),
@@ -45,7 +45,7 @@ def life_of(row: Record, most: int) -> Life:
         until=until,
         attempts=attempts,
         acts=acts,
-        report=None if progress is None else Report(row["reported_fence"], row["report"], progress),
+        report=None if progress is None else TimelineProgress(row["reported_fence"], row["report"], progress),
         line=row["line"] or 0,
     )
 
@@ -62,17 +62,17 @@ def _attempt(one: dict[str, Any]) -> Attempt:
     )
 
 
-def _mark(one: dict[str, Any]) -> Mark:
+def _act(one: dict[str, Any]) -> TimelineAct:
     detail = one["detail"]
-    return Mark(
+    return TimelineAct(
         verb=one["verb"],
         at=_at(one["at"]),
         by=one["by_whom"],
         note=one["note"],
         fence=detail["fence"],
         seq=detail["seq"],
-        stays=bool(detail.get("stays")),
-        was=detail.get("was"),
+        no_transition=bool(detail.get("stays")),
+        previous_state=detail.get("was"),
         ended_at=_moment(detail.get("ended_at")),
         priority=detail.get("priority"),
     )

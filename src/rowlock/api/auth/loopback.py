@@ -1,4 +1,4 @@
-"""Local: who is served when no authentication is configured. This machine, and nobody who speaks through it."""
+"""Without authentication, only direct requests from this machine are served."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ _SAME_SITE: Final = frozenset({"same-origin", "none"})
 
 
 class Loopback:
-    """Lets in whoever asks from this machine, in person: no proxy, no page of another site, no rebound name."""
+    """Accepts direct requests from this machine: not through a proxy, from another site, or by a rebound name."""
 
-    def __init__(self, *, everybody: bool = False) -> None:
-        self._everybody = everybody
+    def __init__(self, *, any_address: bool = False) -> None:
+        self._any_address = any_address
 
     async def authenticate(self, connection: HTTPConnection) -> Principal | None:
-        """The one local principal; a Problem says why not."""
+        """The local principal; a Problem for any other request."""
         refuse_cross_site(connection)
-        if not self._everybody and not _from_here(connection):
+        if not self._any_address and not _from_here(connection):
             raise Problem(
                 "no-auth-configured",
                 "No authentication is configured, so only this machine is served, without a proxy. "
@@ -37,18 +37,18 @@ class Loopback:
 
 
 def refuse_cross_site(connection: HTTPConnection) -> None:
-    """A browser sends orders of any page to this machine; what it says of the page tells them apart."""
+    """Refuse changes sent by a page of another site: browsers let any page send requests to this machine."""
     if connection.scope.get("method", "GET") in SAFE:
         return
     site = connection.headers.get("sec-fetch-site")
     origin = connection.headers.get("origin")
     same = site in _SAME_SITE if site is not None else origin in (None, _own_origin(connection))
     if not same:
-        raise Problem("cross-site", "Orders are taken from this server's own pages and from programs only.")
+        raise Problem("cross-site", "Changes are accepted from this server's own pages and from programs only.")
 
 
 def is_loopback(host: str) -> bool:
-    """Whether an address or name can mean this machine alone."""
+    """Whether a host name or address can only mean this machine."""
     name = host.strip("[]").rstrip(".").lower()
     if name == "localhost" or name.endswith(".localhost"):
         return True
@@ -64,7 +64,7 @@ def _from_here(connection: HTTPConnection) -> bool:
         return False
     if any(name in connection.headers for name in _FORWARDED):
         return False
-    # A foreign name that was made to point here (DNS rebinding) still stands in the Host header.
+    # After DNS rebinding, the attacker's name is still in the Host header.
     return is_loopback(connection.url.hostname or "localhost")
 
 

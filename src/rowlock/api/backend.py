@@ -1,0 +1,107 @@
+"""ApiBackend: what routes use of the API that serves them: the application, the caller's desk, limits and metrics."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import TYPE_CHECKING, Final, Protocol
+
+from rowlock.api.problems import BEARER, REQUEST_ID, Problem
+from rowlock.api.sse import LIFETIME
+from rowlock.api.submit import JobSubmission
+from rowlock.errors import WaitTimeout
+from rowlock.outage_log import OutageLog
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from starlette.requests import HTTPConnection, Request
+
+    from rowlock.app import Rowlock
+    from rowlock.desk.access import Desk
+    from rowlock.model.access import Principal
+    from rowlock.model.job import Job
+
+logger = logging.getLogger("rowlock.api")
+_BODY: Final = 64 * 1024
+"""Bytes that a body may have beside the arguments."""
+
+
+class Authenticator(Protocol):
+    """Tells who sends a request."""
+
+    async def authenticate(self, connection: HTTPConnection, /) -> Principal | None:
+        """The principal, or None when the request carries nothing that this authenticator reads."""
+
+
+class Metrics(Protocol):
+    """The source of /metrics."""
+
+    async def text(self) -> bytes:
+        """All metrics in the Prometheus text format."""
+
+
+class ApiBackend:
+    """The part of RowlockAPI that knows no routes, so that routes can know it."""
+
+    def __init__(
+        self,
+        app: Rowlock,
+        authenticators: Sequence[Authenticator],
+        *,
+        read_only: bool,
+        read_seconds: float,
+        metrics: Metrics | None,
+    ) -> None:
+        """See RowlockAPI. authenticators: tried in turn."""
+        self.metrics = metrics
+        self.app, self.read_only, self.read_seconds = app, read_only, read_seconds
+        self.body_limit = app.settings.args_limit + _BODY
+        self._authenticators = tuple(authenticators)
+        self.submissions = JobSubmission(app)
+        self.stream_seconds: float | None = LIFETIME
+        """Seconds that a stream lasts; None: until it ends or `close_streams()` ends it."""
+        self._starting = asyncio.Lock()
+        self._started = False
+        self.outage = OutageLog(logger, "requests wait for the database", "requests are answered again")
+
+    async def start(self) -> None:
+        """Open the database, once. Every request calls this, because a mounted application has no lifespan."""
+        if self._started:
+            return
+        async with self._starting:
+            if not self._started:
+                # In a thread: the embedded PostgreSQL takes a while to start.
+                await asyncio.to_thread(self.app.database)
+                self._started = True
+
+    async def close(self) -> None:
+        """Close the database; a later request opens it again."""
+        self._started = False
+        await self.app.close()
+
+    def close_streams(self) -> None:
+        """End every open stream, so that a server that waits for connections can stop."""
+        self.app.streams.close()
+
+    async def desk(self, request: Request) -> Desk:
+        """The desk of the caller; the problem `unauthenticated` when no authenticator knows it."""
+        for each in self._authenticators:
+            principal = await each.authenticate(request)
+            if principal is not None:
+                address = request.client.host if request.client else None
+                return self.app.desk(
+                    principal, read_only=self.read_only, request_id=request.scope[REQUEST_ID], address=address
+                )
+        raise Problem(
+            "unauthenticated",
+            "No valid credentials were sent. Send Authorization: Bearer <token>.",
+            headers=BEARER,
+        )
+
+    async def wait_for_end(self, job: Job, seconds: int) -> Job:
+        """The job once it has ended, or as it stands after that many seconds."""
+        try:
+            return await self.app.jobs.wait(job.id, timeout=seconds)
+        except WaitTimeout:
+            return await self.app.jobs.get(job.id)

@@ -1,0 +1,75 @@
+"""Access: sessions, the caller, what the API offers, and tokens."""
+
+from __future__ import annotations
+
+from importlib import metadata
+from typing import Annotated
+
+from fastapi import Path, Request
+from starlette.responses import Response
+
+from rowlock.api.auth import close_session, open_session
+from rowlock.api.dependencies import CurrentDesk, Door
+from rowlock.api.routing import Routes
+from rowlock.api.schemas.access import LogIn, MeAnswer, NewToken, NewTokenAnswer, TokenAnswer, TokensAnswer
+from rowlock.api.schemas.application import FeaturesAnswer
+from rowlock.model.access import Permission
+
+routes = Routes("access")
+TokenId = Annotated[
+    str, Path(max_length=200, pattern=r"^[^\x00]+$", description="Id of the token.", examples=["4f2c81d0"])
+]
+
+
+@routes.post("/auth/login", needs=None, problems=("unauthenticated", "too-many-requests", "cross-site"))
+async def log_in(request: Request, response: Response, door: Door, credentials: LogIn) -> MeAnswer:
+    """Open a session for a browser; the answer sets a cookie that scripts cannot read."""
+    return MeAnswer.of(await open_session(door.app, request, credentials.token, response))
+
+
+@routes.post("/auth/logout", needs=None, status_code=204, problems=("cross-site",))
+async def log_out(request: Request, response: Response, door: Door) -> None:
+    """End the browser's session, here and in the database."""
+    await close_session(door.app, request, response)
+
+
+@routes.get("/me", needs=None)
+async def get_me(desk: CurrentDesk) -> MeAnswer:
+    """The caller and its permissions."""
+    return MeAnswer.of(desk.principal)
+
+
+@routes.get("/features", needs=None)
+async def get_features(door: Door, _desk: CurrentDesk) -> FeaturesAnswer:
+    """What this API offers."""
+    return FeaturesAnswer(
+        version=metadata.version("rowlock"),
+        read_only=door.read_only,
+        metrics=door.metrics is not None,
+    )
+
+
+@routes.get("/tokens", needs=Permission.TOKENS_MANAGE)
+async def list_tokens(desk: CurrentDesk) -> TokensAnswer:
+    """Every token, the newest first, revoked ones included."""
+    return TokensAnswer(items=[TokenAnswer.of(token) for token in await desk.tokens.list()])
+
+
+@routes.post("/tokens", needs=Permission.TOKENS_MANAGE, status_code=201, problems=("role-not-found", "invalid-option"))
+async def create_token(desk: CurrentDesk, new: NewToken) -> NewTokenAnswer:
+    """Create a token; its text is in this answer and stored nowhere."""
+    made = await desk.tokens.create(
+        new.name,
+        permissions=new.permissions,
+        roles=new.roles,
+        subject=new.subject,
+        tenant=new.tenant,
+        expires_in=new.expires_in,
+    )
+    return NewTokenAnswer.model_validate(NewTokenAnswer.of(made.token, text=made.text))
+
+
+@routes.delete("/tokens/{token_id}", needs=Permission.TOKENS_MANAGE, problems=("token-not-found",))
+async def revoke_token(desk: CurrentDesk, token_id: TokenId) -> TokenAnswer:
+    """Revoke a token, and end every session that began with it."""
+    return TokenAnswer.of(await desk.tokens.revoke(token_id))

@@ -1,0 +1,124 @@
+"""The caller, API tokens and the audit."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Annotated, Any
+
+from pydantic import Field
+
+from rowlock.api.schemas import fields
+from rowlock.api.schemas.base import Answer, Body, doc
+from rowlock.api.schemas.fields import INSTANT, Duration, Text
+from rowlock.model.access import Entry, Permission, Principal, Token
+
+_PERMISSIONS = ["jobs:read", "jobs:submit"]
+_TOKEN = "rowlock_4f2c…"  # noqa: S105 - an example
+Roles = Annotated[list[str], doc("Roles.", ["operator"])]
+
+
+class MeAnswer(Answer):
+    """The caller and its permissions."""
+
+    subject: Annotated[str, doc("Who calls.", "ada@example.com")]
+    display: Annotated[str, doc("Name for a screen.", "Ada Lovelace")]
+    kind: Annotated[str, doc("user, token or system.", "user")]
+    tenant: fields.TenantOrNull
+    roles: Roles
+    permissions: Annotated[list[str], doc("Permissions that the caller holds.", _PERMISSIONS)]
+
+    @classmethod
+    def of(cls, principal: Principal) -> MeAnswer:
+        """From the desk's value."""
+        return cls(
+            subject=principal.subject,
+            display=principal.name,
+            kind=principal.kind,
+            tenant=principal.tenant,
+            roles=list(principal.roles),
+            permissions=sorted(principal.permissions),
+        )
+
+
+class LogIn(Body):
+    """An API token, exchanged for a session cookie."""
+
+    token: Annotated[str, doc("The token as it was shown when it was created.", _TOKEN, min_length=1, max_length=500)]
+
+
+class TokenAnswer(Answer):
+    """An API token without its text."""
+
+    id: Annotated[str, doc("Id of the token.", "4f2c81d0")]
+    name: Annotated[str, doc("Name of the token.", "ci")]
+    subject: Annotated[str, doc("Subject that it acts as.", "token:ci")]
+    tenant: fields.TenantOrNull
+    permissions: Annotated[list[str], doc("Permissions that it carries itself.", _PERMISSIONS)]
+    roles: Roles
+    created_at: fields.CreatedAt
+    created_by: Annotated[str | None, doc("Subject that created it; null: unknown.", "ada@example.com")]
+    expires_at: Annotated[datetime | None, doc("When it expires; null: never.", INSTANT)]
+    last_used_at: Annotated[datetime | None, doc("When it was last used; null: never.", INSTANT)]
+    revoked_at: Annotated[datetime | None, doc("When it was revoked; null: it is valid.", None)]
+
+    @classmethod
+    def of(cls, token: Token, **more: object) -> TokenAnswer:
+        """From the desk's value. more: fields of a subclass."""
+        values = {name: getattr(token, name) for name in TokenAnswer.model_fields}
+        return cls.model_validate({**values, "permissions": sorted(token.permissions), **more})
+
+
+class NewTokenAnswer(TokenAnswer):
+    """A token right after it was created."""
+
+    text: Annotated[str, doc("The token itself: shown this once and stored nowhere.", _TOKEN)]
+
+
+class TokensAnswer(Answer):
+    """Every token."""
+
+    items: Annotated[list[TokenAnswer], doc("Tokens, newest first, revoked ones included.")]
+
+
+class NewToken(Body):
+    """A token to create; it carries no more than its creator holds. Only `name` is required."""
+
+    name: Annotated[Text, doc("Name of the token.", "ci")]
+    permissions: Annotated[list[Permission], doc("Permissions that it carries itself.", _PERMISSIONS)] = Field(
+        default_factory=list
+    )
+    roles: Annotated[list[Text], doc("Roles that it has.", ["operator"], max_length=100)] = Field(default_factory=list)
+    subject: Annotated[Text | None, doc("Subject that it acts as; null: made of its name.", "deploys")] = None
+    tenant: Annotated[Text | None, doc("Tenant that it belongs to; null: that of the caller.", "acme")] = None
+    expires_in: Annotated[Duration | None, doc("How long it is valid; null: for ever.", "90 days")] = None
+
+
+class AuditEntryAnswer(Answer):
+    """One change that somebody made."""
+
+    id: Annotated[str, doc("Id of the entry.", "913")]
+    at: Annotated[datetime, doc("When the change was made.", INSTANT)]
+    subject: Annotated[str, doc("Who made it.", "ada@example.com")]
+    kind: Annotated[str, doc("user, token or system.", "user")]
+    acting_for: Annotated[str | None, doc("Subject in whose name it was made; null: their own.", None)]
+    tenant: fields.TenantOrNull
+    action: Annotated[str, doc("What was done.", "lane.set")]
+    target: Annotated[str, doc("What was changed, as job:ID, lane:NAME or token:ID.", "lane:reports")]
+    before: Annotated[dict[str, Any] | None, doc("The changed fields before; null: nothing was there.", {"slots": 2})]
+    after: Annotated[dict[str, Any] | None, doc("The changed fields after; null: it was removed.", {"slots": 4})]
+    note: fields.NoteOrNull
+    request_id: Annotated[str | None, doc("Id of the request; null: it came by another way.", "7d1f0c")]
+    address: Annotated[str | None, doc("Address of the client; null: unknown.", "10.0.0.7")]
+
+    @classmethod
+    def of(cls, entry: Entry) -> AuditEntryAnswer:
+        """From the desk's value."""
+        values = {name: getattr(entry, name) for name in cls.model_fields}
+        return cls.model_validate({**values, "id": str(entry.id)})
+
+
+class AuditAnswer(Answer):
+    """A page of the audit."""
+
+    items: Annotated[list[AuditEntryAnswer], doc("Entries, newest first.")]
+    next_cursor: fields.NextCursor

@@ -1,0 +1,180 @@
+"""The shape of the tree: where tests stand, how large a folder grows, and that a name means one thing."""
+
+from __future__ import annotations
+
+import ast
+import fnmatch
+from collections import defaultdict
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+ROOT: Final = Path(__file__).parents[1]
+SOURCE: Final = ROOT / "src" / "rowlock"
+TESTS: Final = ROOT / "tests"
+
+TESTED_ELSEWHERE: Final = {
+    # One subject in several small modules: its test drives them together.
+    "api/test_auth.py": "api/auth/bearer api/auth/bind api/auth/jwt api/auth/sessions api/auth/trusted",
+    "api/test_door.py": "api/dependencies api/invalid_requests api/auth/loopback api/problems api/routing"
+    " api/routes/health",
+    "api/test_openapi.py": "api/schemas/* api/routes/kinds",
+    "api/test_access.py": "api/routes/access api/routes/audit api/routes/bulk api/routes/locks api/routes/workers",
+    "api/routes/test_jobs.py": "api/submit api/routes/items_and_logs",
+    "api/routes/test_streams.py": "api/sse",
+    "cli/test_usage.py": "cli/call cli/command cli/find_app cli/root",
+    "fuzz/test_cli.py": "cli/exit_codes",
+    "cli/test_desk.py": "cli/commands/audit cli/commands/stats cli/commands/workers",
+    "cli/commands/test_jobs.py": "cli/commands/approvals cli/commands/bulk cli/commands/edit",
+    "cli/commands/test_limits.py": "cli/commands/locks",
+    "cli/commands/test_access.py": "cli/commands/roles cli/commands/tokens",
+    "cli/commands/test_demo.py": "cli/commands/demo_jobs",
+    "api/test_server.py": "cli/commands/serve",
+    "cli/process/test_reload.py": "cli/commands/dev cli/process/development cli/process/file_changes"
+    " cli/process/watcher",
+    "cli/commands/test_worker.py": "cli/process/worker_main cli/process/worker_orders",
+    "torture/test_supervised.py": "cli/process/supervise",
+    "cli/commands/test_top.py": "cli/screen/board cli/screen/panes cli/screen/terminal",
+    "cli/commands/test_watch.py": "cli/screen/progress desk/follow/watch desk/follow/waiting",
+    "cli/commands/test_workflows.py": "cli/screen/workflow_lines",
+    "compose/test_running.py": "compose/follow_up compose/task_services compose/workflow_handle",
+    "test_tasks.py": "app decorator",
+    "testing/test_extensions.py": "extensions",
+    "desk/test_doctor_checks.py": "desk/doctor",
+    "desk/explain/test_explain.py": "desk/explain/approval desk/explain/facts desk/explain/locks desk/explain/rates"
+    " desk/explain/reasons desk/explain/silence desk/phrases",
+    "desk/explain/test_blocked.py": "desk/explain/dependencies",
+    "desk/follow/test_stream.py": "desk/follow/job_poll desk/follow/per_loop",
+    "desk/test_access.py": "desk/app_desk desk/guard desk/roles desk/visible_jobs",
+    "desk/test_submit.py": "desk/idempotent_submit",
+    "desk/test_tokens.py": "desk/identity",
+    "flow/progress/test_items.py": "desk/items_and_logs flow/progress/sync_items",
+    "flow/worker/test_stopping.py": "desk/job_orders flow/worker/slots flow/run/attempt",
+    "desk/test_stats.py": "desk/load",
+    "flow/locks/test_process_locks.py": "desk/locks flow/locks/context_managers store/connections/lock_session",
+    "desk/test_bulk.py": "desk/operation_driver desk/operations",
+    "desk/test_schedules.py": "desk/schedule_fire desk/scheduling",
+    "desk/test_search.py": "desk/search_suggestions store/search",
+    "flow/progress/test_signals.py": "desk/signals",
+    "desk/test_workflows.py": "desk/workflow_halt",
+    "flow/claim/test_cursors.py": "flow/claim/claimer",
+    "flow/enqueue/test_producer.py": "flow/enqueue/insert flow/enqueue/registered store/jobs/enqueue",
+    "flow/run/test_middleware.py": "flow/enqueue/middleware",
+    "desk/test_sync.py": "flow/enqueue/remote_kind",
+    "flow/worker/test_fast_path.py": "flow/enqueue/workflow_growth flow/enqueue/workflow_insert",
+    # A pool, its children and their limits mean something only with real processes.
+    "flow/executors/test_executors.py": "flow/executors/child_handle flow/executors/child_limits"
+    " flow/executors/child_main flow/executors/os_process flow/executors/process_pool flow/executors/threads"
+    " flow/kinds/import_origin",
+    "flow/run/test_inject.py": "flow/kinds/depends",
+    "flow/kinds/test_signature.py": "flow/kinds/declare flow/kinds/handler",
+    "flow/kinds/test_schema.py": "flow/kinds/pydantic_schema",
+    "flow/progress/test_context.py": "flow/progress/attempt_io flow/progress/channel store/jobs/progress",
+    "store/callers/test_guarded.py": "flow/progress/claim_guard store/callers/asyncpg store/callers/protocol"
+    " store/callers/psycopg",
+    "flow/progress/test_sync_context.py": "flow/progress/sync_io flow/worker/worker_thread",
+    # A supervisor, its workers and the line between them.
+    "flow/supervise/test_supervisor.py": "flow/supervise/control_line flow/supervise/worker_process"
+    " flow/worker/process_replacement flow/worker/watchdog",
+    "torture/test_recycling.py": "flow/worker/recycling",
+    "flow/worker/test_worker.py": "flow/worker/background flow/worker/registration store/jobs/workers store/lanes",
+    "cli/commands/test_worker_logs.py": "flow/worker/job_log_lines",
+    "model/test_schedule.py": "model/cron",
+    "flow/enqueue/test_enqueue_many.py": "store/bulk",
+    "store/callers/test_joining.py": "store/caller_transaction",
+    "store/driver/test_statement_check.py": "store/driver/tcp_timeouts",
+    "store/test_embedded.py": "store/embedded/binaries store/embedded/home store/embedded/keeper",
+    "store/test_statement_calls.py": "store/executor",
+    "store/test_transitions.py": "store/jobs/claim store/jobs/finish store/rows/jobs",
+    "desk/follow/test_feed.py": "store/rows/followed_jobs",
+    "upkeep/test_schedule_runner.py": "store/rows/schedules",
+    "store/test_workflows.py": "store/rows/workflows",
+    "testing/test_travel.py": "testing/clock",
+    "testing/test_drain.py": "testing/handler_loops",
+    "testing/test_assertions.py": "testing/match",
+    "testing/test_databases.py": "testing/scratch_databases",
+    "upkeep/test_duties.py": "upkeep/duty_runner",
+}
+"""Tests, and the modules without a test at their own path that they drive; *: a whole folder of declarations."""
+
+MOST_MODULES: Final = 15
+LARGER: Final = {
+    "model": 45,  # one value a file
+    "desk": 38,  # one subject a file
+    "api/routes": 20,  # one subject a file
+    "cli/commands": 30,  # one subject a file
+}
+DOORS: Final = ("api", "cli", "web")
+"""Their shapes, routes and commands are named after what they show."""
+
+
+def modules() -> list[str]:
+    """Every module by its path, such as flow/claim/cursors."""
+    files = (file for file in SOURCE.rglob("*.py") if not file.name.startswith("__"))
+    return sorted(str(file.relative_to(SOURCE).with_suffix("")) for file in files)
+
+
+def test_file(module: str) -> str:
+    """Where the test of a module stands if it mirrors the tree."""
+    path = Path(module)
+    return str(path.parent / f"test_{path.name}.py")
+
+
+test_file.__test__ = False  # type: ignore[attr-defined]  # no test of its own, in spite of its name
+
+
+def test_every_module_has_a_test_at_its_path_or_says_where() -> None:
+    mirrored = {module for module in modules() if (TESTS / test_file(module)).exists()}
+    assert sorted(set(modules()) - mirrored - set(tested_elsewhere())) == []
+
+
+def tested_elsewhere() -> list[str]:
+    patterns = [pattern for listed in TESTED_ELSEWHERE.values() for pattern in listed.split()]
+    return [module for pattern in patterns for module in fnmatch.filter(modules(), pattern) or [f"{pattern}: nothing"]]
+
+
+def test_the_list_of_tests_elsewhere_names_what_is_there_and_no_more() -> None:
+    listed = tested_elsewhere()
+    assert len(listed) == len(set(listed))
+    assert [name for name in TESTED_ELSEWHERE if not (TESTS / name).exists()] == []
+    assert sorted(set(listed) - set(modules())) == []
+    assert [module for module in listed if (TESTS / test_file(module)).exists()] == []
+
+
+def test_no_folder_is_too_large_to_take_in() -> None:
+    sizes: dict[str, int] = defaultdict(int)
+    for module in modules():
+        sizes[str(Path(module).parent)] += 1
+    allowed = {folder: LARGER.get(folder, MOST_MODULES) for folder in sizes if folder != "."}
+    assert {folder: sizes[folder] for folder in allowed if sizes[folder] > allowed[folder]} == {}
+
+
+def test_a_class_name_means_one_thing() -> None:
+    homes: dict[str, list[str]] = defaultdict(list)
+    for module in modules():
+        if not module.startswith(DOORS):
+            tree = ast.parse((SOURCE / f"{module}.py").read_text(encoding="utf-8"))
+            for node in tree.body:
+                if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                    homes[node.name].append(module)
+    assert {name: places for name, places in homes.items() if len(places) > 1} == {}
+
+
+@pytest.mark.parametrize(
+    "package", sorted(str(file.parent.relative_to(SOURCE)) for file in SOURCE.rglob("__init__.py"))
+)
+def test_every_package_says_what_lives_there(package: str) -> None:
+    text = (SOURCE / package / "__init__.py").read_text(encoding="utf-8")
+    assert ast.get_docstring(ast.parse(text)), f"{package}/__init__.py has no docstring"
+
+
+def test_no_test_imports_another_test() -> None:
+    """What tests share stands in conftest.py or in a module of its own."""
+    guilty = [
+        f"{file.relative_to(ROOT)}: {node.module}"
+        for file in TESTS.rglob("*.py")
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8")))
+        if isinstance(node, ast.ImportFrom) and (node.module or "").rpartition(".")[2].startswith("test_")
+    ]
+    assert guilty == []

@@ -1,0 +1,40 @@
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+
+from rowlock.errors import ConfigurationError
+from rowlock.settings import Settings, lanes_from_text
+
+
+def test_what_is_not_set_keeps_its_default() -> None:
+    assert Settings.from_env({}) == Settings.from_env({"ROWLOCK_LISTEN": " "}) == Settings()
+
+
+def test_variables_are_read_as_people_write_them() -> None:
+    read = Settings.from_env({"ROWLOCK_LISTEN": "off", "ROWLOCK_SHUTDOWN_AFTER": "5s", "ROWLOCK_BLOCKED_LIMIT": "off"})
+    assert (read.listen, read.shutdown_after, read.blocked_limit) == (False, timedelta(seconds=5), None)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [("ROWLOCK_LISTEN", "perhaps"), ("ROWLOCK_SHUTDOWN_AFTER", "soon"), ("ROWLOCK_LANES", "front:x")]
+)
+def test_an_unreadable_variable_is_named_with_its_value(name: str, value: str) -> None:
+    with pytest.raises(ConfigurationError, match=f"^{name} cannot be read: .*{value}"):
+        Settings.from_env({name: value})
+
+
+def test_lanes_are_read_as_text_and_as_json() -> None:
+    written = lanes_from_text("fast:kinds=ping|pong,slots=3;slow:kinds=*,slots=1")
+    assert [(lane.name, lane.kinds, lane.slots) for lane in written] == [
+        ("fast", ("ping", "pong"), 3),
+        ("slow", ("*",), 1),
+    ]
+    assert lanes_from_text('[{"name": "fast", "kinds": ["ping", "pong"], "slots": 3}]') == written[:1]
+
+
+@pytest.mark.parametrize("text", ["a b:slots=1", "a:slots", "a:slos=1", "a:order=random", "[1]"])
+def test_what_is_no_lane_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match=r"lane|order"):
+        lanes_from_text(text)

@@ -122,8 +122,8 @@ async def test_a_head_of_a_stream_leaves_nobody_behind(rest: Rest) -> None:
     async with rest.client() as client:
         await client.head(f"/jobs/{job['id']}/stream")
         await client.head("/events")
-    here = rest.app._backing.lookouts.here()
-    assert (here.lookout._followed, here.feed._listeners) == ({}, set())
+    here = rest.app._resources.streams_per_loop.current()
+    assert (here.job_poll._followed, here.feed._subscribers) == ({}, set())
 
 
 async def test_every_route_that_is_read_answers_head(rest: Rest) -> None:

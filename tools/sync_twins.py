@@ -57,7 +57,7 @@ FRONT = '''
 class SyncDesk:
     """app.sync: the desk for blocking code."""
 
-    def __init__(self, bridge: Bridge, desk: Parts) -> None:
+    def __init__(self, bridge: Bridge, desk: DeskBase) -> None:
 {assignments}
 '''
 
@@ -132,7 +132,7 @@ def _passed(args: ast.arguments) -> str:
 def generate() -> str:
     """The whole file, formatted."""
     sources = [Source(module, name) for module, name in CLASSES.items()]
-    lines = {"from rowlock.bridge import Bridge", "from rowlock.desk.access import Parts"}
+    lines = {"from rowlock.bridge import Bridge", "from rowlock.desk.access import DeskBase"}
     for source in sources:
         lines |= {source.imports[name] for name in source.names | {source.name} if name in source.imports}
     assignments = "\n".join(

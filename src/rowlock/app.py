@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING, Any, Concatenate, Final, ParamSpec, Self, Type
 
 import rowlock
 from rowlock.bridge import Bridge, in_thread
-from rowlock.desk.access import Backing, Desk
-from rowlock.desk.app_desk import Own
+from rowlock.desk.access import Desk, DeskResources
+from rowlock.desk.app_desk import AppDesk
 from rowlock.desk.guard import Guard
 from rowlock.errors import ConfigurationError, WrongState
 from rowlock.extensions import Extensions, L, M, N
@@ -67,8 +67,7 @@ if TYPE_CHECKING:
     from rowlock.desk.locks import Locks
     from rowlock.desk.operations import Operations
     from rowlock.desk.roles import Roles
-    from rowlock.desk.schedules import Schedules
-    from rowlock.desk.scheduling import Scheduling
+    from rowlock.desk.schedules import ScheduleDecorator, Schedules
     from rowlock.desk.stats import Stats
     from rowlock.desk.sync import SyncDesk
     from rowlock.desk.tokens import Tokens
@@ -151,8 +150,8 @@ class Rowlock:
         self._producer = Producer(self.database, self._bridge, extensions.enqueue_middleware, self._events)
         self._locks = AppLocks(self.database, self._bridge)
         self.submit = KindSubmitter(self.task, self._producer, self.settings.args_limit, self.handlers)
-        self._backing = Backing(self.database, self._producer.wakers.wake, self.submit)
-        self._own_desk = Own(self._backing, self._bridge)
+        self._resources = DeskResources(self.database, self._producer.wakers.wake, self.submit)
+        self._own_desk = AppDesk(self._resources, self._bridge)
 
     # --- the desk: what a person may ask or order; these parts act as the application itself -------------------------
 
@@ -168,7 +167,7 @@ class Rowlock:
 
         read_only: refuses every change. request_id and address go to the audit.
         """
-        return Desk(self._backing, Guard(principal, read_only, request_id, address))
+        return Desk(self._resources, Guard(principal, read_only, request_id, address))
 
     @property
     def jobs(self) -> Jobs:
@@ -201,7 +200,7 @@ class Rowlock:
         return self._own_desk.schedules
 
     @property
-    def schedule(self) -> Scheduling:
+    def schedule(self) -> ScheduleDecorator:
         """app.schedule(…) declares a schedule beside its task."""
         return self._own_desk.schedule
 
@@ -516,7 +515,7 @@ class Rowlock:
 
     async def _leave_loop(self) -> None:
         if self._database is not None:
-            await asyncio.gather(self._producer.wakers.flush(), self._backing.leave())
+            await asyncio.gather(self._producer.wakers.flush(), self._resources.leave())
             await self._locks.close()
             await self._database.close()
 

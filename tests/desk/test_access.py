@@ -11,7 +11,7 @@ import pytest
 
 from rowlock import Forbidden, JobNotFound, Permission, Principal, ReadOnly, Rowlock, RowlockError
 from rowlock.desk.bulk import Bulk
-from rowlock.desk.guard import NEEDS, Needs
+from rowlock.desk.guard import NEEDS, RequiredPermission
 from rowlock.errors import OperationNotFound, RuleNotFound
 from rowlock.model.access import ALL, SYSTEM
 from rowlock.model.count import Count
@@ -172,12 +172,12 @@ def methods(app: Rowlock) -> dict[str, Callable[..., Any]]:
     }
 
 
-def needs(name: str, method: Callable[..., Any]) -> Needs:
+def needs(name: str, method: Callable[..., Any]) -> RequiredPermission:
     """What a call as in the table takes."""
-    found: Needs | None = getattr(method, NEEDS, None)
+    found: RequiredPermission | None = getattr(method, NEEDS, None)
     asked = TABLE[name].orders or (found.permission if found else None)
     assert asked is not None
-    return Needs(asked, unsafe=name in UNSAFE or (found is not None and found.unsafe))
+    return RequiredPermission(asked, unsafe=name in UNSAFE or (found is not None and found.unsafe))
 
 
 async def held_by(app: Rowlock, role: str, **more: Any) -> Principal:  # noqa: ANN401 - Principal's fields

@@ -10,7 +10,7 @@ from tests.waiting import eventually
 
 from rowlock import Principal, Rowlock
 from rowlock.desk import operation_driver
-from rowlock.desk.search import Searcher
+from rowlock.desk.search import JobSearch
 from rowlock.errors import BulkRefused, Forbidden, InvalidOption, OperationNotFound, WrongState
 from rowlock.flow.enqueue.wake import Waker
 from rowlock.model.access import Permission
@@ -144,7 +144,7 @@ async def test_jobs_that_come_later_and_jobs_beyond_the_expected_are_left_alone(
 
 async def taken(
     desk: Desk, action: str, search: str, expected_max: int, who: Principal | None = None
-) -> tuple[operation_driver.Driver, Any]:
+) -> tuple[operation_driver.OperationDriver, Any]:
     """An operation that nobody drives yet."""
     database = desk.app.database()
     guard = desk.app.desk(who or Principal("s", permissions=frozenset(Permission), kind="system")).guard
@@ -160,20 +160,20 @@ async def taken(
         principal=await operation_driver.stored(database, guard),
         **guard.signed("start", None, None),
     )
-    return operation_driver.Driver(lambda: database, lambda _: None), row
+    return operation_driver.OperationDriver(lambda: database, lambda _: None), row
 
 
 async def test_a_job_that_changed_meanwhile_is_left_alone(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     await filled(desk, 2)
     driver, row = await taken(desk, "cancel", "state:queued", expected_max=9)
-    find = Searcher.find
+    find = JobSearch.find
 
     async def later(*args: Any, **kwargs: Any) -> Any:  # noqa: ANN401 - as it is
         found = await find(*args, **kwargs)
         await desk.store.execute("UPDATE rowlock.jobs SET state = 'running', claimed_by = 1 WHERE id = 1")
         return found
 
-    monkeypatch.setattr(Searcher, "find", later)
+    monkeypatch.setattr(JobSearch, "find", later)
     await driver.to_end(row)
     done = await desk.app.operations.get(row["id"])
     assert (done.state, done.done, done.skipped) == ("completed", 1, 1)

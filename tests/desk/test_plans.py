@@ -39,7 +39,7 @@ async def values_of(store: Store) -> dict[str, object]:
         "kind": None,
         "of_tenant": None,
         "scan": 2**62,
-        **TRUSTED.sight,
+        **TRUSTED.visibility,
         "tenant": "rare",
         "subject": "rare",
     }

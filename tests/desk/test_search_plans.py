@@ -10,8 +10,8 @@ from tests.factories import Store, opened
 from tests.query_plans import Explained
 
 from rowlock.desk.guard import TRUSTED, Guard
-from rowlock.desk.search import Searcher
-from rowlock.desk.visible_jobs import Sight
+from rowlock.desk.search import JobSearch
+from rowlock.desk.visible_jobs import VisibleJobs
 from rowlock.model import search
 from rowlock.model.access import Permission, Principal
 from rowlock.store import search as composing
@@ -65,8 +65,8 @@ async def test_a_search_of_few_among_many_jobs_of_others_reads_little(
 
 async def reads_little(url: str, text: str, guard: Guard, walk: str, most: int) -> None:
     async with opened(url) as store:
-        searcher = Searcher(lambda: store.database, guard, Sight(lambda: store.database, guard))
-        plan = await searcher.plan(search.parse(text))
+        job_search = JobSearch(lambda: store.database, guard, VisibleJobs(lambda: store.database, guard))
+        plan = await job_search.plan(search.parse(text))
         found = await explained(store, plan)
         await store.database.close()
     assert plan.walk.name == walk

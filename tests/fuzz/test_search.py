@@ -325,13 +325,13 @@ def test_a_search_finds_what_looking_at_every_job_finds(bench: Bench) -> None:
     bench.run(bench.sql("INSERT INTO workers (name, host, pid, version) VALUES ('eu', 'h', 1, '0')"))
     bench.run(bench.sql("INSERT INTO workers (name, host, pid, version) VALUES ('host', 'h', 2, '0')"))
     bench.run(bench.sql("INSERT INTO lanes (name, kinds) VALUES ('bulk', '{ingest,a_b}'), ('rest', '{*}')"))
-    searcher = bench.app.jobs._searcher
+    job_search = bench.app.jobs._job_search
 
     async def compare(rows: Sequence[Row], queries: Sequence[Query]) -> None:
         await load(bench, rows)
         for query in queries:
-            plan = await searcher.plan(query, now=NOW)
-            found, _ = await searcher.counted(plan)
+            plan = await job_search.plan(query, now=NOW)
+            found, _ = await job_search.counted(plan)
             expected = [row.id for row in reversed(rows) if all(holds(term, row, NOW) for term in query.terms)]
             assert list(found.ids) == expected, render(query)
             page = await bench.app.jobs.search(render(query))

@@ -102,7 +102,7 @@ class Arrangements(Rules):
     def look_around(self, _a: int, _b: int, _c: int) -> None:
         """A scheduler and an operator read what there is; they may act on it much later."""
         self.readings += self.bench.run(slots.due(self.bench.main))
-        rows = self.bench.run(self.bench.main.fetch("schedules", only=None, **TRUSTED.sight))
+        rows = self.bench.run(self.bench.main.fetch("schedules", only=None, **TRUSTED.visibility))
         self.read += [schedule_of(row) for row in rows]
 
     def fire(self, a: int, b: int, c: int) -> None:

@@ -135,7 +135,7 @@ class RemoveSchedule(Act):
 
     @override
     async def run(self, store: Store) -> Any:
-        return bool(await store.fetch("schedule_delete", name=self.name, **TRUSTED.sight))
+        return bool(await store.fetch("schedule_delete", name=self.name, **TRUSTED.visibility))
 
     @override
     def meant(self, before: World, answer: Any) -> Meant:

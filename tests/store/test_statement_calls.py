@@ -27,7 +27,7 @@ SOURCE = Path(queries.__file__).parents[1]
 STATEMENTS = Statements("rowlock")
 
 # What two methods of the desk's Guard give to many statements, by the method's name.
-BY_METHOD = {"sight": frozenset(TRUSTED.sight), "signed": frozenset(TRUSTED.signed("cancel", None, None))}
+BY_METHOD = {"visibility": frozenset(TRUSTED.visibility), "signed": frozenset(TRUSTED.signed("cancel", None, None))}
 _SCHEDULE = frozenset(values_of(Schedule("nightly", "report")))
 _LOCK = frozenset({"n", "key", "namespace", "name", "job_id", "kind", "process"})
 # Statement -> the parameters that its caller makes where the source does not show them.

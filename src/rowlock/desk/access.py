@@ -15,15 +15,15 @@ if TYPE_CHECKING:
 
     from rowlock.desk.approvals import Approvals
     from rowlock.desk.audit import Audit
-    from rowlock.desk.follow.per_loop import Lookouts
+    from rowlock.desk.follow.per_loop import StreamsPerLoop
     from rowlock.desk.follow.stream import Streams
-    from rowlock.desk.follow.waiting import Ears
+    from rowlock.desk.follow.waiting import EndNotifications
     from rowlock.desk.guard import Guard
     from rowlock.desk.jobs import Jobs
     from rowlock.desk.lanes import Lanes
     from rowlock.desk.limits import Limits
     from rowlock.desk.locks import Locks
-    from rowlock.desk.operation_driver import Drives
+    from rowlock.desk.operation_driver import BackgroundOperations
     from rowlock.desk.operations import Operations
     from rowlock.desk.roles import Roles
     from rowlock.desk.schedules import Schedules
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Backing:
+class DeskResources:
     """What every desk of one application stands on."""
 
     database: Callable[[], Database]
@@ -46,53 +46,53 @@ class Backing:
     submit: Submit
 
     @cached_property
-    def drives(self) -> Drives:
+    def background_operations(self) -> BackgroundOperations:
         """Bulk orders this process carries out in the background."""
-        from rowlock.desk.operation_driver import Drives
+        from rowlock.desk.operation_driver import BackgroundOperations
 
-        return Drives(self.database, self.wake)
+        return BackgroundOperations(self.database, self.wake)
 
     @cached_property
-    def ears(self) -> Ears:
+    def end_notifications(self) -> EndNotifications:
         """One LISTEN connection per event loop, however many desks there are."""
-        from rowlock.desk.follow.waiting import Ears
+        from rowlock.desk.follow.waiting import EndNotifications
 
-        return Ears(self.database)
+        return EndNotifications(self.database)
 
     @cached_property
-    def lookouts(self) -> Lookouts:
+    def streams_per_loop(self) -> StreamsPerLoop:
         """One poll per event loop for all who follow jobs, and one for all who listen to the feed."""
-        from rowlock.desk.follow.per_loop import Lookouts
+        from rowlock.desk.follow.per_loop import StreamsPerLoop
 
-        return Lookouts(self.database, self.ears)
+        return StreamsPerLoop(self.database, self.end_notifications)
 
     async def leave(self) -> None:
         """End what runs in the background of this loop; what nobody asked for was never begun."""
-        if "lookouts" in self.__dict__:
-            await self.lookouts.leave()
-        if "drives" in self.__dict__:
-            await self.drives.leave()
+        if "streams_per_loop" in self.__dict__:
+            await self.streams_per_loop.leave()
+        if "background_operations" in self.__dict__:
+            await self.background_operations.leave()
 
 
-class Parts:
+class DeskBase:
     """.jobs, .lanes, … of a desk. One that is never asked for is never imported."""
 
-    def __init__(self, backing: Backing, guard: Guard) -> None:
-        self._backing, self._guard = backing, guard
+    def __init__(self, resources: DeskResources, guard: Guard) -> None:
+        self._resources, self._guard = resources, guard
 
     @cached_property
     def operations(self) -> Operations:
         """Bulk orders, and how far they are."""
         from rowlock.desk.operations import Operations
 
-        return Operations(self._backing.database, self._backing.drives, self._guard)
+        return Operations(self._resources.database, self._resources.background_operations, self._guard)
 
     @cached_property
     def approvals(self) -> Approvals:
         """Jobs that wait for consent."""
         from rowlock.desk.approvals import Approvals
 
-        return Approvals(self._backing.database, self._guard)
+        return Approvals(self._resources.database, self._guard)
 
     @cached_property
     def jobs(self) -> Jobs:
@@ -100,11 +100,11 @@ class Parts:
         from rowlock.desk.jobs import Jobs
 
         return Jobs(
-            self._backing.database,
-            self._backing.wake,
+            self._resources.database,
+            self._resources.wake,
             self._guard,
-            self._backing.ears,
-            self._backing.submit,
+            self._resources.end_notifications,
+            self._resources.submit,
             operations=self.operations,
         )
 
@@ -113,80 +113,82 @@ class Parts:
         """Workflows and their steps."""
         from rowlock.desk.workflows import Workflows
 
-        return Workflows(self._backing.database, self._backing.wake, self.jobs, self._guard, self._backing.ears)
+        return Workflows(
+            self._resources.database, self._resources.wake, self.jobs, self._guard, self._resources.end_notifications
+        )
 
     @cached_property
     def lanes(self) -> Lanes:
         """Lanes and their slots."""
         from rowlock.desk.lanes import Lanes
 
-        return Lanes(self._backing.database, self._guard)
+        return Lanes(self._resources.database, self._guard)
 
     @cached_property
     def limits(self) -> Limits:
         """Gates and rates."""
         from rowlock.desk.limits import Limits
 
-        return Limits(self._backing.database, self._backing.wake, self._guard)
+        return Limits(self._resources.database, self._resources.wake, self._guard)
 
     @cached_property
     def workers(self) -> Workers:
         """Workers that beat, or did."""
         from rowlock.desk.workers import Workers
 
-        return Workers(self._backing.database, self._guard)
+        return Workers(self._resources.database, self._guard)
 
     @cached_property
     def schedules(self) -> Schedules:
         """Schedules and their runs."""
         from rowlock.desk.schedules import Schedules
 
-        return Schedules(self._backing.database, self._guard, self._backing.submit)
+        return Schedules(self._resources.database, self._guard, self._resources.submit)
 
     @cached_property
     def locks(self) -> Locks:
         """Who holds which lock, and who waits."""
         from rowlock.desk.locks import Locks
 
-        return Locks(self._backing.database, self._guard)
+        return Locks(self._resources.database, self._guard)
 
     @cached_property
     def stats(self) -> Stats:
         """Figures of the whole."""
         from rowlock.desk.stats import Stats
 
-        return Stats(self._backing.database, self._guard)
+        return Stats(self._resources.database, self._guard)
 
     @cached_property
     def streams(self) -> Streams:
         """What happens, as it happens."""
         from rowlock.desk.follow.stream import Streams
 
-        return Streams(self._backing.database, self._guard, self._backing.lookouts)
+        return Streams(self._resources.database, self._guard, self._resources.streams_per_loop)
 
     @cached_property
     def tokens(self) -> Tokens:
         """Tokens of programs and people."""
         from rowlock.desk.tokens import Tokens
 
-        return Tokens(self._backing.database, self._guard)
+        return Tokens(self._resources.database, self._guard)
 
     @cached_property
     def roles(self) -> Roles:
         """Who may do what."""
         from rowlock.desk.roles import Roles
 
-        return Roles(self._backing.database, self._guard)
+        return Roles(self._resources.database, self._guard)
 
     @cached_property
     def audit(self) -> Audit:
         """Who ordered what, and when."""
         from rowlock.desk.audit import Audit
 
-        return Audit(self._backing.database, self._guard)
+        return Audit(self._resources.database, self._guard)
 
 
-class Desk(Parts):
+class Desk(DeskBase):
     """app.desk(principal): cheap to make, one per request."""
 
     @property

@@ -5,34 +5,33 @@ from __future__ import annotations
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from rowlock.desk.access import Parts
+from rowlock.desk.access import DeskBase
 from rowlock.desk.guard import TRUSTED
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from rowlock.bridge import Bridge
-    from rowlock.desk.access import Backing
+    from rowlock.desk.access import DeskResources
     from rowlock.desk.identity import Identity
-    from rowlock.desk.schedules import Schedules
-    from rowlock.desk.scheduling import Scheduling
+    from rowlock.desk.schedules import ScheduleDecorator, Schedules
     from rowlock.desk.sync import SyncDesk
     from rowlock.model.lane import Lane
 
 
-class Own(Parts):
+class AppDesk(DeskBase):
     """app.jobs, app.lanes, … and what no other desk has."""
 
-    def __init__(self, backing: Backing, bridge: Bridge) -> None:
-        super().__init__(backing, TRUSTED)
+    def __init__(self, resources: DeskResources, bridge: Bridge) -> None:
+        super().__init__(resources, TRUSTED)
         self._bridge = bridge
 
     @cached_property
-    def schedule(self) -> Scheduling:
+    def schedule(self) -> ScheduleDecorator:
         """app.schedule(…): declares a schedule where its task is declared."""
-        from rowlock.desk.scheduling import Scheduling
+        from rowlock.desk.schedules import ScheduleDecorator
 
-        return Scheduling(self.schedules)
+        return ScheduleDecorator(self.schedules)
 
     @cached_property
     def sync(self) -> SyncDesk:
@@ -46,7 +45,7 @@ class Own(Parts):
         """What authenticators ask."""
         from rowlock.desk.identity import Identity
 
-        return Identity(self._backing.database)
+        return Identity(self._resources.database)
 
     def declared_lanes(self) -> Sequence[Lane]:
         """Lanes that code defines; code that never asked for the part cannot have."""

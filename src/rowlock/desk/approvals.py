@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 from rowlock.desk.audit import record
 from rowlock.desk.guard import TRUSTED, Guard, changes, reads
-from rowlock.desk.search import Searcher
-from rowlock.desk.visible_jobs import Sight
+from rowlock.desk.search import JobSearch
+from rowlock.desk.visible_jobs import VisibleJobs
 from rowlock.errors import InvalidOption, RuleNotFound
 from rowlock.model.access import Permission
 from rowlock.model.approval import Approval, Rule, Standing
@@ -26,18 +26,18 @@ class Approvals:
 
     def __init__(self, database: Callable[[], Database], guard: Guard = TRUSTED) -> None:
         self._open, self._guard = database, guard
-        self._sight = Sight(database, guard)
+        self._visible_jobs = VisibleJobs(database, guard)
 
     @reads(Permission.READ)
     async def pending(self, text: str = "", *, limit: int = 50, after: str | None = None) -> Page:
         """Jobs that wait for a person, the oldest first; text: a search among them."""
-        searcher = Searcher(self._open, self._guard, self._sight)
-        return await searcher.page(f"state:pending {text}".strip(), limit=limit, after=after, sort="oldest")
+        job_search = JobSearch(self._open, self._guard, self._visible_jobs)
+        return await job_search.page(f"state:pending {text}".strip(), limit=limit, after=after, sort="oldest")
 
     @reads(Permission.READ)
     async def standing(self, job_id: int | str) -> Standing:
         """What the approval of a job takes, who gave theirs, and until when it must be answered."""
-        number = (await self._sight.one(job_id)).id
+        number = (await self._visible_jobs.one(job_id)).id
         (row,) = await self._open().fetch("approval_of", id=number)
         return standing_of(row)
 

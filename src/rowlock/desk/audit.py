@@ -48,7 +48,7 @@ class Audit:
             since=since,
             before_id=_LARGEST_ID if before is None else before,
             n=limit,
-            **self._guard.sight,
+            **self._guard.visibility,
         )
         return [entry_of(row) for row in found]
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from rowlock.desk.guard import Guard
     from rowlock.desk.submit import Submit
-    from rowlock.desk.visible_jobs import Sight
+    from rowlock.desk.visible_jobs import VisibleJobs
     from rowlock.model.job import Job
     from rowlock.model.pair import Pair
     from rowlock.store.database import Database, Record
@@ -30,7 +30,7 @@ _TRIES: Final = 5
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
+class JobEdit:
     """What an edit asks for; None stays. args as decoded JSON, the rest checked."""
 
     args: Mapping[str, object] | None
@@ -60,15 +60,23 @@ class Editor:
         database: Callable[[], Database],
         wake: Callable[[Iterable[tuple[Pair, datetime]]], None],
         guard: Guard,
-        sight: Sight,
+        visible_jobs: VisibleJobs,
         submit: Submit | None,
     ) -> None:
-        self._open, self._wake, self._guard, self._sight, self._submit = database, wake, guard, sight, submit
+        self._open, self._wake, self._guard, self._visible_jobs, self._submit = (
+            database,
+            wake,
+            guard,
+            visible_jobs,
+            submit,
+        )
 
-    async def edit(self, job_id: int | str, wish: Wish, version: int | None, by: str | None, note: str | None) -> Job:
+    async def edit(
+        self, job_id: int | str, change: JobEdit, version: int | None, by: str | None, note: str | None
+    ) -> Job:
         """Change what is asked for; version: only if the job still has that seq, else whatever it has now."""
         for _ in range(_TRIES):
-            found = await self._open().fetch("jobs_by_id", ids=[ids.parse(job_id)], **self._guard.sight)
+            found = await self._open().fetch("jobs_by_id", ids=[ids.parse(job_id)], **self._guard.visibility)
             if not found:
                 raise not_found(job_id)
             job = rows.job_of(found[0])
@@ -77,25 +85,25 @@ class Editor:
                 raise WrongState(message)
             if version is not None and job.seq != version:
                 break
-            done = await self._edited(job, json.loads(found[0]["args"]), wish, by, note)
+            done = await self._edited(job, json.loads(found[0]["args"]), change, by, note)
             if done["found"]:
                 # Other arguments may fit another rule, or none.
-                asked = wish.args is not None and done["state"] == State.PENDING
+                asked = change.args is not None and done["state"] == State.PENDING
                 approved = await self._open().fetch("auto_approve", ids=[job.id]) if asked else []
                 await self._follow({**done, **approved[0]} if approved else done)
-                return await self._sight.one(job_id)
+                return await self._visible_jobs.one(job_id)
         message = f"Job {ids.encode(ids.parse(job_id))} was changed meanwhile. Read it again, then edit it."
         raise WrongState(message)
 
     async def _edited(
-        self, job: Job, before_args: Mapping[str, object], wish: Wish, by: str | None, note: str | None
+        self, job: Job, before_args: Mapping[str, object], change: JobEdit, by: str | None, note: str | None
     ) -> Record:
-        said, args, refs, answer_in = wish.options, None, None, None
-        if wish.args is not None:
-            encoded = await self._encoded(job, wish.args)
+        said, args, refs, answer_in = change.options, None, None, None
+        if change.args is not None:
+            encoded = await self._encoded(job, change.args)
             args, answer_in = encoded.over(before_args), encoded.answer_in
             refs = refs_json({**job.refs, **encoded.refs}) if encoded.refs else None
-        before, after = wish.told(job, args)
+        before, after = change.told(job, args)
         (done,) = await self._open().fetch(
             "edit",
             id=job.id,

@@ -41,7 +41,7 @@ class Guard:
             raise ReadOnly(message, permission)
 
     @property
-    def sight(self) -> dict[str, object]:
+    def visibility(self) -> dict[str, object]:
         """The parameters of the SQL fragment `visible`: which jobs this principal sees."""
         who = self.principal
         return {"sees_all": who.may(Permission.READ_ALL), "tenant": who.tenant, "subject": who.subject}
@@ -97,7 +97,7 @@ S = TypeVar("S", bound=Guarded)
 
 
 @dataclass(frozen=True, slots=True)
-class Needs:
+class RequiredPermission:
     """Decorates a method of the desk: it runs only for those who hold the permission."""
 
     permission: Permission
@@ -117,11 +117,11 @@ class Needs:
         return checked
 
 
-def reads(permission: Permission) -> Needs:
+def reads(permission: Permission) -> RequiredPermission:
     """For a method that changes nothing."""
-    return Needs(permission, unsafe=False)
+    return RequiredPermission(permission, unsafe=False)
 
 
-def changes(permission: Permission) -> Needs:
+def changes(permission: Permission) -> RequiredPermission:
     """For a method that changes something: refused on a read-only desk too."""
-    return Needs(permission, unsafe=True)
+    return RequiredPermission(permission, unsafe=True)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from rowlock.desk.guard import Guard
-    from rowlock.desk.visible_jobs import Sight
+    from rowlock.desk.visible_jobs import VisibleJobs
     from rowlock.model.job import Job
     from rowlock.model.pair import Pair
     from rowlock.store.database import Database, Record
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 _TRIES: Final = 5
 
 
-class Orders:
+class JobOrders:
     """Carries out the orders of one guard's principal; job ids are looked for in their sight first."""
 
     def __init__(
@@ -35,13 +35,13 @@ class Orders:
         database: Callable[[], Database | SqlSession],
         wake: Callable[[Iterable[tuple[Pair, datetime]]], None],
         guard: Guard,
-        sight: Sight,
+        visible_jobs: VisibleJobs,
     ) -> None:
-        self._open, self._wake, self._guard, self._sight = database, wake, guard, sight
+        self._open, self._wake, self._guard, self._visible_jobs = database, wake, guard, visible_jobs
 
     async def cancel(self, job_id: int | str, by: str | None, note: str | None) -> Job:
         """End a waiting job at once; ask a running one to stop at its next await."""
-        number = await self._sight.checked(job_id)
+        number = await self._visible_jobs.checked(job_id)
         database = self._open()
         # Between the two statements a job may be claimed or given back: then the other one applies.
         for _ in range(_TRIES):
@@ -55,11 +55,11 @@ class Orders:
             )
             if done["ids"]:
                 await self._hand_on(done)
-                return await self._sight.one(number)
+                return await self._visible_jobs.one(number)
             (asked,) = await database.fetch(
                 "cancel_running", ids=[number], channel=database.channel, **self._guard.signed("cancel", by, note)
             )
-            job = await self._sight.one(number)
+            job = await self._visible_jobs.one(number)
             if asked["ids"] or (job.state is State.RUNNING and job.cancel_requested):
                 return job
             if job.is_final:
@@ -69,7 +69,7 @@ class Orders:
     async def cancel_batch(self, numbers: Sequence[int], by: str | None, note: str | None) -> Bulk:
         """Cancel what can be cancelled of one batch."""
         database, changed = self._open(), set[int]()
-        seen = await self._sight.among(numbers)
+        seen = await self._visible_jobs.among(numbers)
         for _ in range(_TRIES):
             (done,) = await database.fetch(
                 "cancel_waiting",
@@ -84,7 +84,7 @@ class Orders:
                 "cancel_running", ids=seen, channel=database.channel, **self._guard.signed("cancel", by, note)
             )
             changed |= {*done["ids"], *asked["ids"]}
-            jobs = await self._sight.many(seen)
+            jobs = await self._visible_jobs.many(seen)
             changed |= {job.id for job in jobs if job.state is State.RUNNING and job.cancel_requested}
             if all(job.is_final or job.id in changed for job in jobs):
                 break
@@ -92,7 +92,7 @@ class Orders:
 
     async def stop(self, job_id: int | str, by: str | None, note: str | None) -> Job:
         """End the job now, whatever its handler does; a late result is refused."""
-        number = await self._sight.checked(job_id)
+        number = await self._visible_jobs.checked(job_id)
         database = self._open()
         (done,) = await database.fetch(
             "stop",
@@ -103,17 +103,17 @@ class Orders:
             **self._guard.signed("stop", by, note),
         )
         await self._hand_on(done)
-        job = await self._sight.one(number)
+        job = await self._visible_jobs.one(number)
         if not done["ids"]:
             raise _wrong_state("stop", job, "it has already ended")
         return job
 
     async def approve(self, job_id: int | str, by: str | None, note: str | None) -> Job:
         """Let a pending job run, or add one approval to those it needs."""
-        number = await self._sight.checked(job_id)
+        number = await self._visible_jobs.checked(job_id)
         judged = await self._open().fetch("approve", ids=[number], **self._guard.signed("approve", by, note))
         self._announce([row for row in judged if row["state"] == State.QUEUED])
-        job = await self._sight.one(number)
+        job = await self._visible_jobs.one(number)
         if not judged:
             raise _wrong_state("approve", job, "only a pending job can be approved")
         if judged[0]["refused"] is not None:
@@ -124,23 +124,25 @@ class Orders:
 
     async def approve_batch(self, numbers: Sequence[int], by: str | None, note: str | None) -> Bulk:
         """Approve what can be approved of one batch."""
-        seen = await self._sight.among(numbers)
+        seen = await self._visible_jobs.among(numbers)
         judged = await self._open().fetch("approve", ids=seen, **self._guard.signed("approve", by, note))
         self._announce([row for row in judged if row["state"] == State.QUEUED])
         refused = {row["id"]: _refusal(row) for row in judged if row["refused"] is not None}
         changed = {row["id"] for row in judged} - refused.keys()
         return Bulk.of(
             numbers,
-            await self._sight.many(seen),
+            await self._visible_jobs.many(seen),
             changed,
             lambda job: refused.get(job.id, f"it is {job.state}, not pending"),
         )
 
     async def reject_batch(self, numbers: Sequence[int], by: str | None, note: str | None) -> Bulk:
         """Reject what is pending of one batch."""
-        seen = await self._sight.among(numbers)
+        seen = await self._visible_jobs.among(numbers)
         changed = await self._reject(seen, by, note)
-        return Bulk.of(numbers, await self._sight.many(seen), changed, lambda job: f"it is {job.state}, not pending")
+        return Bulk.of(
+            numbers, await self._visible_jobs.many(seen), changed, lambda job: f"it is {job.state}, not pending"
+        )
 
     async def _reject(self, numbers: Sequence[int], by: str | None, note: str | None) -> list[int]:
         database = self._open()
@@ -157,16 +159,16 @@ class Orders:
 
     async def reject(self, job_id: int | str, by: str | None, note: str | None) -> Job:
         """End a pending job."""
-        number = await self._sight.checked(job_id)
+        number = await self._visible_jobs.checked(job_id)
         ended = await self._reject([number], by, note)
-        job = await self._sight.one(number)
+        job = await self._visible_jobs.one(number)
         if not ended:
             raise _wrong_state("reject", job, "only a pending job can be rejected")
         return job
 
     async def retry(self, job_id: int | str, by: str | None, note: str | None, *, keep_items: bool = False) -> Job:
         """Run a finished job again with a new attempt budget; its history stays."""
-        number = await self._sight.checked(job_id)
+        number = await self._visible_jobs.checked(job_id)
         for left in range(_TRIES, 0, -1):
             try:
                 moved = await self._open().fetch(
@@ -176,10 +178,10 @@ class Orders:
             except TRANSIENT:
                 if left == 1:
                     raise
-        job = await self._sight.one(number)
+        job = await self._visible_jobs.one(number)
         if not moved and job.is_final:
             await self._retry_step(job, by, note)
-            return await self._sight.one(number)
+            return await self._visible_jobs.one(number)
         if not moved:
             raise _wrong_state(
                 "retry", job, "only a finished job can be retried; a waiting or running one already will be run"
@@ -191,7 +193,7 @@ class Orders:
 
     async def retry_batch(self, numbers: Sequence[int], by: str | None, note: str | None) -> Bulk:
         """Retry what can be retried of one batch."""
-        seen = await self._sight.among(numbers)
+        seen = await self._visible_jobs.among(numbers)
         try:
             moved = await self._open().fetch(
                 "retry", ids=seen, keep_items=False, **self._guard.signed("retry", by, note)
@@ -202,7 +204,7 @@ class Orders:
         self._announce([row for row in moved if row["state"] == State.QUEUED])
         refused = {row["id"]: self._taken(row["blocked_by"]) for row in moved if row["blocked_by"] is not None}
         changed = {row["id"] for row in moved} - refused.keys()
-        for job in await self._sight.many([number for number in seen if number not in changed | refused.keys()]):
+        for job in await self._visible_jobs.many([number for number in seen if number not in changed | refused.keys()]):
             if job.is_final:
                 try:
                     changed.update(await self._retry_step(job, by, note))
@@ -210,7 +212,7 @@ class Orders:
                     refused[job.id] = str(error)
         return Bulk.of(
             numbers,
-            await self._sight.many(seen),
+            await self._visible_jobs.many(seen),
             changed & set(seen),
             lambda job: refused.get(job.id, f"it is {job.state}, not finished"),
         )
@@ -251,9 +253,9 @@ class Orders:
 
     async def delete(self, job_id: int | str, by: str | None, note: str | None) -> Job:
         """Remove a finished job with its history, before its retention does; returns it as it was."""
-        job = await self._sight.one(job_id)
+        job = await self._visible_jobs.one(job_id)
         if not await self._open().fetch("delete_job", id=job.id, **self._guard.signed("delete", by, note)):
-            job = await self._sight.one(job_id)
+            job = await self._visible_jobs.one(job_id)
             why = "its workflow goes on, and others may need it" if job.is_final else "cancel it first"
             raise _wrong_state("delete", job, f"only a finished job can be deleted; {why}")
         return job
@@ -270,16 +272,16 @@ class Orders:
 
     async def priority_batch(self, numbers: Sequence[int], priority: int, by: str | None, note: str | None) -> Bulk:
         """Give the waiting jobs of one batch another priority."""
-        seen = await self._sight.among(numbers)
+        seen = await self._visible_jobs.among(numbers)
         moved = await self._moved(seen, priority, by, note)
-        jobs = await self._sight.many(seen)
+        jobs = await self._visible_jobs.many(seen)
         return Bulk.of(numbers, jobs, {row["id"] for row in moved}, lambda job: f"it is {job.state}, not waiting")
 
     async def reprioritise(self, job_id: int | str, priority: int, by: str | None, note: str | None) -> Job:
         """Give a waiting job another priority."""
-        number = await self._sight.checked(job_id)
+        number = await self._visible_jobs.checked(job_id)
         moved = await self._moved([number], priority, by, note)
-        job = await self._sight.one(number)
+        job = await self._visible_jobs.one(number)
         if not moved:
             raise _wrong_state("reprioritise", job, "only a waiting job has a place in the queue")
         return job

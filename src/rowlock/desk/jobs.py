@@ -7,17 +7,17 @@ from typing import TYPE_CHECKING, Final, Literal
 
 from rowlock.desk import items_and_logs
 from rowlock.desk.bulk import Bulk, in_batches
-from rowlock.desk.edit import Editor, Wish
+from rowlock.desk.edit import Editor, JobEdit
 from rowlock.desk.explain import explain, facts
-from rowlock.desk.follow.waiting import Ears, until_final
+from rowlock.desk.follow.waiting import EndNotifications, until_final
 from rowlock.desk.guard import TRUSTED, Guard, changes, reads
-from rowlock.desk.job_orders import Orders
-from rowlock.desk.operation_driver import Drives
+from rowlock.desk.job_orders import JobOrders
+from rowlock.desk.operation_driver import BackgroundOperations
 from rowlock.desk.operations import Operations
-from rowlock.desk.search import Searcher
+from rowlock.desk.search import JobSearch
 from rowlock.desk.signals import Signalled, Signals
 from rowlock.desk.submit import GuardedSubmit, Submitted
-from rowlock.desk.visible_jobs import Sight, not_found
+from rowlock.desk.visible_jobs import VisibleJobs, not_found
 from rowlock.errors import BulkRefused, InvalidOption
 from rowlock.model import ids
 from rowlock.model.access import Permission
@@ -63,20 +63,20 @@ class Jobs:
         database: Callable[[], Database],
         wake: Callable[[Iterable[tuple[Pair, datetime]]], None],
         guard: Guard = TRUSTED,
-        ears: Ears | None = None,
+        end_notifications: EndNotifications | None = None,
         submit: Submit | None = None,
         *,
         operations: Operations | None = None,
     ) -> None:
         self._open, self._guard = database, guard
-        self._ears = ears or Ears(database)
-        self._sight = Sight(database, guard)
-        self._operations = operations or Operations(database, Drives(database, wake), guard)
-        self._orders = Orders(database, wake, guard, self._sight)
-        self._signals = Signals(database, wake, guard, self._sight)
-        self._editor = Editor(database, wake, guard, self._sight, submit)
-        self._searcher = Searcher(database, guard, self._sight)
-        self._submissions = GuardedSubmit(database, submit, guard, self._sight)
+        self._end_notifications = end_notifications or EndNotifications(database)
+        self._visible_jobs = VisibleJobs(database, guard)
+        self._operations = operations or Operations(database, BackgroundOperations(database, wake), guard)
+        self._orders = JobOrders(database, wake, guard, self._visible_jobs)
+        self._signals = Signals(database, wake, guard, self._visible_jobs)
+        self._editor = Editor(database, wake, guard, self._visible_jobs, submit)
+        self._job_search = JobSearch(database, guard, self._visible_jobs)
+        self._submissions = GuardedSubmit(database, submit, guard, self._visible_jobs)
 
     @changes(Permission.SUBMIT)
     async def submit(
@@ -98,12 +98,12 @@ class Jobs:
     @reads(Permission.READ)
     async def get(self, job_id: int | str) -> Job:
         """The job as it stands now; JobNotFound when there is none or retention removed it."""
-        return await self._sight.one(job_id)
+        return await self._visible_jobs.one(job_id)
 
     @reads(Permission.READ_ARGS)
     async def result(self, job_id: int) -> str | None:
         """The stored result, encoded and with its secrets: for the program that awaits it, never for a screen."""
-        number = await self._sight.checked(job_id)
+        number = await self._visible_jobs.checked(job_id)
         found = await self._open().fetch("outcome_of", id=number)
         if not found:
             raise not_found(job_id)
@@ -112,12 +112,12 @@ class Jobs:
     @reads(Permission.READ)
     async def many(self, job_ids: Iterable[int | str]) -> list[Job]:
         """Several jobs in id order; missing ones are left out."""
-        return await self._sight.many(job_ids)
+        return await self._visible_jobs.many(job_ids)
 
     @reads(Permission.READ)
     async def history(self, job_id: int | str) -> History:
         """The job with its earlier attempts and what people ordered."""
-        job = await self._sight.one(job_id)
+        job = await self._visible_jobs.one(job_id)
         attempts = await self._open().fetch("attempts_of", id=job.id)
         acts = await self._open().fetch("acts_of", id=job.id)
         return History(job, [rows.attempt_of(row) for row in attempts], [rows.act_of(row) for row in acts])
@@ -175,9 +175,9 @@ class Jobs:
         terms = [Term(name, tuple(map(Text, texts))) for name, texts in asked.items() if texts]
         terms += [Term("ref", (Text(rows.ref_text(value)),), path=(name,)) for name, value in (refs or {}).items()]
         below = _LARGEST_ID if before is None else ids.parse(before)
-        plan = await self._searcher.plan(Query(tuple(terms)))
-        found = await self._searcher.find(plan, limit, newest=True, below=below)
-        return Listing((await self._sight.many(found.ids))[::-1], found.reached)
+        plan = await self._job_search.plan(Query(tuple(terms)))
+        found = await self._job_search.find(plan, limit, newest=True, below=below)
+        return Listing((await self._visible_jobs.many(found.ids))[::-1], found.reached)
 
     @reads(Permission.READ)
     async def search(self, text: str = "", *, limit: int = 50, after: str | None = None, sort: str = "newest") -> Page:
@@ -185,7 +185,7 @@ class Jobs:
 
         after: a page's next or previous. sort: "newest" or "oldest" first. InvalidSearch says where a search is wrong.
         """
-        return await self._searcher.page(text, limit=limit, after=after, sort=sort)
+        return await self._job_search.page(text, limit=limit, after=after, sort=sort)
 
     @reads(Permission.READ)
     async def bulk(
@@ -261,7 +261,7 @@ class Jobs:
     ) -> Job:
         """Run a finished job again with a new attempt budget; its history stays. items: only those not done yet."""
         if items is not None:
-            items_and_logs.check_items(await self._sight.one(job_id), items)
+            items_and_logs.check_items(await self._visible_jobs.one(job_id), items)
         return await self._orders.retry(job_id, by, note, keep_items=items is not None)
 
     @changes(Permission.RETRY)
@@ -300,15 +300,20 @@ class Jobs:
         Arguments are checked as submit() does, and other ones void an approval. A secret sent back as it is shown, •••,
         stays. version: only if the job's seq is still that; WrongState otherwise, and once it has begun to run.
         """
-        wish = Wish(args, Options(run_at=run_at, run_in=run_in, tags=tags, priority=priority))
-        return await self._editor.edit(job_id, wish, version, by, note)
+        change = JobEdit(args, Options(run_at=run_at, run_in=run_in, tags=tags, priority=priority))
+        return await self._editor.edit(job_id, change, version, by, note)
 
     @reads(Permission.READ)
     async def wait(self, job_id: int | str, *, timeout: float | None = None) -> Job:
         """Wait until the job is final. timeout in seconds; WaitTimeout leaves the job as it is."""
         number = ids.parse(job_id)
         return await until_final(
-            self._open(), self._ears, number, lambda: self._sight.one(number), timeout=timeout, what="Job"
+            self._open(),
+            self._end_notifications,
+            number,
+            lambda: self._visible_jobs.one(number),
+            timeout=timeout,
+            what="Job",
         )
 
     @changes(Permission.EDIT)

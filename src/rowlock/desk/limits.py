@@ -59,7 +59,7 @@ class Limits:
         found = await database.fetch("gates_named", keys=[key])
         if not found:
             raise await self._unknown("gate", key)
-        holders = await database.fetch("gate_holders", key=key, n=_SHOWN, **self._guard.sight)
+        holders = await database.fetch("gate_holders", key=key, n=_SHOWN, **self._guard.visibility)
         return _gate_of(found[0], holders)
 
     @changes(Permission.WORKERS_MANAGE)

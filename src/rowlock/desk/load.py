@@ -24,12 +24,12 @@ SlotsUsed = dict[tuple[int | None, str | None], int]
 
 async def running(reads: SqlExecutor, guard: Guard, *, n: int) -> list[Running]:
     """Running jobs that the guard's principal may see, the longest running first."""
-    return [running_of(row) for row in await reads.fetch("stats_running", n=n, **guard.sight)]
+    return [running_of(row) for row in await reads.fetch("stats_running", n=n, **guard.visibility)]
 
 
 async def holders(reads: SqlExecutor, guard: Guard, lane: str, *, n: int) -> list[Running]:
     """As running(), of one lane; also where the schema is behind."""
-    return [running_of(row) for row in await reads.fetch("lane_holders", lane=lane, n=n, **guard.sight)]
+    return [running_of(row) for row in await reads.fetch("lane_holders", lane=lane, n=n, **guard.visibility)]
 
 
 def running_of(row: Record) -> Running:

@@ -24,7 +24,7 @@ class Locks:
     @reads(Permission.WORKERS_VIEW)
     async def list(self) -> list[LockView]:
         """Every lock that somebody holds or waits for, by namespace and key."""
-        rows = await self._open().fetch("lock_list", **self._guard.sight)
+        rows = await self._open().fetch("lock_list", **self._guard.visibility)
         return [_view(list(users)) for _, users in groupby(rows, key=lambda row: row["key"])]
 
 

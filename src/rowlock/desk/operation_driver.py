@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Final
 
 from rowlock.desk.bulk import Bulk
 from rowlock.desk.guard import Guard
-from rowlock.desk.job_orders import Orders
-from rowlock.desk.search import Searcher
-from rowlock.desk.visible_jobs import Sight
+from rowlock.desk.job_orders import JobOrders
+from rowlock.desk.search import JobSearch
+from rowlock.desk.visible_jobs import VisibleJobs
 from rowlock.errors import DatabaseError, Forbidden, RowlockError
 from rowlock.model import search
 from rowlock.model.access import SYSTEM, Permission, Principal, known_permissions
@@ -62,7 +62,7 @@ class _Batch:
     where: composing.Conditions | None = None
 
 
-class Driver:
+class OperationDriver:
     """Carries out operations of one database, as whoever started them, for as long as they may."""
 
     def __init__(
@@ -137,9 +137,9 @@ class Driver:
         if row["search"] is None:
             ids = sorted(number for number in row["ids"] if number > row["cursor"])
             return _Batch(ids[:BATCH], ids[:BATCH][-1] if ids else row["cursor"], len(ids) <= BATCH)
-        searcher = Searcher(self._open, guard, Sight(self._open, guard))
-        plan = await searcher.plan(search.parse(row["search"]), now=row["as_of"])
-        found = await searcher.find(plan, BATCH, newest=False, above=row["cursor"], below=row["ceiling"] + 1)
+        job_search = JobSearch(self._open, guard, VisibleJobs(self._open, guard))
+        plan = await job_search.plan(search.parse(row["search"]), now=row["as_of"])
+        found = await job_search.find(plan, BATCH, newest=False, above=row["cursor"], below=row["ceiling"] + 1)
         if len(found.ids) == BATCH:
             return _Batch(found.ids, found.ids[-1], last=False, where=plan.where)
         last = found.reached is None
@@ -155,7 +155,7 @@ class Driver:
 
     @staticmethod
     async def _order(within: SqlSession, wake: Wake, guard: Guard, row: Record, ids: Sequence[int]) -> Bulk:
-        orders = Orders(lambda: within, wake, guard, Sight(lambda: within, guard))
+        orders = JobOrders(lambda: within, wake, guard, VisibleJobs(lambda: within, guard))
         by, note = row["by_whom"], row["note"]
         if row["action"] == "priority":
             return await orders.priority_batch(ids, row["priority"], by, note)
@@ -202,13 +202,13 @@ class Driver:
         return moved[0]
 
 
-class Drives:
+class BackgroundOperations:
     """The operations this process drives in the background, by event loop."""
 
     def __init__(
         self, database: Callable[[], Database], wake: Callable[[Iterable[tuple[Pair, datetime]]], None]
     ) -> None:
-        self._open, self._driver = database, Driver(database, wake)
+        self._open, self._driver = database, OperationDriver(database, wake)
         self._tasks: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, dict[int, asyncio.Task[None]]]
         self._tasks = weakref.WeakKeyDictionary()
 

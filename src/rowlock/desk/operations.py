@@ -8,9 +8,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from rowlock.desk.guard import TRUSTED, Guard, changes, reads
-from rowlock.desk.operation_driver import NEEDED, Drives, operation_of, stored
-from rowlock.desk.search import Searcher
-from rowlock.desk.visible_jobs import Sight
+from rowlock.desk.operation_driver import NEEDED, BackgroundOperations, operation_of, stored
+from rowlock.desk.search import JobSearch
+from rowlock.desk.visible_jobs import VisibleJobs
 from rowlock.errors import BulkRefused, InvalidOption, OperationNotFound, WaitTimeout, WrongState
 from rowlock.model import search as grammar
 from rowlock.model.access import Permission
@@ -32,10 +32,12 @@ _POLL: Final = 0.1
 class Operations:
     """app.operations."""
 
-    def __init__(self, database: Callable[[], Database], drives: Drives, guard: Guard = TRUSTED) -> None:
-        self._open, self._drives, self._guard = database, drives, guard
-        self._sight = Sight(database, guard)
-        self._searcher = Searcher(database, guard, self._sight)
+    def __init__(
+        self, database: Callable[[], Database], background_operations: BackgroundOperations, guard: Guard = TRUSTED
+    ) -> None:
+        self._open, self._background_operations, self._guard = database, background_operations, guard
+        self._visible_jobs = VisibleJobs(database, guard)
+        self._job_search = JobSearch(database, guard, self._visible_jobs)
 
     @reads(Permission.READ)
     async def preview(
@@ -89,7 +91,7 @@ class Operations:
             principal=await stored(self._open(), self._guard),
             **self._guard.signed("start", by, note),
         )
-        self._drives.start(row)
+        self._background_operations.start(row)
         return replace(operation_of(row), count=seen.count, samples=seen.samples)
 
     async def _previewed(
@@ -106,21 +108,21 @@ class Operations:
         if text is not None:
             query = grammar.parse(text)
             canonical = grammar.render(query)
-            found, count = await self._searcher.counted(await self._searcher.plan(query))
+            found, count = await self._job_search.counted(await self._job_search.plan(query))
             first, hashed = found.ids[:_SAMPLES], grammar.digest("search", action, wanted, query.hash)
         else:
             canonical = None
-            there = await self._sight.many(numbers or ())
+            there = await self._visible_jobs.many(numbers or ())
             count, first = Count(len(there)), [job.id for job in there[:_SAMPLES]]
             hashed = grammar.digest("ids", action, wanted, *map(str, numbers or ()))
-        samples = await self._sight.many(first)
+        samples = await self._visible_jobs.many(first)
         preview = Operation(checked, hashed, search=canonical, count=count, samples=samples[::-1], priority=priority)
         return preview, canonical
 
     @reads(Permission.READ)
     async def get(self, operation_id: int) -> Operation:
         """How far it has come."""
-        found = await self._open().fetch("operation", id=operation_id, **self._guard.sight)
+        found = await self._open().fetch("operation", id=operation_id, **self._guard.visibility)
         if not found:
             raise _not_found(operation_id)
         return operation_of(found[0])
@@ -128,15 +130,15 @@ class Operations:
     @changes(Permission.READ)
     async def cancel(self, operation_id: int, *, by: str | None = None, note: str | None = None) -> Operation:
         """Stop after the batch at hand; what is done stays done. It takes the permission of the order itself."""
-        there = await self._open().fetch("operation", id=operation_id, **self._guard.sight)
+        there = await self._open().fetch("operation", id=operation_id, **self._guard.visibility)
         if not there:
             raise _not_found(operation_id)
         self._guard.demand(NEEDED[there[0]["action"]], unsafe=True)
         found = await self._open().fetch(
-            "operation_cancel", id=operation_id, **self._guard.signed("cancel", by, note), **self._guard.sight
+            "operation_cancel", id=operation_id, **self._guard.signed("cancel", by, note), **self._guard.visibility
         )
         if not found:
-            there = await self._open().fetch("operation", id=operation_id, **self._guard.sight)
+            there = await self._open().fetch("operation", id=operation_id, **self._guard.visibility)
             if not there:
                 raise _not_found(operation_id)
             message = f"Cannot cancel operation {operation_id}: it is {there[0]['state']} already."
@@ -148,7 +150,7 @@ class Operations:
         """Wait until it is final. timeout in seconds; WaitTimeout leaves it running."""
         until = None if timeout is None else time.monotonic() + timeout
         while True:
-            found = await self._open().fetch("operation", id=operation_id, **self._guard.sight)
+            found = await self._open().fetch("operation", id=operation_id, **self._guard.visibility)
             if not found:
                 raise _not_found(operation_id)
             if (operation := operation_of(found[0])).is_final:
@@ -161,7 +163,7 @@ class Operations:
     @reads(Permission.READ)
     async def list(self, *, limit: int = 50) -> list[Operation]:
         """The newest first."""
-        found = await self._open().fetch("operations_list", n=limit, **self._guard.sight)
+        found = await self._open().fetch("operations_list", n=limit, **self._guard.visibility)
         return [operation_of(row) for row in found]
 
 

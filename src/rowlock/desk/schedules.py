@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar, runtime_checkable
 
 from rowlock.desk import audit
 from rowlock.desk.guard import TRUSTED, Guard, changes, reads
 from rowlock.desk.schedule_fire import enqueue
-from rowlock.desk.visible_jobs import Sight
+from rowlock.desk.visible_jobs import VisibleJobs
 from rowlock.errors import ConfigurationError, InvalidArguments, InvalidOption, WrongState
 from rowlock.model import ids, redact, wire
 from rowlock.model.access import Permission
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from rowlock.model.job import Job
     from rowlock.model.options import Span
     from rowlock.model.schedule import Missed, Overlap
+    from rowlock.model.stored_args import Encoded
     from rowlock.store.database import Database
 
 MOST_SLOTS: Final = 1000
@@ -52,7 +53,7 @@ class Schedules:
 
     def __init__(self, database: Callable[[], Database], guard: Guard = TRUSTED, submit: Submit | None = None) -> None:
         self._open, self._guard, self._submit = database, guard, submit
-        self._sight = Sight(database, guard)
+        self._visible_jobs = VisibleJobs(database, guard)
         self._defined: dict[str, Schedule] = {}
 
     def define(
@@ -107,7 +108,7 @@ class Schedules:
 
     async def _declare_one(self, schedule: Schedule) -> tuple[Schedule | None, bool]:
         """What was written, and whether that was the end of it: of two that start at once, one looks again."""
-        found = await self._open().fetch("schedules", only=schedule.name, **TRUSTED.sight)
+        found = await self._open().fetch("schedules", only=schedule.name, **TRUSTED.visibility)
         if not found:
             made = await self._add(schedule)
             return made, made is not None
@@ -246,7 +247,7 @@ class Schedules:
             await inside.fetch("schedule_ran", name=name, job=number)
             made = {"job": ids.encode(number)}
             await audit.record(inside, self._guard, "schedule.run", f"schedule:{name}", after=made)
-        return await self._sight.made(database, number)
+        return await self._visible_jobs.made(database, number)
 
     @changes(Permission.SCHEDULES_MANAGE)
     async def backfill(
@@ -283,7 +284,7 @@ class Schedules:
 
         A worker that starts with code which declares it writes it again: pause it instead.
         """
-        gone = await self._open().fetch("schedule_delete", name=name, **self._guard.sight)
+        gone = await self._open().fetch("schedule_delete", name=name, **self._guard.visibility)
         if not gone:
             await self._find(name)
             raise unknown_schedule(name, ())
@@ -294,7 +295,7 @@ class Schedules:
     @reads(Permission.SCHEDULES_VIEW)
     async def list(self) -> list[Schedule]:
         """Every schedule in sight, by name."""
-        return [schedule_of(row) for row in await self._open().fetch("schedules", only=None, **self._guard.sight)]
+        return [schedule_of(row) for row in await self._open().fetch("schedules", only=None, **self._guard.visibility)]
 
     @property
     def _submitting(self) -> Submit:
@@ -320,9 +321,9 @@ class Schedules:
         return now
 
     async def _find(self, name: str) -> Schedule:
-        found = await self._open().fetch("schedules", only=name, **self._guard.sight)
+        found = await self._open().fetch("schedules", only=name, **self._guard.visibility)
         if not found:
-            every = await self._open().fetch("schedules", only=None, **self._guard.sight)
+            every = await self._open().fetch("schedules", only=None, **self._guard.visibility)
             raise unknown_schedule(name, [row["name"] for row in every])
         return schedule_of(found[0])
 
@@ -391,3 +392,67 @@ def _check_range(start: datetime, end: datetime, now: datetime) -> None:
             f"got {wire.instant(start)} to {wire.instant(end)}, and it is {wire.instant(now)}."
         )
         raise InvalidOption(message)
+
+
+@runtime_checkable
+class Schedulable(Protocol):
+    """A task, as far as a schedule must know it."""
+
+    @property
+    def kind(self) -> str:
+        """The kind's name."""
+
+    def encoded(self, args: Mapping[str, Any], /) -> Encoded:
+        """Arguments as a job of the kind has them stored, checked."""
+
+
+D = TypeVar("D", bound=Schedulable)
+
+
+class ScheduleDecorator:
+    """app.schedule: decorates a task, above @app.job, with a schedule; several need a name each."""
+
+    def __init__(self, schedules: Schedules) -> None:
+        self._schedules = schedules
+
+    def __call__(
+        self,
+        cron: str | None = None,
+        /,
+        *,
+        every: Span | None = None,
+        tz: str = "UTC",
+        missed: Missed = "latest",
+        most_missed: int = 100,
+        overlap: Overlap = "queue",
+        windows: Sequence[Window] = (),
+        args: Mapping[str, object] | None = None,
+        options: Mapping[str, object] | None = None,
+        name: str | None = None,
+    ) -> Callable[[D], D]:
+        """cron: five fields, read in tz; every: an interval instead. name: that of the schedule; default: the kind's.
+
+        missed: which of the slots that no worker could fire are fired later: "none", "latest" or "all".
+        overlap: while the previous run has not ended, "queue" the next one, "skip" it, or "cancel" the previous one.
+        """
+
+        def declare(task: D) -> D:
+            if not isinstance(task, Schedulable):
+                message = f"@app.schedule stands above @app.job(…); got {task!r}, which is no task yet."
+                raise ConfigurationError(message)
+            self._schedules.define(
+                name or task.kind,
+                task.kind,
+                cron,
+                every=every,
+                tz=tz,
+                missed=missed,
+                most_missed=most_missed,
+                overlap=overlap,
+                windows=windows,
+                args=shown(json.loads(task.encoded(args or {}).text), reveal=True),
+                options=options,
+            )
+            return task
+
+        return declare

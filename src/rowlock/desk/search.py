@@ -6,13 +6,14 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
-from rowlock.desk.search_suggestions import suggested
 from rowlock.errors import InvalidOption
 from rowlock.model import page as pages
 from rowlock.model import search
+from rowlock.model.access import Permission
 from rowlock.model.count import Count
 from rowlock.model.page import Cursor, Page
-from rowlock.model.search import Text
+from rowlock.model.search import Query, Text, render
+from rowlock.model.similar_names import closest
 from rowlock.model.state import State
 from rowlock.store import lanes
 from rowlock.store import search as composing
@@ -23,8 +24,8 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from rowlock.desk.guard import Guard
-    from rowlock.desk.visible_jobs import Sight
-    from rowlock.model.search import Query, Term
+    from rowlock.desk.visible_jobs import VisibleJobs
+    from rowlock.model.search import Term, Value
     from rowlock.store.database import Database, Record
 
 ENDED_BADLY: Final = frozenset({State.COMPLETED_WITH_ERRORS, State.FAILED, State.CANCELLED, State.EXPIRED})
@@ -56,18 +57,18 @@ class SearchPlan:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class FoundJobs:
     """Ids in the order walked. reached: the last key looked at when the walk was cut off, else None."""
 
     ids: Sequence[int]
     reached: int | None = None
 
 
-class Searcher:
+class JobSearch:
     """Searches for one guard: what is out of its sight is not found."""
 
-    def __init__(self, database: Callable[[], Database], guard: Guard, sight: Sight) -> None:
-        self._open, self._guard, self._sight = database, guard, sight
+    def __init__(self, database: Callable[[], Database], guard: Guard, visible_jobs: VisibleJobs) -> None:
+        self._open, self._guard, self._visible_jobs = database, guard, visible_jobs
 
     async def page(self, text: str, *, limit: int, after: str | None, sort: str) -> Page:
         """One page, its neighbours' cursors, and how many there are in all."""
@@ -83,7 +84,7 @@ class Searcher:
         back = cursor is not None and cursor.back
         newest = (sort == "newest") != back
         found, count = await self._beyond(plan, limit, cursor, newest=newest)
-        items = {job.id: job for job in await self._sight.many(found.ids[:limit])}
+        items = {job.id: job for job in await self._visible_jobs.many(found.ids[:limit])}
         kept = [items[number] for number in found.ids[:limit] if number in items]
         here = Cursor(sort, 0, query.hash, back, count)
         last = found.ids[limit - 1] if len(found.ids) > limit else found.reached
@@ -102,11 +103,11 @@ class Searcher:
 
     async def _beyond(
         self, plan: SearchPlan, limit: int, cursor: Cursor | None, *, newest: bool
-    ) -> tuple[Found, Count]:
+    ) -> tuple[FoundJobs, Count]:
         """The jobs of a page and one more. The first page counts as it goes; the others have it from their cursor."""
         if cursor is None:
             found, count = await self.counted(plan, newest=newest)
-            return (Found(found.ids[: limit + 1]) if len(found.ids) > limit else found), count
+            return (FoundJobs(found.ids[: limit + 1]) if len(found.ids) > limit else found), count
         if newest:
             return await self.find(plan, limit + 1, newest=True, below=cursor.key), cursor.count
         return await self.find(plan, limit + 1, newest=False, above=cursor.key), cursor.count
@@ -118,7 +119,7 @@ class Searcher:
             (clock,) = await database.fetch("clock")
             now = clock["now"]
         known = SearchFacts(now, await lanes.read(database) if any(t.field == "lane" for t in query.terms) else ())
-        scope = Conditions(database.statements.fragment("visible"), self._guard.sight)
+        scope = Conditions(database.statements.fragment("visible"), self._guard.visibility)
         where = composing.conditions(database.statements, query, known, scope)
         walk = await self._walk(query, now)
         timed = walk.name in {"id", "tenant", "submitter"}
@@ -127,13 +128,13 @@ class Searcher:
 
     async def find(
         self, plan: SearchPlan, n: int, *, newest: bool, below: int = _LARGEST, above: int = _LOWEST
-    ) -> Found:
+    ) -> FoundJobs:
         """The first n ids between two others, in one direction."""
         values = self._values(plan) | {"low": max(plan.low, above), "high": min(plan.high, below), "n": n}
         numbers = [row["id"] for row in await self._run("search_ids", plan, values, newest=newest)]
-        return Found(numbers, await self._reach(plan, values, newest=newest) if len(numbers) < n else None)
+        return FoundJobs(numbers, await self._reach(plan, values, newest=newest) if len(numbers) < n else None)
 
-    async def counted(self, plan: SearchPlan, *, newest: bool = True) -> tuple[Found, Count]:
+    async def counted(self, plan: SearchPlan, *, newest: bool = True) -> tuple[FoundJobs, Count]:
         """All there are, up to 10,000 and no further than a search looks, and how many that is."""
         found = await self.find(plan, _CAP + 1, newest=newest)
         return found, Count(min(len(found.ids), _CAP), exact=len(found.ids) <= _CAP and found.reached is None)
@@ -249,3 +250,25 @@ def _kind(query: Query) -> str | None:
         if len(term.values) == 1 and isinstance(value := term.values[0], Text) and not value.prefix:
             return value.text
     return None
+
+
+async def suggested(database: Database, guard: Guard, query: Query) -> str | None:
+    """The search with its mistyped kinds and lanes put right; None: there is nothing to put right."""
+    if not any(term.field in {"kind", "lane"} for term in query.terms):
+        return None
+    (row,) = await database.fetch("search_names")
+    names = {"kind": row["kinds"], "lane": row["lanes"] if guard.principal.may(Permission.WORKERS_VIEW) else []}
+    meant = Query(tuple(_meant(term, names) for term in query.terms))
+    return None if meant == query else render(meant)
+
+
+def _meant(term: Term, names: Mapping[str, Sequence[str]]) -> Term:
+    known = names.get(term.field, ())
+    return replace(term, values=tuple(dict.fromkeys(_near(value, known) for value in term.values))) if known else term
+
+
+def _near(value: Value, known: Sequence[str]) -> Value:
+    if not isinstance(value, Text) or value.prefix or value.text in known:
+        return value
+    near = closest(value.text, known, n=1)
+    return replace(value, text=near[0]) if near else value

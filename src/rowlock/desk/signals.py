@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from rowlock.desk.guard import Guard
-    from rowlock.desk.visible_jobs import Sight
+    from rowlock.desk.visible_jobs import VisibleJobs
     from rowlock.model.job import Job
     from rowlock.model.pair import Pair
     from rowlock.store.database import Database
@@ -39,14 +39,14 @@ class Signals:
         database: Callable[[], Database],
         wake: Callable[[Iterable[tuple[Pair, datetime]]], None],
         guard: Guard,
-        sight: Sight,
+        visible_jobs: VisibleJobs,
     ) -> None:
-        self._open, self._wake, self._guard, self._sight = database, wake, guard, sight
+        self._open, self._wake, self._guard, self._visible_jobs = database, wake, guard, visible_jobs
 
     async def send(self, job_id: int | str, name: str, payload: object, by: str | None, note: str | None) -> Signalled:
         """Keep the signal with the job; one that waits for it goes on at once."""
-        number = await self._sight.checked(job_id)
-        job = await self._sight.one(number)
+        number = await self._visible_jobs.checked(job_id)
+        job = await self._visible_jobs.one(number)
         (row,) = await self._open().fetch(
             "signal_send",
             id=number,
@@ -62,7 +62,7 @@ class Signals:
         if row["what"] == "sent":
             after = {"signal": name}
             await audit.record(self._open(), self._guard, "job.signal", f"job:{number}", after=after, by=by, note=note)
-        return Signalled(await self._sight.one(number), row["what"])
+        return Signalled(await self._visible_jobs.one(number), row["what"])
 
 
 def _encoded(payload: object) -> str:

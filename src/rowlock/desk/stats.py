@@ -86,7 +86,9 @@ class Stats:
         least = duration(longer_than, "longer_than")
         async with self._open().snapshot() as snapshot:
             await snapshot.fetch("stats_slow_after", longer_than=least)
-            return [load.running_of(row) for row in await snapshot.fetch("stats_slow", n=limit, **self._guard.sight)]
+            return [
+                load.running_of(row) for row in await snapshot.fetch("stats_slow", n=limit, **self._guard.visibility)
+            ]
 
     @reads(Permission.WORKERS_VIEW)
     async def failures(self, since: Span = "1h") -> Sequence[Failures]:
@@ -142,7 +144,7 @@ async def _failures(snapshot: SqlExecutor, guard: Guard) -> list[Failures]:
             last_failed_id=row["last_failed_id"],
             last_error=rows.json_of(row["last_error"]),
         )
-        for row in await snapshot.fetch("stats_failures", **guard.sight)
+        for row in await snapshot.fetch("stats_failures", **guard.visibility)
     ]
 
 
@@ -155,7 +157,7 @@ async def _tenants(snapshot: SqlExecutor, guard: Guard, limit: int) -> list[Tena
             window=row["counted_for"],
             per_second=row["per_second"],
         )
-        for row in await snapshot.fetch("stats_tenants", n=limit, **guard.sight)
+        for row in await snapshot.fetch("stats_tenants", n=limit, **guard.visibility)
     ]
 
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from rowlock.desk.guard import Guard
-    from rowlock.desk.visible_jobs import Sight
+    from rowlock.desk.visible_jobs import VisibleJobs
     from rowlock.model.approval import Approval
     from rowlock.model.job import Job
     from rowlock.model.kind import Gate, OnConflict, Scope
@@ -86,8 +86,10 @@ class Submit(Protocol):
 class GuardedSubmit:
     """Submits as the principal of a guard."""
 
-    def __init__(self, database: Callable[[], Database], submit: Submit | None, guard: Guard, sight: Sight) -> None:
-        self._open, self._submit, self._guard, self._sight = database, submit, guard, sight
+    def __init__(
+        self, database: Callable[[], Database], submit: Submit | None, guard: Guard, visible_jobs: VisibleJobs
+    ) -> None:
+        self._open, self._submit, self._guard, self._visible_jobs = database, submit, guard, visible_jobs
 
     async def submit(
         self,
@@ -107,7 +109,7 @@ class GuardedSubmit:
             raise await self._redacted(conflict) from None
         database = self._open()
         inside = database if connection is None else SqlSession(database.statements, connection)
-        job = await self._sight.made(inside, number)
+        job = await self._visible_jobs.made(inside, number)
         if what != "kept":
             after = {"kind": job.kind, "state": job.state, "tenant": job.tenant, "submitted_by": job.submitted_by}
             await audit.record(inside, self._guard, "job.submit", f"job:{number}", after=after)
@@ -136,7 +138,7 @@ class GuardedSubmit:
     async def _redacted(self, conflict: UniqueConflict) -> UniqueConflict:
         """The conflict, without the id of a job that the principal may not see."""
         try:
-            await self._sight.one(conflict.job_id)
+            await self._visible_jobs.one(conflict.job_id)
         except JobNotFound:
             return UniqueConflict("A live job holds this unique_key. Nothing was enqueued.", 0)
         return conflict

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack
 
     from rowlock.bridge import Bridge
-    from rowlock.desk.access import Parts
+    from rowlock.desk.access import DeskBase
     from rowlock.desk.approvals import Approvals
     from rowlock.desk.audit import Audit
     from rowlock.desk.bulk import Bulk
@@ -980,7 +980,7 @@ class SyncWorkflows:
 class SyncDesk:
     """app.sync: the desk for blocking code."""
 
-    def __init__(self, bridge: Bridge, desk: Parts) -> None:
+    def __init__(self, bridge: Bridge, desk: DeskBase) -> None:
         self.jobs = SyncJobs(bridge, desk.jobs)
         self.lanes = SyncLanes(bridge, desk.lanes)
         self.limits = SyncLimits(bridge, desk.limits)

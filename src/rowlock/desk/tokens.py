@@ -71,7 +71,7 @@ class Tokens:
     @changes(Permission.TOKENS_MANAGE)
     async def revoke(self, token_id: str, *, by: str | None = None) -> Token:
         """End a token, and every session that began with it, now."""
-        found = await self._open().fetch("token_revoke", id=token_id, **self._guard.sight)
+        found = await self._open().fetch("token_revoke", id=token_id, **self._guard.visibility)
         if not found:
             message = f"There is no token {token_id!r}. Its id is the part after rlk_; see rowlock tokens ls."
             raise TokenNotFound(message)
@@ -82,7 +82,7 @@ class Tokens:
     @reads(Permission.TOKENS_MANAGE)
     async def list(self, *, limit: int = 1000) -> list[Token]:
         """Every token, the newest first, revoked ones included."""
-        return [token_of(row) for row in await self._open().fetch("tokens", n=limit, **self._guard.sight)]
+        return [token_of(row) for row in await self._open().fetch("tokens", n=limit, **self._guard.visibility)]
 
     def _owner(self, name: str, subject: str | None, tenant: str | None) -> tuple[str, str | None]:
         """Whose it is: the maker's own and of their tenant, unless they may act for others."""

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from rowlock.store.executor import SqlExecutor, SqlSession
 
 
-class Sight:
+class VisibleJobs:
     """Reads jobs for one guard; the other classes of the desk look through it."""
 
     def __init__(self, database: Callable[[], Database | SqlSession], guard: Guard) -> None:
@@ -34,11 +34,11 @@ class Sight:
     async def many(self, job_ids: Iterable[int | str]) -> list[Job]:
         """Several jobs in id order; missing ones are left out."""
         numbers = [ids.parse(job_id) for job_id in job_ids]
-        return self.jobs(await self._open().fetch("jobs_by_id", ids=numbers, **self._guard.sight))
+        return self.jobs(await self._open().fetch("jobs_by_id", ids=numbers, **self._guard.visibility))
 
     async def made(self, source: SqlExecutor, number: int) -> Job:
         """A job that whoever asks has submitted a moment ago: told to them, whatever else they may read."""
-        found = await source.fetch("jobs_by_id", ids=[number], **TRUSTED.sight)
+        found = await source.fetch("jobs_by_id", ids=[number], **TRUSTED.visibility)
         if not found:
             raise not_found(ids.encode(number))
         return self.jobs(found)[0]

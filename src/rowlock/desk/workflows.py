@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from rowlock.desk import audit
-from rowlock.desk.follow.waiting import Ears, until_final
+from rowlock.desk.follow.waiting import EndNotifications, until_final
 from rowlock.desk.guard import TRUSTED, Guard, changes, reads
 from rowlock.desk.job_orders import hand_on
 from rowlock.desk.workflow_halt import halt
@@ -51,17 +51,17 @@ class Workflows:
         wake: Callable[[Iterable[tuple[Pair, datetime]]], None],
         jobs: Jobs,
         guard: Guard = TRUSTED,
-        ears: Ears | None = None,
+        end_notifications: EndNotifications | None = None,
     ) -> None:
         self._open, self._wake, self._jobs, self._guard = database, wake, jobs, guard
-        self._ears = ears or Ears(database)
+        self._end_notifications = end_notifications or EndNotifications(database)
 
     @reads(Permission.READ)
     async def get(self, workflow_id: int | str) -> WorkflowView:
         """The workflow as it stands now, with its steps and edges; WorkflowNotFound when there is none."""
         number = ids.parse_workflow(workflow_id)
         async with self._open().snapshot() as source:
-            found = await source.fetch("workflow_by_id", id=number, **self._guard.sight)
+            found = await source.fetch("workflow_by_id", id=number, **self._guard.visibility)
             if not found:
                 raise _not_found(workflow_id)
             steps = await source.fetch("workflow_steps_of", id=number, n=2 * MOST_STEPS)
@@ -92,7 +92,7 @@ class Workflows:
         hashed = grammar.digest(_SORT, name or "", *sorted(wanted or ()))
         before = _LARGEST_ID if after is None else page.decode(after, sort=_SORT, filter_hash=hashed).key
         found = await self._open().fetch(
-            "workflow_page", before_id=before, most=_LOOKS, states=wanted, name=name, n=limit, **self._guard.sight
+            "workflow_page", before_id=before, most=_LOOKS, states=wanted, name=name, n=limit, **self._guard.visibility
         )
         items = [workflow_of(row) for row in found if row["id"] is not None]
         key = items[-1].id if len(items) == limit else found[0]["looked"]
@@ -174,13 +174,13 @@ class Workflows:
         number = ids.parse_workflow(workflow_id)
         # Who waits for a workflow is written down under its number below zero, where no job is.
         await until_final(
-            self._open(), self._ears, -number, lambda: self._one(number), timeout=timeout, what="Workflow"
+            self._open(), self._end_notifications, -number, lambda: self._one(number), timeout=timeout, what="Workflow"
         )
         return await self.get(number)
 
     async def _one(self, workflow_id: int | str) -> WorkflowView:
         number = ids.parse_workflow(workflow_id)
-        found = await self._open().fetch("workflow_by_id", id=number, **self._guard.sight)
+        found = await self._open().fetch("workflow_by_id", id=number, **self._guard.visibility)
         if not found:
             raise _not_found(workflow_id)
         return workflow_of(found[0])

@@ -112,7 +112,7 @@ class Drainer:
         database = self._app.database()
         if raise_errors:
             await self._raise(job_id)
-        (row,) = await database.fetch("jobs_by_id", ids=[job_id], **TRUSTED.sight)
+        (row,) = await database.fetch("jobs_by_id", ids=[job_id], **TRUSTED.visibility)
         return rows.job_of(row)
 
     async def _raise(self, job_id: int) -> None:

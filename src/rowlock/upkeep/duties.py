@@ -212,9 +212,9 @@ async def operations(context: DutyContext, _beat: CompletedBeat) -> int:
     if not rows:
         return 0
     # Imports the whole search grammar, and such orders are rare.
-    from rowlock.desk.operation_driver import Driver, Overtaken  # noqa: PLC0415
+    from rowlock.desk.operation_driver import OperationDriver, Overtaken  # noqa: PLC0415
 
-    driver, done = Driver(lambda: context.database, context.waker.wake), 0
+    driver, done = OperationDriver(lambda: context.database, context.waker.wake), 0
     with contextlib.suppress(Overtaken):
         for row in rows:
             latest = row

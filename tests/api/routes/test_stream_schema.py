@@ -123,7 +123,7 @@ async def test_frames_of_the_feed_fit_the_document(rest: Rest, monkeypatch: pyte
         first = asyncio.create_task(client.get("/events", params={"topics": "jobs,lanes,workers,stats"}))
 
         async def looked() -> bool:
-            return rest.app.streams._lookouts.here().feed._position is not None
+            return rest.app.streams._streams_per_loop.current().feed._position is not None
 
         await eventually(looked)
         await rest.store.worker()

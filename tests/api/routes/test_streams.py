@@ -155,16 +155,16 @@ async def test_streams_end_at_once_when_they_are_closed(rest: Rest) -> None:
 async def test_a_stream_that_nobody_reads_any_more_is_noticed_and_let_go(rest: Rest) -> None:
     async with rest.client() as client:
         streams = await open_streams(client, rest)
-        here = rest.app.streams._lookouts.here()
+        here = rest.app.streams._streams_per_loop.current()
 
         async def followed() -> bool:
-            return bool(here.lookout._followed and here.feed._listeners)
+            return bool(here.job_poll._followed and here.feed._subscribers)
 
         await eventually(followed)
         for one in streams:
             one.cancel()
         await asyncio.gather(*streams, return_exceptions=True)
-        assert (here.lookout._followed, here.feed._listeners) == ({}, set())
+        assert (here.job_poll._followed, here.feed._subscribers) == ({}, set())
 
 
 async def test_events_carry_jobs_lanes_workers_and_statistics(rest: Rest, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -175,7 +175,7 @@ async def test_events_carry_jobs_lanes_workers_and_statistics(rest: Rest, monkey
         first = asyncio.create_task(client.get("/events", params={"topics": "jobs,lanes,workers,stats", "kind": "k"}))
 
         async def looked() -> bool:
-            return rest.app.streams._lookouts.here().feed._position is not None
+            return rest.app.streams._streams_per_loop.current().feed._position is not None
 
         await eventually(looked)
         other, mine = await rest.store.enqueue("other"), await rest.store.enqueue("k")

@@ -15,7 +15,7 @@ from tests.waiting import eventually
 
 from rowlock import Rowlock
 from rowlock.cli.screen.progress import detail, left_text, moved, pace, rate_text
-from rowlock.desk.follow.watch import Pace, Sighting, Watch
+from rowlock.desk.follow.watch import Pace, Watch, WatchedJob
 from rowlock.model.progress import Progress
 from rowlock.model.state import State
 
@@ -26,7 +26,7 @@ NOON = datetime(2027, 1, 31, 12, tzinfo=UTC)
 pytestmark = pytest.mark.timeout(120)
 
 
-def seen(state: State = State.RUNNING, **values: Any) -> Sighting:  # noqa: ANN401 - fields of many types
+def seen(state: State = State.RUNNING, **values: Any) -> WatchedJob:  # noqa: ANN401 - fields of many types
     given: dict[str, Any] = {
         "id": 7,
         "kind": "greet",
@@ -44,7 +44,7 @@ def seen(state: State = State.RUNNING, **values: Any) -> Sighting:  # noqa: ANN4
         "seen_at": NOON,
         "error": {},
     }
-    return Sighting(**given | values)
+    return WatchedJob(**given | values)
 
 
 @pytest.mark.parametrize(
@@ -61,7 +61,7 @@ def seen(state: State = State.RUNNING, **values: Any) -> Sighting:  # noqa: ANN4
         (seen(State.EXPIRED), ""),
     ],
 )
-def test_a_job_is_told_in_few_words(one: Sighting, text: str) -> None:
+def test_a_job_is_told_in_few_words(one: WatchedJob, text: str) -> None:
     assert detail(one) == text
     assert moved(seen(State.BLOCKED), one).startswith(f"blocked → {one.state}")
 

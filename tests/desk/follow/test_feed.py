@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from rowlock import Rowlock
     from rowlock.desk.access import Desk as PrincipalDesk
-    from rowlock.desk.follow.feed import Listener
+    from rowlock.desk.follow.feed import FeedSubscriber
 
 READER = frozenset({Permission.READ})
 
@@ -36,7 +36,7 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
 class Heard:
     """What a listener was told: (event, id) of every change, frames by name, and the last position."""
 
-    def __init__(self, listener: Listener) -> None:
+    def __init__(self, listener: FeedSubscriber) -> None:
         self.listener = listener
         self.changes: list[tuple[str, int]] = []
         self.frames: list[tuple[str, Any]] = []
@@ -139,7 +139,7 @@ async def test_an_attempt_that_came_and_went_unseen_is_told(desk: Desk) -> None:
     job_id = await store.enqueue()
     heard = await begun(desk.app)
     await store.execute("UPDATE {s}.jobs SET created_at = created_at - interval '1 hour'")
-    looks = desk.app.streams._lookouts.here().feed
+    looks = desk.app.streams._streams_per_loop.current().feed
     async with looks._looking:
         await store.give_back(*await store.claim(worker, job_id), delay=0)
     await heard.until(("queued", job_id))
@@ -193,7 +193,7 @@ async def test_a_position_too_old_or_too_much_news_is_a_resync(desk: Desk, monke
 async def test_who_reads_too_slowly_is_told_so(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(feed, "QUEUE", 2)
     heard = await begun(desk.app)
-    looks = desk.app.streams._lookouts.here().feed
+    looks = desk.app.streams._streams_per_loop.current().feed
     before = looks.looks
 
     async def looked() -> bool:
@@ -269,7 +269,7 @@ async def test_lanes_workers_and_statistics_come_as_a_whole(desk: Desk) -> None:
 
 async def test_hundred_feeds_share_one_look(desk: Desk) -> None:
     heard = [await begun(desk.app) for _ in range(100)]
-    looks = desk.app.streams._lookouts.here().feed
+    looks = desk.app.streams._streams_per_loop.current().feed
     before, job_id = looks.looks, await desk.store.enqueue()
     await asyncio.gather(*(one.until(("created", job_id)) for one in heard))
     assert looks.looks - before <= 10

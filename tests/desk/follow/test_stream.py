@@ -287,7 +287,7 @@ async def test_two_hundred_streams_share_one_poll_and_one_listener(desk: Desk) -
     streams = [await app.streams.follow(job_id) for job_id in job_ids]
     async with asyncio.timeout(20):
         await asyncio.gather(*(stream.next() for stream in streams))
-        here = app._backing.lookouts.here().lookout
+        here = app._resources.streams_per_loop.current().job_poll
         before = here.looks
         waiting = [asyncio.ensure_future(stream.next()) for stream in streams]
         count = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND application_name = $1"

@@ -56,17 +56,17 @@ async def test_a_line_between_the_snapshot_and_the_first_look_is_told(
     desk: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The lines before the snapshot are in the stored log; none of the others is lost, nor told twice."""
-    store, look = desk.store, job_poll.Lookout._look
+    store, look = desk.store, job_poll.JobPoll._look
     job_id = await store.enqueue()
     (claim,) = await store.claim(await store.worker(), job_id)
     await store.report(claim)
     await write_lines(store, claim, 2)
 
-    async def look_late(self: job_poll.Lookout) -> None:
+    async def look_late(self: job_poll.JobPoll) -> None:
         await write_lines(store, claim, 4)
         await look(self)
 
-    monkeypatch.setattr(job_poll.Lookout, "_look", look_late)
+    monkeypatch.setattr(job_poll.JobPoll, "_look", look_late)
     events = await told(desk, job_id, None, until="job.progress")
     assert names(events) == ["snapshot", "log", "log", "progress"]
     assert [event.data["message"] for event in events[1:3]] == ["line 3", "line 4"]

@@ -35,7 +35,7 @@ from rowlock.model.state import State
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping, Sequence
 
-    from rowlock.desk.follow.feed import Listener
+    from rowlock.desk.follow.feed import FeedSubscriber
     from rowlock.desk.follow.stream import JobStream
     from rowlock.model.event import StreamEvent
     from rowlock.model.feed import FeedEvent
@@ -199,7 +199,7 @@ async def stream_events(
     return EventStream(_feed_frames(listener, StreamLifetime(door.stream_seconds, check_permission)))
 
 
-async def _feed_frames(listener: Listener, lifetime: StreamLifetime) -> AsyncIterator[bytes]:
+async def _feed_frames(listener: FeedSubscriber, lifetime: StreamLifetime) -> AsyncIterator[bytes]:
     with contextlib.closing(listener):
         yield RETRY
         while not listener.done:

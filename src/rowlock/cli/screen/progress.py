@@ -11,7 +11,7 @@ from rowlock.model.state import State
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from rowlock.desk.follow.watch import Sighting
+    from rowlock.desk.follow.watch import WatchedJob
     from rowlock.model.progress import ItemCounts, Phase
 
 _MINUTE: Final = 60
@@ -20,7 +20,7 @@ _SLOW: Final = 0.1
 _FEW: Final = 10
 
 
-def moved(before: Sighting | None, now: Sighting) -> str:
+def moved(before: WatchedJob | None, now: WatchedJob) -> str:
     """What is new, for a line of its own."""
     state = now.state.value if before is None or before.state is now.state else f"{before.state} → {now.state}"
     items = now.progress.items if now.progress is not None else None
@@ -28,7 +28,7 @@ def moved(before: Sighting | None, now: Sighting) -> str:
     return " ".join(part for part in (state, detail(now), told, pace(now)) if part)
 
 
-def detail(one: Sighting) -> str:
+def detail(one: WatchedJob) -> str:
     """Phase and counter of a running job; what a waiting one waits for; how a final one ended."""
     if one.state is State.RUNNING:
         asked = "cancel requested" if one.cancel_requested else ""
@@ -45,7 +45,7 @@ def detail(one: Sighting) -> str:
     return "awaits approval" if one.state is State.PENDING else "awaits its gate or other jobs"
 
 
-def counter(one: Sighting) -> str:
+def counter(one: WatchedJob) -> str:
     """Phase, counter, percentage and message."""
     progress = one.progress
     if progress is None:
@@ -55,7 +55,7 @@ def counter(one: Sighting) -> str:
     return " ".join(part for part in (progress.phase, count, share, progress.message) if part)
 
 
-def pace(one: Sighting) -> str:
+def pace(one: WatchedJob) -> str:
     """Rate and time left; empty while unknown."""
     if one.rate is None or one.state is not State.RUNNING:
         return ""
@@ -104,7 +104,7 @@ def phase_rows(phases: Sequence[Phase]) -> list[list[str]]:
     ]
 
 
-def reason(one: Sighting) -> str:
+def reason(one: WatchedJob) -> str:
     """Why it ended as it did."""
     parts = (str(one.error[key]) for key in ("reason", "type", "message") if one.error.get(key))
     return ": ".join(part for part in parts if part != one.state)

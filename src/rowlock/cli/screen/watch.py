@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from rich.console import RenderableType
 
-    from rowlock.desk.follow.watch import Sighting
+    from rowlock.desk.follow.watch import WatchedJob
     from rowlock.model.progress import ItemCounts
 
 _ORDER: Final = (State.RUNNING, State.QUEUED, State.BLOCKED, State.PENDING)
@@ -40,7 +40,9 @@ class Display(Protocol):
     away: bool = False
     """The database did not answer the last look."""
 
-    def update(self, sightings: Sequence[Sighting], changed: Sequence[tuple[Sighting | None, Sighting]]) -> None:
+    def update(
+        self, watched_jobs: Sequence[WatchedJob], changed: Sequence[tuple[WatchedJob | None, WatchedJob]]
+    ) -> None:
         """changed: before (None: seen for the first time) and now."""
 
 
@@ -48,23 +50,23 @@ async def follow(context: AppOutput, job_ids: list[str]) -> None:
     """Show the jobs until all are final, or until Ctrl-C; they themselves are left alone."""
     _end_on_sigterm()
     watch = Watch(context.app.database(), job_ids, listen=context.app.settings.listen)
-    last: dict[int, Sighting] = {}
+    last: dict[int, WatchedJob] = {}
     away = False
     with _display(as_json=context.screen.as_json, everything=not job_ids) as view:
-        async for sightings in watch.looks():
+        async for watched_jobs in watch.looks():
             if watch.away and not away:
                 context.screen.note("the database does not answer; trying again for a minute.")
             view.away = away = watch.away
-            changed = [(last.get(one.id), one) for one in sightings if _has_changed(last.get(one.id), one)]
-            view.update(sightings, changed)
-            gone = last.keys() - {one.id for one in sightings} if job_ids else set()
+            changed = [(last.get(one.id), one) for one in watched_jobs if _has_changed(last.get(one.id), one)]
+            view.update(watched_jobs, changed)
+            gone = last.keys() - {one.id for one in watched_jobs} if job_ids else set()
             for job_id in gone:
                 context.screen.note(f"Job {last[job_id].public_id} was removed while it was watched.")
-            last = {one.id: one for one in sightings}
+            last = {one.id: one for one in watched_jobs}
     _close(context, watch.asked, list(last.values()))
 
 
-def _close(context: AppOutput, asked: int, final: Sequence[Sighting]) -> None:
+def _close(context: AppOutput, asked: int, final: Sequence[WatchedJob]) -> None:
     """Say how it ended, in words and with the exit code."""
     good = sum(one.state in SUCCESS for one in final)
     if asked > 1 and not context.screen.as_json:
@@ -80,7 +82,7 @@ def _end_on_sigterm() -> None:
         asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
 
 
-def _has_changed(before: Sighting | None, now: Sighting) -> bool:
+def _has_changed(before: WatchedJob | None, now: WatchedJob) -> bool:
     return before is None or (before.seq, before.state, before.progress) != (now.seq, now.state, now.progress)
 
 
@@ -88,7 +90,9 @@ class JsonDisplay(Display):
     """One object per change."""
 
     @override
-    def update(self, sightings: Sequence[Sighting], changed: Sequence[tuple[Sighting | None, Sighting]]) -> None:
+    def update(
+        self, watched_jobs: Sequence[WatchedJob], changed: Sequence[tuple[WatchedJob | None, WatchedJob]]
+    ) -> None:
         """Print the changes."""
         for before, now in changed:
             sys.stdout.write(compact(record(before, now)) + "\n")
@@ -99,7 +103,9 @@ class LineDisplay(Display):
     """One line per change, without control characters."""
 
     @override
-    def update(self, sightings: Sequence[Sighting], changed: Sequence[tuple[Sighting | None, Sighting]]) -> None:
+    def update(
+        self, watched_jobs: Sequence[WatchedJob], changed: Sequence[tuple[WatchedJob | None, WatchedJob]]
+    ) -> None:
         """Print the changes."""
         for before, now in changed:
             at = f"{now.seen_at.astimezone():%H:%M:%S}"
@@ -125,7 +131,9 @@ class BarDisplay(Display):
             yield
 
     @override
-    def update(self, sightings: Sequence[Sighting], changed: Sequence[tuple[Sighting | None, Sighting]]) -> None:
+    def update(
+        self, watched_jobs: Sequence[WatchedJob], changed: Sequence[tuple[WatchedJob | None, WatchedJob]]
+    ) -> None:
         """Draw the jobs."""
         from rich.text import Text
 
@@ -135,19 +143,19 @@ class BarDisplay(Display):
                     layout = _Layout.of([now], self._console.width)
                     text = Text(clean(moved(before, now)), STYLES[now.state.value])
                     self._console.print(_row(now, text, layout, bar=False))
-            sightings = [one for one in sightings if one.state is State.RUNNING]
-        self._live.update(self._picture(sightings))
+            watched_jobs = [one for one in watched_jobs if one.state is State.RUNNING]
+        self._live.update(self._picture(watched_jobs))
 
-    def _picture(self, sightings: Sequence[Sighting]) -> RenderableType:
+    def _picture(self, watched_jobs: Sequence[WatchedJob]) -> RenderableType:
         from rich.console import Group
         from rich.text import Text
 
-        if not sightings:
+        if not watched_jobs:
             return Text("Nothing runs; Ctrl-C ends the watch.", "dim")
         room = max(1, self._console.height - _FRAME - self.away)
         # Rows keep their places; only where they do not fit, what moves comes first.
-        crowded = len(sightings) > room
-        ranked = sorted(sightings, key=lambda one: (_rank(one.state) if crowded else 0, one.id))
+        crowded = len(watched_jobs) > room
+        ranked = sorted(watched_jobs, key=lambda one: (_rank(one.state) if crowded else 0, one.id))
         layout = _Layout.of(ranked[:room], self._console.width)
         below = {one.id: _below(one) for one in ranked}
         if len(ranked) + sum(map(len, below.values())) > room:
@@ -177,7 +185,7 @@ def _display(*, as_json: bool, everything: bool) -> Iterator[Display]:
         yield LineDisplay()
 
 
-def record(before: Sighting | None, now: Sighting) -> dict[str, Any]:
+def record(before: WatchedJob | None, now: WatchedJob) -> dict[str, Any]:
     """A change as JSON tells it; previous: the state it was seen in before, null at first."""
     progress = None if now.progress is None else records.progress(now.progress)
     return {
@@ -211,13 +219,13 @@ class _Layout:
     bar: int
 
     @classmethod
-    def of(cls, sightings: Sequence[Sighting], width: int) -> _Layout:
-        longest = max((len(clean(one.kind)) for one in sightings), default=0)
+    def of(cls, watched_jobs: Sequence[WatchedJob], width: int) -> _Layout:
+        longest = max((len(clean(one.kind)) for one in watched_jobs), default=0)
         bar = 0 if width < _NARROW else 10 if width < _WIDE else 24
         return cls(min(longest, 16 if width < _WIDE else 32), bar)
 
 
-def _row(one: Sighting, text: RenderableType, layout: _Layout, *, bar: bool = True) -> RenderableType:
+def _row(one: WatchedJob, text: RenderableType, layout: _Layout, *, bar: bool = True) -> RenderableType:
     from rich.table import Table
     from rich.text import Text
 
@@ -233,7 +241,7 @@ def _row(one: Sighting, text: RenderableType, layout: _Layout, *, bar: bool = Tr
     return table
 
 
-def _words(one: Sighting) -> RenderableType:
+def _words(one: WatchedJob) -> RenderableType:
     from rich.text import Text
 
     # A bar that moves says that it runs.
@@ -243,7 +251,7 @@ def _words(one: Sighting) -> RenderableType:
     return words
 
 
-def _below(one: Sighting) -> list[RenderableType]:
+def _below(one: WatchedJob) -> list[RenderableType]:
     """Its phases so far and where its items are, each a line; nothing for a job that has but one counter."""
     from rich.text import Text
 
@@ -275,7 +283,7 @@ def _items_line(items: ItemCounts) -> RenderableType:
     return line
 
 
-def _bar(one: Sighting, size: int) -> RenderableType:
+def _bar(one: WatchedJob, size: int) -> RenderableType:
     from rich.progress_bar import ProgressBar
 
     style = STYLES[one.state.value]

@@ -94,7 +94,7 @@ class Facts:
 
 async def read(reads: SqlExecutor, job_id: int, needed: int, guard: Guard) -> Facts | None:
     """Everything around one job that the guard's principal may see; None: there is no such job for them."""
-    found = await reads.fetch("explain_job", id=job_id, **guard.sight)
+    found = await reads.fetch("explain_job", id=job_id, **guard.visibility)
     if not found:
         return None
     row, job = found[0], rows.job_of(found[0], reveal=guard.reveals)
@@ -118,12 +118,12 @@ async def read(reads: SqlExecutor, job_id: int, needed: int, guard: Guard) -> Fa
         workers=workers,
         use=await load.slot_use(reads),
         in_lane=[] if owner is None else await load.holders(reads, guard, owner, n=SHOWN),
-        holders=await reads.fetch("gate_holders", key=job.gate_key, n=SHOWN, **guard.sight) if gated else [],
+        holders=await reads.fetch("gate_holders", key=job.gate_key, n=SHOWN, **guard.visibility) if gated else [],
         rates=await _rates(reads, row, lane),
         parked_ahead=await _parked_ahead(reads, job) if job.state is State.BLOCKED and gated else Count(),
         higher=higher,
         older=older,
-        lock_waits=await reads.fetch("lock_waits", id=job.id, **guard.sight) if job.state is State.RUNNING else (),
+        lock_waits=await reads.fetch("lock_waits", id=job.id, **guard.visibility) if job.state is State.RUNNING else (),
         waits=waits,
         before=await reads.fetch("waited_for", id=job.id, n=SHOWN) if waits is not None and waits["remaining"] else [],
     )

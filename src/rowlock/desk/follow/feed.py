@@ -44,7 +44,7 @@ QUEUE: Final = 32
 RESYNC: Final = "resync"
 
 
-class Listener:
+class FeedSubscriber:
     """Somebody who listens to the feed."""
 
     def __init__(self, feed: Feed, scope: Visibility, wanted: FeedFilter, after: FeedPosition | None) -> None:
@@ -141,7 +141,7 @@ class Feed:
         self.database, self._overview = database, overview
         self.closed = False
         self.looks = 0
-        self._listeners: set[Listener] = set()
+        self._subscribers: set[FeedSubscriber] = set()
         self._looking = asyncio.Lock()
         self._position: FeedPosition | None = None
         self._running: set[int] = set()
@@ -149,32 +149,32 @@ class Feed:
         self._looked_at: dict[Topic, float] = {}
         self._task: asyncio.Task[None] | None = None
 
-    def enter(self, guard: Guard, wanted: FeedFilter, after: FeedPosition | None) -> Listener:
+    def enter(self, guard: Guard, wanted: FeedFilter, after: FeedPosition | None) -> FeedSubscriber:
         """Listen from now on, or from a position."""
-        sight = guard.sight
-        scope: Visibility = (bool(sight["sees_all"]), guard.principal.tenant, guard.principal.subject)
-        listener = Listener(self, scope, wanted, after)
+        visibility = guard.visibility
+        scope: Visibility = (bool(visibility["sees_all"]), guard.principal.tenant, guard.principal.subject)
+        subscriber = FeedSubscriber(self, scope, wanted, after)
         if self.closed:
-            listener.news.set()
-            return listener
-        self._listeners.add(listener)
+            subscriber.news.set()
+            return subscriber
+        self._subscribers.add(subscriber)
         for topic in wanted.topics & set(_SLOW):
             # The first look after somebody came tells everybody anew.
             self._known.pop(topic, None)
             self._looked_at.pop(topic, None)
         if self._task is None:
             self._task = asyncio.get_running_loop().create_task(self._run(), name="rowlock-feed")
-        return listener
+        return subscriber
 
-    def leave(self, listener: Listener) -> None:
+    def leave(self, subscriber: FeedSubscriber) -> None:
         """Listen no longer."""
-        self._listeners.discard(listener)
+        self._subscribers.discard(subscriber)
 
     def close(self) -> None:
         """End every feed of this loop, now and from now on."""
         self.closed = True
-        for listener in self._listeners:
-            listener.news.set()
+        for subscriber in self._subscribers:
+            subscriber.news.set()
 
     async def stop(self) -> None:
         """Close, and let go of the connections."""
@@ -186,7 +186,7 @@ class Feed:
     async def _run(self) -> None:
         outage = OutageLog(logger, "feeds wait for the database", "feeds go on")
         try:
-            while self._listeners and not self.closed:
+            while self._subscribers and not self.closed:
                 try:
                     await self._look_once()
                     outage.recovered()
@@ -204,13 +204,13 @@ class Feed:
         self.looks += 1
         # Whoever comes back while this look is under way catches up after it, and is among the listeners of the next.
         async with self._looking:
-            listeners = [one for one in self._listeners if Topic.JOBS in one.wanted.topics]
-            batch = await self._jobs({one.scope for one in listeners}) if listeners else None
+            subscribers = [one for one in self._subscribers if Topic.JOBS in one.wanted.topics]
+            batch = await self._jobs({one.scope for one in subscribers}) if subscribers else None
             if batch is not None:
-                for listener in listeners:
-                    listener.give(batch)
+                for subscriber in subscribers:
+                    subscriber.give(batch)
         for topic, every in _SLOW.items():
-            asking = [one for one in self._listeners if topic in one.wanted.topics]
+            asking = [one for one in self._subscribers if topic in one.wanted.topics]
             if asking and time.monotonic() - self._looked_at.get(topic, -every) >= every:
                 self._looked_at[topic] = time.monotonic()
                 await self._slowly(topic, asking)
@@ -257,7 +257,7 @@ class Feed:
         missed = found[0]["cut"] or len(changes) >= MOST
         return FeedBatch(FeedPosition(found[0]["at"], found[0]["snapshot"]), changes, missed=missed)
 
-    async def _slowly(self, topic: Topic, listeners: Sequence[Listener]) -> None:
+    async def _slowly(self, topic: Topic, subscribers: Sequence[FeedSubscriber]) -> None:
         """Lanes and workers as a whole when one of them changed: whoever missed one has missed nothing."""
         if topic is Topic.STATS:
             frame = FeedEvent(topic, {"overview": await self._overview()})
@@ -267,8 +267,8 @@ class Feed:
                 return
             self._known[topic] = known
             frame = FeedEvent(topic, {"items": items})
-        for listener in listeners:
-            listener.give_slow(topic, frame)
+        for subscriber in subscribers:
+            subscriber.give_slow(topic, frame)
 
     async def _whole(self, topic: Topic) -> tuple[Sequence[object], object]:
         """What is shown, and what of it counts as a change: beats and slots taken do not."""

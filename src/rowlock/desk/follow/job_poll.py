@@ -19,7 +19,7 @@ from rowlock.store.rows.followed_jobs import life_of
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from rowlock.desk.follow.waiting import Ears
+    from rowlock.desk.follow.waiting import EndNotifications
     from rowlock.model.event import JobTimeline
     from rowlock.store.database import Database
 
@@ -35,7 +35,7 @@ MOST: Final = 500
 """Attempts, and acts, of a job that are read in one look."""
 
 
-class Seat:
+class JobFollower:
     """Somebody who follows one job. Only the newest life is kept for them: it tells all they have not heard yet."""
 
     def __init__(self, job_id: int, since: int) -> None:
@@ -55,59 +55,59 @@ class Seat:
 class _Followed:
     """A job that somebody follows, and what the last look saw of it. seq -1: it was not looked at."""
 
-    seats: set[Seat] = field(default_factory=set)
+    followers: set[JobFollower] = field(default_factory=set)
     seq: int | None = -1
     report: int | None = None
     awaited: bool = False
 
 
-class Lookout:
+class JobPoll:
     """Looks for those who follow jobs on one event loop; sleeps while there are none."""
 
-    def __init__(self, database: Database, ears: Ears) -> None:
-        self.database, self._ears = database, ears
+    def __init__(self, database: Database, end_notifications: EndNotifications) -> None:
+        self.database, self._end_notifications = database, end_notifications
         self.closed = False
         self._outage = OutageLog(logger, "streams wait for the database", "streams go on")
         self.looks = 0
         self._followed: dict[int, _Followed] = {}
         self._left: set[int] = set()
-        self._told = asyncio.Event()
+        self._changed = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
 
-    def enter(self, job_id: int, since: int) -> Seat:
+    def enter(self, job_id: int, since: int) -> JobFollower:
         """Follow a job. The next look, which is at once, tells everything from that fence on."""
-        seat = Seat(job_id, since)
+        follower = JobFollower(job_id, since)
         if self.closed:
-            seat.news.set()
-            return seat
-        self._followed.setdefault(job_id, _Followed()).seats.add(seat)
-        self.again(seat)
+            follower.news.set()
+            return follower
+        self._followed.setdefault(job_id, _Followed()).followers.add(follower)
+        self.again(follower)
         if self._task is None:
             self._task = asyncio.get_running_loop().create_task(self._run(), name="rowlock-lookout")
-        return seat
+        return follower
 
-    def again(self, seat: Seat) -> None:
+    def again(self, follower: JobFollower) -> None:
         """Look at the job once more, whether it changed or not."""
-        followed = self._followed.get(seat.job_id)
+        followed = self._followed.get(follower.job_id)
         if followed is not None:
             followed.seq = -1
-            self._told.set()
+            self._changed.set()
 
-    def leave(self, seat: Seat) -> None:
+    def leave(self, follower: JobFollower) -> None:
         """Follow no longer."""
-        followed = self._followed.get(seat.job_id)
+        followed = self._followed.get(follower.job_id)
         if followed is not None:
-            followed.seats.discard(seat)
-            if not followed.seats:
-                del self._followed[seat.job_id]
-                self._left.add(seat.job_id)
+            followed.followers.discard(follower)
+            if not followed.followers:
+                del self._followed[follower.job_id]
+                self._left.add(follower.job_id)
 
     def close(self) -> None:
         """End every stream of this loop, now and from now on."""
         self.closed = True
         for followed in self._followed.values():
-            for seat in followed.seats:
-                seat.news.set()
+            for follower in followed.followers:
+                follower.news.set()
 
     async def stop(self) -> None:
         """Close, and let go of the connections."""
@@ -119,10 +119,10 @@ class Lookout:
     async def _run(self) -> None:
         waiter = uuid.uuid4()
         try:
-            async with self._ears.overhearing(self._heard):
+            async with self._end_notifications.subscribed(self._on_ends):
                 renewed = time.monotonic()
                 while self._followed and not self.closed:
-                    self._told.clear()
+                    self._changed.clear()
                     if time.monotonic() - renewed > _RENEW.total_seconds():
                         renewed = time.monotonic()
                         self._await_anew()
@@ -130,7 +130,7 @@ class Lookout:
                     await asyncio.sleep(_GAP)
                     with contextlib.suppress(TimeoutError):
                         async with asyncio.timeout(pause):
-                            await self._told.wait()
+                            await self._changed.wait()
                 # From here on a newcomer starts a task of its own.
                 self._task = None
         finally:
@@ -179,20 +179,20 @@ class Lookout:
         found = await self.database.fetch(
             "stream_look",
             ids=list(asked),
-            sinces=[min((seat.since for seat in one.seats), default=0) for one in asked.values()],
+            sinces=[min((follower.since for follower in one.followers), default=0) for one in asked.values()],
             seqs=[one.seq for one in asked.values()],
             reports=[one.report for one in asked.values()],
             most=MOST,
         )
         for row in found:
             followed = asked[row["asked"]]
-            newcomers = followed.seq == -1 and any(seat.since < row["since"] for seat in followed.seats)
+            newcomers = followed.seq == -1 and any(follower.since < row["since"] for follower in followed.followers)
             # Whoever came during the look may want more than was asked for: then it is looked at again.
             followed.seq, followed.report = -1 if newcomers else row["seq"], row["report"]
             life = None if row["id"] is None else life_of(row, MOST)
-            for seat in followed.seats:
-                seat.give(life)
+            for follower in followed.followers:
+                follower.give(life)
 
-    def _heard(self, done: Sequence[int] | None) -> None:
+    def _on_ends(self, done: Sequence[int] | None) -> None:
         if done is None or any(job_id in self._followed for job_id in done):
-            self._told.set()
+            self._changed.set()

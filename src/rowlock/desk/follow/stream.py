@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final, Self
 
 from rowlock.desk.guard import reads
 from rowlock.desk.items_and_logs import last_line, logs
-from rowlock.desk.visible_jobs import Sight
+from rowlock.desk.visible_jobs import VisibleJobs
 from rowlock.errors import DatabaseError
 from rowlock.model.access import Permission
 from rowlock.model.event import END, SNAPSHOT, JobTimeline, StreamEvent, StreamPosition
@@ -17,9 +17,9 @@ from rowlock.model.feed import FeedFilter, FeedPosition, Topic
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
 
-    from rowlock.desk.follow.feed import Listener
-    from rowlock.desk.follow.job_poll import Lookout
-    from rowlock.desk.follow.per_loop import Lookouts
+    from rowlock.desk.follow.feed import FeedSubscriber
+    from rowlock.desk.follow.job_poll import JobPoll
+    from rowlock.desk.follow.per_loop import StreamsPerLoop
     from rowlock.desk.guard import Guard
     from rowlock.model.job import Job
     from rowlock.model.progress import LogLine
@@ -38,9 +38,9 @@ _NEEDS: Final = {
 class Streams:
     """app.streams. However many streams are open, a process has one LISTEN connection and one poll for them."""
 
-    def __init__(self, database: Callable[[], Database], guard: Guard, lookouts: Lookouts) -> None:
-        self._guard, self._lookouts = guard, lookouts
-        self._sight = Sight(database, guard)
+    def __init__(self, database: Callable[[], Database], guard: Guard, streams_per_loop: StreamsPerLoop) -> None:
+        self._guard, self._streams_per_loop = guard, streams_per_loop
+        self._visible_jobs = VisibleJobs(database, guard)
 
     @reads(Permission.READ)
     async def follow(self, job_id: int | str, *, after: str | None = None) -> JobStream:
@@ -50,14 +50,14 @@ class Streams:
         the first event is a snapshot. JobNotFound as for get().
         """
         position = StreamPosition.parse(after) if after else None
-        job, line = await self._sight.one(job_id), 0
+        job, line = await self._visible_jobs.one(job_id), 0
         if job.fence > 0 and (position is None or not position.fits(job)):
             # The job as it is after its log was looked at: a line that comes in between is told, not lost.
-            line = await last_line(self._lookouts.here().database, job.id)
-            job = await self._sight.one(job_id)
-        return JobStream(self._lookouts.here().lookout, job, position, line)
+            line = await last_line(self._streams_per_loop.current().database, job.id)
+            job = await self._visible_jobs.one(job_id)
+        return JobStream(self._streams_per_loop.current().job_poll, job, position, line)
 
-    async def listen(self, wanted: FeedFilter | None = None, *, after: str | None = None) -> Listener:
+    async def listen(self, wanted: FeedFilter | None = None, *, after: str | None = None) -> FeedSubscriber:
         """Hear of every change of the jobs in sight, and of lanes, workers and statistics where asked for.
 
         after: the id of the last frame that was seen; two minutes back at most, else the first frame is a resync.
@@ -66,36 +66,36 @@ class Streams:
         for permission in sorted({_NEEDS[topic] for topic in wanted.topics}):
             self._guard.demand(permission)
         position = FeedPosition.parse(after) if after else None
-        return self._lookouts.here().feed.enter(self._guard, wanted, position)
+        return self._streams_per_loop.current().feed.enter(self._guard, wanted, position)
 
     @property
     def closing(self) -> bool:
         """Whether this process is about to stop: whoever asks now is better served by another."""
-        return self._lookouts.closed
+        return self._streams_per_loop.closed
 
     def close(self) -> None:
         """End every open stream of this process at once, and those to come: it is about to stop.
 
         Safe in a signal handler and in any thread.
         """
-        self._lookouts.close()
+        self._streams_per_loop.close()
 
 
 class JobStream:
     """The events of one job, for one client. Not more than one task may read it."""
 
-    def __init__(self, lookout: Lookout, job: Job, position: StreamPosition | None, line: int) -> None:
+    def __init__(self, job_poll: JobPoll, job: Job, position: StreamPosition | None, line: int) -> None:
         """line: the last of the job's log that whoever begins with the job itself reads elsewhere."""
-        self._lookout, self.job, self._line = lookout, job, line
+        self._job_poll, self.job, self._line = job_poll, job, line
         self._position = position
         self.over = position is not None and position.ended and job.is_final and position.step == job.fence + 1
         """Everything was told before this stream began."""
-        self._seat = lookout.enter(job.id, job.fence if position is None else max(0, position.step - 1))
+        self._follower = job_poll.enter(job.id, job.fence if position is None else max(0, position.step - 1))
 
     @property
     def done(self) -> bool:
         """Whether no event follows: the end was told, or the process is about to stop."""
-        return self.over or self._lookout.closed
+        return self.over or self._job_poll.closed
 
     async def next(self, timeout: float | None = None) -> list[StreamEvent]:
         """The events that follow, as soon as there are some; none after the timeout, or when the stream is done."""
@@ -105,19 +105,19 @@ class JobStream:
             try:
                 # Only the waiting may be cut short: what was taken from a life has to be told.
                 async with asyncio.timeout_at(until):
-                    await self._seat.news.wait()
+                    await self._follower.news.wait()
             except TimeoutError:
                 break
-            self._seat.news.clear()
+            self._follower.news.clear()
             if not self.done:
-                events = await self._take(self._seat.life)
+                events = await self._take(self._follower.life)
         return events
 
     async def _take(self, life: JobTimeline | None) -> list[StreamEvent]:
         position, first = self._position, list[StreamEvent]()
         if life is None:
             removed: dict[str, object] = {"state": None, "reason": "removed"}
-            return self._end(removed, position or StreamPosition.of(self.job)) if self._seat.gone else []
+            return self._end(removed, position or StreamPosition.of(self.job)) if self._follower.gone else []
         if position is None or not position.fits(life):
             position = replace(StreamPosition.of(self.job), line=self._line)
             first = [StreamEvent(SNAPSHOT, None, {"job": self.job}, position)]
@@ -130,9 +130,9 @@ class JobStream:
             *(life.events_after(position, lines, all_lines=len(lines) < LINES) if lines is not None else ()),
         ]
         self._position = position = events[-1].position if events else position
-        self._seat.since = max(0, position.step - 1)
+        self._follower.since = max(0, position.step - 1)
         if lines is None or len(lines) >= LINES or life.until < life.fence:
-            self._lookout.again(self._seat)
+            self._job_poll.again(self._follower)
         elif life.state.is_final:
             events += self._end({"state": life.state}, position)
         return events
@@ -140,7 +140,7 @@ class JobStream:
     async def _lines(self, life: JobTimeline, position: StreamPosition) -> list[LogLine]:
         if life.line <= position.line:
             return []
-        found = await logs(self._lookout.database, self.job.id, position.line, LINES, last=False)
+        found = await logs(self._job_poll.database, self.job.id, position.line, LINES, last=False)
         return [line for line in found if line.n <= life.line]
 
     def _end(self, data: dict[str, object], position: StreamPosition) -> list[StreamEvent]:
@@ -156,7 +156,7 @@ class JobStream:
 
     def close(self) -> None:
         """Follow no longer."""
-        self._lookout.leave(self._seat)
+        self._job_poll.leave(self._follower)
 
     async def __aenter__(self) -> Self:
         """Itself."""

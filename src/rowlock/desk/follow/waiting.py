@@ -30,15 +30,15 @@ if TYPE_CHECKING:
     from rowlock.model.messages import Message
     from rowlock.store.database import Database
 
-Told: TypeAlias = Callable[[Sequence[int] | None], None]
+OnEnds: TypeAlias = Callable[[Sequence[int] | None], None]
 """Called with the ids of jobs that may have ended; None: messages may have been missed."""
 
 
-T = TypeVar("T", bound="Ending")
+T = TypeVar("T", bound="Finishable")
 _POLL: Final = 1.0
 
 
-class Ending(Protocol):
+class Finishable(Protocol):
     """A job or a workflow."""
 
     @property
@@ -56,7 +56,7 @@ class Ending(Protocol):
 
 async def until_final(
     database: Database,
-    ears: Ears,
+    end_notifications: EndNotifications,
     key: int,
     look: Callable[[], Awaitable[T]],
     *,
@@ -70,7 +70,7 @@ async def until_final(
         return found
     waiter = uuid.uuid4()
     try:
-        async with ears.hearing(key) as told:
+        async with end_notifications.notified_of(key) as told:
             await database.fetch("await_job", id=key, waiter=waiter, seconds=timedelta(seconds=timeout or 86400))
             while not (found := await look()).is_final:
                 left = _POLL if until is None else min(_POLL, until - time.monotonic())
@@ -90,56 +90,56 @@ async def until_final(
         await database.fetch("forget_waiter", id=key, waiter=waiter)
 
 
-class Ears:
+class EndNotifications:
     """Hears of finished jobs; the connection is opened for the first who waits and closed after the last."""
 
     def __init__(self, database: Callable[[], Database]) -> None:
         self._open = database
-        self._rooms: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, _Room] = weakref.WeakKeyDictionary()
+        self._loops: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, _LoopWaiters] = weakref.WeakKeyDictionary()
 
     @contextlib.asynccontextmanager
-    async def hearing(self, job_id: int) -> AsyncIterator[asyncio.Event]:
+    async def notified_of(self, job_id: int) -> AsyncIterator[asyncio.Event]:
         """An event that is set whenever the job may have ended."""
-        room, told = self._room(), asyncio.Event()
-        room.enter(job_id, told)
+        waiters, told = self._waiters_here(), asyncio.Event()
+        waiters.enter(job_id, told)
         try:
             yield told
         finally:
-            await room.leave(job_id, told)
+            await waiters.leave(job_id, told)
 
     @contextlib.asynccontextmanager
-    async def overhearing(self, told: Told) -> AsyncIterator[None]:
+    async def subscribed(self, told: OnEnds) -> AsyncIterator[None]:
         """Call back whenever jobs that anybody waits for may have ended."""
-        room = self._room()
-        room.listen(told)
+        waiters = self._waiters_here()
+        waiters.listen(told)
         try:
             yield
         finally:
-            await room.unlisten(told)
+            await waiters.unlisten(told)
 
-    def _room(self) -> _Room:
+    def _waiters_here(self) -> _LoopWaiters:
         loop = asyncio.get_running_loop()
-        room, database = self._rooms.get(loop), self._open()
-        if room is None or room.database is not database:
-            room = self._rooms[loop] = _Room(database)
-        return room
+        waiters, database = self._loops.get(loop), self._open()
+        if waiters is None or waiters.database is not database:
+            waiters = self._loops[loop] = _LoopWaiters(database)
+        return waiters
 
 
-class _Room:
+class _LoopWaiters:
     """Those who wait on one event loop."""
 
     def __init__(self, database: Database) -> None:
         self.database = database
         self._waiting: dict[int, set[asyncio.Event]] = {}
-        self._overhearing: set[Told] = set()
+        self._subscribers: set[OnEnds] = set()
         self._listener: NotificationListener | None = None
 
     def enter(self, job_id: int, told: asyncio.Event) -> None:
         self._waiting.setdefault(job_id, set()).add(told)
         self._open()
 
-    def listen(self, told: Told) -> None:
-        self._overhearing.add(told)
+    def listen(self, told: OnEnds) -> None:
+        self._subscribers.add(told)
         self._open()
 
     def _open(self) -> None:
@@ -153,12 +153,12 @@ class _Room:
             del self._waiting[job_id]
         await self._close()
 
-    async def unlisten(self, told: Told) -> None:
-        self._overhearing.discard(told)
+    async def unlisten(self, told: OnEnds) -> None:
+        self._subscribers.discard(told)
         await self._close()
 
     async def _close(self) -> None:
-        if not (self._waiting or self._overhearing) and self._listener is not None:
+        if not (self._waiting or self._subscribers) and self._listener is not None:
             listener, self._listener = self._listener, None
             await listener.stop()
 
@@ -180,7 +180,7 @@ class _Room:
                 assert_never(message)
 
     def _ended(self, keys: Sequence[int]) -> None:
-        for heard in tuple(self._overhearing):
+        for heard in tuple(self._subscribers):
             heard(keys)
         for key in keys:
             for told in self._waiting.get(key, ()):
@@ -188,7 +188,7 @@ class _Room:
 
     def _everyone(self) -> None:
         # Messages sent before the connection was there are lost: everybody looks for himself.
-        for heard in tuple(self._overhearing):
+        for heard in tuple(self._subscribers):
             heard(None)
         for waiting in self._waiting.values():
             for told in waiting:

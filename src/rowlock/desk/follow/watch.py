@@ -48,7 +48,7 @@ _PATIENCE: Final = 60
 
 
 @dataclass(frozen=True, slots=True)
-class Sighting:
+class WatchedJob:
     """A job as it was seen. rate: counted units per second; eta: what is left at that rate; None: unknown."""
 
     id: int
@@ -113,7 +113,7 @@ class Watch:
         self._database, self._listen = database, listen
         self._ids = list(dict.fromkeys(ids.parse(job_id) for job_id in job_ids))
         self._wanted = frozenset(self._ids)
-        self._seen: dict[int, Sighting] = {}
+        self._seen: dict[int, WatchedJob] = {}
         self._paces: dict[int, Pace] = {}
         self._told = asyncio.Event()
         self._looked = False
@@ -125,7 +125,7 @@ class Watch:
         """How many jobs were named, each counted once."""
         return len(self._ids)
 
-    async def looks(self) -> AsyncIterator[list[Sighting]]:
+    async def looks(self) -> AsyncIterator[list[WatchedJob]]:
         """Every look, once a second; the last one has every given job in its final state.
 
         A job that was removed meanwhile is left out. DatabaseUnreachable after a minute without an answer.
@@ -135,7 +135,7 @@ class Watch:
             while True:
                 self._told.clear()
                 try:
-                    sightings = await self._look()
+                    watched_jobs = await self._look()
                 except DatabaseUnreachable:
                     in_vain += 1
                     if in_vain > _PATIENCE or not self._looked:
@@ -144,14 +144,14 @@ class Watch:
                     yield list(self._seen.values())
                 else:
                     in_vain, self.away = 0, False
-                    yield sightings
-                    if self._ids and all(one.is_final for one in sightings):
+                    yield watched_jobs
+                    if self._ids and all(one.is_final for one in watched_jobs):
                         return
                 with contextlib.suppress(TimeoutError):
                     async with asyncio.timeout(EVERY):
                         await self._told.wait()
 
-    async def _look(self) -> list[Sighting]:
+    async def _look(self) -> list[WatchedJob]:
         if self._ids:
             found = await self._database.fetch("sightings", ids=self._ids)
             missing = set(self._ids) - {row["id"] for row in found}
@@ -161,11 +161,11 @@ class Watch:
             # Those that ended are looked at once more, to tell how, and then let go.
             running = [one.id for one in self._seen.values() if not one.is_final]
             found = await self._database.fetch("sightings_running", n=_MOST, seen=running)
-        sightings = [self._paced(_sighting(row)) for row in found]
-        self._seen, self._looked = {one.id: one for one in sightings}, True
-        return sightings
+        watched_jobs = [self._paced(_watched_job(row)) for row in found]
+        self._seen, self._looked = {one.id: one for one in watched_jobs}, True
+        return watched_jobs
 
-    def _paced(self, one: Sighting) -> Sighting:
+    def _paced(self, one: WatchedJob) -> WatchedJob:
         progress = one.progress
         if one.state is not State.RUNNING or progress is None or progress.reported_at is None:
             return one
@@ -226,8 +226,8 @@ class Watch:
                 assert_never(message)
 
 
-def _sighting(row: Record) -> Sighting:
-    return Sighting(
+def _watched_job(row: Record) -> WatchedJob:
+    return WatchedJob(
         id=row["id"],
         kind=row["kind"],
         state=State(row["state"]),

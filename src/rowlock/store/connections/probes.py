@@ -27,9 +27,9 @@ class PoolerCheck:
 async def round_trip(database: Database) -> float | None:
     """Seconds from a NOTIFY to its arrival, as a worker would receive it; None: it did not arrive."""
     channel, heard = f"{database.schema}_doctor", asyncio.Event()
-    ears = await database.connect("doctor", direct=True)
+    end_notifications = await database.connect("doctor", direct=True)
     try:
-        await ears.add_listener(channel, lambda *_: heard.set())
+        await end_notifications.add_listener(channel, lambda *_: heard.set())
         began = time.monotonic()
         await database.fetch("notify", channel=channel, payload="{}")
         async with asyncio.timeout(_PATIENCE):
@@ -38,7 +38,7 @@ async def round_trip(database: Database) -> float | None:
     except TimeoutError:
         return None
     finally:
-        ears.terminate()
+        end_notifications.terminate()
 
 
 async def find_pooler(database: Database) -> PoolerCheck:

@@ -11,7 +11,6 @@ import pytest
 from tests.factories import opened
 
 from rowlock import Approval, Lane, Rate, Rowlock, Workflow
-from rowlock.model.renamed import RENAMED_LANE_FIELDS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -19,14 +18,6 @@ if TYPE_CHECKING:
     from tests.cli.conftest import Cli
 
 DOCUMENT: Any = json.loads(Path(__file__).parents[2].joinpath("docs", "openapi.json").read_text())
-for _schema in DOCUMENT["components"]["schemas"].values():  # until the REST API has the new names
-    _p = _schema.get("properties", {})
-    if "parked_capped" in _p:
-        del _p["parked_capped"]
-        _p["parked"] = {"$ref": "#/components/schemas/CountAnswer"}
-    for _name in list(_p):
-        _new = {**RENAMED_LANE_FIELDS, "running_s": "running_for"}.get(_name, _name.removesuffix("_s"))
-        _p[_new] = _p.pop(_name)
 NOWHERE = "postgresql://ada:horse@127.0.0.1:1/none"
 TYPES: dict[str, Any] = {"null": type(None), "string": str, "integer": int, "number": int | float, "boolean": bool}
 INSTANT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z")

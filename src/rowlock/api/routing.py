@@ -111,7 +111,7 @@ class Route(APIRoute):
             request.scope["query_string"] = urlencode(pairs).encode()
 
     def _refuse_unknown_parameters(self, request: Request) -> None:
-        """Ignoring a mistyped filter would answer with everything instead of with what was meant."""
+        """Refuses mistyped filters: ignoring one would answer with every job."""
         for name in request.query_params:
             if name not in self._parameters:
                 raise invalid_requests.unknown_parameter(name, self._parameters)

@@ -148,7 +148,7 @@ class Limits:
 
     @changes(Permission.WORKERS_MANAGE)
     async def reset(self, key: str) -> RateView:
-        """Forget what was used of the rate."""
+        """Reset the rate as if no job had started."""
         before = await self._rate(key)
         await self._open().fetch("rate_reset", key=key)
         return await self._changed("rate.reset", key, before, recall=True)

@@ -470,7 +470,7 @@ class SyncLimits:
         return self._bridge.run(self._desk.resume(key))
 
     def reset(self, key: str) -> RateView:
-        """Forget what was used of the rate."""
+        """Reset the rate as if no job had started."""
         return self._bridge.run(self._desk.reset(key))
 
     def delete_rate(self, key: str) -> RateView:

@@ -21,7 +21,7 @@ _SECOND: Final = timedelta(seconds=1)
 
 @dataclass(frozen=True, slots=True)
 class WrittenTime:
-    """What was written, as exact as it was: the day, minute or second from start until before end."""
+    """A time as a person wrote it: the day, minute or second from start until before end."""
 
     start: datetime
     end: datetime

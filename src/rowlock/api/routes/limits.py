@@ -82,7 +82,7 @@ async def resume_rate(desk: CurrentDesk, key: Key) -> RateAnswer:
 
 @routes.post("/limits/rates/{key:path}/reset", needs=Permission.WORKERS_MANAGE, problems=_MISSING)
 async def reset_rate(desk: CurrentDesk, key: Key) -> RateAnswer:
-    """Forget what was used of the rate, so that a full burst may start."""
+    """Reset the rate as if no job had started, so that a full burst may start."""
     return RateAnswer.of(await desk.limits.reset(key))
 
 

@@ -94,7 +94,7 @@ class NewToken(Body):
 
 
 class AuditEntryAnswer(Answer):
-    """One change that somebody made."""
+    """One recorded change: who made it, when, and to what."""
 
     id: Annotated[str, doc("Id of the entry.", "913")]
     at: Annotated[datetime, doc("When the change was made.", INSTANT)]

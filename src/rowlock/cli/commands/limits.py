@@ -116,7 +116,7 @@ async def resume(context: CommandContext, key: Key) -> None:
 
 @command(group, "reset")
 async def reset(context: CommandContext, key: Key) -> None:
-    """Forget what was used of the rate."""
+    """Reset the rate as if no job had started."""
     _show(context, [], [await context.desk.limits.reset(key)], "")
 
 

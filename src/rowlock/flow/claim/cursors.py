@@ -1,7 +1,7 @@
 """Cursors: where the live part of each pair's queue begins, so that a claim never walks the dead entries before it.
 
 Late commits land behind a cursor; three things find them:
-    a wake-up carries the lowest run_after of what was committed and lowers the cursor to it
+    a wake-up carries the lowest run_after of the committed jobs and lowers the cursor to it
     for ten seconds after a pair was woken or served, one claim a second looks five seconds further back (lagged),
         but for a pair that is ten seconds behind: what is enqueued now lands before its cursor, not behind it
     the sweep publishes the true head of every pair (low_water), and cursors are lowered to that

@@ -1,7 +1,7 @@
 """Insert: the jobs that one call writes, and the plan of statements that writes them.
 
-A plan is a generator: it yields a statement with its values, is sent the rows, and returns the receipt. Whoever drives
-it decides on which connection the statements run, and whether they are awaited.
+A plan is a generator: it yields a statement with its values, is sent the rows, and returns the receipt. The
+driver of the plan decides on which connection the statements run, and whether they are awaited.
 """
 
 from __future__ import annotations

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 class Claims(TypedDict):
     """What every write of this module begins with: the worker, and the claims in the order of their job ids.
 
-    channel: where the ends of jobs that somebody waits for are notified.
+    channel: on which waiters are notified of the ends of their jobs.
     """
 
     worker: int

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, cast
 
 import psycopg
 import pytest
-from tests.waiting import let_others_run
+from tests.waiting import let_others_run, nothing_happens_for
 
 from rowlock import Rowlock
 from rowlock.settings import Settings
@@ -202,18 +202,24 @@ def end_clients(url: str) -> None:
             pass
 
 
-async def test_a_connection_that_ended_while_the_loop_was_busy_is_replaced(database_url: str) -> None:
-    """The loop has not read the server's farewell yet; nothing is sent after it."""
+@pytest.mark.parametrize("noticed", [False, True])
+async def test_a_connection_that_ended_while_the_loop_was_busy_is_replaced(database_url: str, noticed: bool) -> None:
+    """The loop has not read the server's farewell yet, or has just done so; nothing is sent after it."""
     async with Rowlock(database_url, settings=Settings()) as app:
 
         @app.job
         async def work() -> None: ...
 
+        async def end() -> None:
+            end_clients(database_url)
+            if noticed:
+                await nothing_happens_for(0.1)
+
         await work.enqueue()
-        end_clients(database_url)
+        await end()
         await work.enqueue()
-        end_clients(database_url)
+        await end()
         assert len(await app.jobs.list()) == 2
-        end_clients(database_url)
+        await end()
         async with app.database().connection() as connection:
             assert await connection.fetchval("SELECT 1") == 1

@@ -50,8 +50,11 @@ def _has_unread(connection: asyncpg.Connection[asyncpg.Record]) -> bool:
     open_one = transport.get_extra_info("socket") if transport is not None else None
     if open_one is None:
         return False
+    descriptor = open_one.fileno()
+    if descriptor < 0:
+        return True  # closed already
     arrived = select.poll()
-    arrived.register(open_one.fileno(), select.POLLIN)
+    arrived.register(descriptor, select.POLLIN)
     return bool(arrived.poll(0))
 
 
@@ -99,7 +102,7 @@ class Pool:
             return None
         connection, since = self._idle[-1]
         now = self._clock()
-        if not self._is_fresh(connection, now - since) or connection.is_closed():
+        if connection.is_closed() or not self._is_fresh(connection, now - since):
             return None
         self._free -= 1
         self._idle.pop()

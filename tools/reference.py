@@ -24,7 +24,7 @@ import tomllib
 import typing
 from dataclasses import MISSING, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
 import asyncpg
 
@@ -41,6 +41,7 @@ from rowlock import (
     SyncItemContext,
     Task,
 )
+from rowlock.model import kind
 from rowlock.testing import Databases
 
 if TYPE_CHECKING:
@@ -226,7 +227,13 @@ def sentence(value: object, where: str) -> str:
 def readable(annotation: object) -> str:
     """An annotation as source text, with aliases replaced."""
     text = annotation if isinstance(annotation, str) else inspect.formatannotation(annotation)
-    return re.sub(r"\b[A-Z]\w*\b", lambda name: TYPES.get(name[0], name[0]), text)
+    return re.sub(r"\b[A-Z]\w*\b", lambda name: TYPES.get(name[0]) or choices(name[0]) or name[0], text)
+
+
+def choices(name: str) -> str:
+    """The values of a Literal of the model, such as OnConflict; empty for any other name."""
+    alias = getattr(kind, name, None)
+    return " | ".join(f'"{value}"' for value in typing.get_args(alias)) if typing.get_origin(alias) is Literal else ""
 
 
 def shown(default: object) -> str:
@@ -264,9 +271,9 @@ def tables() -> str:
         if row["name"] not in texts.get(row["table"], {}):
             message = f"tools/columns.toml has no line for {row['table']}.{row['name']}."
             raise Undocumented(message)
-        kind = SHORT.get(row["type"], row["type"]) + (" NOT NULL" if row["required"] else "")
+        sort = SHORT.get(row["type"], row["type"]) + (" NOT NULL" if row["required"] else "")
         default = re.sub(r"::[a-z ]+(\[\])?$", "", row["default"] or "")
-        found[row["table"]].append(Entry(row["name"], kind, default, texts[row["table"]][row["name"]]))
+        found[row["table"]].append(Entry(row["name"], sort, default, texts[row["table"]][row["name"]]))
     for name, lines in texts.items():
         if gone := lines.keys() - {"_", *(entry.name for entry in found[name])}:
             message = f"tools/columns.toml describes columns that {name} does not have: {', '.join(sorted(gone))}."
@@ -311,7 +318,7 @@ BLOCKS: Final[Mapping[str, Callable[[], str]]] = {
 
 def written(page: str) -> str:
     """A page with its generated parts as the code has them now."""
-    return BLOCK.sub(lambda found: f"{found[1]}\n{BLOCKS.get(found[2], str)()}\n{found[3]}", page)
+    return BLOCK.sub(lambda found: f"{found[1]}\n{BLOCKS[found[2]]()}\n{found[3]}", page)
 
 
 def main() -> int:

@@ -46,8 +46,10 @@ async def test_every_error_is_a_problem(rest: Rest) -> None:
         assert problem(broken)["code"] == "bad-request"
         invalid = problem(await client.post("/jobs", json={"kind": "greet", "tags": [""]}))
         assert [fault["pointer"] for fault in invalid["errors"]] == ["#/tags/0"]
+        misspelt = problem(await client.get("/jobs/7-7"))
+        assert (misspelt["status"], misspelt["code"]) == (404, "invalid-id")
         number = problem(await client.get("/jobs/7"))
-        assert (number["status"], number["code"]) == (404, "invalid-id")
+        assert (number["status"], number["code"]) == (404, "job-not-found")
         large = await client.post("/jobs", json={"kind": "greet", "args": {"name": "x" * 1_100_000}})
         assert (problem(large)["code"], large.status_code) == ("too-large", 413)
         query = problem(await client.get("/stats/slow?limit=0"))
@@ -83,11 +85,11 @@ async def test_what_is_not_there_is_told_with_what_is(rest: Rest) -> None:
             told = problem(await client.get(path))
             assert (told["status"], told["detail"]) == (
                 404,
-                f"There is no route /api/v1{path}. /api/v1/openapi.json describes those there are.",
+                f"There is no route /api/v1{path}. /api/v1/openapi.json lists the routes.",
             )
         put = await client.put("/jobs/363M-KAPQ-NW11-0P", json={})
         assert (problem(put)["status"], put.headers["allow"]) == (405, "DELETE, GET, HEAD, OPTIONS, PATCH")
-        assert "there DELETE, GET, HEAD, OPTIONS, PATCH do" in put.json()["detail"]
+        assert put.json()["detail"].endswith("does not support PUT. Use one of DELETE, GET, HEAD, OPTIONS, PATCH.")
         mistyped = problem(await client.get("/jobs?limt=3"))
         assert (mistyped["code"], mistyped["errors"][0]["pointer"]) == ("invalid-request", "limt")
         assert mistyped["detail"].endswith("parameter (did you mean limit?); there are q, sort, limit, cursor.")

@@ -89,7 +89,9 @@ def test_no_block_is_left_out_and_the_readme_stays_short() -> None:
     assert len(TEXT.splitlines()) < 250
 
 
-@pytest.mark.parametrize("page", ["README.md", *(str(path.relative_to(ROOT)) for path in ROOT.glob("docs/**/*.md"))])
+@pytest.mark.parametrize(
+    "page", [str(path.relative_to(ROOT)) for path in (*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"))]
+)
 def test_links_lead_somewhere(page: str) -> None:
     file = ROOT / page
     links = re.findall(r"\]\((?!https?://|#)([^)#]+)", file.read_text())

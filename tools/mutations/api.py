@@ -49,4 +49,25 @@ MUTATIONS: Final = (
         "",
         ("tests/api/test_door.py::test_a_head_of_a_stream_leaves_nobody_behind",),
     ),
+    Mutation(
+        "a parameter under its old name is refused",
+        "api/routing.py",
+        "        if old:\n",
+        "        if not old:\n",
+        ("tests/api/test_old_names.py::test_parameters_are_read_under_old_and_new_names",),
+    ),
+    Mutation(
+        "generated clients have to send what has a default",
+        "api/openapi.py",
+        '        default = field.pop("default", None)\n',
+        '        default = field.get("default")\n',
+        ("tests/api/test_openapi.py::test_the_document_is_in_step_with_the_routes",),
+    ),
+    Mutation(
+        "a duration is a number only",
+        "api/schemas/base.py",
+        "    if not isinstance(value, (str, bool)):\n",
+        "    if True:\n",
+        ("tests/api/test_old_names.py::test_a_duration_is_a_number_or_a_text",),
+    ),
 )

@@ -12,6 +12,7 @@ from rowlock.api.problem_codes import CODES
 from rowlock.api.problems import MEDIA_TYPE
 from rowlock.api.schemas.base import ProblemBody
 from rowlock.api.schemas.events import FeedStreamEvent, JobStreamEvent
+from rowlock.api.schemas.fields import JOB_ID
 from rowlock.api.sse import MEDIA_TYPE as EVENT_STREAM
 
 if TYPE_CHECKING:
@@ -46,7 +47,7 @@ _REF: Final = "#/components/schemas/"
 _OPEN: Final = ("/healthz", "/readyz", "/api/v1/auth/")
 """Paths that need no credentials."""
 _HEADERS: Final[dict[str, tuple[str, object]]] = {
-    "Location": ("Path of what was created.", "/api/v1/jobs/142C-K0DF-EBQW-B6"),
+    "Location": ("Path of what was created.", f"/api/v1/jobs/{JOB_ID}"),
     "Retry-After": ("Seconds until asking again makes sense; absent: the job has ended.", "1"),
     "Preference-Applied": ("The `wait` that was applied; absent without `Prefer: wait`.", "wait=10"),
     "Idempotency-Replayed": ("`true` when this Idempotency-Key was used before; absent otherwise.", "true"),
@@ -237,11 +238,15 @@ def _move_defaults(schema: Schema) -> None:
 
 def _tidy(schema: Schema, schemas: dict[str, Schema]) -> None:
     """Drop titles that repeat the name of a field, and null defaults; compose examples of fields that refer."""
-    for field in schema.get("properties", {}).values():
+    for name, field in schema.get("properties", {}).items():
         field.pop("title", None)
         if field.get("default", 0) is None:
             del field["default"]
         if "examples" not in field:
+            if field.get("type") != "array" and not field.keys() & {"$ref", "anyOf"}:
+                where = f"{schema.get('title')}.{name}"
+                message = f"{where} has no example. Declare it with doc(…), as api/schemas/fields.py does."
+                raise ValueError(message)
             field["examples"] = [_example(field, schemas)]
 
 

@@ -20,24 +20,24 @@ USAGE: Final = ProblemKind("invalid-usage", "The command line cannot be read")
 FAILED: Final = ProblemKind("failed", "The command did not do what was asked")
 """A command that ended without success although nothing went wrong, such as a watched job that failed."""
 CONFIGURATION: Final = ProblemKind("invalid-configuration", "The program or its environment is set up wrongly")
-UNAVAILABLE: Final = ProblemKind("unavailable", "The database cannot serve")
+UNAVAILABLE: Final = ProblemKind("unavailable", "The database is unavailable")
 
 # The first rule that fits decides, so a class stands above its bases.
 _RULES: Final[tuple[tuple[tuple[type[errors.RowlockError], ...], ProblemKind], ...]] = (
     ((errors.ReadOnly,), ProblemKind("read-only", "Only reading is allowed here")),
     ((errors.Forbidden,), ProblemKind("forbidden", "A permission is missing")),
     ((errors.ApprovalRefused,), ProblemKind("approval-refused", "This person's approval does not count")),
-    ((errors.NotAuthenticated,), ProblemKind("unauthenticated", "Who asks is not known")),
+    ((errors.NotAuthenticated,), ProblemKind("unauthenticated", "The caller is unknown")),
     ((errors.InvalidSearch,), ProblemKind("invalid-search", "The search cannot be read")),
     ((errors.InvalidCursor,), ProblemKind("invalid-cursor", "The cursor does not belong to this list")),
-    ((errors.BulkRefused,), ProblemKind("bulk-refused", "The bulk order does not fit its dry run")),
+    ((errors.BulkRefused,), ProblemKind("bulk-refused", "The bulk order does not match its dry run")),
     ((errors.OperationNotFound,), ProblemKind("operation-not-found", "There is no such operation")),
     ((errors.RuleNotFound,), ProblemKind("rule-not-found", "There is no such approval rule")),
     ((errors.ScheduleNotFound,), ProblemKind("schedule-not-found", "There is no such schedule")),
     ((errors.LimitNotFound,), ProblemKind("limit-not-found", "There is no such gate or rate")),
     ((errors.TokenNotFound,), ProblemKind("token-not-found", "There is no such token")),
     ((errors.RoleNotFound,), ProblemKind("role-not-found", "There is no such role")),
-    ((errors.InvalidId,), ProblemKind("invalid-id", "Nothing can have that id")),
+    ((errors.InvalidId,), ProblemKind("invalid-id", "This is not a valid id")),
     ((errors.JobNotFound,), ProblemKind("job-not-found", "There is no such job")),
     ((errors.WorkflowNotFound,), ProblemKind("workflow-not-found", "There is no such workflow")),
     ((errors.WorkerNotFound,), ProblemKind("worker-not-found", "There is no such worker")),
@@ -48,7 +48,7 @@ _RULES: Final[tuple[tuple[tuple[type[errors.RowlockError], ...], ProblemKind], .
         ProblemKind("invalid-arguments", "The arguments do not fit the kind"),
     ),
     ((errors.InvalidOption,), ProblemKind("invalid-option", "An option has an impossible value")),
-    ((errors.UniqueConflict,), ProblemKind("unique-conflict", "A job with this key is there already")),
+    ((errors.UniqueConflict,), ProblemKind("unique-conflict", "A job with this key exists already")),
     ((errors.WrongState, errors.EnqueueError), ProblemKind("conflict", "The current state does not allow it")),
     ((errors.MissingExtra,), ProblemKind("missing-extra", "An optional package is not installed")),
     ((errors.DatabaseError, errors.EmbeddedError), UNAVAILABLE),

@@ -159,7 +159,7 @@ async def gates(context: DutyContext, _beat: CompletedBeat) -> int:
 
 
 async def prune(context: DutyContext, _beat: CompletedBeat) -> int:
-    """PendingWrite jobs past their retention, in bounded batches; keys have a retention of their own."""
+    """Delete jobs past their retention, in bounded batches; keys have a retention of their own."""
     total = 0
     for rule in await context.database.fetch("retention_rules"):
         for _ in range(_MOST_BATCHES):

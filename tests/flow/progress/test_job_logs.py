@@ -14,12 +14,12 @@ from tests.waiting import in_time, let_others_run
 import rowlock
 from rowlock import Retry, SyncContext
 from rowlock.errors import ConfigurationError
-from rowlock.flow.progress import reporter
+from rowlock.flow.progress import job_logs, reporter
 from rowlock.flow.progress.base_context import io_of
 from rowlock.model.progress import ATTEMPT_LINES, LOGS_OFF, LogLine, log_level, missed_between
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     import asyncpg
 
@@ -180,6 +180,18 @@ async def test_a_stale_claim_logs_nothing(app: Rowlock, sql: asyncpg.Connection[
     assert await sql.fetchval("SELECT count(*) FROM job_logs") == 0
 
 
+@pytest.fixture
+def _nothing_captured(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Tests of workers that are abandoned leave their capture behind."""
+    monkeypatch.setattr(job_logs, "_CAPTURES", [])
+    monkeypatch.setattr(job_logs._Factory, "original", None)
+    before = logging.getLogRecordFactory()
+    logging.setLogRecordFactory(logging.LogRecord)
+    yield
+    logging.setLogRecordFactory(before)
+
+
+@pytest.mark.usefixtures("_nothing_captured")
 async def test_logging_is_left_as_it_was(app: Rowlock) -> None:
     before, handlers = logging.getLogRecordFactory(), list(logging.getLogger().handlers)
     async with app.worker(), app.worker():

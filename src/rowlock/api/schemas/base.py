@@ -113,8 +113,8 @@ class ProblemBody(BaseModel):
     type: Annotated[str, doc("URI of the kind of problem.", "urn:rowlock:problem:job-not-found")]
     title: Annotated[str, doc("The kind of problem in a few words.", "There is no such job")]
     status: Annotated[int, doc("The HTTP status.", 404)]
-    detail: Annotated[str, doc("What went wrong and what to do.", "There is no job 142C-K0DF-EBQW-B6.")]
-    instance: Annotated[str, doc("Path of the request.", "/api/v1/jobs/142C-K0DF-EBQW-B6")]
+    detail: Annotated[str, doc("What went wrong and what to do.", "There is no job 363M-KAPQ-NW11-0P.")]
+    instance: Annotated[str, doc("Path of the request.", "/api/v1/jobs/363M-KAPQ-NW11-0P")]
     code: Annotated[str, doc("Stable code for programs.", "job-not-found", json_schema_extra={"enum": sorted(CODES)})]
     request_id: Annotated[str | None, doc("Id of the request in logs and audit; null: none was given.", "7d1f0c")]
     errors: Annotated[list[FieldErrorBody] | None, doc("Every part of the request that does not fit.")] = None
@@ -122,6 +122,6 @@ class ProblemBody(BaseModel):
     allowed: Annotated[list[str] | None, doc("Orders that this state allows.", ["retry"])] = None
     permission: Annotated[str | None, doc("Permission that is missing.", "jobs:cancel")] = None
     current: Annotated[dict[str, Any] | None, doc("What it is now, when it changed meanwhile.", {"version": 4})] = None
-    job_id: Annotated[str | None, doc("Public id of the job that holds the key.", "142C-K0DF-EBQW-B6")] = None
+    job_id: Annotated[str | None, doc("Public id of the job that holds the key.", "363M-KAPQ-NW11-0P")] = None
     position: Annotated[int | None, doc("Character of the search at which it is wrong.", 7)] = None
     suggestion: Annotated[str | None, doc("What may have been meant.", "state:failed")] = None

@@ -195,4 +195,4 @@ class StatusAnswer(Answer):
 class WorkersAnswer(Answer):
     """Workers that an order reached."""
 
-    items: Annotated[list[WorkerAnswer], doc("Workers that were told.")]
+    items: Annotated[list[WorkerAnswer], doc("Workers that got the order.")]

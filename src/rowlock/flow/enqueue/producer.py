@@ -135,8 +135,7 @@ class Producer:
         if self._registered.lacks(insert.jobs):
             yield partial(self._registered.register, insert.jobs)
         receipt, notifies = yield from self._insert(insert, caller)
-        claimable = insert.claimable(receipt)
-        if not claimable:
+        if (notifies and caller.commits_unseen) or not (claimable := insert.claimable(receipt)):
             return receipt
         after_commit = partial(self._committed, {} if notifies else claimable, insert.created(receipt))
         if not caller.on_commit(after_commit) and not notifies:

@@ -211,7 +211,7 @@ async def test_orders_of_each_pane(bench: Bench, store: Store) -> None:
     assert await pressed("home", "s", "y") == f"{ids.encode(job)} is cancelled"
     assert await pressed("d") == "nothing is selected"
     assert await pressed("tab", "d") == "d is for a lane or a worker; tab changes the pane"
-    assert await pressed("back tab", "back tab", "d", "y") == "worker clerk was told to drain"
+    assert await pressed("back tab", "back tab", "d", "y") == "worker clerk is draining"
     assert await pressed("r") == "r is for a lane; tab changes the pane"
     assert await pressed("back tab", "d", "y") == "lane default is drained"
     assert await pressed("r") == "lane default is open"

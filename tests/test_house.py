@@ -98,7 +98,7 @@ TESTED_ELSEWHERE: Final = {
     "testing/test_drain.py": "testing/handler_loops",
     "testing/test_assertions.py": "testing/match",
     "testing/test_databases.py": "testing/scratch_databases",
-    "upkeep/test_duties.py": "upkeep/duty_runner",
+    "upkeep/test_duties.py": "upkeep/duty upkeep/duty_runner upkeep/expire upkeep/repair upkeep/rescue",
 }
 """Tests, and the modules without a test at their own path that they drive; *: a whole folder of declarations."""
 

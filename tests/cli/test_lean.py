@@ -77,7 +77,8 @@ from types import SimpleNamespace
 from rowlock import Rowlock
 from rowlock.flow.enqueue.wake import Waker
 from rowlock.upkeep.duty_runner import DutyRunner
-from rowlock.upkeep.duties import DUTIES, DutyContext
+from rowlock.upkeep.duties import DUTIES
+from rowlock.upkeep.duty import DutyContext
 
 app = Rowlock()
 

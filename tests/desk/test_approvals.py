@@ -20,7 +20,8 @@ from rowlock.flow.enqueue import lane_policy
 from rowlock.flow.enqueue.wake import Waker
 from rowlock.model.access import Permission
 from rowlock.settings import Settings
-from rowlock.upkeep import duties
+from rowlock.upkeep.duty import DutyContext
+from rowlock.upkeep.expire import expire
 
 if TYPE_CHECKING:
     from tests.desk.conftest import Desk
@@ -110,7 +111,7 @@ async def test_nobody_answers_in_time(desk: Desk) -> None:
         await desk.app.jobs.approve(first.id, by="ada")
     assert "expire" in (await desk.store.one("beat", **beating(await desk.worker())))["due"]
     database = desk.app.database()
-    assert await duties.expire(duties.DutyContext(database, Settings(), Waker(database)), None) == 2  # type: ignore[arg-type]  # takes no news
+    assert await expire(DutyContext(database, Settings(), Waker(database)), None) == 2  # type: ignore[arg-type]  # takes no news
     late = await desk.app.jobs.get(first.id)
     assert (late.state, late.errors) == ("expired", {"reason": "unanswered"})
     assert (await desk.app.jobs.get(second.id)).state == "queued"

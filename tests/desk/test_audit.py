@@ -10,7 +10,8 @@ import pytest
 from rowlock import JobNotFound, Permission, Principal, WrongState
 from rowlock.flow.enqueue.wake import Waker
 from rowlock.model.access import ALL
-from rowlock.upkeep import duties
+from rowlock.upkeep.duty import DutyContext
+from rowlock.upkeep.prune import prune
 
 if TYPE_CHECKING:
     from tests.desk.conftest import Desk
@@ -131,7 +132,7 @@ async def test_the_audit_has_a_retention_of_its_own(desk: Desk) -> None:
     database = desk.app.database()
     for keep, left in ((None, 4), (timedelta(days=365), 3)):
         settings = type(desk.app.settings)(audit_keep=keep)
-        await duties.prune(duties.DutyContext(database, settings, Waker(database)), None)  # type: ignore[arg-type]  # no news
+        await prune(DutyContext(database, settings, Waker(database)), None)  # type: ignore[arg-type]  # no news
         assert len(await desk.app.audit.list()) == left
     assert await desk.store.value("SELECT count(*) FROM {s}.sessions") == 0
     assert await desk.store.value("SELECT array_agg(key) FROM {s}.login_failures") == ["y"]

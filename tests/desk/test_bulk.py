@@ -15,7 +15,8 @@ from rowlock.errors import BulkRefused, Forbidden, InvalidOption, OperationNotFo
 from rowlock.flow.enqueue.wake import Waker
 from rowlock.model.access import Permission
 from rowlock.settings import Settings
-from rowlock.upkeep import duties
+from rowlock.upkeep.duty import DutyContext
+from rowlock.upkeep.repair import operations
 
 if TYPE_CHECKING:
     from tests.desk.conftest import Desk
@@ -209,10 +210,10 @@ async def test_upkeep_takes_over_what_its_process_left(desk: Desk, monkeypatch: 
     await filled(desk, 5)
     _, row = await taken(desk, "cancel", "kind:k", expected_max=5)
     database = desk.app.database()
-    at = duties.DutyContext(database, Settings(), Waker(database))
-    assert await duties.operations(at, None) == 0  # type: ignore[arg-type]  # somebody drives it
+    at = DutyContext(database, Settings(), Waker(database))
+    assert await operations(at, None) == 0  # type: ignore[arg-type]  # somebody drives it
     await desk.store.fetch("operation_leave", ids=[row["id"]])
-    assert await duties.operations(at, None) == 5  # type: ignore[arg-type]  # takes no news
+    assert await operations(at, None) == 5  # type: ignore[arg-type]  # takes no news
     assert (await desk.app.operations.get(row["id"])).state == "completed"
 
 

@@ -12,7 +12,8 @@ from rowlock import InvalidOption, LimitNotFound, Rate, WrongState
 from rowlock.model.access import Permission, Principal
 from rowlock.model.count import Count
 from rowlock.telemetry import Events
-from rowlock.upkeep.duties import DutyContext, limits
+from rowlock.upkeep.duty import DutyContext
+from rowlock.upkeep.prune import limits
 
 if TYPE_CHECKING:
     from tests.desk.conftest import Desk

@@ -288,7 +288,7 @@ MUTATIONS: Final = (
     ),
     Mutation(
         "every worker loads the search grammar for its duties",
-        "upkeep/duties.py",
+        "upkeep/repair.py",
         "    if not rows:\n        return 0\n    # Imports the whole",
         "    # Imports the whole",
         ("tests/cli/test_lean.py::test_a_worker_that_ran_jobs_and_every_duty_brings_nothing_heavy",),

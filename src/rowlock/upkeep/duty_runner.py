@@ -11,7 +11,8 @@ from rowlock.errors import DatabaseError
 from rowlock.outage_log import OutageLog
 from rowlock.store.database import TRANSIENT
 from rowlock.telemetry import Events, UpkeepDone
-from rowlock.upkeep import duties
+from rowlock.upkeep.duties import DUTIES
+from rowlock.upkeep.duty import DutyContext
 from rowlock.upkeep.schedule_runner import ScheduleRunner
 
 if TYPE_CHECKING:
@@ -43,7 +44,7 @@ class DutyRunner:
         """submit: enqueues the jobs of schedules; None: no schedule is fired."""
         self._database, self._events = database, events or Events()
         self._schedule_runner = None if submit is None else ScheduleRunner(database, submit)
-        self._context = duties.DutyContext(database, settings, waker, self._events)
+        self._context = DutyContext(database, settings, waker, self._events)
         self._busy = asyncio.Lock()
         self._outages: dict[str, OutageLog] = {}
 
@@ -75,7 +76,7 @@ class DutyRunner:
 
     async def run(self, name: str, beat: CompletedBeat) -> int | None:
         """Run one duty if this process is elected; returns how many rows it changed, None: not elected."""
-        duty = duties.DUTIES.get(name)
+        duty = DUTIES.get(name)
         if duty is None or not await self._database.fetch("elect", name=name):
             return None
         began = time.monotonic()

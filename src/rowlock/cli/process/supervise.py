@@ -62,11 +62,12 @@ def supervise(context: CommandContext, app: Rowlock, options: dict[str, Any]) ->
 async def _supervise(app: Rowlock, command: list[str], signals: Iterable[signal.Signals]) -> tuple[str, int] | None:
     from rowlock.flow.enqueue.wake import Waker
     from rowlock.flow.supervise.supervisor import Supervisor
-    from rowlock.upkeep import duties
+    from rowlock.upkeep.duty import DutyContext
+    from rowlock.upkeep.rescue import rescue_dead
 
     database = app.database()
-    at = duties.DutyContext(database, app.settings, Waker(database))
-    supervisor = Supervisor(database, command, app.settings, rescue=lambda workers: duties.rescue_dead(at, workers))
+    at = DutyContext(database, app.settings, Waker(database))
+    supervisor = Supervisor(database, command, app.settings, rescue=lambda workers: rescue_dead(at, workers))
     loop = asyncio.get_running_loop()
     received: list[signal.Signals] = []
 

@@ -1,0 +1,72 @@
+"""Prune: rows past their retention are deleted: jobs, workflows, keys, audit lines, workers, gates and rates."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rowlock.model.access import FAILURES_WITHIN, SESSION_IDLE, SESSION_LONGEST
+from rowlock.upkeep.duty import BATCH, MOST_BATCHES, SMALL_BATCH
+
+if TYPE_CHECKING:
+    from rowlock.flow.worker.heartbeat import CompletedBeat
+    from rowlock.upkeep.duty import DutyContext
+
+
+async def prune(context: DutyContext, _beat: CompletedBeat) -> int:
+    """Delete jobs past their retention, in bounded batches; keys have a retention of their own."""
+    total = 0
+    for rule in await context.database.fetch("retention_rules"):
+        for _ in range(MOST_BATCHES):
+            (row,) = await context.database.fetch("prune", kind=rule["kind"], state=rule["state"], batch=BATCH)
+            total += row["pruned"]
+            if row["pruned"] < BATCH:
+                break
+    total += await _prune_workflows(context)
+    await context.database.fetch("prune_keys", batch=BATCH)
+    await _prune_access(context)
+    return total
+
+
+async def _prune_workflows(context: DutyContext) -> int:
+    """Delete whole workflows with their steps; those that a rule keeps longer are marked first."""
+    total = 0
+    for _ in range(MOST_BATCHES):
+        judged = await context.database.fetch("judge_workflows")
+        (row,) = await context.database.fetch("prune_workflows", batch=BATCH)
+        total += row["pruned"]
+        if not row["workflows"] and not judged:
+            break
+    return total
+
+
+async def _prune_access(context: DutyContext) -> None:
+    """Delete audit lines past their retention, expired sessions and old failed logins."""
+    await context.database.fetch("prune_access", idle=SESSION_IDLE, longest=SESSION_LONGEST, within=FAILURES_WITHIN)
+    if context.settings.audit_keep is None:
+        return
+    for _ in range(MOST_BATCHES):
+        gone = await context.database.fetch("prune_audit", keep=context.settings.audit_keep, batch=BATCH)
+        if len(gone) < BATCH:
+            break
+
+
+async def registry(context: DutyContext, _beat: CompletedBeat) -> int:
+    """Delete rows of silent workers, and of waiters, locks and bulk orders whose process is gone."""
+    await context.database.fetch("workers_silent")
+    await context.database.fetch("prune_workers")
+    await context.database.fetch("prune_waiters")
+    await context.database.fetch("prune_locks")
+    await context.database.fetch("prune_operations")
+    return 0
+
+
+async def limits(context: DutyContext, _beat: CompletedBeat) -> int:
+    """Delete gates and rates that no call has named for a week and no job needs."""
+    gone = 0
+    for name in ("forget_gates", "forget_rates"):
+        for _ in range(MOST_BATCHES):
+            forgotten = len(await context.database.fetch(name, batch=SMALL_BATCH))
+            gone += forgotten
+            if forgotten < SMALL_BATCH:
+                break
+    return gone

@@ -1,0 +1,95 @@
+"""Repair: gates, workflows and bulk orders go on where a process left them; long waiting jobs rise."""
+
+from __future__ import annotations
+
+import contextlib
+from typing import TYPE_CHECKING, Final
+
+from rowlock.desk.workflow_halt import halt
+from rowlock.model.lane import kinds_by_lane
+from rowlock.model.pair import pair_of
+from rowlock.store import lanes as lane_rows
+from rowlock.upkeep.duty import FEW_BATCHES, MOST_BATCHES, SMALL_BATCH, wake_released
+
+if TYPE_CHECKING:
+    from rowlock.flow.worker.heartbeat import CompletedBeat
+    from rowlock.upkeep.duty import DutyContext
+
+_FLOWS: Final = 200
+"""Live workflows that the duty looks at, one time it runs."""
+
+
+async def sweep(context: DutyContext, _beat: CompletedBeat) -> int:
+    """Publish where the queue of each pair begins; workers read it after their next beat."""
+    (row,) = await context.database.fetch("sweep")
+    return int(row["changed"])
+
+
+async def gates(context: DutyContext, _beat: CompletedBeat) -> int:
+    """Recount the places of gates, give free ones to parked jobs, and update caps and rates from the lanes."""
+    await context.database.fetch("repair_caps")
+    await context.database.fetch("lane_rate", name=None)
+    (row,) = await context.database.fetch("repair_gates")
+    if row["changed"]:
+        context.waker.look()
+    return int(row["changed"])
+
+
+async def operations(context: DutyContext, _beat: CompletedBeat) -> int:
+    """Carry on bulk orders whose process is gone, a few batches at a time."""
+    rows = await context.database.fetch("operation_take")
+    if not rows:
+        return 0
+    # Imports the whole search grammar, and such orders are rare.
+    from rowlock.desk.operation_driver import OperationDriver, Overtaken  # noqa: PLC0415
+
+    driver, done = OperationDriver(lambda: context.database, context.waker.wake), 0
+    with contextlib.suppress(Overtaken):
+        for row in rows:
+            latest = row
+            for _ in range(FEW_BATCHES):
+                if latest["state"] == "running":
+                    latest = await driver.step(latest)
+            await context.database.fetch("operation_leave", ids=[row["id"]])
+            done += sum(latest[name] - row[name] for name in ("done", "skipped", "failed"))
+    return done
+
+
+async def workflows(context: DutyContext, _beat: CompletedBeat) -> int:
+    """Repair workflows: ends that released no step, steps passed over as locked, cancels whose process is gone."""
+    channel = context.database.channel
+    (row,) = await context.database.fetch("workflow_repair", flows=_FLOWS, steps=SMALL_BATCH, channel=channel)
+    wake_released(context, row)
+    done = len(row["ids"] or ())
+    for flow in await context.database.fetch("workflows_cancelling"):
+        for _ in range(MOST_BATCHES):
+            halted = await halt(context.database, flow["id"])
+            wake_released(context, halted)
+            if halted["promoted"]:
+                context.waker.look()
+            done += len(halted["ids"])
+            if not halted["ids"]:
+                break
+    return done
+
+
+async def ageing(context: DutyContext, _beat: CompletedBeat) -> int:
+    """Raise jobs that waited long by one priority, in lanes with an aging interval."""
+    lanes = await lane_rows.read(context.database)
+    if not any(lane.aging_interval for lane in lanes):
+        return 0
+    kinds = kinds_by_lane(lanes, [row["kind"] for row in await context.database.fetch("pair_kinds")])
+    total = 0
+    for lane in lanes:
+        if lane.aging_interval is None or not kinds[lane.name]:
+            continue
+        for _ in range(FEW_BATCHES):
+            rows = await context.database.fetch(
+                "age", kinds=kinds[lane.name], every=lane.aging_interval, batch=SMALL_BATCH
+            )
+            context.waker.wake((pair_of(row), row["run_after"]) for row in rows)
+            raised = sum(row["n"] for row in rows)
+            total += raised
+            if raised < SMALL_BATCH:
+                break
+    return total

@@ -40,22 +40,22 @@ TESTED_ELSEWHERE: Final = {
     "cli/commands/test_worker.py": "cli/process/worker_main cli/process/worker_shutdown",
     "torture/test_supervised.py": "cli/process/supervise",
     "cli/commands/test_top.py": "cli/screen/panes cli/screen/terminal",
-    "cli/commands/test_watch.py": "cli/screen/progress cli/screen/watch desk/follow/watch desk/follow/waiting",
+    "cli/commands/test_watch.py": "cli/screen/progress_text cli/screen/watch desk/follow/watch desk/follow/waiting",
     "cli/commands/test_workflows.py": "cli/screen/workflow_lines",
     "compose/test_running.py": "compose/follow_up compose/task_services compose/workflow_handle",
     "test_tasks.py": "app decorator",
     "testing/test_extensions.py": "extensions",
     "desk/test_doctor_checks.py": "desk/doctor",
     "desk/explain/test_explain.py": "desk/explain/approval desk/explain/facts desk/explain/locks desk/explain/rates"
-    " desk/explain/reasons desk/explain/silence desk/phrases",
+    " desk/explain/reasons desk/explain/silent_worker desk/phrases",
     "desk/explain/test_blocked.py": "desk/explain/dependencies",
-    "desk/follow/test_stream.py": "desk/follow/job_poll desk/follow/per_loop",
+    "desk/follow/test_stream.py": "desk/follow/job_poll desk/follow/streams_per_loop",
     "desk/test_access.py": "desk/app_desk desk/guard desk/roles desk/visible_jobs",
     "desk/test_submit.py": "desk/idempotent_submit",
     "desk/test_tokens.py": "desk/identity",
     "flow/progress/test_items.py": "desk/items_and_logs flow/progress/sync_items",
     "flow/worker/test_stopping.py": "desk/job_orders flow/worker/slots flow/run/attempt",
-    "desk/test_stats.py": "desk/load",
+    "desk/test_stats.py": "desk/current_load",
     "flow/locks/test_process_locks.py": "desk/locks flow/locks/context_managers store/connections/lock_session",
     "desk/test_bulk.py": "desk/operation_driver desk/operations",
     "desk/test_schedules.py": "desk/schedule_fire",
@@ -66,7 +66,7 @@ TESTED_ELSEWHERE: Final = {
     "flow/enqueue/test_producer.py": "flow/enqueue/insert flow/enqueue/registered store/jobs/enqueue",
     "flow/run/test_middleware.py": "flow/enqueue/middleware",
     "desk/test_sync.py": "flow/enqueue/remote_kind",
-    "flow/worker/test_fast_path.py": "flow/enqueue/workflow_growth flow/enqueue/workflow_insert",
+    "flow/worker/test_chain_fast_path.py": "flow/enqueue/workflow_growth flow/enqueue/workflow_insert",
     # A pool, its children and their limits mean something only with real processes.
     "flow/executors/test_executors.py": "flow/executors/child_handle flow/executors/child_limits"
     " flow/executors/child_main flow/executors/os_process flow/executors/process_pool flow/executors/threads"
@@ -98,6 +98,7 @@ TESTED_ELSEWHERE: Final = {
     "testing/test_drain.py": "testing/handler_loops",
     "testing/test_assertions.py": "testing/match",
     "testing/test_databases.py": "testing/scratch_databases",
+    "upkeep/test_retention.py": "upkeep/prune",
     "upkeep/test_duties.py": "upkeep/duty upkeep/duty_runner upkeep/expire upkeep/repair upkeep/rescue",
 }
 """Tests, and the modules without a test at their own path that they drive; *: a whole folder of declarations."""

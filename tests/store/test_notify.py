@@ -1,11 +1,11 @@
-"""Messages that statements and database functions write themselves are those of rowlock.model.messages."""
+"""Messages that statements and database functions write themselves are those of rowlock.model.notify_messages."""
 
 from __future__ import annotations
 
 import re
 from importlib.resources import files
 
-from rowlock.model.messages import decode
+from rowlock.model.notify_messages import decode
 
 SAMPLES = {"wake": "[]", "cancel": "[1]", "lost": "[1]", "done": "[1]", "key": '"1","next":"2"'}
 

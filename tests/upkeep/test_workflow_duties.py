@@ -10,7 +10,7 @@ from tests.workflow_factory import Flow, S
 if TYPE_CHECKING:
     from tests.upkeep.duty_running import Desk
 
-    from rowlock.model.pair import Pair
+    from rowlock.model.queue_pair import Pair
 
 
 @pytest.fixture

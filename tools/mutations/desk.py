@@ -12,7 +12,7 @@ OF_TOKENS: Final = "tests/desk/test_tokens.py::test_"
 MUTATIONS: Final = (
     Mutation(
         "a stream that was asked for just before the end holds it up",
-        "desk/follow/per_loop.py",
+        "desk/follow/streams_per_loop.py",
         "if self.closed:",
         "if False:",
         ("tests/api/routes/test_streams.py::test_streams_end_at_once_when_they_are_closed",),

@@ -154,7 +154,7 @@ MUTATIONS: Final = (
         CLAIM,
         "max_total is None and self._lanes[lane].rate is None:",
         "max_total is None:",
-        ("tests/flow/worker/test_fast_path.py::test_a_released_step_counts_for_the_rate_of_its_lane",),
+        ("tests/flow/worker/test_chain_fast_path.py::test_a_released_step_counts_for_the_rate_of_its_lane",),
     ),
     Mutation(
         "higher priorities of a crowd are emptied by name",

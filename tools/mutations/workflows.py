@@ -12,7 +12,7 @@ OF_STORE: Final = "tests/store/test_workflows.py::test_"
 OF_RACES: Final = "tests/races/test_workflows_at_once.py::test_"
 OF_UNDO: Final = "tests/store/test_undo.py::test_"
 OF_DUTIES: Final = "tests/upkeep/test_workflow_duties.py::test_"
-OF_CHAIN: Final = "tests/flow/worker/test_fast_path.py::test_"
+OF_CHAIN: Final = "tests/flow/worker/test_chain_fast_path.py::test_"
 
 MUTATIONS: Final = (
     Mutation(
@@ -108,14 +108,14 @@ MUTATIONS: Final = (
     ),
     Mutation(
         "a chain takes slots that are not free",
-        "flow/worker/fast_path.py",
+        "flow/worker/chain_fast_path.py",
         "if lane is None or room[lane.name] <= 0:",
         "if lane is None:",
         (OF_CHAIN + "a_released_step_respects_what_holds_for_any_job",),
     ),
     Mutation(
         "released steps go through the queue",
-        "flow/worker/fast_path.py",
+        "flow/worker/chain_fast_path.py",
         "            lane = self._lane_for(step)\n",
         "            lane = None\n",
         (OF_CHAIN + "a_chain_goes_on_in_the_process_that_finished_its_last_step",),

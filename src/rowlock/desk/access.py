@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 
     from rowlock.desk.approvals import Approvals
     from rowlock.desk.audit import Audit
-    from rowlock.desk.follow.per_loop import StreamsPerLoop
     from rowlock.desk.follow.stream import Streams
+    from rowlock.desk.follow.streams_per_loop import StreamsPerLoop
     from rowlock.desk.follow.waiting import EndNotifications
     from rowlock.desk.guard import Guard
     from rowlock.desk.jobs import Jobs
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from rowlock.desk.workers import Workers
     from rowlock.desk.workflows import Workflows
     from rowlock.model.access import Principal
-    from rowlock.model.pair import Pair
+    from rowlock.model.queue_pair import Pair
     from rowlock.store.database import Database
 
 
@@ -62,7 +62,7 @@ class DeskResources:
     @cached_property
     def streams_per_loop(self) -> StreamsPerLoop:
         """Per event loop, one poll for all streams of jobs and one for all readers of the feed."""
-        from rowlock.desk.follow.per_loop import StreamsPerLoop
+        from rowlock.desk.follow.streams_per_loop import StreamsPerLoop
 
         return StreamsPerLoop(self.database, self.end_notifications)
 

@@ -6,7 +6,7 @@ import json
 from typing import TYPE_CHECKING, Any, Final
 
 from rowlock.desk.guard import TRUSTED, Guard, reads
-from rowlock.model import ids, redact, wire
+from rowlock.model import ids, json_output, redact
 from rowlock.model.access import Entry, Permission
 from rowlock.store.rows import jobs as rows
 
@@ -95,4 +95,4 @@ def _stored_target(target: str | None) -> str | None:
 
 def as_json(value: Mapping[str, Any] | None) -> str | None:
     """Values as the audit stores them: JSON, with secrets masked."""
-    return None if value is None else json.dumps(redact.redact(dict(value)), default=wire.plain)
+    return None if value is None else json.dumps(redact.redact(dict(value)), default=json_output.plain)

@@ -10,7 +10,7 @@ from rowlock.desk.audit import as_json
 from rowlock.desk.visible_jobs import not_found
 from rowlock.errors import ConfigurationError, InvalidOption, WrongState
 from rowlock.model import ids, stored_args
-from rowlock.model.messages import LOOK_EVERYWHERE
+from rowlock.model.notify_messages import LOOK_EVERYWHERE
 from rowlock.model.options import Options, refs_json, span
 from rowlock.model.state import WAITING, State
 from rowlock.store.rows import jobs as rows
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from rowlock.desk.submit import Submit
     from rowlock.desk.visible_jobs import VisibleJobs
     from rowlock.model.job import Job
-    from rowlock.model.pair import Pair
+    from rowlock.model.queue_pair import Pair
     from rowlock.store.database import Database, Record
 
 _TRIES: Final = 5

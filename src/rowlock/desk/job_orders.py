@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 from rowlock.desk.bulk import Bulk
 from rowlock.errors import ApprovalRefused, JobNotFound, WrongState
 from rowlock.model import ids
-from rowlock.model.messages import LOOK_EVERYWHERE
+from rowlock.model.notify_messages import LOOK_EVERYWHERE
 from rowlock.model.options import checked_priority
 from rowlock.model.released_jobs import parse_released
 from rowlock.model.state import State
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from rowlock.desk.guard import Guard
     from rowlock.desk.visible_jobs import VisibleJobs
     from rowlock.model.job import Job
-    from rowlock.model.pair import Pair
+    from rowlock.model.queue_pair import Pair
     from rowlock.store.database import Database, Record
     from rowlock.store.executor import SqlSession
 

@@ -39,8 +39,8 @@ if TYPE_CHECKING:
     from rowlock.model.job import Act, Attempt, Job
     from rowlock.model.operation import Action, Operation
     from rowlock.model.page import Page
-    from rowlock.model.pair import Pair
     from rowlock.model.progress import Item, ItemState, LogLine
+    from rowlock.model.queue_pair import Pair
     from rowlock.store.database import Connection, Database, Record
 
 _LARGEST_ID: Final = 2**63 - 1

@@ -12,7 +12,7 @@ from rowlock.errors import ConfigurationError, InvalidOption, WrongState
 from rowlock.model.access import Permission
 from rowlock.model.duration import duration, humanise
 from rowlock.model.lane import Lane
-from rowlock.model.messages import LanesEdited, encode
+from rowlock.model.notify_messages import LanesEdited, encode
 from rowlock.model.options import span
 from rowlock.model.rate import Rate
 from rowlock.model.renamed import RENAMED_LANE_FIELDS, accepts_old_names

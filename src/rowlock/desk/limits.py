@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final, Literal
 from rowlock.desk import audit
 from rowlock.desk.guard import TRUSTED, Guard, changes, reads
 from rowlock.errors import InvalidOption, LimitNotFound, WrongState
-from rowlock.model import ids, messages
+from rowlock.model import ids, notify_messages
 from rowlock.model.access import Permission
 from rowlock.model.count import Count
 from rowlock.model.options import span
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from rowlock.model.options import Span
-    from rowlock.model.pair import Pair
+    from rowlock.model.queue_pair import Pair
     from rowlock.store.database import Database, Record
 
 PAGE: Final = 1000
@@ -73,7 +73,7 @@ class Limits:
         after = await self._gate(key)
         await self._record("gate.set", f"gate:{key}", _gate_says(before), _gate_says(after))
         if found and found[0]["promoted"]:
-            await database.fetch("wake", channel=database.channel, payload=messages.LOOK_EVERYWHERE)
+            await database.fetch("wake", channel=database.channel, payload=notify_messages.LOOK_EVERYWHERE)
         return after
 
     @changes(Permission.WORKERS_MANAGE)
@@ -169,7 +169,9 @@ class Limits:
             await self._recall(key)
         if key.startswith(LANE):
             await database.fetch("lane_touch", name=key.removeprefix(LANE))
-            await database.fetch("notify", channel=database.channel, payload=messages.encode(messages.LanesEdited()))
+            await database.fetch(
+                "notify", channel=database.channel, payload=notify_messages.encode(notify_messages.LanesEdited())
+            )
         after = await self._rate(key)
         await self._record(action, f"rate:{key}", _rate_says(before), _rate_says(after))
         return after

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
     from datetime import datetime
 
-    from rowlock.model.pair import Pair
+    from rowlock.model.queue_pair import Pair
     from rowlock.store.database import Database, Record
     from rowlock.store.executor import SqlExecutor
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from rowlock.desk.guard import TRUSTED
 from rowlock.errors import DatabaseError, RowlockError, UnknownKind
-from rowlock.model.messages import LOOK_EVERYWHERE
+from rowlock.model.notify_messages import LOOK_EVERYWHERE
 from rowlock.model.schedule import DueSlots
 from rowlock.model.state import State
 from rowlock.store.executor import SqlSession

@@ -11,10 +11,10 @@ from rowlock.desk.guard import TRUSTED, Guard, changes, reads
 from rowlock.desk.schedule_fire import enqueue
 from rowlock.desk.visible_jobs import VisibleJobs
 from rowlock.errors import ConfigurationError, InvalidArguments, InvalidOption, WrongState
-from rowlock.model import ids, redact, wire
+from rowlock.model import ids, json_output, redact
 from rowlock.model.access import Permission
 from rowlock.model.duration import duration
-from rowlock.model.messages import SchedulesEdited, encode
+from rowlock.model.notify_messages import SchedulesEdited, encode
 from rowlock.model.schedule import FIELDS, Schedule, checked
 from rowlock.model.stored_args import shown
 from rowlock.model.window import Window
@@ -389,7 +389,7 @@ def _check_range(start: datetime, end: datetime, now: datetime) -> None:
     if not start < end <= now:
         message = (
             "A backfill goes from a start to a later end that has passed; "
-            f"got {wire.instant(start)} to {wire.instant(end)}, and it is {wire.instant(now)}."
+            f"got {json_output.instant(start)} to {json_output.instant(end)}, and it is {json_output.instant(now)}."
         )
         raise InvalidOption(message)
 

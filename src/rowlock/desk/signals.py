@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from rowlock.desk.guard import Guard
     from rowlock.desk.visible_jobs import VisibleJobs
     from rowlock.model.job import Job
-    from rowlock.model.pair import Pair
+    from rowlock.model.queue_pair import Pair
     from rowlock.store.database import Database
 
 _LARGEST: Final = 1024 * 1024

@@ -9,7 +9,7 @@ import contextlib
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from rowlock.desk import load
+from rowlock.desk import current_load
 from rowlock.desk.guard import TRUSTED, Guard, reads
 from rowlock.desk.workers import views
 from rowlock.errors import InvalidOption
@@ -50,8 +50,8 @@ class Stats:
         async with self._within(span) as snapshot:
             return Panel(
                 overview=await _overview(snapshot, span),
-                backlog=await load.backlog(snapshot),
-                running=await load.running(snapshot, self._guard, n=jobs),
+                backlog=await current_load.backlog(snapshot),
+                running=await current_load.running(snapshot, self._guard, n=jobs),
                 failures=await _failures(snapshot, self._guard),
                 tenants=await _tenants(snapshot, self._guard, tenants),
                 throughput=await _throughput(snapshot),
@@ -60,12 +60,12 @@ class Stats:
     @reads(Permission.WORKERS_VIEW)
     async def backlog(self) -> Sequence[Backlog]:
         """Queued jobs by kind: their lane, the due and scheduled ones, the oldest wait; the longest wait first."""
-        return await load.backlog(self._open())
+        return await current_load.backlog(self._open())
 
     @reads(Permission.WORKERS_VIEW)
     async def running(self, *, limit: int = 500) -> Sequence[Running]:
         """Running jobs with their phase, worker and references; the longest running first."""
-        return await load.running(self._open(), self._guard, n=limit)
+        return await current_load.running(self._open(), self._guard, n=limit)
 
     @reads(Permission.WORKERS_VIEW)
     async def references(
@@ -87,7 +87,8 @@ class Stats:
         async with self._open().snapshot() as snapshot:
             await snapshot.fetch("stats_slow_after", longer_than=least)
             return [
-                load.running_of(row) for row in await snapshot.fetch("stats_slow", n=limit, **self._guard.visibility)
+                current_load.running_of(row)
+                for row in await snapshot.fetch("stats_slow", n=limit, **self._guard.visibility)
             ]
 
     @reads(Permission.WORKERS_VIEW)
@@ -118,7 +119,7 @@ class Stats:
 
 async def _overview(snapshot: SqlExecutor, window: timedelta) -> Overview:
     return Overview(
-        at=await load.clock(snapshot),
+        at=await current_load.clock(snapshot),
         states={
             State(row["state"]): Count(row["jobs"], exact=not row["capped"])
             for row in await snapshot.fetch("stats_states")
@@ -128,7 +129,7 @@ async def _overview(snapshot: SqlExecutor, window: timedelta) -> Overview:
             for row in await snapshot.fetch("stats_ended")
         },
         window=window,
-        lanes=await load.lane_loads(snapshot, await lane_rows.read(snapshot)),
+        lanes=await current_load.lane_loads(snapshot, await lane_rows.read(snapshot)),
         workers=await views(snapshot),
     )
 

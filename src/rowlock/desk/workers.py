@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Final
 
-from rowlock.desk import audit, load
+from rowlock.desk import audit, current_load
 from rowlock.desk.guard import TRUSTED, Guard, changes, reads
 from rowlock.errors import WorkerNotFound
 from rowlock.model.access import Permission
-from rowlock.model.messages import DrainRequested, encode
+from rowlock.model.notify_messages import DrainRequested, encode
 from rowlock.model.similar_names import closest
 from rowlock.model.workload import SlotUse, Status, WorkerStatus, WorkerView
 from rowlock.store import lanes as lane_rows
@@ -37,9 +37,9 @@ class Workers:
         async with self._open().snapshot() as snapshot:
             lanes = await lane_rows.read(snapshot)
             workers = await views(snapshot)
-            backlog, loads = await load.backlog(snapshot), await load.lane_loads(snapshot, lanes)
-            use, now = await load.slot_use(snapshot), await load.clock(snapshot)
-            running = await load.running(snapshot, self._guard, n=_MOST)
+            backlog, loads = await current_load.backlog(snapshot), await current_load.lane_loads(snapshot, lanes)
+            use, now = await current_load.slot_use(snapshot), await current_load.clock(snapshot)
+            running = await current_load.running(snapshot, self._guard, n=_MOST)
         return Status(
             at=now,
             lanes=loads,

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from rowlock.desk.jobs import Jobs
     from rowlock.desk.signals import Signalled
-    from rowlock.model.pair import Pair
+    from rowlock.model.queue_pair import Pair
     from rowlock.model.workflow import WorkflowView
     from rowlock.store.database import Database, Record
 

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from rowlock.model.pair import Pair
+    from rowlock.model.queue_pair import Pair
 
 
 class ReleasedJob(NamedTuple):

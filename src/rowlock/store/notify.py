@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 import asyncpg
 
-from rowlock.model import messages
+from rowlock.model import notify_messages
 from rowlock.outage_log import OutageLog
 from rowlock.store.database import OUTAGE
 
@@ -28,7 +28,10 @@ class NotificationListener:
     """Listens on the channel of the schema."""
 
     def __init__(
-        self, database: Database, on_message: Callable[[messages.Message], None], on_listening: Callable[[], None]
+        self,
+        database: Database,
+        on_message: Callable[[notify_messages.Message], None],
+        on_listening: Callable[[], None],
     ) -> None:
         """on_listening: called whenever listening starts (again): messages sent before that moment are lost."""
         self._database, self._on_message, self._on_listening = database, on_message, on_listening
@@ -91,7 +94,7 @@ class NotificationListener:
             connection.terminate()
 
     def _receive(self, _connection: object, _pid: int, _channel: str, payload: object) -> None:
-        message = messages.decode(str(payload))
+        message = notify_messages.decode(str(payload))
         if message is None:
             # From a newer release, perhaps.
             logger.debug("ignored an unknown message: %r", payload)

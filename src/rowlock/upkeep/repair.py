@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from rowlock.desk.workflow_halt import halt
 from rowlock.model.lane import kinds_by_lane
-from rowlock.model.pair import pair_of
+from rowlock.model.queue_pair import pair_of
 from rowlock.store import lanes as lane_rows
 from rowlock.upkeep.duty import FEW_BATCHES, MOST_BATCHES, SMALL_BATCH, wake_released
 

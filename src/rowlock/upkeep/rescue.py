@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from rowlock.flow.worker.heartbeat import EVERY
 from rowlock.model import ids
-from rowlock.model.pair import pair_of
+from rowlock.model.queue_pair import pair_of
 from rowlock.model.state import State
 from rowlock.telemetry import JobRescued
 from rowlock.upkeep.duty import MOST_BATCHES, SMALL_BATCH, wake_hooks, wake_released

@@ -14,7 +14,7 @@ from tests.cli.processes import drain, ended, said
 from tests.waiting import eventually
 
 from rowlock import Rowlock
-from rowlock.cli.screen.progress import detail, left_text, moved, pace, rate_text
+from rowlock.cli.screen.progress_text import detail, left_text, moved, pace, rate_text
 from rowlock.desk.follow.watch import Pace, Watch, WatchedJob
 from rowlock.model.progress import Progress
 from rowlock.model.state import State

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from rowlock.flow.claim.cursors import Probe
-    from rowlock.model.pair import Pair
+    from rowlock.model.queue_pair import Pair
 
 SLOTS = 1000
 

@@ -15,7 +15,7 @@ from tests.waiting import eventually
 from rowlock.errors import UniqueConflict
 from rowlock.model.kind import Gate
 from rowlock.model.lane import Lane
-from rowlock.model.messages import encode_wake_up
+from rowlock.model.notify_messages import encode_wake_up
 from rowlock.model.state import State
 
 if TYPE_CHECKING:

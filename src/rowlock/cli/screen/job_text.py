@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from rowlock.cli.screen.output import aligned, compact, moment, span
-from rowlock.cli.screen.progress import items_text, phase_rows
+from rowlock.cli.screen.progress_text import items_text, phase_rows
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

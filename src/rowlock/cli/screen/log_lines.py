@@ -10,7 +10,7 @@ from typing import Final
 from typing_extensions import override
 
 from rowlock.cli.screen.output import clean
-from rowlock.model import ids, wire
+from rowlock.model import ids, json_output
 
 _JOB_FIELDS: Final = ("kind", "lane", "attempt", "fence")
 """Fields of a log record about a job, beside its id."""
@@ -53,7 +53,7 @@ class JsonFormatter(logging.Formatter):
         about = {} if public_id is None else {"job_id": public_id}
         about |= {key: getattr(record, key) for key in _JOB_FIELDS if hasattr(record, key)}
         entry = {
-            "at": wire.instant(datetime.fromtimestamp(record.created, UTC), "milliseconds"),
+            "at": json_output.instant(datetime.fromtimestamp(record.created, UTC), "milliseconds"),
             "level": record.levelname.lower(),
             "logger": record.name,
             **self._from,

@@ -10,7 +10,7 @@ import textwrap
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Final, Protocol
 
-from rowlock.model import wire
+from rowlock.model import json_output
 from rowlock.model.duration import humanise
 from rowlock.model.problem import ProblemKind, kind_of, members_of
 
@@ -128,8 +128,8 @@ class Screen:
             self.line(line)
 
     def json(self, value: object) -> None:
-        """A value as JSON: instants, durations and counts as rowlock.model.wire writes them."""
-        sys.stdout.write(json.dumps(value, default=wire.plain, ensure_ascii=False, indent=2) + "\n")
+        """A value as JSON: instants, durations and counts as rowlock.model.json_output writes them."""
+        sys.stdout.write(json.dumps(value, default=json_output.plain, ensure_ascii=False, indent=2) + "\n")
 
 
 def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
@@ -211,4 +211,4 @@ def span(value: timedelta | None) -> str:
 
 def compact(value: object) -> str:
     """A JSON value in one line."""
-    return json.dumps(value, default=wire.plain, ensure_ascii=False)
+    return json.dumps(value, default=json_output.plain, ensure_ascii=False)

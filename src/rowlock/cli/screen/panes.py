@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from rowlock.cli.screen.job_text import progress_text
 from rowlock.cli.screen.output import clean, distance, fitted
-from rowlock.cli.screen.progress import left_text, rate_text
+from rowlock.cli.screen.progress_text import left_text, rate_text
 from rowlock.model.count import total
 from rowlock.model.duration import humanise
 

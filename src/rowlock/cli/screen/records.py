@@ -1,6 +1,6 @@
 """Things as --json shows them: the members that the REST API's answers have, under the same names.
 
-Values are still Python's; Screen.json() writes instants, durations and counts as rowlock.model.wire says.
+Values are still Python's; Screen.json() writes instants, durations and counts as rowlock.model.json_output says.
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ from typing_extensions import override
 from rowlock.cli.exit_codes import Exit
 from rowlock.cli.screen import records
 from rowlock.cli.screen.output import STYLES, AppOutput, aligned, clean, compact
-from rowlock.cli.screen.progress import counter, detail, moved, pace, phase_rows
+from rowlock.cli.screen.progress_text import counter, detail, moved, pace, phase_rows
 from rowlock.desk.follow.watch import Watch
 from rowlock.model.state import SUCCESS, State
 

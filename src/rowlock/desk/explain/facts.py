@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from rowlock.desk import load
+from rowlock.desk import current_load
 from rowlock.desk.limits import rate_of
 from rowlock.desk.workers import views
 from rowlock.model.count import Count
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from datetime import datetime
 
+    from rowlock.desk.current_load import SlotsUsed
     from rowlock.desk.guard import Guard
-    from rowlock.desk.load import SlotsUsed
     from rowlock.model.job import Job
     from rowlock.model.lane import Lane
     from rowlock.model.rate import RateView
@@ -99,7 +99,7 @@ async def read(reads: SqlExecutor, job_id: int, needed: int, guard: Guard) -> Fa
         return None
     row, job = found[0], rows.job_of(found[0], reveal=guard.reveals)
     lanes, workers = await lane_rows.read(reads), await views(reads)
-    owner = load.owners(lanes, [job.kind]).get(job.kind)
+    owner = current_load.owners(lanes, [job.kind]).get(job.kind)
     lane = next((lane for lane in lanes if lane.name == owner), None)
     due = job.state is State.QUEUED and job.run_after <= row["now"]
     higher, older = await _ahead(reads, row, lanes, lane, workers) if due else (Count(), Count())
@@ -116,8 +116,8 @@ async def read(reads: SqlExecutor, job_id: int, needed: int, guard: Guard) -> Fa
         lanes=lanes,
         lane=lane,
         workers=workers,
-        use=await load.slot_use(reads),
-        in_lane=[] if owner is None else await load.holders(reads, guard, owner, n=SHOWN),
+        use=await current_load.slot_use(reads),
+        in_lane=[] if owner is None else await current_load.holders(reads, guard, owner, n=SHOWN),
         holders=await reads.fetch("gate_holders", key=job.gate_key, n=SHOWN, **guard.visibility) if gated else [],
         rates=await _rates(reads, row, lane),
         parked_ahead=await _parked_ahead(reads, job) if job.state is State.BLOCKED and gated else Count(),

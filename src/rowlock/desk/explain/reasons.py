@@ -12,7 +12,7 @@ from rowlock.desk.explain.approval import approval
 from rowlock.desk.explain.dependencies import waits_for_signal, waits_for_steps, workflow_cancelled
 from rowlock.desk.explain.locks import locked
 from rowlock.desk.explain.rates import lane_rate, rate_limited
-from rowlock.desk.explain.silence import stalls, worker_silent
+from rowlock.desk.explain.silent_worker import stalls, worker_silent
 from rowlock.desk.phrases import ago, blame, several, span_text, until, when
 from rowlock.model import ids
 from rowlock.model.count import Count

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from rowlock.desk.follow.feed import FeedSubscriber
     from rowlock.desk.follow.job_poll import JobPoll
-    from rowlock.desk.follow.per_loop import StreamsPerLoop
+    from rowlock.desk.follow.streams_per_loop import StreamsPerLoop
     from rowlock.desk.guard import Guard
     from rowlock.model.job import Job
     from rowlock.model.progress import LogLine

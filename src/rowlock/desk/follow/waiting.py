@@ -12,7 +12,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Final, Protocol, TypeAlias, TypeVar, assert_never
 
 from rowlock.errors import WaitTimeout
-from rowlock.model.messages import (
+from rowlock.model.notify_messages import (
     AwaitedEnds,
     CancelRequested,
     ClaimsRevoked,
@@ -27,7 +27,7 @@ from rowlock.store.notify import NotificationListener
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-    from rowlock.model.messages import Message
+    from rowlock.model.notify_messages import Message
     from rowlock.store.database import Database
 
 OnEnds: TypeAlias = Callable[[Sequence[int] | None], None]

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final, assert_never, cast
 
 from rowlock.errors import DatabaseUnreachable, JobNotFound
 from rowlock.model import ids, redact
-from rowlock.model.messages import (
+from rowlock.model.notify_messages import (
     AwaitedEnds,
     CancelRequested,
     ClaimsRevoked,
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping, Sequence
     from datetime import datetime
 
-    from rowlock.model.messages import Message
+    from rowlock.model.notify_messages import Message
     from rowlock.model.progress import Progress
     from rowlock.store.database import Database, Record
 

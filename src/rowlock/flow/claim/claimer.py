@@ -15,7 +15,7 @@ from rowlock.flow.claim.fairness import Fairness, pairs_of
 from rowlock.flow.claim.in_flight import ClaimsInFlight
 from rowlock.flow.claim.saturation import Saturation
 from rowlock.model.lane import kinds_by_lane
-from rowlock.model.pair import pair_of
+from rowlock.model.queue_pair import pair_of
 from rowlock.store.database import TRANSIENT
 from rowlock.store.jobs import claim as verbs
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from rowlock.flow.claim.cursors import Cursors, Probe
     from rowlock.model.lane import Lane
-    from rowlock.model.pair import Pair
+    from rowlock.model.queue_pair import Pair
     from rowlock.model.released_jobs import ReleasedJob
     from rowlock.store.connections.worker_connection import WorkerConnection
     from rowlock.store.database import Record

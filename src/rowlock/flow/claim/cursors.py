@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable
 
-    from rowlock.model.pair import Pair
+    from rowlock.model.queue_pair import Pair
 
 Probe: TypeAlias = "tuple[Pair, datetime]"
 """A pair and the run_after from which a claim reads it."""

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
     from rowlock.flow.claim.cursors import Cursors, Probe
     from rowlock.model.lane import Lane
-    from rowlock.model.pair import Pair
+    from rowlock.model.queue_pair import Pair
 
 _JOBS_PER_PAIR: Final = 8
 """How many jobs a claim from a saturated lane expects of each pair it looks at."""

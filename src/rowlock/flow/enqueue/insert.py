@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from rowlock.flow.enqueue.lane_policy import LanePolicy
     from rowlock.flow.enqueue.prepare import PreparedJob
     from rowlock.model.job import NewJob
-    from rowlock.model.pair import Pair
+    from rowlock.model.queue_pair import Pair
     from rowlock.store.jobs.enqueue import Approved, EnqueuedPlain, JobValues, ManyColumns, StatementPlan
 
 T = TypeVar("T")

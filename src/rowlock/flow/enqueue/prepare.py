@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from rowlock.model.approval import Approval
     from rowlock.model.kind import Kind
     from rowlock.model.options import Options
-    from rowlock.model.pair import Pair
+    from rowlock.model.queue_pair import Pair
     from rowlock.model.rate import Rate
     from rowlock.store.jobs.enqueue import JobValues
 

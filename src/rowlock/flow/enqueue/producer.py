@@ -18,7 +18,7 @@ from rowlock.flow.enqueue import wake
 from rowlock.flow.enqueue.insert import BulkReceipt, SingleInsert, first_state
 from rowlock.flow.enqueue.lane_policy import LanePolicyCache
 from rowlock.flow.enqueue.registered import RegisteredKeys
-from rowlock.model.messages import encode_wake_up
+from rowlock.model.notify_messages import encode_wake_up
 from rowlock.store.bulk import copy_jobs
 from rowlock.store.caller_transaction import blocks, drive, drive_async, join
 from rowlock.store.jobs import enqueue as verbs
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from rowlock.flow.enqueue.insert import BulkInsert, Insert
     from rowlock.flow.enqueue.middleware import EnqueueMiddleware
     from rowlock.flow.enqueue.wake import Wakers
-    from rowlock.model.pair import Pair
+    from rowlock.model.queue_pair import Pair
     from rowlock.store.caller_transaction import Ask, Caller, OwnWork
     from rowlock.store.database import Database
     from rowlock.store.queries import Statement

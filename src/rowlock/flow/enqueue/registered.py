@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from rowlock.flow.enqueue.prepare import PreparedJob
-    from rowlock.model.pair import Pair
+    from rowlock.model.queue_pair import Pair
     from rowlock.store.database import Database
 
 logger = logging.getLogger("rowlock.enqueue")

@@ -13,7 +13,7 @@ import weakref
 from typing import TYPE_CHECKING, Final
 
 from rowlock.errors import RowlockError
-from rowlock.model import messages
+from rowlock.model import notify_messages
 from rowlock.store.driver.pool import before_loop_ends
 from rowlock.store.jobs import workers
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from rowlock.bridge import Bridge
-    from rowlock.model.pair import Pair
+    from rowlock.model.queue_pair import Pair
     from rowlock.store.database import Database
 
 logger = logging.getLogger("rowlock.wake")
@@ -96,7 +96,7 @@ class Waker:
             anywhere, self._anywhere = self._anywhere, False
             self._due = max(self._due, loop.time()) + WINDOW
             try:
-                payload = messages.encode_wake_up(lows)
+                payload = notify_messages.encode_wake_up(lows)
                 if not await workers.wake(self._database, channel=self._database.channel, payload=payload):
                     # Nobody is hungry: nothing is gained by asking again before a whole window has passed.
                     self._due = loop.time() + (_SAVED + 1) * WINDOW

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from rowlock.flow.enqueue.prepare import PreparedJob
     from rowlock.flow.enqueue.producer import Producer
     from rowlock.model.options import Options
-    from rowlock.model.pair import Pair
+    from rowlock.model.queue_pair import Pair
     from rowlock.model.workflow import Edge, Planned
     from rowlock.store.jobs.enqueue import StatementPlan
 

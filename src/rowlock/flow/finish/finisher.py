@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
     from rowlock.model.hook import Hook
     from rowlock.model.job import Claim
-    from rowlock.model.pair import PairStart
+    from rowlock.model.queue_pair import PairStart
     from rowlock.model.released_jobs import ReleasedJob
     from rowlock.store.connections.worker_connection import WorkerConnection
     from rowlock.store.jobs.finish import Accepted

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final
 
 from rowlock.model import ids
 from rowlock.model.job import Claim
-from rowlock.model.messages import LOOK_EVERYWHERE
+from rowlock.model.notify_messages import LOOK_EVERYWHERE
 from rowlock.store.connections.worker_connection import WorkerConnection
 from rowlock.store.jobs import workers
 from rowlock.telemetry import CURRENT, Events, LoopBlocked

@@ -19,8 +19,8 @@ from rowlock.flow.enqueue.wake import Waker
 from rowlock.flow.executors.child_limits import ChildLimits
 from rowlock.flow.executors.process_pool import ChildPool
 from rowlock.flow.worker.background import BackgroundTasks
+from rowlock.flow.worker.chain_fast_path import FastPath
 from rowlock.flow.worker.claim_loop import ClaimLoop
-from rowlock.flow.worker.fast_path import FastPath
 from rowlock.flow.worker.heartbeat import BeatReport, Heartbeat
 from rowlock.flow.worker.recycling import Recycling
 from rowlock.flow.worker.registration import Registration, served, until_served
@@ -28,7 +28,7 @@ from rowlock.flow.worker.slots import Slots
 from rowlock.flow.worker.watchdog import LoopSuspects, Watchdog, claim_on_loop
 from rowlock.model import ids
 from rowlock.model.job import Claim
-from rowlock.model.messages import (
+from rowlock.model.notify_messages import (
     AwaitedEnds,
     CancelRequested,
     ClaimsRevoked,
@@ -38,7 +38,7 @@ from rowlock.model.messages import (
     SchedulesEdited,
     WakeUp,
 )
-from rowlock.model.pair import pair_of
+from rowlock.model.queue_pair import pair_of
 from rowlock.store import lanes
 from rowlock.store.connections.worker_connection import WorkerConnection
 from rowlock.store.jobs import workers
@@ -59,8 +59,8 @@ if TYPE_CHECKING:
     from rowlock.flow.worker.process_replacement import ProcessReplacement
     from rowlock.flow.worker.registration import WorkerOptions
     from rowlock.model.lane import Lane
-    from rowlock.model.messages import Message
-    from rowlock.model.pair import Pair, PairStart
+    from rowlock.model.notify_messages import Message
+    from rowlock.model.queue_pair import Pair, PairStart
     from rowlock.settings import Settings
     from rowlock.store.database import Database
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 import asyncpg
 
 from rowlock.errors import ConfigurationError, DatabaseUnreachable
-from rowlock.model import messages
+from rowlock.model import notify_messages
 from rowlock.store.database import OUTAGE, unreachable
 
 if TYPE_CHECKING:
@@ -128,9 +128,9 @@ class LockSession:
         self._lost(self, why)
 
     def _receive(self, _connection: object, _pid: int, _channel: str, payload: object) -> None:
-        message = messages.decode(str(payload))
+        message = notify_messages.decode(str(payload))
         match message:
-            case messages.LockReleased(key, next_session):
+            case notify_messages.LockReleased(key, next_session):
                 self._freed(key, next_session)
             case _:
                 logger.debug("ignored an unknown message: %r", payload)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from rowlock.flow.worker.claim_loop import ClaimLoop
     from rowlock.flow.worker.slots import Slots
     from rowlock.model.lane import Lane
-    from rowlock.model.pair import PairStart
+    from rowlock.model.queue_pair import PairStart
     from rowlock.model.released_jobs import ReleasedJob
     from rowlock.store.database import Record
 

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from rowlock.model.messages import (
+from rowlock.model.notify_messages import (
     LOOK_EVERYWHERE,
     AwaitedEnds,
     CancelRequested,

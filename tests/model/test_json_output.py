@@ -4,7 +4,7 @@ import json
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta, timezone
 
-from rowlock.model import wire
+from rowlock.model import json_output
 from rowlock.model.count import Count
 from rowlock.model.rate import Rate
 
@@ -16,12 +16,12 @@ class Sample:
 
 
 def written(value: object) -> object:
-    return json.loads(json.dumps(value, default=wire.plain))
+    return json.loads(json.dumps(value, default=json_output.plain))
 
 
 def test_instants_are_rfc_3339_in_utc() -> None:
-    assert wire.instant(datetime(2027, 1, 31, 9, tzinfo=timezone(timedelta(hours=1)))) == "2027-01-31T08:00:00Z"
-    assert wire.instant(datetime(2027, 1, 31, 8, tzinfo=UTC), "milliseconds") == "2027-01-31T08:00:00.000Z"
+    assert json_output.instant(datetime(2027, 1, 31, 9, tzinfo=timezone(timedelta(hours=1)))) == "2027-01-31T08:00:00Z"
+    assert json_output.instant(datetime(2027, 1, 31, 8, tzinfo=UTC), "milliseconds") == "2027-01-31T08:00:00.000Z"
 
 
 def test_durations_are_seconds_and_counts_say_whether_they_are_exact() -> None:

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from rowlock.model.pair import pair_of
+from rowlock.model.queue_pair import pair_of
 
 
 def test_the_pair_of_a_row() -> None:

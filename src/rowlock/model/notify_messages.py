@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias, assert_never
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from rowlock.model.pair import Pair
+    from rowlock.model.queue_pair import Pair
 
 _LONGEST: Final = 7500
 """Bytes; PostgreSQL refuses payloads of 8000."""

@@ -10,7 +10,7 @@ from rowlock.desk.search import JobSearch
 from rowlock.desk.visible_jobs import VisibleJobs
 from rowlock.errors import InvalidOption, RuleNotFound
 from rowlock.model.access import Permission
-from rowlock.model.approval import Approval, Rule, Standing
+from rowlock.model.approval import Approval, ApprovalStatus, Rule
 from rowlock.model.options import as_json
 from rowlock.store.rows import jobs as rows
 
@@ -35,11 +35,11 @@ class Approvals:
         return await job_search.page(f"state:pending {text}".strip(), limit=limit, after=after, sort="oldest")
 
     @reads(Permission.READ)
-    async def standing(self, job_id: int | str) -> Standing:
+    async def standing(self, job_id: int | str) -> ApprovalStatus:
         """How many approvals a job needs, who has approved, and when it expires without an answer."""
         number = (await self._visible_jobs.one(job_id)).id
         (row,) = await self._open().fetch("approval_of", id=number)
-        return standing_of(row)
+        return approval_status_of(row)
 
     @reads(Permission.APPROVE)
     async def rules(self) -> Sequence[Rule]:
@@ -105,9 +105,9 @@ class Approvals:
         return _rule(found[0])
 
 
-def standing_of(row: Record) -> Standing:
+def approval_status_of(row: Record) -> ApprovalStatus:
     """A Standing from its row."""
-    return Standing(Approval.of(row["approval"]), tuple(row["approvers"] or ()), row["answer_by"])
+    return ApprovalStatus(Approval.of(row["approval"]), tuple(row["approvers"] or ()), row["answer_by"])
 
 
 def _rule(row: Record) -> Rule:

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from rowlock.desk.workers import Workers
     from rowlock.desk.workflows import Workflows
     from rowlock.model.access import Entry, Grant, NewToken, Role, Token
-    from rowlock.model.approval import Rule, Standing
+    from rowlock.model.approval import ApprovalStatus, Rule
     from rowlock.model.explanation import Explanation
     from rowlock.model.job import Job
     from rowlock.model.lane import Lane, LaneOrder
@@ -726,7 +726,7 @@ class SyncApprovals:
         """Jobs that wait for approval, the oldest first; text: a search among them."""
         return self._bridge.run(self._desk.pending(text, limit=limit, after=after))
 
-    def standing(self, job_id: int | str) -> Standing:
+    def standing(self, job_id: int | str) -> ApprovalStatus:
         """How many approvals a job needs, who has approved, and when it expires without an answer."""
         return self._bridge.run(self._desk.standing(job_id))
 

@@ -86,7 +86,7 @@ class Rule:
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class ApprovalStatus:
     """Who has approved a pending job so far. answer_by: when it expires unanswered."""
 
     approval: Approval

@@ -9,7 +9,7 @@ from rowlock.api.schemas import fields
 from rowlock.api.schemas.base import Answer, Body, doc
 from rowlock.api.schemas.fields import INSTANT, Text
 from rowlock.api.schemas.jobs import NoteField
-from rowlock.model.approval import Rule, Standing
+from rowlock.model.approval import ApprovalStatus, Rule
 
 _ARGS = {"amount": 100}
 
@@ -24,7 +24,7 @@ class ApprovalAnswer(Answer):
     answer_by: Annotated[datetime | None, doc("The job expires unanswered then; null: never.", INSTANT)]
 
     @classmethod
-    def of(cls, job_id: str, standing: Standing) -> ApprovalAnswer:
+    def of(cls, job_id: str, standing: ApprovalStatus) -> ApprovalAnswer:
         """From the desk's value."""
         return cls(
             job_id=job_id,

@@ -15,7 +15,7 @@ from rowlock.cli.screen.output import compact, moment
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from rowlock.model.approval import Rule, Standing
+    from rowlock.model.approval import ApprovalStatus, Rule
 
 group = typer.Typer(no_args_is_help=True, help="List jobs that wait for approval, and approve in advance.")
 rules = typer.Typer(no_args_is_help=True, help="Rules that approve jobs in advance.")
@@ -94,7 +94,7 @@ async def rules_rm(
     _show(context, [await context.app.approvals.remove_rule(rule_id)], "")
 
 
-def _needs(standing: Standing) -> str:
+def _needs(standing: ApprovalStatus) -> str:
     people = standing.approval.approvers
     return f"{people} " + ("person" if people == 1 else "people") + ", four eyes" * standing.approval.four_eyes
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from rowlock.desk.jobs import History
     from rowlock.desk.schedules import Backfill
     from rowlock.model.access import Entry, NewToken, Role, Token
-    from rowlock.model.approval import Rule, Standing
+    from rowlock.model.approval import ApprovalStatus, Rule
     from rowlock.model.explanation import Explanation
     from rowlock.model.job import Job
     from rowlock.model.lane import Lane
@@ -92,7 +92,7 @@ def log_line(value: LogLine) -> Record:
     return {**members(value), "n": str(value.n), "level": logging_name(value.level)}
 
 
-def approval(value: Standing, public_id: str) -> Record:
+def approval(value: ApprovalStatus, public_id: str) -> Record:
     """How far the approval of a job has come."""
     return {
         "job_id": public_id,

@@ -1,4 +1,4 @@
-"""Settings: what the environment and Rowlock(...) decide, checked once."""
+"""Settings: read from ROWLOCK_* variables or given to Rowlock(...), and checked once."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ _LANE = re.compile(r"[\w.*-]+")
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """Everything that can be set without touching code. Sizes in bytes."""
+    """The settings of an application. Sizes are in bytes."""
 
     database_url: str | None = None
     """None: the embedded PostgreSQL in data_dir."""
     direct_url: str | None = None
-    """For LISTEN when database_url leads through a transaction pooler."""
+    """Connection for LISTEN and locks, where database_url leads through a transaction pooler."""
     schema: str = "rowlock"
     data_dir: str = ".rowlock"
     worker: bool = True
@@ -39,18 +39,18 @@ class Settings:
     listen: bool = True
     """False: polling only."""
     pooled: bool = False
-    """True: through PgBouncer in transaction mode; no prepared statements, no session settings."""
+    """True: database_url leads through PgBouncer in transaction mode; no prepared statements, no session settings."""
     lanes: tuple[Lane, ...] = ()
-    """Created at worker start where absent."""
+    """Lanes that a starting worker creates if they are absent."""
     args_limit: int = 1_000_000
     result_limit: int = 1_000_000
     shutdown_after: timedelta = timedelta(seconds=25)
     stop_patience: timedelta = timedelta(seconds=10)
-    """How long a handler that was told to stop may take; then its job goes on without it, a child is killed."""
+    """Time for a cancelled handler to end. Then its slot counts as stuck, or its child process is killed."""
     lag_limit: timedelta = timedelta(seconds=1)
-    """A blocked event loop is reported after this long."""
+    """A worker logs that its event loop is blocked after this time."""
     blocked_limit: timedelta | None = timedelta(seconds=60)
-    """A worker process whose event loop is blocked for this long is replaced, if it may be. None: never."""
+    """A supervised worker process whose event loop is blocked for this long is replaced. None: never."""
     processes: int = 0
     """Worker processes that `rowlock worker` starts under a supervisor; 0: it is the worker itself."""
     max_jobs: int | None = None
@@ -58,16 +58,16 @@ class Settings:
     max_memory: int | None = None
     """Resident bytes above which a worker process is replaced."""
     max_stuck: int | None = 5
-    """Slots held by handlers that were told to stop and do not, at which a worker process is replaced."""
+    """Stuck slots, held by handlers that do not stop when cancelled, at which a worker process is replaced."""
     max_losses: int = 3
     child_jobs: int = 100
-    """Jobs a child process runs before a new one takes its place."""
+    """Jobs after which a child process is replaced."""
     child_memory: int | None = None
-    """Bytes an idle child process may keep; a larger one is replaced."""
+    """Resident bytes above which an idle child process is replaced."""
     audit_keep: timedelta | None = timedelta(days=365)
-    """How long the lines of the audit stay. None: for ever."""
+    """Retention of audit entries. None: for ever."""
     job_logs: int = 20
-    """The level from which what jobs log is stored with them: INFO; 1000: nothing is."""
+    """Lowest level of log records that are stored with their job: 20 is INFO; 1000 stores none."""
 
     @classmethod
     def from_env(cls, environ: Mapping[str, str]) -> Self:
@@ -108,7 +108,7 @@ def _count(text: str) -> int:
 
 
 def _limit_of(parse: Callable[[str], object]) -> Callable[[str], object]:
-    """`parse`, with off (or 0) for no limit."""
+    """A parser that reads off or 0 as None, which means no limit, and everything else with `parse`."""
     return lambda text: None if text.lower() in _OFF else parse(text)
 
 

@@ -1,4 +1,4 @@
-"""Orders for what a search finds: shown first, confirmed, then followed to their end."""
+"""Orders for all jobs that a search finds: previewed, confirmed, then followed until they are done."""
 
 from __future__ import annotations
 
@@ -20,14 +20,17 @@ if TYPE_CHECKING:
     from rowlock.model.operation import Action, Operation
 
 Search = Annotated[
-    str | None, typer.Option(metavar="SEARCH", help="Instead of ids: every job it finds; asks before it does anything.")
+    str | None,
+    typer.Option(
+        metavar="SEARCH", help="Apply to every job that this search finds, instead of ids; asks for confirmation first."
+    ),
 ]
-Yes = Annotated[bool, typer.Option("--yes", help="With --search: do it without asking.")]
+Yes = Annotated[bool, typer.Option("--yes", help="With --search: do not ask for confirmation.")]
 _PATIENT: Final = 3600.0
 
 
 def ids_or_search(job_ids: list[str] | None, search: str | None) -> list[str]:
-    """The ids; one of the two must be given."""
+    """The ids; InvalidOption unless exactly one of ids and --search is given."""
     if (search is None) == (not job_ids):
         raise InvalidOption("Name jobs by their ids, or find them with --search; one of the two.")
     return job_ids or []
@@ -36,7 +39,7 @@ def ids_or_search(job_ids: list[str] | None, search: str | None) -> list[str]:
 async def order_found(
     context: CommandContext, action: Action, search: str, *, yes: bool, by: str | None = None, note: str | None = None
 ) -> None:
-    """Preview, ask, carry out, and tell what became of it."""
+    """Preview the order, ask for confirmation, carry it out and print the outcome."""
     jobs = context.app.jobs
     seen = await jobs.bulk(action, search=search, dry_run=True)
     if not seen.count:
@@ -62,6 +65,6 @@ def _confirm(context: CommandContext, action: Action, seen: Operation) -> None:
         context.screen.note(line)
     question = f"{action} {seen.count} jobs such as these?"
     if not sys.stdin or not sys.stdin.isatty():
-        raise BulkRefused(f"{question} Nothing was done: nobody is there to answer. Add --yes.")
+        raise BulkRefused(f"{question} Nothing was done: there is no terminal to ask. Add --yes.")
     if not typer.confirm(question, err=True):
         raise typer.Exit(Exit.FAILED)

@@ -1,4 +1,4 @@
-"""What the shell offers after <Tab>: never an error, never a word on the screen, and nothing that takes long."""
+"""Shell completion: offers names after <Tab>, quickly, and without printing errors."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 
 _PATIENCE: Final = 1.5
-"""Seconds for importing the application and asking the database."""
+"""Seconds to import the application and query the database."""
 
 
 class Named(Protocol):
@@ -53,21 +53,21 @@ def kinds(ctx: typer.Context, incomplete: str) -> list[str]:
 
 
 def lanes(ctx: typer.Context, incomplete: str) -> list[str]:
-    """The lanes in the database, if there is one that answers; behind a comma the next of a list."""
+    """The lanes of a database that answers quickly; after a comma, the next lane of a list."""
     *before, last = incomplete.split(",")
     found = _starting(last, _asked(ctx, lambda app: app.lanes.list()))
     return [",".join([*before, name]) for name in found]
 
 
 def schedules(ctx: typer.Context, incomplete: str) -> list[str]:
-    """The schedules in the database, if there is one that answers."""
+    """The schedules of a database that answers quickly."""
     return _starting(incomplete, _asked(ctx, lambda app: app.schedules.list()))
 
 
 def _asked(ctx: typer.Context, ask: Callable[[Rowlock], Awaitable[Sequence[Named]]]) -> list[str]:
     with _hushed():
         app = _app(ctx, ctx.params.get("database_url"))
-        if app.settings.database_url is not None:  # nobody starts a server by pressing <Tab>
+        if app.settings.database_url is not None:  # <Tab> must not start an embedded server
             return asyncio.run(_names(app, ask))
     return []
 
@@ -92,7 +92,7 @@ def _starting(incomplete: str, words: Iterable[str]) -> list[str]:
 
 @contextlib.contextmanager
 def _hushed() -> Iterator[None]:
-    """Swallow whatever goes wrong, takes too long or is printed: the shell would show it in the middle of a line."""
+    """Swallow errors, delays and output, which the shell would show in the middle of a line."""
     sys.stdout.flush()
     kept = [os.dup(standard) for standard in (1, 2)]
     silence = os.open(os.devnull, os.O_WRONLY)

@@ -61,20 +61,20 @@ class CommandContext:
         return self.app.desk(replace(SYSTEM, subject=current_user() or SYSTEM.subject))
 
     def require_app(self) -> None:
-        """Refuse to go on without --app: the command runs or checks the application's own code."""
+        """Raise ConfigurationError without --app, for commands that run or check the application's code."""
         if not self.app_path:
             raise ConfigurationError(
                 "This command needs your application: give --app module:attribute, such as tasks:app, or ROWLOCK_APP."
             )
 
     async def require_schema(self) -> None:
-        """Refuse to go on when the tables do not fit this code."""
+        """Raise an error if the tables do not fit this code."""
         database = self.app.database()
         async with database.connection() as connection:
             await migrate.require(connection, database.schema)
 
     async def close(self) -> None:
-        """Leave the database."""
+        """Close the application's connections."""
         if self._app is not None:
             await self._app.close()
 
@@ -83,7 +83,7 @@ def run_command(run: Callable[[CommandContext, dict[str, Any]], object], options
     """Run a command with these options, its own and the common ones."""
     common = {key: options.pop(key) for key in DEFAULTS}
     if common["as_json"] and not logging.getLogger().handlers:
-        # What is logged on the way, such as the use of the embedded PostgreSQL, is JSON on standard error, too.
+        # Log records, such as that of the embedded PostgreSQL, are JSON on standard error, too.
         handler = logging.StreamHandler()
         handler.setFormatter(JsonFormatter())
         logging.basicConfig(handlers=[handler], level=logging.WARNING)
@@ -108,7 +108,7 @@ def reported_errors(screen: Screen) -> Iterator[None]:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         raise SystemExit(Exit.PIPE) from None
     except (KeyboardInterrupt, asyncio.CancelledError):
-        # A command that draws takes SIGTERM as the cancelling of its task, to leave the terminal as it was.
+        # Commands that draw cancel their task on SIGTERM, to restore the terminal.
         raise SystemExit(Exit.INTERRUPTED) from None
 
 

@@ -1,4 +1,4 @@
-"""What the exit code says, for scripts and schedulers."""
+"""Exit codes, for scripts and schedulers."""
 
 from __future__ import annotations
 
@@ -50,5 +50,5 @@ _BY_ERROR: Final[tuple[tuple[tuple[type[RowlockError], ...], Exit], ...]] = (
 
 
 def exit_of(error: RowlockError) -> Exit:
-    """The code for an error: the first line of the table that fits."""
+    """The exit code of an error: that of the first matching row of the table."""
     return next((code for classes, code in _BY_ERROR if isinstance(error, classes)), Exit.FAILED)

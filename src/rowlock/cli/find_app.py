@@ -1,4 +1,4 @@
-"""--app module:attribute: find the application, or say what is wrong with the path."""
+"""Finds the application that --app module:attribute names, or says what is wrong with the path."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def locate(path: str) -> Rowlock:
 
 
 def attribute(path: str, option: str) -> object:
-    """Whatever `module:attribute` names."""
+    """The object that `module:attribute` names."""
     return _find(path, option, option.strip("-"))[1]
 
 

@@ -38,13 +38,13 @@ _CLICK_ERROR: Any = next(base for base in typer.BadParameter.__mro__ if base.__n
 
 
 def build(called: str = "") -> typer.Typer:
-    """The command line. called: the command it is made for, and none but its module is imported; else all of them."""
+    """The typer application. called: the command to run, whose module alone is imported; other words: all are."""
     root = typer.Typer(
         name="rowlock",
         help="Background jobs for Python on one PostgreSQL table.",
         epilog=EPILOG,
         no_args_is_help=True,
-        # Python's own traceback: rich's would print local variables, and with them secrets.
+        # rich's tracebacks would print local variables, and with them secrets.
         pretty_exceptions_enable=False,
         context_settings={"help_option_names": ["-h", "--help"]},
     )
@@ -58,7 +58,7 @@ def build(called: str = "") -> typer.Typer:
 
 def run(words: list[str]) -> None:
     """Run one command line. With --json, a command line that cannot be read is a problem in JSON, too."""
-    # One name, however it was started: in usage lines, and for the shell's completion.
+    # Always the same name in usage lines and for completion, however it was started.
     application = build(words[0] if words else "")
     if "--json" not in words[: words.index("--") if "--" in words else None]:
         application(prog_name="rowlock")
@@ -89,7 +89,7 @@ def _version(asked: bool) -> None:
 
 def _root(
     version: Annotated[
-        bool, typer.Option("--version", help="Print the version.", callback=_version, is_eager=True)
+        bool, typer.Option("--version", help="Print the version and exit.", callback=_version, is_eager=True)
     ] = False,
 ) -> None:
     """Background jobs for Python on one PostgreSQL table."""

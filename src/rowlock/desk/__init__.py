@@ -1,9 +1,9 @@
-"""What people may read and order: jobs, lanes, limits, schedules, workflows, workers, statistics, tokens, audit.
+"""What a person may ask or order: one module per subject, such as jobs, lanes, limits, schedules and workflows.
 
-One module per subject; each method checks a permission (guard.py) and shows only what the principal may see
-(visible_jobs.py). explain/ answers why a job does not run; follow/ tells what happens as it happens. access.py puts
-the subjects together for one principal, app_desk.py for the application; sync.py is generated from them. It may import
-telemetry, store, settings, model and errors, and never flow; app, api and cli import it. Start with jobs.py.
+Each class is a part of a Desk (access), which belongs to one principal; its guard checks the permission of every method
+and audit records every change. explain/ says why a job does not run, follow/ reports what happens as it happens, and
+sync, which is generated, has the same methods for blocking code. The application, the REST API and the command line use
+the desk; it uses the store and the model, and neither flow nor upkeep. Start with jobs, then guard.
 """
 
 from __future__ import annotations

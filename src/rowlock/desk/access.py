@@ -1,6 +1,6 @@
-"""The desk for one principal: the same classes for everybody, each behind its guard.
+"""Desk: what one principal may ask and order, in parts such as .jobs and .lanes, each behind the principal's guard.
 
-Each part is imported when it is first asked for: a worker that nobody asks anything holds none of them in memory.
+A part is imported when it is first used, so that a worker, which uses none, does not keep them in memory.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class DeskResources:
-    """What every desk of one application stands on."""
+    """Shared by every desk of one application: the database, and what runs in the background of each event loop."""
 
     database: Callable[[], Database]
     wake: Callable[[Iterable[tuple[Pair, datetime]]], None]
@@ -47,27 +47,27 @@ class DeskResources:
 
     @cached_property
     def background_operations(self) -> BackgroundOperations:
-        """Bulk orders this process carries out in the background."""
+        """Bulk orders that this process carries out in the background."""
         from rowlock.desk.operation_driver import BackgroundOperations
 
         return BackgroundOperations(self.database, self.wake)
 
     @cached_property
     def end_notifications(self) -> EndNotifications:
-        """One LISTEN connection per event loop, however many desks there are."""
+        """One LISTEN connection per event loop, shared by all desks."""
         from rowlock.desk.follow.waiting import EndNotifications
 
         return EndNotifications(self.database)
 
     @cached_property
     def streams_per_loop(self) -> StreamsPerLoop:
-        """One poll per event loop for all who follow jobs, and one for all who listen to the feed."""
+        """Per event loop, one poll for all streams of jobs and one for all readers of the feed."""
         from rowlock.desk.follow.per_loop import StreamsPerLoop
 
         return StreamsPerLoop(self.database, self.end_notifications)
 
     async def leave(self) -> None:
-        """End what runs in the background of this loop; what nobody asked for was never begun."""
+        """Stop the background tasks of the running loop, if any were started."""
         if "streams_per_loop" in self.__dict__:
             await self.streams_per_loop.leave()
         if "background_operations" in self.__dict__:
@@ -75,28 +75,28 @@ class DeskResources:
 
 
 class DeskBase:
-    """.jobs, .lanes, … of a desk. One that is never asked for is never imported."""
+    """The parts of a desk, each made when it is first used."""
 
     def __init__(self, resources: DeskResources, guard: Guard) -> None:
         self._resources, self._guard = resources, guard
 
     @cached_property
     def operations(self) -> Operations:
-        """Bulk orders, and how far they are."""
+        """Bulk orders: preview, start, follow, cancel."""
         from rowlock.desk.operations import Operations
 
         return Operations(self._resources.database, self._resources.background_operations, self._guard)
 
     @cached_property
     def approvals(self) -> Approvals:
-        """Jobs that wait for consent."""
+        """Jobs that wait for approval, and approval rules."""
         from rowlock.desk.approvals import Approvals
 
         return Approvals(self._resources.database, self._guard)
 
     @cached_property
     def jobs(self) -> Jobs:
-        """Jobs: look them up, search, explain, order."""
+        """Jobs: read, search, explain, order."""
         from rowlock.desk.jobs import Jobs
 
         return Jobs(
@@ -133,7 +133,7 @@ class DeskBase:
 
     @cached_property
     def workers(self) -> Workers:
-        """Workers that beat, or did."""
+        """Workers, and the jobs in their slots."""
         from rowlock.desk.workers import Workers
 
         return Workers(self._resources.database, self._guard)
@@ -147,42 +147,42 @@ class DeskBase:
 
     @cached_property
     def locks(self) -> Locks:
-        """Who holds which lock, and who waits."""
+        """Locks of the application: holders and waiters."""
         from rowlock.desk.locks import Locks
 
         return Locks(self._resources.database, self._guard)
 
     @cached_property
     def stats(self) -> Stats:
-        """Figures of the whole."""
+        """Counts, rates and waits over all jobs."""
         from rowlock.desk.stats import Stats
 
         return Stats(self._resources.database, self._guard)
 
     @cached_property
     def streams(self) -> Streams:
-        """What happens, as it happens."""
+        """Live events of one job or of all jobs."""
         from rowlock.desk.follow.stream import Streams
 
         return Streams(self._resources.database, self._guard, self._resources.streams_per_loop)
 
     @cached_property
     def tokens(self) -> Tokens:
-        """Tokens of programs and people."""
+        """API tokens."""
         from rowlock.desk.tokens import Tokens
 
         return Tokens(self._resources.database, self._guard)
 
     @cached_property
     def roles(self) -> Roles:
-        """Who may do what."""
+        """Roles and their permissions."""
         from rowlock.desk.roles import Roles
 
         return Roles(self._resources.database, self._guard)
 
     @cached_property
     def audit(self) -> Audit:
-        """Who ordered what, and when."""
+        """The audit: every change, with its author."""
         from rowlock.desk.audit import Audit
 
         return Audit(self._resources.database, self._guard)
@@ -193,10 +193,10 @@ class Desk(DeskBase):
 
     @property
     def guard(self) -> Guard:
-        """What this principal may do."""
+        """The guard of this desk, which checks permissions."""
         return self._guard
 
     @property
     def principal(self) -> Principal:
-        """Who asks."""
+        """The principal of this desk."""
         return self._guard.principal

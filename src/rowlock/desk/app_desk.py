@@ -1,4 +1,4 @@
-"""Own: the desk of the application itself, which acts as the library; inherited by Rowlock."""
+"""AppDesk: the desk of the application itself, with every permission; app.jobs, app.lanes and so on."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class AppDesk(DeskBase):
-    """app.jobs, app.lanes, … and what no other desk has."""
+    """The parts of every desk, and those that only the application has."""
 
     def __init__(self, resources: DeskResources, bridge: Bridge) -> None:
         super().__init__(resources, TRUSTED)
@@ -42,15 +42,15 @@ class AppDesk(DeskBase):
 
     @cached_property
     def identity(self) -> Identity:
-        """What authenticators ask."""
+        """Checks of tokens and sessions, for authenticators."""
         from rowlock.desk.identity import Identity
 
         return Identity(self._resources.database)
 
     def declared_lanes(self) -> Sequence[Lane]:
-        """Lanes that code defines; code that never asked for the part cannot have."""
+        """Lanes that code defines; app.lanes is not imported just to find none."""
         return self.lanes.defined if "lanes" in self.__dict__ else ()
 
     def declared_schedules(self) -> Schedules | None:
-        """The part that schedules were declared in; None: nobody asked for it."""
+        """app.schedules if code declared schedules with it; None: it was never used."""
         return self.schedules if "schedules" in self.__dict__ else None

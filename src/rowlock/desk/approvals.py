@@ -1,4 +1,4 @@
-"""The approvals desk: what waits for a person, and the rules that approve in advance."""
+"""app.approvals: jobs that wait for a person's approval, and rules that approve jobs in advance."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class Approvals:
-    """app.approvals. Approve and reject with app.jobs."""
+    """Pending jobs and approval rules. app.jobs approves and rejects."""
 
     def __init__(self, database: Callable[[], Database], guard: Guard = TRUSTED) -> None:
         self._open, self._guard = database, guard
@@ -30,20 +30,20 @@ class Approvals:
 
     @reads(Permission.READ)
     async def pending(self, text: str = "", *, limit: int = 50, after: str | None = None) -> Page:
-        """Jobs that wait for a person, the oldest first; text: a search among them."""
+        """Jobs that wait for approval, the oldest first; text: a search among them."""
         job_search = JobSearch(self._open, self._guard, self._visible_jobs)
         return await job_search.page(f"state:pending {text}".strip(), limit=limit, after=after, sort="oldest")
 
     @reads(Permission.READ)
     async def standing(self, job_id: int | str) -> Standing:
-        """What the approval of a job takes, who gave theirs, and until when it must be answered."""
+        """How many approvals a job needs, who has approved, and when it expires without an answer."""
         number = (await self._visible_jobs.one(job_id)).id
         (row,) = await self._open().fetch("approval_of", id=number)
         return standing_of(row)
 
     @reads(Permission.APPROVE)
     async def rules(self) -> Sequence[Rule]:
-        """Every rule, the oldest first: the first one that fits a job counts."""
+        """Every rule, the oldest first; the first rule that fits a job decides."""
         return await self._rules()
 
     async def _rules(self) -> list[Rule]:
@@ -62,10 +62,10 @@ class Approvals:
         by: str | None = None,
         note: str | None = None,
     ) -> Rule:
-        """Approve in advance what fits all that is given; jobs already pending stay so.
+        """Approve future jobs that fit all of these conditions; jobs already pending stay pending.
 
-        kind: a name, or its beginning and a *. args: what the arguments must contain. The rule counts as the approval
-        of whoever adds it: never for their own jobs where four eyes are asked for, as one where several people must.
+        kind: a name, or its beginning and a *. args: what the arguments must contain. The rule counts as one
+        approval, by its author; with four eyes, it does not count for the author's own jobs.
         """
         if kind is None and submitted_by is None and tenant is None and not args:
             message = "A rule must name what it approves: a kind, a submitter, a tenant or arguments."
@@ -95,7 +95,7 @@ class Approvals:
 
     @changes(Permission.APPROVE)
     async def remove_rule(self, rule_id: int) -> Rule:
-        """Take a rule away; what it approved stays approved. Returns it as it was."""
+        """Remove a rule and return it; jobs that it approved stay approved."""
         seen = any(rule.id == rule_id for rule in await self._rules())
         found = await self._open().fetch("approval_rule_remove", id=rule_id) if seen else []
         if not found:
@@ -106,7 +106,7 @@ class Approvals:
 
 
 def standing_of(row: Record) -> Standing:
-    """How far the approval of a job has come, from its row."""
+    """A Standing from its row."""
     return Standing(Approval.of(row["approval"]), tuple(row["approvers"] or ()), row["answer_by"])
 
 

@@ -1,4 +1,4 @@
-"""The audit desk: who changed what, when, and how it was before."""
+"""app.audit: every change with its author, its time, and the values before and after."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _JOB: Final = "job:"
 
 
 class Audit:
-    """app.audit. Orders for jobs are written in the statement that carries them out, other changes right after it."""
+    """Reads the audit. Orders for jobs are recorded by the statement that carries them out, other changes after it."""
 
     def __init__(self, database: Callable[[], Database], guard: Guard = TRUSTED) -> None:
         self._open, self._guard = database, guard
@@ -39,7 +39,7 @@ class Audit:
         before: int | None = None,
         limit: int = 50,
     ) -> list[Entry]:
-        """Newest first; before: the last id of the page above. target: as lane:bulk; action: as job.cancel."""
+        """Entries, newest first. before: the last id of the previous page; target: lane:bulk, say; action: lane.set."""
         found = await self._open().fetch(
             "audit_list",
             target=_stored_target(target) if job_id is None else f"{_JOB}{ids.parse(job_id)}",
@@ -64,7 +64,7 @@ async def record(
     by: str | None = None,
     note: str | None = None,
 ) -> None:
-    """Write one line of the audit, right after the change it tells of, or in its transaction."""
+    """Write one entry, right after its change or in the same transaction."""
     await source.fetch(
         "audit_add",
         action=action,
@@ -87,12 +87,12 @@ def entry_of(row: Record) -> Entry:
 
 
 def _stored_target(target: str | None) -> str | None:
-    """Jobs are stored under their number and shown under their public id."""
+    """The target as the table has it: jobs are stored by number and shown by public id."""
     if target is None or not target.startswith(_JOB):
         return target
     return f"{_JOB}{ids.parse(target.removeprefix(_JOB))}"
 
 
 def as_json(value: Mapping[str, Any] | None) -> str | None:
-    """What the audit keeps of something, secrets masked."""
+    """Values as the audit stores them: JSON, with secrets masked."""
     return None if value is None else json.dumps(redact.redact(dict(value)), default=wire.plain)

@@ -1,4 +1,4 @@
-"""Bulk: one order for many jobs, in batches that lock few rows at a time."""
+"""Bulk: the outcome of one order for many jobs, given in batches that lock few rows at a time."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _BATCH: Final = 500
 
 @dataclass(frozen=True, slots=True)
 class Bulk:
-    """What became of an order for many jobs. refused: job id to the reason why that one was left as it is."""
+    """The outcome of an order for many jobs. refused: job id to the reason why that job did not change."""
 
     changed: Sequence[Job]
     refused: Mapping[int, str]
@@ -26,7 +26,7 @@ class Bulk:
     def of(
         cls, numbers: Sequence[int], jobs: Sequence[Job], changed: Collection[int], why: Callable[[Job], str]
     ) -> Bulk:
-        """Of one batch: those asked for, those there are now, and those that took the order."""
+        """The outcome of one batch. numbers: the jobs named; jobs: those that exist; changed: those that took it."""
         there = {job.id for job in jobs}
         refused = {job.id: why(job) for job in jobs if job.id not in changed}
         return cls(
@@ -36,7 +36,7 @@ class Bulk:
 
 
 async def in_batches(job_ids: Iterable[int | str], order: Callable[[Sequence[int]], Awaitable[Bulk]]) -> Bulk:
-    """Give the order to each batch, in id order as every writer locks them; an id given twice counts once."""
+    """Give the order batch by batch, in id order, the order in which all writers lock; duplicate ids count once."""
     numbers = sorted({ids.parse(job_id) for job_id in job_ids})
     changed: list[Job] = []
     refused: dict[int, str] = {}

@@ -32,7 +32,7 @@ _CAP: Final = 1_000
 """Rows a check looks at."""
 _OLD: Final = timedelta(minutes=15)
 _LONG: Final = timedelta(hours=1)
-"""Without a word of progress, in a lane that does not mind."""
+"""Time without a report, in a lane without progress_timeout."""
 _NO_DIRECT: Final = warn(
     "listen",
     "the server at ROWLOCK_DIRECT_URL cannot be reached: workers notice new jobs only when they poll",
@@ -41,13 +41,13 @@ _NO_DIRECT: Final = warn(
 
 
 class Doctor:
-    """Examines one database. kinds: those of the application, if it is known."""
+    """Examines one database. kinds: the application's, if it is known."""
 
     def __init__(self, database: Database, settings: Settings, kinds: Sequence[str] | None = None) -> None:
         self._database, self._settings, self._kinds = database, settings, kinds
 
     async def examine(self) -> list[Finding]:
-        """Every check, in the order in which one depends on the other; what cannot be reached ends it."""
+        """Run every check, each after those it depends on; an unreachable database ends the examination."""
         findings = await self._guarded("database", self._reach)
         if any(finding.verdict == "fail" for finding in findings):
             return findings
@@ -62,7 +62,7 @@ class Doctor:
         return findings
 
     async def _guarded(self, check: str, look: Callable[[], Awaitable[list[Finding]]]) -> list[Finding]:
-        """A check that fails itself is a finding too, and keeps none of the others from being made."""
+        """Run one check; if the check itself fails, that is a finding, and the others still run."""
         try:
             async with asyncio.timeout(_PATIENCE):
                 return await look()

@@ -1,4 +1,4 @@
-"""Symptoms: judges what the doctor read. Pure: numbers in, findings out."""
+"""The doctor's checks: functions from the values that it read to findings; they read nothing themselves."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _LANE: Final = "Name it in a lane's kinds: rowlock lanes set LANE --kinds …"
 
 
 def pooler(found: PoolerCheck, settings: Settings) -> Finding:
-    """What stands between, and whether the settings fit it."""
+    """A pooler between this process and the server, and whether the settings fit it."""
     if found.by_transaction:
         if not settings.pooled:
             return fail(
@@ -70,7 +70,7 @@ def version(row: Row) -> Finding:
 
 
 def clock(apart: timedelta, blur: timedelta) -> Finding:
-    """apart: the database's clock minus ours; blur: how long asking took."""
+    """apart: the database's clock minus this machine's; blur: how long the question took."""
     if abs(apart) - blur > _CLOCK:
         way = "ahead of" if apart > timedelta(0) else "behind"
         return warn(
@@ -82,7 +82,7 @@ def clock(apart: timedelta, blur: timedelta) -> Finding:
 
 
 def durability(row: Row) -> list[Finding]:
-    """Settings that may cost jobs when the server crashes."""
+    """Server settings that can lose jobs in a crash."""
     off = [name for name in ("fsync", "full_page_writes") if row[name] == "off"]
     if off:
         return [warn("durability", f"{' and '.join(off)} off: a crash may destroy the database", f"Turn {off[0]} on.")]
@@ -98,7 +98,7 @@ def durability(row: Row) -> list[Finding]:
 
 
 def connections(row: Row, live_workers: int) -> Finding:
-    """What is connected, and what the workers may need, against what the server allows."""
+    """Connections in use and connections that workers may need, against the server's limit."""
     allowed = row["max_connections"] - row["reserved"]
     needed = row["connected"] - row["ours"] + max(row["ours"], PER_WORKER * live_workers)
     says = f"{row['connected']} of {allowed}, {row['ours']} of them Rowlock's"
@@ -124,7 +124,7 @@ def schema(found: SchemaStatus, name: str) -> Finding:
 
 
 def vacuum(server: Row, tables: Sequence[Row]) -> Finding:
-    """Whether dead rows are removed."""
+    """Whether autovacuum keeps up."""
     if "off" in (server["autovacuum"], server["track_counts"]):
         return fail("vacuum", "autovacuum is off: tables and indexes grow for ever", "Set autovacuum = on.")
     if unvacuumed := [row["name"] for row in tables if row["unvacuumed"]]:
@@ -138,7 +138,7 @@ def vacuum(server: Row, tables: Sequence[Row]) -> Finding:
 
 
 def transactions(old: Sequence[Row]) -> Finding:
-    """Transactions that keep dead rows."""
+    """Long transactions, which keep dead rows from being removed."""
     if not old:
         return ok("transactions", "none is older than 15 minutes")
     says = "; ".join(f"{row['what']} ({row['who']}, {row['state']}) for {_span(row['age'])}" for row in old)
@@ -150,19 +150,19 @@ def transactions(old: Sequence[Row]) -> Finding:
 
 
 def slots(idle: Sequence[Row]) -> Finding:
-    """Replication slots nobody reads from."""
+    """Replication slots without a reader, which keep WAL and dead rows."""
     if not idle:
         return ok("slots", "no replication slot without a reader")
     kept = [f"{row['name']} ({_size(row['bytes'] or 0)} of log{', dead rows' * row['holds_rows']})" for row in idle]
     return warn(
         "slots",
-        f"nobody reads from {', '.join(kept)}",
+        f"no client reads from {', '.join(kept)}",
         "Start the reader again, or pg_drop_replication_slot('…').",
     )
 
 
 def workers(status: Status) -> list[Finding]:
-    """Who works, who fell silent, and who runs which version."""
+    """Workers that beat, workers that are silent, and their versions."""
     views = [item.worker for item in status.workers]
     if not views:
         waiting = any(lane.due for lane in status.lanes) or bool(status.unserved)
@@ -184,7 +184,7 @@ def workers(status: Status) -> list[Finding]:
 
 
 def lanes(status: Status) -> list[Finding]:
-    """Lanes that cannot serve what waits for them."""
+    """Lanes with waiting jobs that no worker serves or that are drained."""
     found = []
     for load in status.lanes:
         name, waits = load.lane.name, f"{load.due} due jobs wait" if load.due else "nothing waits"
@@ -199,7 +199,7 @@ def lanes(status: Status) -> list[Finding]:
 
 
 def kinds(status: Status, backlog: Sequence[Backlog], own: Sequence[str] | None) -> list[Finding]:
-    """Kinds that wait and that nobody can run, and kinds of the application that no worker knows."""
+    """Kinds with waiting jobs that no worker can run, and kinds of the application that no worker knows."""
     known = {kind for item in status.workers if item.worker.works for kind in item.worker.kinds}
     found = [
         warn("kinds", f"no lane serves {item.kind}, and {item.due + item.scheduled} jobs wait", _LANE)
@@ -216,7 +216,7 @@ def kinds(status: Status, backlog: Sequence[Backlog], own: Sequence[str] | None)
 
 
 def schedules(rows: Sequence[Row], status: Status) -> list[Finding]:
-    """Schedules whose jobs nobody could run, and those that code once declared and no longer does."""
+    """Schedules of kinds that no worker knows, and schedules that code declared once and no longer does."""
     if not rows or not any(item.worker.works for item in status.workers):
         return [ok("schedules", f"{len(rows)}" if rows else "none")]
     found = []
@@ -235,7 +235,7 @@ def schedules(rows: Sequence[Row], status: Status) -> list[Finding]:
 
 
 def upkeep(duties: Sequence[Row], status: Status) -> Finding:
-    """Whether somebody does the rounds."""
+    """Whether the duties of upkeep are carried out."""
     if not any(item.worker.works for item in status.workers):
         return ok("upkeep", "rests until a worker is there")
     late = [row for row in duties if row["age"] > _LONG_UPKEEP]
@@ -246,7 +246,7 @@ def upkeep(duties: Sequence[Row], status: Status) -> Finding:
 
 
 def oldest(rows: Sequence[Row]) -> Finding:
-    """The job that has been due for longest."""
+    """The due job that waits longest."""
     if not rows:
         return ok("waiting", "no job is overdue")
     row = rows[0]
@@ -257,7 +257,7 @@ def oldest(rows: Sequence[Row]) -> Finding:
 
 
 def pending(rows: Sequence[Row], cap: int) -> Finding:
-    """Jobs that await a person."""
+    """Jobs that wait for approval."""
     if not rows:
         return ok("approval", "no job awaits it")
     row = rows[0]
@@ -269,7 +269,7 @@ def pending(rows: Sequence[Row], cap: int) -> Finding:
 
 
 def held(rows: Sequence[Row], cap: int) -> Finding:
-    """Jobs that were held because their worker died under them."""
+    """Jobs held for a person because their worker died."""
     if not rows:
         return ok("held", "no job is held")
     says = f"{_capped(rows[0]['n'], cap)} jobs are held because their worker died under them"
@@ -278,7 +278,7 @@ def held(rows: Sequence[Row], cap: int) -> Finding:
 
 
 def stalls(rows: Sequence[Row]) -> list[Finding]:
-    """Running jobs that report nothing, and lanes about to take theirs back for it."""
+    """Running jobs that report nothing, and lanes whose progress_timeout is about to end them."""
     found = []
     for row in rows:
         job, lane, limit = ids.encode(row["id"]), row["lane"], row["stall_after"]
@@ -294,7 +294,7 @@ def stalls(rows: Sequence[Row]) -> list[Finding]:
 
 
 def quarantined(rows: Sequence[Row]) -> Finding:
-    """Jobs that took their workers with them."""
+    """Quarantined jobs, whose worker processes died repeatedly."""
     if not rows or not rows[0]["n"]:
         return ok("quarantine", "no recent failure is in quarantine")
     row = rows[0]

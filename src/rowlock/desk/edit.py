@@ -1,4 +1,4 @@
-"""Editing: other arguments, another moment, other tags or another priority for a job that waits."""
+"""Edits of waiting jobs: arguments, due time, tags, priority."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ _TRIES: Final = 5
 
 @dataclass(frozen=True, slots=True)
 class JobEdit:
-    """What an edit asks for; None stays. args as decoded JSON, the rest checked."""
+    """The changes of one edit; None stays as it is. args is decoded JSON, the options are checked."""
 
     args: Mapping[str, object] | None
     options: Options
 
-    def told(self, job: Job, args: str | None) -> tuple[dict[str, Any], dict[str, Any]]:
-        """What the audit keeps of the job before and after, secrets masked; of what changes and nothing else."""
+    def audited(self, job: Job, args: str | None) -> tuple[dict[str, Any], dict[str, Any]]:
+        """The changed values before and after, for the audit; secrets masked."""
         said = self.options
         before: dict[str, Any] = {}
         after: dict[str, Any] = {}
@@ -74,7 +74,7 @@ class Editor:
     async def edit(
         self, job_id: int | str, change: JobEdit, version: int | None, by: str | None, note: str | None
     ) -> Job:
-        """Change what is asked for; version: only if the job still has that seq, else whatever it has now."""
+        """Apply the changes. version: only if the job still has this seq; None: whatever it has."""
         for _ in range(_TRIES):
             found = await self._open().fetch("jobs_by_id", ids=[ids.parse(job_id)], **self._guard.visibility)
             if not found:
@@ -87,7 +87,7 @@ class Editor:
                 break
             done = await self._edited(job, json.loads(found[0]["args"]), change, by, note)
             if done["found"]:
-                # Other arguments may fit another rule, or none.
+                # With other arguments another approval rule may fit, or none.
                 asked = change.args is not None and done["state"] == State.PENDING
                 approved = await self._open().fetch("auto_approve", ids=[job.id]) if asked else []
                 await self._follow({**done, **approved[0]} if approved else done)
@@ -103,7 +103,7 @@ class Editor:
             encoded = await self._encoded(job, change.args)
             args, answer_in = encoded.over(before_args), encoded.answer_in
             refs = refs_json({**job.refs, **encoded.refs}) if encoded.refs else None
-        before, after = change.told(job, args)
+        before, after = change.audited(job, args)
         (done,) = await self._open().fetch(
             "edit",
             id=job.id,
@@ -143,7 +143,7 @@ class Editor:
         return encoded
 
     async def _follow(self, done: Mapping[str, Any] | Record) -> None:
-        """The pair it is in now must be known before it is told of; its place at a gate may have gone to another."""
+        """Register the job's new pair before workers are woken for it; its place at a gate may be another job's now."""
         database = self._open()
         if done["state"] is None:
             return

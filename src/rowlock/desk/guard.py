@@ -1,4 +1,4 @@
-"""The guard at the desk: every method asks it first whether whoever asks may."""
+"""Guard: checks the principal's permission before each method of the desk runs."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ if TYPE_CHECKING:
 P = ParamSpec("P")
 R = TypeVar("R")
 NEEDS: Final = "needs"
-"""The attribute under which a guarded method carries its Needs."""
+"""The attribute of a guarded method that holds its RequiredPermission."""
 
 
 @dataclass(frozen=True, slots=True)
 class Guard:
-    """Knows who asks, and through which request."""
+    """A principal, and the request it came with."""
 
     principal: Principal
     read_only: bool = False
@@ -29,11 +29,11 @@ class Guard:
     address: str | None = None
 
     def demand(self, permission: Permission, *, unsafe: bool = False) -> None:
-        """Forbidden unless the principal holds the permission; ReadOnly for a change where none may be made."""
+        """Raise Forbidden if the principal lacks the permission, and ReadOnly for a change on a read-only desk."""
         if not self.principal.may(permission):
             message = (
                 f"{self.principal.name} lacks the permission {permission}. "
-                "Ask whoever manages the roles, or use another token."
+                "Ask an administrator for a role that has it, or use another token."
             )
             raise Forbidden(message, permission)
         if unsafe and self.read_only:
@@ -48,16 +48,16 @@ class Guard:
 
     @property
     def sees_all(self) -> bool:
-        """Whether every job is seen."""
+        """Whether the principal sees every job."""
         return self.principal.may(Permission.READ_ALL)
 
     @property
     def reveals(self) -> bool:
-        """Whether secrets are shown. Never to the library itself: what it reads goes to terminals and logs."""
+        """Whether secrets are shown. Not to the library itself, whose output goes to terminals and logs."""
         return self.principal.kind != "system" and self.principal.may(Permission.READ_ARGS)
 
     def name_of(self, by: str | None) -> str | None:
-        """Who gives an order: the principal; somebody else only for those who may act for others."""
+        """The author of an order: the principal, or `by` if the principal may act for others."""
         who = self.principal
         if by is not None and by != who.subject:
             self.demand(Permission.SUBMIT_AS)
@@ -65,11 +65,11 @@ class Guard:
         return by if who.kind == "system" else who.subject
 
     def signed(self, verb: str, by: str | None, note: str | None) -> dict[str, object]:
-        """The parameters of an order: what, by whom, why, and what the audit keeps of the one who asks."""
+        """The parameters of an order: verb, author, note, and the principal for the audit."""
         return {"verb": verb, "by_whom": self.name_of(by), "note": note, "asker": self.asker(by)}
 
     def asker(self, by: str | None = None) -> str:
-        """What the audit keeps of the one who asks, as JSON."""
+        """The principal and the request as the audit stores them, in JSON."""
         who = self.principal
         return json.dumps(
             {
@@ -84,7 +84,7 @@ class Guard:
 
 
 TRUSTED: Final = Guard(SYSTEM)
-"""For the library itself."""
+"""The guard of the library itself, with every permission."""
 
 
 class Guarded(Protocol):
@@ -98,7 +98,7 @@ S = TypeVar("S", bound=Guarded)
 
 @dataclass(frozen=True, slots=True)
 class RequiredPermission:
-    """Decorates a method of the desk: it runs only for those who hold the permission."""
+    """Decorates a method of the desk: it runs only if the principal holds the permission."""
 
     permission: Permission
     unsafe: bool
@@ -106,7 +106,7 @@ class RequiredPermission:
     def __call__(
         self, method: Callable[Concatenate[S, P], Coroutine[Any, Any, R]]
     ) -> Callable[Concatenate[S, P], Coroutine[Any, Any, R]]:
-        """The method behind its check."""
+        """The method with the check before it."""
 
         @functools.wraps(method)
         async def checked(desk: S, /, *args: P.args, **kwargs: P.kwargs) -> R:

@@ -1,4 +1,4 @@
-"""Identity: who somebody is, from what they show. Guesses are counted in the database, for all processes together."""
+"""Identity: the principal behind a token or session. Failed attempts are counted in the database, for all processes."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ if TYPE_CHECKING:
     from rowlock.store.database import Database, Record
 
 MOST: Final = 10
-"""Failures of one token from one address."""
+"""Failed attempts with one token from one address before it is locked out."""
 MOST_ALTOGETHER: Final = 100
-"""Failures of one address, whatever it shows."""
+"""Failed attempts from one address with any token before it is locked out."""
 _NOBODY: Final = bytes(32)
 
 
 class Identity:
-    """app.identity: what authenticators ask. None: nothing of the kind was shown."""
+    """app.identity: checks credentials for authenticators. None as an answer: there were no such credentials."""
 
     def __init__(self, database: Callable[[], Database]) -> None:
         self._open = database
 
     async def by_token(self, text: str, *, address: str | None = None) -> Principal:
-        """Whose token this is; NotAuthenticated when it does not hold, TooManyAttempts after too many that did not."""
+        """The principal of a token. NotAuthenticated: it is invalid; TooManyAttempts: too many were before it."""
         parts = token_text.parse(text)
         if parts is None:
             raise await self._refused(address, None)
@@ -46,7 +46,7 @@ class Identity:
         return _principal(found[0])
 
     async def log_in(self, text: str, *, address: str | None = None) -> tuple[str, Principal]:
-        """A session for whoever shows this token: the text for its cookie, of which only a hash is kept."""
+        """Open a session for a valid token, and return the text for its cookie, of which only a hash is stored."""
         principal = await self.by_token(text, address=address)
         parts = token_text.parse(text)
         cookie = secrets.token_urlsafe(32)
@@ -56,7 +56,7 @@ class Identity:
         return cookie, principal
 
     async def by_session(self, cookie: str) -> Principal | None:
-        """Whose session this is; None when it has ended: its token was revoked, or it was idle or old."""
+        """The principal of a session; None: it has ended, because it was idle or old or its token was revoked."""
         hashed = token_text.digest(cookie)
         found = await self._open().fetch("session_find", hash=hashed, idle=SESSION_IDLE, longest=SESSION_LONGEST)
         if not found:
@@ -66,7 +66,7 @@ class Identity:
         return _principal(found[0], kind="user")
 
     async def log_out(self, cookie: str) -> bool:
-        """End a session; whether there was one."""
+        """End a session; False: there was none."""
         return bool(await self._open().fetch("session_close", hash=token_text.digest(cookie)))
 
     async def of(
@@ -78,21 +78,21 @@ class Identity:
         permissions: Iterable[Permission] = (),
         display: str | None = None,
     ) -> Principal:
-        """Somebody for whom another vouches: with the roles it names, those granted to the subject, and permissions."""
+        """A principal that a trusted host names: its roles, the roles granted to the subject, and its permissions."""
         found = await self._open().fetch("permissions_for", roles=list(roles), subject=subject)
         held = known_permissions(name for row in found for name in row["permissions"])
         names = tuple(row["name"] for row in found)
         return Principal(subject, tenant, held.union(permissions), names, display=display)
 
     async def _heard(self, address: str | None, token_id: str) -> None:
-        """Refuse to listen to a pair of address and token that failed too often, even if it were right by now."""
+        """Raise TooManyAttempts for an address and token that failed too often, even if the token is valid by now."""
         key = [f"{address or '-'} {token_id}"]
         blocked = await self._open().fetch("login_blocked", keys=key, limits=[MOST], within=FAILURES_WITHIN)
         if blocked:
             raise _too_many(blocked[0]["seconds"])
 
     async def _refused(self, address: str | None, token_id: str | None) -> NotAuthenticated:
-        """Count the failure. An address that fails with ever new tokens is not even counted any more."""
+        """Count a failed attempt; an address that is locked out with any token is not counted further."""
         place = address or "-"
         blocked = await self._open().fetch(
             "login_blocked", keys=[place], limits=[MOST_ALTOGETHER], within=FAILURES_WITHIN

@@ -1,4 +1,4 @@
-"""What jobs told while they ran: their items and their logs, page by page."""
+"""Items and log lines that jobs reported, page by page."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ async def logs(database: Database, job_id: int, after: int, limit: int, *, last:
     found = await database.fetch("last_logs_of" if last else "logs_of", id=job_id, after=after, n=limit + last)
     if not last:
         return rows.lines_of(found, after)
-    # One more was read: it is not shown, but tells whether lines are missing before the first one that is.
+    # One line more was read than is shown: it says whether lines are missing before the first one shown.
     ahead = found[limit]["n"] if len(found) > limit else after
     return rows.lines_of(found[:limit][::-1], ahead)
 
@@ -56,7 +56,7 @@ async def last_line(database: Database, job_id: int) -> int:
 
 
 def check_items(job: Job, items: str) -> None:
-    """Refuse a retry of items where there are none left."""
+    """Raise WrongState for a retry of failed items of a job that has none."""
     if items != "failed":
         message = f'items= takes "failed": those that failed or were not reached; got {items!r}.'
         raise InvalidOption(message)

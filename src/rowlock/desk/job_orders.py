@@ -1,4 +1,4 @@
-"""Orders: how each thing a person may order of a job is carried out, and recorded with who ordered it."""
+"""Orders for jobs: cancel, stop, approve, reject, retry, delete, reprioritise; each is recorded with its author."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _TRIES: Final = 5
 
 
 class JobOrders:
-    """Carries out the orders of one guard's principal; job ids are looked for in their sight first."""
+    """Carries out the orders of one principal, for jobs that it may see."""
 
     def __init__(
         self,
@@ -43,7 +43,7 @@ class JobOrders:
         """End a waiting job at once; ask a running one to stop at its next await."""
         number = await self._visible_jobs.checked(job_id)
         database = self._open()
-        # Between the two statements a job may be claimed or given back: then the other one applies.
+        # A job may be claimed or returned between the two statements; then the other one applies.
         for _ in range(_TRIES):
             (done,) = await database.fetch(
                 "cancel_waiting",
@@ -67,7 +67,7 @@ class JobOrders:
         raise _wrong_state("cancel", job, "it changed state too often; try again")
 
     async def cancel_batch(self, numbers: Sequence[int], by: str | None, note: str | None) -> Bulk:
-        """Cancel what can be cancelled of one batch."""
+        """Cancel one batch; jobs that cannot be cancelled are left."""
         database, changed = self._open(), set[int]()
         seen = await self._visible_jobs.among(numbers)
         for _ in range(_TRIES):
@@ -123,7 +123,7 @@ class JobOrders:
         return job
 
     async def approve_batch(self, numbers: Sequence[int], by: str | None, note: str | None) -> Bulk:
-        """Approve what can be approved of one batch."""
+        """Approve one batch; jobs that cannot be approved are left."""
         seen = await self._visible_jobs.among(numbers)
         judged = await self._open().fetch("approve", ids=seen, **self._guard.signed("approve", by, note))
         self._announce([row for row in judged if row["state"] == State.QUEUED])
@@ -137,7 +137,7 @@ class JobOrders:
         )
 
     async def reject_batch(self, numbers: Sequence[int], by: str | None, note: str | None) -> Bulk:
-        """Reject what is pending of one batch."""
+        """Reject the pending jobs of one batch."""
         seen = await self._visible_jobs.among(numbers)
         changed = await self._reject(seen, by, note)
         return Bulk.of(
@@ -192,14 +192,14 @@ class JobOrders:
         return job
 
     async def retry_batch(self, numbers: Sequence[int], by: str | None, note: str | None) -> Bulk:
-        """Retry what can be retried of one batch."""
+        """Retry one batch; jobs that cannot be retried are left."""
         seen = await self._visible_jobs.among(numbers)
         try:
             moved = await self._open().fetch(
                 "retry", ids=seen, keep_items=False, **self._guard.signed("retry", by, note)
             )
         except TRANSIENT:
-            # Two of them share a unique key, or a twin came at this moment: one by one, each finds out for itself.
+            # Two jobs of the batch share a unique key, or another job took it just now: each is retried by itself.
             return await self._retry_singly(numbers, by, note)
         self._announce([row for row in moved if row["state"] == State.QUEUED])
         refused = {row["id"]: self._taken(row["blocked_by"]) for row in moved if row["blocked_by"] is not None}
@@ -218,7 +218,7 @@ class JobOrders:
         )
 
     async def _retry_step(self, job: Job, by: str | None, note: str | None) -> list[int]:
-        """A step runs again with everything behind it; returns them all. They may be behind one that did so before."""
+        """Retry a step of a workflow with everything behind it, and return them all; another retry may have done so."""
         database = self._open()
         found = await database.fetch("workflow_step_of", id=job.id)
         who = self._guard.name_of(by)
@@ -252,7 +252,7 @@ class JobOrders:
         return Bulk(changed, refused)
 
     async def delete(self, job_id: int | str, by: str | None, note: str | None) -> Job:
-        """Remove a finished job with its history, before its retention does; returns it as it was."""
+        """Remove a finished job with its history before its retention does, and return it."""
         job = await self._visible_jobs.one(job_id)
         if not await self._open().fetch("delete_job", id=job.id, **self._guard.signed("delete", by, note)):
             job = await self._visible_jobs.one(job_id)
@@ -261,7 +261,7 @@ class JobOrders:
         return job
 
     async def delete_batch(self, numbers: Sequence[int], by: str | None, note: str | None) -> Bulk:
-        """Remove what is finished of one batch."""
+        """Remove the finished jobs of one batch."""
         changed, refused = [], {}
         for number in numbers:
             try:
@@ -315,7 +315,7 @@ class JobOrders:
 async def hand_on(
     database: Database | SqlSession, wake: Callable[[Iterable[tuple[Pair, datetime]]], None], done: Record
 ) -> None:
-    """The ended job's place went to a parked one, or others waited for it: a worker that sleeps must hear of it."""
+    """Wake workers for jobs that an ended job released: the next one at its gate, or steps that depend on it."""
     if done["promoted"]:
         await database.fetch("wake", channel=database.channel, payload=LOOK_EVERYWHERE)
     wake((step.pair, step.run_after) for step in parse_released(done["released"]))

@@ -1,4 +1,4 @@
-"""The jobs desk: what a person may ask about jobs and order them to do."""
+"""app.jobs: submit, read, search, explain, order and await jobs."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ _LARGEST_ID: Final = 2**63 - 1
 
 @dataclass(frozen=True, slots=True)
 class History:
-    """Everything known of one job: its row, earlier attempts, and what people ordered."""
+    """One job with its earlier attempts and the orders that people gave."""
 
     job: Job
     attempts: Sequence[Attempt]
@@ -56,7 +56,7 @@ class History:
 
 
 class Jobs:
-    """app.jobs. Ids are numbers or public ids."""
+    """Jobs. Ids are numbers or public ids."""
 
     def __init__(
         self,
@@ -87,22 +87,22 @@ class Jobs:
         connection: Connection[Record] | None = None,
         **options: Unpack[SubmitOptions],
     ) -> Submitted:
-        """Enqueue a job by the name of its kind, with decoded JSON; tenant and submitter are those of whoever asks.
+        """Enqueue a job by the name of its kind, with decoded JSON; tenant and submitter are the principal's.
 
         options: as of task.options(). The arguments are checked where the kind's code is imported; where it is not,
-        they are stored as they are, if a worker has told of the kind. connection: one of
+        they are stored unchecked, if a worker has registered the kind. connection: one of
         app.database().connection(), whose transaction it joins.
         """
         return await self._submissions.submit(kind, args, options, connection)
 
     @reads(Permission.READ)
     async def get(self, job_id: int | str) -> Job:
-        """The job as it stands now; JobNotFound when there is none or retention removed it."""
+        """The job as it is now; JobNotFound: there is none, or retention removed it."""
         return await self._visible_jobs.one(job_id)
 
     @reads(Permission.READ_ARGS)
     async def result(self, job_id: int) -> str | None:
-        """The stored result, encoded and with its secrets: for the program that awaits it, never for a screen."""
+        """The stored result, encoded and with its secrets: for the program that awaits it, not for display."""
         number = await self._visible_jobs.checked(job_id)
         found = await self._open().fetch("outcome_of", id=number)
         if not found:
@@ -116,7 +116,7 @@ class Jobs:
 
     @reads(Permission.READ)
     async def history(self, job_id: int | str) -> History:
-        """The job with its earlier attempts and what people ordered."""
+        """The job with its earlier attempts and the orders that people gave."""
         job = await self._visible_jobs.one(job_id)
         attempts = await self._open().fetch("attempts_of", id=job.id)
         acts = await self._open().fetch("acts_of", id=job.id)
@@ -138,7 +138,7 @@ class Jobs:
 
     @reads(Permission.READ)
     async def logs(self, job_id: int | str, *, after: int = 0, limit: int = 1000, last: bool = False) -> list[LogLine]:
-        """What the job logged, of all its attempts; after: the n of the last line known. last: the end of the log."""
+        """Log lines of all attempts. after: the n of the last line read; last: the newest ones instead of the first."""
         return await items_and_logs.logs(self._open(), (await self.get(job_id)).id, after, limit, last=last)
 
     @reads(Permission.READ)
@@ -163,10 +163,10 @@ class Jobs:
         before: int | str | None = None,
         limit: int = 50,
     ) -> Listing:
-        """Newest first; before: the last id of the page above.
+        """Jobs, newest first. before: the last id of the previous page.
 
-        It looks at no more jobs than a search does in one go, the newest 25,000 as a rule. The answer's cut_off says
-        that older ones were not looked at, and its `before` where to go on.
+        It examines no more jobs than one search does, as a rule the newest 25,000. The answer's cut_off says
+        that older ones were not examined, and its `before` where to continue.
         """
         if states is not None and not states:
             return Listing()
@@ -201,9 +201,9 @@ class Jobs:
         by: str | None = None,
         note: str | None = None,
     ) -> Operation:
-        """Give one order to many jobs. First with dry_run=True: how many, five of them, and a filter_hash.
+        """Give one order to many jobs. With dry_run=True: count them, show five, and return a filter_hash.
 
-        Then with that filter_hash and expected_max, beyond which no job is touched: runs in the background, in batches;
+        With that filter_hash, and expected_max as the limit: carry it out in the background, in batches;
         app.operations follows and cancels it. It needs the permission of the order itself.
         """
         desk = self._operations
@@ -232,7 +232,7 @@ class Jobs:
     async def cancel_many(
         self, job_ids: Iterable[int | str], *, by: str | None = None, note: str | None = None
     ) -> Bulk:
-        """Cancel several jobs; one that cannot be cancelled does not keep the others from it."""
+        """Cancel several jobs; those that cannot be cancelled are reported in `refused`."""
         return await in_batches(job_ids, lambda batch: self._orders.cancel_batch(batch, by, note))
 
     @changes(Permission.CANCEL)
@@ -266,12 +266,12 @@ class Jobs:
 
     @changes(Permission.RETRY)
     async def retry_many(self, job_ids: Iterable[int | str], *, by: str | None = None, note: str | None = None) -> Bulk:
-        """Run several finished jobs again; one that cannot be does not keep the others from it."""
+        """Run several finished jobs again; those that cannot be retried are reported in `refused`."""
         return await in_batches(job_ids, lambda batch: self._orders.retry_batch(batch, by, note))
 
     @changes(Permission.DELETE)
     async def delete(self, job_id: int | str, *, by: str | None = None, note: str | None = None) -> Job:
-        """Remove a finished job with its history, before its retention does; returns it as it was."""
+        """Remove a finished job with its history before its retention does, and return it."""
         return await self._orders.delete(job_id, by, note)
 
     @changes(Permission.EDIT)
@@ -295,9 +295,9 @@ class Jobs:
         by: str | None = None,
         note: str | None = None,
     ) -> Job:
-        """Change a job that waits; what is None stays. args and tags replace all there were.
+        """Change a waiting job; None stays as it is. args and tags replace the old ones entirely.
 
-        Arguments are checked as submit() does, and other ones void an approval. A secret sent back as it is shown, •••,
+        Arguments are checked as by submit(), and a change voids approvals. A secret sent back as it is shown, •••,
         stays. version: only if the job's seq is still that; WrongState otherwise, and once it has begun to run.
         """
         change = JobEdit(args, Options(run_at=run_at, run_in=run_in, tags=tags, priority=priority))
@@ -305,7 +305,7 @@ class Jobs:
 
     @reads(Permission.READ)
     async def wait(self, job_id: int | str, *, timeout: float | None = None) -> Job:
-        """Wait until the job is final. timeout in seconds; WaitTimeout leaves the job as it is."""
+        """Wait until the job is final. timeout in seconds; after WaitTimeout the job goes on."""
         number = ids.parse(job_id)
         return await until_final(
             self._open(),
@@ -320,7 +320,7 @@ class Jobs:
     async def signal(
         self, job_id: int | str, name: str, payload: object = None, *, by: str | None = None, note: str | None = None
     ) -> Signalled:
-        """Send what the job waits for, or will wait for, with ctx.wait_for(name); the first one of a name counts."""
+        """Send a signal that the job waits for, or will, with ctx.wait_for(name); the first of a name counts."""
         return await self._signals.send(job_id, name, payload, by, note)
 
 

@@ -1,4 +1,4 @@
-"""The limits desk: gates and rates as they stand, and how to change them while everything runs."""
+"""app.limits: read and change gates and rates while workers run."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ _COUNTED: Final = 1000
 _BATCH: Final = 5000
 _MOST_BATCHES: Final = 20
 _SHOWN: Final = 100
-"""Holders of a gate."""
+"""Holders of a gate shown at most."""
 
 
 class Limits:
-    """app.limits."""
+    """Gates and rates."""
 
     def __init__(
         self,
@@ -119,7 +119,7 @@ class Limits:
 
     @changes(Permission.WORKERS_MANAGE)
     async def pause(self, key: str, lasting: Span | None = None, *, until: datetime | None = None) -> RateView:
-        """Start nothing of the key for so long, or until then; what runs goes on. A lane's key is lane:<name>."""
+        """Start no job of the key for some time or until an instant; running ones go on. A lane has lane:<name>."""
         if (lasting is None) == (until is None):
             message = 'Say how long: pause(key, "30s"), or until=… with a time zone; one of them.'
             raise InvalidOption(message)
@@ -141,14 +141,14 @@ class Limits:
 
     @changes(Permission.WORKERS_MANAGE)
     async def resume(self, key: str) -> RateView:
-        """End a pause: those that waited for its end get turns from now on."""
+        """End a pause; waiting jobs get new turns from now on."""
         before = await self._rate(key)
         await self._open().fetch("rate_resume", key=key)
         return await self._changed("rate.resume", key, before, recall=True)
 
     @changes(Permission.WORKERS_MANAGE)
     async def reset(self, key: str) -> RateView:
-        """As if nothing of the rate had been used yet."""
+        """Forget what was used of the rate."""
         before = await self._rate(key)
         await self._open().fetch("rate_reset", key=key)
         return await self._changed("rate.reset", key, before, recall=True)
@@ -175,7 +175,7 @@ class Limits:
         return after
 
     async def _recall(self, key: str) -> None:
-        """Give those that wait for the key new turns."""
+        """Give new turns to the jobs that wait for the key."""
         done: list[int] = []
         weight = 0
         for _ in range(_MOST_BATCHES):

@@ -1,4 +1,4 @@
-"""Load: reads what workers, lanes and queues hold right now; shared by the statistics, the workers desk and explain."""
+"""The current load: running jobs, slot use, backlog; shared by stats, workers and explain."""
 
 from __future__ import annotations
 

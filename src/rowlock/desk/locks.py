@@ -1,4 +1,4 @@
-"""The locks desk: who holds which lock, and who waits for it."""
+"""app.locks: locks of the application with their holders and waiters."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ if TYPE_CHECKING:
 
 
 class Locks:
-    """app.locks."""
+    """Locks that are held or waited for."""
 
     def __init__(self, database: Callable[[], Database], guard: Guard = TRUSTED) -> None:
         self._open, self._guard = database, guard
 
     @reads(Permission.WORKERS_VIEW)
     async def list(self) -> list[LockView]:
-        """Every lock that somebody holds or waits for, by namespace and key."""
+        """Every lock that is held or waited for, by namespace and key."""
         rows = await self._open().fetch("lock_list", **self._guard.visibility)
         return [_view(list(users)) for _, users in groupby(rows, key=lambda row: row["key"])]
 

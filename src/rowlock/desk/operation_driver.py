@@ -1,4 +1,4 @@
-"""Drive: carry out an order for many jobs, a batch per transaction; whoever comes after goes on at the cursor."""
+"""Carries out bulk operations, one batch per transaction; after a crash another process goes on at the cursor."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ NEEDED: Final = {
     "priority": Permission.EDIT,
     "delete": Permission.DELETE,
 }
-"""The permission that each action takes."""
+"""Action to the permission that it takes."""
 
 
 class Overtaken(Exception):
@@ -54,7 +54,7 @@ class Overtaken(Exception):
 
 @dataclass(frozen=True, slots=True)
 class _Batch:
-    """What comes next: these jobs, then the cursor there; last: nothing after it."""
+    """The next jobs, and the cursor after them. last: no batch follows."""
 
     ids: Sequence[int]
     cursor: int
@@ -63,7 +63,7 @@ class _Batch:
 
 
 class OperationDriver:
-    """Carries out operations of one database, as whoever started them, for as long as they may."""
+    """Carries out operations with the permissions of their authors, checked again before each batch."""
 
     def __init__(
         self, database: Callable[[], Database], wake: Callable[[Iterable[tuple[Pair, datetime]]], None]
@@ -71,13 +71,13 @@ class OperationDriver:
         self._open, self._wake = database, wake
 
     async def to_end(self, row: Record) -> None:
-        """Batch after batch until it is final or somebody else has it."""
+        """Carry out batches until the operation is final or another process drives it."""
         with contextlib.suppress(Overtaken):
             while row["state"] == "running":
                 row = await self.step(row)
 
     async def step(self, row: Record) -> Record:
-        """One batch; returns the row as it stands then."""
+        """Carry out one batch, and return the operation's row after it."""
         for left in range(_TRIES, 0, -1):
             try:
                 return await self._batch(row)
@@ -102,7 +102,7 @@ class OperationDriver:
             batch = replace(batch, ids=batch.ids[:allowed], cursor=batch.ids[allowed - 1], last=False)
         database, woken = self._open(), list[tuple["Pair", "datetime"]]()
         async with database.connection(watched=True) as connection, connection.transaction():
-            # Each statement in a savepoint: one that fails is tried again inside of the batch.
+            # Each statement runs in a savepoint, so that a failed one can be repeated within the batch.
             within = SqlSession(database.statements, connection, savepoints=True)
             ids = await self._locked(within, batch)
             done = await self._order(within, woken.extend, guard, row, ids) if ids else Bulk([], {})
@@ -119,7 +119,7 @@ class OperationDriver:
         return row
 
     async def _guard(self, row: Record) -> Guard:
-        """That of whoever started it, judged anew for every batch: an order outlives neither its token nor its role."""
+        """The author's guard as of now: an operation ends when its token is revoked or its role is taken away."""
         said = json.loads(row["principal"])
         now = await self._open().fetch("operation_rights", id=row["id"])
         held = SYSTEM.permissions if said["kind"] == SYSTEM.kind else known_permissions(now[0]["permissions"])
@@ -169,7 +169,7 @@ class OperationDriver:
         return await give(ids, by, note)
 
     async def _given_up(self, row: Record, error: str) -> Record:
-        """This batch cannot be done; the next ones may."""
+        """Count the batch as failed and go on with the next one."""
         batch = await self._next(row, await self._guard(row))
         state = "completed" if batch.last else "running"
         return await self._advance(self._open(), row, batch.cursor, state=state, failed=len(batch.ids), error=error)
@@ -203,7 +203,7 @@ class OperationDriver:
 
 
 class BackgroundOperations:
-    """The operations this process drives in the background, by event loop."""
+    """The operations that this process carries out in the background, by event loop."""
 
     def __init__(
         self, database: Callable[[], Database], wake: Callable[[Iterable[tuple[Pair, datetime]]], None]
@@ -213,7 +213,7 @@ class BackgroundOperations:
         self._tasks = weakref.WeakKeyDictionary()
 
     def start(self, row: Record) -> None:
-        """Drive it from now on, beside whatever else the loop does."""
+        """Carry out the operation in a task of the running loop."""
         tasks = self._tasks.setdefault(asyncio.get_running_loop(), {})
         task = tasks[row["id"]] = asyncio.ensure_future(self._drive(row))
         task.add_done_callback(lambda _: tasks.pop(row["id"], None))
@@ -225,7 +225,7 @@ class BackgroundOperations:
             logger.warning("operation %d is left to upkeep: %s", row["id"], error)
 
     async def leave(self) -> None:
-        """Stop driving on this loop; a worker goes on where this process stopped."""
+        """Stop the tasks of the running loop; a worker goes on where they stopped."""
         tasks = dict(self._tasks.pop(asyncio.get_running_loop(), {}))
         for task in tasks.values():
             task.cancel()
@@ -236,7 +236,7 @@ class BackgroundOperations:
 
 
 async def stored(database: Database, guard: Guard) -> str:
-    """Who starts an operation, as its row keeps it: roles that are not granted here, permissions that no role gives."""
+    """The author as the operation's row stores it: roles not granted in this database, and permissions of no role."""
     who = guard.principal
     found = await database.fetch("permissions_for", roles=list(who.roles), subject=who.subject)
     by_role = known_permissions(name for row in found for name in row["permissions"])

@@ -1,4 +1,4 @@
-"""The operations desk: start an order for many jobs after a look at what it would do, follow it, stop it."""
+"""app.operations: preview, start, follow and cancel an order for many jobs."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _POLL: Final = 0.1
 
 
 class Operations:
-    """app.operations."""
+    """Bulk operations."""
 
     def __init__(
         self, database: Callable[[], Database], background_operations: BackgroundOperations, guard: Guard = TRUSTED
@@ -48,7 +48,7 @@ class Operations:
         ids: Iterable[int | str] | None = None,
         priority: int | None = None,
     ) -> Operation:
-        """What an order would reach: how many jobs, five of them, and the filter_hash that start() wants to see."""
+        """Count the jobs that an order would reach, with five of them and the filter_hash that start() takes."""
         self._guard.demand(NEEDED[checked_action(action)])
         return (await self._previewed(action, search, _numbers(ids), priority))[0]
 
@@ -65,7 +65,7 @@ class Operations:
         by: str | None = None,
         note: str | None = None,
     ) -> Operation:
-        """Carry out what was previewed, in the background; no more than expected_max jobs are touched."""
+        """Carry out a previewed order in the background, on expected_max jobs at most."""
         self._guard.demand(NEEDED[checked_action(action)], unsafe=True)
         numbers = _numbers(ids)
         seen, canonical = await self._previewed(action, search, numbers, priority)
@@ -121,7 +121,7 @@ class Operations:
 
     @reads(Permission.READ)
     async def get(self, operation_id: int) -> Operation:
-        """How far it has come."""
+        """The operation with its progress."""
         found = await self._open().fetch("operation", id=operation_id, **self._guard.visibility)
         if not found:
             raise _not_found(operation_id)
@@ -129,7 +129,7 @@ class Operations:
 
     @changes(Permission.READ)
     async def cancel(self, operation_id: int, *, by: str | None = None, note: str | None = None) -> Operation:
-        """Stop after the batch at hand; what is done stays done. It takes the permission of the order itself."""
+        """Stop after the current batch; finished batches stay. It takes the permission of the order itself."""
         there = await self._open().fetch("operation", id=operation_id, **self._guard.visibility)
         if not there:
             raise _not_found(operation_id)
@@ -147,7 +147,7 @@ class Operations:
 
     @reads(Permission.READ)
     async def wait(self, operation_id: int, *, timeout: float | None = None) -> Operation:
-        """Wait until it is final. timeout in seconds; WaitTimeout leaves it running."""
+        """Wait until the operation is final. timeout in seconds; after WaitTimeout it goes on."""
         until = None if timeout is None else time.monotonic() + timeout
         while True:
             found = await self._open().fetch("operation", id=operation_id, **self._guard.visibility)
@@ -162,7 +162,7 @@ class Operations:
 
     @reads(Permission.READ)
     async def list(self, *, limit: int = 50) -> list[Operation]:
-        """The newest first."""
+        """Operations, newest first."""
         found = await self._open().fetch("operations_list", n=limit, **self._guard.visibility)
         return [operation_of(row) for row in found]
 

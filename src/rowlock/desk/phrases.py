@@ -1,4 +1,4 @@
-"""Words: instants, durations, numbers and errors the way a person would say them."""
+"""Instants, durations, numbers and errors in words, for explanations and the doctor."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ def span_text(span: timedelta) -> str:
 
 
 def ago(moment: datetime, now: datetime) -> str:
-    """How long it has been."""
+    """The time since an instant, such as `3 min ago`."""
     return f"{span_text(max(now - moment, timedelta(0)))} ago"
 
 
 def when(moment: datetime, now: datetime) -> str:
-    """An instant of the past or the future, and how far away it is."""
+    """An instant, and how far in the past or future it is."""
     return f"{_clock(moment)} ({ago(moment, now) if moment <= now else 'in ' + span_text(moment - now)})"
 
 
 def until(moment: datetime, now: datetime) -> str:
-    """An instant ahead."""
+    """An instant in the future, and how far away it is."""
     return f"in {span_text(moment - now)}, at {_clock(moment)}"
 
 

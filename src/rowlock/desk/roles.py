@@ -1,4 +1,4 @@
-"""The roles desk: which permissions go under which name, and who was given it."""
+"""app.roles: roles, their permissions, and the subjects they are granted to."""
 
 from __future__ import annotations
 
@@ -17,24 +17,24 @@ if TYPE_CHECKING:
     from rowlock.store.database import Database, Record
 
 SEEDED: Final = frozenset({"user", "operator", "platform_admin"})
-"""They may be changed, but are always there."""
+"""Roles of the schema: they may be changed, but not removed."""
 _LONGEST_NAME: Final = 100
 
 
 class Roles:
-    """app.roles. Nobody gives, or takes away, what they do not hold themselves."""
+    """Roles and grants. A principal gives and takes away only permissions that it holds."""
 
     def __init__(self, database: Callable[[], Database], guard: Guard = TRUSTED) -> None:
         self._open, self._guard = database, guard
 
     @reads(Permission.TOKENS_MANAGE)
     async def get(self, name: str) -> Role:
-        """One role; RoleNotFound when there is none of that name."""
+        """One role; RoleNotFound if there is none of that name."""
         return (await self._known([name]))[0]
 
     @changes(Permission.TOKENS_MANAGE)
     async def set(self, name: str, permissions: Iterable[str]) -> Role:
-        """Create the role, or give it these permissions instead of those it has."""
+        """Create the role, or replace its permissions."""
         if not 1 <= len(name) <= _LONGEST_NAME or not name.isprintable():
             message = f"A role's name has 1 to {_LONGEST_NAME} printable characters; got {name!r}."
             raise InvalidOption(message)
@@ -60,7 +60,7 @@ class Roles:
 
     @changes(Permission.TOKENS_MANAGE)
     async def grant(self, subject: str, role: str, *, by: str | None = None) -> Role:
-        """Give a role to a subject: the one its host, its identity provider or its token names."""
+        """Grant a role to a subject, as its host, identity provider or token names it."""
         checked_key(subject, "subject")
         (known,) = await self._known([role])
         holds(self._guard, known.permissions)
@@ -71,7 +71,7 @@ class Roles:
 
     @changes(Permission.TOKENS_MANAGE)
     async def revoke(self, subject: str, role: str, *, by: str | None = None) -> Role:
-        """Take a role away from a subject again."""
+        """Take a role away from a subject."""
         (known,) = await self._known([role])
         holds(self._guard, known.permissions)
         if not await self._open().fetch("role_revoke", subject=subject, role=role):
@@ -82,7 +82,7 @@ class Roles:
 
     @reads(Permission.TOKENS_MANAGE)
     async def grants(self, subject: str | None = None, *, limit: int = 1000) -> Sequence[Grant]:
-        """Which roles were given to whom."""
+        """Every grant of a role to a subject."""
         found = await self._open().fetch("role_grants", subject=subject, n=limit)
         return [Grant(**dict(row)) for row in found]
 
@@ -118,7 +118,7 @@ def role_of(row: Record) -> Role:
 
 
 def known(names: Sequence[str], roles: Sequence[Role]) -> Sequence[Role]:
-    """The roles of those names; RoleNotFound names the first that is none."""
+    """The roles of these names; RoleNotFound names the first that does not exist."""
     by_name = {role.name: role for role in roles}
     for name in names:
         if name not in by_name:
@@ -130,7 +130,7 @@ def known(names: Sequence[str], roles: Sequence[Role]) -> Sequence[Role]:
 
 
 def holds(guard: Guard, permissions: frozenset[Permission]) -> None:
-    """Forbidden unless whoever asks holds all of these: nobody hands out more than they have."""
+    """Raise Forbidden unless the principal holds all of these permissions itself."""
     missing = sorted(permissions - guard.principal.permissions)
     if missing:
         message = f"{guard.principal.name} does not hold {', '.join(missing)}, and can neither give nor take it."

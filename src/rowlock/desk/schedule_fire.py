@@ -1,4 +1,4 @@
-"""Fire: a schedule's slots and their jobs, in one transaction; whoever fires, and however many do."""
+"""Firing a schedule: its due slots are taken and their jobs enqueued in one transaction, by one of many workers."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _TRIES: Final = 3
 
 
 class Fired(NamedTuple):
-    """What came of it. jobs: enqueued; kept: slots that had theirs before; left_out: a slot without one, and why."""
+    """The outcome. jobs: enqueued; kept: slots that had a job already; left_out, why: a slot without a job."""
 
     jobs: Sequence[int] = ()
     kept: int = 0
@@ -32,10 +32,10 @@ class Fired(NamedTuple):
 
 
 async def fire(database: Database, submit: Submit, schedule: Schedule, owed: DueSlots) -> Fired | None:
-    """Take the slots and enqueue their jobs, all or nothing; None: somebody else was quicker, or changed the schedule.
+    """Take the slots and enqueue their jobs, all or none; None: another process did, or the schedule was changed.
 
-    A job that its kind refuses is told as a slot that was left out: the schedule goes on with its next one. A kind that
-    nobody here knows leaves the slot to those who do.
+    A slot whose job the kind refuses is left out, and the schedule goes on with its next one. Slots of a kind that this
+    process does not know are left to processes that do.
     """
     try:
         return await _fire(database, submit, schedule, owed)
@@ -80,7 +80,7 @@ async def _fire(database: Database, submit: Submit, schedule: Schedule, owed: Du
 async def enqueue(
     submit: Submit, schedule: Schedule, slots: Sequence[datetime], connection: Connection[Record]
 ) -> tuple[list[int], int]:
-    """A job for each slot that has none yet, in the transaction of the connection; how many had theirs."""
+    """Enqueue a job for each slot that has none, in the connection's transaction; and count the slots with one."""
     made: list[int] = []
     for slot in slots:
         number, what = await submit(schedule.kind, schedule.args, schedule.job_options(slot), connection)
@@ -90,9 +90,9 @@ async def enqueue(
 
 
 async def _cancel(database: Database, inside: SqlSession, schedule: Schedule, job: int) -> None:
-    """The run before: a waiting one ends with this transaction, a running one is asked to."""
+    """Cancel the previous run: a waiting job ends with this transaction, a running one is asked to stop."""
     signed = TRUSTED.signed("cancel", f"schedule:{schedule.name}", "its next run is due")
-    # Between the two statements it may be claimed or given back: then the other one applies.
+    # The job may be claimed or returned between the two statements; then the other one applies.
     for _ in range(_TRIES):
         (done,) = await inside.fetch(
             "cancel_waiting", ids=[job], state=State.CANCELLED, error=None, channel=database.channel, **signed

@@ -1,4 +1,4 @@
-"""The schedules desk: declare them in code, change them while everything runs, run and backfill them by hand."""
+"""app.schedules: declare schedules in code, change them while workers run, run and backfill them; app.schedule."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ if TYPE_CHECKING:
     from rowlock.store.database import Database
 
 MOST_SLOTS: Final = 1000
-"""Of one backfill."""
+"""Slots of one backfill at most."""
 _TIMING: Final = frozenset({"cron", "every", "tz", "windows"})
 _TRIES: Final = 5
 
 
 @dataclass(frozen=True, slots=True)
 class Backfill:
-    """slots: those that have had no job and get one; already: those that have; jobs: what was enqueued, if it was."""
+    """The outcome of a backfill. slots: without a job so far; already: with one; jobs: enqueued, none in a dry run."""
 
     slots: tuple[datetime, ...]
     already: tuple[datetime, ...]
@@ -49,7 +49,7 @@ class Backfill:
 
 
 class Schedules:
-    """app.schedules."""
+    """Schedules."""
 
     def __init__(self, database: Callable[[], Database], guard: Guard = TRUSTED, submit: Submit | None = None) -> None:
         self._open, self._guard, self._submit = database, guard, submit
@@ -71,7 +71,7 @@ class Schedules:
         args: Mapping[str, Any] | None = None,
         options: Mapping[str, Any] | None = None,
     ) -> Schedule:
-        """Declare a schedule in code, at import time: a starting worker writes it.
+        """Declare a schedule in code, at import time; a starting worker creates it if it is absent.
 
         It is created where it is absent. Later a field is written again when the code says something else of that very
         field than before; what an operator changed stays otherwise.
@@ -91,7 +91,7 @@ class Schedules:
 
     @changes(Permission.SCHEDULES_MANAGE)
     async def declare(self) -> list[Schedule]:
-        """Write what code declares, where it is new or has changed; workers do it at their start. Returns what was."""
+        """Write declared schedules that are new or changed, as workers do at their start; return those written."""
         written = []
         for schedule in self.defined:
             schedule = replace(schedule, args=await self._stored_args(schedule.kind, schedule.args))  # noqa: PLW2901 - the same, as it is stored
@@ -107,7 +107,7 @@ class Schedules:
         return written
 
     async def _declare_one(self, schedule: Schedule) -> tuple[Schedule | None, bool]:
-        """What was written, and whether that was the end of it: of two that start at once, one looks again."""
+        """Write one declared schedule. False: another worker wrote it at the same moment, so read it and try again."""
         found = await self._open().fetch("schedules", only=schedule.name, **TRUSTED.visibility)
         if not found:
             made = await self._add(schedule)
@@ -123,12 +123,12 @@ class Schedules:
 
     @reads(Permission.SCHEDULES_VIEW)
     async def get(self, name: str) -> Schedule:
-        """One schedule; ScheduleNotFound when it is not there, or not for whoever asks."""
+        """One schedule; ScheduleNotFound: there is none, or the principal may not see it."""
         return await self._find(name)
 
     @reads(Permission.SCHEDULES_VIEW)
     async def next(self, name: str, n: int = 5) -> list[datetime]:
-        """Its next n slots from now on, whether it is paused or not."""
+        """The next n slots from now on, also of a paused schedule."""
         schedule = await self._find(name)
         return schedule.rule.next(await self._now(), min(max(n, 0), MOST_SLOTS))
 
@@ -150,7 +150,7 @@ class Schedules:
         tenant: str | None = None,
         enabled: bool = True,
     ) -> Schedule:
-        """Make a schedule, first due at its next slot; WrongState when there is one of that name."""
+        """Create a schedule, first due at its next slot; WrongState if there is one of that name."""
         who = self._guard.principal
         if tenant is not None and tenant != who.tenant:
             self._guard.demand(Permission.SUBMIT_AS)
@@ -193,7 +193,7 @@ class Schedules:
         enabled: bool | None = None,
         version: int | None = None,
     ) -> Schedule:
-        """Change what is given; version: only if it still has it. cron takes the place of every, every that of cron."""
+        """Change the given fields; cron and every replace each other. version: only if it still has this version."""
         if cron is not None and every is not None:
             message = "A schedule has a cron expression or an interval; got both. Pass one of them."
             raise InvalidOption(message)
@@ -216,7 +216,7 @@ class Schedules:
 
     @changes(Permission.SCHEDULES_MANAGE)
     async def reset(self, name: str) -> Schedule:
-        """Back to what the code says of it, in every field; whether it is paused stays."""
+        """Reset every field to what code declares; a paused schedule stays paused."""
         before = await self._find(name)
         if before.declared is None:
             message = f"The schedule {name!r} was not declared in code: there is nothing to go back to."
@@ -228,17 +228,17 @@ class Schedules:
 
     @changes(Permission.SCHEDULES_MANAGE)
     async def pause(self, name: str) -> Schedule:
-        """Fire nothing more; jobs that are enqueued already go on."""
+        """Fire no more slots; jobs already enqueued go on."""
         return await self._change(name, {}, False, None)  # noqa: FBT003 - enabled
 
     @changes(Permission.SCHEDULES_MANAGE)
     async def resume(self, name: str) -> Schedule:
-        """Fire again; what was due meanwhile was missed, and goes by its rule for that."""
+        """Fire again; slots missed meanwhile follow the `missed` rule."""
         return await self._change(name, {}, True, None)  # noqa: FBT003 - enabled
 
     @changes(Permission.SCHEDULES_MANAGE)
     async def run(self, name: str) -> Job:
-        """Enqueue one job now, whatever the rule says; its slots stay as they are."""
+        """Enqueue one job now; the slots stay as they are."""
         schedule, database = await self._find(name), self._open()
         async with database.connection(watched=True) as connection, connection.transaction():
             options = schedule.job_options(None)
@@ -253,9 +253,9 @@ class Schedules:
     async def backfill(
         self, name: str, start: datetime, end: datetime, *, dry_run: bool = True, limit: int = 1000
     ) -> Backfill:
-        """Enqueue a job for each slot from start until before end that has had none, all or none of them.
+        """Enqueue a job for each slot in [start, end) that has had none: all of them or none.
 
-        dry_run: only tell which. Slots are known to have had their job for 30 days.
+        dry_run: only list them. Rowlock remembers for 30 days which slots have had a job.
         """
         schedule, database = await self._find(name), self._open()
         _check_range(start, end, await self._now())
@@ -280,7 +280,7 @@ class Schedules:
 
     @changes(Permission.SCHEDULES_MANAGE)
     async def delete(self, name: str) -> Schedule:
-        """Remove a schedule; its jobs stay. Returns it as it was.
+        """Remove a schedule and return it; its jobs stay.
 
         A worker that starts with code which declares it writes it again: pause it instead.
         """
@@ -294,7 +294,7 @@ class Schedules:
 
     @reads(Permission.SCHEDULES_VIEW)
     async def list(self) -> list[Schedule]:
-        """Every schedule in sight, by name."""
+        """Every schedule that the principal may see, by name."""
         return [schedule_of(row) for row in await self._open().fetch("schedules", only=None, **self._guard.visibility)]
 
     @property
@@ -305,7 +305,7 @@ class Schedules:
         return self._submit
 
     async def _stored_args(self, kind: str, args: Mapping[str, Any]) -> dict[str, Any]:
-        """The arguments as JSON, checked as those of a job are; secrets have no place in a table that people read."""
+        """The arguments as JSON, checked like those of a job; secrets are refused, as people read this table."""
         stored = json.loads((await self._submitting.encoded(kind, args)).text)
         if redact.redact(stored) != stored:
             message = (
@@ -355,7 +355,7 @@ class Schedules:
         raise WrongState(message)
 
     async def _set(self, before: Schedule, after: Schedule) -> Schedule | None:
-        """Write it, if it still is as it was read; its next slot is worked out anew only if its rule is another one."""
+        """Write it if it is unchanged since it was read; the next slot is computed again only if the timing changed."""
         moves = any(getattr(before, name) != getattr(after, name) for name in _TIMING)
         next_at = after.rule.after(await self._now()) if moves else None
         values = {**values_of(after), "version": before.version, "moves": moves, "next_at": next_at}
@@ -363,7 +363,7 @@ class Schedules:
         return schedule_of(found[0]) if found else None
 
     async def _record(self, action: str, before: Schedule | None, after: Schedule | None) -> None:
-        """What changed, and nothing else of the schedule."""
+        """Write the fields that changed to the audit."""
         was, now = ({} if it is None else {**it.said(), "enabled": it.enabled} for it in (before, after))
         changed = [key for key in {**was, **now} if was.get(key) != now.get(key)]
         named = after or before
@@ -396,14 +396,14 @@ def _check_range(start: datetime, end: datetime, now: datetime) -> None:
 
 @runtime_checkable
 class Schedulable(Protocol):
-    """A task, as far as a schedule must know it."""
+    """A task, as far as a schedule needs it."""
 
     @property
     def kind(self) -> str:
         """The kind's name."""
 
     def encoded(self, args: Mapping[str, Any], /) -> Encoded:
-        """Arguments as a job of the kind has them stored, checked."""
+        """Checked arguments as a job of the kind stores them."""
 
 
 D = TypeVar("D", bound=Schedulable)

@@ -1,4 +1,4 @@
-"""Search: which index leads to the jobs a query asks for, and how far one call may look."""
+"""Searching jobs: which index serves a query, how many jobs one call may examine, and suggestions for typos."""
 
 from __future__ import annotations
 
@@ -29,24 +29,24 @@ if TYPE_CHECKING:
     from rowlock.store.database import Database, Record
 
 ENDED_BADLY: Final = frozenset({State.COMPLETED_WITH_ERRORS, State.FAILED, State.CANCELLED, State.EXPIRED})
-"""States with an index in id order. What completed is most of everything, and has none."""
+"""States with an index in id order. Completed jobs are most of the table and have none."""
 INDEXED: Final = frozenset({State.PENDING, State.BLOCKED, State.QUEUED, State.RUNNING, State.FAILED})
 """States with an index of their own."""
 _FEW: Final = 5000
-"""Jobs an index may name, up to which they are all looked at; beyond it they are no needles: the walk finds them."""
+"""Up to so many jobs of an index are examined all; an index with more is not selective, and the ids are walked."""
 _CAP: Final = 10_000
-"""Where a count stops."""
+"""Jobs at which a count stops."""
 _SCAN, _DEAR_SCAN, _LOOKUPS = 25_000, 12_000, 4_000
-"""Jobs one call looks at, at most; fewer when a term costs more than a comparison, or when they lie far apart."""
+"""Jobs that one call examines at most; fewer if a term costs more than a comparison or the rows lie far apart."""
 _MOST: Final = 1000
 _LOWEST, _LARGEST = -1, 2**63 - 1
 _SLACK: Final = timedelta(minutes=10)
-"""By how much the clock may have been set back, or a statement have dawdled, between an id and its created_at."""
+"""Largest distance between the order of ids and of created_at: clocks are set back, and statements take time."""
 
 
 @dataclass(frozen=True, slots=True)
 class SearchPlan:
-    """A query made ready: its conditions, the walk that leads to its jobs, and the ids between which they are."""
+    """How a query is run: its conditions, the index to walk, the jobs to examine, and the range of ids."""
 
     query: Query
     where: Conditions
@@ -58,20 +58,20 @@ class SearchPlan:
 
 @dataclass(frozen=True, slots=True)
 class FoundJobs:
-    """Ids in the order walked. reached: the last key looked at when the walk was cut off, else None."""
+    """Ids in the order walked. reached: the last key examined if the walk was cut off, else None."""
 
     ids: Sequence[int]
     reached: int | None = None
 
 
 class JobSearch:
-    """Searches for one guard: what is out of its sight is not found."""
+    """Searches the jobs that one principal may see."""
 
     def __init__(self, database: Callable[[], Database], guard: Guard, visible_jobs: VisibleJobs) -> None:
         self._open, self._guard, self._visible_jobs = database, guard, visible_jobs
 
     async def page(self, text: str, *, limit: int, after: str | None, sort: str) -> Page:
-        """One page, its neighbours' cursors, and how many there are in all."""
+        """One page, the cursors of its neighbours, and the count of all jobs found."""
         if not 1 <= limit <= _MOST:
             message = f"limit must be from 1 to {_MOST}; got {limit}."
             raise InvalidOption(message)
@@ -91,11 +91,11 @@ class JobSearch:
         on = None if last is None else replace(here, key=last).encode()
         origin = None
         if cursor is not None:
-            # An empty page lies between two jobs: the way back from it includes the one it was reached from.
+            # An empty page lies between two jobs: its previous page includes the job that it was reached from.
             edge = found.ids[0] if found.ids else cursor.key + (-1 if newest else 1)
             origin = replace(here, key=edge, back=not back).encode()
         if back:
-            # Walked the other way round: the last one found is the first one shown.
+            # A previous page is walked backwards: its last job found is the first one shown.
             return Page(kept[::-1], origin, on, count, found.reached is not None)
         none = cursor is None and not kept and found.reached is None
         suggestion = await suggested(self._open(), self._guard, query) if none else None
@@ -104,7 +104,7 @@ class JobSearch:
     async def _beyond(
         self, plan: SearchPlan, limit: int, cursor: Cursor | None, *, newest: bool
     ) -> tuple[FoundJobs, Count]:
-        """The jobs of a page and one more. The first page counts as it goes; the others have it from their cursor."""
+        """The jobs of a page and one more, and the count: taken with the first page, then carried by the cursors."""
         if cursor is None:
             found, count = await self.counted(plan, newest=newest)
             return (FoundJobs(found.ids[: limit + 1]) if len(found.ids) > limit else found), count
@@ -113,7 +113,7 @@ class JobSearch:
         return await self.find(plan, limit + 1, newest=False, above=cursor.key), cursor.count
 
     async def plan(self, query: Query, *, now: datetime | None = None) -> SearchPlan:
-        """Choose the way. now: what ages are counted from, instead of this moment."""
+        """Choose the index. now: the instant that ages are relative to; None: the present."""
         database = self._open()
         if now is None:
             (clock,) = await database.fetch("clock")
@@ -129,18 +129,18 @@ class JobSearch:
     async def find(
         self, plan: SearchPlan, n: int, *, newest: bool, below: int = _LARGEST, above: int = _LOWEST
     ) -> FoundJobs:
-        """The first n ids between two others, in one direction."""
+        """The first n ids between `above` and `below`, in one direction."""
         values = self._values(plan) | {"low": max(plan.low, above), "high": min(plan.high, below), "n": n}
         numbers = [row["id"] for row in await self._run("search_ids", plan, values, newest=newest)]
         return FoundJobs(numbers, await self._reach(plan, values, newest=newest) if len(numbers) < n else None)
 
     async def counted(self, plan: SearchPlan, *, newest: bool = True) -> tuple[FoundJobs, Count]:
-        """All there are, up to 10,000 and no further than a search looks, and how many that is."""
+        """All ids found, up to 10,000 and within the jobs that one search examines, and their count."""
         found = await self.find(plan, _CAP + 1, newest=newest)
         return found, Count(min(len(found.ids), _CAP), exact=len(found.ids) <= _CAP and found.reached is None)
 
     async def _reach(self, plan: SearchPlan, values: Mapping[str, object], *, newest: bool) -> int | None:
-        """Where the walk was cut off; None: it came to its end."""
+        """The key at which the walk was cut off; None: it reached its end."""
         (reach,) = await self._run("search_reach", plan, values, newest=newest)
         if reach["n"] < plan.scan:
             return None
@@ -159,7 +159,7 @@ class JobSearch:
     # --- which way ---------------------------------------------------------------------------------------------------
 
     async def _walk(self, query: Query, now: datetime) -> AccessPath:
-        """An index that names few jobs, if a term has one; else by reference or tag; else by id."""
+        """A selective index, if a term has one; else that of references or tags; else the ids."""
         for term in search.positives(query, "id"):
             numbers = [composing.number_of(value.text) for value in term.values if isinstance(value, Text)]
             return AccessPath("list", {"few": sorted(number for number in numbers if number is not None)})
@@ -176,7 +176,7 @@ class JobSearch:
         return self._by_owner(query) or AccessPath("id")
 
     def _by_owner(self, query: Query) -> AccessPath | None:
-        """Through the jobs of the one tenant, or submitter, that are all the asker sees or asks for."""
+        """The index of the only tenant or submitter that the principal may see or asks for."""
         who = self._guard.principal
         asked = {
             value.text
@@ -220,7 +220,7 @@ class JobSearch:
         return list(few["ids"]) if len(few["ids"]) <= _FEW else None
 
     async def _window(self, query: Query, now: datetime) -> tuple[int, int]:
-        """The ids between which jobs of that age are; what ended before a moment was also created before it."""
+        """The range of ids that jobs of this age have; a job that ended before an instant was created before it."""
         low, high = composing.window(search.positives(query, "created"), now)
         _, ended = composing.window(search.positives(query, "finished"), now)
         high = min((at for at in (high, ended) if at is not None), default=None)
@@ -245,7 +245,7 @@ def _states(term: Term) -> list[str]:
 
 
 def _kind(query: Query) -> str | None:
-    """The one kind that is asked for, if there is one: few of it may be queued though many are."""
+    """The kind, if the query names exactly one: few of its jobs may be queued though many of others are."""
     for term in search.positives(query, "kind"):
         if len(term.values) == 1 and isinstance(value := term.values[0], Text) and not value.prefix:
             return value.text
@@ -253,7 +253,7 @@ def _kind(query: Query) -> str | None:
 
 
 async def suggested(database: Database, guard: Guard, query: Query) -> str | None:
-    """The search with its mistyped kinds and lanes put right; None: there is nothing to put right."""
+    """The search with mistyped kinds and lanes corrected; None: nothing to correct."""
     if not any(term.field in {"kind", "lane"} for term in query.terms):
         return None
     (row,) = await database.fetch("search_names")

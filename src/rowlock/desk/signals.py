@@ -1,4 +1,4 @@
-"""Signals: what somebody outside tells a job that waits for it, or will."""
+"""Signals to jobs that wait for them with ctx.wait_for(), or will."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ if TYPE_CHECKING:
     from rowlock.store.database import Database
 
 _LARGEST: Final = 1024 * 1024
-"""Bytes of a payload."""
+"""Largest payload in bytes."""
 
 
 class Signalled(NamedTuple):
-    """What became of a signal. what: sent, or kept when one of that name came before: the first one counts."""
+    """The outcome of a signal. what: sent; or kept, if one of that name came before, as the first one counts."""
 
     job: Job
     what: str
 
 
 class Signals:
-    """Sends signals for one guard's principal."""
+    """Sends the signals of one principal."""
 
     def __init__(
         self,
@@ -44,7 +44,7 @@ class Signals:
         self._open, self._wake, self._guard, self._visible_jobs = database, wake, guard, visible_jobs
 
     async def send(self, job_id: int | str, name: str, payload: object, by: str | None, note: str | None) -> Signalled:
-        """Keep the signal with the job; one that waits for it goes on at once."""
+        """Store the signal with the job; a job that waits for it becomes due at once."""
         number = await self._visible_jobs.checked(job_id)
         job = await self._visible_jobs.one(number)
         (row,) = await self._open().fetch(

@@ -1,6 +1,6 @@
-"""The statistics desk: how much there is to do, how fast it is done, and what goes wrong.
+"""app.stats: backlog, running jobs, throughput and failures.
 
-Each number is a view of the schema (stats_backlog, stats_failures …); here they are read, not defined.
+The numbers are defined by views of the schema (stats_backlog, stats_failures …) and only read here.
 """
 
 from __future__ import annotations
@@ -31,21 +31,21 @@ if TYPE_CHECKING:
 
 
 class Stats:
-    """app.stats. A Count that reached its cap is marked so and prints as 1,000+."""
+    """Statistics. A Count that stopped at its cap is not exact and prints as 1,000+."""
 
     def __init__(self, database: Callable[[], Database], guard: Guard = TRUSTED) -> None:
         self._open, self._guard = database, guard
 
     @reads(Permission.WORKERS_VIEW)
     async def overview(self, *, window: Span = "1h") -> Overview:
-        """Jobs by state, lanes with running, slots and oldest wait, and workers. window: which ends are counted."""
+        """Jobs by state, lanes with use and oldest wait, and workers. window: ends within this time are counted."""
         span = _window(window, "window")
         async with self._within(span) as snapshot:
             return await _overview(snapshot, span)
 
     @reads(Permission.WORKERS_VIEW)
     async def panel(self, *, window: Span = "1h", jobs: int = 100, tenants: int = 100) -> Panel:
-        """Everything at one moment, for a screen or a scrape. jobs, tenants: how many of them at most."""
+        """All statistics of one snapshot, for a dashboard or a scrape. jobs, tenants: at most so many."""
         span = _window(window, "window")
         async with self._within(span) as snapshot:
             return Panel(
@@ -59,21 +59,21 @@ class Stats:
 
     @reads(Permission.WORKERS_VIEW)
     async def backlog(self) -> Sequence[Backlog]:
-        """Queued jobs by kind, with the lane that serves it: due, scheduled, oldest wait; the longest wait first."""
+        """Queued jobs by kind: their lane, the due and scheduled ones, the oldest wait; the longest wait first."""
         return await load.backlog(self._open())
 
     @reads(Permission.WORKERS_VIEW)
     async def running(self, *, limit: int = 500) -> Sequence[Running]:
-        """What runs now, with its phase, worker and references; the longest running first."""
+        """Running jobs with their phase, worker and references; the longest running first."""
         return await load.running(self._open(), self._guard, n=limit)
 
     @reads(Permission.WORKERS_VIEW)
     async def references(
         self, name: str | None = None, value: object = None, *, phase: str | None = None, limit: int = 500
     ) -> Sequence[Work]:
-        """What runs now by reference, phase and kind, such as "project", 7 and phase="editions"; most jobs first.
+        """Running jobs by reference, phase and kind, such as "project", 7 and phase="editions"; most jobs first.
 
-        Of everybody's jobs, so it takes jobs:read_all.
+        It covers the jobs of all tenants, so it takes jobs:read_all.
         """
         self._guard.demand(Permission.READ_ALL)
         wanted = None if value is None else rows.ref_text(value)
@@ -92,25 +92,25 @@ class Stats:
 
     @reads(Permission.WORKERS_VIEW)
     async def failures(self, since: Span = "1h") -> Sequence[Failures]:
-        """How jobs ended within the window, by kind, the most failures first: ended, failed, rate, the last error."""
+        """Ends within the window by kind, with failures, failure rate and last error; the most failures first."""
         async with self._within(_window(since, "since")) as snapshot:
             return await _failures(snapshot, self._guard)
 
     @reads(Permission.WORKERS_VIEW)
     async def tenants(self, window: Span = "1h", *, limit: int = 500) -> Sequence[TenantLoad]:
-        """How many jobs ended for each tenant within the window, and how many that is a second; the busiest first."""
+        """Ends within the window by tenant, in total and per second; the busiest first."""
         async with self._within(_window(window, "window")) as snapshot:
             return await _tenants(snapshot, self._guard, limit)
 
     @reads(Permission.WORKERS_VIEW)
     async def throughput(self, window: Span = "5m") -> Throughput:
-        """How many jobs ended within the window, and how many that is a second."""
+        """Ends within the window, in total and per second."""
         async with self._within(_window(window, "window")) as snapshot:
             return await _throughput(snapshot)
 
     @contextlib.asynccontextmanager
     async def _within(self, window: timedelta) -> AsyncIterator[SqlExecutor]:
-        """Reads of one moment; their views count ends within the window."""
+        """A snapshot whose views count ends within the window."""
         async with self._open().snapshot() as snapshot:
             await snapshot.fetch("stats_window", window=window)
             yield snapshot

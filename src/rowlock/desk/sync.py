@@ -78,20 +78,20 @@ class SyncJobs:
         connection: Connection[Record] | None = None,
         **options: Unpack[SubmitOptions],
     ) -> Submitted:
-        """Enqueue a job by the name of its kind, with decoded JSON; tenant and submitter are those of whoever asks.
+        """Enqueue a job by the name of its kind, with decoded JSON; tenant and submitter are the principal's.
 
         options: as of task.options(). The arguments are checked where the kind's code is imported; where it is not,
-        they are stored as they are, if a worker has told of the kind. connection: one of
+        they are stored unchecked, if a worker has registered the kind. connection: one of
         app.database().connection(), whose transaction it joins.
         """
         return self._bridge.run(self._desk.submit(kind, args, connection=connection, **options))
 
     def get(self, job_id: int | str) -> Job:
-        """The job as it stands now; JobNotFound when there is none or retention removed it."""
+        """The job as it is now; JobNotFound: there is none, or retention removed it."""
         return self._bridge.run(self._desk.get(job_id))
 
     def result(self, job_id: int) -> str | None:
-        """The stored result, encoded and with its secrets: for the program that awaits it, never for a screen."""
+        """The stored result, encoded and with its secrets: for the program that awaits it, not for display."""
         return self._bridge.run(self._desk.result(job_id))
 
     def many(self, job_ids: Iterable[int | str]) -> list[Job]:
@@ -99,7 +99,7 @@ class SyncJobs:
         return self._bridge.run(self._desk.many(job_ids))
 
     def history(self, job_id: int | str) -> History:
-        """The job with its earlier attempts and what people ordered."""
+        """The job with its earlier attempts and the orders that people gave."""
         return self._bridge.run(self._desk.history(job_id))
 
     def items(
@@ -115,7 +115,7 @@ class SyncJobs:
         return self._bridge.run(self._desk.items(job_id, states=states, phase=phase, after=after, limit=limit))
 
     def logs(self, job_id: int | str, *, after: int = 0, limit: int = 1000, last: bool = False) -> list[LogLine]:
-        """What the job logged, of all its attempts; after: the n of the last line known. last: the end of the log."""
+        """Log lines of all attempts. after: the n of the last line read; last: the newest ones instead of the first."""
         return self._bridge.run(self._desk.logs(job_id, after=after, limit=limit, last=last))
 
     def explain(self, job_id: int | str) -> Explanation:
@@ -142,9 +142,9 @@ class SyncJobs:
         by: str | None = None,
         note: str | None = None,
     ) -> Operation:
-        """Give one order to many jobs. First with dry_run=True: how many, five of them, and a filter_hash.
+        """Give one order to many jobs. With dry_run=True: count them, show five, and return a filter_hash.
 
-        Then with that filter_hash and expected_max, beyond which no job is touched: runs in the background, in batches;
+        With that filter_hash, and expected_max as the limit: carry it out in the background, in batches;
         app.operations follows and cancels it. It needs the permission of the order itself.
         """
         return self._bridge.run(
@@ -166,7 +166,7 @@ class SyncJobs:
         return self._bridge.run(self._desk.cancel(job_id, by=by, note=note))
 
     def cancel_many(self, job_ids: Iterable[int | str], *, by: str | None = None, note: str | None = None) -> Bulk:
-        """Cancel several jobs; one that cannot be cancelled does not keep the others from it."""
+        """Cancel several jobs; those that cannot be cancelled are reported in `refused`."""
         return self._bridge.run(self._desk.cancel_many(job_ids, by=by, note=note))
 
     def stop(self, job_id: int | str, *, by: str | None = None, note: str | None = None) -> Job:
@@ -193,11 +193,11 @@ class SyncJobs:
         return self._bridge.run(self._desk.retry(job_id, items=items, by=by, note=note))
 
     def retry_many(self, job_ids: Iterable[int | str], *, by: str | None = None, note: str | None = None) -> Bulk:
-        """Run several finished jobs again; one that cannot be does not keep the others from it."""
+        """Run several finished jobs again; those that cannot be retried are reported in `refused`."""
         return self._bridge.run(self._desk.retry_many(job_ids, by=by, note=note))
 
     def delete(self, job_id: int | str, *, by: str | None = None, note: str | None = None) -> Job:
-        """Remove a finished job with its history, before its retention does; returns it as it was."""
+        """Remove a finished job with its history before its retention does, and return it."""
         return self._bridge.run(self._desk.delete(job_id, by=by, note=note))
 
     def reprioritise(self, job_id: int | str, priority: int, *, by: str | None = None, note: str | None = None) -> Job:
@@ -217,9 +217,9 @@ class SyncJobs:
         by: str | None = None,
         note: str | None = None,
     ) -> Job:
-        """Change a job that waits; what is None stays. args and tags replace all there were.
+        """Change a waiting job; None stays as it is. args and tags replace the old ones entirely.
 
-        Arguments are checked as submit() does, and other ones void an approval. A secret sent back as it is shown, •••,
+        Arguments are checked as by submit(), and a change voids approvals. A secret sent back as it is shown, •••,
         stays. version: only if the job's seq is still that; WrongState otherwise, and once it has begun to run.
         """
         return self._bridge.run(
@@ -237,13 +237,13 @@ class SyncJobs:
         )
 
     def wait(self, job_id: int | str, *, timeout: float | None = None) -> Job:
-        """Wait until the job is final. timeout in seconds; WaitTimeout leaves the job as it is."""
+        """Wait until the job is final. timeout in seconds; after WaitTimeout the job goes on."""
         return self._bridge.run(self._desk.wait(job_id, timeout=timeout))
 
     def signal(
         self, job_id: int | str, name: str, payload: object = None, *, by: str | None = None, note: str | None = None
     ) -> Signalled:
-        """Send what the job waits for, or will wait for, with ctx.wait_for(name); the first one of a name counts."""
+        """Send a signal that the job waits for, or will, with ctx.wait_for(name); the first of a name counts."""
         return self._bridge.run(self._desk.signal(job_id, name, payload, by=by, note=note))
 
     def list(
@@ -258,10 +258,10 @@ class SyncJobs:
         before: int | str | None = None,
         limit: int = 50,
     ) -> Listing:
-        """Newest first; before: the last id of the page above.
+        """Jobs, newest first. before: the last id of the previous page.
 
-        It looks at no more jobs than a search does in one go, the newest 25,000 as a rule. The answer's cut_off says
-        that older ones were not looked at, and its `before` where to go on.
+        It examines no more jobs than one search does, as a rule the newest 25,000. The answer's cut_off says
+        that older ones were not examined, and its `before` where to continue.
         """
         return self._bridge.run(
             self._desk.list(
@@ -462,15 +462,15 @@ class SyncLimits:
         return self._bridge.run(self._desk.set_rate(key, rate))
 
     def pause(self, key: str, lasting: Span | None = None, *, until: datetime | None = None) -> RateView:
-        """Start nothing of the key for so long, or until then; what runs goes on. A lane's key is lane:<name>."""
+        """Start no job of the key for some time or until an instant; running ones go on. A lane has lane:<name>."""
         return self._bridge.run(self._desk.pause(key, lasting, until=until))
 
     def resume(self, key: str) -> RateView:
-        """End a pause: those that waited for its end get turns from now on."""
+        """End a pause; waiting jobs get new turns from now on."""
         return self._bridge.run(self._desk.resume(key))
 
     def reset(self, key: str) -> RateView:
-        """As if nothing of the rate had been used yet."""
+        """Forget what was used of the rate."""
         return self._bridge.run(self._desk.reset(key))
 
     def delete_rate(self, key: str) -> RateView:
@@ -485,18 +485,18 @@ class SyncWorkers:
         self._bridge, self._desk = bridge, desk
 
     def status(self) -> Status:
-        """Lanes with their slot use and queue depth, workers with the jobs in their slots, and since when."""
+        """Lanes with slot use and backlog, and workers with the jobs in their slots."""
         return self._bridge.run(self._desk.status())
 
     def drain(self, worker: int | str) -> Sequence[WorkerView]:
-        """Let a worker end its jobs, claim no more and leave; within two seconds it has heard of it.
+        """Drain a worker: it claims no more, ends its jobs and leaves. It hears of that within two seconds.
 
-        worker: its id, or its name, which several may share. WorkerNotFound when nobody of that name works.
+        worker: an id, or a name, which several workers may share. WorkerNotFound: there is none.
         """
         return self._bridge.run(self._desk.drain(worker))
 
     def list(self) -> list[WorkerView]:
-        """Workers that have not said good-bye."""
+        """Workers that have not signed off."""
         return self._bridge.run(self._desk.list())
 
 
@@ -507,7 +507,7 @@ class SyncLocks:
         self._bridge, self._desk = bridge, desk
 
     def list(self) -> list[LockView]:
-        """Every lock that somebody holds or waits for, by namespace and key."""
+        """Every lock that is held or waited for, by namespace and key."""
         return self._bridge.run(self._desk.list())
 
 
@@ -518,27 +518,27 @@ class SyncStats:
         self._bridge, self._desk = bridge, desk
 
     def overview(self, *, window: Span = "1h") -> Overview:
-        """Jobs by state, lanes with running, slots and oldest wait, and workers. window: which ends are counted."""
+        """Jobs by state, lanes with use and oldest wait, and workers. window: ends within this time are counted."""
         return self._bridge.run(self._desk.overview(window=window))
 
     def panel(self, *, window: Span = "1h", jobs: int = 100, tenants: int = 100) -> Panel:
-        """Everything at one moment, for a screen or a scrape. jobs, tenants: how many of them at most."""
+        """All statistics of one snapshot, for a dashboard or a scrape. jobs, tenants: at most so many."""
         return self._bridge.run(self._desk.panel(window=window, jobs=jobs, tenants=tenants))
 
     def backlog(self) -> Sequence[Backlog]:
-        """Queued jobs by kind, with the lane that serves it: due, scheduled, oldest wait; the longest wait first."""
+        """Queued jobs by kind: their lane, the due and scheduled ones, the oldest wait; the longest wait first."""
         return self._bridge.run(self._desk.backlog())
 
     def running(self, *, limit: int = 500) -> Sequence[Running]:
-        """What runs now, with its phase, worker and references; the longest running first."""
+        """Running jobs with their phase, worker and references; the longest running first."""
         return self._bridge.run(self._desk.running(limit=limit))
 
     def references(
         self, name: str | None = None, value: object = None, *, phase: str | None = None, limit: int = 500
     ) -> Sequence[Work]:
-        """What runs now by reference, phase and kind, such as "project", 7 and phase="editions"; most jobs first.
+        """Running jobs by reference, phase and kind, such as "project", 7 and phase="editions"; most jobs first.
 
-        Of everybody's jobs, so it takes jobs:read_all.
+        It covers the jobs of all tenants, so it takes jobs:read_all.
         """
         return self._bridge.run(self._desk.references(name, value, phase=phase, limit=limit))
 
@@ -547,15 +547,15 @@ class SyncStats:
         return self._bridge.run(self._desk.slow(longer_than, limit=limit))
 
     def failures(self, since: Span = "1h") -> Sequence[Failures]:
-        """How jobs ended within the window, by kind, the most failures first: ended, failed, rate, the last error."""
+        """Ends within the window by kind, with failures, failure rate and last error; the most failures first."""
         return self._bridge.run(self._desk.failures(since))
 
     def tenants(self, window: Span = "1h", *, limit: int = 500) -> Sequence[TenantLoad]:
-        """How many jobs ended for each tenant within the window, and how many that is a second; the busiest first."""
+        """Ends within the window by tenant, in total and per second; the busiest first."""
         return self._bridge.run(self._desk.tenants(window, limit=limit))
 
     def throughput(self, window: Span = "5m") -> Throughput:
-        """How many jobs ended within the window, and how many that is a second."""
+        """Ends within the window, in total and per second."""
         return self._bridge.run(self._desk.throughput(window))
 
 
@@ -576,7 +576,7 @@ class SyncTokens:
         expires_in: Span | None = None,
         by: str | None = None,
     ) -> NewToken:
-        """Make a token; its text is in the answer and nowhere else. Roles count as they are when it is used.
+        """Make a token; only the answer has its text. Roles are resolved whenever it is used.
 
         subject: whom it acts as; unless given, token:<name>, or the maker where they may not act for others.
         tenant: whose jobs it sees without jobs:read_all.
@@ -588,7 +588,7 @@ class SyncTokens:
         )
 
     def revoke(self, token_id: str, *, by: str | None = None) -> Token:
-        """End a token, and every session that began with it, now."""
+        """Revoke a token, and end every session that was opened with it."""
         return self._bridge.run(self._desk.revoke(token_id, by=by))
 
     def list(self, *, limit: int = 1000) -> list[Token]:
@@ -603,11 +603,11 @@ class SyncRoles:
         self._bridge, self._desk = bridge, desk
 
     def get(self, name: str) -> Role:
-        """One role; RoleNotFound when there is none of that name."""
+        """One role; RoleNotFound if there is none of that name."""
         return self._bridge.run(self._desk.get(name))
 
     def set(self, name: str, permissions: Iterable[str]) -> Role:
-        """Create the role, or give it these permissions instead of those it has."""
+        """Create the role, or replace its permissions."""
         return self._bridge.run(self._desk.set(name, permissions))
 
     def delete(self, name: str) -> Role:
@@ -615,15 +615,15 @@ class SyncRoles:
         return self._bridge.run(self._desk.delete(name))
 
     def grant(self, subject: str, role: str, *, by: str | None = None) -> Role:
-        """Give a role to a subject: the one its host, its identity provider or its token names."""
+        """Grant a role to a subject, as its host, identity provider or token names it."""
         return self._bridge.run(self._desk.grant(subject, role, by=by))
 
     def revoke(self, subject: str, role: str, *, by: str | None = None) -> Role:
-        """Take a role away from a subject again."""
+        """Take a role away from a subject."""
         return self._bridge.run(self._desk.revoke(subject, role, by=by))
 
     def grants(self, subject: str | None = None, *, limit: int = 1000) -> Sequence[Grant]:
-        """Which roles were given to whom."""
+        """Every grant of a role to a subject."""
         return self._bridge.run(self._desk.grants(subject, limit=limit))
 
     def list(self) -> list[Role]:
@@ -648,7 +648,7 @@ class SyncAudit:
         before: int | None = None,
         limit: int = 50,
     ) -> list[Entry]:
-        """Newest first; before: the last id of the page above. target: as lane:bulk; action: as job.cancel."""
+        """Entries, newest first. before: the last id of the previous page; target: lane:bulk, say; action: lane.set."""
         return self._bridge.run(
             self._desk.list(
                 job_id=job_id, target=target, subject=subject, action=action, since=since, before=before, limit=limit
@@ -670,7 +670,7 @@ class SyncOperations:
         ids: Iterable[int | str] | None = None,
         priority: int | None = None,
     ) -> Operation:
-        """What an order would reach: how many jobs, five of them, and the filter_hash that start() wants to see."""
+        """Count the jobs that an order would reach, with five of them and the filter_hash that start() takes."""
         return self._bridge.run(self._desk.preview(action, search=search, ids=ids, priority=priority))
 
     def start(
@@ -685,7 +685,7 @@ class SyncOperations:
         by: str | None = None,
         note: str | None = None,
     ) -> Operation:
-        """Carry out what was previewed, in the background; no more than expected_max jobs are touched."""
+        """Carry out a previewed order in the background, on expected_max jobs at most."""
         return self._bridge.run(
             self._desk.start(
                 action,
@@ -700,19 +700,19 @@ class SyncOperations:
         )
 
     def get(self, operation_id: int) -> Operation:
-        """How far it has come."""
+        """The operation with its progress."""
         return self._bridge.run(self._desk.get(operation_id))
 
     def cancel(self, operation_id: int, *, by: str | None = None, note: str | None = None) -> Operation:
-        """Stop after the batch at hand; what is done stays done. It takes the permission of the order itself."""
+        """Stop after the current batch; finished batches stay. It takes the permission of the order itself."""
         return self._bridge.run(self._desk.cancel(operation_id, by=by, note=note))
 
     def wait(self, operation_id: int, *, timeout: float | None = None) -> Operation:
-        """Wait until it is final. timeout in seconds; WaitTimeout leaves it running."""
+        """Wait until the operation is final. timeout in seconds; after WaitTimeout it goes on."""
         return self._bridge.run(self._desk.wait(operation_id, timeout=timeout))
 
     def list(self, *, limit: int = 50) -> list[Operation]:
-        """The newest first."""
+        """Operations, newest first."""
         return self._bridge.run(self._desk.list(limit=limit))
 
 
@@ -723,15 +723,15 @@ class SyncApprovals:
         self._bridge, self._desk = bridge, desk
 
     def pending(self, text: str = "", *, limit: int = 50, after: str | None = None) -> Page:
-        """Jobs that wait for a person, the oldest first; text: a search among them."""
+        """Jobs that wait for approval, the oldest first; text: a search among them."""
         return self._bridge.run(self._desk.pending(text, limit=limit, after=after))
 
     def standing(self, job_id: int | str) -> Standing:
-        """What the approval of a job takes, who gave theirs, and until when it must be answered."""
+        """How many approvals a job needs, who has approved, and when it expires without an answer."""
         return self._bridge.run(self._desk.standing(job_id))
 
     def rules(self) -> Sequence[Rule]:
-        """Every rule, the oldest first: the first one that fits a job counts."""
+        """Every rule, the oldest first; the first rule that fits a job decides."""
         return self._bridge.run(self._desk.rules())
 
     def add_rule(
@@ -744,17 +744,17 @@ class SyncApprovals:
         by: str | None = None,
         note: str | None = None,
     ) -> Rule:
-        """Approve in advance what fits all that is given; jobs already pending stay so.
+        """Approve future jobs that fit all of these conditions; jobs already pending stay pending.
 
-        kind: a name, or its beginning and a *. args: what the arguments must contain. The rule counts as the approval
-        of whoever adds it: never for their own jobs where four eyes are asked for, as one where several people must.
+        kind: a name, or its beginning and a *. args: what the arguments must contain. The rule counts as one
+        approval, by its author; with four eyes, it does not count for the author's own jobs.
         """
         return self._bridge.run(
             self._desk.add_rule(kind=kind, submitted_by=submitted_by, tenant=tenant, args=args, by=by, note=note)
         )
 
     def remove_rule(self, rule_id: int) -> Rule:
-        """Take a rule away; what it approved stays approved. Returns it as it was."""
+        """Remove a rule and return it; jobs that it approved stay approved."""
         return self._bridge.run(self._desk.remove_rule(rule_id))
 
 
@@ -779,7 +779,7 @@ class SyncSchedules:
         args: Mapping[str, Any] | None = None,
         options: Mapping[str, Any] | None = None,
     ) -> Schedule:
-        """Declare a schedule in code, at import time: a starting worker writes it.
+        """Declare a schedule in code, at import time; a starting worker creates it if it is absent.
 
         It is created where it is absent. Later a field is written again when the code says something else of that very
         field than before; what an operator changed stays otherwise.
@@ -804,15 +804,15 @@ class SyncSchedules:
         return self._desk.defined
 
     def declare(self) -> list[Schedule]:
-        """Write what code declares, where it is new or has changed; workers do it at their start. Returns what was."""
+        """Write declared schedules that are new or changed, as workers do at their start; return those written."""
         return self._bridge.run(self._desk.declare())
 
     def get(self, name: str) -> Schedule:
-        """One schedule; ScheduleNotFound when it is not there, or not for whoever asks."""
+        """One schedule; ScheduleNotFound: there is none, or the principal may not see it."""
         return self._bridge.run(self._desk.get(name))
 
     def next(self, name: str, n: int = 5) -> list[datetime]:
-        """Its next n slots from now on, whether it is paused or not."""
+        """The next n slots from now on, also of a paused schedule."""
         return self._bridge.run(self._desk.next(name, n))
 
     def create(
@@ -832,7 +832,7 @@ class SyncSchedules:
         tenant: str | None = None,
         enabled: bool = True,
     ) -> Schedule:
-        """Make a schedule, first due at its next slot; WrongState when there is one of that name."""
+        """Create a schedule, first due at its next slot; WrongState if there is one of that name."""
         return self._bridge.run(
             self._desk.create(
                 name,
@@ -868,7 +868,7 @@ class SyncSchedules:
         enabled: bool | None = None,
         version: int | None = None,
     ) -> Schedule:
-        """Change what is given; version: only if it still has it. cron takes the place of every, every that of cron."""
+        """Change the given fields; cron and every replace each other. version: only if it still has this version."""
         return self._bridge.run(
             self._desk.edit(
                 name,
@@ -888,39 +888,39 @@ class SyncSchedules:
         )
 
     def reset(self, name: str) -> Schedule:
-        """Back to what the code says of it, in every field; whether it is paused stays."""
+        """Reset every field to what code declares; a paused schedule stays paused."""
         return self._bridge.run(self._desk.reset(name))
 
     def pause(self, name: str) -> Schedule:
-        """Fire nothing more; jobs that are enqueued already go on."""
+        """Fire no more slots; jobs already enqueued go on."""
         return self._bridge.run(self._desk.pause(name))
 
     def resume(self, name: str) -> Schedule:
-        """Fire again; what was due meanwhile was missed, and goes by its rule for that."""
+        """Fire again; slots missed meanwhile follow the `missed` rule."""
         return self._bridge.run(self._desk.resume(name))
 
     def run(self, name: str) -> Job:
-        """Enqueue one job now, whatever the rule says; its slots stay as they are."""
+        """Enqueue one job now; the slots stay as they are."""
         return self._bridge.run(self._desk.run(name))
 
     def backfill(
         self, name: str, start: datetime, end: datetime, *, dry_run: bool = True, limit: int = 1000
     ) -> Backfill:
-        """Enqueue a job for each slot from start until before end that has had none, all or none of them.
+        """Enqueue a job for each slot in [start, end) that has had none: all of them or none.
 
-        dry_run: only tell which. Slots are known to have had their job for 30 days.
+        dry_run: only list them. Rowlock remembers for 30 days which slots have had a job.
         """
         return self._bridge.run(self._desk.backfill(name, start, end, dry_run=dry_run, limit=limit))
 
     def delete(self, name: str) -> Schedule:
-        """Remove a schedule; its jobs stay. Returns it as it was.
+        """Remove a schedule and return it; its jobs stay.
 
         A worker that starts with code which declares it writes it again: pause it instead.
         """
         return self._bridge.run(self._desk.delete(name))
 
     def list(self) -> list[Schedule]:
-        """Every schedule in sight, by name."""
+        """Every schedule that the principal may see, by name."""
         return self._bridge.run(self._desk.list())
 
 
@@ -931,21 +931,21 @@ class SyncWorkflows:
         self._bridge, self._desk = bridge, desk
 
     def get(self, workflow_id: int | str) -> WorkflowView:
-        """The workflow as it stands now, with its steps and edges; WorkflowNotFound when there is none."""
+        """The workflow as it is now, with its steps and edges; WorkflowNotFound if there is none."""
         return self._bridge.run(self._desk.get(workflow_id))
 
     def results(self, workflow_id: int | str, steps: Sequence[str]) -> Mapping[str, str | None]:
-        """The stored results of steps by name, encoded and with their secrets: for programs, never for a screen."""
+        """The stored results of steps by name, encoded and with their secrets: for programs, not for display."""
         return self._bridge.run(self._desk.results(workflow_id, steps))
 
     def cancel(self, workflow_id: int | str, *, by: str | None = None, note: str | None = None) -> WorkflowView:
-        """End what waits, ask what runs to stop, then undo what completed and says how."""
+        """Cancel waiting steps, ask running ones to stop, then undo completed steps that have an undo step."""
         return self._bridge.run(self._desk.cancel(workflow_id, by=by, note=note))
 
     def retry(
         self, workflow_id: int | str, step: str | None = None, *, by: str | None = None, note: str | None = None
     ) -> WorkflowView:
-        """Run a step and everything behind it again, the rest as it is; without a step, those that failed."""
+        """Run a step and the steps behind it again; without a step, the failed ones."""
         return self._bridge.run(self._desk.retry(workflow_id, step, by=by, note=note))
 
     def signal(
@@ -958,11 +958,11 @@ class SyncWorkflows:
         by: str | None = None,
         note: str | None = None,
     ) -> Signalled:
-        """Send a signal to the job of a step; it may come before the step waits for it, or even runs."""
+        """Send a signal to the job of a step, also before the step waits for it or runs."""
         return self._bridge.run(self._desk.signal(workflow_id, step, name, payload, by=by, note=note))
 
     def wait(self, workflow_id: int | str, *, timeout: float | None = None) -> WorkflowView:
-        """Wait until the workflow is final, its steps undone if need be. WaitTimeout leaves it as it is."""
+        """Wait until the workflow is final, undo steps included. After WaitTimeout it goes on."""
         return self._bridge.run(self._desk.wait(workflow_id, timeout=timeout))
 
     def list(
@@ -973,7 +973,7 @@ class SyncWorkflows:
         after: str | None = None,
         limit: int = 50,
     ) -> WorkflowPage:
-        """Newest first, without their steps. after: a page's next; an empty page with a next says "none so far"."""
+        """Workflows, newest first, without steps. after: a page's `next`; an empty page with one is not the last."""
         return self._bridge.run(self._desk.list(states=states, name=name, after=after, limit=limit))
 
 

@@ -1,4 +1,4 @@
-"""The tokens desk: keys for programs and people; shown once, kept as a hash."""
+"""app.tokens: API tokens; the text is shown once, and only its hash is stored."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class Tokens:
-    """app.tokens. A token is worth no more than what its maker holds, and belongs to its maker's tenant."""
+    """API tokens. A token has no permission that its maker lacks, and belongs to its maker's tenant."""
 
     def __init__(self, database: Callable[[], Database], guard: Guard = TRUSTED) -> None:
         self._open, self._guard = database, guard
@@ -38,7 +38,7 @@ class Tokens:
         expires_in: Span | None = None,
         by: str | None = None,
     ) -> NewToken:
-        """Make a token; its text is in the answer and nowhere else. Roles count as they are when it is used.
+        """Make a token; only the answer has its text. Roles are resolved whenever it is used.
 
         subject: whom it acts as; unless given, token:<name>, or the maker where they may not act for others.
         tenant: whose jobs it sees without jobs:read_all.
@@ -70,7 +70,7 @@ class Tokens:
 
     @changes(Permission.TOKENS_MANAGE)
     async def revoke(self, token_id: str, *, by: str | None = None) -> Token:
-        """End a token, and every session that began with it, now."""
+        """Revoke a token, and end every session that was opened with it."""
         found = await self._open().fetch("token_revoke", id=token_id, **self._guard.visibility)
         if not found:
             message = f"There is no token {token_id!r}. Its id is the part after rlk_; see rowlock tokens ls."
@@ -85,7 +85,7 @@ class Tokens:
         return [token_of(row) for row in await self._open().fetch("tokens", n=limit, **self._guard.visibility)]
 
     def _owner(self, name: str, subject: str | None, tenant: str | None) -> tuple[str, str | None]:
-        """Whose it is: the maker's own and of their tenant, unless they may act for others."""
+        """Subject and tenant of a new token: the maker's own, unless the maker may act for others."""
         who = self._guard.principal
         subject = subject or (f"token:{name}" if who.may(Permission.SUBMIT_AS) else who.subject)
         tenant = who.tenant if tenant is None else checked_key(tenant, "tenant")

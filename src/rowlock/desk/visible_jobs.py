@@ -1,4 +1,4 @@
-"""Sight: jobs as whoever asks sees them. What is out of sight does not exist for them."""
+"""VisibleJobs: the jobs that one principal may see; to the principal, others do not exist."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ if TYPE_CHECKING:
 
 
 class VisibleJobs:
-    """Reads jobs for one guard; the other classes of the desk look through it."""
+    """Reads jobs for one principal, on behalf of the other classes of the desk."""
 
     def __init__(self, database: Callable[[], Database | SqlSession], guard: Guard) -> None:
         self._open, self._guard = database, guard
 
     async def one(self, job_id: int | str) -> Job:
-        """The job as it stands now; JobNotFound also when it is somebody else's."""
+        """The job as it is now; JobNotFound also if the principal may not see it."""
         found = await self.many([job_id])
         if not found:
             raise not_found(job_id)
@@ -37,7 +37,7 @@ class VisibleJobs:
         return self.jobs(await self._open().fetch("jobs_by_id", ids=numbers, **self._guard.visibility))
 
     async def made(self, source: SqlExecutor, number: int) -> Job:
-        """A job that whoever asks has submitted a moment ago: told to them, whatever else they may read."""
+        """A job that the principal has just submitted: shown even if the principal may not read jobs."""
         found = await source.fetch("jobs_by_id", ids=[number], **TRUSTED.visibility)
         if not found:
             raise not_found(ids.encode(number))
@@ -48,17 +48,17 @@ class VisibleJobs:
         return [rows.job_of(row, reveal=self._guard.reveals) for row in found]
 
     async def checked(self, job_id: int | str) -> int:
-        """The number of a job in sight, before an order is given. Tenant and submitter of a job never change."""
+        """The number of a visible job, checked before an order; its tenant and submitter never change."""
         number = ids.parse(job_id)
         if not self._guard.sees_all:
             await self.one(job_id)
         return number
 
     async def among(self, numbers: Sequence[int]) -> list[int]:
-        """Those of these jobs that are in sight."""
+        """The visible jobs among these."""
         return list(numbers) if self._guard.sees_all else [job.id for job in await self.many(numbers)]
 
 
 def not_found(job_id: int | str) -> JobNotFound:
-    """What to tell of a job that is not there, or not for the one who asks."""
+    """The error for a job that does not exist or is not visible."""
     return JobNotFound(f"There is no job {job_id}. Finished jobs are removed after their retention, 7 days by default.")

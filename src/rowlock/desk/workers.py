@@ -1,4 +1,4 @@
-"""The workers desk: who works, on what, since when; and how to let one go."""
+"""app.workers: workers, the jobs in their slots, and draining a worker."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ _MOST: Final = 20_000
 
 
 class Workers:
-    """app.workers."""
+    """Workers."""
 
     def __init__(self, database: Callable[[], Database], guard: Guard = TRUSTED) -> None:
         self._open, self._guard = database, guard
 
     @reads(Permission.WORKERS_VIEW)
     async def status(self) -> Status:
-        """Lanes with their slot use and queue depth, workers with the jobs in their slots, and since when."""
+        """Lanes with slot use and backlog, and workers with the jobs in their slots."""
         async with self._open().snapshot() as snapshot:
             lanes = await lane_rows.read(snapshot)
             workers = await views(snapshot)
@@ -60,9 +60,9 @@ class Workers:
 
     @changes(Permission.WORKERS_MANAGE)
     async def drain(self, worker: int | str) -> Sequence[WorkerView]:
-        """Let a worker end its jobs, claim no more and leave; within two seconds it has heard of it.
+        """Drain a worker: it claims no more, ends its jobs and leaves. It hears of that within two seconds.
 
-        worker: its id, or its name, which several may share. WorkerNotFound when nobody of that name works.
+        worker: an id, or a name, which several workers may share. WorkerNotFound: there is none.
         """
         database = self._open()
         everyone = await views(database)
@@ -71,7 +71,7 @@ class Workers:
         if not asked:
             raise _not_found(worker, everyone)
         ids = frozenset(row["id"] for row in asked)
-        # The message makes them beat at once; the answer to the beat is the order.
+        # The message makes these workers beat at once; the answer to the beat carries the order.
         await database.fetch("notify", channel=database.channel, payload=encode(DrainRequested(ids)))
         for view in everyone:
             if view.id in ids:
@@ -83,12 +83,12 @@ class Workers:
 
     @reads(Permission.WORKERS_VIEW)
     async def list(self) -> list[WorkerView]:
-        """Workers that have not said good-bye."""
+        """Workers that have not signed off."""
         return await views(self._open())
 
 
 async def views(source: SqlExecutor) -> list[WorkerView]:
-    """Every worker that has not said good-bye, by id."""
+    """Every worker that has not signed off, by id."""
     return [view_of(row) for row in await source.fetch("workers")]
 
 

@@ -1,4 +1,4 @@
-"""Halt: the live steps of a workflow whose cancel was asked for are ended, by whoever asked or by upkeep after them."""
+"""Ends the live steps of a cancelled workflow, in batches; upkeep goes on if the process that began it dies."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _REASON: Final = '{"reason": "workflow cancelled"}'
 
 
 async def halt(database: Database, workflow: int) -> Record:
-    """One batch: what waits is cancelled, what runs is asked to stop. No ids in the answer: nothing is left to do."""
+    """Cancel one batch of waiting steps and ask running ones to stop. No ids in the answer: none are left."""
     (row,) = await database.fetch(
         "workflow_halt", workflow=workflow, state=State.CANCELLED, error=_REASON, channel=database.channel
     )

@@ -1,4 +1,4 @@
-"""The workflows desk: what a person may ask about workflows and order them to do."""
+"""app.workflows: read, cancel, retry, signal and await workflows."""
 
 from __future__ import annotations
 
@@ -30,20 +30,20 @@ if TYPE_CHECKING:
 _LARGEST_ID: Final = 2**63 - 1
 _SORT: Final = "workflows"
 _LOOKS: Final = 10_000
-"""Workflows that one page looks at."""
+"""Workflows that one page examines."""
 _MOST: Final = 1000
 """Of one page."""
 _EDGES: Final = 20 * MOST_STEPS
-"""As many as are shown of one workflow."""
+"""Edges of one workflow that are read."""
 _TRIES: Final = 5
 _NAMED: Final = 10
 """Steps that a message names."""
 _CONSEQUENCES: Final = ("dependency", "not needed")
-"""Why steps were cancelled that another one's end has cancelled."""
+"""Reasons of steps that were cancelled because another step ended."""
 
 
 class Workflows:
-    """app.workflows. Ids are numbers or public ids, which begin with W."""
+    """Workflows. Ids are numbers or public ids, which begin with W."""
 
     def __init__(
         self,
@@ -58,7 +58,7 @@ class Workflows:
 
     @reads(Permission.READ)
     async def get(self, workflow_id: int | str) -> WorkflowView:
-        """The workflow as it stands now, with its steps and edges; WorkflowNotFound when there is none."""
+        """The workflow as it is now, with its steps and edges; WorkflowNotFound if there is none."""
         number = ids.parse_workflow(workflow_id)
         async with self._open().snapshot() as source:
             found = await source.fetch("workflow_by_id", id=number, **self._guard.visibility)
@@ -70,7 +70,7 @@ class Workflows:
 
     @reads(Permission.READ_ARGS)
     async def results(self, workflow_id: int | str, steps: Sequence[str]) -> Mapping[str, str | None]:
-        """The stored results of steps by name, encoded and with their secrets: for programs, never for a screen."""
+        """The stored results of steps by name, encoded and with their secrets: for programs, not for display."""
         number = (await self._one(workflow_id)).id
         found = await self._open().fetch("workflow_results", id=number, names=list(steps))
         return {str(row["name"]): None if row["result"] is None else str(row["result"]) for row in found}
@@ -84,7 +84,7 @@ class Workflows:
         after: str | None = None,
         limit: int = 50,
     ) -> WorkflowPage:
-        """Newest first, without their steps. after: a page's next; an empty page with a next says "none so far"."""
+        """Workflows, newest first, without steps. after: a page's `next`; an empty page with one is not the last."""
         if not 1 <= limit <= _MOST:
             message = f"limit must be from 1 to {_MOST}; got {limit}."
             raise InvalidOption(message)
@@ -100,7 +100,7 @@ class Workflows:
 
     @changes(Permission.CANCEL)
     async def cancel(self, workflow_id: int | str, *, by: str | None = None, note: str | None = None) -> WorkflowView:
-        """End what waits, ask what runs to stop, then undo what completed and says how."""
+        """Cancel waiting steps, ask running ones to stop, then undo completed steps that have an undo step."""
         before = await self._one(workflow_id)
         (row,) = await self._open().fetch("workflow_cancel", workflow=before.id)
         if not row["asked"] and (row["final"] or not before.cancel_requested):
@@ -112,7 +112,7 @@ class Workflows:
         return await self.get(before.id)
 
     async def _halt(self, number: int) -> None:
-        """In batches; the duty of upkeep goes on with what is left when this process dies over it."""
+        """End its live steps in batches; if this process dies, upkeep goes on."""
         database = self._open()
         while (done := await halt(database, number))["ids"]:
             await hand_on(database, self._wake, done)
@@ -121,7 +121,7 @@ class Workflows:
     async def retry(
         self, workflow_id: int | str, step: str | None = None, *, by: str | None = None, note: str | None = None
     ) -> WorkflowView:
-        """Run a step and everything behind it again, the rest as it is; without a step, those that failed."""
+        """Run a step and the steps behind it again; without a step, the failed ones."""
         view = await self.get(workflow_id)
         chosen = [step] if step is not None else _failed(view)
         if not chosen:
@@ -146,7 +146,7 @@ class Workflows:
             self._wake(((row["kind"], row["priority"], row["share"]), row["run_after"]) for row in due)
             return len(found)
         if found[0]["what"] == "waiting" and not alone:
-            return 0  # it is behind another one that is retried
+            return 0  # it is behind another step that is retried
         raise _refusal(view, step, found[0])
 
     @changes(Permission.EDIT)
@@ -160,7 +160,7 @@ class Workflows:
         by: str | None = None,
         note: str | None = None,
     ) -> Signalled:
-        """Send a signal to the job of a step; it may come before the step waits for it, or even runs."""
+        """Send a signal to the job of a step, also before the step waits for it or runs."""
         view = await self._one(workflow_id)
         found = await self._open().fetch("workflow_jobs", id=view.id, names=[step])
         if not found:
@@ -170,9 +170,9 @@ class Workflows:
 
     @reads(Permission.READ)
     async def wait(self, workflow_id: int | str, *, timeout: float | None = None) -> WorkflowView:
-        """Wait until the workflow is final, its steps undone if need be. WaitTimeout leaves it as it is."""
+        """Wait until the workflow is final, undo steps included. After WaitTimeout it goes on."""
         number = ids.parse_workflow(workflow_id)
-        # Who waits for a workflow is written down under its number below zero, where no job is.
+        # Waiters of a workflow are stored under its negative number, as jobs have positive ones.
         await until_final(
             self._open(), self._end_notifications, -number, lambda: self._one(number), timeout=timeout, what="Workflow"
         )
@@ -201,7 +201,7 @@ class Workflows:
 
 
 def _failed(view: WorkflowView) -> list[str]:
-    """Steps that failed by themselves, in their order."""
+    """Steps that failed for a reason of their own, in order."""
     return [
         step.name
         for step in view.steps

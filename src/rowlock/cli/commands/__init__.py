@@ -1,7 +1,7 @@
-"""The commands of `rowlock`, one module per subject.
+"""One module per command or group of commands, named after it; root imports it when it is asked for.
 
-A command reads its options, calls the desk and prints through cli/screen; it imports what it needs when it runs, so
-that --help is instant. Only cli/root.py imports these modules. Start with jobs.py.
+A command is a coroutine whose first parameter is the CommandContext and whose other parameters are its options. It asks
+the application or its desk, and prints with context.screen. Start with lanes, a group in its simplest form.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""rowlock approvals: what waits for a person, and what is approved in advance."""
+"""rowlock approvals: jobs that wait for approval, and rules that approve in advance."""
 
 from __future__ import annotations
 
@@ -17,23 +17,25 @@ if TYPE_CHECKING:
 
     from rowlock.model.approval import Rule, Standing
 
-group = typer.Typer(no_args_is_help=True, help="See what waits for approval, and approve in advance.")
-rules = typer.Typer(no_args_is_help=True, help="Approve in advance what fits a rule.")
+group = typer.Typer(no_args_is_help=True, help="List jobs that wait for approval, and approve in advance.")
+rules = typer.Typer(no_args_is_help=True, help="Rules that approve jobs in advance.")
 group.add_typer(rules, name="rule")
 _COLUMNS: Final = ("id", "kind", "by", "needs", "given by", "since", "answer by")
 _RULE_COLUMNS: Final = ("rule", "kind", "submitted by", "tenant", "args", "added by", "added", "note")
-By = Annotated[str | None, typer.Option(help="Who adds it; default: your user name.")]
+By = Annotated[str | None, typer.Option(help="Author of the rule; default: your user name.")]
 
 
 @command(group, "ls")
 async def ls(
     context: CommandContext,
-    query: Annotated[str, typer.Argument(metavar="[SEARCH]", help="Only these, such as 'kind:pay* by:ada'.")] = "",
+    query: Annotated[
+        str, typer.Argument(metavar="[SEARCH]", help="Search among them, such as 'kind:pay* by:ada'.")
+    ] = "",
     *,
-    after: Annotated[str | None, typer.Option(metavar="CURSOR", help="The next page.")] = None,
-    limit: Annotated[int, typer.Option(min=1, max=1000, help="Jobs at most.")] = 50,
+    after: Annotated[str | None, typer.Option(metavar="CURSOR", help="Cursor of the next page.")] = None,
+    limit: Annotated[int, typer.Option(min=1, max=1000, help="Maximum number of jobs.")] = 50,
 ) -> None:
-    """List jobs that wait for approval, the oldest first, with what they need; see also: rowlock jobs approve."""
+    """List jobs that wait for approval, the oldest first. Approve them with: rowlock jobs approve."""
     desk = context.app.approvals
     page = await desk.pending(query, limit=limit, after=after)
     found = [(job, await desk.standing(job.id)) for job in page.items]
@@ -57,7 +59,7 @@ async def ls(
 
 @command(rules, "ls")
 async def rules_ls(context: CommandContext) -> None:
-    """List the rules; the first that fits a job counts."""
+    """List the rules; the first rule that fits a job decides."""
     _show(context, await context.app.approvals.rules(), "No rules.")
 
 
@@ -65,14 +67,14 @@ async def rules_ls(context: CommandContext) -> None:
 async def rules_add(
     context: CommandContext,
     *,
-    kind: Annotated[str | None, typer.Option(help="Only this kind; a * at the end takes any rest.")] = None,
+    kind: Annotated[str | None, typer.Option(help="Only this kind; a * at the end matches any ending.")] = None,
     submitted_by: Annotated[str | None, typer.Option(help="Only jobs of this submitter.")] = None,
-    tenant: Annotated[str | None, typer.Option(help="Only this tenant's.")] = None,
-    args: Annotated[str | None, typer.Option(metavar="JSON", help="Only with these among the arguments.")] = None,
+    tenant: Annotated[str | None, typer.Option(help="Only jobs of this tenant.")] = None,
+    args: Annotated[str | None, typer.Option(metavar="JSON", help="Only jobs whose arguments contain these.")] = None,
     by: By = None,
-    note: Annotated[str | None, typer.Option(help="Why.")] = None,
+    note: Annotated[str | None, typer.Option(help="Reason.")] = None,
 ) -> None:
-    """Approve in advance what fits all that is given. It counts as the approval of whoever adds it."""
+    """Approve future jobs that fit all of these conditions. The rule counts as your approval."""
     added = await context.app.approvals.add_rule(
         kind=kind,
         submitted_by=submitted_by,
@@ -86,9 +88,9 @@ async def rules_add(
 
 @command(rules, "rm")
 async def rules_rm(
-    context: CommandContext, rule_id: Annotated[int, typer.Argument(metavar="RULE", help="Its number.")]
+    context: CommandContext, rule_id: Annotated[int, typer.Argument(metavar="RULE", help="Number of the rule.")]
 ) -> None:
-    """Take a rule away; what it approved stays approved."""
+    """Remove a rule; jobs that it approved stay approved."""
     _show(context, [await context.app.approvals.remove_rule(rule_id)], "")
 
 

@@ -1,4 +1,4 @@
-"""rowlock audit: who changed what."""
+"""rowlock audit: every change with its author."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from rowlock.cli.screen import records
 from rowlock.cli.screen.output import compact, moment
 from rowlock.model.options import span
 
-group = typer.Typer(no_args_is_help=True, help="See who changed what, when, and how it was before.")
+group = typer.Typer(no_args_is_help=True, help="Read the audit: every change with its author.")
 _COLUMNS: Final = ("id", "at", "who", "action", "target", "before", "after", "note", "request", "address")
 _SPARE: Final = ("request", "address", "note", "id")
 
@@ -22,13 +22,19 @@ _SPARE: Final = ("request", "address", "note", "id")
 async def ls(
     context: CommandContext,
     *,
-    job: Annotated[str | None, typer.Option(metavar="JOB", help="Changes of this job.")] = None,
-    target: Annotated[str | None, typer.Option(help="Changes of this, such as lane:bulk or token:ID.")] = None,
-    who: Annotated[str | None, typer.Option(metavar="SUBJECT", help="Changes by this subject.")] = None,
-    action: Annotated[str | None, typer.Option(help="Such as job.cancel or lane.set.")] = None,
-    within: Annotated[str | None, typer.Option(metavar="DURATION", help="Not older than this, such as 1h.")] = None,
-    before: Annotated[int | None, typer.Option(metavar="ID", help="Older than this line: the next page.")] = None,
-    limit: Annotated[int, typer.Option(min=1, max=1000, help="Lines at most.")] = 50,
+    job: Annotated[str | None, typer.Option(metavar="JOB", help="Only changes of this job.")] = None,
+    target: Annotated[
+        str | None, typer.Option(help="Only changes of this target, such as lane:bulk or token:ID.")
+    ] = None,
+    who: Annotated[str | None, typer.Option(metavar="SUBJECT", help="Only changes by this subject.")] = None,
+    action: Annotated[str | None, typer.Option(help="Only this action, such as job.cancel or lane.set.")] = None,
+    within: Annotated[
+        str | None, typer.Option(metavar="DURATION", help="Only changes within this time, such as 1h.")
+    ] = None,
+    before: Annotated[
+        int | None, typer.Option(metavar="ID", help="Only entries older than this one: the next page.")
+    ] = None,
+    limit: Annotated[int, typer.Option(min=1, max=1000, help="Maximum number of entries.")] = 50,
 ) -> None:
     """List changes, the newest first."""
     window = span(within, "--within")

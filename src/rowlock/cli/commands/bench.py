@@ -34,9 +34,9 @@ if TYPE_CHECKING:
 
 _BATCH: Final = 1000
 _SINGLES: Final = 0.05
-"""Of the jobs, enqueued one by one."""
+"""Share of the jobs that are enqueued one by one."""
 _SECONDS: Final = {"enqueue": 5.0, "bulk": 10.0, "drain": 20.0}
-"""At most for each part, however far away the database is."""
+"""Seconds for each part at most, however slow the database is."""
 _PICKUPS: Final = 100
 _GAP: Final = 0.02
 _LOOK: Final = 0.005
@@ -51,15 +51,15 @@ def add_to(root: typer.Typer) -> None:
 
 def bench(
     context: CommandContext,
-    jobs: Annotated[int, typer.Option(min=100, help="Enqueued in bulk and drained.")] = 20_000,
+    jobs: Annotated[int, typer.Option(min=100, help="Number of jobs to enqueue in bulk and drain.")] = 20_000,
     slots: Annotated[int, typer.Option(min=1, help="Jobs at once.")] = 100,
-    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")] = False,
 ) -> None:
-    """Measure enqueueing, draining and latency on your database, in a schema of its own that is removed again."""
+    """Measure enqueueing, draining and latency on your database, in a separate schema that is removed afterwards."""
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class MeasuredPart:
     """One measured rate."""
 
     jobs: int
@@ -73,11 +73,11 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """Everything; latency in milliseconds from commit to the handler's start, at p50, p95 and p99."""
+    """All results. latency: milliseconds from the commit to the handler's start, at p50, p95 and p99."""
 
-    enqueue: Part
-    bulk: Part
-    drain: Part
+    enqueue: MeasuredPart
+    bulk: MeasuredPart
+    drain: MeasuredPart
     latency: tuple[float, ...]
 
 
@@ -105,13 +105,13 @@ def _server(settings: Settings) -> Iterator[str]:
 
 def _ask(text: str) -> None:
     if not sys.stdin.isatty():
-        raise InvalidOption(f"{text} Nobody can be asked here: add --yes.")
+        raise InvalidOption(f"{text} There is no terminal to ask: add --yes.")
     typer.confirm(f"{text} Go on?", abort=True, err=True)
 
 
 def _measured(settings: Settings, jobs: int) -> Measured:
     async def measure() -> Measured:
-        # As asyncio.run() does for SIGINT: the schema is to be removed, whoever ends the measurement.
+        # Cancel the task as asyncio.run() does for SIGINT: the schema has to be removed on SIGTERM, too.
         loop, task = asyncio.get_running_loop(), asyncio.current_task()
         if task is not None:
             loop.add_signal_handler(signal.SIGTERM, task.cancel)
@@ -132,7 +132,7 @@ async def _within(settings: Settings, jobs: int) -> Measured:
 
 
 class Bench:
-    """The measurements, on tables that nobody else uses."""
+    """The measurements, on tables of their own."""
 
     def __init__(self, app: Rowlock) -> None:
         self._app = app
@@ -150,7 +150,7 @@ class Bench:
         self._noop: Task[..., None] = noop
 
     async def measure(self, jobs: int) -> Measured:
-        """One part after the other: the drain takes what was enqueued before."""
+        """Run the parts in order: the drain runs the jobs enqueued before it."""
         enqueue = await self._enqueue(max(1, int(jobs * _SINGLES)))
         bulk = await self._bulk(jobs)
         async with self._app.worker(name="bench"):
@@ -158,31 +158,31 @@ class Bench:
             latency = await self._latency()
         return Measured(enqueue, bulk, drain, latency)
 
-    async def _enqueue(self, jobs: int) -> Part:
+    async def _enqueue(self, jobs: int) -> MeasuredPart:
         await self._noop.enqueue(number=-1)  # the first one connects
         began, done, spent = time.perf_counter(), 0, 0.0
         while done < jobs and spent < _SECONDS["enqueue"]:
             await self._noop.enqueue(number=-1)
             done, spent = done + 1, time.perf_counter() - began
-        return Part(done, spent)
+        return MeasuredPart(done, spent)
 
-    async def _bulk(self, jobs: int) -> Part:
+    async def _bulk(self, jobs: int) -> MeasuredPart:
         began, done, spent = time.perf_counter(), 0, 0.0
         while done < jobs and spent < _SECONDS["bulk"]:
             size = min(_BATCH, jobs - done)
             await self._noop.enqueue_many([{"number": -1}] * size)
             done, spent = done + size, time.perf_counter() - began
-        return Part(done, spent)
+        return MeasuredPart(done, spent)
 
-    async def _drain(self, jobs: int) -> Part:
-        """From the first handler's start to the last end in the table."""
+    async def _drain(self, jobs: int) -> MeasuredPart:
+        """Time from the start of the first handler to the last end in the table."""
         deadline = time.perf_counter() + _SECONDS["drain"]
         while time.perf_counter() < deadline:
             left = [State.QUEUED, State.RUNNING]
             if self._count >= jobs and not await self._app.jobs.list(states=left, limit=1):
                 break
             await asyncio.sleep(_LOOK)
-        return Part(self._count, time.perf_counter() - self._first)
+        return MeasuredPart(self._count, time.perf_counter() - self._first)
 
     async def _latency(self) -> tuple[float, ...]:
         committed = []
@@ -198,7 +198,7 @@ class Bench:
 
 
 def _percentiles(spans: Sequence[float]) -> tuple[float, ...]:
-    # A handler may start before the producer hears of its own commit.
+    # A handler may start before the producer has the answer to its commit.
     ordered = sorted(max(0.0, span) * 1e3 for span in spans)
     return tuple(ordered[min(len(ordered) - 1, int(len(ordered) * share))] for share in _SHARES)
 
@@ -221,5 +221,5 @@ def _show(context: CommandContext, measured: Measured, url: str, slots: int) -> 
     context.screen.table(("what", "figure", "measured"), rows, record, "")
 
 
-def _parts(measured: Measured) -> list[tuple[str, Part]]:
+def _parts(measured: Measured) -> list[tuple[str, MeasuredPart]]:
     return [("enqueue", measured.enqueue), ("bulk", measured.bulk), ("drain", measured.drain)]

@@ -23,7 +23,7 @@ from rowlock.cli.context import CommandContext
 from rowlock.cli.exit_codes import Exit
 from rowlock.cli.process import demo_jobs
 from rowlock.cli.screen import records
-from rowlock.cli.screen.demo_display import board
+from rowlock.cli.screen.demo_display import demo_display
 from rowlock.cli.screen.output import span
 from rowlock.errors import WrongState
 from rowlock.model.lane import Lane
@@ -38,14 +38,14 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from rowlock.cli.process.demo_jobs import DemoJob
-    from rowlock.cli.screen.demo_display import Board
+    from rowlock.cli.screen.demo_display import DemoDisplay
     from rowlock.model.job import Job
 
 SCHEMA: Final = "rowlock_demo"
-"""On a database that is somebody's own, the demo keeps to itself."""
+"""Schema of the demo on a database that --database-url names."""
 _LOOK_EVERY: Final = 0.08
 _PATIENCE: Final = 60.0
-"""Seconds until the demo says that something is stuck."""
+"""Seconds after which the demo ends although jobs are not final."""
 _APPROVED_AFTER: Final = 1.0
 
 
@@ -56,9 +56,9 @@ def add_to(root: typer.Typer) -> None:
 
 def demo(
     context: CommandContext,
-    keep: Annotated[bool, typer.Option("--keep", help="Keep the database, to look at it afterwards.")] = False,
+    keep: Annotated[bool, typer.Option("--keep", help="Keep the database afterwards.")] = False,
     data_dir: Annotated[
-        Path | None, typer.Option(metavar="FOLDER", help="Of the embedded PostgreSQL; default: a temporary one.")
+        Path | None, typer.Option(metavar="FOLDER", help="Folder of the embedded PostgreSQL; default: a temporary one.")
     ] = None,
 ) -> None:
     """Run sample jobs on an embedded PostgreSQL (or on --database-url) and watch them."""
@@ -66,7 +66,7 @@ def demo(
 
 @dataclass(frozen=True, slots=True)
 class DemoDatabase:
-    """Where the demo plays."""
+    """The database of the demo."""
 
     url: str
     schema: str
@@ -75,7 +75,7 @@ class DemoDatabase:
 
 
 def _run(context: CommandContext, options: dict[str, Any]) -> None:
-    # A temporary folder must not be left behind, whoever ends the demo.
+    # SIGTERM ends the demo like Ctrl-C, so that the temporary folder is removed.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     logging.getLogger("rowlock").setLevel(logging.ERROR)
     say = (lambda _: None) if context.screen.as_json else context.screen.line
@@ -95,7 +95,7 @@ def _run(context: CommandContext, options: dict[str, Any]) -> None:
 
 def _played(target: DemoDatabase, context: CommandContext, *, keep: bool) -> tuple[list[Job], list[DemoJob]]:
     async def play() -> tuple[list[Job], list[DemoJob]]:
-        # As asyncio.run() does for SIGINT: an exception raised wherever the loop is may hit a driver in the middle.
+        # Cancel the task as asyncio.run() does for SIGINT: an exception raised anywhere may hit a driver in the middle.
         loop, task = asyncio.get_running_loop(), asyncio.current_task()
         if task is not None:
             loop.add_signal_handler(signal.SIGTERM, task.cancel)
@@ -111,7 +111,7 @@ def _played(target: DemoDatabase, context: CommandContext, *, keep: bool) -> tup
 
 @contextlib.contextmanager
 def _demo_database(context: CommandContext, data_dir: Path | None, *, keep: bool) -> Iterator[DemoDatabase]:
-    # Not from ROWLOCK_DATABASE_URL: nobody's production gets sample jobs without asking for them.
+    # ROWLOCK_DATABASE_URL is ignored: it may be production, which must not get sample jobs by accident.
     if context.database_url is not None:
         schema = context.schema or SCHEMA
         yield DemoDatabase(context.database_url, schema, f"rowlock jobs ls --database-url … --schema {schema}")
@@ -119,7 +119,7 @@ def _demo_database(context: CommandContext, data_dir: Path | None, *, keep: bool
     folder = data_dir or Path(tempfile.mkdtemp(prefix="rowlock-demo-"))
     temporary = data_dir is None and not keep
     try:
-        # What ends with the demo need not survive a power cut.
+        # A temporary database need not survive a power cut.
         held = embedded.start(folder, settings={"fsync": "off"} if temporary else {})
         schema = context.schema or "rowlock"
         try:
@@ -140,7 +140,7 @@ async def _play(target: DemoDatabase, context: CommandContext, *, keep: bool) ->
     async with Rowlock(settings=settings) as app:
         samples = demo_jobs.samples(app)
         worker = app.make_worker(name="demo")
-        with board(as_json=context.screen.as_json) as view:
+        with demo_display(as_json=context.screen.as_json) as view:
             began = time.monotonic()
             numbers = [(await sample.enqueue()).id for sample in samples]
             await worker.start()
@@ -150,7 +150,7 @@ async def _play(target: DemoDatabase, context: CommandContext, *, keep: bool) ->
                 await worker.stop(after=0)
     if context.database_url is not None and 1 in made and not keep:
         await migrate.downgrade(target.url, target.schema, to=0)
-    # The duplicate is the job it duplicates.
+    # A duplicate has the id of the job that it duplicates.
     first = {number: n for n, number in reversed(list(enumerate(numbers)))}
     once = sorted(first.values())
     by_id = {job.id: job for job in jobs}
@@ -158,9 +158,9 @@ async def _play(target: DemoDatabase, context: CommandContext, *, keep: bool) ->
 
 
 async def _watch(
-    app: Rowlock, samples: Sequence[DemoJob], numbers: Sequence[int], view: Board, began: float
+    app: Rowlock, samples: Sequence[DemoJob], numbers: Sequence[int], view: DemoDisplay, began: float
 ) -> list[Job]:
-    """Show the jobs until all are final, giving a person's orders on the way."""
+    """Show the jobs until all are final; cancel and approve some on the way."""
     shows: dict[int, str] = {}
     for number, sample in zip(numbers, samples, strict=True):
         shows[number] = f"{shows[number]}; {sample.shows}" if number in shows else sample.shows
@@ -181,7 +181,7 @@ async def _give_order(app: Rowlock, orders: dict[int, str], job: Job, seconds: f
     with contextlib.suppress(WrongState):
         if order == "cancel" and job.state is State.RUNNING and seconds > _APPROVED_AFTER:
             del orders[job.id]
-            await app.jobs.cancel(job.id, by="demo", note="nobody needs it any more")
+            await app.jobs.cancel(job.id, by="demo", note="not needed any more")
         elif order == "approve" and job.state is State.PENDING and seconds > _APPROVED_AFTER:
             del orders[job.id]
             await app.jobs.approve(job.id, by="demo")

@@ -39,29 +39,31 @@ def dev(
         str | None,
         typer.Option(
             metavar="A,B | A=2,B=1",
-            help="Only these lanes, with slots of their own if given.",
+            help="Serve only these lanes, optionally with this worker's own number of slots.",
             autocompletion=completion.lanes,
         ),
     ] = None,
-    name: Annotated[str | None, typer.Option(help="The worker's name; default: host and process id.")] = None,
+    name: Annotated[str | None, typer.Option(help="Name of the worker; default: host and process id.")] = None,
     log_level: Annotated[
         str,
         typer.Option(
             metavar="LEVEL",
-            help="Least level that is logged.",
+            help="Minimum log level.",
             autocompletion=completion.one_of("debug", "info", "warning", "error"),
         ),
     ] = "info",
     reload_dir: Annotated[
         list[Path] | None,
-        typer.Option(metavar="FOLDER", help="Watched for changes; may be repeated; default: the current folder."),
+        typer.Option(
+            metavar="FOLDER", help="Folder to watch for changes; may be repeated; default: the current folder."
+        ),
     ] = None,
     port: Annotated[
         int | None,
         typer.Option(min=0, max=65_535, help=f"Of the REST API; default: the first free one from {_FIRST} on."),
     ] = None,
 ) -> None:
-    """Develop: the database (an embedded one without a URL), its schema, a worker that follows your changes, the API.
+    """Run a database (embedded, unless there is a URL), its schema, a worker with hot reload, and the REST API.
 
     Changed source files restart the worker; running jobs go back to the queue without losing an attempt. The REST API
     is served to this machine, where rowlock[server] is installed.
@@ -73,11 +75,11 @@ def _run(context: CommandContext, options: dict[str, Any]) -> None:
     set_up_logging(options["log_level"], as_json=context.screen.as_json)
     port = options.pop("port")
     door = listening(port) if _served() else None
-    session = Session(context, options["reload_dir"])
+    session = DevSession(context, options["reload_dir"])
     logger.info("starting %s", context.app_path)
     extra = ["--dev"] if door is None else ["--dev", f"--door={door.fileno()}"]
     passed = [] if door is None else [door.fileno()]
-    reload.watch(reload.command(context, options, *extra), options["reload_dir"], session.welcome, passed)
+    reload.watch(reload.command(context, options, *extra), options["reload_dir"], session.on_start, passed)
 
 
 def _served() -> bool:
@@ -85,13 +87,13 @@ def _served() -> bool:
 
 
 def listening(port: int | None) -> socket.socket:
-    """A socket on this machine that outlives each worker, so that the address stays; None: the first free port."""
+    """A listening socket on this machine that every new worker inherits, so that the address stays. None: any port."""
     for number in range(_FIRST, _LAST + 1) if port is None else (port,):
         opened = socket.socket()
         opened.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             opened.bind(("127.0.0.1", number))
-            # Only listening tells whether somebody else does.
+            # Only listen() fails if another process listens there.
             opened.listen()
         except OSError:
             opened.close()
@@ -101,36 +103,38 @@ def listening(port: int | None) -> socket.socket:
     raise ConfigurationError(f"The API needs a port, and none {taken}. Choose another with --port (0: any free one).")
 
 
-class Session:
-    """Tells once what runs where; afterwards only what is new."""
+class DevSession:
+    """Prints what runs where at the first start of the worker, and only changes afterwards."""
 
     def __init__(self, context: CommandContext, folders: Sequence[Path] | None) -> None:
-        self._call, self._folders = context, folders
+        self._context, self._folders = context, folders
         self._kinds: list[str] | None = None
 
-    def welcome(self, news: dict[str, Any], seconds: float) -> None:
+    def on_start(self, report: dict[str, Any], seconds: float) -> None:
         """The worker is up."""
-        kinds: list[str] = news["kinds"]
+        kinds: list[str] = report["kinds"]
         before, self._kinds = self._kinds, kinds
-        if before is None and not self._call.screen.as_json:
-            sys.stderr.write(clean(_block(news, str(self._call.app_path), self._folders)))
+        if before is None and not self._context.screen.as_json:
+            sys.stderr.write(clean(_block(report, str(self._context.app_path), self._folders)))
             return
         fresh = [f"new {kind}" for kind in kinds if kind not in (before or kinds)]
         gone = [f"without {kind}" for kind in before or () if kind not in kinds]
-        logger.info("%s is up after %.1f s: %s", news["worker"], seconds, ", ".join([_count(kinds), *fresh, *gone]))
+        logger.info("%s is up after %.1f s: %s", report["worker"], seconds, ", ".join([_count(kinds), *fresh, *gone]))
 
 
-def _block(news: dict[str, Any], app: str, folders: Sequence[Path] | None) -> str:
-    server = f"PostgreSQL {news['postgresql']}"
-    where = news["database"] or f"embedded, in {news['data_dir']}"
-    lanes = [[lane["lane"], _slots(lane), ", ".join(lane["kinds"]) or "no kind of this app"] for lane in news["lanes"]]
+def _block(report: dict[str, Any], app: str, folders: Sequence[Path] | None) -> str:
+    server = f"PostgreSQL {report['postgresql']}"
+    where = report["database"] or f"embedded, in {report['data_dir']}"
+    lanes = [
+        [lane["lane"], _slots(lane), ", ".join(lane["kinds"]) or "no kind of this app"] for lane in report["lanes"]
+    ]
     rows = [
-        ("app", f"{app}, {_count(news['kinds'])}"),
+        ("app", f"{app}, {_count(report['kinds'])}"),
         ("database", f"{server}, {where}"),
-        ("schema", f"{news['schema']}, version {news['version']}"),
-        ("worker", f"{news['worker']}"),
+        ("schema", f"{report['schema']}, version {report['version']}"),
+        ("worker", f"{report['worker']}"),
         *(("lane" if n == 0 else "", text) for n, text in enumerate(aligned(lanes) if lanes else [])),
-        ("api", news["api"] or f"not served: {MissingExtra('fastapi', 'server')}"),
+        ("api", report["api"] or f"not served: {MissingExtra('fastapi', 'server')}"),
         ("reload", reload.watched(folders)),
         ("stop", "Ctrl-C"),
     ]

@@ -1,4 +1,4 @@
-"""rowlock doctor: what is wrong, or soon will be, and what to do about it."""
+"""rowlock doctor: problems of the set-up, and what to do about them."""
 
 from __future__ import annotations
 
@@ -42,9 +42,9 @@ def add_to(root: typer.Typer) -> None:
 
 def doctor(
     context: CommandContext,
-    strict: Annotated[bool, typer.Option("--strict", help="Exit code 1 for warnings, too.")] = False,
+    strict: Annotated[bool, typer.Option("--strict", help="Exit with code 1 also for warnings.")] = False,
 ) -> None:
-    """Examine versions, application, database, settings, lanes, workers and jobs; says what to do. Changes nothing.
+    """Check versions, application, database, settings, lanes, workers and jobs, and say what to do. Changes nothing.
 
     Exit code 3 when the database or its schema fails, 1 when another check fails.
     """
@@ -70,7 +70,7 @@ async def _examined(app: Rowlock, *, with_kinds: bool) -> list[Finding]:
 
 
 def _local(context: CommandContext) -> tuple[list[Finding], Rowlock | None]:
-    """What this machine alone can tell, and the application whose database is examined next."""
+    """The checks that need no database, and the application whose database is examined next."""
     found = [
         ok("python", f"{platform.python_version()} ({platform.python_implementation()}, {sys.platform})"),
         ok("rowlock", metadata.version("rowlock")),
@@ -105,7 +105,7 @@ def _application(context: CommandContext, app: Rowlock) -> Finding:
 
 
 def _no_database(app: Rowlock) -> Finding | None:
-    """Without a URL and without an embedded database nothing is started just to be looked at."""
+    """A finding if there is no URL and no embedded database yet: none is created just to be examined."""
     try:
         folder = home.find(Path(app.settings.data_dir)).path
     except RowlockError as error:
@@ -120,7 +120,7 @@ def _no_database(app: Rowlock) -> Finding | None:
 
 
 def exit_code(findings: Sequence[Finding], *, strict: bool) -> Exit:
-    """What the process says."""
+    """The exit code of these findings."""
     failed = {finding.check for finding in findings if finding.verdict == "fail"}
     if failed & _DATABASE:
         return Exit.DATABASE

@@ -1,4 +1,4 @@
-"""rowlock enqueue and rowlock run-job: put a job in, or run one here and now."""
+"""rowlock enqueue and rowlock run-job: enqueue a job, or run one in this process."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def add_to(root: typer.Typer) -> None:
 
 async def enqueue(
     context: CommandContext,
-    kind: Annotated[str, typer.Argument(metavar="KIND", help="The kind's name.", autocompletion=completion.kinds)],
+    kind: Annotated[str, typer.Argument(metavar="KIND", help="Name of the kind.", autocompletion=completion.kinds)],
     *,
     args: Annotated[
         str,
@@ -39,26 +39,29 @@ async def enqueue(
             metavar="JSON", help="Arguments: an object such as '{\"org_id\": 7}', or a list of positional ones."
         ),
     ] = "{}",
-    priority: Annotated[int | None, typer.Option(help="From -100 to 100; higher runs sooner.")] = None,
+    priority: Annotated[int | None, typer.Option(help="Priority from -100 to 100; higher runs first.")] = None,
     run_in: Annotated[
-        str | None, typer.Option(metavar="DURATION", help="Not before then, such as 90s or 1h30m.")
+        str | None, typer.Option(metavar="DURATION", help="Earliest start from now, such as 90s or 1h30m.")
     ] = None,
     run_at: Annotated[
-        str | None, typer.Option(metavar="ISO", help="Not before then, such as 2027-01-31T09:00:00+01:00.")
+        str | None, typer.Option(metavar="ISO", help="Earliest start, such as 2027-01-31T09:00:00+01:00.")
     ] = None,
-    unique_key: Annotated[str | None, typer.Option(help="One live job of this kind per key.")] = None,
+    unique_key: Annotated[str | None, typer.Option(help="Only one live job of this kind may have this key.")] = None,
     on_conflict: Annotated[
         str,
         typer.Option(
             metavar="reject|keep|replace|debounce",
-            help="When the unique key is taken.",
+            help="What to do if the unique key is taken.",
             autocompletion=completion.one_of("reject", "keep", "replace", "debounce"),
         ),
     ] = "reject",
-    idempotency_key: Annotated[str | None, typer.Option(help="One job per key in 30 days: safe to repeat.")] = None,
-    tenant: Annotated[str | None, typer.Option(help="Whose job it is.")] = None,
+    idempotency_key: Annotated[
+        str | None,
+        typer.Option(help="Enqueue at most one job per key within 30 days, so that the command can be repeated."),
+    ] = None,
+    tenant: Annotated[str | None, typer.Option(help="Tenant of the job.")] = None,
 ) -> None:
-    """Enqueue one job and print its id. Without --app, of a kind that workers have told the database of."""
+    """Enqueue one job and print its id. Without --app, the kind must be one that a worker has registered."""
     try:
         made = await context.desk.jobs.submit(
             kind,
@@ -81,7 +84,7 @@ async def enqueue(
 
 
 async def run_job(context: CommandContext, job_id: JobId) -> None:
-    """Claim one due job here and now and run it to the end of this attempt; exit code 1 unless it completed."""
+    """Claim one due job and run it in this process, for one attempt. Exit code 1 unless it completed."""
     job = await context.app.run_job(job_id)
     ran = job.finished_at - job.claimed_at if job.finished_at and job.claimed_at else None
     after = f" after {span(ran)}" if ran is not None else f", due again {moment(job.run_after)}"

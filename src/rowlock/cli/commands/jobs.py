@@ -26,28 +26,26 @@ if TYPE_CHECKING:
 
     from rowlock.model.job import Job
 
-group = typer.Typer(no_args_is_help=True, help="Look at jobs and give them orders.")
-JobId = Annotated[str, typer.Argument(metavar="ID", help="A public id, or the plain number.")]
-JobIds = Annotated[
-    list[str], typer.Argument(metavar="ID…", help="Public ids or plain numbers; - reads them from standard input.")
-]
+group = typer.Typer(no_args_is_help=True, help="Read jobs and give them orders.")
+JobId = Annotated[str, typer.Argument(metavar="ID", help="Id of the job.")]
+JobIds = Annotated[list[str], typer.Argument(metavar="ID…", help="Ids of jobs; - reads them from standard input.")]
 MaybeIds = Annotated[
     list[str] | None,
-    typer.Argument(metavar="[ID…]", help="Public ids or plain numbers; - reads them from standard input."),
+    typer.Argument(metavar="[ID…]", help="Ids of jobs; - reads them from standard input."),
 ]
-By = Annotated[str | None, typer.Option(help="Who orders it, for the job's history; default: your user name.")]
-Note = Annotated[str | None, typer.Option(help="Why, for the job's history.")]
+By = Annotated[str | None, typer.Option(help="Author of the order, for the history; default: your user name.")]
+Note = Annotated[str | None, typer.Option(help="Reason, for the history.")]
 _MOST: Final = 10_000
 _LARGEST_PAGE: Final = 1000
 _SECONDS: Final = 5.0
-"""How long a search goes on by itself."""
+"""Seconds for which a search that was cut off continues by itself."""
 
 
 @command(group, "ls")
 async def ls(
     context: CommandContext,
     query: Annotated[
-        str | None, typer.Argument(metavar="[SEARCH]", help="Such as 'state:failed kind:ingest* created:<2h'.")
+        str | None, typer.Argument(metavar="[SEARCH]", help="Search, such as 'state:failed kind:ingest* created:<2h'.")
     ] = None,
     *,
     state: Annotated[
@@ -55,17 +53,19 @@ async def ls(
     ] = None,
     kind: Annotated[str | None, typer.Option(help="Only this kind.", autocompletion=completion.kinds)] = None,
     lane: Annotated[str | None, typer.Option(help="Only this lane.", autocompletion=completion.lanes)] = None,
-    tenant: Annotated[str | None, typer.Option(help="Only this tenant's.")] = None,
-    tag: Annotated[str | None, typer.Option(help="Only with this tag.")] = None,
+    tenant: Annotated[str | None, typer.Option(help="Only jobs of this tenant.")] = None,
+    tag: Annotated[str | None, typer.Option(help="Only jobs with this tag.")] = None,
     ref: Annotated[
-        list[str] | None, typer.Option(metavar="NAME=VALUE", help="Only with this reference; may be repeated.")
+        list[str] | None, typer.Option(metavar="NAME=VALUE", help="Only jobs with this reference; may be repeated.")
     ] = None,
-    before: Annotated[str | None, typer.Option(metavar="ID", help="Older than this job: the next page.")] = None,
-    after: Annotated[str | None, typer.Option(metavar="CURSOR", help="The next page of a search.")] = None,
-    oldest: Annotated[bool, typer.Option("--oldest", help="A search's oldest jobs first.")] = False,
-    limit: Annotated[int, typer.Option(min=1, max=_MOST, help="Jobs at most.")] = 50,
+    before: Annotated[
+        str | None, typer.Option(metavar="ID", help="Only jobs older than this one: the next page.")
+    ] = None,
+    after: Annotated[str | None, typer.Option(metavar="CURSOR", help="Cursor of the next page of a search.")] = None,
+    oldest: Annotated[bool, typer.Option("--oldest", help="Oldest jobs of a search first.")] = False,
+    limit: Annotated[int, typer.Option(min=1, max=_MOST, help="Maximum number of jobs.")] = 50,
 ) -> None:
-    """List jobs, newest first: those that a search finds, or that the options name."""
+    """List jobs, newest first: those that a search finds, or that fit the options."""
     if query is not None or after is not None or oldest:
         if any((state, kind, lane, tenant, tag, ref, before)):
             raise InvalidOption("Write the options as terms of the search, such as state:failed, or leave it out.")
@@ -90,7 +90,7 @@ async def ls(
 
 @command(group, "show")
 async def show(context: CommandContext, job_id: JobId) -> None:
-    """Show everything known of one job: arguments, result, errors, earlier attempts, orders."""
+    """Show one job with its arguments, result, errors, earlier attempts and orders."""
     history = await context.app.jobs.history(job_id)
     context.screen.fields(job_fields(history), records.history(history))
 
@@ -110,10 +110,10 @@ async def explain(context: CommandContext, job_id: JobId) -> None:
 async def watch(
     context: CommandContext,
     job_ids: Annotated[
-        list[str] | None, typer.Argument(metavar="[ID…]", help="Public ids or plain numbers; - reads them from a pipe.")
+        list[str] | None, typer.Argument(metavar="[ID…]", help="Ids of jobs; - reads them from standard input.")
     ] = None,
 ) -> None:
-    """Follow jobs until all are final; without ids, everything that runs. Ctrl-C leaves the jobs alone.
+    """Follow jobs until all are final; without ids, all running jobs. Ctrl-C does not affect the jobs.
 
     Exit code 1 unless every given job succeeded.
     """
@@ -129,10 +129,12 @@ async def logs(
     context: CommandContext,
     job_id: JobId,
     *,
-    follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on until the job is final.")] = False,
-    limit: Annotated[int, typer.Option("--lines", "-n", min=1, max=_MOST, help="Lines at most, the newest.")] = 1000,
+    follow: Annotated[
+        bool, typer.Option("--follow", "-f", help="Keep printing new lines until the job is final.")
+    ] = False,
+    limit: Annotated[int, typer.Option("--lines", "-n", min=1, max=_MOST, help="Print the last N lines.")] = 1000,
 ) -> None:
-    """Show what a job logged, of all its attempts; with --json one object per line."""
+    """Show the log of a job, of all its attempts; with --json, one object per line."""
     from rowlock.cli.screen.items_and_logs import show_logs
 
     await show_logs(context, job_id, limit, follow=follow)
@@ -147,8 +149,8 @@ async def items(
         list[str] | None,
         typer.Option(help="Only this state; may be repeated.", autocompletion=completion.one_of(*ItemState)),
     ] = None,
-    phase: Annotated[str | None, typer.Option(help="Only of this phase.")] = None,
-    limit: Annotated[int, typer.Option(min=1, max=_MOST, help="Items at most.")] = 1000,
+    phase: Annotated[str | None, typer.Option(help="Only items of this phase.")] = None,
+    limit: Annotated[int, typer.Option(min=1, max=_MOST, help="Maximum number of items.")] = 1000,
 ) -> None:
     """List the items of a job's newest attempt, by phase and name."""
     from rowlock.cli.screen.items_and_logs import show_items
@@ -189,7 +191,7 @@ async def retry(
     search: Search = None,
     yes: Yes = False,
     failed_items: Annotated[
-        bool, typer.Option("--failed-items", help="Only the items that failed or were not reached.")
+        bool, typer.Option("--failed-items", help="Retry only items that failed or were not reached.")
     ] = False,
     by: By = None,
     note: Note = None,
@@ -246,7 +248,7 @@ async def reject(
 
 @command(group, "rm")
 async def remove(context: CommandContext, job_ids: MaybeIds = None, *, search: Search = None, yes: Yes = False) -> None:
-    """Remove finished jobs with their history, before their retention does; shows them as they were."""
+    """Remove finished jobs with their history before their retention does, and show them."""
     chosen = ids_or_search(job_ids, search)
     if search is not None:
         return await order_found(context, "delete", search, yes=yes)
@@ -257,7 +259,7 @@ async def remove(context: CommandContext, job_ids: MaybeIds = None, *, search: S
 async def priority(
     context: CommandContext,
     job_id: JobId,
-    value: Annotated[int, typer.Argument(metavar="PRIORITY", help="From -100 to 100; higher runs sooner.")],
+    value: Annotated[int, typer.Argument(metavar="PRIORITY", help="Priority from -100 to 100; higher runs first.")],
     by: By = None,
     note: Note = None,
 ) -> None:
@@ -274,16 +276,20 @@ async def edit(
     *,
     args: Annotated[
         str | None,
-        typer.Option(metavar="JSON", help="New arguments, all of them: an object such as '{\"org_id\": 7}'."),
+        typer.Option(
+            metavar="JSON", help="New arguments, replacing the old ones: an object such as '{\"org_id\": 7}'."
+        ),
     ] = None,
     run_at: Annotated[
-        str | None, typer.Option(metavar="ISO", help="Not before then, such as 2027-01-31T09:00:00+01:00.")
+        str | None, typer.Option(metavar="ISO", help="Earliest start, such as 2027-01-31T09:00:00+01:00.")
     ] = None,
     run_in: Annotated[
-        str | None, typer.Option(metavar="DURATION", help="Not before then, such as 90s; 0s: now.")
+        str | None, typer.Option(metavar="DURATION", help="Earliest start from now, such as 90s; 0s: now.")
     ] = None,
-    tags: Annotated[str | None, typer.Option(metavar="A,B", help="New tags, all of them; '' removes them.")] = None,
-    priority: Annotated[int | None, typer.Option(help="From -100 to 100; higher runs sooner.")] = None,
+    tags: Annotated[
+        str | None, typer.Option(metavar="A,B", help="New tags, replacing the old ones; '' removes them.")
+    ] = None,
+    priority: Annotated[int | None, typer.Option(help="Priority from -100 to 100; higher runs first.")] = None,
     by: By = None,
     note: Note = None,
 ) -> None:
@@ -310,9 +316,9 @@ async def edit(
 async def signal(
     context: CommandContext,
     job_id: JobId,
-    name: Annotated[str, typer.Argument(metavar="NAME", help="The name that the handler waits for.")],
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Name of the signal.")],
     *,
-    payload: Annotated[str, typer.Option(metavar="JSON", help="The value that the handler receives.")] = "null",
+    payload: Annotated[str, typer.Option(metavar="JSON", help="Value that the handler receives.")] = "null",
     by: By = None,
     note: Note = None,
 ) -> None:
@@ -337,7 +343,7 @@ async def _search(context: CommandContext, query: str, after: str | None, limit:
         wanted, sort = min(limit - len(found), _LARGEST_PAGE), "oldest" if oldest else "newest"
         page = await context.app.jobs.search(query, after=after, limit=wanted, sort=sort)
         found += page.items
-        # A terminal can wait where a request must not: what was cut off is continued for some seconds.
+        # A terminal can wait longer than a request: a search that was cut off continues for some seconds.
         if page.next is None or len(found) >= limit or time.monotonic() > until:
             break
         after = page.next
@@ -355,7 +361,7 @@ async def _search(context: CommandContext, query: str, after: str | None, limit:
 
 
 async def _order(context: CommandContext, job_ids: list[str], give: Callable[[str], Awaitable[Job]]) -> None:
-    """Give the order to each job; one that cannot take it does not keep the others from it."""
+    """Give the order to each job; a job that refuses it does not stop the others."""
     changed, worst = [], Exit.OK
     chosen = expanded(job_ids)
     for job_id in chosen:

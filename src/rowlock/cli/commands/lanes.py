@@ -1,4 +1,4 @@
-"""rowlock lanes: tune lanes while everything runs."""
+"""rowlock lanes: read and change lanes while workers run."""
 
 from __future__ import annotations
 
@@ -20,8 +20,10 @@ if TYPE_CHECKING:
 
     from rowlock.model.lane import LaneOrder
 
-group = typer.Typer(no_args_is_help=True, help="Tune lanes while workers run; edits apply within two seconds.")
-Name = Annotated[str, typer.Argument(metavar="LANE", help="The lane's name.", autocompletion=completion.lanes)]
+group = typer.Typer(
+    no_args_is_help=True, help="Read and change lanes while workers run; changes apply within two seconds."
+)
+Name = Annotated[str, typer.Argument(metavar="LANE", help="Name of the lane.", autocompletion=completion.lanes)]
 _COLUMNS: Final = (
     "lane", "kinds", "slots", "running", "max total", "rate", "order", "poll interval",
     "heartbeat timeout", "progress timeout", "aging interval", "state", "version",
@@ -33,7 +35,7 @@ _SPARE: Final = (
 
 @command(group, "ls")
 async def ls(context: CommandContext) -> None:
-    """List lanes with what runs in them."""
+    """List lanes with their settings and the number of running jobs."""
     await _show(context, await context.desk.lanes.list(), "No lanes yet; a worker creates them at its start.")
 
 
@@ -42,14 +44,16 @@ async def change(
     context: CommandContext,
     name: Name,
     *,
-    kinds: Annotated[str | None, typer.Option(metavar="A,B", help="Kinds it serves; * takes the rest.")] = None,
-    slots: Annotated[int | None, typer.Option(help="Jobs at once, per worker process.")] = None,
-    max_total: Annotated[int | None, typer.Option(help="Jobs at once over all workers; -1: no cap.")] = None,
+    kinds: Annotated[
+        str | None, typer.Option(metavar="A,B", help="Kinds that the lane serves; *: every kind that no lane names.")
+    ] = None,
+    slots: Annotated[int | None, typer.Option(help="Jobs at once per worker process.")] = None,
+    max_total: Annotated[int | None, typer.Option(help="Jobs at once over all workers; -1: no limit.")] = None,
     order: Annotated[
         str | None,
         typer.Option(
             metavar="fast|strict|fair",
-            help="How exactly priority is kept; fair: by turns of tenants.",
+            help="Order of jobs: loosely by priority and age, strictly so, or by turns of tenants.",
             autocompletion=completion.one_of("fast", "strict", "fair"),
         ),
     ] = None,
@@ -65,19 +69,24 @@ async def change(
         typer.Option(metavar="DURATION", help="Time without a report after which a running job is given up; 0: never."),
     ] = None,
     approval: Annotated[
-        bool | None, typer.Option("--approval/--no-approval", help="New jobs wait for a person's approval.")
+        bool | None, typer.Option("--approval/--no-approval", help="Whether new jobs wait for approval.")
     ] = None,
     rate: Annotated[
-        str | None, typer.Option(metavar="N/TIME", help="Starts over all workers, such as 10/s; off: no limit.")
+        str | None,
+        typer.Option(metavar="N/TIME", help="Starts per time over all workers, such as 10/s; off: no limit."),
     ] = None,
-    burst: Annotated[int | None, typer.Option(help="With --rate: how many may start at once after a pause.")] = None,
-    window: Annotated[bool, typer.Option("--window", help="With --rate: never more in any such time.")] = False,
+    burst: Annotated[
+        int | None, typer.Option(help="With --rate: jobs that may start at once after a quiet time.")
+    ] = None,
+    window: Annotated[
+        bool, typer.Option("--window", help="With --rate: a strict sliding window instead of a token bucket.")
+    ] = False,
     aging_interval: Annotated[
         str | None,
         typer.Option(metavar="DURATION", help="A waiting job rises by one priority per interval; 0: never."),
     ] = None,
-    version: Annotated[int | None, typer.Option(help="Only if the lane still has this version.")] = None,
-    create: Annotated[bool, typer.Option("--create", help="Create the lane first if it is absent.")] = False,
+    version: Annotated[int | None, typer.Option(help="Change only if the lane still has this version.")] = None,
+    create: Annotated[bool, typer.Option("--create", help="Create the lane if it does not exist.")] = False,
 ) -> None:
     """Change the given settings of a lane; the others stay."""
     settings = (kinds, slots, max_total, order, poll_interval, heartbeat_timeout, progress_timeout)
@@ -108,7 +117,7 @@ async def change(
 
 @command(group, "drain")
 async def drain(context: CommandContext, name: Name) -> None:
-    """Start nothing more in this lane; what runs goes on."""
+    """Start no more jobs of this lane; running ones go on."""
     await _show(context, [await context.desk.lanes.drain(name)], "")
 
 

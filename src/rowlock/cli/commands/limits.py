@@ -1,4 +1,4 @@
-"""rowlock limits: gates and rates as they stand, and how to change them while everything runs."""
+"""rowlock limits: read and change gates and rates while workers run."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
     from rowlock.model.rate import GateView, RateView
 
-group = typer.Typer(no_args_is_help=True, help="Gates and rates: who may start, how many, how often.")
-Key = Annotated[str, typer.Argument(metavar="KEY", help="The key; of a lane's rate lane:NAME.")]
+group = typer.Typer(no_args_is_help=True, help="Read and change gates and rates while workers run.")
+Key = Annotated[str, typer.Argument(metavar="KEY", help="Key of the gate or rate; lane:NAME for the rate of a lane.")]
 _COLUMNS: Final = ("key", "what", "limit", "free", "waiting", "state", "used")
 _SPARE: Final = ("used",)
 
@@ -28,11 +28,11 @@ _SPARE: Final = ("used",)
 @command(group, "ls")
 async def ls(
     context: CommandContext,
-    prefix: Annotated[str | None, typer.Option(metavar="TEXT", help="Only keys that begin so.")] = None,
-    after: Annotated[str, typer.Option(metavar="KEY", help="Begin behind this key.")] = "",
-    limit: Annotated[int, typer.Option(help="Gates, and rates, at most.")] = 100,
+    prefix: Annotated[str | None, typer.Option(metavar="TEXT", help="Only keys with this prefix.")] = None,
+    after: Annotated[str, typer.Option(metavar="KEY", help="Only keys after this one: the next page.")] = "",
+    limit: Annotated[int, typer.Option(help="Maximum number of gates, and of rates.")] = 100,
 ) -> None:
-    """List gates and rates with what is free and who waits."""
+    """List gates and rates with their free places and waiting jobs."""
     limits = context.desk.limits
     gates = await limits.gates(prefix=prefix, after=after, limit=limit)
     _show(context, gates, await limits.rates(prefix=prefix, after=after, limit=limit), "No gates and no rates.")
@@ -40,7 +40,7 @@ async def ls(
 
 @command(group, "show")
 async def show(context: CommandContext, key: Key) -> None:
-    """Show the gate and the rate of a key; of a gate, who has its places."""
+    """Show the gate and the rate of a key, and the jobs that hold places at the gate."""
     gate, rate = await _or_none(context.desk.limits.gate(key)), await _or_none(context.desk.limits.rate(key))
     if gate is None and rate is None:
         raise LimitNotFound(f"There is no gate and no rate {key!r}. See: rowlock limits ls")
@@ -56,13 +56,19 @@ async def change(
     context: CommandContext,
     key: Key,
     *,
-    places: Annotated[int | None, typer.Option("--limit", help="Of a gate: jobs at once.")] = None,
-    fifo: Annotated[bool | None, typer.Option("--fifo/--no-fifo", help="Of a gate: strictly in order.")] = None,
-    rate: Annotated[str | None, typer.Option(metavar="N/TIME", help="Of a rate, such as 10/s or 100/1m.")] = None,
-    burst: Annotated[int | None, typer.Option(help="With --rate: how many may start at once after a pause.")] = None,
-    window: Annotated[bool, typer.Option("--window", help="With --rate: never more in any such time.")] = False,
+    places: Annotated[int | None, typer.Option("--limit", help="Gate: jobs at once.")] = None,
+    fifo: Annotated[bool | None, typer.Option("--fifo/--no-fifo", help="Gate: strictly first in, first out.")] = None,
+    rate: Annotated[
+        str | None, typer.Option(metavar="N/TIME", help="Rate: starts per time, such as 10/s or 100/1m.")
+    ] = None,
+    burst: Annotated[
+        int | None, typer.Option(help="With --rate: jobs that may start at once after a quiet time.")
+    ] = None,
+    window: Annotated[
+        bool, typer.Option("--window", help="With --rate: a strict sliding window instead of a token bucket.")
+    ] = False,
 ) -> None:
-    """Change a gate or a rate; code that names it does not change it back."""
+    """Change a gate or a rate; code that declares it does not change it back."""
     if places is None and fifo is None and rate is None:
         raise InvalidOption("Nothing to change: add --limit or --fifo for a gate, --rate for a rate.")
     if rate is None and (burst is not None or window):
@@ -80,10 +86,14 @@ async def change(
 async def pause(
     context: CommandContext,
     key: Key,
-    lasting: Annotated[str | None, typer.Option("--for", metavar="DURATION", help="For so long, as 30s.")] = None,
-    until: Annotated[str | None, typer.Option(metavar="TIME", help="Until then, as 2026-11-01T10:30 (UTC).")] = None,
+    lasting: Annotated[
+        str | None, typer.Option("--for", metavar="DURATION", help="Length of the pause, such as 30s.")
+    ] = None,
+    until: Annotated[
+        str | None, typer.Option(metavar="TIME", help="End of the pause, such as 2026-11-01T10:30 (UTC).")
+    ] = None,
 ) -> None:
-    """Start nothing of a rate's key for a while; what runs goes on."""
+    """Start no job of a rate for a while; running ones go on."""
     if (lasting is None) == (until is None):
         raise InvalidOption("Say how long: --for 30s, or --until 2026-11-01T10:30; one of them.")
     _show(
@@ -100,19 +110,19 @@ async def pause(
 
 @command(group, "resume")
 async def resume(context: CommandContext, key: Key) -> None:
-    """End a pause; those that waited for its end get turns from now on."""
+    """End a pause; waiting jobs get new turns from now on."""
     _show(context, [], [await context.desk.limits.resume(key)], "")
 
 
 @command(group, "reset")
 async def reset(context: CommandContext, key: Key) -> None:
-    """As if nothing of the rate had been used yet."""
+    """Forget what was used of the rate."""
     _show(context, [], [await context.desk.limits.reset(key)], "")
 
 
 @command(group, "rm")
 async def remove(context: CommandContext, key: Key) -> None:
-    """Forget the gate and the rate of a key if nothing needs them; code that names them makes them again."""
+    """Remove the gate and the rate of a key if no job needs them; code that names them creates them again."""
     limits = context.desk.limits
     gate, rate = await _or_none(limits.gate(key)), await _or_none(limits.rate(key))
     if gate is None and rate is None:

@@ -1,4 +1,4 @@
-"""rowlock locks: see who holds a lock of the application, and who waits for it."""
+"""rowlock locks: locks of the application with their holders and waiters."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from rowlock.cli.context import CommandContext
 from rowlock.cli.screen import records
 from rowlock.cli.screen.output import moment
 
-group = typer.Typer(no_args_is_help=True, help="See who holds the application's locks, and who waits.")
+group = typer.Typer(no_args_is_help=True, help="Read locks of the application.")
 _COLUMNS: Final = ("namespace", "key", "who", "job", "kind", "process", "since")
 _SPARE: Final = ("process", "kind")
 
 
 @command(group, "ls")
 async def ls(context: CommandContext) -> None:
-    """List every lock that is held or waited for: its holder first, then those who wait, the longest waiting first."""
+    """List every lock with its holder, then its waiters, the longest waiting first."""
     found = await context.desk.locks.list()
     rows = []
     for lock in found:

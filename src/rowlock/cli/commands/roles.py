@@ -1,4 +1,4 @@
-"""rowlock roles: which permissions go under which name, and who was given it."""
+"""rowlock roles: roles, their permissions, and the subjects they are granted to."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ if TYPE_CHECKING:
 
     from rowlock.model.access import Grant, Role
 
-group = typer.Typer(no_args_is_help=True, help="See and change who may do what.")
-Name = Annotated[str, typer.Argument(metavar="ROLE", help="The role's name.")]
+group = typer.Typer(no_args_is_help=True, help="Read and change roles.")
+Name = Annotated[str, typer.Argument(metavar="ROLE", help="Name of the role.")]
 Subject = Annotated[
-    str, typer.Argument(metavar="SUBJECT", help="Whom the host, the identity provider or a token names.")
+    str, typer.Argument(metavar="SUBJECT", help="Subject, as the host, the identity provider or a token names it.")
 ]
 _COLUMNS: Final = ("role", "permissions", "granted to")
 
 
 @command(group, "ls")
 async def ls(context: CommandContext) -> None:
-    """List the roles, their permissions, and to whom they were granted."""
+    """List the roles, their permissions, and the subjects they are granted to."""
     roles = context.desk.roles
     _show(context, await roles.list(), await roles.grants())
 
@@ -36,10 +36,13 @@ async def change(
     context: CommandContext,
     name: Name,
     permissions: Annotated[
-        list[str], typer.Argument(metavar="PERMISSION...", help=f"All it is to have, of: {', '.join(Permission)}.")
+        list[str],
+        typer.Argument(
+            metavar="PERMISSION...", help=f"All permissions of the role; there are {', '.join(Permission)}."
+        ),
     ],
 ) -> None:
-    """Create a role, or give it these permissions instead of those it has."""
+    """Create a role, or replace its permissions."""
     role = await context.desk.roles.set(name, permissions)
     _show(context, [role], await context.desk.roles.grants())
 
@@ -53,14 +56,14 @@ async def remove(context: CommandContext, name: Name) -> None:
 
 @command(group, "grant")
 async def grant(context: CommandContext, subject: Subject, name: Name) -> None:
-    """Give a role to a subject."""
+    """Grant a role to a subject."""
     role = await context.desk.roles.grant(subject, name)
     _show(context, [role], await context.desk.roles.grants())
 
 
 @command(group, "revoke")
 async def revoke(context: CommandContext, subject: Subject, name: Name) -> None:
-    """Take a role away from a subject again."""
+    """Take a role away from a subject."""
     role = await context.desk.roles.revoke(subject, name)
     _show(context, [role], await context.desk.roles.grants())
 

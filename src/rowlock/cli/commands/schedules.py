@@ -1,4 +1,4 @@
-"""rowlock schedules: what is due when, changed while everything runs."""
+"""rowlock schedules: read and change schedules while workers run."""
 
 from __future__ import annotations
 
@@ -24,29 +24,34 @@ if TYPE_CHECKING:
     from rowlock.model.schedule import Missed, Overlap, Schedule
     from rowlock.model.window import Then
 
-group = typer.Typer(no_args_is_help=True, help="What is due when: cron rules and intervals, changed while workers run.")
-Name = Annotated[str, typer.Argument(metavar="NAME", help="The schedule's name.", autocompletion=completion.schedules)]
+group = typer.Typer(no_args_is_help=True, help="Read and change schedules while workers run.")
+Name = Annotated[str, typer.Argument(metavar="NAME", help="Name of the schedule.", autocompletion=completion.schedules)]
 CronText = Annotated[
-    str | None, typer.Option(metavar="'M H D M W'", help="Five fields, such as '0 2 * * *', read in the time zone.")
+    str | None,
+    typer.Option(
+        metavar="'M H D M W'", help="Cron rule of five fields, such as '0 2 * * *', in the schedule's time zone."
+    ),
 ]
-EveryText = Annotated[str | None, typer.Option(metavar="DURATION", help="An interval instead, such as 15m.")]
-ZoneText = Annotated[str | None, typer.Option("--tz", metavar="ZONE", help="Such as Europe/London.")]
+EveryText = Annotated[
+    str | None, typer.Option(metavar="DURATION", help="Interval instead of a cron rule, such as 15m.")
+]
+ZoneText = Annotated[str | None, typer.Option("--tz", metavar="ZONE", help="Time zone, such as Europe/London.")]
 MissedText = Annotated[
     str | None,
     typer.Option(
         metavar="none|latest|all",
-        help="What is owed for slots nobody could fire.",
+        help="Which missed slots are fired later.",
         autocompletion=completion.one_of("none", "latest", "all"),
     ),
 ]
 MostMissed = Annotated[
-    int | None, typer.Option("--most-missed", metavar="N", help="With --missed all: the latest N of them, at most.")
+    int | None, typer.Option("--most-missed", metavar="N", help="With --missed all: at most the latest N missed slots.")
 ]
 OverlapText = Annotated[
     str | None,
     typer.Option(
         metavar="queue|skip|cancel",
-        help="While the run before has not ended.",
+        help="What to do while the previous run has not ended.",
         autocompletion=completion.one_of("queue", "skip", "cancel"),
     ),
 ]
@@ -55,10 +60,10 @@ WindowTexts = Annotated[
     typer.Option(
         "--window",
         metavar="'HH:MM-HH:MM [DAYS] [skip|defer]'",
-        help="Fire nothing in these hours, such as '22:00-06:00 sat,sun defer'. May be repeated.",
+        help="Hours in which it does not fire, such as '22:00-06:00 sat,sun defer'; may be repeated.",
     ),
 ]
-ArgsText = Annotated[str | None, typer.Option(metavar="JSON", help="Arguments of its jobs: an object.")]
+ArgsText = Annotated[str | None, typer.Option(metavar="JSON", help="Arguments of its jobs, as an object.")]
 _COLUMNS: Final = ("schedule", "kind", "when", "zone", "next", "last", "job", "state", "left out")
 _SPARE: Final = ("left out", "job", "zone", "kind")
 
@@ -75,7 +80,7 @@ async def ls(context: CommandContext) -> None:
 
 @command(group, "show")
 async def show(context: CommandContext, name: Name) -> None:
-    """Show one schedule, and its next five runs in its own time and in UTC."""
+    """Show one schedule and its next five runs, in its time zone and in UTC."""
     schedule = await context.desk.schedules.get(name)
     runs = await context.desk.schedules.next(name)
     if context.screen.as_json:
@@ -92,9 +97,9 @@ async def next_runs(
     context: CommandContext,
     name: Name,
     *,
-    n: Annotated[int, typer.Option("-n", min=1, max=1000, help="How many.")] = 5,
+    n: Annotated[int, typer.Option("-n", min=1, max=1000, help="Number of runs.")] = 5,
 ) -> None:
-    """Print the next runs, in the schedule's own time and in UTC."""
+    """Print the next runs, in the schedule's time zone and in UTC."""
     schedule = await context.desk.schedules.get(name)
     runs = await context.desk.schedules.next(name, n)
     zones = list(dict.fromkeys((schedule.tz, "UTC")))
@@ -105,8 +110,8 @@ async def next_runs(
 @command(group, "add")
 async def add(
     context: CommandContext,
-    name: Annotated[str, typer.Argument(metavar="NAME", help="What to call it.")],
-    kind: Annotated[str, typer.Argument(metavar="KIND", help="The kind of its jobs.", autocompletion=completion.kinds)],
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Name of the schedule.")],
+    kind: Annotated[str, typer.Argument(metavar="KIND", help="Kind of its jobs.", autocompletion=completion.kinds)],
     *,
     cron: CronText = None,
     every: EveryText = None,
@@ -116,11 +121,11 @@ async def add(
     most_missed: MostMissed = None,
     overlap: OverlapText = None,
     window: WindowTexts = None,
-    priority: Annotated[int | None, typer.Option(help="Of its jobs, from -100 to 100.")] = None,
-    tenant: Annotated[str | None, typer.Option(help="Whose jobs they are.")] = None,
-    paused: Annotated[bool, typer.Option("--paused", help="Do not fire until it is resumed.")] = False,
+    priority: Annotated[int | None, typer.Option(help="Priority of its jobs, from -100 to 100.")] = None,
+    tenant: Annotated[str | None, typer.Option(help="Tenant of its jobs.")] = None,
+    paused: Annotated[bool, typer.Option("--paused", help="Create it paused.")] = False,
 ) -> None:
-    """Make a schedule; it is first due at its next slot, never for the past."""
+    """Create a schedule; it is first due at its next slot."""
     made = await context.desk.schedules.create(
         name,
         kind,
@@ -152,11 +157,11 @@ async def edit(
     most_missed: MostMissed = None,
     overlap: OverlapText = None,
     window: WindowTexts = None,
-    no_windows: Annotated[bool, typer.Option("--no-windows", help="Take its windows away.")] = False,
-    version: Annotated[int | None, typer.Option(help="Only if it still has this version.")] = None,
-    reset: Annotated[bool, typer.Option("--reset", help="Back to what the code declares, first of all.")] = False,
+    no_windows: Annotated[bool, typer.Option("--no-windows", help="Remove its windows.")] = False,
+    version: Annotated[int | None, typer.Option(help="Change only if it still has this version.")] = None,
+    reset: Annotated[bool, typer.Option("--reset", help="First reset it to what code declares.")] = False,
 ) -> None:
-    """Change what is given of a schedule; the rest stays."""
+    """Change the given fields of a schedule; the others stay."""
     desk, said = context.desk.schedules, (cron, every, tz, args, missed, most_missed, overlap, window)
     changes = no_windows or any(value is not None for value in said)
     if not reset and not changes:
@@ -182,19 +187,19 @@ async def edit(
 
 @command(group, "pause")
 async def pause(context: CommandContext, name: Name) -> None:
-    """Fire nothing more; jobs that are enqueued already go on."""
+    """Fire no more slots; jobs already enqueued go on."""
     _show(context, [await context.desk.schedules.pause(name)], "")
 
 
 @command(group, "resume")
 async def resume(context: CommandContext, name: Name) -> None:
-    """Fire again; what was due meanwhile was missed, and goes by its rule for that."""
+    """Fire again; slots missed meanwhile follow the `missed` rule."""
     _show(context, [await context.desk.schedules.resume(name)], "")
 
 
 @command(group, "run")
 async def run(context: CommandContext, name: Name) -> None:
-    """Enqueue one job now; the next slot stays where it is."""
+    """Enqueue one job now; the slots stay as they are."""
     job = await context.desk.schedules.run(name)
     context.screen.answer(f"{job.public_id} created", records.job(job))
 
@@ -204,11 +209,11 @@ async def backfill(
     context: CommandContext,
     name: Name,
     *,
-    start: Annotated[str, typer.Option("--from", metavar="ISO", help="The first moment, such as 2027-03-01.")],
-    end: Annotated[str, typer.Option("--until", metavar="ISO", help="The moment before which it ends.")],
-    yes: Annotated[bool, typer.Option("--yes", help="Enqueue them; without it they are only listed.")] = False,
+    start: Annotated[str, typer.Option("--from", metavar="ISO", help="Start of the range, such as 2027-03-01.")],
+    end: Annotated[str, typer.Option("--until", metavar="ISO", help="End of the range, exclusive.")],
+    yes: Annotated[bool, typer.Option("--yes", help="Enqueue the jobs instead of listing the slots.")] = False,
 ) -> None:
-    """List the slots of a range that have had no job; with --yes, enqueue one for each."""
+    """List the slots of a range that have had no job; with --yes, enqueue a job for each."""
     schedule = await context.desk.schedules.get(name)
     done = await context.desk.schedules.backfill(
         name, day_or_instant(start, "--from"), day_or_instant(end, "--until"), dry_run=not yes
@@ -225,7 +230,7 @@ async def backfill(
 
 @command(group, "rm")
 async def rm(context: CommandContext, name: Name) -> None:
-    """Remove a schedule; its jobs stay. Code that declares it writes it again when a worker starts."""
+    """Remove a schedule; its jobs stay. A worker whose code declares it creates it again at its start."""
     gone = await context.desk.schedules.delete(name)
     context.screen.answer(f"{gone.name} removed", records.schedule(gone))
     if gone.declared is not None:

@@ -14,16 +14,16 @@ from rowlock.errors import InvalidOption
 from rowlock.model import problem
 from rowlock.store.schema import migrate
 
-group = typer.Typer(no_args_is_help=True, help="Create, upgrade, undo, print and check Rowlock's tables.")
+group = typer.Typer(no_args_is_help=True, help="Create, upgrade, downgrade, print and check Rowlock's tables.")
 _COLUMNS: Final = ("version", "name", "applied")
 
 
 @command(group, "upgrade", schema=False)
 async def upgrade(
     context: CommandContext,
-    to: Annotated[int | None, typer.Option(help="Stop at this version; default: the newest.")] = None,
+    to: Annotated[int | None, typer.Option(help="Version to upgrade to; default: the newest.")] = None,
 ) -> None:
-    """Bring the tables to the version this code needs."""
+    """Upgrade the tables to the version that this code needs."""
     url, name = _where(context)
     done = await migrate.upgrade(url, name, to=to)
     now = (await migrate.status(url, name)).version
@@ -34,10 +34,10 @@ async def upgrade(
 @command(group, "downgrade", schema=False)
 async def downgrade(
     context: CommandContext,
-    to: Annotated[int, typer.Option(min=0, help="The version to go back to; 0 removes the tables.")],
-    yes: Annotated[bool, typer.Option("--yes", help="Also when jobs are lost.")] = False,
+    to: Annotated[int, typer.Option(min=0, help="Version to downgrade to; 0 removes the tables.")],
+    yes: Annotated[bool, typer.Option("--yes", help="Do it even if jobs are lost.")] = False,
 ) -> None:
-    """Undo the steps above a version."""
+    """Undo the migrations above a version."""
     url, name = _where(context)
     before = await migrate.status(url, name)
     if to == 0 < before.version and not yes and await context.app.jobs.list(limit=1):
@@ -51,10 +51,10 @@ async def downgrade(
 @command(group, "index")
 async def index(
     context: CommandContext,
-    what: Annotated[str, typer.Argument(metavar="args", help="What to index: args.")],
-    drop: Annotated[bool, typer.Option("--drop", help="Remove it again.")] = False,
+    what: Annotated[str, typer.Argument(metavar="args", help="What to index; there is only args.")],
+    drop: Annotated[bool, typer.Option("--drop", help="Remove the index.")] = False,
 ) -> None:
-    """Build the optional index for searches by argument, while everything runs; it makes every job's writes dearer."""
+    """Build the optional index for searches by argument, while workers run; it makes every write of a job slower."""
     if what != "args":
         raise InvalidOption(f"There is one optional index, args; got {what!r}.")
     url, name = _where(context)
@@ -66,7 +66,7 @@ async def index(
 
 @command(group, "status", schema=False)
 async def status(context: CommandContext) -> None:
-    """Say which steps are applied; exit code 3 unless this code can run on them."""
+    """Show which migrations are applied. Exit code 3 unless this code can run on them."""
     url, name = _where(context)
     found = await migrate.status(url, name)
     verdict = _verdict(found)
@@ -88,10 +88,10 @@ async def status(context: CommandContext) -> None:
 @command(group, "sql", schema=False)
 async def sql(
     context: CommandContext,
-    since: Annotated[int, typer.Option(min=0, help="The version the database is at.")] = 0,
-    to: Annotated[int | None, typer.Option(min=0, help="The version to reach, also an older one.")] = None,
+    since: Annotated[int, typer.Option(min=0, help="Current version of the database.")] = 0,
+    to: Annotated[int | None, typer.Option(min=0, help="Version to reach; may be older than --since.")] = None,
 ) -> None:
-    """Print the script for a DBA to read and run; needs no database."""
+    """Print the migrations as an SQL script, for a DBA to read and run; needs no database."""
     name = context.schema or context.app.settings.schema
     newest = migrate.newest()
     if max(since, to or 0) > newest:
@@ -105,7 +105,7 @@ async def sql(
 
 @command(group, "verify", schema=False)
 async def verify(context: CommandContext) -> None:
-    """Compare the tables with freshly made ones; exit code 1 when they differ."""
+    """Compare the tables with newly created ones. Exit code 1 if they differ."""
     url, name = _where(context)
     differences = await migrate.verify(url, name)
     if context.screen.as_json:
@@ -119,7 +119,7 @@ async def verify(context: CommandContext) -> None:
 
 def _where(context: CommandContext) -> tuple[str, str]:
     database = context.app.database()
-    return database.direct_url, database.schema  # past a pooler: steps hold a lock of their session
+    return database.direct_url, database.schema  # not through a pooler: a migration holds a session lock
 
 
 _ADVICE: Final = {
@@ -134,7 +134,7 @@ def _verdict(found: migrate.SchemaStatus) -> str:
         return "missing"
     if found.version < found.newest:
         return "behind"
-    # One ahead is served where its steps say so: upgrades are made so that the code before them goes on.
+    # A newer schema is fine if its migrations say so: code of the release before goes on under them.
     return "ahead" if found.compatible_since > found.newest else "current"
 
 

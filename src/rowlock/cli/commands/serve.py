@@ -1,4 +1,4 @@
-"""rowlock serve: the REST door as a process of its own."""
+"""rowlock serve: the REST API as a process of its own."""
 
 from __future__ import annotations
 
@@ -23,31 +23,31 @@ def add_to(root: typer.Typer) -> None:
 def serve(
     context: CommandContext,
     *,
-    host: Annotated[str, typer.Option(help="The address to listen on.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option(min=0, max=65_535, help="0: any free one.")] = 8000,
-    root_path: Annotated[str, typer.Option(metavar="PATH", help="The prefix that a proxy takes away.")] = "",
+    host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=0, max=65_535, help="Port to listen on; 0: any free one.")] = 8000,
+    root_path: Annotated[str, typer.Option(metavar="PATH", help="Path prefix that a proxy strips.")] = "",
     auth: Annotated[
         str | None,
         typer.Option(
             metavar="tokens|MODULE:ATTR",
             envvar="ROWLOCK_AUTH",
-            help="Who is let in: API tokens, or your authenticator.",
+            help="Authentication: API tokens, or your own authenticator.",
         ),
     ] = None,
     read_only: Annotated[bool, typer.Option("--read-only", help="Refuse every change.")] = False,
     insecure_no_auth: Annotated[
-        bool, typer.Option("--insecure-no-auth", help="Serve everybody who reaches the port, with every permission.")
+        bool, typer.Option("--insecure-no-auth", help="Serve every client with every permission.")
     ] = False,
     log_level: Annotated[
         str,
         typer.Option(
             metavar="LEVEL",
-            help="Least level that is logged.",
+            help="Minimum log level.",
             autocompletion=completion.one_of("debug", "info", "warning", "error"),
         ),
     ] = "info",
 ) -> None:
-    """Serve the REST API. SIGTERM or SIGINT ends open requests and leaves.
+    """Serve the REST API. SIGTERM or SIGINT finishes open requests and exits.
 
     Without authentication only this machine is served; a wider --host is refused.
     """

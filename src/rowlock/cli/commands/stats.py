@@ -1,4 +1,4 @@
-"""rowlock stats: how much there is to do, how fast it is done, and what goes wrong."""
+"""rowlock stats: backlog, running jobs, throughput and failures."""
 
 from __future__ import annotations
 
@@ -32,15 +32,16 @@ def add_to(root: typer.Typer) -> None:
 async def stats(
     context: CommandContext,
     window: Annotated[
-        str, typer.Option(metavar="DURATION", help="Ends within this time are counted, such as 15m.")
+        str, typer.Option(metavar="DURATION", help="Time window of throughput and failures, such as 15m.")
     ] = "1h",
     slow: Annotated[
-        str, typer.Option(metavar="DURATION", help="Jobs that run for longer than this are shown, such as 30m.")
+        str,
+        typer.Option(metavar="DURATION", help="Show jobs that have been running for longer than this, such as 30m."),
     ] = "10m",
 ) -> None:
-    """Show jobs by state, lanes with their use and backlog, speed, failures, tenants, references and slow jobs.
+    """Show jobs by state, lanes with use and backlog, throughput, failures, tenants, references and slow jobs.
 
-    A number with a + behind it was counted no further.
+    A number followed by + is a lower bound: counting stopped there.
     """
     desk = context.app.stats
     least = duration(slow, "--slow")

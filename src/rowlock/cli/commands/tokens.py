@@ -1,4 +1,4 @@
-"""rowlock tokens: keys for programs and people."""
+"""rowlock tokens: API tokens."""
 
 from __future__ import annotations
 
@@ -36,17 +36,20 @@ _SPARE: Final = ("created", "permissions", "subject", "tenant", "expires")
 @command(group, "create")
 async def create(
     context: CommandContext,
-    name: Annotated[str, typer.Argument(metavar="NAME", help="What it is for; several may have the same.")],
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Name of the token; need not be unique.")],
     *,
-    role: Annotated[list[str] | None, typer.Option(help="A role it has; as often as needed.")] = None,
+    role: Annotated[list[str] | None, typer.Option(help="Role of the token; may be repeated.")] = None,
     permission: Annotated[
-        list[str] | None, typer.Option(help="A permission it has, such as jobs:read; as often as needed.")
+        list[str] | None, typer.Option(help="Permission of the token, such as jobs:read; may be repeated.")
     ] = None,
-    tenant: Annotated[str | None, typer.Option(help="Whose jobs it sees and submits.")] = None,
-    subject: Annotated[str | None, typer.Option(help="Whom it acts as; token:NAME unless given.")] = None,
-    expires_in: Annotated[str | None, typer.Option(metavar="DURATION", help="Such as 90 days; else never.")] = None,
+    tenant: Annotated[str | None, typer.Option(help="Tenant whose jobs the token sees and submits.")] = None,
+    subject: Annotated[str | None, typer.Option(help="Subject that the token acts as; default: token:NAME.")] = None,
+    expires_in: Annotated[
+        str | None,
+        typer.Option(metavar="DURATION", help="Time until the token expires, such as 90 days; default: never."),
+    ] = None,
 ) -> None:
-    """Make a token and print it: this once, as only a hash of it is kept."""
+    """Make a token and print it; only its hash is stored, so it cannot be shown again."""
     made = await context.desk.tokens.create(
         name,
         roles=role or (),
@@ -61,16 +64,16 @@ async def create(
 
 @command(group, "ls")
 async def ls(context: CommandContext) -> None:
-    """List the tokens: what each is worth, when it was used last."""
+    """List the tokens with their permissions and last use."""
     _show(context, await context.desk.tokens.list(), "No tokens.")
 
 
 @command(group, "revoke")
 async def revoke(
     context: CommandContext,
-    token_id: Annotated[str, typer.Argument(metavar="ID", help="The part after rlk_, as ls shows it.")],
+    token_id: Annotated[str, typer.Argument(metavar="ID", help="Id of the token, as `tokens ls` shows it.")],
 ) -> None:
-    """End a token, and every session that began with it, now."""
+    """Revoke a token, and end every session that was opened with it."""
     _show(context, [await context.desk.tokens.revoke(token_id)], "")
 
 

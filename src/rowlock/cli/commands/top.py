@@ -1,4 +1,4 @@
-"""rowlock top: what runs, waits and fails right now, and the keys to steer it."""
+"""rowlock top: a live screen of lanes, workers, jobs and kinds, with keys for orders."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _JOBS: Final = 500
 _PENDING: Final = 50
 _PAGE: Final = 10
 _LATE: Final = 3.0
-"""Seconds without an answer, after which it is told."""
+"""Seconds without an answer after which the screen says so."""
 _PIPE_WIDTH: Final = 160
 _ENDS: Final = 1_000_000
 
@@ -47,15 +47,15 @@ def add_to(root: typer.Typer) -> None:
 
 async def top(
     context: CommandContext,
-    interval: Annotated[str, typer.Option(metavar="DURATION", help="Between two looks, such as 5s.")] = "1s",
+    interval: Annotated[str, typer.Option(metavar="DURATION", help="Refresh interval, such as 5s.")] = "1s",
     window: Annotated[
-        str, typer.Option(metavar="DURATION", help="Speed and failures are those of this time, such as 15m.")
+        str, typer.Option(metavar="DURATION", help="Time window of throughput and failures, such as 15m.")
     ] = "1m",
-    once: Annotated[bool, typer.Option("--once", help="Print one picture and end.")] = False,
+    once: Annotated[bool, typer.Option("--once", help="Print the screen once and exit.")] = False,
 ) -> None:
     """Show lanes, workers, running jobs and backlog, live; cancel, stop, approve, drain and resume by key.
 
-    Press ? for the keys. Where standard output is no terminal, one picture is printed.
+    Press ? for the keys. Without a terminal, one picture is printed.
     """
     every = duration(interval, "--interval").total_seconds()
     if every < _LEAST:
@@ -69,7 +69,7 @@ async def top(
 
 
 async def read_data(app: Rowlock, window: str) -> TopData:
-    """One look at everything."""
+    """Read everything that the screen shows."""
     panel = await app.stats.panel(window=window, jobs=_JOBS, tenants=0)
     waiting = panel.overview.states[State.PENDING]
     return TopData(panel, await app.jobs.list(states=[State.PENDING], limit=_PENDING) if waiting else [])
@@ -104,13 +104,13 @@ def _print(context: CommandContext, data: TopData) -> None:
 
 
 def place(app: Rowlock) -> str:
-    """Which database it is."""
+    """The database and schema, for the head of the screen."""
     database = app.database()
     return f"{shown(database.url)} {database.schema}".partition("?")[0]
 
 
 class Top:
-    """The screen, the keys and the looks, until somebody quits."""
+    """Reads, draws and handles keys until the user quits."""
 
     def __init__(self, app: Rowlock, every: float, window: str) -> None:
         self._app, self._every, self._window = app, every, window
@@ -125,7 +125,7 @@ class Top:
         self._terminal = Terminal(self.press, self._redraw.set)
 
     async def run(self) -> None:
-        """Until q, Ctrl-C or SIGTERM; the terminal is as it was afterwards."""
+        """Run until q, Ctrl-C or SIGTERM; the terminal is restored afterwards."""
         task, loop = asyncio.current_task(), asyncio.get_running_loop()
         if task is not None:
             for number in (signal.SIGTERM, signal.SIGHUP):
@@ -147,7 +147,7 @@ class Top:
 
     async def _until_redraw(self) -> None:
         with contextlib.suppress(TimeoutError):
-            # Not wait_for: where news and a cancellation come together, it forgets the cancellation before Python 3.12.
+            # Not wait_for: before Python 3.12 it forgets a cancellation that comes together with the event.
             async with asyncio.timeout(1.0):
                 await self._redraw.wait()
         self._redraw.clear()
@@ -180,7 +180,7 @@ class Top:
             self._view.away = str(error) or type(error).__name__
         else:
             self._view.away = None
-            # Read before p was pressed, answered after it: the picture stays.
+            # The answer came after p was pressed: the paused picture stays.
             self._data = self._data if self._view.paused and self._data else found
         self._since = 0.0
         self._redraw.set()
@@ -188,7 +188,7 @@ class Top:
     # --- keys --------------------------------------------------------------------------------------------------------
 
     def press(self, key: str) -> None:
-        """Do what a key stands for, in the state the screen is in."""
+        """Handle a key, according to the state of the screen."""
         view = self._view
         if view.question is not None:
             self._answer(key)
@@ -257,13 +257,13 @@ class Top:
     # --- orders ------------------------------------------------------------------------------------------------------
 
     def _order(self, key: str) -> None:
-        """Ask before anything is changed; only what resumes is done at once."""
+        """Ask before an order is given; only a resume is done at once."""
         view, found = self._view, self._rows()
         if not found:
             view.note = "nothing is selected"
             return
         chosen = found[view.selected(view.pane, found)]
-        # The question names a row; the selection stays on it, whatever moves meanwhile.
+        # The selection stays on the row that the question names, also if rows move.
         view.chosen[view.pane] = chosen.key, view.selected(view.pane, found)
         question, give = self._what(key, chosen)
         if give is None:
@@ -274,7 +274,7 @@ class Top:
             view.question, self._yes = question, lambda: self._start(give)
 
     def _what(self, key: str, row: Row) -> tuple[str, Callable[[], Awaitable[str]] | None]:
-        """The question and the order; without an order, what to say instead."""
+        """The question and the order; if the key does not apply here, a note and None."""
         pane, name, app = self._view.pane, row.cells[0], self._app
         if pane is Pane.JOBS and key in "csa" and isinstance(row.key, int):
             number = row.key
@@ -311,7 +311,7 @@ class Top:
     def _worker(self, number: int) -> Callable[[], Awaitable[str]]:
         async def give() -> str:
             (worker,) = await self._app.workers.drain(number)
-            return f"worker {worker.name} was told to drain"
+            return f"worker {worker.name} is draining"
 
         return give
 

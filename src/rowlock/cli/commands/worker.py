@@ -1,4 +1,4 @@
-"""rowlock worker: a process that claims and runs jobs until it is told to stop; its options."""
+"""rowlock worker: the options of the worker process; process/worker_main runs it."""
 
 from __future__ import annotations
 
@@ -25,23 +25,27 @@ def worker(
         str | None,
         typer.Option(
             metavar="A,B | A=2,B=1",
-            help="Only these lanes, with slots of their own if given.",
+            help="Serve only these lanes, optionally with this worker's own number of slots.",
             autocompletion=completion.lanes,
         ),
     ] = None,
-    name: Annotated[str | None, typer.Option(help="Shown to operators; default: host and process id.")] = None,
-    log_level: Annotated[str, typer.Option(metavar="|".join(LEVELS), help="Least level that is logged.")] = "info",
+    name: Annotated[str | None, typer.Option(help="Name of the worker; default: host and process id.")] = None,
+    log_level: Annotated[str, typer.Option(metavar="|".join(LEVELS), help="Minimum log level.")] = "info",
     processes: Annotated[
-        int | None, typer.Option(min=0, help="Worker processes under a supervisor; 0: this process is the worker.")
+        int | None, typer.Option(min=0, help="Number of worker processes under a supervisor; 0: no supervisor.")
     ] = None,
-    max_jobs: Annotated[int | None, typer.Option(min=0, help="Start the process anew after so many jobs.")] = None,
+    max_jobs: Annotated[int | None, typer.Option(min=0, help="Replace the process after this many jobs.")] = None,
     max_memory: Annotated[
-        str | None, typer.Option(metavar="SIZE", help="Start it anew above so much memory, such as 512MB.")
+        str | None, typer.Option(metavar="SIZE", help="Replace the process above this memory use, such as 512MB.")
     ] = None,
-    reload: Annotated[bool, typer.Option("--reload", help="Start again whenever a source file changes.")] = False,
+    reload: Annotated[
+        bool, typer.Option("--reload", help="Restart the worker whenever a source file changes.")
+    ] = False,
     reload_dir: Annotated[
         list[Path] | None,
-        typer.Option(metavar="FOLDER", help="Watched with --reload; may be repeated; default: the current folder."),
+        typer.Option(
+            metavar="FOLDER", help="Folder to watch with --reload; may be repeated; default: the current folder."
+        ),
     ] = None,
     follow: Annotated[int | None, typer.Option(hidden=True)] = None,
     dev: Annotated[bool, typer.Option("--dev", hidden=True)] = False,

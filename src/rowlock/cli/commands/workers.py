@@ -1,4 +1,4 @@
-"""rowlock workers: see who works, on what and since when, and let one go."""
+"""rowlock workers: workers, the jobs in their slots, and draining a worker."""
 
 from __future__ import annotations
 
@@ -17,28 +17,28 @@ if TYPE_CHECKING:
 
     from rowlock.model.workload import WorkerView
 
-group = typer.Typer(no_args_is_help=True, help="See the workers, and let one go.")
+group = typer.Typer(no_args_is_help=True, help="Read and drain workers.")
 _COLUMNS: Final = ("id", "name", "host", "pid", "version", "lanes", "running", "state", "started", "seen")
 _SPARE: Final = ("host", "version", "pid", "started")
 
 
 @command(group, "ls")
 async def ls(context: CommandContext) -> None:
-    """List the workers that have not said good-bye."""
+    """List the workers that have not signed off."""
     _show(context, await context.desk.workers.list(), "No workers.")
 
 
 @command(group, "drain")
 async def drain(
-    context: CommandContext, worker: Annotated[str, typer.Argument(metavar="WORKER", help="Its id, or its name.")]
+    context: CommandContext, worker: Annotated[str, typer.Argument(metavar="WORKER", help="Id or name of the worker.")]
 ) -> None:
-    """Let a worker end its jobs, claim no more and leave; within two seconds it has heard of it."""
+    """Drain a worker: it claims no more, ends its jobs and leaves. It hears of that within two seconds."""
     _show(context, await context.desk.workers.drain(worker), "")
 
 
 @command(group, "status")
 async def status(context: CommandContext) -> None:
-    """Show which jobs are in which slots, and since when."""
+    """Show the jobs in the slots of each worker."""
     found = await context.desk.workers.status()
     rows = []
     for item in found.workers:
@@ -77,4 +77,4 @@ def _show(context: CommandContext, found: Sequence[WorkerView], empty: str) -> N
 def _state(worker: WorkerView) -> str:
     if worker.silent:
         return "silent"
-    return f"{worker.state}, told to drain" if worker.told and worker.state == "up" else worker.state
+    return f"{worker.state}, draining" if worker.told and worker.state == "up" else worker.state

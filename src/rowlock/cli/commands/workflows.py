@@ -1,4 +1,4 @@
-"""rowlock workflows: look at workflows and give them orders."""
+"""rowlock workflows: read and follow workflows and give them orders."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ if TYPE_CHECKING:
 
     from rowlock.model.workflow import WorkflowView
 
-group = typer.Typer(no_args_is_help=True, help="Look at workflows and give them orders.")
-WorkflowId = Annotated[str, typer.Argument(metavar="ID", help="A public id such as W-…, or the plain number.")]
+group = typer.Typer(no_args_is_help=True, help="Read workflows and give them orders.")
+WorkflowId = Annotated[str, typer.Argument(metavar="ID", help="Id of the workflow.")]
 _COLUMNS: Final = ("id", "name", "state", "steps", "open", "failed", "created", "ended")
 _SPARE: Final = ("created", "failed", "open")
 _LOOK_EVERY: Final = 0.5
-"""Seconds between two looks of watch."""
+"""Seconds between two polls of watch."""
 
 
 @command(group, "ls")
@@ -38,9 +38,9 @@ async def ls(
         list[str] | None,
         typer.Option(help="Only this state; may be repeated.", autocompletion=completion.one_of(*WorkflowState)),
     ] = None,
-    name: Annotated[str | None, typer.Option(help="Only workflows of this name.")] = None,
-    after: Annotated[str | None, typer.Option(metavar="CURSOR", help="The next page.")] = None,
-    limit: Annotated[int, typer.Option(min=1, max=1000, help="Workflows at most.")] = 50,
+    name: Annotated[str | None, typer.Option(help="Only workflows with this name.")] = None,
+    after: Annotated[str | None, typer.Option(metavar="CURSOR", help="Cursor of the next page.")] = None,
+    limit: Annotated[int, typer.Option(min=1, max=1000, help="Maximum number of workflows.")] = 50,
 ) -> None:
     """List workflows, newest first."""
     page = await context.desk.workflows.list(states=state or None, name=name, after=after, limit=limit)
@@ -51,7 +51,7 @@ async def ls(
 
 @command(group, "show")
 async def show(context: CommandContext, workflow_id: WorkflowId) -> None:
-    """Show a workflow with its steps, each below those it waits for."""
+    """Show a workflow with its steps, each below the steps it depends on."""
     view = await context.desk.workflows.get(workflow_id)
     record = records.workflow_graph(view)
     if context.screen.as_json:
@@ -64,7 +64,7 @@ async def show(context: CommandContext, workflow_id: WorkflowId) -> None:
 
 @command(group, "cancel")
 async def cancel(context: CommandContext, workflow_id: WorkflowId, by: By = None, note: Note = None) -> None:
-    """End what waits, ask what runs to stop, then undo what completed and says how."""
+    """Cancel waiting steps, ask running ones to stop, then undo completed steps that have an undo step."""
     _show(context, [await context.desk.workflows.cancel(workflow_id, by=by or current_user(), note=note)], "")
 
 
@@ -74,18 +74,22 @@ async def retry(
     workflow_id: WorkflowId,
     step: Annotated[
         str | None,
-        typer.Option("--from", metavar="STEP", help="This step and what is behind it; default: what failed."),
+        typer.Option(
+            "--from",
+            metavar="STEP",
+            help="First step to run again, with the steps behind it; default: the failed ones.",
+        ),
     ] = None,
     by: By = None,
     note: Note = None,
 ) -> None:
-    """Run a step and everything behind it again, the rest as it is."""
+    """Run a step and the steps behind it again."""
     _show(context, [await context.desk.workflows.retry(workflow_id, step, by=by or current_user(), note=note)], "")
 
 
 @command(group, "watch")
 async def watch(context: CommandContext, workflow_id: WorkflowId) -> None:
-    """Follow a workflow until it has ended: a line per change, or an object with --json. Ctrl-C leaves it alone.
+    """Follow a workflow until it has ended: a line per change, or an object with --json. Ctrl-C does not affect it.
 
     Exit code 1 unless it succeeded.
     """

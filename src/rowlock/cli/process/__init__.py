@@ -1,7 +1,8 @@
-"""Processes behind `rowlock worker` and `rowlock dev`: the worker itself, its supervisor, and reloading.
+"""What the long-running commands do: the worker, its supervisor, hot reload and the demo.
 
-worker_main.py runs one worker, supervise.py several of them; watcher.py and file_changes.py start them again when
-files change. Only the commands worker and dev import this. Start with worker_main.py.
+worker_main runs a worker in this process and must not import typer, which costs memory that a worker keeps. supervise
+starts several of them, reload replaces one whenever a file changes; reload_child is the worker's side of that.
+Start with worker_main.
 """
 
 from __future__ import annotations

@@ -77,7 +77,7 @@ async def parse_upload(name: str) -> None:
 
 
 async def export_everything(ctx: Context) -> None:
-    """Would take minutes; somebody cancels it."""
+    """Would take minutes; it is cancelled."""
     for step in range(600):
         await ctx.progress(step, 600, message="a very long export")
         await asyncio.sleep(0.1)
@@ -116,7 +116,7 @@ async def pay_out(amount: int) -> str:
 
 
 def samples(app: Rowlock) -> list[DemoJob]:
-    """Declare the kinds and cast the demo."""
+    """The demo's jobs, whose kinds are declared with the application."""
     greeting = app.job("demo.greet", lane=LANE)(greet)
     report = app.job("demo.render_report", lane=LANE, priority=10, timeout="1m")(render_report)
     neighbour = app.job("demo.call_neighbour", lane=LANE, retry=_QUICKLY)(call_neighbour)
@@ -143,9 +143,7 @@ def samples(app: Rowlock) -> list[DemoJob]:
         DemoJob(lambda: key.enqueue(key="prices"), done, "has a unique key"),
         DemoJob(lambda: key.enqueue(key="prices"), done, "its duplicate is not added"),
         DemoJob(lambda: payment.enqueue(amount=250), done, "runs once approved", "approve"),
-        DemoJob(
-            lambda: payment.options(expires_in="1s").enqueue(amount=9), State.EXPIRED, "nobody approves it in time"
-        ),
+        DemoJob(lambda: payment.options(expires_in="1s").enqueue(amount=9), State.EXPIRED, "not approved in time"),
         *(_quick(greeting, n, name) for n, name in enumerate(_GREETED)),
     ]
 

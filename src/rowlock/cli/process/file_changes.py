@@ -1,4 +1,4 @@
-"""Changes of source files, as the operating system reports them; folders that nobody edits are not watched."""
+"""Changes of source files, as the operating system reports them; folders without edited files are not watched."""
 
 from __future__ import annotations
 

@@ -74,7 +74,7 @@ def read(words: Sequence[str], environment: Mapping[str, str]) -> dict[str, Any]
         if option.sort is bool:
             value = None if equals else True
         else:
-            # A word that looks like an option may be one: typer knows.
+            # A word that looks like an option is left to typer.
             value = option.read(text if equals else left.pop(0) if left and left[0][:1] != "-" else "")
         if value is None:
             return None

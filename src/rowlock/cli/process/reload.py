@@ -93,7 +93,7 @@ class Reloader:
         for number in (*SIGNALS, signal.SIGHUP):  # the last one when the terminal is closed
             loop.add_signal_handler(number, self._on_signal)
         listening = asyncio.create_task(self._changes.run())
-        # The listeners register at their first step: a change while the child reads its source must not be missed.
+        # The watches begin at the first step of their tasks: a change while the child starts must not be missed.
         for _ in range(_FEW):
             await asyncio.sleep(0)
         try:
@@ -129,7 +129,7 @@ class Reloader:
 
     async def _start(self) -> tuple[Process, socket.socket]:
         ours, theirs = socket.socketpair()
-        # Ctrl-C goes to every process of the terminal. Blocked it reaches the child's Python, not its imports.
+        # Ctrl-C goes to every process of the terminal. Blocked here, it does not interrupt the child's imports.
         signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
         try:
             child = await asyncio.create_subprocess_exec(
@@ -145,7 +145,7 @@ class Reloader:
         if ended.done():
             return
         _terminate(child)
-        # A second Ctrl-C of the person in front of it shortens the drain.
+        # A second Ctrl-C shortens the drain.
         await _first(ended, self._hurry.wait(), timeout=PATIENCE)
         if not ended.done():
             _terminate(child)
@@ -161,7 +161,7 @@ class Reloader:
             async for text in reader:
                 report: ChildReport = json.loads(text)
                 if report.get("data_dir") and self._held is None:
-                    # Between two children nobody uses the embedded server: it would stop and start each time.
+                    # Hold the embedded server, which would otherwise stop and start between two children.
                     with contextlib.suppress(EmbeddedError):
                         self._held = await asyncio.to_thread(embedded.start, Path(report["data_dir"]))
                 if report.get("worker") and self._on_start is not None:
@@ -178,7 +178,7 @@ class Reloader:
 
 
 async def _first(*waited: asyncio.Task[Any] | Coroutine[Any, Any, Any], timeout: float | None = None) -> None:
-    """Until the first is done; coroutines are cancelled afterwards, tasks go on."""
+    """Wait until one of these is done; then coroutines are cancelled, and tasks go on."""
     tasks = [one if isinstance(one, asyncio.Task) else asyncio.create_task(one) for one in waited]
     try:
         await asyncio.wait(tasks, timeout=timeout, return_when=asyncio.FIRST_COMPLETED)

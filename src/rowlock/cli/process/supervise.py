@@ -68,18 +68,18 @@ async def _supervise(app: Rowlock, command: list[str], signals: Iterable[signal.
     at = duties.DutyContext(database, app.settings, Waker(database))
     supervisor = Supervisor(database, command, app.settings, rescue=lambda workers: duties.rescue_dead(at, workers))
     loop = asyncio.get_running_loop()
-    told: list[signal.Signals] = []
+    received: list[signal.Signals] = []
 
-    def hear(number: signal.Signals) -> None:
+    def on_signal(number: signal.Signals) -> None:
         again = (
-            "again: unfinished jobs are returned now" if told else "draining; send it again to return unfinished jobs"
+            "again: unfinished jobs are returned now" if received else "draining; send it again to return jobs at once"
         )
         logger.info("%s: %s", number.name, again)
-        told.append(number)
+        received.append(number)
         supervisor.stop()
 
     for number in signals:
-        loop.add_signal_handler(number, hear, number)
+        loop.add_signal_handler(number, on_signal, number)
     try:
         return await supervisor.run()
     finally:

@@ -88,7 +88,7 @@ def _refusals(line: SupervisorLine | None) -> Iterator[None]:
 
 
 def _leave(*_: object) -> None:
-    # Not typer.Exit: while the application is imported, an ordinary exception would pass for one of its own.
+    # Not typer.Exit: while the application is imported, an ordinary exception would look like one of the application's.
     raise SystemExit(Exit.OK)
 
 
@@ -157,7 +157,7 @@ def _lanes(text: str | None) -> list[str] | dict[str, int] | None:
 
 
 def loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
-    """The event loop of uvloop where that is installed; None: the usual one."""
+    """The event loop of uvloop if that is installed; None: asyncio's own."""
     try:
         import uvloop
     except ImportError:

@@ -1,4 +1,4 @@
-"""The demo's display: bars that move on a terminal, one line per change elsewhere."""
+"""The display of `rowlock demo`: progress bars on a terminal, one line per change elsewhere."""
 
 from __future__ import annotations
 
@@ -23,28 +23,28 @@ _MANY: Final = "demo.greet"
 _BAR: Final = 24
 
 
-class Board(Protocol):
+class DemoDisplay(Protocol):
     """Shows the jobs as they are now."""
 
     def update(self, jobs: Sequence[Job], shows: Sequence[str], seconds: float) -> None:
         """shows: what each job is there for; seconds since the demo began."""
 
 
-class Silence:
+class NoDisplay:
     """For --json."""
 
     def update(self, jobs: Sequence[Job], shows: Sequence[str], seconds: float) -> None:
-        """Say nothing."""
+        """Print nothing."""
 
 
-class Lines:
+class LineDisplay:
     """One line per change of state or progress."""
 
     def __init__(self) -> None:
         self._last: dict[int, tuple[str, str]] = {}
 
     def update(self, jobs: Sequence[Job], shows: Sequence[str], seconds: float) -> None:
-        """Print what changed."""
+        """Print the changes."""
         for job, what in zip(jobs, shows, strict=True):
             now = job.state.value, progress_text(job.progress) if job.state is State.RUNNING else ""
             before = self._last.get(job.id)
@@ -54,7 +54,7 @@ class Lines:
         sys.stdout.flush()
 
 
-class Bars:
+class BarDisplay:
     """A table that is drawn again in place."""
 
     def __init__(self) -> None:
@@ -65,7 +65,7 @@ class Bars:
 
     @contextlib.contextmanager
     def shown(self) -> Iterator[None]:
-        """Draw until the end of the block; the last picture stays."""
+        """Draw until the end of the block; the last picture stays on the screen."""
         with self._live:
             yield
 
@@ -97,16 +97,16 @@ class Bars:
 
 
 @contextlib.contextmanager
-def board(*, as_json: bool) -> Iterator[Board]:
+def demo_display(*, as_json: bool) -> Iterator[DemoDisplay]:
     """The display that fits standard output."""
     if as_json:
-        yield Silence()
+        yield NoDisplay()
     elif sys.stdout.isatty():
-        bars = Bars()
+        bars = BarDisplay()
         with bars.shown():
             yield bars
     else:
-        yield Lines()
+        yield LineDisplay()
 
 
 def _change(before: tuple[str, str] | None, now: tuple[str, str], what: str) -> str:
@@ -137,6 +137,6 @@ def _bar(fraction: float | None, state: State) -> RenderableType:
     from rich.progress_bar import ProgressBar
 
     style = STYLES[state.value]
-    # An unknown total pulses: the job runs, and nobody knows how far it is.
+    # A bar without a total pulses.
     total = None if fraction is None else 1.0
     return ProgressBar(total=total, completed=fraction or 0.0, width=_BAR, complete_style=style, finished_style=style)

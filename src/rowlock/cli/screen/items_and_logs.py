@@ -1,4 +1,4 @@
-"""rowlock jobs logs and items: what a job told while it ran."""
+"""Output of `rowlock jobs logs` and `rowlock jobs items`."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _SPARE: Final = ("started", "ended")
 
 
 async def show_logs(context: AppOutput, job_id: str, limit: int, *, follow: bool) -> None:
-    """Print the end of a log, and what is added to it until the job is final."""
+    """Print the last lines of a log; follow: and new lines until the job is final."""
     number = ids.parse(job_id)
     jobs = context.app.jobs
     lines = await jobs.logs(number, limit=limit, last=True)
@@ -29,7 +29,7 @@ async def show_logs(context: AppOutput, job_id: str, limit: int, *, follow: bool
     if not lines and not follow and not context.screen.as_json:
         context.screen.note("it has logged nothing so far.")
     while follow:
-        # Asked before its lines are read: what was logged before the end is then there.
+        # Read before the lines: lines that were logged before the job ended are then there.
         final = (await jobs.get(number)).is_final
         while more := await jobs.logs(number, after=lines[-1].n if lines else 0, limit=limit):
             _print(context, more)

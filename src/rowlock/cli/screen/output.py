@@ -39,7 +39,7 @@ _CLOCK: Final = re.compile(r"(?:\d{4}-\d\d-\d\d )?\d\d:\d\d:\d\d \(([^)]*)\)")
 
 
 class AppOutput(Protocol):
-    """What a display needs of its command: the application, and the output."""
+    """What a display needs from its command: the application and the output."""
 
     screen: Screen
 

@@ -1,4 +1,4 @@
-"""What `rowlock top` shows: lanes, workers, jobs and kinds as rows, and rows as lines of a screen."""
+"""The screen of `rowlock top`: panes of lanes, workers, jobs and kinds, as rows and as lines."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 _GAP: Final = 2
 _BAR: Final = 10
 _FRAME: Final = 3
-"""Lines that are no pane's: two above, one below."""
+"""Lines outside of the panes: two above, one below."""
 _SMALL: Final = 12
 """Lines below which only the pane in focus is shown."""
 _KEYS: Final = "? help  q quit  tab pane  j/k select  / filter  p pause  c cancel  s stop  a approve  d drain  r resume"
@@ -78,7 +78,7 @@ _EMPTY: Final[Mapping[Pane, str]] = {
 
 @dataclass(frozen=True, slots=True)
 class TopData:
-    """What was read at one moment. pending: the first jobs that await approval."""
+    """What one refresh reads. pending: the first jobs that wait for approval."""
 
     panel: Panel
     pending: Sequence[Job]
@@ -86,7 +86,7 @@ class TopData:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One line of a pane. key: what it is about."""
+    """One row of a pane. key: the lane, worker, job or kind that it shows."""
 
     key: int | str
     cells: Sequence[str]
@@ -95,7 +95,7 @@ class Row:
 
 @dataclass(slots=True)
 class ViewState:
-    """How it is looked at. chosen: per pane the key of the selected row and where it was."""
+    """The state of the view. chosen: per pane the key of the selected row and its last index."""
 
     pane: Pane = Pane.JOBS
     chosen: dict[Pane, tuple[int | str, int]] = field(default_factory=dict)
@@ -108,7 +108,7 @@ class ViewState:
     away: str | None = None
 
     def selected(self, pane: Pane, rows: Sequence[Row]) -> int:
-        """The index of the selected row: its key's, or the one that took its place."""
+        """The index of the selected row; if that is gone, of the row in its place."""
         key, at = self.chosen.get(pane, (None, 0))
         found = next((n for n, row in enumerate(rows) if row.key == key), at)
         return max(0, min(found, len(rows) - 1))
@@ -214,7 +214,7 @@ def _pending(job: Job, data: TopData) -> Row:
 
 
 def _kinds(data: TopData) -> list[Row]:
-    """What waits and how it went lately, by kind."""
+    """Backlog and recent ends by kind."""
     ends = {item.kind: item for item in data.panel.failures}
     waiting = [
         Row(
@@ -242,7 +242,7 @@ _ROWS: Final = {Pane.LANES: _lanes, Pane.WORKERS: _workers, Pane.JOBS: _jobs, Pa
 
 
 def shares(needs: Sequence[int], room: int, focus: int) -> list[int]:
-    """Lines for each pane: what it needs up to an equal share; what is left over goes to the focus first."""
+    """Lines for each pane: up to an equal share; the rest goes to the pane in focus first."""
     heights = [min(need, room // len(needs)) for need in needs]
     for n in (focus, *range(len(needs))):
         heights[n] += min(needs[n] - heights[n], room - sum(heights))

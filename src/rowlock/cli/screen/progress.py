@@ -1,4 +1,4 @@
-"""A job's way in words: where it is, how fast it goes, what it became."""
+"""A watched job in words: its change, progress, pace and outcome."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ _FEW: Final = 10
 
 
 def moved(before: WatchedJob | None, now: WatchedJob) -> str:
-    """What is new, for a line of its own."""
+    """The change between two polls, in one line."""
     state = now.state.value if before is None or before.state is now.state else f"{before.state} → {now.state}"
     items = now.progress.items if now.progress is not None else None
-    told = f"({items_text(items)})" if items is not None and now.state is State.RUNNING else ""
-    return " ".join(part for part in (state, detail(now), told, pace(now)) if part)
+    counts = f"({items_text(items)})" if items is not None and now.state is State.RUNNING else ""
+    return " ".join(part for part in (state, detail(now), counts, pace(now)) if part)
 
 
 def detail(one: WatchedJob) -> str:
-    """Phase and counter of a running job; what a waiting one waits for; how a final one ended."""
+    """Phase and counter of a running job, the reason why a waiting one waits, or the outcome of a final one."""
     if one.state is State.RUNNING:
         asked = "cancel requested" if one.cancel_requested else ""
         attempt = f"attempt {one.attempt} of {one.max_attempts}" if one.progress is None or one.attempt > 1 else ""
@@ -70,7 +70,7 @@ def rate_text(rate: float) -> str:
 
 
 def left_text(left: timedelta) -> str:
-    """`45 s`, `3 min`, `2 h 05 min`: nobody knows it better."""
+    """A duration as an estimate: `45 s`, `3 min`, `2 h 05 min`."""
     seconds = round(left.total_seconds())
     if seconds < 2 * _MINUTE:
         return f"{seconds} s"
@@ -81,7 +81,7 @@ def left_text(left: timedelta) -> str:
 
 
 def items_text(items: ItemCounts) -> str:
-    """How many items are where; what there is none of is left out."""
+    """Items by state; states without items are left out."""
     total = f" of {items.total}" if items.total is not None else ""
     parts = [f"{items.completed}{total} items completed"]
     for count, word in ((items.in_progress, "in progress"), (items.skipped, "skipped"), (items.failed, "failed")):

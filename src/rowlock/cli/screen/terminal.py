@@ -1,4 +1,4 @@
-"""The terminal taken over for a while: another screen, single keys, and everything as it was afterwards."""
+"""Terminal: full-screen drawing and single keys, with the terminal restored afterwards."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-# The other screen without a cursor; and back. Wrapping stays off meanwhile: a full last line must not scroll.
+# Switch to the alternate screen without cursor, and back. No wrapping: a full last line must not scroll.
 _ENTER: Final = "\x1b[?1049h\x1b[?25l\x1b[?7l"
 _LEAVE: Final = "\x1b[?7h\x1b[?25h\x1b[?1049l\x1b[0m"
 _NAMED: Final = {
@@ -42,29 +42,29 @@ _KEY: Final = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]|\x1bO.|\x1b|.", re.DOTALL)
 
 
 def keys(text: str) -> list[str]:
-    """The keys behind what a terminal sent; sequences nobody knows are dropped, so that none is taken for letters."""
+    """The keys that a terminal sent; unknown escape sequences are dropped, so that none passes for letters."""
     found = [_NAMED.get(part, part) for part in _KEY.findall(text)]
     return [key for key in found if key in _NAMED.values() or (len(key) == 1 and key.isprintable())]
 
 
 class Terminal:
-    """Draws lines on the whole screen and hears keys, resizes and Ctrl-Z."""
+    """Draws lines on the whole screen, and handles keys, resizes and Ctrl-Z."""
 
     def __init__(self, on_key: Callable[[str], None], on_change: Callable[[], None]) -> None:
-        """on_change: the size is another one, or the picture is gone and has to be drawn again."""
+        """on_change: called when the size changed or the screen has to be drawn again."""
         self._on_key, self._on_change = on_key, on_change
         self._in, self._drawn = sys.stdin.fileno(), list[str]()
 
     @property
     def size(self) -> tuple[int, int]:
-        """Columns and lines, as they are now."""
-        # Not what COLUMNS says: that is the size at the start.
+        """The current number of columns and lines."""
+        # COLUMNS is the size at the start.
         columns, lines = os.get_terminal_size(self._in)
         return max(20, columns), max(4, lines)
 
     @contextlib.contextmanager
     def held(self) -> Iterator[None]:
-        """Take the terminal over until the end of the block, however it ends."""
+        """Use the whole screen until the end of the block, however it ends."""
         loop = asyncio.get_running_loop()
         self._before = termios.tcgetattr(self._in)
         self._enter()
@@ -80,9 +80,9 @@ class Terminal:
             self._leave()
 
     def draw(self, lines: Sequence[str]) -> None:
-        """Show the lines, as many as the screen has; only those that changed are sent, for the sake of slow links."""
+        """Show as many lines as fit; only changed lines are sent, for slow links."""
         changed = [
-            # Erased first: behind a full line the cursor still stands on its last character.
+            # Erase first: after a full line the cursor still stands on its last character.
             f"\x1b[{n};1H\x1b[K{line}\x1b[0m"
             for n, line in enumerate(lines, 1)
             if n > len(self._drawn) or self._drawn[n - 1] != line
@@ -91,8 +91,8 @@ class Terminal:
         self._write("".join(changed))
 
     def forget(self) -> None:
-        """Draw everything anew next time."""
-        # Not by clearing the screen, which would flicker: every line is sent again, and erased before.
+        """Send every line at the next draw."""
+        # Clearing the screen would flicker: every line is erased and sent again instead.
         self._drawn = []
         self._on_change()
 
@@ -102,7 +102,7 @@ class Terminal:
         self._write(_ENTER)
 
     def _leave(self) -> None:
-        with contextlib.suppress(OSError):  # a terminal that was closed has nothing to be restored
+        with contextlib.suppress(OSError):  # a closed terminal cannot be restored
             self._write(_LEAVE)
         with contextlib.suppress(termios.error):
             termios.tcsetattr(self._in, termios.TCSADRAIN, self._before)
@@ -119,7 +119,7 @@ class Terminal:
         except OSError:
             sent = b""
         if not sent:
-            # Nobody sits there any more.
+            # The terminal was closed.
             asyncio.get_running_loop().remove_reader(self._in)
             self._on_key("q")
         for key in keys(sent.decode(errors="ignore")):

@@ -1,4 +1,4 @@
-"""rowlock jobs watch: bars that move on a terminal, one line per change in a pipe, one object per change as JSON."""
+"""Output of `rowlock jobs watch`: progress bars on a terminal, one line per change in a pipe, or JSON lines."""
 
 from __future__ import annotations
 
@@ -31,23 +31,23 @@ _ORDER: Final = (State.RUNNING, State.QUEUED, State.BLOCKED, State.PENDING)
 _WIDE: Final = 110
 _NARROW: Final = 64
 _FRAME: Final = 3
-"""Lines of the terminal kept free of jobs."""
+"""Lines of the terminal that are not used for jobs."""
 
 
 class Display(Protocol):
-    """Shows what changed since the last look."""
+    """Shows the changes between two polls."""
 
     away: bool = False
-    """The database did not answer the last look."""
+    """The database did not answer the last poll."""
 
     def update(
         self, watched_jobs: Sequence[WatchedJob], changed: Sequence[tuple[WatchedJob | None, WatchedJob]]
     ) -> None:
-        """changed: before (None: seen for the first time) and now."""
+        """changed: each job as of the previous poll (None: it is new) and as it is now."""
 
 
 async def follow(context: AppOutput, job_ids: list[str]) -> None:
-    """Show the jobs until all are final, or until Ctrl-C; they themselves are left alone."""
+    """Show the jobs until all are final, or until Ctrl-C, which does not affect them."""
     _end_on_sigterm()
     watch = Watch(context.app.database(), job_ids, listen=context.app.settings.listen)
     last: dict[int, WatchedJob] = {}
@@ -67,7 +67,7 @@ async def follow(context: AppOutput, job_ids: list[str]) -> None:
 
 
 def _close(context: AppOutput, asked: int, final: Sequence[WatchedJob]) -> None:
-    """Say how it ended, in words and with the exit code."""
+    """Print how many jobs succeeded; exit code 1 unless all did."""
     good = sum(one.state in SUCCESS for one in final)
     if asked > 1 and not context.screen.as_json:
         context.screen.line(f"{good} of {asked} jobs succeeded.")
@@ -76,7 +76,7 @@ def _close(context: AppOutput, asked: int, final: Sequence[WatchedJob]) -> None:
 
 
 def _end_on_sigterm() -> None:
-    """As asyncio.run() does for Ctrl-C: the terminal gets its cursor back."""
+    """Cancel the task on SIGTERM, as asyncio.run() does on Ctrl-C, so that the terminal gets its cursor back."""
     task = asyncio.current_task()
     if task is not None:
         asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
@@ -114,7 +114,7 @@ class LineDisplay(Display):
 
 
 class BarDisplay(Display):
-    """A table that is drawn again in place; everything: whatever runs, with those that ended told above it."""
+    """A table that is redrawn in place. everything: all running jobs, with those that ended listed above."""
 
     def __init__(self, *, everything: bool) -> None:
         from rich.console import Console
@@ -126,7 +126,7 @@ class BarDisplay(Display):
 
     @contextlib.contextmanager
     def shown(self) -> Iterator[None]:
-        """Draw until the end of the block; the last picture stays."""
+        """Draw until the end of the block; the last picture stays on the screen."""
         with self._live:
             yield
 
@@ -153,19 +153,19 @@ class BarDisplay(Display):
         if not watched_jobs:
             return Text("Nothing runs; Ctrl-C ends the watch.", "dim")
         room = max(1, self._console.height - _FRAME - self.away)
-        # Rows keep their places; only where they do not fit, what moves comes first.
+        # Rows keep their places; only if they do not all fit, running jobs come first.
         crowded = len(watched_jobs) > room
         ranked = sorted(watched_jobs, key=lambda one: (_rank(one.state) if crowded else 0, one.id))
         layout = _Layout.of(ranked[:room], self._console.width)
         below = {one.id: _below(one) for one in ranked}
         if len(ranked) + sum(map(len, below.values())) > room:
-            # No room for everything: the jobs themselves come first.
+            # Without room for all lines, phases and items are left out.
             below = {}
         rows = [line for one in ranked[:room] for line in (_row(one, _words(one), layout), *below.get(one.id, ()))]
         if len(ranked) > room:
             rows.append(Text(f"… and {len(ranked) - room} more", "dim"))
         if self.away:
-            # What was said above has left a screen that is full.
+            # The note above the table has scrolled off a full screen.
             rows.append(Text("the database does not answer; trying again", "yellow"))
         return Group(*rows)
 
@@ -186,7 +186,7 @@ def _display(*, as_json: bool, everything: bool) -> Iterator[Display]:
 
 
 def record(before: WatchedJob | None, now: WatchedJob) -> dict[str, Any]:
-    """A change as JSON tells it; previous: the state it was seen in before, null at first."""
+    """A change as JSON. previous: the state as of the previous poll, null at first."""
     progress = None if now.progress is None else records.progress(now.progress)
     return {
         "at": now.seen_at,
@@ -244,7 +244,7 @@ def _row(one: WatchedJob, text: RenderableType, layout: _Layout, *, bar: bool = 
 def _words(one: WatchedJob) -> RenderableType:
     from rich.text import Text
 
-    # A bar that moves says that it runs.
+    # A moving bar shows that the job runs.
     words = Text() if counter(one) and one.state is State.RUNNING else Text(f"{one.state} ", STYLES[one.state.value])
     words.append(clean(detail(one)))
     words.append(f"  {pace(one)}", "dim")
@@ -252,7 +252,7 @@ def _words(one: WatchedJob) -> RenderableType:
 
 
 def _below(one: WatchedJob) -> list[RenderableType]:
-    """Its phases so far and where its items are, each a line; nothing for a job that has but one counter."""
+    """A line for each phase and for the items; none for a job with a single counter."""
     from rich.text import Text
 
     if one.progress is None:
@@ -292,6 +292,6 @@ def _bar(one: WatchedJob, size: int) -> RenderableType:
         fraction = 1.0 if one.state is State.COMPLETED else fraction or 0.0
     elif one.state is not State.RUNNING:
         fraction = 0.0
-    # An unknown total pulses: the job runs, and nobody knows how far it is.
+    # A bar without a total pulses.
     total = None if fraction is None else 1.0
     return ProgressBar(total=total, completed=fraction or 0.0, width=size, complete_style=style, finished_style=style)

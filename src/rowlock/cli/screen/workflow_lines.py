@@ -1,4 +1,4 @@
-"""A workflow's steps as lines: each below what it waits for, indented; many alike are one line."""
+"""The steps of a workflow as lines, each indented below the steps it depends on; many alike are one line."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 COLUMNS: Final = ("step", "state", "kind", "job", "time", "notes")
 SPARE: Final = ("kind", "job", "time")
 _ALIKE: Final = 12
-"""As many steps of one kind with the same neighbours are listed one by one; more are one line."""
+"""Up to so many steps of one kind with the same neighbours have a line each; more share one line."""
 _SHOWN: Final = 400
 """Lines of one workflow."""
 _NAMED: Final = 3
@@ -30,7 +30,7 @@ def rows(view: WorkflowView) -> list[list[str]]:
     there = {step.name for step in view.steps}
     for edge in view.edges:
         if edge.upstream not in there:
-            continue  # its job was removed: who waited for it stands for itself
+            continue  # the job of the step before it was removed
         before[edge.downstream].append(edge)
         behind[edge.upstream].append(edge.downstream)
     lines = []
@@ -60,7 +60,7 @@ def _alike(
 def _walk(
     groups: Sequence[list[StepView]], before: Mapping[str, Sequence[Edge]]
 ) -> Iterator[tuple[int, list[StepView]]]:
-    """Each below the last of those it waits for, with the number of steps that lead to it."""
+    """Steps in order, each below the last step it depends on, with its depth."""
     followers: defaultdict[str, list[int]] = defaultdict(list)
     missing, depth = list[int](), dict[str, int]()
     for n, group in enumerate(groups):
@@ -123,7 +123,7 @@ def _time(step: StepView) -> str:
 
 def _together(indent: str, steps: Sequence[StepView]) -> list[str]:
     states = Counter(str(step.state) for step in steps)
-    told = ", ".join(f"{n:,} {state}" for state, n in states.most_common())
+    counts = ", ".join(f"{n:,} {state}" for state, n in states.most_common())
     failed = next((step for step in steps if step.state is State.FAILED), None)
     why = "" if failed is None else f"{failed.name}: {error_text(failed.errors)}"
-    return [f"{indent}{steps[0].name} … {steps[-1].name}", told, steps[0].kind, f"{len(steps):,} jobs", "", why]
+    return [f"{indent}{steps[0].name} … {steps[-1].name}", counts, steps[0].kind, f"{len(steps):,} jobs", "", why]

@@ -1,7 +1,7 @@
-"""Why a job does not run: one module per kind of reason, put in order by explain.py.
+"""Why a job is not running: every reason that holds, the most decisive first.
 
-facts.py reads what the reasons need in one snapshot; phrases are shared with the rest of the desk. Only the desk's
-jobs.py imports explain.py. Start there.
+facts reads everything around one job in a single snapshot. The functions in reasons and its neighbours judge these
+facts without reading more, one reason each, and explain puts the reasons in order. Start with explain.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Consent: what a pending job waits for, and whose word counts."""
+"""The reason of a pending job: who may approve it, how many must, and until when."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def approval(facts: Facts) -> Reason | None:
-    """A person has to decide: since when, who, and how."""
+    """The job waits for approval, or was held for a person after its worker died."""
     job, row = facts.job, facts.row
     if job.state is not State.PENDING:
         return None
@@ -32,7 +32,7 @@ def approval(facts: Facts) -> Reason | None:
 
 
 def _whose(facts: Facts, given: tuple[str, ...]) -> str:
-    """Who may approve, how many of them must, and until when."""
+    """Who may approve, how many must, and until when."""
     needed = Approval.of(facts.row["approval"])
     others = (facts.job.submitted_by, *facts.row["editors"]) if needed.four_eyes else ()
     excluded = list(dict.fromkeys(name for name in (*others, *given) if name))

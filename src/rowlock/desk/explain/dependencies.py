@@ -1,4 +1,4 @@
-"""Reasons of a job that waits for others of its workflow, or for a signal from outside."""
+"""Reasons of a job that waits for other steps of its workflow, or for a signal."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _WORDS = {"success": "to succeed", "strict": "to succeed without errors", "finis
 
 
 def workflow_cancelled(facts: Facts) -> Reason | None:
-    """Its workflow is being cancelled, and it goes with it."""
+    """The workflow of the job is being cancelled."""
     waits = facts.waits
     if waits is None or waits["workflow_id"] is None or not waits["cancel_requested"]:
         return None
@@ -26,7 +26,7 @@ def workflow_cancelled(facts: Facts) -> Reason | None:
 
 
 def waits_for_steps(facts: Facts) -> Reason | None:
-    """Other steps have not ended yet: which, and where they are."""
+    """Steps that the job depends on have not ended."""
     waits = facts.waits
     if waits is None or not waits["remaining"]:
         return None
@@ -46,7 +46,7 @@ def waits_for_steps(facts: Facts) -> Reason | None:
 
 
 def waits_for_signal(facts: Facts) -> Reason | None:
-    """Its handler asked for a signal nobody has sent yet."""
+    """The handler waits for a signal that has not been sent."""
     waits, job = facts.waits, facts.job
     if waits is None or waits["signal"] is None:
         return None

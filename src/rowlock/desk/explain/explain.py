@@ -1,4 +1,4 @@
-"""Explain: why a job is not running: every reason that holds, the most decisive first."""
+"""Puts the reasons why a job is not running in order, the most decisive first."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def explain(facts: Facts) -> Explanation:
-    """Judge the facts; reads nothing."""
+    """The explanation that these facts give; reads nothing."""
     job = facts.job
     name = f"Job {job.public_id} ({job.kind})"
     if job.is_final:

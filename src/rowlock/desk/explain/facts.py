@@ -1,4 +1,4 @@
-"""Facts: what explain looks at, read in one snapshot with a handful of bounded statements."""
+"""Facts: everything that an explanation needs, read in one snapshot with a handful of bounded statements."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ if TYPE_CHECKING:
     from rowlock.store.executor import SqlExecutor
 
 CAP: Final = 1000
-"""Jobs ahead that are counted."""
+"""Jobs ahead at which counting stops."""
 SHOWN: Final = 5
-"""Jobs named as those that hold a lane or a gate."""
+"""Jobs named as holders of a lane or a gate."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,22 +44,22 @@ class Facts:
     needed: int
     """The schema version this code was written for."""
     standing: Record
-    """The version the schema is at, and since which one code runs with it."""
+    """The version of the schema, and the oldest code version that runs on it."""
     lanes: Sequence[Lane]
     lane: Lane | None
     workers: Sequence[WorkerView]
     use: SlotsUsed
     in_lane: Sequence[Running]
-    """Some that run in the lane, the longest running first."""
+    """Some jobs that run in the lane, the longest running first."""
     holders: Sequence[Record]
-    """Some that have a place at the job's gate."""
+    """Some jobs that hold a place at the job's gate."""
     rates: Sequence[RateView]
-    """The job's own, and its lane's."""
+    """Rates of the job, and of its lane."""
     parked_ahead: Count
     higher: Count
     """Due jobs of the lane with a higher priority."""
     older: Count
-    """Due jobs of the lane as high and older."""
+    """Older due jobs of the lane with the same priority."""
     lock_waits: Sequence[Record] = ()
     """Locks that the running job waits for, each with its holder."""
     waits: Record | None = None
@@ -69,7 +69,7 @@ class Facts:
 
     @property
     def due(self) -> bool:
-        """Whether only a worker is missing, as far as the row tells."""
+        """Whether the job is queued and due, so that only a worker is missing."""
         return self.job.state is State.QUEUED and self.job.run_after <= self.now
 
     @property
@@ -79,12 +79,12 @@ class Facts:
 
     @property
     def working(self) -> list[WorkerView]:
-        """Workers of the job's lane that beat and stay."""
+        """Workers of the job's lane that beat and are not draining."""
         return [worker for worker in self.serving if worker.works]
 
     @property
     def able(self) -> list[WorkerView]:
-        """Those of them that know the kind."""
+        """Working workers of the lane that know the kind."""
         return [worker for worker in self.working if self.job.kind in worker.kinds]
 
     def running_in_lane(self) -> int:
@@ -93,7 +93,7 @@ class Facts:
 
 
 async def read(reads: SqlExecutor, job_id: int, needed: int, guard: Guard) -> Facts | None:
-    """Everything around one job that the guard's principal may see; None: there is no such job for them."""
+    """The facts about one job; None: there is none that the principal may see."""
     found = await reads.fetch("explain_job", id=job_id, **guard.visibility)
     if not found:
         return None
@@ -137,7 +137,7 @@ async def _rates(reads: SqlExecutor, row: Record, lane: Lane | None) -> list[Rat
 async def _ahead(
     reads: SqlExecutor, row: Record, lanes: Sequence[Lane], lane: Lane | None, workers: Sequence[WorkerView]
 ) -> tuple[Count, Count]:
-    """Higher and older ones. Jobs of kinds that no worker of the lane knows are in nobody's way."""
+    """Due jobs of higher priority, and older ones; only of kinds that a worker of the lane knows."""
     if lane is None:
         return Count(), Count()
     known = {kind for worker in workers if worker.works and worker.serves(lane.name) for kind in worker.kinds}

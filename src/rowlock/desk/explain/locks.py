@@ -1,4 +1,4 @@
-"""The reason of a running job that gets no further: it waits for a lock."""
+"""The reason of a running job that waits for a lock."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def locked(facts: Facts) -> Reason | None:
-    """Which lock, since when, and who has it."""
+    """The job waits for locks: which, since when, and who holds them."""
     if not facts.lock_waits:
         return None
     text = "; ".join(_told(facts, row) for row in facts.lock_waits)

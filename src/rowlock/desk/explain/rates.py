@@ -1,4 +1,4 @@
-"""Reasons of rates: a job waits for its turn, its rate is paused, or its lane starts no more for now."""
+"""Reasons of rates: the job waits for its turn, its rate is paused, or its lane's rate is used up."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def rate_limited(facts: Facts) -> Reason | None:
-    """Its rate put it back and gave it a turn, or would do so now."""
+    """The job's rate gave it a later turn, or would do so now."""
     job, own = facts.job, [view for view in facts.rates if not view.key.startswith(LANE)]
     if job.state is not State.QUEUED or not own:
         return None
@@ -37,7 +37,7 @@ def rate_limited(facts: Facts) -> Reason | None:
 
 
 def lane_rate(facts: Facts) -> Reason | None:
-    """The rate of its lane lets nothing start now."""
+    """The rate of the job's lane is paused or used up."""
     view = next((view for view in facts.rates if view.key.startswith(LANE)), None)
     if view is None or not facts.due:
         return None

@@ -1,6 +1,6 @@
-"""Reasons a job is not running. Each function looks at the facts and answers one reason or None; add one, and list it.
+"""Reasons why a job is not running. Each function returns one reason or None; add yours to a list at the end.
 
-The lists at the end are in the order of decisiveness: what must change first stands first.
+The lists are in the order of decisiveness: what must change first stands first.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _SOON: Final = timedelta(hours=1)
 
 
 def ended(facts: Facts) -> Reason | None:
-    """How it ended, when, and why."""
+    """The job has ended: how, when and why."""
     job, row = facts.job, facts.row
     if not job.is_final or job.finished_at is None:
         return None
@@ -55,7 +55,7 @@ def ended(facts: Facts) -> Reason | None:
 
 
 def cancel_requested(facts: Facts) -> Reason | None:
-    """A person asked it to stop and its handler has not yet."""
+    """A cancel was requested, and the handler has not stopped yet."""
     if not facts.job.cancel_requested:
         return None
     by, at = facts.row["act_by"], facts.row["act_at"]
@@ -65,7 +65,7 @@ def cancel_requested(facts: Facts) -> Reason | None:
 
 
 def running(facts: Facts) -> Reason | None:
-    """Where, since when, and what it reported last."""
+    """The job runs: where, since when, and its last report."""
     job = facts.job
     if job.claimed_at is None:
         return None
@@ -87,7 +87,7 @@ def running(facts: Facts) -> Reason | None:
 
 
 def schema(facts: Facts) -> Reason | None:
-    """Workers of this version do not work on this schema."""
+    """The schema is too old or too new for workers of this version."""
     version = facts.standing["version"]
     details = {"version": version, "needed": facts.needed}
     if version < facts.needed:
@@ -106,7 +106,7 @@ def schema(facts: Facts) -> Reason | None:
 
 
 def unreadable(facts: Facts) -> Reason | None:
-    """No worker that looked at it could read its arguments: it waits for other code."""
+    """No worker could read its arguments so far; it waits for other code."""
     job, errors = facts.job, facts.job.errors or {}
     if job.state is not State.QUEUED or errors.get("reason") != "unreadable":
         return None
@@ -115,12 +115,12 @@ def unreadable(facts: Facts) -> Reason | None:
 
 
 def not_due(facts: Facts) -> Reason | None:
-    """It is not due yet: scheduled, snoozed, or waiting before another attempt."""
+    """The job is not due yet: scheduled, snoozed, or waiting for its next attempt."""
     job, row = facts.job, facts.row
     if job.state is State.RUNNING or job.run_after <= facts.now or unreadable(facts) is not None:
         return None
     if row["rate_turn"]:
-        return None  # the rate says it
+        return None  # rate_limited() explains it
     why = {
         "failed": f"Attempt {job.attempt} of {job.max_attempts} failed ({blame(job.errors) or 'no error recorded'})",
         "snoozed": "Its handler asked to be run later",
@@ -135,14 +135,14 @@ def not_due(facts: Facts) -> Reason | None:
 
 
 def parked(facts: Facts) -> Reason | None:
-    """It stands at its gate until somebody leaves."""
+    """The job is parked at its gate until another job leaves."""
     if facts.job.state is not State.BLOCKED or facts.job.gate_key is None or facts.row["gate_place"] == 0:
         return None
     return _gate(facts, "parked", "It is parked at gate")
 
 
 def gate_full(facts: Facts) -> Reason | None:
-    """It would be parked as soon as a worker comes to it."""
+    """The gate is full: a worker would park the job."""
     row = facts.row
     if not facts.due or row["max_running"] is None or row["gate_place"] > 0 or row["held"] < row["max_running"]:
         return None
@@ -190,7 +190,7 @@ def unserved(facts: Facts) -> Reason | None:
 
 
 def drained(facts: Facts) -> Reason | None:
-    """Its lane starts nothing."""
+    """The job's lane is drained."""
     lane = facts.lane
     if lane is None or lane.enabled:
         return None
@@ -200,7 +200,7 @@ def drained(facts: Facts) -> Reason | None:
 
 
 def no_worker(facts: Facts) -> Reason | None:
-    """Nobody works for its lane."""
+    """No worker serves the job's lane."""
     if facts.lane is None or facts.serving:
         return None
     others = [worker for worker in facts.workers if worker.lanes]
@@ -212,7 +212,7 @@ def no_worker(facts: Facts) -> Reason | None:
 
 
 def silent(facts: Facts) -> Reason | None:
-    """Workers serve its lane, but none that beats and stays."""
+    """The workers of the job's lane are silent."""
     quiet = [worker for worker in facts.serving if worker.silent]
     if facts.working or not quiet:
         return None
@@ -222,7 +222,7 @@ def silent(facts: Facts) -> Reason | None:
 
 
 def draining(facts: Facts) -> Reason | None:
-    """Those that serve its lane are about to leave."""
+    """The workers of the job's lane are draining."""
     leaving = [worker for worker in facts.serving if not worker.silent and not worker.works]
     if facts.working or not leaving:
         return None
@@ -231,7 +231,7 @@ def draining(facts: Facts) -> Reason | None:
 
 
 def unknown_kind(facts: Facts) -> Reason | None:
-    """Workers serve its lane, but none has the code."""
+    """No worker of the job's lane knows the kind."""
     if not facts.working or facts.able:
         return None
     kinds = sorted({kind for worker in facts.working for kind in worker.kinds})
@@ -247,7 +247,7 @@ def unknown_kind(facts: Facts) -> Reason | None:
 
 
 def full(facts: Facts) -> Reason | None:
-    """Every slot that could take it is taken: by whom, since when."""
+    """Every slot of the lane is taken: by which jobs, since when."""
     lane = facts.lane
     if lane is None or not facts.due or not facts.able:
         return None
@@ -259,14 +259,14 @@ def full(facts: Facts) -> Reason | None:
             f"rowlock lanes set {lane.name} --slots …"
         )
         return Reason("lane_full", text, {"lane": lane.name, "slots": 0, "used": 0, "stuck": 0, "jobs": []})
-    # Whose lane a stuck slot is in, the worker's row does not tell.
+    # The worker's row does not say which lane a stuck slot belongs to.
     if any(used + worker.stuck < size for worker, used, size in slots):
         return None
     used, stuck = sum(used for _, used, _ in slots), sum(worker.stuck for worker in facts.able)
     text = (
         f"Lane {lane.name!r} is full: {used} of {several(total, 'slot')} on {several(len(slots), 'worker')} taken"
         f"{_by(facts)}"
-        + (f"; {several(stuck, 'slot')} held by handlers that were told to stop and do not." if stuck else ".")
+        + (f"; {several(stuck, 'slot')} held by handlers that were cancelled and have not stopped." if stuck else ".")
     )
     per_worker = {worker.name: {"used": busy, "slots": size} for worker, busy, size in slots}
     details = {
@@ -281,7 +281,7 @@ def full(facts: Facts) -> Reason | None:
 
 
 def capped(facts: Facts) -> Reason | None:
-    """The lane's cap over all workers is reached."""
+    """The lane's max_total is reached."""
     lane = facts.lane
     if lane is None or not facts.due or lane.max_total is None or facts.running_in_lane() < lane.max_total:
         return None
@@ -291,7 +291,7 @@ def capped(facts: Facts) -> Reason | None:
 
 
 def ahead(facts: Facts) -> Reason | None:
-    """Others are taken first."""
+    """Due jobs of higher priority, or older ones, come first."""
     if not facts.due or not (facts.higher.value or facts.older.value):
         return None
     parts = []
@@ -306,7 +306,7 @@ def ahead(facts: Facts) -> Reason | None:
 
 
 def expiring(facts: Facts) -> Reason | None:
-    """It will not wait for ever."""
+    """The job expires or gets too old soon, or has already."""
     ends = [moment for moment in (facts.job.expires_at, facts.job.too_old_at) if moment is not None]
     if not ends or min(ends) - facts.now > _SOON:
         return None
@@ -322,7 +322,7 @@ def expiring(facts: Facts) -> Reason | None:
 
 
 def ready(facts: Facts) -> Reason:
-    """Nothing stands in its way."""
+    """Nothing keeps the job from running."""
     poll = facts.lane.poll_interval if facts.lane else timedelta(seconds=5)
     text = (
         "It should start at once: a worker that knows it has a free slot. Workers were notified, and look by "
@@ -381,6 +381,6 @@ WAITING: Final[Sequence[Callable[[Facts], Reason | None]]] = (
     lane_rate,
     ahead,
 )
-"""Any of them keeps a job from running."""
+"""Each of these keeps a job from running."""
 REMARKS: Final[Sequence[Callable[[Facts], Reason | None]]] = (expiring,)
-"""Worth knowing of a job that waits."""
+"""Added for a waiting job, whatever else holds."""

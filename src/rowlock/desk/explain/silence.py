@@ -1,4 +1,4 @@
-"""Reasons of a running job whose worker or handler is not heard of."""
+"""Reasons of a running job whose worker is silent or whose handler reports nothing."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _ORPHANS_EVERY: Final = timedelta(seconds=30)
 
 
 def worker_silent(facts: Facts) -> Reason | None:
-    """Its worker has not been heard of: when it will be rescued, and by whom."""
+    """The job's worker is silent: when the job will be rescued, if a worker is there to do it."""
     seen = facts.row["worker_seen_at"]
     stale = next((lane.heartbeat_timeout for lane in facts.lanes if lane.name == facts.job.lane), timedelta(seconds=60))
     if seen is None:
@@ -34,7 +34,7 @@ def worker_silent(facts: Facts) -> Reason | None:
 
 
 def stalls(facts: Facts) -> Reason | None:
-    """It has reported nothing for half of the time its lane allows, or more."""
+    """The job has reported nothing for half of its lane's progress_timeout, or longer."""
     limit = next((lane.progress_timeout for lane in facts.lanes if lane.name == facts.job.lane), None)
     since = max(filter(None, (facts.job.claimed_at, facts.job.last_progress_at)), default=None)
     if limit is None or since is None or facts.now - since < limit / 2:

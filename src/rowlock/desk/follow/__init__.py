@@ -1,7 +1,8 @@
-"""What happens to jobs, as it happens: the stream of one job, the feed of all, and waiting for an end.
+"""What happens to jobs, as it happens: waiting for an end, streams of one job, the feed of all jobs.
 
-job_poll.py and feed.py look at the database once for all that listen in one event loop (per_loop.py); stream.py and
-watch.py are what a caller reads from. The API's streams and the command line's watch use them. Start with stream.py.
+However many callers there are, each event loop has one LISTEN connection (waiting), one poll for followed jobs
+(job_poll) and one for the feed (feed); per_loop keeps them. stream hands out the events in order and without
+gaps, watch is the simpler poll of the command line. Start with stream.
 """
 
 from __future__ import annotations

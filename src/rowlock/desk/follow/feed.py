@@ -1,4 +1,4 @@
-"""Feed: what changes anywhere, from one look per event loop for everybody who listens."""
+"""Feed: changes of all jobs, and of lanes, workers and statistics; one poll per event loop for all subscribers."""
 
 from __future__ import annotations
 
@@ -28,33 +28,33 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("rowlock.stream")
 EVERY: Final = 0.5
-"""Seconds between two looks: a job that changes more often in between is told once, as it is then."""
+"""Seconds between two polls; of several changes of a job in between, the last one is reported."""
 _SLOW: Final = {Topic.LANES: 1.0, Topic.WORKERS: 1.0, Topic.STATS: 5.0}
-"""Seconds between two looks at what changes seldom."""
+"""Seconds between two polls of lanes, workers and statistics."""
 _LATE: Final = timedelta(seconds=5)
-"""How long a commit may come after what it wrote and still be found."""
+"""A change is found if its commit comes no later than this after the write."""
 OLDEST: Final = timedelta(minutes=2)
-"""How far back a position can be resumed from."""
+"""Age up to which a position can be resumed from."""
 MOST: Final = 2000
-"""Changes that one look tells; more are a resync."""
+"""Changes of one poll at most; more become a resync."""
 WALK: Final = 20_000
-"""Rows of each index that one look reads; where there are more, changes may be among those not read: a resync."""
+"""Rows that one poll reads of each index; if there are more, changes may be missed, so it is a resync."""
 QUEUE: Final = 32
-"""Looks that wait for a client that reads too slowly; more are dropped, and it is told so."""
+"""Batches that wait for a slow client; if more come, all are dropped and the client gets a resync."""
 RESYNC: Final = "resync"
 
 
 class FeedSubscriber:
-    """Somebody who listens to the feed."""
+    """One subscriber of the feed."""
 
     def __init__(self, feed: Feed, scope: Visibility, wanted: FeedFilter, after: FeedPosition | None) -> None:
         self._feed, self.scope, self.wanted, self._after = feed, scope, wanted, after
-        """scope: what they may see."""
+        """scope: which jobs the principal may see."""
         self._batches: deque[FeedBatch] = deque()
         self._slow: dict[Topic, FeedEvent] = {}
         self._told: dict[int, int] = {}
         self._dropped = False
-        self.news = asyncio.Event()
+        self.ready = asyncio.Event()
         self.position: FeedPosition | None = None
 
     @property
@@ -63,28 +63,28 @@ class FeedSubscriber:
         return self._feed.closed
 
     def give(self, batch: FeedBatch) -> None:
-        """Hand over a look; one too many, and all that wait are dropped."""
+        """Add a batch; if too many wait, all are dropped."""
         if len(self._batches) >= QUEUE:
             self._batches.clear()
             self._dropped = True
         self._batches.append(batch)
-        self.news.set()
+        self.ready.set()
 
     def give_slow(self, topic: Topic, frame: FeedEvent) -> None:
-        """Hand over lanes, workers or statistics; only the newest counts."""
+        """Replace the newest frame of lanes, workers or statistics."""
         self._slow[topic] = frame
-        self.news.set()
+        self.ready.set()
 
     async def next(self, timeout: float | None = None) -> list[FeedEvent]:
-        """What there is to tell, as soon as there is something; none after the timeout or when the feed is closed."""
+        """The next frames, as soon as there are any; none after the timeout or when the feed is closed."""
         frames: list[FeedEvent] = []
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(timeout):
                 if self._after is not None:
                     frames, self._after = await self._caught_up(self._after), None
                 while not frames and not self.done:
-                    await self.news.wait()
-                    self.news.clear()
+                    await self.ready.wait()
+                    self.ready.clear()
                     frames = self._take()
         return frames
 
@@ -108,15 +108,15 @@ class FeedSubscriber:
         first, self.position = self.position is None, batch.position
         if batch.missed:
             return [FeedEvent(RESYNC, {"reason": "more changed than can be told"}, batch.position)]
-        told = [change for change, scopes in batch.changes if self.scope in scopes and self._is_new(change)]
-        if not told:
-            # Only the position: a client that comes back goes on from here.
+        new = [change for change, scopes in batch.changes if self.scope in scopes and self._is_new(change)]
+        if not new:
+            # Only the position, from which a client that reconnects goes on.
             return [FeedEvent(None, {}, batch.position)] if first else []
-        data = {"changes": [change.data for change in told], "lag": round(batch.lag, 3)}
+        data = {"changes": [change.data for change in new], "lag": round(batch.lag, 3)}
         return [FeedEvent(Topic.JOBS, data, batch.position)]
 
     def _is_new(self, change: ChangedJob) -> bool:
-        """A change is told once, though it may be found twice around the moment a client came back."""
+        """False: the change was reported already; around a reconnect it may be found twice."""
         if (
             Topic.JOBS not in self.wanted.topics
             or not self.wanted.fits(change)
@@ -130,12 +130,12 @@ class FeedSubscriber:
         return True
 
     def close(self) -> None:
-        """Listen no longer."""
+        """Unsubscribe."""
         self._feed.leave(self)
 
 
 class Feed:
-    """Looks for those who listen on one event loop; sleeps while there are none."""
+    """The poll of one event loop; it sleeps while there are no subscribers."""
 
     def __init__(self, database: Database, overview: Callable[[], Awaitable[object]]) -> None:
         self.database, self._overview = database, overview
@@ -150,16 +150,16 @@ class Feed:
         self._task: asyncio.Task[None] | None = None
 
     def enter(self, guard: Guard, wanted: FeedFilter, after: FeedPosition | None) -> FeedSubscriber:
-        """Listen from now on, or from a position."""
+        """Subscribe from now on, or from a position."""
         visibility = guard.visibility
         scope: Visibility = (bool(visibility["sees_all"]), guard.principal.tenant, guard.principal.subject)
         subscriber = FeedSubscriber(self, scope, wanted, after)
         if self.closed:
-            subscriber.news.set()
+            subscriber.ready.set()
             return subscriber
         self._subscribers.add(subscriber)
         for topic in wanted.topics & set(_SLOW):
-            # The first look after somebody came tells everybody anew.
+            # The first poll after a new subscriber reports the slow topics to all of them.
             self._known.pop(topic, None)
             self._looked_at.pop(topic, None)
         if self._task is None:
@@ -167,17 +167,17 @@ class Feed:
         return subscriber
 
     def leave(self, subscriber: FeedSubscriber) -> None:
-        """Listen no longer."""
+        """Unsubscribe."""
         self._subscribers.discard(subscriber)
 
     def close(self) -> None:
-        """End every feed of this loop, now and from now on."""
+        """End every subscription of this loop, now and from now on."""
         self.closed = True
         for subscriber in self._subscribers:
-            subscriber.news.set()
+            subscriber.ready.set()
 
     async def stop(self) -> None:
-        """Close, and let go of the connections."""
+        """Close, and end the task."""
         self.close()
         if (task := self._task) is not None:
             task.cancel()
@@ -197,12 +197,12 @@ class Feed:
                 await asyncio.sleep(EVERY)
         finally:
             if self._task is asyncio.current_task():
-                # Nobody listens: whoever comes next begins with a look of its own.
+                # No subscribers: the next one begins with a poll of its own.
                 self._task, self._position = None, None
 
     async def _look_once(self) -> None:
         self.looks += 1
-        # Whoever comes back while this look is under way catches up after it, and is among the listeners of the next.
+        # A client that reconnects during this poll catches up after it, and takes part in the next one.
         async with self._looking:
             subscribers = [one for one in self._subscribers if Topic.JOBS in one.wanted.topics]
             batch = await self._jobs({one.scope for one in subscribers}) if subscribers else None
@@ -222,7 +222,7 @@ class Feed:
         batch = await self._batch(before, list(scopes))
         self._position = batch.position
         for change, _ in batch.changes:
-            # What leads out of these two has no index by time: a release, or an attempt given back.
+            # Two transitions have no index by time: the release of a blocked job, and a returned attempt.
             goes_on = change.state in (State.RUNNING, State.BLOCKED)
             (self._running.add if goes_on else self._running.discard)(change.id)
         if len(self._running) > 2 * MOST:
@@ -230,10 +230,10 @@ class Feed:
         return _aged(batch, before)
 
     async def since(self, after: FeedPosition, scope: Visibility) -> FeedBatch:
-        """What somebody who comes back has missed; a position that is too old, or of another time, is a resync."""
+        """The changes since a position; a resync if it is too old or in the future."""
         async with self._looking:
             if self._position is None:
-                # The next look has to go on from before this answer, not from its own beginning.
+                # The next poll has to go on from before this answer, not from its own beginning.
                 await self._jobs([scope])
             return _aged(await self._batch(after, [scope]), after)
 
@@ -258,7 +258,7 @@ class Feed:
         return FeedBatch(FeedPosition(found[0]["at"], found[0]["snapshot"]), changes, missed=missed)
 
     async def _slowly(self, topic: Topic, subscribers: Sequence[FeedSubscriber]) -> None:
-        """Lanes and workers as a whole when one of them changed: whoever missed one has missed nothing."""
+        """All lanes or workers, whenever one changed: a client that missed a frame has missed nothing."""
         if topic is Topic.STATS:
             frame = FeedEvent(topic, {"overview": await self._overview()})
         else:
@@ -271,7 +271,7 @@ class Feed:
             subscriber.give_slow(topic, frame)
 
     async def _whole(self, topic: Topic) -> tuple[Sequence[object], object]:
-        """What is shown, and what of it counts as a change: beats and slots taken do not."""
+        """The frame, and the part of it that counts as a change: beats and slot use do not."""
         if topic is Topic.LANES:
             lanes = await lane_rows.read(self.database)
             return lanes, lanes
@@ -280,7 +280,7 @@ class Feed:
 
 
 def _aged(batch: FeedBatch, before: FeedPosition | None) -> FeedBatch:
-    """With its lag, unless that is longer than can be told for."""
+    """The batch with its lag; a resync if it lags more than can be resumed."""
     lag = timedelta(0) if before is None else batch.position.at - before.at
     return replace(batch, lag=lag.total_seconds(), missed=batch.missed or not timedelta(0) <= lag <= OLDEST)
 

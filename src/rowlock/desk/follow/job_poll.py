@@ -1,4 +1,4 @@
-"""Lookout: one poll per event loop for every job that is followed, however many follow it."""
+"""JobPoll: one poll per event loop for every followed job, however many streams follow it."""
 
 from __future__ import annotations
 
@@ -25,35 +25,35 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("rowlock.stream")
 EVERY: Final = 0.5
-"""Seconds between two looks; an end is heard of at once where LISTEN works."""
+"""Seconds between two polls; an end is noticed at once where LISTEN works."""
 _GAP: Final = 0.02
-"""Seconds that pass between two looks, however much is heard."""
+"""Seconds between two polls at least, however many messages come."""
 _AWAY: Final = 1.0
-"""Seconds until a database that did not answer is asked again."""
+"""Seconds between two polls of a database that does not answer."""
 _RENEW: Final = timedelta(minutes=5)
 MOST: Final = 500
-"""Attempts, and acts, of a job that are read in one look."""
+"""Attempts, and acts, of a job that one poll reads."""
 
 
 class JobFollower:
-    """Somebody who follows one job. Only the newest life is kept for them: it tells all they have not heard yet."""
+    """One stream of one job. Only the newest timeline is kept: it has all events that were not reported yet."""
 
     def __init__(self, job_id: int, since: int) -> None:
         self.job_id, self.since = job_id, since
-        """since: the fence from which they want to be told."""
+        """since: events from this fence on are wanted."""
         self.life: JobTimeline | None = None
         self.gone = False
-        self.news = asyncio.Event()
+        self.ready = asyncio.Event()
 
     def give(self, life: JobTimeline | None) -> None:
-        """Hand over a newer life; None: the job is not there any more."""
+        """Replace the timeline by a newer one; None: the job was removed."""
         self.life, self.gone = life, life is None
-        self.news.set()
+        self.ready.set()
 
 
 @dataclass(slots=True)
 class _Followed:
-    """A job that somebody follows, and what the last look saw of it. seq -1: it was not looked at."""
+    """A followed job as of the last poll. seq -1: it has not been polled."""
 
     followers: set[JobFollower] = field(default_factory=set)
     seq: int | None = -1
@@ -62,7 +62,7 @@ class _Followed:
 
 
 class JobPoll:
-    """Looks for those who follow jobs on one event loop; sleeps while there are none."""
+    """The poll of one event loop; it sleeps while no job is followed."""
 
     def __init__(self, database: Database, end_notifications: EndNotifications) -> None:
         self.database, self._end_notifications = database, end_notifications
@@ -75,26 +75,26 @@ class JobPoll:
         self._task: asyncio.Task[None] | None = None
 
     def enter(self, job_id: int, since: int) -> JobFollower:
-        """Follow a job. The next look, which is at once, tells everything from that fence on."""
+        """Follow a job. It is polled at once, with everything from that fence on."""
         follower = JobFollower(job_id, since)
         if self.closed:
-            follower.news.set()
+            follower.ready.set()
             return follower
         self._followed.setdefault(job_id, _Followed()).followers.add(follower)
         self.again(follower)
         if self._task is None:
-            self._task = asyncio.get_running_loop().create_task(self._run(), name="rowlock-lookout")
+            self._task = asyncio.get_running_loop().create_task(self._run(), name="rowlock-job-poll")
         return follower
 
     def again(self, follower: JobFollower) -> None:
-        """Look at the job once more, whether it changed or not."""
+        """Poll the job once more, whether it changed or not."""
         followed = self._followed.get(follower.job_id)
         if followed is not None:
             followed.seq = -1
             self._changed.set()
 
     def leave(self, follower: JobFollower) -> None:
-        """Follow no longer."""
+        """Stop following."""
         followed = self._followed.get(follower.job_id)
         if followed is not None:
             followed.followers.discard(follower)
@@ -107,10 +107,10 @@ class JobPoll:
         self.closed = True
         for followed in self._followed.values():
             for follower in followed.followers:
-                follower.news.set()
+                follower.ready.set()
 
     async def stop(self) -> None:
-        """Close, and let go of the connections."""
+        """Close, and end the task."""
         self.close()
         if (task := self._task) is not None:
             task.cancel()
@@ -131,7 +131,7 @@ class JobPoll:
                     with contextlib.suppress(TimeoutError):
                         async with asyncio.timeout(pause):
                             await self._changed.wait()
-                # From here on a newcomer starts a task of its own.
+                # From here on a new follower starts a task of its own.
                 self._task = None
         finally:
             if self._task is asyncio.current_task():
@@ -141,7 +141,7 @@ class JobPoll:
                 self._left.clear()
 
     async def _look_once(self, waiter: uuid.UUID) -> bool:
-        """False: the database did not answer. Streams stay open; whatever happens meanwhile is told afterwards."""
+        """False: the database did not answer. Streams stay open, and get the events of the outage afterwards."""
         try:
             await self._await(waiter)
             await self._look()
@@ -155,7 +155,7 @@ class JobPoll:
         return True
 
     async def _await(self, waiter: uuid.UUID) -> None:
-        """Have the ends of these jobs announced. Before the look: what commits later is heard of."""
+        """Have the ends of these jobs announced; before the poll, so that no later commit is missed."""
         new = [job_id for job_id, followed in self._followed.items() if not followed.awaited]
         if new:
             await self.database.fetch("await_jobs", ids=sorted(new), waiter=waiter, seconds=2 * _RENEW)
@@ -167,7 +167,7 @@ class JobPoll:
         self._left.clear()
 
     def _await_anew(self) -> None:
-        # Renewed instead of written for a day: whoever is killed leaves no waiter behind for long.
+        # Renewed instead of written for a day, so that a killed process leaves no waiter behind for long.
         for followed in self._followed.values():
             followed.awaited = False
 
@@ -187,7 +187,7 @@ class JobPoll:
         for row in found:
             followed = asked[row["asked"]]
             newcomers = followed.seq == -1 and any(follower.since < row["since"] for follower in followed.followers)
-            # Whoever came during the look may want more than was asked for: then it is looked at again.
+            # A follower that came during the poll may need older events: then the job is polled again.
             followed.seq, followed.report = -1 if newcomers else row["seq"], row["report"]
             life = None if row["id"] is None else life_of(row, MOST)
             for follower in followed.followers:

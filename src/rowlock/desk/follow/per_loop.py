@@ -1,4 +1,4 @@
-"""Lookouts: what one application has on each event loop for all who follow jobs or listen to the feed."""
+"""StreamsPerLoop: the polls that an application runs on each event loop, for streams of jobs and for the feed."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class LoopStreams:
-    """The two polls of one event loop; each sleeps while nobody needs it."""
+    """The two polls of one event loop; each sleeps while it has no client."""
 
     database: Database
     job_poll: JobPoll
@@ -34,7 +34,7 @@ class LoopStreams:
 
 
 class StreamsPerLoop:
-    """One of each per event loop, however many desks there are."""
+    """The polls of every event loop, shared by all desks of an application."""
 
     def __init__(self, database: Callable[[], Database], end_notifications: EndNotifications) -> None:
         self._open, self._end_notifications = database, end_notifications
@@ -42,7 +42,7 @@ class StreamsPerLoop:
         self._loops: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, LoopStreams] = weakref.WeakKeyDictionary()
 
     def current(self) -> LoopStreams:
-        """Those of the running loop."""
+        """The polls of the running loop."""
         loop, database = asyncio.get_running_loop(), self._open()
         current = self._loops.get(loop)
         if current is None or current.database is not database:
@@ -51,12 +51,12 @@ class StreamsPerLoop:
                 database, JobPoll(database, self._end_notifications), Feed(database, overview)
             )
             if self.closed:
-                # A stream that was asked for just before the end must not hold it up.
+                # A stream opened just before the process stops must not delay it.
                 current.close()
         return current
 
     async def leave(self) -> None:
-        """End the streams of the running loop; what comes later begins anew."""
+        """End the streams of the running loop; later ones start new polls."""
         self.closed = False
         current = self._loops.pop(asyncio.get_running_loop(), None)
         if current is not None:

@@ -1,4 +1,4 @@
-"""Following one job live: a snapshot, then everything that happens, in order and once, until its end."""
+"""Streams: the events of one job, in order and each once, from a snapshot to its end; and access to the feed."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from rowlock.store.database import Database
 
 LINES: Final = 500
-"""Lines of a log that are read at once."""
+"""Log lines that are read at once."""
 _NEEDS: Final = {
     Topic.JOBS: Permission.READ,
     Topic.LANES: Permission.WORKERS_VIEW,
@@ -36,7 +36,7 @@ _NEEDS: Final = {
 
 
 class Streams:
-    """app.streams. However many streams are open, a process has one LISTEN connection and one poll for them."""
+    """app.streams. All open streams of a process share one LISTEN connection and one poll."""
 
     def __init__(self, database: Callable[[], Database], guard: Guard, streams_per_loop: StreamsPerLoop) -> None:
         self._guard, self._streams_per_loop = guard, streams_per_loop
@@ -52,13 +52,13 @@ class Streams:
         position = StreamPosition.parse(after) if after else None
         job, line = await self._visible_jobs.one(job_id), 0
         if job.fence > 0 and (position is None or not position.fits(job)):
-            # The job as it is after its log was looked at: a line that comes in between is told, not lost.
+            # The job is read after the end of its log: a line that comes in between is reported, not lost.
             line = await last_line(self._streams_per_loop.current().database, job.id)
             job = await self._visible_jobs.one(job_id)
         return JobStream(self._streams_per_loop.current().job_poll, job, position, line)
 
     async def listen(self, wanted: FeedFilter | None = None, *, after: str | None = None) -> FeedSubscriber:
-        """Hear of every change of the jobs in sight, and of lanes, workers and statistics where asked for.
+        """Subscribe to changes of all visible jobs, and of lanes, workers and statistics if wanted.
 
         after: the id of the last frame that was seen; two minutes back at most, else the first frame is a resync.
         """
@@ -70,7 +70,7 @@ class Streams:
 
     @property
     def closing(self) -> bool:
-        """Whether this process is about to stop: whoever asks now is better served by another."""
+        """Whether this process is about to stop, so that clients should connect to another one."""
         return self._streams_per_loop.closed
 
     def close(self) -> None:
@@ -85,30 +85,30 @@ class JobStream:
     """The events of one job, for one client. Not more than one task may read it."""
 
     def __init__(self, job_poll: JobPoll, job: Job, position: StreamPosition | None, line: int) -> None:
-        """line: the last of the job's log that whoever begins with the job itself reads elsewhere."""
+        """line: the number of the log's last line; a stream that begins with a snapshot reports only later ones."""
         self._job_poll, self.job, self._line = job_poll, job, line
         self._position = position
         self.over = position is not None and position.ended and job.is_final and position.step == job.fence + 1
-        """Everything was told before this stream began."""
+        """Whether the job's end was reported before this stream began."""
         self._follower = job_poll.enter(job.id, job.fence if position is None else max(0, position.step - 1))
 
     @property
     def done(self) -> bool:
-        """Whether no event follows: the end was told, or the process is about to stop."""
+        """Whether no event follows: the end was reported, or the process is about to stop."""
         return self.over or self._job_poll.closed
 
     async def next(self, timeout: float | None = None) -> list[StreamEvent]:
-        """The events that follow, as soon as there are some; none after the timeout, or when the stream is done."""
+        """The next events, as soon as there are any; none after the timeout or when the stream is done."""
         until = None if timeout is None else asyncio.get_running_loop().time() + timeout
         events: list[StreamEvent] = []
         while not events and not self.done:
             try:
-                # Only the waiting may be cut short: what was taken from a life has to be told.
+                # The timeout covers the waiting alone: events that were taken have to be returned.
                 async with asyncio.timeout_at(until):
-                    await self._follower.news.wait()
+                    await self._follower.ready.wait()
             except TimeoutError:
                 break
-            self._follower.news.clear()
+            self._follower.ready.clear()
             if not self.done:
                 events = await self._take(self._follower.life)
         return events
@@ -155,7 +155,7 @@ class JobStream:
                 yield event
 
     def close(self) -> None:
-        """Follow no longer."""
+        """Stop following."""
         self._job_poll.leave(self._follower)
 
     async def __aenter__(self) -> Self:

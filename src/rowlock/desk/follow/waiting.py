@@ -1,4 +1,4 @@
-"""Waiting for jobs to end: one LISTEN connection per event loop, however many wait or follow."""
+"""Waiting for jobs to end, with one LISTEN connection per event loop for all waiters."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class Finishable(Protocol):
 
     @property
     def state(self) -> str:
-        """Where it is in its life."""
+        """Its state."""
 
 
 async def until_final(
@@ -63,14 +63,14 @@ async def until_final(
     timeout: float | None,
     what: str,
 ) -> T:
-    """Wait until what `look` finds has ended; key: under which it is told, a job's id or a workflow's below zero."""
+    """Wait until the value that `look` reads is final. key: a job's id, or the negative id of a workflow."""
     until = None if timeout is None else time.monotonic() + timeout
     found = await look()
     if found.is_final:
         return found
     waiter = uuid.uuid4()
     try:
-        async with end_notifications.notified_of(key) as told:
+        async with end_notifications.notified_of(key) as may_have_ended:
             await database.fetch("await_job", id=key, waiter=waiter, seconds=timedelta(seconds=timeout or 86400))
             while not (found := await look()).is_final:
                 left = _POLL if until is None else min(_POLL, until - time.monotonic())
@@ -80,18 +80,18 @@ async def until_final(
                         "It goes on; wait again or cancel it."
                     )
                     raise WaitTimeout(message)
-                told.clear()
+                may_have_ended.clear()
                 with contextlib.suppress(TimeoutError):
                     # Not wait_for: before Python 3.12 it may forget a cancellation.
                     async with asyncio.timeout(left):
-                        await told.wait()
+                        await may_have_ended.wait()
             return found
     finally:
         await database.fetch("forget_waiter", id=key, waiter=waiter)
 
 
 class EndNotifications:
-    """Hears of finished jobs; the connection is opened for the first who waits and closed after the last."""
+    """Receives the ends of jobs; the connection is opened for the first waiter and closed after the last."""
 
     def __init__(self, database: Callable[[], Database]) -> None:
         self._open = database
@@ -100,22 +100,22 @@ class EndNotifications:
     @contextlib.asynccontextmanager
     async def notified_of(self, job_id: int) -> AsyncIterator[asyncio.Event]:
         """An event that is set whenever the job may have ended."""
-        waiters, told = self._waiters_here(), asyncio.Event()
-        waiters.enter(job_id, told)
+        waiters, may_have_ended = self._waiters_here(), asyncio.Event()
+        waiters.enter(job_id, may_have_ended)
         try:
-            yield told
+            yield may_have_ended
         finally:
-            await waiters.leave(job_id, told)
+            await waiters.leave(job_id, may_have_ended)
 
     @contextlib.asynccontextmanager
-    async def subscribed(self, told: OnEnds) -> AsyncIterator[None]:
-        """Call back whenever jobs that anybody waits for may have ended."""
+    async def subscribed(self, on_ends: OnEnds) -> AsyncIterator[None]:
+        """Call `on_ends` whenever awaited jobs may have ended."""
         waiters = self._waiters_here()
-        waiters.listen(told)
+        waiters.subscribe(on_ends)
         try:
             yield
         finally:
-            await waiters.unlisten(told)
+            await waiters.unsubscribe(on_ends)
 
     def _waiters_here(self) -> _LoopWaiters:
         loop = asyncio.get_running_loop()
@@ -126,7 +126,7 @@ class EndNotifications:
 
 
 class _LoopWaiters:
-    """Those who wait on one event loop."""
+    """The waiters of one event loop."""
 
     def __init__(self, database: Database) -> None:
         self.database = database
@@ -134,12 +134,12 @@ class _LoopWaiters:
         self._subscribers: set[OnEnds] = set()
         self._listener: NotificationListener | None = None
 
-    def enter(self, job_id: int, told: asyncio.Event) -> None:
-        self._waiting.setdefault(job_id, set()).add(told)
+    def enter(self, job_id: int, may_have_ended: asyncio.Event) -> None:
+        self._waiting.setdefault(job_id, set()).add(may_have_ended)
         self._open()
 
-    def listen(self, told: OnEnds) -> None:
-        self._subscribers.add(told)
+    def subscribe(self, on_ends: OnEnds) -> None:
+        self._subscribers.add(on_ends)
         self._open()
 
     def _open(self) -> None:
@@ -147,14 +147,14 @@ class _LoopWaiters:
             self._listener = NotificationListener(self.database, self._on_message, self._everyone)
             self._listener.start()
 
-    async def leave(self, job_id: int, told: asyncio.Event) -> None:
-        self._waiting[job_id].discard(told)
+    async def leave(self, job_id: int, may_have_ended: asyncio.Event) -> None:
+        self._waiting[job_id].discard(may_have_ended)
         if not self._waiting[job_id]:
             del self._waiting[job_id]
         await self._close()
 
-    async def unlisten(self, told: OnEnds) -> None:
-        self._subscribers.discard(told)
+    async def unsubscribe(self, on_ends: OnEnds) -> None:
+        self._subscribers.discard(on_ends)
         await self._close()
 
     async def _close(self) -> None:
@@ -180,16 +180,16 @@ class _LoopWaiters:
                 assert_never(message)
 
     def _ended(self, keys: Sequence[int]) -> None:
-        for heard in tuple(self._subscribers):
-            heard(keys)
+        for on_ends in tuple(self._subscribers):
+            on_ends(keys)
         for key in keys:
-            for told in self._waiting.get(key, ()):
-                told.set()
+            for may_have_ended in self._waiting.get(key, ()):
+                may_have_ended.set()
 
     def _everyone(self) -> None:
-        # Messages sent before the connection was there are lost: everybody looks for himself.
-        for heard in tuple(self._subscribers):
-            heard(None)
+        # Messages sent before the connection was open are lost, so every waiter checks its job.
+        for on_ends in tuple(self._subscribers):
+            on_ends(None)
         for waiting in self._waiting.values():
-            for told in waiting:
-                told.set()
+            for may_have_ended in waiting:
+                may_have_ended.set()

@@ -1,4 +1,4 @@
-"""Following jobs as they go: states, phases, counters, their pace and how long they may still take."""
+"""Watch: polls some jobs, or all running ones, with their progress, pace and time left; for the command line."""
 
 from __future__ import annotations
 
@@ -36,20 +36,20 @@ if TYPE_CHECKING:
     from rowlock.store.database import Database, Record
 
 EVERY: Final = 1.0
-"""Seconds between two looks; an end is heard of at once where LISTEN works."""
+"""Seconds between two polls; an end is noticed at once where LISTEN works."""
 _MOST: Final = 500
-"""Running jobs looked at when none was named."""
+"""Running jobs that are polled when no ids are given."""
 _WINDOW: Final = timedelta(seconds=30)
-"""The pace is that of the last half minute."""
+"""The pace is measured over this time."""
 _OVERDUE: Final = timedelta(seconds=10)
 _RENEW: Final = timedelta(minutes=5)
 _PATIENCE: Final = 60
-"""Looks in vain, one a second, until a database that went away counts as gone."""
+"""Failed polls, one per second, until Watch gives up."""
 
 
 @dataclass(frozen=True, slots=True)
 class WatchedJob:
-    """A job as it was seen. rate: counted units per second; eta: what is left at that rate; None: unknown."""
+    """A job as of one poll. rate: counted units per second; eta: time left at that rate; None: unknown."""
 
     id: int
     kind: str
@@ -83,13 +83,13 @@ class WatchedJob:
 
 @dataclass(slots=True)
 class Pace:
-    """How fast one phase of one attempt counts, by the database's clock."""
+    """The pace of one phase of one attempt, by the database's clock."""
 
     key: tuple[int, str | None]
     marks: deque[tuple[datetime, float]] = field(default_factory=deque)
 
     def mark(self, at: datetime, done: float) -> None:
-        """Remember a report; a counter that went back starts anew."""
+        """Add a report; a counter that went back starts over."""
         if self.marks and self.marks[-1][1] > done:
             self.marks.clear()
         if not self.marks or self.marks[-1][0] < at:
@@ -98,7 +98,7 @@ class Pace:
             self.marks.popleft()
 
     def rate(self, now: datetime) -> float | None:
-        """Units per second; None until two reports came, and once the next one is long overdue."""
+        """Units per second; None before the second report, and while the next one is long overdue."""
         (first, before), (last, done) = self.marks[0], self.marks[-1]
         usual = (last - first) / max(1, len(self.marks) - 1)
         if last <= first or now - last > max(_OVERDUE, 3 * usual):
@@ -107,7 +107,7 @@ class Pace:
 
 
 class Watch:
-    """Looks at the given jobs, or at everything that runs, and says what it sees."""
+    """Polls the given jobs, or all running ones."""
 
     def __init__(self, database: Database, job_ids: Sequence[int | str] = (), *, listen: bool = True) -> None:
         self._database, self._listen = database, listen
@@ -118,15 +118,15 @@ class Watch:
         self._told = asyncio.Event()
         self._looked = False
         self.away = False
-        """The database did not answer the last look."""
+        """The database did not answer the last poll."""
 
     @property
     def asked(self) -> int:
-        """How many jobs were named, each counted once."""
+        """The number of given jobs, without duplicates."""
         return len(self._ids)
 
     async def looks(self) -> AsyncIterator[list[WatchedJob]]:
-        """Every look, once a second; the last one has every given job in its final state.
+        """The jobs of every poll, once a second; in the last one every given job is final.
 
         A job that was removed meanwhile is left out. DatabaseUnreachable after a minute without an answer.
         """
@@ -158,7 +158,7 @@ class Watch:
             if missing and not self._looked:
                 raise JobNotFound(f"There is no job {', '.join(ids.encode(one) for one in sorted(missing))}.")
         else:
-            # Those that ended are looked at once more, to tell how, and then let go.
+            # Jobs that ended are polled once more, to report how, and then dropped.
             running = [one.id for one in self._seen.values() if not one.is_final]
             found = await self._database.fetch("sightings_running", n=_MOST, seen=running)
         watched_jobs = [self._paced(_watched_job(row)) for row in found]
@@ -174,7 +174,7 @@ class Watch:
         if pace is None or pace.key != key:
             pace = self._paces[one.id] = Pace(key)
         pace.mark(progress.reported_at, progress.done)
-        # One look makes no pace of its own: the first answer is that of the whole phase.
+        # One poll gives no pace: the first rate is that of the whole phase.
         rate = pace.rate(one.seen_at) or (progress.rate if len(pace.marks) == 1 else None)
         if not rate or rate < 0:
             return one
@@ -183,7 +183,7 @@ class Watch:
 
     @contextlib.asynccontextmanager
     async def _listening(self) -> AsyncIterator[None]:
-        """Have the end of the given jobs announced; where LISTEN does not work the looks suffice."""
+        """Have the ends of the given jobs announced; without LISTEN the polls suffice."""
         if not (self._ids and self._listen):
             yield
             return
@@ -200,7 +200,7 @@ class Watch:
                 await self._database.fetch("forget_jobs", ids=self._ids, waiter=waiter)
 
     async def _keep_waiting(self, waiter: uuid.UUID) -> None:
-        # Renewed instead of written for a day: whoever is killed leaves no waiter behind for long.
+        # Renewed instead of written for a day, so that a killed process leaves no waiter behind for long.
         while True:
             with contextlib.suppress(DatabaseUnreachable):
                 await self._database.fetch("await_jobs", ids=self._ids, waiter=waiter, seconds=2 * _RENEW)

@@ -1,4 +1,4 @@
-"""Claims: by their place in the queue, by turns, by id, and what was just released."""
+"""Claims: in queue order, fairly by tenant, by id, and of jobs that were just released."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
-from tests.machine.acts import KINDS, PRIORITIES, Act, untouched
+from tests.machine.action import KINDS, PRIORITIES, Action, untouched
 from tests.machine.oracle import CROWDED, REFUSED, Meant, Memory, Path
 from tests.machine.rates import BUCKETS, Start
 from typing_extensions import override
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from tests.factories import Store
-    from tests.machine.world import Job, Pair, World
+    from tests.machine.snapshot import Job, Pair, Snapshot
 
 TAKEN: Final[tuple[Path, ...]] = ((Verb.CLAIM,), (REFUSED,))
 PAIRS: Final = tuple((kind, priority, 0) for kind in KINDS for priority in PRIORITIES)
@@ -29,16 +29,16 @@ PAIRS: Final = tuple((kind, priority, 0) for kind in KINDS for priority in PRIOR
 
 
 @dataclass(frozen=True)
-class _Claiming(Act):
+class _Claiming(Action):
     worker: int
     sides: ClassVar[frozenset[Path]] = CROWDED
 
     @override
-    def meant(self, before: World, answer: Any) -> Meant:
+    def meant(self, before: Snapshot, answer: Any) -> Meant:
         return Meant({row["id"]: TAKEN for row in answer}, self.sides)
 
     @override
-    def remember(self, before: World, after: World, answer: Any, memory: Memory) -> None:
+    def remember(self, before: Snapshot, after: Snapshot, answer: Any, memory: Memory) -> None:
         for row in answer:
             if row["parked"]:
                 continue
@@ -49,7 +49,7 @@ class _Claiming(Act):
                 start = Start(before.now + memory.travelled, after.now + memory.travelled, weight)
                 memory.starts.setdefault(rate, []).append(start)
 
-    def _check_taken(self, before: World, after: World, answer: Any, memory: Memory) -> None:
+    def _check_taken(self, before: Snapshot, after: Snapshot, answer: Any, memory: Memory) -> None:
         for row in answer:
             was, now = before.jobs[row["id"]], after.jobs[row["id"]]
             assert was.run_after <= after.now, f"it was not due: {was}"
@@ -67,7 +67,7 @@ class _Claiming(Act):
                 assert not waiting, f"{was} overtook {waiting}"
         self._check_buckets(before, answer, memory)
 
-    def _check_buckets(self, before: World, answer: Any, memory: Memory) -> None:
+    def _check_buckets(self, before: Snapshot, answer: Any, memory: Memory) -> None:
         """A bucket with tokens and nobody in line refuses nobody."""
         for key, bucket in BUCKETS.items():
             jobs = [before.jobs[row["id"]] for row in answer if key in (row["rate_keys"] or ())]
@@ -148,7 +148,7 @@ class ClaimSome(_Claiming):
         return [job.id for pair in self.pairs for job in ordered if job.pair == pair]
 
     @override
-    def check(self, before: World, after: World, answer: Any, memory: Memory) -> None:
+    def check(self, before: Snapshot, after: Snapshot, answer: Any, memory: Memory) -> None:
         self._check_taken(before, after, answer, memory)
         cap = before.gates.get(f"lane:{self.lane}")
         free = self.n if cap is None else max(0, min(self.n, cap.limit - cap.held))
@@ -167,7 +167,7 @@ class ClaimIds(_Claiming):
         return await store.fetch("claim_ids", worker=self.worker, lane=self.lane, ids=sorted(self.ids))
 
     @override
-    def check(self, before: World, after: World, answer: Any, memory: Memory) -> None:
+    def check(self, before: Snapshot, after: Snapshot, answer: Any, memory: Memory) -> None:
         self._check_taken(before, after, answer, memory)
         taken = {row["id"] for row in answer}
         assert {job.id for job in before.due() if job.id in self.ids} <= taken <= set(self.ids)
@@ -207,7 +207,7 @@ class ClaimReleased(_Claiming):
         return rows
 
     @override
-    def check(self, before: World, after: World, answer: Any, memory: Memory) -> None:
+    def check(self, before: Snapshot, after: Snapshot, answer: Any, memory: Memory) -> None:
         self._check_taken(before, after, answer, memory)
         cap = before.gates.get(f"lane:{self.lane}")
         free = len(self.ids) if cap is None else max(0, min(len(self.ids), cap.limit - cap.held))

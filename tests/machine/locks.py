@@ -5,20 +5,20 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from tests.machine.acts import Act
+from tests.machine.action import Action
 from tests.machine.oracle import Meant, Memory
 from typing_extensions import override
 
 if TYPE_CHECKING:
     from tests.factories import Store
-    from tests.machine.world import World
+    from tests.machine.snapshot import Snapshot
 
 SESSIONS: tuple[int, int] = (101, 102)
 """A connection for locks has a number of its own; two of them here, as of two processes."""
 
 
 @dataclass(frozen=True)
-class _Locking(Act):
+class _Locking(Action):
     """On the connection of its session, whichever that is: the lock belongs to it."""
 
     at: Store
@@ -27,15 +27,15 @@ class _Locking(Act):
     key: int
 
     @override
-    def meant(self, before: World, answer: Any) -> Meant:
+    def meant(self, before: Snapshot, answer: Any) -> Meant:
         return Meant()
 
     def _me(self) -> dict[str, Any]:
         about = {"namespace": "m", "name": str(self.key), "job_id": None, "kind": None, "process": "p"}
         return {"session": self.session, "n": self.n, "key": self.key, **about}
 
-    def _others(self, world: World) -> list[tuple[int, int, int, bool]]:
-        return [row for row in world.locks if row[:2] != (self.session, self.n)]
+    def _others(self, snapshot: Snapshot) -> list[tuple[int, int, int, bool]]:
+        return [row for row in snapshot.locks if row[:2] != (self.session, self.n)]
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ class TakeLock(_Locking):
         return (await self.at.one("lock_take", **self._me(), polite=self.polite, note=True))["mine"]
 
     @override
-    def check(self, before: World, after: World, answer: Any, memory: Memory) -> None:
+    def check(self, before: Snapshot, after: Snapshot, answer: Any, memory: Memory) -> None:
         others = [row for row in self._others(before) if row[2] == self.key]
         free = not any(held for _, _, _, held in others)
         first = not self.polite or not any(session != self.session for session, _, _, held in others if not held)
@@ -76,7 +76,7 @@ class ReleaseLock(_Locking):
         return row["was_held"], row["heir"]
 
     @override
-    def check(self, before: World, after: World, answer: Any, memory: Memory) -> None:
+    def check(self, before: Snapshot, after: Snapshot, answer: Any, memory: Memory) -> None:
         waiting = [session for session, _, key, held in before.locks if key == self.key and not held]
         assert answer == (True, waiting[0] if waiting else None), (answer, before.locks)
         assert after.locks == self._others(before)
@@ -91,12 +91,12 @@ class LeaveLock(_Locking):
         await self.at.fetch("lock_leave", session=self.session, n=self.n)
 
     @override
-    def check(self, before: World, after: World, answer: Any, memory: Memory) -> None:
+    def check(self, before: Snapshot, after: Snapshot, answer: Any, memory: Memory) -> None:
         assert after.locks == self._others(before)
 
 
 @dataclass(frozen=True)
-class PruneLocks(Act):
+class PruneLocks(Action):
     """Rows of processes that are gone, and no others."""
 
     gone: frozenset[int] = frozenset()
@@ -106,9 +106,9 @@ class PruneLocks(Act):
         await store.fetch("prune_locks")
 
     @override
-    def meant(self, before: World, answer: Any) -> Meant:
+    def meant(self, before: Snapshot, answer: Any) -> Meant:
         return Meant()
 
     @override
-    def check(self, before: World, after: World, answer: Any, memory: Memory) -> None:
+    def check(self, before: Snapshot, after: Snapshot, answer: Any, memory: Memory) -> None:
         assert after.locks == [row for row in before.locks if row[0] not in self.gone], (self.gone, after.locks)

@@ -1,4 +1,4 @@
-"""Machine: does one act after the other to the real store, and holds every change against the oracle."""
+"""Machine: runs one action after the other on the real store, and compares every change with the oracle."""
 
 from __future__ import annotations
 
@@ -9,24 +9,24 @@ from typing import TYPE_CHECKING, Any, Final
 
 import asyncpg
 from hypothesis.stateful import RuleBasedStateMachine
-from tests.machine import duties
-from tests.machine.acts import Act, Enqueue
-from tests.machine.bulks import EnqueueMany
+from tests.machine import upkeep
+from tests.machine.action import Action, Enqueue
+from tests.machine.bulk_enqueue import EnqueueMany
+from tests.machine.claim_writes import Finish, GiveBack, Guard, Report, Save, Suspend
 from tests.machine.claims import ClaimIds, ClaimSome
-from tests.machine.flows import CancelFlow
 from tests.machine.oracle import Meant, Memory, check, hooked, in_turn, judge
 from tests.machine.orders import Approve, CancelRunning, CancelWaiting, Edit, Reject, Reprioritise, Retry, Signal, Stop
-from tests.machine.owned import Finish, GiveBack, Guard, Report, Save, Suspend
 from tests.machine.rates import BUCKETS, WINDOWS
-from tests.machine.world import World, look
+from tests.machine.snapshot import Snapshot, look
+from tests.machine.workflows import CancelFlow
 from typing_extensions import override
 
 from rowlock.model.job import Claim, NewJob
 from rowlock.model.state import State
 
 if TYPE_CHECKING:
-    from tests.machine.bench import Bench
-    from tests.machine.world import Job
+    from tests.machine.connections import Bench
+    from tests.machine.snapshot import Job
 
 
 class Machine(RuleBasedStateMachine):
@@ -36,10 +36,10 @@ class Machine(RuleBasedStateMachine):
         super().__init__()
         self.bench = bench
         self.memory = Memory()
-        self.held: tuple[Act, Any, asyncpg.transaction.Transaction] | None = None
+        self.held: tuple[Action, Any, asyncpg.transaction.Transaction] | None = None
         self.contended = 0
         """The job that the open transaction is about."""
-        self.world, self.workers = bench.run(bench.fresh())
+        self.snapshot, self.workers = bench.run(bench.fresh())
 
     # --- choosing ----------------------------------------------------------------------------------------------------
 
@@ -48,15 +48,15 @@ class Machine(RuleBasedStateMachine):
 
     def job(self, n: int, *states: State) -> Job | None:
         """One of the jobs, the newest first."""
-        found = [job for job in self.world.jobs.values() if not states or job.state in states]
+        found = [job for job in self.snapshot.jobs.values() if not states or job.state in states]
         return found[-1 - n % len(found)] if found else None
 
     def claim(self, n: int, *, stale: bool) -> Claim | None:
         """One of the claims that count, or of all there ever were, the newest first."""
-        claims = [claim for claim, _ in self.memory.claims if stale or self.world.current(claim) is not None]
+        claims = [claim for claim, _ in self.memory.claims if stale or self.snapshot.current(claim) is not None]
         return claims[-1 - n % len(claims)] if claims else None
 
-    def act_on(self, job: Job, n: int) -> Act:
+    def act_on(self, job: Job, n: int) -> Action:
         """Something that is done to a job: mostly what fits its state, sometimes anything."""
         mine = [claim for claim, _ in self.memory.claims if claim.job_id == job.id]
         claim = mine[-1] if mine else Claim(job.id, job.fence - 1)
@@ -66,7 +66,7 @@ class Machine(RuleBasedStateMachine):
 
     # --- acting ------------------------------------------------------------------------------------------------------
 
-    def perform(self, act: Act | None) -> Any:
+    def perform(self, act: Action | None) -> Any:
         """Do it now, on a connection of its own."""
         if act is None:
             return None
@@ -74,8 +74,8 @@ class Machine(RuleBasedStateMachine):
         self.bench.done[type(act).__name__] += 1
         return self.bench.run(self._perform(act))
 
-    async def _perform(self, act: Act) -> Any:
-        store, before = self.bench.main, self.world
+    async def _perform(self, act: Action) -> Any:
+        store, before = self.bench.main, self.snapshot
         try:
             async with store.connection.transaction() if self.held else contextlib.nullcontext():
                 answer = await act.run(store)
@@ -88,32 +88,32 @@ class Machine(RuleBasedStateMachine):
         await self._committed(before, (act, answer))
         return answer
 
-    async def _committed(self, before: World, *done: tuple[Act, Any]) -> None:
+    async def _committed(self, before: Snapshot, *done: tuple[Action, Any]) -> None:
         """Look at what there is now, and judge it."""
-        self.world = await look(self.bench.eye)
-        judge(before, self.world, *(act.meant(before, answer) for act, answer in done))
+        self.snapshot = await look(self.bench.eye)
+        judge(before, self.snapshot, *(act.meant(before, answer) for act, answer in done))
         accepted: list[tuple[int, int]] = []
         if not (self.held or self.memory.loose):
-            in_turn(before, self.world)
+            in_turn(before, self.snapshot)
         for act, answer in done:
             if self.held is None:
-                act.check(before, self.world, answer, self.memory)
-                told = act.hooks(before, self.world, answer)
-                assert hooked(before, self.world) == told, f"{told} are to be told by a hook"
-            act.remember(before, self.world, answer, self.memory)
+                act.check(before, self.snapshot, answer, self.memory)
+                told = act.hooks(before, self.snapshot, answer)
+                assert hooked(before, self.snapshot) == told, f"{told} are to be told by a hook"
+            act.remember(before, self.snapshot, answer, self.memory)
             accepted += act.accepted(answer)
-        self.memory.settle(self.world, accepted)
+        self.memory.settle(self.snapshot, accepted)
         self._check()
 
     def _check(self) -> None:
-        check(self.world, self.memory, quiet=self.held is None)
+        check(self.snapshot, self.memory, quiet=self.held is None)
         for rates in (WINDOWS, BUCKETS):
             for key, rate in rates.items():
                 rate.check(self.memory.starts.get(key, ()))
 
     # --- two at once -------------------------------------------------------------------------------------------------
 
-    def hold(self, act: Act) -> None:
+    def hold(self, act: Action) -> None:
         """Do it in a transaction that stays open: nobody sees it yet."""
         assert self.held is None
         self.bench.steps += 1
@@ -132,7 +132,7 @@ class Machine(RuleBasedStateMachine):
         self.memory.loose = True
         self.bench.run(self._together([(act, answer)] if commit else []))
 
-    def collide(self, first: Act, second: Act, *, commit: bool) -> list[tuple[Act, Any]]:
+    def collide(self, first: Action, second: Action, *, commit: bool) -> list[tuple[Action, Any]]:
         """The second begins while the first is not committed, waits for it if it must, and goes on when it is over.
 
         Returns what came of those that committed.
@@ -142,7 +142,7 @@ class Machine(RuleBasedStateMachine):
         self.bench.done["at once"] += 1
         return self.bench.run(self._collide(first, second, commit=commit))
 
-    async def _collide(self, first: Act, second: Act, *, commit: bool) -> list[tuple[Act, Any]]:
+    async def _collide(self, first: Action, second: Action, *, commit: bool) -> list[tuple[Action, Any]]:
         transaction = self.bench.other.connection.transaction()
         await transaction.start()
         done = [(first, await first.run(self.bench.other))] if commit else []
@@ -159,28 +159,28 @@ class Machine(RuleBasedStateMachine):
         await self._together(done)
         return done
 
-    async def _together(self, done: list[tuple[Act, Any]]) -> None:
+    async def _together(self, done: list[tuple[Action, Any]]) -> None:
         """Judge what came of several; a place that a replaced job left to the duty is found by counting."""
-        before, self.world = self.world, await look(self.bench.eye)
+        before, self.snapshot = self.snapshot, await look(self.bench.eye)
         replaced = any(isinstance(act, Enqueue) and answer and answer[0] == "replaced" for act, answer in done)
         owed = self.memory.owed.copy()
         meant = [act.meant(before, answer) for act, answer in done]
-        judge(before, self.world, *meant or [Meant()])
+        judge(before, self.snapshot, *meant or [Meant()])
         for act, answer in done:
-            act.remember(before, self.world, answer, self.memory)
+            act.remember(before, self.snapshot, answer, self.memory)
         if replaced:
-            for key, gate in self.world.gates.items():
-                self.memory.owed[key] = gate.held - self.world.places(key)
+            for key, gate in self.snapshot.gates.items():
+                self.memory.owed[key] = gate.held - self.snapshot.places(key)
                 assert self.memory.owed[key] >= owed[key], f"{key} counts too few: {gate}"
-        self.memory.settle(self.world, [pair for act, answer in done for pair in act.accepted(answer)])
+        self.memory.settle(self.snapshot, [pair for act, answer in done for pair in act.accepted(answer)])
         self._check()
 
     # --- the end -----------------------------------------------------------------------------------------------------
 
     def repair(self) -> None:
         """Both duties; whoever waits after them has a reason to."""
-        self.perform(duties.RepairGates())
-        self.perform(duties.RepairFlows())
+        self.perform(upkeep.RepairGates())
+        self.perform(upkeep.RepairFlows())
         if self.held is None:
             self.memory.loose = False
             self._check()
@@ -192,16 +192,16 @@ class Machine(RuleBasedStateMachine):
         self.repair()
 
 
-_Making = Callable[["Job", Claim, int], Act]
+_Making = Callable[["Job", Claim, int], Action]
 _ON: Final[dict[str, _Making]] = {
     "finish": lambda _job, claim, _owner: Finish([claim]),
     "give back": lambda _job, claim, _owner: GiveBack([claim]),
-    "rescue": lambda _job, _claim, owner: duties.RescueDead(owner),
+    "rescue": lambda _job, _claim, owner: upkeep.RescueDead(owner),
     "stop": lambda job, _claim, _owner: Stop([job.id]),
     "ask to stop": lambda job, _claim, _owner: CancelRunning([job.id]),
     "fail": lambda _job, claim, _owner: Finish([claim], "failed"),
     "suspend": lambda _job, claim, _owner: Suspend([claim]),
-    "disown": lambda _job, _claim, owner: duties.Disown(owner, []),
+    "disown": lambda _job, _claim, owner: upkeep.Disown(owner, []),
     "hook": lambda _job, claim, _owner: Finish([claim], "failed", hook=True),
     "guard": lambda _job, claim, _owner: Guard([claim]),
     "save": lambda _job, claim, _owner: Save([claim], 9),
@@ -218,12 +218,12 @@ _ON: Final[dict[str, _Making]] = {
     "approve": lambda job, _claim, _owner: Approve([job.id]),
     "reject": lambda job, _claim, _owner: Reject([job.id]),
     "signal": lambda job, _claim, _owner: Signal(job.id),
-    "gates": lambda _job, _claim, _owner: duties.RepairGates(),
-    "flows": lambda _job, _claim, _owner: duties.RepairFlows(),
+    "gates": lambda _job, _claim, _owner: upkeep.RepairGates(),
+    "flows": lambda _job, _claim, _owner: upkeep.RepairFlows(),
     "halt": lambda job, _claim, _owner: CancelFlow(job.workflow or 0, halt=True),
     "retry": lambda job, _claim, _owner: Retry([job.id]),
-    "expire": lambda _job, _claim, _owner: duties.Over("expire"),
-    "sweep": lambda _job, _claim, _owner: duties.Sweep(),
+    "expire": lambda _job, _claim, _owner: upkeep.Over("expire"),
+    "sweep": lambda _job, _claim, _owner: upkeep.Sweep(),
 }
 _APT: Final[dict[State, tuple[str, ...]]] = {
     State.RUNNING: (

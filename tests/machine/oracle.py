@@ -1,4 +1,4 @@
-"""Oracle: what may become of the jobs. Built on the one table of transitions; knows nothing of SQL."""
+"""Oracle: which changes of jobs are allowed. Built on the one table of transitions; knows nothing of SQL."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from tests.machine.rates import Start
-    from tests.machine.world import Job, World
+    from tests.machine.snapshot import Job, Snapshot
 
     from rowlock.model.job import Claim
 
@@ -74,10 +74,10 @@ class Memory:
     fired: set[tuple[str, str]] = field(default_factory=set)
     """Slots that have had their job."""
 
-    def known(self, key: str, world: World) -> int | None:
+    def known(self, key: str, snapshot: Snapshot) -> int | None:
         """The job an idempotency key stands for; None: it is free, or its time is over."""
         job_id, until = self.keys.get(key, (0, 0.0))
-        return job_id if until > world.now + self.travelled else None
+        return job_id if until > snapshot.now + self.travelled else None
 
     def took(self, claim: Claim, worker: int) -> None:
         key = (claim.job_id, claim.fence)
@@ -85,16 +85,16 @@ class Memory:
         self.owners[key] = worker
         self.claims.append((claim, worker))
 
-    def settle(self, world: World, accepted: Iterable[tuple[int, int]]) -> None:
+    def settle(self, snapshot: Snapshot, accepted: Iterable[tuple[int, int]]) -> None:
         """Note which claims came to their end: by an accepted write of their owner, or by a revocation."""
         for key in accepted:
             assert key in self.owners, f"an outcome was accepted that nobody had a claim for: {key}"
             assert key not in self.settled, f"a second outcome was accepted for (job, fence) {key}"
             self.settled[key] = True
-            job = world.jobs.get(key[0])
+            job = snapshot.jobs.get(key[0])
             assert job is None or job.fence > key[1], f"its outcome was accepted, and the claim still counts: {job}"
         for key in self.owners.keys() - self.settled.keys():
-            job = world.jobs.get(key[0])
+            job = snapshot.jobs.get(key[0])
             if job is None or job.fence != key[1]:
                 self.settled[key] = False
 
@@ -130,7 +130,7 @@ def _allowed(job_id: int, meant: Sequence[Meant]) -> set[Path]:
     return allowed
 
 
-def judge(before: World, after: World, *meant: Meant) -> None:
+def judge(before: Snapshot, after: Snapshot, *meant: Meant) -> None:
     """Every change is one the table has and the statements account for."""
     bounded(before, after)
     for job_id in before.jobs.keys() | after.jobs.keys():
@@ -168,21 +168,21 @@ def _hook_of(job: Job) -> tuple[int, int] | None:
     return (job.args["job"], job.args["fence"]) if "fence" in job.args else None
 
 
-def _tells_of_an_end(hook: Job, before: World, after: World) -> bool:
+def _tells_of_an_end(hook: Job, before: Snapshot, after: Snapshot) -> bool:
     """Whether the run it names has ended since."""
     told, was, now = _hook_of(hook), before.jobs.get(hook.args["job"]), after.jobs.get(hook.args["job"])
     assert told is not None
     return was is not None and now is not None and was.fence <= told[1] < now.fence
 
 
-def hooked(before: World, after: World) -> set[tuple[int, int]]:
+def hooked(before: Snapshot, after: Snapshot) -> set[tuple[int, int]]:
     """The runs whose hooks were inserted meanwhile."""
     return {told for i, job in after.jobs.items() if i not in before.jobs and (told := _hook_of(job)) is not None}
 
 
-def by_rule(world: World, job: Job, memory: Memory) -> str | None:
+def by_rule(snapshot: Snapshot, job: Job, memory: Memory) -> str | None:
     """Whose rule approves the job in advance: the first that fits it; None: nobody's. Nobody counts twice."""
-    for kind, submitter, author in world.rules:
+    for kind, submitter, author in snapshot.rules:
         fits = kind in (None, job.kind) and submitter in (None, job.submitted_by)
         own = author is None or job.submitted_by in (None, author) or author in memory.edited.get(job.id, ())
         counts = author is not None or job.approval >> 3 == 0
@@ -192,14 +192,14 @@ def by_rule(world: World, job: Job, memory: Memory) -> str | None:
     return None
 
 
-def bounded(before: World, after: World) -> None:
+def bounded(before: Snapshot, after: Snapshot) -> None:
     """Nobody gets a place beyond the limit; those who had one when it was lowered keep it."""
     for key, gate in after.gates.items():
         places = after.places(key)
         assert places <= max(gate.limit, before.places(key)), f"{key} is for {gate.limit}, and {places} are in"
 
 
-def in_turn(before: World, after: World) -> None:
+def in_turn(before: Snapshot, after: Snapshot) -> None:
     """A freed place goes to the first in the gate's queue."""
     parked = [(job, after.jobs.get(job.id)) for job in before.jobs.values() if job.parked]
     for job, now in parked:
@@ -213,18 +213,18 @@ def in_turn(before: World, after: World) -> None:
 # --- what holds at every moment --------------------------------------------------------------------------------------
 
 
-def check(world: World, memory: Memory, *, quiet: bool) -> None:
+def check(snapshot: Snapshot, memory: Memory, *, quiet: bool) -> None:
     """The invariants. quiet: nobody is in the middle of a transaction."""
-    for job in world.jobs.values():
-        _check_job(job, world, memory)
-    _check_keys(world, memory)
-    _check_told_once(world, memory)
-    _check_gates(world, memory, settled=quiet and not memory.loose)
-    _check_steps(world, settled=quiet and not memory.loose)
-    _check_beside(world)
+    for job in snapshot.jobs.values():
+        _check_job(job, snapshot, memory)
+    _check_keys(snapshot, memory)
+    _check_told_once(snapshot, memory)
+    _check_gates(snapshot, memory, settled=quiet and not memory.loose)
+    _check_steps(snapshot, settled=quiet and not memory.loose)
+    _check_beside(snapshot)
 
 
-def _check_job(job: Job, world: World, memory: Memory) -> None:
+def _check_job(job: Job, snapshot: Snapshot, memory: Memory) -> None:
     assert job.state.is_final == (job.finished_at is not None), job
     assert min(job.attempt, job.losses, job.refunds) >= 0, f"counted below zero: {job}"
     assert job.state in _PLACED[job.gate_place], job
@@ -239,7 +239,7 @@ def _check_job(job: Job, world: World, memory: Memory) -> None:
         assert job.approval & 3 != 1, f"nobody approved it: {job}"
     if job.state is State.PENDING:
         assert job.approval & 3 == 1, job
-    wait = world.waits.get(job.id)
+    wait = snapshot.waits.get(job.id)
     if job.state is State.BLOCKED and not job.parked:
         assert wait is not None, f"nothing will ever release it: {job}"
 
@@ -252,59 +252,59 @@ _PLACED: Final = {
 }
 
 
-def _check_keys(world: World, memory: Memory) -> None:
-    held = Counter((job.unique_key, job.unique_scope) for job in world.jobs.values() if job.holds_key)
+def _check_keys(snapshot: Snapshot, memory: Memory) -> None:
+    held = Counter((job.unique_key, job.unique_scope) for job in snapshot.jobs.values() if job.holds_key)
     assert all(n == 1 for n in held.values()), f"unique keys held more than once: {held}"
-    flows = Counter(f["unique_key"] for f in world.flows.values() if f["unique_key"] and f["finished_at"] is None)
+    flows = Counter(f["unique_key"] for f in snapshot.flows.values() if f["unique_key"] and f["finished_at"] is None)
     assert all(n == 1 for n in flows.values()), f"keys of live workflows held more than once: {flows}"
     for key in memory.keys:
-        known = memory.known(key, world)
-        assert known is None or world.keys.get(key) == known, f"{key} stands for job {known}: {world.keys}"
+        known = memory.known(key, snapshot)
+        assert known is None or snapshot.keys.get(key) == known, f"{key} stands for job {known}: {snapshot.keys}"
 
 
-def _check_told_once(world: World, memory: Memory) -> None:
+def _check_told_once(snapshot: Snapshot, memory: Memory) -> None:
     """One hook of a run, one job of a slot; whoever looks for a job by a reference finds it."""
-    hooks = Counter(told for job in world.jobs.values() if (told := _hook_of(job)) is not None)
+    hooks = Counter(told for job in snapshot.jobs.values() if (told := _hook_of(job)) is not None)
     assert all(n == 1 for n in hooks.values()), f"hooks that tell of one run: {hooks}"
-    slots = Counter((job.schedule, job.slot) for job in world.jobs.values() if job.slot is not None)
+    slots = Counter((job.schedule, job.slot) for job in snapshot.jobs.values() if job.slot is not None)
     assert all(n == 1 for n in slots.values()), f"jobs of one slot: {slots}"
     assert slots.keys() <= memory.fired, f"nobody fired these slots: {slots.keys() - memory.fired}"
-    refs = {(job.id, *named) for job in world.jobs.values() for named in job.referred}
-    assert world.refs == refs, f"references that are wrong: {world.refs ^ refs}"
-    holders = Counter(key for _, _, key, held in world.locks if held)
+    refs = {(job.id, *named) for job in snapshot.jobs.values() for named in job.referred}
+    assert snapshot.refs == refs, f"references that are wrong: {snapshot.refs ^ refs}"
+    holders = Counter(key for _, _, key, held in snapshot.locks if held)
     assert all(n == 1 for n in holders.values()), f"locks held more than once: {holders}"
 
 
-def _check_gates(world: World, memory: Memory, *, settled: bool) -> None:
-    for key, gate in world.gates.items():
-        places = world.places(key)
+def _check_gates(snapshot: Snapshot, memory: Memory, *, settled: bool) -> None:
+    for key, gate in snapshot.gates.items():
+        places = snapshot.places(key)
         assert gate.held == places + memory.owed[key], (
             f"{key} counts {gate.held}, {places} hold a place, {memory.owed[key]} were left to the duty"
         )
-        parked = [job for job in world.jobs.values() if job.parked and job.gate_key == key]
+        parked = [job for job in snapshot.jobs.values() if job.parked and job.gate_key == key]
         if settled and parked:
             assert gate.held >= gate.limit, f"{key} has room ({gate}), and these wait for it: {parked}"
 
 
-def _check_steps(world: World, *, settled: bool) -> None:
-    for number, flow in world.flows.items():
-        steps = {job_id: step for job_id, step in world.steps.items() if step.workflow == number}
-        ends = Counter(world.jobs[job_id].state for job_id in steps if world.jobs[job_id].state.is_final)
+def _check_steps(snapshot: Snapshot, *, settled: bool) -> None:
+    for number, flow in snapshot.flows.items():
+        steps = {job_id: step for job_id, step in snapshot.steps.items() if step.workflow == number}
+        ends = Counter(snapshot.jobs[job_id].state for job_id in steps if snapshot.jobs[job_id].state.is_final)
         assert flow["open"] == len(steps) - ends.total(), f"{flow['open']} open of {steps}: {flow}"
         assert flow["total"] == len(steps), flow
         assert flow["failed"] == ends[State.FAILED] + ends[State.EXPIRED], flow
         assert flow["cancelled"] == ends[State.CANCELLED], flow
         assert flow["with_errors"] == ends[State.COMPLETED_WITH_ERRORS], flow
         assert (flow["finished_at"] is not None) == (flow["open"] == 0), flow
-    for job_id, step in world.steps.items():
-        assert step.ended == world.jobs[job_id].state.is_final, (step, world.jobs[job_id])
-    for up, down, needs, met in world.edges:
-        job = world.jobs[up]
+    for job_id, step in snapshot.steps.items():
+        assert step.ended == snapshot.jobs[job_id].state.is_final, (step, snapshot.jobs[job_id])
+    for up, down, needs, met in snapshot.edges:
+        job = snapshot.jobs[up]
         assert met is _met(needs, job), f"the edge to {down} needs {needs}, says {met}: {job}"
-    for job_id, wait in world.waits.items():
-        owner = world.jobs[job_id]
-        if owner.state is State.BLOCKED and owner.gate_place == 0 and wait.signal is None and job_id in world.steps:
-            mine = Counter(met for _, down, _, met in world.edges if down == job_id)
+    for job_id, wait in snapshot.waits.items():
+        owner = snapshot.jobs[job_id]
+        if owner.state is State.BLOCKED and owner.gate_place == 0 and wait.signal is None and job_id in snapshot.steps:
+            mine = Counter(met for _, down, _, met in snapshot.edges if down == job_id)
             assert (wait.remaining, wait.met, wait.unmet) == (mine[None], mine[True], mine[False]), (wait, owner)
             if settled:
                 assert wait.go is None, f"everything it waits for is known ({wait}): {owner}"
@@ -323,17 +323,22 @@ def _met(needs: str, job: Job) -> bool | None:
     }[needs]
 
 
-def _check_beside(world: World) -> None:
+def _check_beside(snapshot: Snapshot) -> None:
     """Progress is conserved, and nothing is left of jobs that are gone."""
-    for job_id, (fence, _, *counts, _, _) in world.progress.items():
-        job = world.jobs[job_id]
+    for job_id, (fence, _, *counts, _, _) in snapshot.progress.items():
+        job = snapshot.jobs[job_id]
         assert fence < job.fence or job.state is State.RUNNING, (fence, job)
         states = ("in_progress", "completed", "skipped", "failed")
-        items = Counter({state: n for owner, at, state, n in world.items if (owner, at) == (job_id, fence)})
+        items = Counter({state: n for owner, at, state, n in snapshot.items if (owner, at) == (job_id, fence)})
         assert counts == [items[state] for state in states], f"items of {job_id}: counted {counts}, there are {items}"
-    for job_id, fence in world.attempts:
-        assert fence < world.jobs[job_id].fence, (fence, world.jobs[job_id])
-    saved = Counter(job_id for job_id, _ in world.saved)
-    assert all(n == 1 for n in saved.values()), f"older checkpoints were left: {world.saved}"
-    for job_id in (*saved, *world.waits, *(item[0] for item in world.items), *(signal[0] for signal in world.signals)):
-        assert job_id in world.jobs, f"left over of job {job_id}"
+    for job_id, fence in snapshot.attempts:
+        assert fence < snapshot.jobs[job_id].fence, (fence, snapshot.jobs[job_id])
+    saved = Counter(job_id for job_id, _ in snapshot.saved)
+    assert all(n == 1 for n in saved.values()), f"older checkpoints were left: {snapshot.saved}"
+    for job_id in (
+        *saved,
+        *snapshot.waits,
+        *(item[0] for item in snapshot.items),
+        *(signal[0] for signal in snapshot.signals),
+    ):
+        assert job_id in snapshot.jobs, f"left over of job {job_id}"

@@ -1,4 +1,4 @@
-"""What a person may order: cancel, stop, answer, retry, reprioritise, edit, signal."""
+"""Orders of people: cancel, stop, approve, reject, retry, reprioritise, edit, signal."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from tests.factories import ORDER
-from tests.machine.acts import Act, untouched
+from tests.machine.action import Action, untouched
 from tests.machine.oracle import FREED, NOBODY, STAYS, WITHDRAWN, Meant, Memory, Path, by_rule
 from typing_extensions import override
 
@@ -17,18 +17,18 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from tests.factories import Store
-    from tests.machine.world import World
+    from tests.machine.snapshot import Snapshot
 
 
 @dataclass(frozen=True)
-class _Ordered(Act):
+class _Ordered(Action):
     ids: Sequence[int]
 
     def _check_ids(self, answer: Any, meant: set[int]) -> None:
         assert set(answer) == meant, f"meant {meant}, the store says {answer}"
 
-    def of(self, world: World, *states: State) -> set[int]:
-        return {i for i in self.ids if i in world.jobs and world.jobs[i].state in states}
+    def of(self, snapshot: Snapshot, *states: State) -> set[int]:
+        return {i for i in self.ids if i in snapshot.jobs and snapshot.jobs[i].state in states}
 
 
 WAITING: Final = (State.PENDING, State.BLOCKED, State.QUEUED)
@@ -43,7 +43,7 @@ class CancelWaiting(_Ordered):
         return await store.cancel_waiting(*self.ids)
 
     @override
-    def check(self, before: World, after: World, answer: Any, memory: Memory) -> None:
+    def check(self, before: Snapshot, after: Snapshot, answer: Any, memory: Memory) -> None:
         self._check_ids(answer, self.of(before, *WAITING))
         assert all(after.jobs[i].state is State.CANCELLED for i in answer)
 
@@ -58,7 +58,7 @@ class CancelRunning(_Ordered):
         return await store.cancel_running(*self.ids)
 
     @override
-    def check(self, before: World, after: World, answer: Any, memory: Memory) -> None:
+    def check(self, before: Snapshot, after: Snapshot, answer: Any, memory: Memory) -> None:
         self._check_ids(answer, {i for i in self.of(before, State.RUNNING) if not before.jobs[i].cancelling})
         assert all(after.jobs[i].cancelling and after.jobs[i].state is State.RUNNING for i in answer)
 
@@ -72,7 +72,7 @@ class Stop(_Ordered):
         return await store.stop(*self.ids)
 
     @override
-    def check(self, before: World, after: World, answer: Any, memory: Memory) -> None:
+    def check(self, before: Snapshot, after: Snapshot, answer: Any, memory: Memory) -> None:
         self._check_ids(answer, self.of(before, *WAITING, State.RUNNING))
         assert all((after.jobs[i].state, after.jobs[i].claimed_by) == (State.CANCELLED, None) for i in answer)
 
@@ -86,7 +86,7 @@ class Reject(_Ordered):
         return await store.reject(*self.ids)
 
     @override
-    def check(self, before: World, after: World, answer: Any, memory: Memory) -> None:
+    def check(self, before: Snapshot, after: Snapshot, answer: Any, memory: Memory) -> None:
         self._check_ids(answer, self.of(before, State.PENDING))
 
 
@@ -102,11 +102,11 @@ class Approve(_Ordered):
         return {row["id"]: row["refused"] for row in rows}
 
     @override
-    def meant(self, before: World, answer: Any) -> Meant:
+    def meant(self, before: Snapshot, answer: Any) -> Meant:
         return Meant({i: ((Verb.APPROVE,), STAYS) for i, refused in answer.items() if refused is None}, self.sides)
 
     @override
-    def check(self, before: World, after: World, answer: Any, memory: Memory) -> None:
+    def check(self, before: Snapshot, after: Snapshot, answer: Any, memory: Memory) -> None:
         self._check_ids(answer, self.of(before, State.PENDING))
         for job_id, refused in answer.items():
             was, now = before.jobs[job_id], after.jobs[job_id]
@@ -125,7 +125,7 @@ class Approve(_Ordered):
 
 
 @dataclass(frozen=True)
-class AddRule(Act):
+class AddRule(Action):
     """An approval in advance; None: for every kind, for every submitter, by nobody in particular."""
 
     kind: str | None
@@ -138,23 +138,23 @@ class AddRule(Act):
         await store.fetch("approval_rule_add", of_tenant=None, args=None, note=None, **said)
 
     @override
-    def meant(self, before: World, answer: Any) -> Meant:
+    def meant(self, before: Snapshot, answer: Any) -> Meant:
         return Meant()
 
 
 @dataclass(frozen=True)
-class DropRules(Act):
+class DropRules(Action):
     @override
     async def run(self, store: Store) -> Any:
         for row in await store.fetch("approval_rules"):
             await store.fetch("approval_rule_remove", id=row["id"])
 
     @override
-    def meant(self, before: World, answer: Any) -> Meant:
+    def meant(self, before: Snapshot, answer: Any) -> Meant:
         return Meant()
 
     @override
-    def check(self, before: World, after: World, answer: Any, memory: Memory) -> None:
+    def check(self, before: Snapshot, after: Snapshot, answer: Any, memory: Memory) -> None:
         assert not after.rules
         assert after.jobs == before.jobs, "what was approved stays so"
 
@@ -171,7 +171,7 @@ class ByRule(_Ordered):
         return [row["id"] for row in await store.fetch("auto_approve", ids=list(self.ids))]
 
     @override
-    def check(self, before: World, after: World, answer: Any, memory: Memory) -> None:
+    def check(self, before: Snapshot, after: Snapshot, answer: Any, memory: Memory) -> None:
         pending = [before.jobs[i] for i in self.ids if i in self.of(before, State.PENDING)]
         ruled = {job.id: author for job in pending if (author := by_rule(before, job, memory)) is not None}
         self._check_ids(answer, set(ruled))
@@ -194,11 +194,11 @@ class Retry(_Ordered):
         return {row["id"]: row["blocked_by"] for row in await store.retry(*self.ids)}
 
     @override
-    def meant(self, before: World, answer: Any) -> Meant:
+    def meant(self, before: Snapshot, answer: Any) -> Meant:
         return Meant({i: self.paths for i, twin in answer.items() if twin is None}, self.sides)
 
     @override
-    def check(self, before: World, after: World, answer: Any, memory: Memory) -> None:
+    def check(self, before: Snapshot, after: Snapshot, answer: Any, memory: Memory) -> None:
         final = {i for i in self.ids if before.jobs[i].state.is_final and before.jobs[i].workflow is None}
         self._check_ids(answer, final)
         for job_id, twin in answer.items():
@@ -226,7 +226,7 @@ class Reprioritise(_Ordered):
         ]
 
     @override
-    def check(self, before: World, after: World, answer: Any, memory: Memory) -> None:
+    def check(self, before: Snapshot, after: Snapshot, answer: Any, memory: Memory) -> None:
         self._check_ids(answer, self.of(before, *WAITING))
         for job_id in answer:
             was, now = before.jobs[job_id], after.jobs[job_id]
@@ -235,7 +235,7 @@ class Reprioritise(_Ordered):
 
 
 @dataclass(frozen=True)
-class Edit(Act):
+class Edit(Action):
     """Other arguments for a waiting job."""
 
     job_id: int
@@ -249,16 +249,16 @@ class Edit(Act):
         return row["state"] is not None
 
     @override
-    def meant(self, before: World, answer: Any) -> Meant:
+    def meant(self, before: Snapshot, answer: Any) -> Meant:
         return Meant({self.job_id: ((Verb.EDIT,), STAYS)} if answer else {}, self.sides)
 
     @override
-    def remember(self, before: World, after: World, answer: Any, memory: Memory) -> None:
+    def remember(self, before: Snapshot, after: Snapshot, answer: Any, memory: Memory) -> None:
         if answer:
             memory.edited.setdefault(self.job_id, set()).add(self.by)
 
     @override
-    def check(self, before: World, after: World, answer: Any, memory: Memory) -> None:
+    def check(self, before: Snapshot, after: Snapshot, answer: Any, memory: Memory) -> None:
         was, now = before.jobs[self.job_id], after.jobs[self.job_id]
         assert answer == (was.waits and was.args != {"n": self.args})
         if not answer:
@@ -274,7 +274,7 @@ class Edit(Act):
 
 
 @dataclass(frozen=True)
-class Signal(Act):
+class Signal(Action):
     job_id: int
     name: str = "s"
     sides: ClassVar[frozenset[Path]] = NOBODY
@@ -284,11 +284,11 @@ class Signal(Act):
         return (await store.signal(self.job_id, self.name))["what"]
 
     @override
-    def meant(self, before: World, answer: Any) -> Meant:
+    def meant(self, before: Snapshot, answer: Any) -> Meant:
         return Meant({self.job_id: ((Verb.RELEASE,), STAYS)} if answer == "sent" else {}, self.sides)
 
     @override
-    def check(self, before: World, after: World, answer: Any, memory: Memory) -> None:
+    def check(self, before: Snapshot, after: Snapshot, answer: Any, memory: Memory) -> None:
         was, now = before.jobs[self.job_id], after.jobs[self.job_id]
         known = any((was.id, self.name, late) in before.signals for late in (False, True))
         assert answer == ("final" if was.state.is_final else "kept" if known else "sent")

@@ -8,7 +8,7 @@ from datetime import timedelta
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from tests.machine.acts import Act, untouched
+from tests.machine.action import Action, untouched
 from tests.machine.oracle import Meant, Memory
 from typing_extensions import override
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from tests.factories import Store
-    from tests.machine.world import World
+    from tests.machine.snapshot import Snapshot
 
     from rowlock.model.job import Claim
 
@@ -69,7 +69,7 @@ BUCKETS: Final = {"k": Bucket(3, 30.0)}
 
 
 @dataclass(frozen=True)
-class PauseRate(Act):
+class PauseRate(Action):
     """For so many seconds; None: no longer."""
 
     key: str
@@ -83,17 +83,17 @@ class PauseRate(Act):
         return await store.fetch("rate_pause", key=self.key, until=None, lasting=span, by_whom="ann")
 
     @override
-    def meant(self, before: World, answer: Any) -> Meant:
+    def meant(self, before: Snapshot, answer: Any) -> Meant:
         return Meant()
 
     @override
-    def check(self, before: World, after: World, answer: Any, memory: Memory) -> None:
+    def check(self, before: Snapshot, after: Snapshot, answer: Any, memory: Memory) -> None:
         ends = 0.0 if self.seconds is None else before.now + self.seconds
         assert ends <= after.rates[self.key][1] <= ends + (after.now - before.now)
 
 
 @dataclass(frozen=True)
-class Heed(Act):
+class Heed(Action):
     """A handler was told to come back later: under its claim, and never sooner than somebody has said before."""
 
     claim: Claim
@@ -105,11 +105,11 @@ class Heed(Act):
         return {row["key"] for row in await store.fetch("rates_heed", **values)}
 
     @override
-    def meant(self, before: World, answer: Any) -> Meant:
+    def meant(self, before: Snapshot, answer: Any) -> Meant:
         return Meant()
 
     @override
-    def check(self, before: World, after: World, answer: Any, memory: Memory) -> None:
+    def check(self, before: Snapshot, after: Snapshot, answer: Any, memory: Memory) -> None:
         job = before.current(self.claim)
         mine = set() if job is None else set(job.rates or ())
         assert answer == mine, f"{self.claim} pauses {mine}, the store says {answer}"

@@ -12,9 +12,9 @@ from typing import Final
 import pytest
 from hypothesis import HealthCheck, Phase, __version__, reproduce_failure, settings
 from hypothesis.stateful import run_state_machine_as_test
-from tests.machine.arrangements import Arrangements
-from tests.machine.bench import Bench
-from tests.machine.rules import step_of
+from tests.machine.composed_rules import Arrangements
+from tests.machine.connections import Bench
+from tests.machine.job_rules import step_of
 
 LONG: Final = "ROWLOCK_MACHINE_STEPS" in os.environ
 """Only then is there time for fresh seeds, and for looking for the shortest way to a failure."""

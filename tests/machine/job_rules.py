@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Any, Final
 from hypothesis import strategies as st
 from hypothesis.stateful import rule
 from tests.factories import beating
-from tests.machine import duties
-from tests.machine.acts import KINDS, Enqueue
-from tests.machine.bulks import EnqueueMany
+from tests.machine import upkeep
+from tests.machine.action import KINDS, Enqueue
+from tests.machine.bulk_enqueue import EnqueueMany
+from tests.machine.claim_writes import Finish, GiveBack, Guard, Report, Resume, Save, Settled
 from tests.machine.claims import PAIRS, ClaimIds, ClaimReleased, ClaimSome
 from tests.machine.machine import Machine
 from tests.machine.orders import (
@@ -30,9 +31,8 @@ from tests.machine.orders import (
     Retry,
     Stop,
 )
-from tests.machine.owned import Finish, GiveBack, Guard, Report, Resume, Save, Settled
 from tests.machine.rates import Heed, PauseRate
-from tests.machine.world import look
+from tests.machine.snapshot import look
 
 from rowlock.flow.claim.fairness import Fairness
 from rowlock.model.job import Claim, NewJob
@@ -41,8 +41,8 @@ from rowlock.model.state import State
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from tests.machine.bench import Bench
-    from tests.machine.world import Pair
+    from tests.machine.connections import Bench
+    from tests.machine.snapshot import Pair
 
 NUMBER: Final = st.integers(0, 11)
 PEOPLE: Final = ("bob", "cat", "ann")
@@ -51,13 +51,13 @@ LIVE: Final = tuple(state for state in State if not state.is_final)
 FINAL: Final = tuple(state for state in State if state.is_final)
 ITEMS: Final = ("in_progress", "completed", "skipped", "failed")
 UPKEEP: Final = (
-    duties.Rescue(),
-    duties.Stalled(),
-    duties.Over("expire"),
-    duties.Over("too_old"),
-    duties.Over("unanswered"),
-    duties.Sweep(),
-    duties.RepairGates(),
+    upkeep.Rescue(),
+    upkeep.Stalled(),
+    upkeep.Over("expire"),
+    upkeep.Over("too_old"),
+    upkeep.Over("unanswered"),
+    upkeep.Sweep(),
+    upkeep.RepairGates(),
 )
 
 
@@ -167,7 +167,7 @@ class Rules(Machine):
 
     def pairs(self) -> tuple[Pair, ...]:
         """All there is to probe."""
-        return tuple(sorted({job.pair for job in self.world.jobs.values() if job.state is State.QUEUED})) or PAIRS
+        return tuple(sorted({job.pair for job in self.snapshot.jobs.values() if job.state is State.QUEUED})) or PAIRS
 
     def claim_some(self, a: int, b: int, c: int) -> None:
         """In exact order, or the heads of the pairs and then pair by pair, or pair by pair as they are listed."""
@@ -298,21 +298,23 @@ class Rules(Machine):
         """Time passes, and some workers beat after it."""
         if self.held is not None:
             return
-        before, span = self.world, SPANS[a % len(SPANS)]
+        before, span = self.snapshot, SPANS[a % len(SPANS)]
         self.bench.steps += 1
         self.bench.run(self.bench.travel(span))
         for i, worker in enumerate(self.workers):
             if b >> i & 1:
                 self._beat(worker)
         self.memory.travelled += span
-        self.world = self.bench.run(look(self.bench.eye))
+        self.snapshot = self.bench.run(look(self.bench.eye))
         same = {i: (job.state, job.fence, job.seq) for i, job in before.jobs.items()}
-        assert {i: (job.state, job.fence, job.seq) for i, job in self.world.jobs.items()} == same
+        assert {i: (job.state, job.fence, job.seq) for i, job in self.snapshot.jobs.items()} == same
 
     def _beat(self, worker: int) -> None:
         claims = [claim for claim, owner in self.memory.claims if owner == worker]
         (said,) = self.bench.run(self.bench.main.fetch("beat", **beating(worker, *claims)))
-        running = [job for job in self.world.jobs.values() if job.state is State.RUNNING and job.claimed_by == worker]
+        running = [
+            job for job in self.snapshot.jobs.values() if job.state is State.RUNNING and job.claimed_by == worker
+        ]
         assert set(said["cancelled"]) == {job.id for job in running if job.cancelling}
         lost = [claim.job_id for claim in claims if (claim.job_id, claim.fence) in self.memory.settled]
         assert sorted(said["lost"]) == sorted(lost), "a beat tells of every claim that is lost, and of no other"
@@ -323,17 +325,19 @@ class Rules(Machine):
     def lapse(self, a: int, b: int, _c: int) -> None:
         """A while, and then what is over by now."""
         self.advance(a % 3, 7, 0)
-        self.perform(duties.Over(("expire", "expire", "too_old", "unanswered")[b % 4]))
+        self.perform(upkeep.Over(("expire", "expire", "too_old", "unanswered")[b % 4]))
 
     def rescue(self, a: int, b: int, c: int) -> None:
         """A minute of silence, but for some; then the reaper."""
         self.advance(1, b & c, 0)
-        self.perform(duties.Rescue() if a % 3 else duties.RescueDead(self.worker(b)))
+        self.perform(upkeep.Rescue() if a % 3 else upkeep.RescueDead(self.worker(b)))
 
     def disown(self, a: int, b: int, _c: int) -> None:
         worker = self.worker(a)
-        mine = [job.id for job in self.world.jobs.values() if job.state is State.RUNNING and job.claimed_by == worker]
-        self.perform(duties.Disown(worker, mine[: b % 3]))
+        mine = [
+            job.id for job in self.snapshot.jobs.values() if job.state is State.RUNNING and job.claimed_by == worker
+        ]
+        self.perform(upkeep.Disown(worker, mine[: b % 3]))
 
     def orphan(self, a: int, _b: int, _c: int) -> None:
         """Somebody deletes the row of a worker."""
@@ -342,20 +346,20 @@ class Rules(Machine):
         worker = self.worker(a)
         self.bench.run(self.bench.eye.execute("DELETE FROM {s}.workers WHERE id = $1", worker))
         self.workers[a % len(self.workers)] = self.bench.run(self.bench.eye.worker())
-        self.world = self.bench.run(look(self.bench.eye))
-        self.perform(duties.Orphans())
+        self.snapshot = self.bench.run(look(self.bench.eye))
+        self.perform(upkeep.Orphans())
 
     def prune(self, a: int, _b: int, _c: int) -> None:
         if self.held is None:
             self.advance(1 if a % 3 == 0 else 4, 7, 0)
-            self.perform(duties.Prune())
+            self.perform(upkeep.Prune())
 
     def age(self, a: int, b: int, c: int) -> None:
         """A while, a sweep, and those that waited for long go up."""
         if self.held is None:
             self.advance(a % 3, 7, 0)
-            self.perform(duties.Sweep() if b % 4 else None)
-            self.perform(duties.Age(KINDS[: 1 + c % 3], (5.0, 60.0)[b % 2]))
+            self.perform(upkeep.Sweep() if b % 4 else None)
+            self.perform(upkeep.Age(KINDS[: 1 + c % 3], (5.0, 60.0)[b % 2]))
 
     def pause_rate(self, a: int, b: int, c: int) -> None:
         found = self.claim(b, stale=c > 5)
@@ -367,5 +371,5 @@ class Rules(Machine):
     def set_limit(self, a: int, b: int, _c: int) -> None:
         if self.held is None:
             limit = (1, 2, 3, 0, None)[b % 5]
-            self.perform(duties.SetGate("gh"[a % 2], limit or 0) if a % 3 else duties.SetCap(limit))
+            self.perform(upkeep.SetGate("gh"[a % 2], limit or 0) if a % 3 else upkeep.SetCap(limit))
             self.repair()

@@ -1,4 +1,4 @@
-"""Duties: the acts nobody orders (rescue, expiry, repairs, ageing, retention), and changed limits."""
+"""Actions of upkeep (rescue, expiry, repairs, ageing, retention), and changed limits."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
-from tests.machine.acts import LOST, MAX_LOSSES, SILENT, STALE, TELLING, Act
+from tests.machine.action import LOST, MAX_LOSSES, SILENT, STALE, TELLING, Action
+from tests.machine.claim_writes import check_left, superseded
 from tests.machine.oracle import CASCADE, CROWDED, NOBODY, STAYS, Meant, Memory, Path
-from tests.machine.owned import check_left, superseded
 from typing_extensions import override
 
 from rowlock.model.state import State, Verb
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from tests.factories import Store
-    from tests.machine.world import Job, Pair, World
+    from tests.machine.snapshot import Job, Pair, Snapshot
 
 KEEP: Final = 3600.0
 """How long finished jobs stay."""
@@ -27,21 +27,21 @@ KEEP: Final = 3600.0
 
 
 @dataclass(frozen=True)
-class _Revoking(Act):
+class _Revoking(Action):
     """Every lost claim goes by the policy of its kind, and is paid for by losses, not by attempts."""
 
     paths: ClassVar[tuple[Path, ...]] = ((Verb.LOSE,), (Verb.CANCEL,))
     transient: ClassVar[bool] = True
 
-    def lost(self, job: Job, world: World) -> bool:
+    def lost(self, job: Job, snapshot: Snapshot) -> bool:
         raise NotImplementedError
 
     @override
-    def hooks(self, before: World, after: World, answer: Any) -> set[tuple[int, int]]:
+    def hooks(self, before: Snapshot, after: Snapshot, answer: Any) -> set[tuple[int, int]]:
         return {(i, before.jobs[i].fence) for i in answer if before.jobs[i].kind == TELLING}
 
     @override
-    def check(self, before: World, after: World, answer: Any, memory: Memory) -> None:
+    def check(self, before: Snapshot, after: Snapshot, answer: Any, memory: Memory) -> None:
         running = [job for job in before.jobs.values() if job.state is State.RUNNING]
         leaving = [job for job in running if job.id in answer]
         sure = {job.id for job in running if self.lost(job, before)}
@@ -65,10 +65,10 @@ class Rescue(_Revoking):
         return await store.rescue(max_losses=MAX_LOSSES)
 
     @override
-    def lost(self, job: Job, world: World) -> bool:
+    def lost(self, job: Job, snapshot: Snapshot) -> bool:
         assert job.claimed_by is not None
-        seen = world.workers.get(job.claimed_by)
-        return seen is not None and seen < world.now - STALE
+        seen = snapshot.workers.get(job.claimed_by)
+        return seen is not None and seen < snapshot.now - STALE
 
 
 @dataclass(frozen=True)
@@ -81,7 +81,7 @@ class RescueDead(_Revoking):
         return [row["id"] for row in await store.fetch("rescue_dead", **values)]
 
     @override
-    def lost(self, job: Job, world: World) -> bool:
+    def lost(self, job: Job, snapshot: Snapshot) -> bool:
         return job.claimed_by == self.worker
 
 
@@ -93,8 +93,8 @@ class Orphans(_Revoking):
         return [row["id"] for row in rows]
 
     @override
-    def lost(self, job: Job, world: World) -> bool:
-        return job.claimed_by not in world.workers
+    def lost(self, job: Job, snapshot: Snapshot) -> bool:
+        return job.claimed_by not in snapshot.workers
 
 
 @dataclass(frozen=True)
@@ -108,15 +108,15 @@ class Stalled(_Revoking):
         return [row["id"] for row in await store.connection.fetch(text, *statement.bind(values))]
 
     @override
-    def lost(self, job: Job, world: World) -> bool:
+    def lost(self, job: Job, snapshot: Snapshot) -> bool:
         assert job.claimed_at is not None
-        told = world.progress.get(job.id)
+        told = snapshot.progress.get(job.id)
         last = max(job.claimed_at, told[-1] if told and told[0] == job.fence else 0.0)
-        return job.lane == "capped" and last < world.now - SILENT
+        return job.lane == "capped" and last < snapshot.now - SILENT
 
 
 @dataclass(frozen=True)
-class Disown(Act):
+class Disown(Action):
     """The worker names what it holds; what it does not know of goes back."""
 
     worker: int
@@ -130,7 +130,7 @@ class Disown(Act):
         return list((await store.one("disown", channel=store.database.channel, **values))["ids"])
 
     @override
-    def check(self, before: World, after: World, answer: Any, memory: Memory) -> None:
+    def check(self, before: Snapshot, after: Snapshot, answer: Any, memory: Memory) -> None:
         mine = [j for j in before.jobs.values() if j.state is State.RUNNING and j.claimed_by == self.worker]
         leaving = [job for job in mine if job.id not in self.held]
         assert set(answer) == {job.id for job in leaving}
@@ -144,7 +144,7 @@ class Disown(Act):
 
 
 @dataclass(frozen=True)
-class Over(Act):
+class Over(Action):
     """expire, too_old, unanswered: jobs whose time is over, and no others."""
 
     name: str
@@ -156,11 +156,11 @@ class Over(Act):
         return list((await store.one(self.name, state=state, error=None, channel=store.database.channel))["ids"])
 
     @override
-    def hooks(self, before: World, after: World, answer: Any) -> set[tuple[int, int]]:
+    def hooks(self, before: Snapshot, after: Snapshot, answer: Any) -> set[tuple[int, int]]:
         return {(i, before.jobs[i].fence) for i in answer if before.jobs[i].kind == TELLING}
 
     @override
-    def check(self, before: World, after: World, answer: Any, memory: Memory) -> None:
+    def check(self, before: Snapshot, after: Snapshot, answer: Any, memory: Memory) -> None:
         sure = {job.id for job in before.jobs.values() if self._over(job, before.now)}
         assert sure <= set(answer) <= {job.id for job in before.jobs.values() if self._over(job, after.now)}
 
@@ -173,7 +173,7 @@ class Over(Act):
 
 
 @dataclass(frozen=True)
-class Overdue(Act):
+class Overdue(Action):
     """Waits for a signal whose time is over."""
 
     sides: ClassVar[frozenset[Path]] = NOBODY
@@ -184,7 +184,7 @@ class Overdue(Act):
         return list((await store.one("signals_overdue", batch=100))["ids"] or ())
 
     @override
-    def check(self, before: World, after: World, answer: Any, memory: Memory) -> None:
+    def check(self, before: Snapshot, after: Snapshot, answer: Any, memory: Memory) -> None:
         for job_id, _, _ in after.signals - before.signals:
             was = before.jobs[job_id]
             assert (was.state, was.parked) == (State.BLOCKED, False), f"it did not wait for a signal: {was}"
@@ -199,7 +199,7 @@ class Overdue(Act):
 
 
 @dataclass(frozen=True)
-class RepairGates(Act):
+class RepairGates(Action):
     sides: ClassVar[frozenset[Path]] = CROWDED
 
     @override
@@ -208,27 +208,27 @@ class RepairGates(Act):
         return await store.fetch("repair_gates")
 
     @override
-    def meant(self, before: World, answer: Any) -> Meant:
+    def meant(self, before: Snapshot, answer: Any) -> Meant:
         return Meant({}, self.sides)
 
     @override
-    def remember(self, before: World, after: World, answer: Any, memory: Memory) -> None:
+    def remember(self, before: Snapshot, after: Snapshot, answer: Any, memory: Memory) -> None:
         memory.owed.clear()
 
 
 @dataclass(frozen=True)
-class RepairFlows(Act):
+class RepairFlows(Action):
     @override
     async def run(self, store: Store) -> Any:
         return await store.one("workflow_repair", flows=100, steps=500, channel=store.database.channel)
 
     @override
-    def meant(self, before: World, answer: Any) -> Meant:
+    def meant(self, before: Snapshot, answer: Any) -> Meant:
         return Meant({}, CASCADE, creates=True)
 
 
 @dataclass(frozen=True)
-class Sweep(Act):
+class Sweep(Action):
     """low_water is the head of every pair, no more and no less."""
 
     @override
@@ -236,11 +236,11 @@ class Sweep(Act):
         return await store.fetch("sweep")
 
     @override
-    def meant(self, before: World, answer: Any) -> Meant:
+    def meant(self, before: Snapshot, answer: Any) -> Meant:
         return Meant()
 
     @override
-    def check(self, before: World, after: World, answer: Any, memory: Memory) -> None:
+    def check(self, before: Snapshot, after: Snapshot, answer: Any, memory: Memory) -> None:
         heads: dict[Pair, float] = {}
         for job in after.jobs.values():
             if job.state is State.QUEUED:
@@ -249,7 +249,7 @@ class Sweep(Act):
 
 
 @dataclass(frozen=True)
-class Age(Act):
+class Age(Action):
     """Who waited in its level for `every` seconds, as far as the last sweep tells, goes one up, to its end."""
 
     kinds: tuple[str, ...]
@@ -261,11 +261,11 @@ class Age(Act):
         return await store.fetch("age", kinds=list(self.kinds), every=every, batch=100)
 
     @override
-    def meant(self, before: World, answer: Any) -> Meant:
+    def meant(self, before: Snapshot, answer: Any) -> Meant:
         return Meant()
 
     @override
-    def check(self, before: World, after: World, answer: Any, memory: Memory) -> None:
+    def check(self, before: Snapshot, after: Snapshot, answer: Any, memory: Memory) -> None:
         moved = {job.id for job in before.jobs.values() if after.jobs[job.id] != job}
         sure, may = (
             {job.id for job in before.jobs.values() if self._old(job, before, now)} for now in (before.now, after.now)
@@ -277,14 +277,14 @@ class Age(Act):
             assert now.run_after >= before.now, f"behind the cursors of its new level: {now}"
             assert now.pair in after.pairs, f"nobody looks for it: {now}"
 
-    def _old(self, job: Job, world: World, now: float) -> bool:
-        low = world.pairs.get(job.pair)
+    def _old(self, job: Job, snapshot: Snapshot, now: float) -> bool:
+        low = snapshot.pairs.get(job.pair)
         waits = job.state is State.QUEUED and job.kind in self.kinds and job.priority < 100
         return waits and low is not None and low <= job.run_after < now - self.every
 
 
 @dataclass(frozen=True)
-class Prune(Act):
+class Prune(Action):
     @override
     async def run(self, store: Store) -> Any:
         rows = await store.fetch("prune", kind="*", state="*", batch=500)
@@ -293,11 +293,11 @@ class Prune(Act):
         return sum(row["pruned"] for row in rows)
 
     @override
-    def meant(self, before: World, answer: Any) -> Meant:
+    def meant(self, before: Snapshot, answer: Any) -> Meant:
         return Meant(prunes=True)
 
     @override
-    def check(self, before: World, after: World, answer: Any, memory: Memory) -> None:
+    def check(self, before: Snapshot, after: Snapshot, answer: Any, memory: Memory) -> None:
         for job in before.jobs.values():
             if job.id not in after.jobs:
                 assert (job.finished_at or after.now) < after.now - KEEP, f"too young to go: {job}"
@@ -313,7 +313,7 @@ class Prune(Act):
 
 
 @dataclass(frozen=True)
-class SetCap(Act):
+class SetCap(Action):
     """Another max_total for the capped lane; None: no cap."""
 
     cap: int | None
@@ -327,12 +327,12 @@ class SetCap(Act):
             await store.fetch("lane_cap", name="capped")
 
     @override
-    def meant(self, before: World, answer: Any) -> Meant:
+    def meant(self, before: Snapshot, answer: Any) -> Meant:
         return Meant()
 
 
 @dataclass(frozen=True)
-class SetGate(Act):
+class SetGate(Action):
     """Another limit. Those that wait for a raised one are let in by the next end, or the duty."""
 
     key: str
@@ -343,9 +343,9 @@ class SetGate(Act):
         await store.execute("UPDATE {s}.gates SET max_running = $2 WHERE key = $1", self.key, self.limit)
 
     @override
-    def meant(self, before: World, answer: Any) -> Meant:
+    def meant(self, before: Snapshot, answer: Any) -> Meant:
         return Meant()
 
     @override
-    def remember(self, before: World, after: World, answer: Any, memory: Memory) -> None:
+    def remember(self, before: Snapshot, after: Snapshot, answer: Any, memory: Memory) -> None:
         memory.loose = True

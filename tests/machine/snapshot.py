@@ -1,4 +1,4 @@
-"""World: everything the store says of its jobs at one moment, read by one query."""
+"""Snapshot: all rows of the store that concern jobs at one moment, read by one query."""
 
 from __future__ import annotations
 
@@ -186,7 +186,7 @@ class Scheduled:
 
 
 @dataclass(frozen=True, slots=True)
-class World:
+class Snapshot:
     """What is committed at one moment."""
 
     now: float = 0.0
@@ -238,12 +238,12 @@ class World:
         return sum(j.gate_key == key and j.gate_place > 0 and not j.state.is_final for j in self.jobs.values())
 
 
-async def look(store: Store) -> World:
+async def look(store: Store) -> Snapshot:
     """Read everything with one query: one snapshot."""
     said = json.loads(await store.value(LOOK))
     rows = {name: value or [] for name, value in said.items() if name != "now"}
     pairs: dict[str, Any] = {name: dict(rows[name] or {}) for name in ("gates", "flows", "steps", "waits", "progress")}
-    return World(
+    return Snapshot(
         now=said["now"],
         jobs={row["id"]: Job(**row | {"state": State(row["state"])}) for row in rows["jobs"]},
         gates={key: Gate(*row) for key, row in pairs["gates"].items()},

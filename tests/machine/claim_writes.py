@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from tests.machine.acts import HOOK, Act, untouched
+from tests.machine.action import HOOK, Action, untouched
 from tests.machine.oracle import NOBODY, Meant, Memory, Path
 from typing_extensions import override
 
@@ -15,13 +15,13 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from tests.factories import Store
-    from tests.machine.world import Job, World
+    from tests.machine.snapshot import Job, Snapshot
 
     from rowlock.model.job import Claim
 
 
 @dataclass(frozen=True)
-class _Owned(Act):
+class _Owned(Action):
     claims: Sequence[Claim]
 
     def sorted(self) -> list[Claim]:
@@ -38,14 +38,14 @@ class _Owned(Act):
         return [(c.job_id, c.fence) for c in self.claims if (c.job_id, c.fence) in answer]
 
     @override
-    def meant(self, before: World, answer: Any) -> Meant:
+    def meant(self, before: Snapshot, answer: Any) -> Meant:
         return Meant({job_id: self.paths for job_id, _ in answer}, self.sides)
 
     def _answered(self, ids: Sequence[int]) -> list[tuple[int, int]]:
         assert len(set(ids)) == len(ids)
         return [(c.job_id, c.fence) for c in self.claims if c.job_id in ids]
 
-    def _check_stale(self, before: World, after: World, answer: Any) -> None:
+    def _check_stale(self, before: Snapshot, after: Snapshot, answer: Any) -> None:
         """Exactly the claims that count are accepted; a stale one changes nothing at all."""
         current = {(c.job_id, c.fence) for c in self.claims if before.current(c) is not None}
         assert set(answer) == current, f"{current} count, {answer} were accepted"
@@ -67,11 +67,11 @@ class Finish(_Owned):
         return self._answered(row["ids"])
 
     @override
-    def hooks(self, before: World, after: World, answer: Any) -> set[tuple[int, int]]:
+    def hooks(self, before: Snapshot, after: Snapshot, answer: Any) -> set[tuple[int, int]]:
         return set(answer) if self.hook else set()
 
     @override
-    def check(self, before: World, after: World, answer: Any, memory: Memory) -> None:
+    def check(self, before: Snapshot, after: Snapshot, answer: Any, memory: Memory) -> None:
         self._check_stale(before, after, answer)
         for job_id, _ in answer:
             now = after.jobs[job_id]
@@ -103,12 +103,12 @@ class GiveBack(_Owned):
         return {**self._columns(), **many, "channel": store.database.channel}
 
     @override
-    def hooks(self, before: World, after: World, answer: Any) -> set[tuple[int, int]]:
+    def hooks(self, before: Snapshot, after: Snapshot, answer: Any) -> set[tuple[int, int]]:
         again = {(i, fence) for i, fence in answer if after.jobs[i].state is State.QUEUED}
         return again if self.hook else set()
 
     @override
-    def check(self, before: World, after: World, answer: Any, memory: Memory) -> None:
+    def check(self, before: Snapshot, after: Snapshot, answer: Any, memory: Memory) -> None:
         self._check_stale(before, after, answer)
         leaving = [before.jobs[job_id] for job_id, _ in answer]
         for was in leaving:
@@ -133,7 +133,7 @@ class Suspend(_Owned):
         return self._answered((await store.suspend(claim, self.signal, self.seconds))["ids"])
 
     @override
-    def check(self, before: World, after: World, answer: Any, memory: Memory) -> None:
+    def check(self, before: Snapshot, after: Snapshot, answer: Any, memory: Memory) -> None:
         self._check_stale(before, after, answer)
         for job_id, _ in answer:
             was, now = before.jobs[job_id], after.jobs[job_id]
@@ -144,7 +144,7 @@ class Suspend(_Owned):
                 assert after.waits[job_id].signal == self.signal
 
 
-def superseded(was: Job, leaving: Sequence[Job], before: World) -> bool:
+def superseded(was: Job, leaving: Sequence[Job], before: Snapshot) -> bool:
     """Whether a twin of the same key waits already, or goes back to wait and is newer."""
     if was.unique_scope != "waiting":
         return False
@@ -197,16 +197,16 @@ class Report(_Owned):
         return []
 
     @override
-    def meant(self, before: World, answer: Any) -> Meant:
+    def meant(self, before: Snapshot, answer: Any) -> Meant:
         return Meant()
 
     @override
-    def remember(self, before: World, after: World, answer: Any, memory: Memory) -> None:
+    def remember(self, before: Snapshot, after: Snapshot, answer: Any, memory: Memory) -> None:
         if answer[0] and self.checkpoint is not None:
             memory.saved[self.claims[0].job_id] = self.checkpoint
 
     @override
-    def check(self, before: World, after: World, answer: Any, memory: Memory) -> None:
+    def check(self, before: Snapshot, after: Snapshot, answer: Any, memory: Memory) -> None:
         (claim,) = self.claims
         current = before.current(claim) is not None
         assert answer == (current, current), f"{claim} counts: {current}; the store took its report: {answer}"
@@ -238,11 +238,11 @@ class Settled(_Owned):
         return []
 
     @override
-    def meant(self, before: World, answer: Any) -> Meant:
+    def meant(self, before: Snapshot, answer: Any) -> Meant:
         return Meant()
 
     @override
-    def check(self, before: World, after: World, answer: Any, memory: Memory) -> None:
+    def check(self, before: Snapshot, after: Snapshot, answer: Any, memory: Memory) -> None:
         (claim,) = self.claims
         own = memory.settled.get((claim.job_id, claim.fence))
         if own is not None and claim.job_id in before.jobs:
@@ -260,11 +260,11 @@ class _Held(_Owned):
         return []
 
     @override
-    def meant(self, before: World, answer: Any) -> Meant:
+    def meant(self, before: Snapshot, answer: Any) -> Meant:
         return Meant()
 
     @override
-    def check(self, before: World, after: World, answer: Any, memory: Memory) -> None:
+    def check(self, before: Snapshot, after: Snapshot, answer: Any, memory: Memory) -> None:
         (claim,) = self.claims
         assert answer is (before.current(claim) is not None), f"{claim}, {before.jobs.get(claim.job_id)}: {answer}"
         untouched(before, after, claim.job_id)
@@ -290,12 +290,12 @@ class Save(_Held):
         return bool(await store.fetch("save_checkpoint", **values))
 
     @override
-    def remember(self, before: World, after: World, answer: Any, memory: Memory) -> None:
+    def remember(self, before: Snapshot, after: Snapshot, answer: Any, memory: Memory) -> None:
         if answer:
             memory.saved[self.claims[0].job_id] = self.checkpoint
 
     @override
-    def check(self, before: World, after: World, answer: Any, memory: Memory) -> None:
+    def check(self, before: Snapshot, after: Snapshot, answer: Any, memory: Memory) -> None:
         super().check(before, after, answer, memory)
         mine = (self.claims[0].job_id, self.checkpoint)
         assert (mine in after.saved) if answer else after.saved == before.saved
@@ -311,6 +311,6 @@ class Resume(_Held):
         return int(rows[0]["checkpoint"]) if rows else None
 
     @override
-    def check(self, before: World, after: World, answer: Any, memory: Memory) -> None:
+    def check(self, before: Snapshot, after: Snapshot, answer: Any, memory: Memory) -> None:
         saved = memory.saved.get(self.claims[0].job_id) if self.claims[0].job_id in before.jobs else None
         assert answer == saved, f"{self.claims[0].job_id} goes on from {answer}, and saved {saved}"

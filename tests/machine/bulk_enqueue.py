@@ -1,4 +1,4 @@
-"""Bulks: many jobs in one call, with keys among them that others have, or that the call itself says twice."""
+"""Many jobs in one call, some with keys that other jobs have, or that the call itself has twice."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from tests.machine.acts import Act, follow, untouched
+from tests.machine.action import Action, follow, untouched
 from tests.machine.oracle import NOBODY, STAYS, Meant, Memory
 from typing_extensions import override
 
@@ -17,13 +17,13 @@ from rowlock.model.state import State
 
 if TYPE_CHECKING:
     from tests.factories import Store
-    from tests.machine.world import World
+    from tests.machine.snapshot import Snapshot
 
     from rowlock.model.job import NewJob
 
 
 @dataclass(frozen=True)
-class EnqueueMany(Act):
+class EnqueueMany(Action):
     """Jobs that differ in their keys and gates. Answers (what, job) in their order; None: rejected as a whole."""
 
     jobs: tuple[NewJob, ...]
@@ -39,12 +39,12 @@ class EnqueueMany(Act):
         return list(zip(receipt.whats, receipt.ids, strict=True))
 
     @override
-    def meant(self, before: World, answer: Any) -> Meant:
+    def meant(self, before: Snapshot, answer: Any) -> Meant:
         made = [job_id for what, job_id in answer or () if what == "created"]
         return Meant(dict.fromkeys(made, (STAYS,)), NOBODY, creates=bool(made))
 
     @override
-    def remember(self, before: World, after: World, answer: Any, memory: Memory) -> None:
+    def remember(self, before: Snapshot, after: Snapshot, answer: Any, memory: Memory) -> None:
         for job, (_, job_id) in zip(self.jobs, answer or (), strict=False):
             key = job.idempotency_key
             if key is not None and memory.known(key, after) is None:
@@ -52,7 +52,7 @@ class EnqueueMany(Act):
                 memory.keys[key] = (job_id, after.now + memory.travelled + job.keep_key.total_seconds())
 
     @override
-    def check(self, before: World, after: World, answer: Any, memory: Memory) -> None:
+    def check(self, before: Snapshot, after: Snapshot, answer: Any, memory: Memory) -> None:
         held = [self._holder(job, before, after, memory) for job in self.jobs]
         names = [job.unique_key or job.idempotency_key for job in self.jobs]
         first = [name is None or name not in names[:n] for n, name in enumerate(names)]
@@ -74,7 +74,7 @@ class EnqueueMany(Act):
             else:
                 assert (what, job_id) == ("kept", answer[names.index(names[n])][1]), f"{names[n]} twice: {answer}"
 
-    def _holder(self, job: NewJob, before: World, after: World, memory: Memory) -> int | None:
+    def _holder(self, job: NewJob, before: Snapshot, after: Snapshot, memory: Memory) -> int | None:
         """Who had the key before."""
         if job.idempotency_key is not None:
             return memory.known(job.idempotency_key, after)

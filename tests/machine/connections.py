@@ -1,4 +1,4 @@
-"""Bench: a database and the connections a machine works on, for one run of many examples."""
+"""The database and the connections that a machine works on, for one run of many examples."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from tests.factories import Store, several
 from tests.machine.locks import SESSIONS
-from tests.machine.world import World, look
+from tests.machine.snapshot import Snapshot, look
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine, Iterator
@@ -74,7 +74,7 @@ class Bench:
         # DELETE: TRUNCATE makes new files for every table and index, and took 40 ms instead of 5.
         self._empty = ";".join(f"DELETE FROM {table}" for table in tables.split()) + ";" + _FRESH
 
-    async def fresh(self) -> tuple[World, list[int]]:
+    async def fresh(self) -> tuple[Snapshot, list[int]]:
         """Begin an example: nothing is there but workers, lanes, gates and rates."""
         self.examples += 1
         await self.eye.execute(self._empty)
@@ -82,8 +82,8 @@ class Bench:
             await self.eye.execute("VACUUM")
         for store in (self.main, self.other, self.patient):
             await store.execute("SELECT setseed(0.5)")
-        world = await look(self.eye)
-        return world, sorted(world.workers)
+        snapshot = await look(self.eye)
+        return snapshot, sorted(snapshot.workers)
 
     async def travel(self, seconds: float) -> None:
         """Let time pass for everything that is stored."""

@@ -1,4 +1,4 @@
-"""Slots: schedules that are made, changed, paused, removed, and fired by whoever read them, however long ago."""
+"""Schedules that are made, changed, paused, removed, and fired by a process that may have read them long ago."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple, cast
 
-from tests.machine.acts import Act, follow
+from tests.machine.action import Action, follow
 from tests.machine.oracle import CASCADE, NOBODY, STAYS, WITHDRAWN, Meant, Memory, Path
 from typing_extensions import override
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
     from tests.factories import Store
-    from tests.machine.world import Scheduled, World
+    from tests.machine.snapshot import Scheduled, Snapshot
 
     from rowlock.desk.submit import Submit
     from rowlock.store.database import Connection, Database, Record
@@ -55,7 +55,7 @@ def slot_after(moment: float, every: float) -> float:
 
 
 @dataclass(frozen=True)
-class AddSchedule(Act):
+class AddSchedule(Action):
     name: str
     every: int
     missed: str
@@ -77,23 +77,23 @@ class AddSchedule(Act):
         return bool(await store.fetch("schedule_add", **values))
 
     @override
-    def meant(self, before: World, answer: Any) -> Meant:
+    def meant(self, before: Snapshot, answer: Any) -> Meant:
         return Meant()
 
     @override
-    def check(self, before: World, after: World, answer: Any, memory: Memory) -> None:
+    def check(self, before: Snapshot, after: Snapshot, answer: Any, memory: Memory) -> None:
         assert answer is (self.name not in before.schedules)
         now = after.schedules[self.name]
         if not answer:
             assert now == before.schedules[self.name], "an existing one was written over"
             return
-        first = [slot_after(world.now + memory.travelled, self.every) for world in (before, after)]
+        first = [slot_after(snapshot.now + memory.travelled, self.every) for snapshot in (before, after)]
         assert now.next_at in first, f"the first slot is one of {first}: {now}"
         assert (now.enabled, now.version, now.last_job) == (True, 1, None)
 
 
 @dataclass(frozen=True)
-class SetSchedule(Act):
+class SetSchedule(Action):
     """Paused, resumed or given another interval, by somebody who has read it: perhaps long ago."""
 
     read: Schedule
@@ -111,11 +111,11 @@ class SetSchedule(Act):
         return bool(await store.fetch("schedule_set", **values))
 
     @override
-    def meant(self, before: World, answer: Any) -> Meant:
+    def meant(self, before: Snapshot, answer: Any) -> Meant:
         return Meant()
 
     @override
-    def check(self, before: World, after: World, answer: Any, memory: Memory) -> None:
+    def check(self, before: Snapshot, after: Snapshot, answer: Any, memory: Memory) -> None:
         was, now = before.schedules.get(self.read.name), after.schedules.get(self.read.name)
         current = was is not None and was.version == self.read.version
         assert answer is current, f"read at version {self.read.version}: {was}"
@@ -126,11 +126,13 @@ class SetSchedule(Act):
         if self.every is None or self.every == was.every:
             assert now.next_at == was.next_at, "its rule is the same, and so is its next slot"
         else:
-            assert now.next_at in [slot_after(world.now + memory.travelled, self.every) for world in (before, after)]
+            assert now.next_at in [
+                slot_after(snapshot.now + memory.travelled, self.every) for snapshot in (before, after)
+            ]
 
 
 @dataclass(frozen=True)
-class RemoveSchedule(Act):
+class RemoveSchedule(Action):
     name: str
 
     @override
@@ -138,17 +140,17 @@ class RemoveSchedule(Act):
         return bool(await store.fetch("schedule_delete", name=self.name, **TRUSTED.visibility))
 
     @override
-    def meant(self, before: World, answer: Any) -> Meant:
+    def meant(self, before: Snapshot, answer: Any) -> Meant:
         return Meant()
 
     @override
-    def check(self, before: World, after: World, answer: Any, memory: Memory) -> None:
+    def check(self, before: Snapshot, after: Snapshot, answer: Any, memory: Memory) -> None:
         assert answer is (self.name in before.schedules)
         assert after.jobs == before.jobs, "its jobs stay"
 
 
 @dataclass(frozen=True)
-class Fire(Act):
+class Fire(Action):
     """Take the slots that a reading shows, with their jobs. Answers the jobs; None: somebody was quicker."""
 
     reading: Reading
@@ -162,7 +164,7 @@ class Fire(Act):
         return None if fired is None else list(fired.jobs)
 
     @override
-    def meant(self, before: World, answer: Any) -> Meant:
+    def meant(self, before: Snapshot, answer: Any) -> Meant:
         was = before.schedules.get(self.reading.schedule.name)
         if answer is None or was is None:
             return Meant()
@@ -173,7 +175,7 @@ class Fire(Act):
         return Meant(paths, self.sides if replaces else NOBODY, creates=bool(answer))
 
     @override
-    def remember(self, before: World, after: World, answer: Any, memory: Memory) -> None:
+    def remember(self, before: Snapshot, after: Snapshot, answer: Any, memory: Memory) -> None:
         for job_id in answer or ():
             job = after.jobs[job_id]
             assert job.schedule is not None
@@ -182,7 +184,7 @@ class Fire(Act):
             memory.fired.add((job.schedule, job.slot))
 
     @override
-    def check(self, before: World, after: World, answer: Any, memory: Memory) -> None:
+    def check(self, before: Snapshot, after: Snapshot, answer: Any, memory: Memory) -> None:
         read, name = self.reading.schedule, self.reading.schedule.name
         was, now = before.schedules.get(name), after.schedules.get(name)
         assert read.next_at is not None

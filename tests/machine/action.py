@@ -1,4 +1,4 @@
-"""Acts: a statement of the store, what its answer means, and what it has to do alone. Here: enqueue."""
+"""Action: a statement of the store, what its answer must say, and what it must have changed. Here: enqueue."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Generator, Sequence
 
     from tests.factories import Store
-    from tests.machine.world import Job, World
+    from tests.machine.snapshot import Job, Snapshot
 
     from rowlock.model.job import NewJob
     from rowlock.store.caller_transaction import Ask
@@ -37,7 +37,7 @@ SILENT: Final = 90.0
 
 
 @dataclass(frozen=True)
-class Act:
+class Action:
     """One statement. The defaults are those of a statement that ends jobs."""
 
     sides: ClassVar[frozenset[Path]] = CASCADE
@@ -48,25 +48,25 @@ class Act:
     async def run(self, store: Store) -> Any:
         raise NotImplementedError
 
-    def meant(self, before: World, answer: Any) -> Meant:
+    def meant(self, before: Snapshot, answer: Any) -> Meant:
         return Meant(dict.fromkeys(answer, self.paths), self.sides)
 
     def accepted(self, answer: Any) -> list[tuple[int, int]]:
         """Claims whose outcome the store took."""
         return []
 
-    def hooks(self, before: World, after: World, answer: Any) -> set[tuple[int, int]]:
+    def hooks(self, before: Snapshot, after: Snapshot, answer: Any) -> set[tuple[int, int]]:
         """Runs, as (job, fence), whose end has a hook that is inserted with it."""
         return set()
 
-    def remember(self, before: World, after: World, answer: Any, memory: Memory) -> None:
+    def remember(self, before: Snapshot, after: Snapshot, answer: Any, memory: Memory) -> None:
         """Note what others will be judged by; it is committed."""
 
-    def check(self, before: World, after: World, answer: Any, memory: Memory) -> None:
+    def check(self, before: Snapshot, after: Snapshot, answer: Any, memory: Memory) -> None:
         """What it must have done, all alone."""
 
 
-def untouched(before: World, after: World, *job_ids: int) -> None:
+def untouched(before: Snapshot, after: Snapshot, *job_ids: int) -> None:
     for job_id in job_ids:
         assert after.jobs.get(job_id) == before.jobs.get(job_id), (before.jobs.get(job_id), after.jobs.get(job_id))
 
@@ -86,7 +86,7 @@ async def follow(store: Store, plan: Generator[Ask, list[Sequence[object]], Any]
 
 
 @dataclass(frozen=True)
-class Enqueue(Act):
+class Enqueue(Action):
     """What comes of it: created, kept, replaced, or rejected, with the job it is about."""
 
     job: NewJob
@@ -103,7 +103,7 @@ class Enqueue(Act):
         return receipt.what, receipt.id
 
     @override
-    def meant(self, before: World, answer: Any) -> Meant:
+    def meant(self, before: Snapshot, answer: Any) -> Meant:
         what, job_id = answer
         paths: tuple[Path, ...] = (STAYS, (Verb.EDIT,), (Verb.RELEASE,)) if what == "replaced" else (STAYS,)
         if self.job.approval and what in {"created", "replaced"}:
@@ -111,7 +111,7 @@ class Enqueue(Act):
         return Meant({job_id: paths}, NOBODY, creates=what == "created")
 
     @override
-    def remember(self, before: World, after: World, answer: Any, memory: Memory) -> None:
+    def remember(self, before: Snapshot, after: Snapshot, answer: Any, memory: Memory) -> None:
         what, job_id = answer
         key = self.job.idempotency_key
         if key is not None and what != "rejected" and memory.known(key, after) is None:
@@ -123,7 +123,7 @@ class Enqueue(Act):
             memory.owed[was.gate_key] += 1
 
     @override
-    def check(self, before: World, after: World, answer: Any, memory: Memory) -> None:
+    def check(self, before: Snapshot, after: Snapshot, answer: Any, memory: Memory) -> None:
         what, job_id = answer
         key = self.job.idempotency_key
         known = None if key is None else memory.known(key, after)
@@ -148,13 +148,13 @@ class Enqueue(Act):
         assert what == "replaced"
         self._check_replaced(holder, after.jobs[job_id], before, memory)
 
-    def _check_created(self, before: World, after: World, now: Job, memory: Memory) -> None:
+    def _check_created(self, before: Snapshot, after: Snapshot, now: Job, memory: Memory) -> None:
         self._check_asked(now, before, memory, otherwise=State.QUEUED, asked=bool(self.job.approval))
         delay = self.job.run_in.total_seconds() if self.job.run_in else 0.0
         assert before.now + delay <= now.run_after <= after.now + delay
         assert now.referred == _referred(self.job), now
 
-    def _check_replaced(self, was: Job, now: Job, before: World, memory: Memory) -> None:
+    def _check_replaced(self, was: Job, now: Job, before: Snapshot, memory: Memory) -> None:
         asked = bool(was.approval or self.job.approval)
         unparked = was.parked and was.gate_key != self.job.gate_key
         assert now.args == {"n": self.args}
@@ -164,7 +164,7 @@ class Enqueue(Act):
         assert not asked or now.gate_place == 0
         assert (now.attempt, now.losses) == (was.attempt, was.losses)
 
-    def _check_asked(self, now: Job, before: World, memory: Memory, *, otherwise: State, asked: bool) -> None:
+    def _check_asked(self, now: Job, before: Snapshot, memory: Memory, *, otherwise: State, asked: bool) -> None:
         """Pending, unless a rule gives the last approval it needs in advance."""
         if not asked:
             assert now.state is otherwise, now

@@ -1,4 +1,4 @@
-"""Flows: workflows that start, grow, are cancelled and retried."""
+"""Workflows that start, grow, are cancelled and retried."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from tests.machine.acts import Act, untouched
+from tests.machine.action import Action, untouched
 from tests.machine.oracle import CASCADE, NOBODY, STAYS, Meant, Memory, Path
 from typing_extensions import override
 
@@ -14,11 +14,11 @@ from rowlock.model.state import State, Verb
 
 if TYPE_CHECKING:
     from tests.factories import Store
-    from tests.machine.world import World
+    from tests.machine.snapshot import Snapshot
 
 
 @dataclass(frozen=True)
-class Start(Act):
+class Start(Action):
     """A new workflow, or the live one that has its key. Answers what, its number, and the jobs of the steps by name."""
 
     plan: str
@@ -32,11 +32,11 @@ class Start(Act):
         return what, number, {row["name"]: row["job_id"] for row in rows}
 
     @override
-    def meant(self, before: World, answer: Any) -> Meant:
+    def meant(self, before: Snapshot, answer: Any) -> Meant:
         return Meant(creates=answer[0] == "created")
 
     @override
-    def check(self, before: World, after: World, answer: Any, memory: Memory) -> None:
+    def check(self, before: Snapshot, after: Snapshot, answer: Any, memory: Memory) -> None:
         what, number, jobs = answer
         holder = live_flow(before, self.key)
         if holder is not None:
@@ -54,14 +54,14 @@ class Start(Act):
             assert after.jobs[jobs[step["name"]]].state is (State.BLOCKED if step["name"] in behind else first)
 
 
-def live_flow(world: World, key: str | None) -> int | None:
+def live_flow(snapshot: Snapshot, key: str | None) -> int | None:
     """The workflow that has the key."""
-    found = (n for n, flow in world.flows.items() if flow["unique_key"] == key and flow["finished_at"] is None)
+    found = (n for n, flow in snapshot.flows.items() if flow["unique_key"] == key and flow["finished_at"] is None)
     return None if key is None else next(found, None)
 
 
 @dataclass(frozen=True)
-class Grow(Act):
+class Grow(Action):
     """A running job adds a step behind itself, under its claim."""
 
     job_id: int
@@ -79,11 +79,11 @@ class Grow(Act):
         ]
 
     @override
-    def meant(self, before: World, answer: Any) -> Meant:
+    def meant(self, before: Snapshot, answer: Any) -> Meant:
         return Meant(creates=any(what == "created" for what, _ in answer))
 
     @override
-    def check(self, before: World, after: World, answer: Any, memory: Memory) -> None:
+    def check(self, before: Snapshot, after: Snapshot, answer: Any, memory: Memory) -> None:
         ((what, _),) = answer
         was = before.jobs.get(self.job_id)
         current = was is not None and was.fence == self.fence and not was.state.is_final
@@ -92,7 +92,7 @@ class Grow(Act):
 
 
 @dataclass(frozen=True)
-class CancelFlow(Act):
+class CancelFlow(Action):
     workflow: int
     halt: bool
     paths: ClassVar[tuple[Path, ...]] = ((Verb.CANCEL,),)
@@ -106,12 +106,12 @@ class CancelFlow(Act):
         return list((await store.one("workflow_halt", **values))["ids"])
 
     @override
-    def meant(self, before: World, answer: Any) -> Meant:
+    def meant(self, before: Snapshot, answer: Any) -> Meant:
         return Meant(dict.fromkeys(answer, self.paths), CASCADE, creates=True)
 
 
 @dataclass(frozen=True)
-class RetryStep(Act):
+class RetryStep(Action):
     workflow: int
     step: str
     paths: ClassVar[tuple[Path, ...]] = ((Verb.RETRY,), STAYS)
@@ -122,11 +122,11 @@ class RetryStep(Act):
         return [(row["what"], row["job_id"]) for row in await store.fetch("workflow_retry", **values)]
 
     @override
-    def meant(self, before: World, answer: Any) -> Meant:
+    def meant(self, before: Snapshot, answer: Any) -> Meant:
         return Meant({job_id: self.paths for what, job_id in answer if what == "retried"}, NOBODY)
 
     @override
-    def check(self, before: World, after: World, answer: Any, memory: Memory) -> None:
+    def check(self, before: Snapshot, after: Snapshot, answer: Any, memory: Memory) -> None:
         what, first = answer[0]
         was = before.flows[self.workflow]
         taken = was["finished_at"] is not None and live_flow(before, was["unique_key"]) is not None

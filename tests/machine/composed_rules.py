@@ -1,24 +1,24 @@
-"""Arrangements: what is put together of jobs and around them: workflows, signals, schedules, locks; and two at once."""
+"""Rules of a state machine for workflows, signals, schedules and locks, and for two actions at once."""
 
 from __future__ import annotations
 
 import json
 from typing import TYPE_CHECKING, Final
 
-from tests.machine import duties, slots
-from tests.machine.flows import CancelFlow, Grow, RetryStep, Start
+from tests.machine import schedules, upkeep
+from tests.machine.claim_writes import Suspend
+from tests.machine.job_rules import LIVE, Rules
 from tests.machine.locks import SESSIONS, LeaveLock, PruneLocks, ReleaseLock, TakeLock
 from tests.machine.orders import Signal
-from tests.machine.owned import Suspend
-from tests.machine.rules import LIVE, Rules
-from tests.machine.world import look
+from tests.machine.snapshot import look
+from tests.machine.workflows import CancelFlow, Grow, RetryStep, Start
 
 from rowlock.desk.guard import TRUSTED
 from rowlock.model.state import State
 from rowlock.store.rows.schedules import schedule_of
 
 if TYPE_CHECKING:
-    from tests.machine.bench import Bench
+    from tests.machine.connections import Bench
 
     from rowlock.model.schedule import Schedule
 
@@ -33,7 +33,7 @@ class Arrangements(Rules):
 
     def __init__(self, bench: Bench) -> None:
         super().__init__(bench)
-        self.readings: list[slots.Reading] = []
+        self.readings: list[schedules.Reading] = []
         self.read: list[Schedule] = []
         self.lockers = 0
         """How many have asked for a lock so far; 0: the connections have not entered yet."""
@@ -64,17 +64,17 @@ class Arrangements(Rules):
 
     def grow(self, a: int, b: int, _c: int) -> None:
         found = self.claim(a, stale=b > 8)
-        if found and found.job_id in self.world.jobs:
+        if found and found.job_id in self.snapshot.jobs:
             name = f"grown {found.job_id}.{found.fence}"
             self.perform(Grow(found.job_id, found.fence, name, joins=bool(b % 2)))
 
     def cancel_flow(self, a: int, b: int, _c: int) -> None:
-        flows = list(self.world.flows)
+        flows = list(self.snapshot.flows)
         if flows:
             self.perform(CancelFlow(flows[-1 - a % len(flows)], halt=bool(b % 2)))
 
     def retry_step(self, a: int, _b: int, _c: int) -> None:
-        steps = list(self.world.steps.values())
+        steps = list(self.snapshot.steps.values())
         if steps:
             step = steps[-1 - a % len(steps)]
             self.perform(RetryStep(step.workflow, step.name))
@@ -91,17 +91,17 @@ class Arrangements(Rules):
 
     def overdue(self, _a: int, _b: int, _c: int) -> None:
         self.advance(1, 7, 0)
-        self.perform(duties.Overdue())
+        self.perform(upkeep.Overdue())
 
     # --- schedules ---------------------------------------------------------------------------------------------------
 
     def schedule(self, a: int, b: int, c: int) -> None:
         missed, overlap = ("latest", "all", "none")[a % 3], ("queue", "skip", "cancel", "queue")[b % 4]
-        self.perform(slots.AddSchedule("st"[c % 2], EVERY[c % 4], missed, overlap))
+        self.perform(schedules.AddSchedule("st"[c % 2], EVERY[c % 4], missed, overlap))
 
     def look_around(self, _a: int, _b: int, _c: int) -> None:
         """A scheduler and an operator read what there is; they may act on it much later."""
-        self.readings += self.bench.run(slots.due(self.bench.main))
+        self.readings += self.bench.run(schedules.due(self.bench.main))
         rows = self.bench.run(self.bench.main.fetch("schedules", only=None, **TRUSTED.visibility))
         self.read += [schedule_of(row) for row in rows]
 
@@ -113,16 +113,16 @@ class Arrangements(Rules):
             if c < 9 and c % 3 == 1:
                 self._fire_beside(reading, (a + b) % 3, commit=a != 11)
             else:
-                self.perform(slots.Fire(reading))
+                self.perform(schedules.Fire(reading))
 
-    def _fire_beside(self, reading: slots.Reading, n: int, *, commit: bool) -> None:
+    def _fire_beside(self, reading: schedules.Reading, n: int, *, commit: bool) -> None:
         """While another scheduler, a pause or a removal is not committed: one of them gets what was read."""
         other = (
-            slots.Fire(reading),
-            slots.SetSchedule(reading.schedule, enabled=False),
-            slots.RemoveSchedule(reading.schedule.name),
+            schedules.Fire(reading),
+            schedules.SetSchedule(reading.schedule, enabled=False),
+            schedules.RemoveSchedule(reading.schedule.name),
         )[n]
-        done = self.collide(other, slots.Fire(reading), commit=commit)
+        done = self.collide(other, schedules.Fire(reading), commit=commit)
         if commit and done[0][1]:
             assert done[1][1] is None, f"fired by what was read before {other}: {done}"
 
@@ -131,10 +131,10 @@ class Arrangements(Rules):
             self.look_around(a, b, c)
         if self.read:
             read = self.read[-1 - a % len(self.read)]
-            self.perform(slots.SetSchedule(read, EVERY[b % 4] if c % 3 == 0 else None, enabled=c % 4 > 0))
+            self.perform(schedules.SetSchedule(read, EVERY[b % 4] if c % 3 == 0 else None, enabled=c % 4 > 0))
 
     def unschedule(self, a: int, _b: int, _c: int) -> None:
-        self.perform(slots.RemoveSchedule("st"[a % 2]))
+        self.perform(schedules.RemoveSchedule("st"[a % 2]))
 
     # --- locks -------------------------------------------------------------------------------------------------------
 
@@ -142,7 +142,7 @@ class Arrangements(Rules):
         """Asked for, asked for again, released, or given up."""
         if not self.lockers:
             self.bench.run(self.bench.enter_locks())
-        rows, at = self.world.locks, (self.bench.main, self.bench.patient)
+        rows, at = self.snapshot.locks, (self.bench.main, self.bench.patient)
         if not rows or c % 3 == 0:
             self.lockers += 1
             self.perform(TakeLock(at[a % 2], SESSIONS[a % 2], self.lockers, b % 2))
@@ -162,11 +162,11 @@ class Arrangements(Rules):
         """A process that waited for a lock, or had one, is killed; the duty finds what it has left."""
         if self.held is not None or not self.lockers:
             return
-        free = not any(key == a % 2 and held for _, _, key, held in self.world.locks)
+        free = not any(key == a % 2 and held for _, _, key, held in self.snapshot.locks)
         columns = "session, n, pid, key, namespace, name, held, process"
         text = f"INSERT INTO {{s}}.locks ({columns}) VALUES ($1, 1, 0, $2, 'm', 'x', $3, 'p')"
         self.bench.run(self.bench.eye.execute(text, GONE, a % 2, free and bool(b % 2)))
-        self.world = self.bench.run(look(self.bench.eye))
+        self.snapshot = self.bench.run(look(self.bench.eye))
         self.perform(PruneLocks(frozenset({GONE})))
 
     # --- two at once -------------------------------------------------------------------------------------------------
@@ -180,7 +180,7 @@ class Arrangements(Rules):
             self.hold(self.act_on(job, b))
 
     def meanwhile(self, a: int, b: int, c: int) -> None:
-        job = self.world.jobs.get(self.contended) if self.held else self.job(a)
+        job = self.snapshot.jobs.get(self.contended) if self.held else self.job(a)
         if job is not None:
             self.perform(self.act_on(job, b + c))
 

@@ -38,3 +38,11 @@ def test_lanes_are_read_as_text_and_as_json() -> None:
 def test_what_is_no_lane_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match=r"lane|order"):
         lanes_from_text(text)
+
+
+def test_a_lane_takes_the_old_names_of_its_settings_too() -> None:
+    now = "front:poll_interval=2s,heartbeat_timeout=30s,progress_timeout=10m,aging_interval=1h,order=fair"
+    before = "front:poll=2s,stale=30s,stall=10m,age=1h,order=fair"
+    assert lanes_from_text(before) == lanes_from_text(now)
+    with pytest.raises(ConfigurationError, match="poll and poll_interval are one setting"):
+        Settings.from_env({"ROWLOCK_LANES": "front:poll=2s,poll_interval=3s"})

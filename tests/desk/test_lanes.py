@@ -123,3 +123,18 @@ async def test_a_running_worker_hears_of_a_deleted_lane(app: Rowlock) -> None:
         job = await ingest.enqueue()
         await app.lanes.delete("zone")
         assert (await app.jobs.wait(job.id, timeout=20)).lane == "default"
+
+
+async def test_old_keywords_and_attributes_still_work_and_warn(desk: Desk) -> None:
+    lanes: Any = desk.app.lanes
+    with pytest.warns(DeprecationWarning, match="poll= is now called poll_interval="):
+        made = await lanes.create("front", poll="2s")
+    with pytest.warns(DeprecationWarning, match="stall= is now called progress_timeout="):
+        changed = await lanes.set("front", stall="10m")
+    assert (made.poll_every, changed.stall_after) == (timedelta(seconds=2), timedelta(minutes=10))
+    assert (made.ordering, made.stale_after, made.age_every) == (made.order, made.heartbeat_timeout, None)
+    with pytest.warns(DeprecationWarning, match="ordering= is now called order="):
+        built = Lane("back", ordering="strict")  # type: ignore[call-arg]  # the old name
+    assert built == Lane("back", order="strict")
+    with pytest.raises(InvalidOption, match="one setting"), pytest.warns(DeprecationWarning, match="age"):
+        await lanes.set("front", age="1m", aging_interval="2m")

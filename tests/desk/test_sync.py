@@ -6,8 +6,9 @@ import asyncio
 import inspect
 import subprocess
 import sys
+from datetime import timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -90,3 +91,9 @@ def test_errors_come_out_as_they_are(blocking: Rowlock) -> None:
     blocking.sync.jobs.cancel(job.id, by="ada")
     with pytest.raises(JobFailed, match="ended cancelled"):
         job.wait_sync(timeout=5)
+
+
+def test_old_keywords_work_for_blocking_code_too(blocking: Rowlock) -> None:
+    lanes: Any = blocking.sync.lanes
+    with pytest.warns(DeprecationWarning, match="age= is now called aging_interval="):
+        assert lanes.create("front", age="1m").aging_interval == timedelta(minutes=1)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 
 import pytest
+from tests.waiting import until_cancelled
 
 from rowlock.errors import InvalidOption, LockLost
 from rowlock.flow.locks.lock import HeldLock, LockOwner, LockRequest
@@ -66,7 +67,7 @@ async def test_a_lost_lock_cancels_its_task_and_takes_the_cancellation_back() ->
         held.bind(task)
         asyncio.get_running_loop().call_soon(held.lose, "gone")
         try:
-            await asyncio.sleep(60)
+            await until_cancelled()
         except asyncio.CancelledError as error:
             with pytest.raises(LockLost):
                 held.raise_if_lost(error)

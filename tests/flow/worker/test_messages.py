@@ -8,7 +8,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 
 import pytest
-from tests.waiting import eventually
+from tests.waiting import eventually, in_time, nothing_happens_for, until_cancelled
 
 from rowlock.flow.worker import claim_loop, heartbeat
 from rowlock.model.lane import Lane
@@ -50,7 +50,7 @@ class Idle:
             return "claim" in self.statements and until in self.statements
 
         await eventually(seen)
-        await asyncio.sleep(0.1)  # the beat is another thread's
+        await nothing_happens_for(0.1)  # the beat is another thread's
         sent = list(self.statements)
         sent.remove("claim")
         return sent
@@ -77,15 +77,25 @@ async def idle(make_app: Callable[..., Rowlock], monkeypatch: pytest.MonkeyPatch
 
     @app.job
     async def sit() -> None:
-        await asyncio.sleep(600)
+        await until_cancelled()
 
     async with app.worker(["default"]) as worker:
         assert worker is not None
-        await asyncio.wait_for(worker._listener.listening.wait(), 10)
+        await in_time(worker._listener.listening.wait())
         await (await ping.enqueue()).wait(timeout=10)
-        await asyncio.sleep(0.5)  # the claims that follow one that brought something
         monkeypatch.setattr(WorkerConnection, "session", counted)
+        await settled(statements)
         yield Idle(app, worker, statements)
+
+
+async def settled(statements: list[str]) -> None:
+    """Wait for the claims that follow one that brought something, and forget them."""
+    while True:
+        before = len(statements)
+        await nothing_happens_for(0.5)
+        if len(statements) == before:
+            statements.clear()
+            return
 
 
 class Busy:

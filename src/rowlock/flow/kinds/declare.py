@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, cast
+from typing import TYPE_CHECKING, cast
 
 from rowlock.errors import ConfigurationError
 from rowlock.model.kind import Kind
@@ -19,10 +19,6 @@ if TYPE_CHECKING:
     from rowlock.model.options import Span
     from rowlock.model.size import Size
 
-_AS_THEY_ARE: Final = frozenset(
-    {"lane", "priority", "approval", "gate", "refs", "version", "unknown_args", "aliases", "rate", "weight", "fair"}
-)
-
 
 def kind_of(name: str, says: dict[str, object], *, is_async: bool) -> Kind:
     """The Kind that these options describe; ConfigurationError says which option is wrong."""
@@ -34,10 +30,6 @@ def kind_of(name: str, says: dict[str, object], *, is_async: bool) -> Kind:
         message = f'{name}: on_worker_lost must be "retry", "fail" or "hold"; got {lost!r}.'
         raise ConfigurationError(message)
     logs = says.pop("logs", None)
-    unknown = says.keys() - {*_AS_THEY_ARE, "retry", "on_worker_lost", "memory"}
-    if unknown:
-        message = f"{name}: app.job() takes no {', '.join(sorted(unknown))}."
-        raise ConfigurationError(message)
     checked_priority(says.get("priority", 0))  # type: ignore[arg-type]  # checked here
     says["retry"] = says.get("retry") or Retry()
     says["memory"] = _memory(name, says.get("memory"), executor)

@@ -46,7 +46,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rowlock.model.renamed import RENAMED_LANE_FIELDS, accepts_old_names
+from rowlock.model.spelling.renamed import RENAMED_LANE_FIELDS, accepts_old_names
 
 if TYPE_CHECKING:
 {imports}

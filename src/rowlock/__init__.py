@@ -98,7 +98,7 @@ if TYPE_CHECKING:
     from rowlock.model.operation import Operation
     from rowlock.model.page import Page
     from rowlock.model.schedule import Schedule
-    from rowlock.model.window import Window
+    from rowlock.model.times.window import Window
     from rowlock.model.workflow import StepView, WorkflowPage, WorkflowState, WorkflowView
 
 __version__ = "0.1.0"
@@ -121,7 +121,7 @@ _LAZY: Final = {
     "Operation": "rowlock.model.operation",
     "Page": "rowlock.model.page",
     "Schedule": "rowlock.model.schedule",
-    "Window": "rowlock.model.window",
+    "Window": "rowlock.model.times.window",
     "StepView": "rowlock.model.workflow",
     "WorkflowPage": "rowlock.model.workflow",
     "WorkflowState": "rowlock.model.workflow",

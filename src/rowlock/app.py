@@ -39,9 +39,9 @@ from rowlock.flow.worker.registration import WorkerOptions
 from rowlock.flow.worker.worker import Worker
 from rowlock.flow.worker.worker_thread import WorkerThread
 from rowlock.model import ids
-from rowlock.model.keyword_options import suggests_options
 from rowlock.model.kind import checked_name
 from rowlock.model.lane import first_lanes
+from rowlock.model.spelling.keyword_options import suggests_options
 from rowlock.model.state import State
 from rowlock.settings import Settings
 from rowlock.store.caller_transaction import url_of

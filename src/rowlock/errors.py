@@ -1,4 +1,4 @@
-"""Every error Rowlock raises on purpose; each says what was expected, what came and what to do.
+"""Every error Rowlock raises on purpose; each names the expected value, the given one, and the remedy.
 
 RowlockError
 ├── ConfigurationError        the program or its environment is set up wrongly

@@ -6,7 +6,7 @@ import time
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
-from rowlock.model.duration import humanise
+from rowlock.model.times.duration import humanise
 
 if TYPE_CHECKING:
     import logging

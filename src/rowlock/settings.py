@@ -9,12 +9,12 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Self, cast
 
 from rowlock.errors import ConfigurationError, InvalidOption
-from rowlock.model.duration import duration
 from rowlock.model.lane import Lane
 from rowlock.model.progress import log_level
 from rowlock.model.rate import Rate
-from rowlock.model.renamed import RENAMED_LANE_FIELDS, current_names
 from rowlock.model.size import size
+from rowlock.model.spelling.renamed import RENAMED_LANE_FIELDS, current_names
+from rowlock.model.times.duration import duration
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

@@ -18,10 +18,10 @@ from rowlock.flow.enqueue.middleware import EnqueueCall, run_middleware
 from rowlock.flow.run.hooks import HookDecorator
 from rowlock.model import ids
 from rowlock.model.approval import Approval
-from rowlock.model.keyword_options import suggests_options
 from rowlock.model.kind import Gate
 from rowlock.model.options import Options
 from rowlock.model.rate import rates_of
+from rowlock.model.spelling.keyword_options import suggests_options
 from rowlock.model.state import SUCCESS
 from rowlock.model.stored_args import Encoded
 
@@ -127,7 +127,7 @@ class Enqueued(Generic[R_co]):
         return self._services.bridge.run(self.then(step, when=when, name=name))
 
 
-class Bound(Generic[P, R]):
+class BoundTask(Generic[P, R]):
     """A task with its options bound: enqueues jobs, and makes steps."""
 
     def __init__(self, services: TaskServices, producer: Producer, options: Options, connection: object | None) -> None:
@@ -238,7 +238,7 @@ class Bound(Generic[P, R]):
             raise InvalidOption(message) from error
 
 
-class BaseTask(Bound[P, R]):
+class BaseTask(BoundTask[P, R]):
     """What tasks of coroutine functions and of blocking functions share."""
 
     def __init__(self, handler: Handler, producer: Producer, desk: DeskLookup, add_hook: AddHook) -> None:
@@ -262,7 +262,7 @@ class BaseTask(Bound[P, R]):
     async def submit(self, args: Args, options: Options, connection: object | None) -> Enqueued[R]:
         """Enqueue with decoded JSON: a list holds positional arguments, a mapping arguments by name."""
         positional, named = self._call(args)
-        bound: Bound[..., R] = Bound(self._services, self._producer, options, connection)
+        bound: BoundTask[..., R] = BoundTask(self._services, self._producer, options, connection)
         return await bound.enqueue(*positional, **named)
 
     def encoded(self, args: Args) -> Encoded:
@@ -323,7 +323,7 @@ class BaseTask(Bound[P, R]):
         weight: int | None = None,
         connection: object | None = None,
         session: object | None = None,
-    ) -> Bound[P, R]:
+    ) -> BoundTask[P, R]:
         """The same task, enqueued with these options; an option left out keeps the kind's own.
 
         priority             -100 to 100; higher runs first
@@ -356,7 +356,7 @@ class BaseTask(Bound[P, R]):
             raise InvalidOption(message)
         given = locals()
         options = Options(**{name: given[name] for name in _OPTIONS})
-        return Bound(self._services, self._producer, options, connection if session is None else session)
+        return BoundTask(self._services, self._producer, options, connection if session is None else session)
 
 
 class KindSubmitter:

@@ -21,8 +21,8 @@ from tests.api.conftest import ADMIN, declare, running
 
 from rowlock import Rowlock, chain
 from rowlock.api import RowlockAPI
-from rowlock.api.problem_codes import CODES
 from rowlock.api.problems import MEDIA_TYPE
+from rowlock.model.problem_codes import CODES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

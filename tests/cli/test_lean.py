@@ -55,7 +55,7 @@ HEAVY = frozenset(
         "rowlock.flow.kinds.pydantic_schema",
         "rowlock.flow.executors.child_handle",
         "rowlock.flow.supervise.supervisor",
-        "rowlock.model.cron",
+        "rowlock.model.times.cron",
         "rowlock.model.search",
         "rowlock.store.embedded",
     }

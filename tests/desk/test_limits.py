@@ -9,6 +9,7 @@ import pytest
 from tests.factories import rate, rated
 
 from rowlock import InvalidOption, LimitNotFound, Rate, WrongState
+from rowlock.model import ids
 from rowlock.model.access import Permission, Principal
 from rowlock.model.count import Count
 from rowlock.telemetry import Events
@@ -89,6 +90,14 @@ async def test_a_pause_is_somebodys_and_ends_with_its_time_or_by_order(desk: Des
         with pytest.raises(InvalidOption):
             await limits.pause("r", **wrong)
     assert (await limits.reset("r")).available == 10
+
+
+async def test_a_handler_that_paused_a_rate_is_shown_by_the_public_id_of_its_job(desk: Desk) -> None:
+    await rate(desk.store, "r", Rate(10))
+    await desk.app.limits.pause("r", "1h")
+    for stored, shown in {"job 5": f"job {ids.encode(5)}", "job 5b": "job 5b", "5": "5"}.items():
+        await desk.store.execute("UPDATE {s}.rates SET paused_by = $1", stored)
+        assert (await desk.app.limits.rate("r")).paused_by == shown
 
 
 async def test_explain_says_when_the_turn_is_and_who_paused_the_rate(desk: Desk) -> None:

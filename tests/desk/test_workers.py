@@ -89,7 +89,7 @@ async def test_a_drained_worker_ends_its_jobs_and_leaves(make_app: Callable[...,
         first = await hold.enqueue(1)
         await begun.wait()
         (asked,) = await desk.workers.drain("clerk" if by == "name" else worker.id)
-        assert (asked.id, asked.told) == (worker.id, "drain")
+        assert (asked.id, asked.requested) == (worker.id, "drain")
 
         async def draining() -> bool:
             return worker.draining
@@ -134,4 +134,4 @@ async def test_draining_somebody_who_is_not_there(desk: Desk) -> None:
         await desk.app.workers.drain("clark")
     with pytest.raises(WorkerNotFound, match="999"):
         await desk.app.workers.drain(999)
-    assert [worker.told for worker in await desk.app.workers.list()] == [None]
+    assert [worker.requested for worker in await desk.app.workers.list()] == [None]

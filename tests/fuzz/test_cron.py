@@ -16,9 +16,9 @@ from tests.fuzz.strange import TEXTS
 from torture.wall import Wall, changes
 
 from rowlock.errors import InvalidOption
-from rowlock.model.cron import Cron, cron_text, timing, zone
 from rowlock.model.schedule import ScheduleRule
-from rowlock.model.window import Window
+from rowlock.model.times.cron import Cron, cron_text, timing, zone
+from rowlock.model.times.window import Window
 
 DAY = timedelta(days=1)
 AROUND = [

@@ -18,7 +18,7 @@ from rowlock.errors import InvalidId, InvalidSearch
 from rowlock.model import ids
 from rowlock.model.search import NUMBERS, TIMES, Query, Span, Term, Text, is_plain, parse, render
 from rowlock.model.state import State
-from rowlock.model.written_time import WrittenTime
+from rowlock.model.times.written_time import WrittenTime
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

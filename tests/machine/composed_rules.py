@@ -18,7 +18,7 @@ from rowlock.model.state import State
 from rowlock.store.rows.schedules import schedule_of
 
 if TYPE_CHECKING:
-    from tests.machine.connections import Bench
+    from tests.machine.connections import MachineDatabase
 
     from rowlock.model.schedule import Schedule
 
@@ -31,8 +31,8 @@ GONE: Final = 999
 class Arrangements(Rules):
     """As Rules."""
 
-    def __init__(self, bench: Bench) -> None:
-        super().__init__(bench)
+    def __init__(self, db: MachineDatabase) -> None:
+        super().__init__(db)
         self.readings: list[schedules.Reading] = []
         self.read: list[Schedule] = []
         self.lockers = 0
@@ -101,8 +101,8 @@ class Arrangements(Rules):
 
     def look_around(self, _a: int, _b: int, _c: int) -> None:
         """A scheduler and an operator read what there is; they may act on it much later."""
-        self.readings += self.bench.run(schedules.due(self.bench.main))
-        rows = self.bench.run(self.bench.main.fetch("schedules", only=None, **TRUSTED.visibility))
+        self.readings += self.db.run(schedules.due(self.db.main))
+        rows = self.db.run(self.db.main.fetch("schedules", only=None, **TRUSTED.visibility))
         self.read += [schedule_of(row) for row in rows]
 
     def fire(self, a: int, b: int, c: int) -> None:
@@ -141,8 +141,8 @@ class Arrangements(Rules):
     def lock(self, a: int, b: int, c: int) -> None:
         """Asked for, asked for again, released, or given up."""
         if not self.lockers:
-            self.bench.run(self.bench.enter_locks())
-        rows, at = self.snapshot.locks, (self.bench.main, self.bench.patient)
+            self.db.run(self.db.enter_locks())
+        rows, at = self.snapshot.locks, (self.db.main, self.db.patient)
         if not rows or c % 3 == 0:
             self.lockers += 1
             self.perform(TakeLock(at[a % 2], SESSIONS[a % 2], self.lockers, b % 2))
@@ -165,8 +165,8 @@ class Arrangements(Rules):
         free = not any(key == a % 2 and held for _, _, key, held in self.snapshot.locks)
         columns = "session, n, pid, key, namespace, name, held, process"
         text = f"INSERT INTO {{s}}.locks ({columns}) VALUES ($1, 1, 0, $2, 'm', 'x', $3, 'p')"
-        self.bench.run(self.bench.eye.execute(text, GONE, a % 2, free and bool(b % 2)))
-        self.snapshot = self.bench.run(look(self.bench.eye))
+        self.db.run(self.db.observer.execute(text, GONE, a % 2, free and bool(b % 2)))
+        self.snapshot = self.db.run(look(self.db.observer))
         self.perform(PruneLocks(frozenset({GONE})))
 
     # --- two at once -------------------------------------------------------------------------------------------------

@@ -35,12 +35,12 @@ INSERT INTO {s}.workers (name, host, pid, version) SELECT 'w', 'h', 1, '0' FROM 
 """
 
 
-class Bench:
+class MachineDatabase:
     """Connections: for statements, for transactions that stay open, for one that waits, and for looking."""
 
     def __init__(self, runner: asyncio.Runner, stores: list[Store]) -> None:
         self._runner = runner
-        self.main, self.other, self.patient, self.eye = stores
+        self.main, self.other, self.patient, self.observer = stores
         self._shifts: dict[float, str] = {}
         self._empty = ""
         self.steps = self.examples = 0
@@ -49,14 +49,14 @@ class Bench:
 
     @classmethod
     @contextlib.contextmanager
-    def at(cls, url: str) -> Iterator[Bench]:
+    def at(cls, url: str) -> Iterator[MachineDatabase]:
         with asyncio.Runner() as runner:
             stack = contextlib.AsyncExitStack()
             stores = runner.run(stack.enter_async_context(several(url, 4)))
             try:
-                bench = cls(runner, stores)
-                runner.run(bench._prepare())
-                yield bench
+                db = cls(runner, stores)
+                runner.run(db._prepare())
+                yield db
             finally:
                 runner.run(stack.aclose())
 
@@ -66,7 +66,7 @@ class Bench:
     async def _prepare(self) -> None:
         await self.main.execute(f"SET lock_timeout = '{IMPATIENT}'")
         await self.other.execute(f"SET lock_timeout = '{IMPATIENT}'")
-        tables = await self.eye.value(
+        tables = await self.observer.value(
             "SELECT string_agg(format('%I.%I', schemaname, tablename), ' ') FROM pg_tables"
             " WHERE schemaname = 'rowlock' AND NOT tablename = ANY ($1)",
             list(_KEPT),
@@ -77,20 +77,20 @@ class Bench:
     async def fresh(self) -> tuple[Snapshot, list[int]]:
         """Begin an example: nothing is there but workers, lanes, gates and rates."""
         self.examples += 1
-        await self.eye.execute(self._empty)
+        await self.observer.execute(self._empty)
         if self.examples % 100 == 0:
-            await self.eye.execute("VACUUM")
+            await self.observer.execute("VACUUM")
         for store in (self.main, self.other, self.patient):
             await store.execute("SELECT setseed(0.5)")
-        snapshot = await look(self.eye)
+        snapshot = await look(self.observer)
         return snapshot, sorted(snapshot.workers)
 
     async def travel(self, seconds: float) -> None:
         """Let time pass for everything that is stored."""
         if seconds not in self._shifts:
-            row = await self.eye.one("shift_text", span=timedelta(seconds=seconds), schema="rowlock")
+            row = await self.observer.one("shift_text", span=timedelta(seconds=seconds), schema="rowlock")
             self._shifts[seconds] = row["text"]
-        await self.eye.execute(self._shifts[seconds])
+        await self.observer.execute(self._shifts[seconds])
 
     async def enter_locks(self) -> None:
         """The connections that take locks say that they live; what they have of the example before is released."""
@@ -105,5 +105,5 @@ class Bench:
             if work.done():
                 return False
             text = "SELECT EXISTS (SELECT 1 FROM pg_locks WHERE pid = $1 AND NOT granted)"
-            if await self.eye.value(text, self.patient.pid):
+            if await self.observer.value(text, self.patient.pid):
                 return True

@@ -41,7 +41,7 @@ from rowlock.model.state import State
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from tests.machine.connections import Bench
+    from tests.machine.connections import MachineDatabase
     from tests.machine.snapshot import Pair
 
 NUMBER: Final = st.integers(0, 11)
@@ -79,8 +79,8 @@ def seconds(value: float | None) -> timedelta | None:
 class Rules(Machine):
     """Each takes three numbers. The lower a number, the newer the job or claim it stands for."""
 
-    def __init__(self, bench: Bench) -> None:
-        super().__init__(bench)
+    def __init__(self, db: MachineDatabase) -> None:
+        super().__init__(db)
         self.turns = {worker: Fairness() for worker in self.workers}
 
     # --- enqueue -----------------------------------------------------------------------------------------------------
@@ -299,19 +299,19 @@ class Rules(Machine):
         if self.held is not None:
             return
         before, span = self.snapshot, SPANS[a % len(SPANS)]
-        self.bench.steps += 1
-        self.bench.run(self.bench.travel(span))
+        self.db.steps += 1
+        self.db.run(self.db.travel(span))
         for i, worker in enumerate(self.workers):
             if b >> i & 1:
                 self._beat(worker)
         self.memory.travelled += span
-        self.snapshot = self.bench.run(look(self.bench.eye))
+        self.snapshot = self.db.run(look(self.db.observer))
         same = {i: (job.state, job.fence, job.seq) for i, job in before.jobs.items()}
         assert {i: (job.state, job.fence, job.seq) for i, job in self.snapshot.jobs.items()} == same
 
     def _beat(self, worker: int) -> None:
         claims = [claim for claim, owner in self.memory.claims if owner == worker]
-        (said,) = self.bench.run(self.bench.main.fetch("beat", **beating(worker, *claims)))
+        (said,) = self.db.run(self.db.main.fetch("beat", **beating(worker, *claims)))
         running = [
             job for job in self.snapshot.jobs.values() if job.state is State.RUNNING and job.claimed_by == worker
         ]
@@ -344,9 +344,9 @@ class Rules(Machine):
         if self.held is not None:
             return
         worker = self.worker(a)
-        self.bench.run(self.bench.eye.execute("DELETE FROM {s}.workers WHERE id = $1", worker))
-        self.workers[a % len(self.workers)] = self.bench.run(self.bench.eye.worker())
-        self.snapshot = self.bench.run(look(self.bench.eye))
+        self.db.run(self.db.observer.execute("DELETE FROM {s}.workers WHERE id = $1", worker))
+        self.workers[a % len(self.workers)] = self.db.run(self.db.observer.worker())
+        self.snapshot = self.db.run(look(self.db.observer))
         self.perform(upkeep.Orphans())
 
     def prune(self, a: int, _b: int, _c: int) -> None:

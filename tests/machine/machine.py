@@ -25,21 +25,21 @@ from rowlock.model.job import Claim, NewJob
 from rowlock.model.state import State
 
 if TYPE_CHECKING:
-    from tests.machine.connections import Bench
+    from tests.machine.connections import MachineDatabase
     from tests.machine.snapshot import Job
 
 
 class Machine(RuleBasedStateMachine):
     """Rules are in the classes built on it."""
 
-    def __init__(self, bench: Bench) -> None:
+    def __init__(self, db: MachineDatabase) -> None:
         super().__init__()
-        self.bench = bench
+        self.db = db
         self.memory = Memory()
         self.held: tuple[Action, Any, asyncpg.transaction.Transaction] | None = None
         self.contended = 0
         """The job that the open transaction is about."""
-        self.snapshot, self.workers = bench.run(bench.fresh())
+        self.snapshot, self.workers = db.run(db.fresh())
 
     # --- choosing ----------------------------------------------------------------------------------------------------
 
@@ -70,19 +70,19 @@ class Machine(RuleBasedStateMachine):
         """Do it now, on a connection of its own."""
         if act is None:
             return None
-        self.bench.steps += 1
-        self.bench.done[type(act).__name__] += 1
-        return self.bench.run(self._perform(act))
+        self.db.steps += 1
+        self.db.done[type(act).__name__] += 1
+        return self.db.run(self._perform(act))
 
     async def _perform(self, act: Action) -> Any:
-        store, before = self.bench.main, self.snapshot
+        store, before = self.db.main, self.snapshot
         try:
             async with store.connection.transaction() if self.held else contextlib.nullcontext():
                 answer = await act.run(store)
         except (asyncpg.LockNotAvailableError, asyncpg.UniqueViolationError) as error:
             if self.held is None or (isinstance(error, asyncpg.UniqueViolationError) and not act.transient):
                 raise
-            self.bench.done["waits"] += 1
+            self.db.done["waits"] += 1
             await self._committed(before)
             return None
         await self._committed(before, (act, answer))
@@ -90,7 +90,7 @@ class Machine(RuleBasedStateMachine):
 
     async def _committed(self, before: Snapshot, *done: tuple[Action, Any]) -> None:
         """Look at what there is now, and judge it."""
-        self.snapshot = await look(self.bench.eye)
+        self.snapshot = await look(self.db.observer)
         judge(before, self.snapshot, *(act.meant(before, answer) for act, answer in done))
         accepted: list[tuple[int, int]] = []
         if not (self.held or self.memory.loose):
@@ -116,21 +116,21 @@ class Machine(RuleBasedStateMachine):
     def hold(self, act: Action) -> None:
         """Do it in a transaction that stays open: nobody sees it yet."""
         assert self.held is None
-        self.bench.steps += 1
-        self.bench.done["held"] += 1
-        transaction = self.bench.other.connection.transaction()
-        self.bench.run(transaction.start())
-        answer = self.bench.run(act.run(self.bench.other))
+        self.db.steps += 1
+        self.db.done["held"] += 1
+        transaction = self.db.other.connection.transaction()
+        self.db.run(transaction.start())
+        answer = self.db.run(act.run(self.db.other))
         self.held = (act, answer, transaction)
 
     def let_go(self, *, commit: bool) -> None:
         assert self.held is not None
         act, answer, transaction = self.held
-        self.bench.steps += 1
-        self.bench.run(transaction.commit() if commit else transaction.rollback())
+        self.db.steps += 1
+        self.db.run(transaction.commit() if commit else transaction.rollback())
         self.held = None
         self.memory.loose = True
-        self.bench.run(self._together([(act, answer)] if commit else []))
+        self.db.run(self._together([(act, answer)] if commit else []))
 
     def collide(self, first: Action, second: Action, *, commit: bool) -> list[tuple[Action, Any]]:
         """The second begins while the first is not committed, waits for it if it must, and goes on when it is over.
@@ -138,18 +138,18 @@ class Machine(RuleBasedStateMachine):
         Returns what came of those that committed.
         """
         assert self.held is None
-        self.bench.steps += 2
-        self.bench.done["at once"] += 1
-        return self.bench.run(self._collide(first, second, commit=commit))
+        self.db.steps += 2
+        self.db.done["at once"] += 1
+        return self.db.run(self._collide(first, second, commit=commit))
 
     async def _collide(self, first: Action, second: Action, *, commit: bool) -> list[tuple[Action, Any]]:
-        transaction = self.bench.other.connection.transaction()
+        transaction = self.db.other.connection.transaction()
         await transaction.start()
-        done = [(first, await first.run(self.bench.other))] if commit else []
+        done = [(first, await first.run(self.db.other))] if commit else []
         if not commit:
-            await first.run(self.bench.other)
-        work = asyncio.ensure_future(second.run(self.bench.patient))
-        self.bench.done["waits for the other"] += await self.bench.blocked(work)
+            await first.run(self.db.other)
+        work = asyncio.ensure_future(second.run(self.db.patient))
+        self.db.done["waits for the other"] += await self.db.blocked(work)
         await (transaction.commit() if commit else transaction.rollback())
         self.memory.loose = True
         try:
@@ -161,7 +161,7 @@ class Machine(RuleBasedStateMachine):
 
     async def _together(self, done: list[tuple[Action, Any]]) -> None:
         """Judge what came of several; a place that a replaced job left to the duty is found by counting."""
-        before, self.snapshot = self.snapshot, await look(self.bench.eye)
+        before, self.snapshot = self.snapshot, await look(self.db.observer)
         replaced = any(isinstance(act, Enqueue) and answer and answer[0] == "replaced" for act, answer in done)
         owed = self.memory.owed.copy()
         meant = [act.meant(before, answer) for act, answer in done]

@@ -102,7 +102,7 @@ class Heed(Action):
     @override
     async def run(self, store: Store) -> Any:
         values = {"ids": [self.claim.job_id], "fences": [self.claim.fence], "delays": [self.seconds], "keys": [None]}
-        return {row["key"] for row in await store.fetch("rates_heed", **values)}
+        return {row["key"] for row in await store.fetch("rates_retry_after", **values)}
 
     @override
     def meant(self, before: Snapshot, answer: Any) -> Meant:

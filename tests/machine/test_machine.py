@@ -13,7 +13,7 @@ import pytest
 from hypothesis import HealthCheck, Phase, __version__, reproduce_failure, settings
 from hypothesis.stateful import run_state_machine_as_test
 from tests.machine.composed_rules import Arrangements
-from tests.machine.connections import Bench
+from tests.machine.connections import MachineDatabase
 from tests.machine.job_rules import step_of
 
 LONG: Final = "ROWLOCK_MACHINE_STEPS" in os.environ
@@ -119,9 +119,9 @@ MACHINES: Final = (Lives, Keyed, Answered, Limited, Composed, Together, Fair, Sc
 @pytest.mark.parametrize("machine", MACHINES, ids=lambda m: m.__name__.lower())
 def test_the_store_keeps_to_the_oracle(machine: type[Arrangements], database_url: str) -> None:
     again = reproduce_failure(__version__, (BLOB or "").encode())
-    with Bench.at(database_url) as bench:
+    with MachineDatabase.at(database_url) as db:
         run_state_machine_as_test(
-            again(lambda: machine(bench)) if BLOB else lambda: machine(bench),  # type: ignore[arg-type]
+            again(lambda: machine(db)) if BLOB else lambda: machine(db),  # type: ignore[arg-type]
             settings=settings(
                 max_examples=max(1, STEPS // LENGTH),
                 stateful_step_count=LENGTH,
@@ -133,4 +133,4 @@ def test_the_store_keeps_to_the_oracle(machine: type[Arrangements], database_url
                 suppress_health_check=list(HealthCheck),
             ),
         )
-        sys.stdout.write(f"{bench.steps} steps, {bench.examples} examples: {bench.done.most_common()}\n")
+        sys.stdout.write(f"{db.steps} steps, {db.examples} examples: {db.done.most_common()}\n")

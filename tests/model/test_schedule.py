@@ -12,9 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rowlock.errors import InvalidOption
-from rowlock.model.cron import Cron, Every, cron_text, timing, zone
 from rowlock.model.schedule import Schedule, ScheduleRule, checked, due_slots
-from rowlock.model.window import Window
+from rowlock.model.times.cron import Cron, Every, cron_text, timing, zone
+from rowlock.model.times.window import Window
 
 LONDON, NEW_YORK, LORD_HOWE = "Europe/London", "America/New_York", "Australia/Lord_Howe"
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from rowlock.errors import InvalidSearch
 from rowlock.model.search import FIELDS, Query, Span, Term, Text, parse, render
-from rowlock.model.written_time import WrittenTime
+from rowlock.model.times.written_time import WrittenTime
 
 WHOLE = (
     "state:failed,running kind:ingest* lane:bulk tag:eu priority:>=5 attempt:>1 worker:host-3 error:Timeout* "

@@ -18,6 +18,11 @@ def test_a_worker_without_lanes_of_its_own_serves_every_lane() -> None:
     assert replace(WORKER, lanes=("front",)).serves("front")
 
 
+def test_an_order_is_read_under_its_old_name_with_a_warning() -> None:
+    with pytest.warns(DeprecationWarning, match="requested"):
+        assert replace(WORKER, requested="drain").told == "drain"
+
+
 def test_its_own_number_of_slots_wins_over_the_lanes() -> None:
     lane = Lane("front", slots=10)
     assert WORKER.slots_in(lane) == 10
@@ -25,7 +30,7 @@ def test_its_own_number_of_slots_wins_over_the_lanes() -> None:
     assert replace(WORKER, lanes=("other",), slots={"front": 3}).slots_in(lane) == 0
 
 
-@pytest.mark.parametrize("change", [{"state": "draining"}, {"silent": True}, {"told": "drain"}])
+@pytest.mark.parametrize("change", [{"state": "draining"}, {"silent": True}, {"requested": "drain"}])
 def test_one_that_drains_or_is_silent_does_not_work(change: dict[str, object]) -> None:
     assert WORKER.works
     assert not replace(WORKER, **change).works  # type: ignore[arg-type]

@@ -44,9 +44,10 @@ MUTATIONS: Final = (
     Mutation(
         "machine: who gives a job back keeps its place",
         FINISH,
-        "SELECT coalesce(array_agg(m.id), '{}') AS ids, {left_places} AS promoted, {told} AS told, {followed},\n"
+        "SELECT coalesce(array_agg(m.id), '{}') AS ids, {left_places} AS promoted, {notified} AS notified,"
+        " {followed},\n"
         "       min(m.run_after) FILTER (WHERE m.state = 'queued') AS again_at FROM moved m\n",
-        "SELECT coalesce(array_agg(m.id), '{}') AS ids, 0 AS promoted, {told} AS told, {followed},\n"
+        "SELECT coalesce(array_agg(m.id), '{}') AS ids, 0 AS promoted, {notified} AS notified, {followed},\n"
         "       min(m.run_after) FILTER (WHERE m.state = 'queued') AS again_at FROM moved m\n",
         _noticed("limited"),
     ),

@@ -18,14 +18,14 @@ MUTATIONS: Final = (
     ),
     Mutation(
         "a time of day that comes twice is due twice",
-        "model/cron.py",
+        "model/times/cron.py",
         "return [first] if self._daily else [first, second]",
         "return [first, second]",
         ("tests/model/test_schedule.py::test_a_time_of_day_is_due_once_on_every_day_of_a_year",),
     ),
     Mutation(
         "a gap of the clock is found at its beginning",
-        "model/cron.py",
+        "model/times/cron.py",
         "lambda moment: offset(moment) != offset(before)",
         "lambda moment: True",
         ("tests/fuzz/test_cron.py::test_slots_are_those_that_looking_at_every_minute_finds",),

@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from rowlock.api.problems import Problem
-from rowlock.model.similar_names import closest
+from rowlock.model.spelling.similar_names import closest
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any, Final
 from fastapi.openapi.utils import get_openapi
 from pydantic import TypeAdapter
 
-from rowlock.api.problem_codes import CODES
 from rowlock.api.problems import MEDIA_TYPE
 from rowlock.api.schemas.base import ProblemBody
 from rowlock.api.schemas.events import FeedStreamEvent, JobStreamEvent
 from rowlock.api.schemas.fields import JOB_ID
 from rowlock.api.sse import MEDIA_TYPE as EVENT_STREAM
+from rowlock.model.problem_codes import CODES
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

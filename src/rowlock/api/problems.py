@@ -1,10 +1,9 @@
-"""Problems (RFC 9457): the body of every answer that is no success, made from any exception."""
+"""Problems (RFC 9457): the body of every error response, made from any exception."""
 
 from __future__ import annotations
 
 import logging
 import sys
-from dataclasses import dataclass, field
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Final
 
@@ -13,8 +12,8 @@ from starlette.exceptions import HTTPException
 from typing_extensions import override
 
 from rowlock import errors
-from rowlock.api.problem_codes import CODES
-from rowlock.model import ids
+from rowlock.model.problem import code_of, members_of
+from rowlock.model.problem_codes import CODES
 from rowlock.store.database import OUTAGE, TRANSIENT
 
 if TYPE_CHECKING:
@@ -50,46 +49,6 @@ class Problem(Exception):
         self.status = self.code.status if status is None else status
 
 
-@dataclass(frozen=True, slots=True)
-class _Rule:
-    classes: tuple[type[BaseException], ...]
-    code: str
-    headers: Mapping[str, str] = field(default_factory=dict)
-
-
-# The first rule that fits decides. An exception without a rule is a bug and becomes a 500 without details.
-_RULES: Final = (
-    _Rule((errors.ReadOnly,), "read-only"),
-    _Rule((errors.CrossSite,), "cross-site"),
-    _Rule((errors.Forbidden,), "forbidden"),
-    _Rule((errors.ApprovalRefused,), "approval-refused"),
-    _Rule((errors.TooManyAttempts,), "too-many-requests"),
-    _Rule((errors.NotAuthenticated,), "unauthenticated", BEARER),
-    _Rule((errors.InvalidSearch,), "invalid-search"),
-    _Rule((errors.InvalidCursor,), "invalid-cursor"),
-    _Rule((errors.BulkRefused,), "bulk-refused"),
-    _Rule((errors.OperationNotFound,), "operation-not-found"),
-    _Rule((errors.RuleNotFound,), "rule-not-found"),
-    _Rule((errors.ScheduleNotFound,), "schedule-not-found"),
-    _Rule((errors.LimitNotFound,), "limit-not-found"),
-    _Rule((errors.TokenNotFound,), "token-not-found"),
-    _Rule((errors.RoleNotFound,), "role-not-found"),
-    _Rule((errors.InvalidId,), "invalid-id"),
-    _Rule((errors.JobNotFound,), "job-not-found"),
-    _Rule((errors.WorkflowNotFound,), "workflow-not-found"),
-    _Rule((errors.WorkerNotFound,), "worker-not-found"),
-    _Rule((errors.UnknownKind,), "kind-not-found"),
-    _Rule((errors.UnknownLane,), "lane-not-found"),
-    _Rule((errors.InvalidArguments, errors.ArgumentsTooLarge), "invalid-arguments"),
-    _Rule((errors.InvalidOption,), "invalid-option"),
-    _Rule((errors.UniqueConflict,), "unique-conflict"),
-    _Rule((errors.WrongState, errors.EnqueueError), "conflict"),
-    _Rule((errors.MissingExtra,), "missing-extra"),
-    _Rule((errors.DatabaseError, errors.EmbeddedError, *OUTAGE), "unavailable", _RETRY),
-    _Rule(TRANSIENT, "unavailable", _RETRY),
-)
-
-
 _OUTAGES: Final[dict[type[BaseException], str]] = {
     errors.DatabaseUnreachable: "the database cannot be reached",
     errors.SchemaMissing: "the schema is missing",
@@ -109,10 +68,11 @@ def problem_of(error: BaseException) -> Problem:
         if cause is not None and error.status_code == HTTPStatus.BAD_REQUEST and not isinstance(cause, Problem):
             return Problem("bad-request", f"The body cannot be read: {_unreadable(cause)}.")
         return cause if isinstance(cause, Problem) else _http(error)
-    for rule in _RULES:
-        if isinstance(error, rule.classes):
-            detail = f"{outage_of(error).capitalize()}. Try again." if rule.code == "unavailable" else str(error)
-            return Problem(rule.code, detail, headers={**rule.headers, **_headers(error)}, **_members(error))
+    code = "unavailable" if isinstance(error, (*OUTAGE, *TRANSIENT)) else code_of(error).name
+    if code == "unavailable":
+        return Problem(code, f"{outage_of(error).capitalize()}. Try again.", headers=_RETRY)
+    if code in CODES:
+        return Problem(code, str(error), headers=_headers(error), **members_of(error))
     return Problem(
         "internal", "The request failed because of a bug. The server's log has the details under the request_id."
     )
@@ -128,16 +88,10 @@ def _unreadable(cause: BaseException) -> str:
     return "it did not come whole"
 
 
-def _members(error: BaseException) -> dict[str, Any]:
-    """Extra members of the problem that the exception carries."""
-    known = {name: getattr(error, name, None) for name in ("permission", "position", "suggestion")}
-    if isinstance(error, errors.UniqueConflict) and error.job_id:
-        known["job_id"] = ids.encode(error.job_id)
-    return {name: value for name, value in known.items() if value not in (None, "")}
-
-
 def _headers(error: BaseException) -> dict[str, str]:
-    return {"Retry-After": str(error.retry_after)} if isinstance(error, errors.TooManyAttempts) else {}
+    if isinstance(error, errors.TooManyAttempts):
+        return {"Retry-After": str(error.retry_after)}
+    return dict(BEARER) if isinstance(error, errors.NotAuthenticated) else {}
 
 
 def outage_of(error: BaseException) -> str:

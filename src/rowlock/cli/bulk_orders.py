@@ -13,7 +13,7 @@ from rowlock.cli.screen import records
 from rowlock.cli.screen.job_text import job_rows
 from rowlock.cli.screen.output import aligned
 from rowlock.errors import BulkRefused, InvalidOption
-from rowlock.model import problem
+from rowlock.model.problem_codes import FAILED
 
 if TYPE_CHECKING:
     from rowlock.cli.context import CommandContext
@@ -56,7 +56,7 @@ async def order_found(
     context.screen.answer(f"{action}: {done.done} jobs{left} (operation {done.id}).", records.operation(done))
     if done.state != "completed" or done.failed:
         why = f"operation {done.id} is {done.state}" + (f": {done.error}" if done.error else "")
-        context.screen.problem_of(problem.FAILED, why)
+        context.screen.problem_of(FAILED, why)
         raise typer.Exit(Exit.FAILED)
 
 

@@ -12,7 +12,7 @@ from typing_extensions import override
 
 from rowlock.cli.context import DEFAULTS, CommandContext, run_command
 from rowlock.cli.exit_codes import EPILOG
-from rowlock.model.renamed import RENAMED_LANE_FIELDS
+from rowlock.model.spelling.renamed import RENAMED_LANE_FIELDS
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable

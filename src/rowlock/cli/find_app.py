@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from rowlock.app import Rowlock
 from rowlock.errors import ConfigurationError, RowlockError
-from rowlock.model.similar_names import closest
+from rowlock.model.spelling.similar_names import closest
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from rowlock.errors import InvalidArguments, InvalidOption
-from rowlock.model.written_time import parse_time
+from rowlock.model.times.written_time import parse_time
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -11,7 +11,7 @@ import typer
 import rowlock
 from rowlock.cli.exit_codes import EPILOG, Exit
 from rowlock.cli.screen.output import Screen
-from rowlock.model import problem
+from rowlock.model.problem_codes import USAGE
 
 _COMMANDS: Final = ("demo", "dev", "worker", "serve", "enqueue", "stats", "top", "doctor", "bench")
 """Modules that add a command of their name, in the order of --help."""
@@ -68,7 +68,7 @@ def run(words: list[str]) -> None:
     except typer.Abort:
         sys.exit(Exit.INTERRUPTED)
     except _CLICK_ERROR as error:
-        Screen(as_json=True).problem_of(problem.USAGE, error.format_message())
+        Screen(as_json=True).problem_of(USAGE, error.format_message())
         sys.exit(error.exit_code)
     sys.exit(code if isinstance(code, int) else Exit.OK)
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from rowlock.compose.step import Output
 from rowlock.errors import InvalidOption
-from rowlock.flow.enqueue.workflow_growth import grow
+from rowlock.flow.enqueue.workflow_additions import add_steps
 from rowlock.flow.enqueue.workflow_insert import NamedStep
 from rowlock.model.workflow import NEEDS, Edge, checked_step_name
 
@@ -32,7 +32,7 @@ async def add_follow_up(
     filled = step.after(Output(own, services.returns), services.handler.name).checked()
     while True:
         chosen = checked_step_name(name) if name is not None else await _free_name(step, own, workflow)
-        made = await grow(job_id, None, [NamedStep(chosen, filled)], [Edge(own, chosen, when)])
+        made = await add_steps(job_id, None, [NamedStep(chosen, filled)], [Edge(own, chosen, when)])
         if made.steps[0].what == "created" or name is not None:
             return made.steps[0].job_id, made.steps[0].what
         # Another step took the name at this moment.

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Final
 from typing_extensions import override
 
 from rowlock.errors import ConfigurationError, DatabaseError
-from rowlock.model.duration import duration
+from rowlock.model.times.duration import duration
 
 try:
     from prometheus_client import CollectorRegistry, generate_latest

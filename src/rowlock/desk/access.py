@@ -10,8 +10,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-    from datetime import datetime
+    from collections.abc import Callable
 
     from rowlock.desk.approvals import Approvals
     from rowlock.desk.audit import Audit
@@ -33,7 +32,7 @@ if TYPE_CHECKING:
     from rowlock.desk.workers import Workers
     from rowlock.desk.workflows import Workflows
     from rowlock.model.access import Principal
-    from rowlock.model.queue_pair import Pair
+    from rowlock.model.queue_pair import Wake
     from rowlock.store.database import Database
 
 
@@ -42,7 +41,7 @@ class DeskResources:
     """Shared by every desk of one application: the database, and what runs in the background of each event loop."""
 
     database: Callable[[], Database]
-    wake: Callable[[Iterable[tuple[Pair, datetime]]], None]
+    wake: Wake
     submit: Submit
 
     @cached_property

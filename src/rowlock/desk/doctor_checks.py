@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from rowlock.model import ids
 from rowlock.model.doctor_finding import fail, ok, warn
-from rowlock.model.duration import humanise
+from rowlock.model.times.duration import humanise
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

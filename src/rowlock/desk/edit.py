@@ -16,14 +16,13 @@ from rowlock.model.state import WAITING, State
 from rowlock.store.rows import jobs as rows
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
-    from datetime import datetime
+    from collections.abc import Callable, Mapping
 
     from rowlock.desk.guard import Guard
     from rowlock.desk.submit import Submit
     from rowlock.desk.visible_jobs import VisibleJobs
     from rowlock.model.job import Job
-    from rowlock.model.queue_pair import Pair
+    from rowlock.model.queue_pair import Pair, Wake
     from rowlock.store.database import Database, Record
 
 _TRIES: Final = 5
@@ -58,7 +57,7 @@ class Editor:
     def __init__(
         self,
         database: Callable[[], Database],
-        wake: Callable[[Iterable[tuple[Pair, datetime]]], None],
+        wake: Wake,
         guard: Guard,
         visible_jobs: VisibleJobs,
         submit: Submit | None,

@@ -14,13 +14,12 @@ from rowlock.model.state import State
 from rowlock.store.database import TRANSIENT
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
-    from datetime import datetime
+    from collections.abc import Callable, Sequence
 
     from rowlock.desk.guard import Guard
     from rowlock.desk.visible_jobs import VisibleJobs
     from rowlock.model.job import Job
-    from rowlock.model.queue_pair import Pair
+    from rowlock.model.queue_pair import Wake
     from rowlock.store.database import Database, Record
     from rowlock.store.executor import SqlSession
 
@@ -33,7 +32,7 @@ class JobOrders:
     def __init__(
         self,
         database: Callable[[], Database | SqlSession],
-        wake: Callable[[Iterable[tuple[Pair, datetime]]], None],
+        wake: Wake,
         guard: Guard,
         visible_jobs: VisibleJobs,
     ) -> None:
@@ -312,9 +311,7 @@ class JobOrders:
         return f"its unique key is held by {named}"
 
 
-async def hand_on(
-    database: Database | SqlSession, wake: Callable[[Iterable[tuple[Pair, datetime]]], None], done: Record
-) -> None:
+async def hand_on(database: Database | SqlSession, wake: Wake, done: Record) -> None:
     """Wake workers for jobs that an ended job released: the next one at its gate, or steps that depend on it."""
     if done["promoted"]:
         await database.fetch("wake", channel=database.channel, payload=LOOK_EVERYWHERE)

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from rowlock.model.operation import Action, Operation
     from rowlock.model.page import Page
     from rowlock.model.progress import Item, ItemState, LogLine
-    from rowlock.model.queue_pair import Pair
+    from rowlock.model.queue_pair import Wake
     from rowlock.store.database import Connection, Database, Record
 
 _LARGEST_ID: Final = 2**63 - 1
@@ -61,7 +61,7 @@ class Jobs:
     def __init__(
         self,
         database: Callable[[], Database],
-        wake: Callable[[Iterable[tuple[Pair, datetime]]], None],
+        wake: Wake,
         guard: Guard = TRUSTED,
         end_notifications: EndNotifications | None = None,
         submit: Submit | None = None,

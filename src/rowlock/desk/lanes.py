@@ -10,12 +10,12 @@ from rowlock.desk import audit
 from rowlock.desk.guard import TRUSTED, Guard, changes, reads
 from rowlock.errors import ConfigurationError, InvalidOption, WrongState
 from rowlock.model.access import Permission
-from rowlock.model.duration import duration, humanise
 from rowlock.model.lane import Lane
 from rowlock.model.notify_messages import LanesEdited, encode
 from rowlock.model.options import span
 from rowlock.model.rate import Rate
-from rowlock.model.renamed import RENAMED_LANE_FIELDS, accepts_old_names
+from rowlock.model.spelling.renamed import RENAMED_LANE_FIELDS, accepts_old_names
+from rowlock.model.times.duration import duration, humanise
 from rowlock.store import lanes as lane_rows
 
 if TYPE_CHECKING:

@@ -12,14 +12,14 @@ from rowlock.model.access import Permission
 from rowlock.model.count import Count
 from rowlock.model.options import span
 from rowlock.model.rate import LANE, GateView, Holder, Rate, RateView
-from rowlock.model.similar_names import closest
+from rowlock.model.spelling.similar_names import closest
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
     from datetime import datetime
 
     from rowlock.model.options import Span
-    from rowlock.model.queue_pair import Pair
+    from rowlock.model.queue_pair import Wake
     from rowlock.store.database import Database, Record
 
 PAGE: Final = 1000
@@ -36,7 +36,7 @@ class Limits:
     def __init__(
         self,
         database: Callable[[], Database],
-        wake: Callable[[Iterable[tuple[Pair, datetime]]], None],
+        wake: Wake,
         guard: Guard = TRUSTED,
     ) -> None:
         self._open, self._wake, self._guard = database, wake, guard
@@ -210,10 +210,16 @@ def rate_of(row: Record) -> RateView:
         waiting=max(0, row["waiting"]),
         busy_until=row["busy_until"],
         paused_until=row["paused_until"],
-        paused_by=row["paused_by"],
+        paused_by=_paused_by(row["paused_by"]),
         used_at=row["used_at"],
         edited_at=row["edited_at"],
     )
+
+
+def _paused_by(stored: str | None) -> str | None:
+    """A subject as it is stored; a handler's job, stored by its number, under its public id."""
+    number = (stored or "").removeprefix("job ")
+    return f"job {ids.encode(int(number))}" if number != stored and number.isdecimal() else stored
 
 
 def _gate_of(row: Record, holders: Iterable[Record] = ()) -> GateView:

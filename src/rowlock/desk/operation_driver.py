@@ -24,14 +24,13 @@ from rowlock.store.database import TRANSIENT
 from rowlock.store.executor import SqlSession
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Sequence
     from datetime import datetime
 
-    from rowlock.model.queue_pair import Pair
+    from rowlock.model.queue_pair import Pair, Wake
     from rowlock.store.database import Database, Record
     from rowlock.store.executor import SqlExecutor
 
-    Wake = Callable[[Iterable[tuple[Pair, datetime]]], None]
 
 logger = logging.getLogger("rowlock.bulk")
 BATCH: Final = 500
@@ -65,9 +64,7 @@ class _Batch:
 class OperationDriver:
     """Carries out operations with the permissions of their authors, checked again before each batch."""
 
-    def __init__(
-        self, database: Callable[[], Database], wake: Callable[[Iterable[tuple[Pair, datetime]]], None]
-    ) -> None:
+    def __init__(self, database: Callable[[], Database], wake: Wake) -> None:
         self._open, self._wake = database, wake
 
     async def to_end(self, row: Record) -> None:
@@ -205,9 +202,7 @@ class OperationDriver:
 class BackgroundOperations:
     """The operations that this process carries out in the background, by event loop."""
 
-    def __init__(
-        self, database: Callable[[], Database], wake: Callable[[Iterable[tuple[Pair, datetime]]], None]
-    ) -> None:
+    def __init__(self, database: Callable[[], Database], wake: Wake) -> None:
         self._open, self._driver = database, OperationDriver(database, wake)
         self._tasks: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, dict[int, asyncio.Task[None]]]
         self._tasks = weakref.WeakKeyDictionary()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, timedelta
 from typing import TYPE_CHECKING
 
-from rowlock.model.duration import humanise
+from rowlock.model.times.duration import humanise
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

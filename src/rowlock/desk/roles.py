@@ -9,7 +9,7 @@ from rowlock.desk.guard import TRUSTED, Guard, changes, reads
 from rowlock.errors import Forbidden, InvalidOption, RoleNotFound, WrongState
 from rowlock.model.access import Grant, Permission, Role, known_permissions, permissions_of
 from rowlock.model.keys import checked_key
-from rowlock.model.similar_names import closest
+from rowlock.model.spelling.similar_names import closest
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence

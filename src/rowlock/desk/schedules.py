@@ -13,11 +13,11 @@ from rowlock.desk.visible_jobs import VisibleJobs
 from rowlock.errors import ConfigurationError, InvalidArguments, InvalidOption, WrongState
 from rowlock.model import ids, json_output, redact
 from rowlock.model.access import Permission
-from rowlock.model.duration import duration
 from rowlock.model.notify_messages import SchedulesEdited, encode
 from rowlock.model.schedule import FIELDS, Schedule, checked
 from rowlock.model.stored_args import shown
-from rowlock.model.window import Window
+from rowlock.model.times.duration import duration
+from rowlock.model.times.window import Window
 from rowlock.store.executor import SqlSession
 from rowlock.store.rows.schedules import schedule_of, unknown_schedule, values_of
 

@@ -13,7 +13,7 @@ from rowlock.model.access import Permission
 from rowlock.model.count import Count
 from rowlock.model.page import Cursor, Page
 from rowlock.model.search import Query, Text, render
-from rowlock.model.similar_names import closest
+from rowlock.model.spelling.similar_names import closest
 from rowlock.model.state import State
 from rowlock.store import lanes
 from rowlock.store import search as composing

@@ -11,13 +11,12 @@ from rowlock.model.options import json_text
 from rowlock.model.released_jobs import parse_released
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-    from datetime import datetime
+    from collections.abc import Callable
 
     from rowlock.desk.guard import Guard
     from rowlock.desk.visible_jobs import VisibleJobs
     from rowlock.model.job import Job
-    from rowlock.model.queue_pair import Pair
+    from rowlock.model.queue_pair import Wake
     from rowlock.store.database import Database
 
 _LARGEST: Final = 1024 * 1024
@@ -37,7 +36,7 @@ class Signals:
     def __init__(
         self,
         database: Callable[[], Database],
-        wake: Callable[[Iterable[tuple[Pair, datetime]]], None],
+        wake: Wake,
         guard: Guard,
         visible_jobs: VisibleJobs,
     ) -> None:

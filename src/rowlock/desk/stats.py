@@ -15,8 +15,8 @@ from rowlock.desk.workers import views
 from rowlock.errors import InvalidOption
 from rowlock.model.access import Permission
 from rowlock.model.count import Count
-from rowlock.model.duration import duration
 from rowlock.model.state import State
+from rowlock.model.times.duration import duration
 from rowlock.model.workload import Failures, Overview, Panel, TenantLoad, Throughput, Work
 from rowlock.store import lanes as lane_rows
 from rowlock.store.rows import jobs as rows

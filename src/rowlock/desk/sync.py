@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rowlock.model.renamed import RENAMED_LANE_FIELDS, accepts_old_names
+from rowlock.model.spelling.renamed import RENAMED_LANE_FIELDS, accepts_old_names
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from rowlock.model.rate import GateView, Rate, RateView
     from rowlock.model.schedule import Missed, Overlap, Schedule
     from rowlock.model.state import State
-    from rowlock.model.window import Window
+    from rowlock.model.times.window import Window
     from rowlock.model.workflow import WorkflowPage, WorkflowState, WorkflowView
     from rowlock.model.workload import (
         Backlog,

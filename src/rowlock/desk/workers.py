@@ -10,7 +10,7 @@ from rowlock.desk.guard import TRUSTED, Guard, changes, reads
 from rowlock.errors import WorkerNotFound
 from rowlock.model.access import Permission
 from rowlock.model.notify_messages import DrainRequested, encode
-from rowlock.model.similar_names import closest
+from rowlock.model.spelling.similar_names import closest
 from rowlock.model.workload import SlotUse, Status, WorkerStatus, WorkerView
 from rowlock.store import lanes as lane_rows
 
@@ -75,9 +75,14 @@ class Workers:
         await database.fetch("notify", channel=database.channel, payload=encode(DrainRequested(ids)))
         for view in everyone:
             if view.id in ids:
-                before = {"name": view.name, "told": view.told}
+                before = {"name": view.name, "requested": view.requested}
                 await audit.record(
-                    database, self._guard, "worker.drain", f"worker:{view.id}", before=before, after={"told": "drain"}
+                    database,
+                    self._guard,
+                    "worker.drain",
+                    f"worker:{view.id}",
+                    before=before,
+                    after={"requested": "drain"},
                 )
         return [view for view in await views(database) if view.id in ids]
 
@@ -109,7 +114,7 @@ def view_of(row: Record) -> WorkerView:
         running=row["running"],
         slots=json.loads(row["slots"]) if row["slots"] else None,
         stuck=row["stuck"] or 0,
-        told=row["told"],
+        requested=row["told"],
         supervisor=row["supervisor"],
     )
 

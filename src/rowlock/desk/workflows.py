@@ -18,12 +18,11 @@ from rowlock.model.workflow import MOST_STEPS, WorkflowPage, WorkflowState
 from rowlock.store.rows.workflows import workflow_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
-    from datetime import datetime
+    from collections.abc import Callable, Mapping, Sequence
 
     from rowlock.desk.jobs import Jobs
     from rowlock.desk.signals import Signalled
-    from rowlock.model.queue_pair import Pair
+    from rowlock.model.queue_pair import Wake
     from rowlock.model.workflow import WorkflowView
     from rowlock.store.database import Database, Record
 
@@ -48,7 +47,7 @@ class Workflows:
     def __init__(
         self,
         database: Callable[[], Database],
-        wake: Callable[[Iterable[tuple[Pair, datetime]]], None],
+        wake: Wake,
         jobs: Jobs,
         guard: Guard = TRUSTED,
         end_notifications: EndNotifications | None = None,

@@ -6,13 +6,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from rowlock.errors import ConfigurationError
-from rowlock.model.duration import duration
+from rowlock.model.times.duration import duration
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from datetime import datetime, timedelta
 
-    from rowlock.model.duration import Duration
+    from rowlock.model.times.duration import Duration
 
 _MOST: Final = 100
 _NEEDED, _FOUR_EYES, _MORE = 1, 4, 3

@@ -31,7 +31,7 @@ def is_key(value: object) -> bool:
 
 
 def refuse(name: str, expected: str, came: object) -> None:
-    """Raise InvalidOption: what was expected under that name, and what came."""
+    """Raise InvalidOption, which names the option, the expected value and the given one."""
     message = f"{name} must be {expected}; got {shown(came)}."
     raise InvalidOption(message)
 

@@ -7,7 +7,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from rowlock.model.hook import hooked_kind
-from rowlock.model.renamed import RENAMED_LANE_FIELDS, accepts_old_names
+from rowlock.model.spelling.renamed import RENAMED_LANE_FIELDS, accepts_old_names
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence

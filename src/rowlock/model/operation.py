@@ -24,7 +24,7 @@ class Operation:
 
     count, samples: the jobs found by the dry run, or at the start. done: jobs that took the order; skipped: jobs that
     could not, or changed meanwhile; failed: jobs whose batch the database refused. filter_hash: send it back to carry
-    out what was previewed.
+    out this very preview.
     """
 
     action: Action

@@ -10,8 +10,8 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Final
 
 from rowlock.errors import InvalidOption
-from rowlock.model.duration import duration
 from rowlock.model.keys import KEY_BYTES, checked_key, refuse
+from rowlock.model.times.duration import duration
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

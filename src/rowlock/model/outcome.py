@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from rowlock.model.duration import duration
+from rowlock.model.times.duration import duration
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

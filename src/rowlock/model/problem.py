@@ -1,64 +1,52 @@
-"""Problems: the stable code and the title of each error, for programs that read REST answers or --json."""
+"""Problems: which code an error has and what else it says, for programs that read REST answers or --json."""
 
 from __future__ import annotations
 
-from typing import Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 from rowlock import errors
 from rowlock.model import ids
+from rowlock.model.problem_codes import CODES, CONFIGURATION, FAILED
 
-
-class ProblemKind(NamedTuple):
-    """code: stable, for programs; title: a few words for people."""
-
-    code: str
-    title: str
-
-
-USAGE: Final = ProblemKind("invalid-usage", "The command line cannot be read")
-"""An unknown command or option, or a missing argument; of the command line alone."""
-FAILED: Final = ProblemKind("failed", "The command did not do what was asked")
-"""A command that ended without success although nothing went wrong, such as a watched job that failed."""
-CONFIGURATION: Final = ProblemKind("invalid-configuration", "The program or its environment is set up wrongly")
-UNAVAILABLE: Final = ProblemKind("unavailable", "The database is unavailable")
+if TYPE_CHECKING:
+    from rowlock.model.problem_codes import ProblemCode
 
 # The first rule that fits decides, so a class stands above its bases.
-_RULES: Final[tuple[tuple[tuple[type[errors.RowlockError], ...], ProblemKind], ...]] = (
-    ((errors.ReadOnly,), ProblemKind("read-only", "Only reading is allowed here")),
-    ((errors.Forbidden,), ProblemKind("forbidden", "A permission is missing")),
-    ((errors.ApprovalRefused,), ProblemKind("approval-refused", "This person's approval does not count")),
-    ((errors.NotAuthenticated,), ProblemKind("unauthenticated", "The caller is unknown")),
-    ((errors.InvalidSearch,), ProblemKind("invalid-search", "The search cannot be read")),
-    ((errors.InvalidCursor,), ProblemKind("invalid-cursor", "The cursor does not belong to this list")),
-    ((errors.BulkRefused,), ProblemKind("bulk-refused", "The bulk order does not match its dry run")),
-    ((errors.OperationNotFound,), ProblemKind("operation-not-found", "There is no such operation")),
-    ((errors.RuleNotFound,), ProblemKind("rule-not-found", "There is no such approval rule")),
-    ((errors.ScheduleNotFound,), ProblemKind("schedule-not-found", "There is no such schedule")),
-    ((errors.LimitNotFound,), ProblemKind("limit-not-found", "There is no such gate or rate")),
-    ((errors.TokenNotFound,), ProblemKind("token-not-found", "There is no such token")),
-    ((errors.RoleNotFound,), ProblemKind("role-not-found", "There is no such role")),
-    ((errors.InvalidId,), ProblemKind("invalid-id", "This is not a valid id")),
-    ((errors.JobNotFound,), ProblemKind("job-not-found", "There is no such job")),
-    ((errors.WorkflowNotFound,), ProblemKind("workflow-not-found", "There is no such workflow")),
-    ((errors.WorkerNotFound,), ProblemKind("worker-not-found", "There is no such worker")),
-    ((errors.UnknownKind,), ProblemKind("kind-not-found", "There is no such kind")),
-    ((errors.UnknownLane,), ProblemKind("lane-not-found", "There is no such lane")),
-    (
-        (errors.InvalidArguments, errors.ArgumentsTooLarge),
-        ProblemKind("invalid-arguments", "The arguments do not fit the kind"),
-    ),
-    ((errors.InvalidOption,), ProblemKind("invalid-option", "An option has an impossible value")),
-    ((errors.UniqueConflict,), ProblemKind("unique-conflict", "A job with this key exists already")),
-    ((errors.WrongState, errors.EnqueueError), ProblemKind("conflict", "The current state does not allow it")),
-    ((errors.MissingExtra,), ProblemKind("missing-extra", "An optional package is not installed")),
-    ((errors.DatabaseError, errors.EmbeddedError), UNAVAILABLE),
+_RULES: Final[tuple[tuple[tuple[type[errors.RowlockError], ...], ProblemCode], ...]] = (
+    ((errors.ReadOnly,), CODES["read-only"]),
+    ((errors.CrossSite,), CODES["cross-site"]),
+    ((errors.Forbidden,), CODES["forbidden"]),
+    ((errors.ApprovalRefused,), CODES["approval-refused"]),
+    ((errors.TooManyAttempts,), CODES["too-many-requests"]),
+    ((errors.NotAuthenticated,), CODES["unauthenticated"]),
+    ((errors.InvalidSearch,), CODES["invalid-search"]),
+    ((errors.InvalidCursor,), CODES["invalid-cursor"]),
+    ((errors.BulkRefused,), CODES["bulk-refused"]),
+    ((errors.OperationNotFound,), CODES["operation-not-found"]),
+    ((errors.RuleNotFound,), CODES["rule-not-found"]),
+    ((errors.ScheduleNotFound,), CODES["schedule-not-found"]),
+    ((errors.LimitNotFound,), CODES["limit-not-found"]),
+    ((errors.TokenNotFound,), CODES["token-not-found"]),
+    ((errors.RoleNotFound,), CODES["role-not-found"]),
+    ((errors.InvalidId,), CODES["invalid-id"]),
+    ((errors.JobNotFound,), CODES["job-not-found"]),
+    ((errors.WorkflowNotFound,), CODES["workflow-not-found"]),
+    ((errors.WorkerNotFound,), CODES["worker-not-found"]),
+    ((errors.UnknownKind,), CODES["kind-not-found"]),
+    ((errors.UnknownLane,), CODES["lane-not-found"]),
+    ((errors.InvalidArguments, errors.ArgumentsTooLarge), CODES["invalid-arguments"]),
+    ((errors.InvalidOption,), CODES["invalid-option"]),
+    ((errors.UniqueConflict,), CODES["unique-conflict"]),
+    ((errors.WrongState, errors.EnqueueError), CODES["conflict"]),
+    ((errors.MissingExtra,), CODES["missing-extra"]),
+    ((errors.DatabaseError, errors.EmbeddedError), CODES["unavailable"]),
     ((errors.ConfigurationError,), CONFIGURATION),
 )
 
 
-def kind_of(error: BaseException) -> ProblemKind:
-    """The kind of problem that an error is."""
-    return next((kind for classes, kind in _RULES if isinstance(error, classes)), FAILED)
+def code_of(error: BaseException) -> ProblemCode:
+    """The code of an error; FAILED: no rule names its class."""
+    return next((code for classes, code in _RULES if isinstance(error, classes)), FAILED)
 
 
 def members_of(error: BaseException) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from datetime import datetime
 from typing import Any, Protocol, TypeAlias
 
@@ -9,6 +10,8 @@ Pair: TypeAlias = tuple[str, int, int]
 """(kind, priority, share). share: the bucket of the tenant in fair lanes, 0: none. Plain, as there is one per job."""
 PairStart: TypeAlias = tuple[Pair, datetime]
 """A pair and the lowest run_after in it that is of interest."""
+Wake: TypeAlias = Callable[[Iterable[PairStart]], None]
+"""Wakes the workers that serve these pairs."""
 
 
 class PairColumns(Protocol):

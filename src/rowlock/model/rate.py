@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from typing_extensions import override
 
 from rowlock.errors import ConfigurationError, InvalidOption
-from rowlock.model.duration import duration, humanise
 from rowlock.model.keys import checked_key
+from rowlock.model.times.duration import duration, humanise
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

@@ -10,8 +10,8 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from rowlock.errors import InvalidOption
-from rowlock.model.duration import Duration, duration, humanise
-from rowlock.model.keyword_options import suggests_options
+from rowlock.model.spelling.keyword_options import suggests_options
+from rowlock.model.times.duration import Duration, duration, humanise
 
 if TYPE_CHECKING:
     from random import Random

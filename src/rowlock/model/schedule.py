@@ -8,17 +8,17 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
 from rowlock.errors import InvalidOption
-from rowlock.model.cron import cron_text, interval, timing, zone
-from rowlock.model.duration import duration, humanise
 from rowlock.model.options import Options, as_json, refs_json
-from rowlock.model.window import Window
+from rowlock.model.times.cron import cron_text, interval, timing, zone
+from rowlock.model.times.duration import duration, humanise
+from rowlock.model.times.window import Window
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from rowlock.model.cron import Timing
-    from rowlock.model.duration import Duration
-    from rowlock.model.window import Closed
+    from rowlock.model.times.cron import Timing
+    from rowlock.model.times.duration import Duration
+    from rowlock.model.times.window import Closed
 
 Missed = Literal["none", "latest", "all"]
 Overlap = Literal["queue", "skip", "cancel"]

@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 
 from rowlock.errors import InvalidOption, InvalidSearch
 from rowlock.model import ids
-from rowlock.model.duration import duration, humanise
 from rowlock.model.redact import SECRET
-from rowlock.model.similar_names import closest
+from rowlock.model.spelling.similar_names import closest
 from rowlock.model.state import State
-from rowlock.model.written_time import WrittenTime, parse_time
+from rowlock.model.times.duration import duration, humanise
+from rowlock.model.times.written_time import WrittenTime, parse_time
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -46,7 +47,7 @@ class WorkerView:
     """A worker as its row describes it. silent: no beat for 15 seconds; lanes None: every lane, empty: none.
 
     slots: its own numbers, where they differ from the lanes'; stuck: slots held by handlers that do not stop when asked
-    to; told: an operator's order, such as drain; supervisor: the process id of its supervisor.
+    to; requested: what an operator ordered, such as drain; supervisor: the process id of its supervisor.
     """
 
     id: int
@@ -63,8 +64,14 @@ class WorkerView:
     running: int
     slots: Mapping[str, int] | None = None
     stuck: int = 0
-    told: str | None = None
+    requested: str | None = None
     supervisor: int | None = None
+
+    @property
+    def told(self) -> str | None:
+        """The old name of `requested`."""
+        warnings.warn("WorkerView.told is now called requested.", DeprecationWarning, stacklevel=2)
+        return self.requested
 
     def serves(self, lane: str) -> bool:
         """Whether it takes jobs of this lane; lanes None: of every lane."""
@@ -77,7 +84,7 @@ class WorkerView:
     @property
     def works(self) -> bool:
         """Whether it beats and is not ordered to drain."""
-        return self.state == "up" and not self.silent and self.told is None
+        return self.state == "up" and not self.silent and self.requested is None
 
 
 @dataclass(frozen=True, slots=True)

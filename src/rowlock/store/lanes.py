@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, cast
 from rowlock.errors import UnknownLane
 from rowlock.model.lane import DEFAULT_LANE, Lane
 from rowlock.model.rate import Rate
-from rowlock.model.similar_names import closest
+from rowlock.model.spelling.similar_names import closest
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence

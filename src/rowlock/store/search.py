@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from rowlock.errors import InvalidId
 from rowlock.model import ids
 from rowlock.model.search import FREE, NUMBERS, TIMES, Span, Text, is_plain
-from rowlock.model.written_time import WrittenTime
+from rowlock.model.times.written_time import WrittenTime
 from rowlock.store.queries import Statement, numbered
 
 if TYPE_CHECKING:

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Final
 from rowlock.errors import InvalidOption
 from rowlock.flow.enqueue.wake import Waker
 from rowlock.flow.worker.heartbeat import CompletedBeat
-from rowlock.model.duration import humanise
 from rowlock.model.queue_pair import pair_of
+from rowlock.model.times.duration import humanise
 from rowlock.store.database import TRANSIENT
 from rowlock.testing import scratch_databases
 from rowlock.upkeep.duties import DUTIES

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from rowlock.errors import InvalidOption
 from rowlock.flow.kinds.handler import find_handler
-from rowlock.model.duration import duration
+from rowlock.model.times.duration import duration
 from rowlock.store.rows import jobs as rows
 from rowlock.testing.clock import Clock
 from rowlock.testing.drain import LIMIT, Drained, Drainer

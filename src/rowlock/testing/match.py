@@ -12,10 +12,10 @@ from typing_extensions import override
 
 from rowlock.errors import InvalidArguments, InvalidOption
 from rowlock.flow.kinds.signature import EMPTY
-from rowlock.model.duration import duration, humanise
 from rowlock.model.job import Job
 from rowlock.model.lane import DEFAULT_LANE
-from rowlock.model.similar_names import closest
+from rowlock.model.spelling.similar_names import closest
+from rowlock.model.times.duration import duration, humanise
 from rowlock.store.rows import jobs as rows
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 from pydantic_core import to_json
 from typing_extensions import override
 
-from rowlock.flow.enqueue.workflow_growth import Added, Growth
+from rowlock.flow.enqueue.workflow_additions import Added, CurrentWorkflow
 from rowlock.flow.locks.lock import HeldLock
 from rowlock.flow.progress.attempt_io import AttemptIO
 from rowlock.flow.progress.context import Context
@@ -132,8 +132,8 @@ class StubChannel:
     async def step_name(self, claim: Claim) -> str | None:
         """None: the job is in no workflow."""
 
-    async def grow(self, producer: object, growing: object) -> NoReturn:
-        """Never called: StubGrowth records the steps."""
+    async def add_steps(self, producer: object, addition: object) -> NoReturn:
+        """Never called: StubCurrentWorkflow records the steps."""
         raise NotImplementedError
 
     @property
@@ -150,7 +150,7 @@ class StubChannel:
         """Nothing to release."""
 
 
-class StubGrowth(Growth):
+class StubCurrentWorkflow(CurrentWorkflow):
     """ctx.workflow of a stub context: records the steps."""
 
     __slots__ = ("_record",)
@@ -160,7 +160,7 @@ class StubGrowth(Growth):
         self._parent, self._record = kind, channel.record
 
     @override
-    async def _grow(self, steps: Sequence[NamedStep], edges: Sequence[Edge], *, joins: bool) -> list[Added]:
+    async def _add_steps(self, steps: Sequence[NamedStep], edges: Sequence[Edge], *, joins: bool) -> list[Added]:
         self._record.added += [(member.name, member.step.kind, dict(member.step.call)) for member in steps]
         return [Added(member.name, n, "created") for n, member in enumerate(steps, 1)]
 
@@ -177,7 +177,7 @@ class StubIO(AttemptIO):
         self._channel = channel
         self._job = job
         self._log = JobLog(_logger(channel.record.logs), row)
-        self._growth = StubGrowth(self.claim, job.kind, channel)
+        self._current_workflow = StubCurrentWorkflow(self.claim, job.kind, channel)
 
     @property
     def record(self) -> StubRecord:

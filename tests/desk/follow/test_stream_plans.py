@@ -34,7 +34,7 @@ async def test_a_look_for_everybody_reads_only_what_is_recent(loaded: str, guard
             await store.enqueue("k")
         about = {
             "since": since,
-            "told": await store.value("SELECT pg_current_snapshot()::text"),
+            "last_snapshot": await store.value("SELECT pg_current_snapshot()::text"),
             "n": 2000,
             "walk": 20_000,
             "seen": [],

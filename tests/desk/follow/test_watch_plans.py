@@ -11,8 +11,8 @@ from tests.query_plans import GUARDED, explain
 HOUR = timedelta(hours=1)
 # About twice what was measured.
 BUFFERS = {
-    "sightings": 80,
-    "sightings_running": 250,
+    "watched_jobs": 80,
+    "watched_running_jobs": 250,
     "doctor_oldest": 2500,
     "doctor_pending": 60,
     "doctor_quarantined": 1200,

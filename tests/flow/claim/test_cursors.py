@@ -37,7 +37,7 @@ class Clock:
         return self.seconds
 
 
-class Bench:
+class ClaimStage:
     """One worker's claimer and the hands of a producer beside it."""
 
     def __init__(self, store: Store, claimer: Claimer, cursors: Cursors, clock: Clock) -> None:
@@ -70,15 +70,15 @@ class Bench:
 
 
 @contextlib.asynccontextmanager
-async def bench(url: str, kinds: list[str], *lanes: Lane) -> AsyncIterator[Bench]:
+async def stage(url: str, kinds: list[str], *lanes: Lane) -> AsyncIterator[ClaimStage]:
     database, clock = Database(url), Clock()
     link, cursors = WorkerConnection(database, "claim"), Cursors(clock)
     async with opened(database) as store:
-        made = Bench.__new__(Bench)
+        made = ClaimStage.__new__(ClaimStage)
         claimer = Claimer(link, await store.worker(), cursors, kinds, lambda: made.now)
         served = lanes or (Lane("all", kinds=("*",), slots=SLOTS),)
         claimer.serve({lane.name: lane for lane in served}, served)
-        Bench.__init__(made, store, claimer, cursors, clock)
+        ClaimStage.__init__(made, store, claimer, cursors, clock)
         made.lane = served[0].name
         try:
             yield made
@@ -86,20 +86,20 @@ async def bench(url: str, kinds: list[str], *lanes: Lane) -> AsyncIterator[Bench
             await link.close()
 
 
-async def late_job(producer: Store, bench: Bench) -> int:
+async def late_job(producer: Store, stage: ClaimStage) -> int:
     """Insert a job, let a later one be claimed, then commit: the job lands behind the cursor."""
     transaction = producer.connection.transaction()
     await transaction.start()
     late = await producer.enqueue("k")
-    on_time = await bench.store.enqueue("k")
-    assert await bench.claim() == [on_time]
+    on_time = await stage.store.enqueue("k")
+    assert await stage.claim() == [on_time]
     await transaction.commit()
     return late
 
 
 @pytest.fixture
-async def plain(database_url: str) -> AsyncIterator[Bench]:
-    async with bench(database_url, ["k"]) as made:
+async def plain(database_url: str) -> AsyncIterator[ClaimStage]:
+    async with stage(database_url, ["k"]) as made:
         await made.register(("k", 0))
         yield made
 
@@ -110,7 +110,7 @@ async def producer(database_url: str) -> AsyncIterator[Store]:
         yield store
 
 
-async def test_a_late_commit_is_found_by_the_wake_up_that_names_it(plain: Bench, producer: Store) -> None:
+async def test_a_late_commit_is_found_by_the_wake_up_that_names_it(plain: ClaimStage, producer: Store) -> None:
     late = await late_job(producer, plain)
     assert await plain.claim() == [late]  # the lagged look that follows a claim
     late = await late_job(producer, plain)
@@ -120,7 +120,7 @@ async def test_a_late_commit_is_found_by_the_wake_up_that_names_it(plain: Bench,
     assert await plain.claim() == [late]
 
 
-async def test_a_late_commit_is_found_by_the_lagged_look_within_a_second(plain: Bench, producer: Store) -> None:
+async def test_a_late_commit_is_found_by_the_lagged_look_within_a_second(plain: ClaimStage, producer: Store) -> None:
     await plain.store.enqueue("k")
     await plain.claim()
     await plain.claim()  # uses up this second's lagged look
@@ -130,7 +130,7 @@ async def test_a_late_commit_is_found_by_the_lagged_look_within_a_second(plain: 
     assert await plain.claim() == [late]
 
 
-async def test_the_lagged_look_ends_ten_seconds_after_the_last_claim(plain: Bench, producer: Store) -> None:
+async def test_the_lagged_look_ends_ten_seconds_after_the_last_claim(plain: ClaimStage, producer: Store) -> None:
     late = await late_job(producer, plain)
     assert plain.cursors.lagging
     plain.clock.seconds += 10.1
@@ -140,7 +140,7 @@ async def test_the_lagged_look_ends_ten_seconds_after_the_last_claim(plain: Benc
     assert await plain.claim() == [late]
 
 
-async def test_a_commit_later_than_the_lag_is_found_by_the_sweeps_low_water(plain: Bench, producer: Store) -> None:
+async def test_a_commit_later_than_the_lag_is_found_by_the_sweeps_low_water(plain: ClaimStage, producer: Store) -> None:
     late = await late_job(producer, plain)
     await plain.store.execute("UPDATE {s}.jobs SET run_after = run_after - interval '20 s' WHERE id = $1", late)
     for _ in range(3):
@@ -150,7 +150,7 @@ async def test_a_commit_later_than_the_lag_is_found_by_the_sweeps_low_water(plai
     assert await plain.claim() == [late]
 
 
-async def test_a_job_that_commits_while_an_empty_claim_is_under_way_is_not_skipped(plain: Bench) -> None:
+async def test_a_job_that_commits_while_an_empty_claim_is_under_way_is_not_skipped(plain: ClaimStage) -> None:
     """The claim saw nothing and would raise the cursor, but the wake-up came while it was under way."""
     job = await plain.store.enqueue("k")
     await plain.store.execute("UPDATE {s}.jobs SET run_after = run_after - interval '20 s', state = 'blocked'")
@@ -164,14 +164,14 @@ async def test_a_job_that_commits_while_an_empty_claim_is_under_way_is_not_skipp
     assert await plain.claim() == [job]
 
 
-async def test_an_exhausted_pair_is_not_walked_again(plain: Bench) -> None:
+async def test_an_exhausted_pair_is_not_walked_again(plain: ClaimStage) -> None:
     plain.now = await plain.store.clock()
     assert await plain.claim() == []
     ((_, start),) = plain.probes(["k"])
     assert (plain.now - start).total_seconds() == 5
 
 
-async def test_jobs_parked_at_a_gate_do_not_hide_those_behind_them(plain: Bench) -> None:
+async def test_jobs_parked_at_a_gate_do_not_hide_those_behind_them(plain: ClaimStage) -> None:
     await plain.store.gate("busy", 0)
     for _ in range(3):
         await plain.store.enqueue("k", gate_key="busy")
@@ -186,7 +186,7 @@ async def test_jobs_parked_at_a_gate_do_not_hide_those_behind_them(plain: Bench)
 
 
 async def test_a_pair_nobody_registered_is_found_by_the_sweep(database_url: str) -> None:
-    async with bench(database_url, ["k"]) as made:
+    async with stage(database_url, ["k"]) as made:
         await made.read_pairs()
         job = await made.store.enqueue("k", priority=7)
         assert await made.claim() == []
@@ -195,7 +195,7 @@ async def test_a_pair_nobody_registered_is_found_by_the_sweep(database_url: str)
 
 
 async def test_a_wake_up_for_a_scheduled_job_of_an_unknown_pair_hides_no_earlier_one(database_url: str) -> None:
-    async with bench(database_url, ["k"]) as made:
+    async with stage(database_url, ["k"]) as made:
         job = await made.store.enqueue("k")
         await made.store.execute("INSERT INTO {s}.jobs (kind, run_after) VALUES ('k', now() + interval '1 hour')")
         later = await made.store.value("SELECT max(id) FROM {s}.jobs")
@@ -204,7 +204,7 @@ async def test_a_wake_up_for_a_scheduled_job_of_an_unknown_pair_hides_no_earlier
 
 
 async def test_a_scheduled_head_found_by_a_sweep_does_not_hide_jobs_enqueued_after_it(database_url: str) -> None:
-    async with bench(database_url, ["k"]) as made:
+    async with stage(database_url, ["k"]) as made:
         await made.store.execute("INSERT INTO {s}.jobs (kind, run_after) VALUES ('k', now() + interval '1 hour')")
         await made.store.fetch("sweep")
         job = await made.store.enqueue("k")
@@ -214,7 +214,7 @@ async def test_a_scheduled_head_found_by_a_sweep_does_not_hide_jobs_enqueued_aft
 
 async def test_order_is_priority_then_run_after_across_kinds(database_url: str) -> None:
     kinds = ["a", "b", "c"]
-    async with bench(database_url, kinds) as made:
+    async with stage(database_url, kinds) as made:
         for n in range(30):
             await made.store.enqueue(kinds[n % 3], priority=[10, 0, -10][n // 3 % 3])
         await made.sweep()
@@ -227,8 +227,8 @@ async def test_order_is_priority_then_run_after_across_kinds(database_url: str) 
 async def test_strict_order_holds_with_two_claimers(database_url: str) -> None:
     lane = Lane("single", kinds=("*",), order="strict", slots=SLOTS)
     async with (
-        bench(database_url, ["a", "b"], lane) as one,
-        bench(database_url, ["a", "b"], lane) as two,
+        stage(database_url, ["a", "b"], lane) as one,
+        stage(database_url, ["a", "b"], lane) as two,
     ):
         await one.store.lane("single", kinds=["*"], ordering="strict")
         for n in range(60):
@@ -245,7 +245,7 @@ async def test_strict_order_holds_with_two_claimers(database_url: str) -> None:
 
 async def test_a_claim_that_waited_for_its_lane_sees_what_came_meanwhile(database_url: str) -> None:
     lane = Lane("single", kinds=("*",), order="strict", slots=SLOTS)
-    async with bench(database_url, ["k"], lane) as made, several(database_url, 2) as (holder, watcher):
+    async with stage(database_url, ["k"], lane) as made, several(database_url, 2) as (holder, watcher):
         await holder.lane("single", kinds=["*"], ordering="strict")
         await made.register(("k", 0))
         transaction = holder.connection.transaction()
@@ -260,7 +260,7 @@ async def test_a_claim_that_waited_for_its_lane_sees_what_came_meanwhile(databas
 
 
 async def test_cold_pairs_are_probed_once_per_sweep_and_hot_ones_each_time(database_url: str) -> None:
-    async with bench(database_url, ["k"]) as made:
+    async with stage(database_url, ["k"]) as made:
         await made.register(*(("k", priority) for priority in range(60)))
         assert len(made.probes(["k"])) == 60
         assert await made.claim() == []
@@ -277,7 +277,7 @@ async def test_cold_pairs_are_probed_once_per_sweep_and_hot_ones_each_time(datab
 
 async def test_a_lane_without_free_slots_sees_its_cold_pairs_later(database_url: str) -> None:
     busy, idle = Lane("busy", kinds=("b",), slots=SLOTS), Lane("idle", kinds=("*",), slots=SLOTS)
-    async with bench(database_url, ["b", "k"], busy) as made:
+    async with stage(database_url, ["b", "k"], busy) as made:
         made.claimer.serve({"busy": busy, "idle": idle}, [busy, idle])
         await made.register(*(("b", priority) for priority in range(60)), ("k", 0))
         await made.claimer.claim({"idle": 1})
@@ -287,7 +287,7 @@ async def test_a_lane_without_free_slots_sees_its_cold_pairs_later(database_url:
 
 async def test_a_busy_lane_does_not_use_up_the_lagged_look_of_another(database_url: str, producer: Store) -> None:
     busy, quiet = Lane("busy", kinds=("b",), slots=SLOTS), Lane("quiet", kinds=("*",), slots=SLOTS)
-    async with bench(database_url, ["b", "k"], quiet) as made:
+    async with stage(database_url, ["b", "k"], quiet) as made:
         made.claimer.serve({"busy": busy, "quiet": quiet}, [busy, quiet])
         await made.register(("b", 0), ("k", 0))
         late = await late_job(producer, made)
@@ -298,7 +298,7 @@ async def test_a_busy_lane_does_not_use_up_the_lagged_look_of_another(database_u
         assert await made.claim() == [late]
 
 
-async def test_a_job_claimed_by_its_id_does_not_hide_the_older_ones(plain: Bench) -> None:
+async def test_a_job_claimed_by_its_id_does_not_hide_the_older_ones(plain: ClaimStage) -> None:
     older, named = [await plain.store.enqueue("k") for _ in range(2)]
     await plain.store.execute("UPDATE {s}.jobs SET run_after = run_after - interval '1 minute' WHERE id = $1", older)
     await plain.store.fetch("sweep")
@@ -307,7 +307,7 @@ async def test_a_job_claimed_by_its_id_does_not_hide_the_older_ones(plain: Bench
     assert await plain.claim() == [older]
 
 
-async def test_a_scheduled_job_is_not_claimed_early(plain: Bench) -> None:
+async def test_a_scheduled_job_is_not_claimed_early(plain: ClaimStage) -> None:
     await plain.store.execute("INSERT INTO {s}.jobs (kind, run_after) VALUES ('k', clock_timestamp() + interval '1 h')")
     assert await plain.claim() == []
     assert await plain.store.claim(1, await plain.store.value("SELECT max(id) FROM {s}.jobs")) == []
@@ -317,7 +317,7 @@ async def test_a_scheduled_job_is_not_claimed_early(plain: Bench) -> None:
 
 async def test_five_hundred_pairs_are_served(database_url: str) -> None:
     kinds = [f"k{n}" for n in range(250)]
-    async with bench(database_url, kinds) as made:
+    async with stage(database_url, kinds) as made:
         everything = "SELECT 'k' || n, p FROM generate_series(0, 249) n, unnest(ARRAY[0, 5]) p"
         await made.store.execute(f"INSERT INTO {{s}}.jobs (kind, priority) {everything}")
         await made.sweep()
@@ -333,7 +333,7 @@ async def test_five_hundred_pairs_are_served(database_url: str) -> None:
 async def test_what_one_lane_took_is_kept_when_another_lane_fails(database_url: str) -> None:
     """A claim that is dropped would belong to a live worker that does not know of it."""
     broken, fine = Lane("broken", kinds=("b",), max_total=1, slots=SLOTS), Lane("fine", kinds=("*",), slots=SLOTS)
-    async with bench(database_url, ["b", "k"], fine) as made, opened(database_url) as holder:
+    async with stage(database_url, ["b", "k"], fine) as made, opened(database_url) as holder:
         made.claimer.serve({"broken": broken, "fine": fine}, [broken, fine])
         await made.store.lane("broken", max_total=1)
         await made.register(("b", 0), ("k", 0))
@@ -349,7 +349,7 @@ async def test_what_one_lane_took_is_kept_when_another_lane_fails(database_url: 
 async def test_crowded_lanes_take_turns_and_a_lane_that_was_left_out_is_asked_at_once(database_url: str) -> None:
     names = [f"lane{n}" for n in range(10)]
     lanes = [Lane(name, kinds=(name,), slots=4) for name in names]
-    async with bench(database_url, names, *lanes) as made:
+    async with stage(database_url, names, *lanes) as made:
         await made.register(*[(name, 0) for name in names])
         for name in names:
             await made.store.execute(f"INSERT INTO {{s}}.jobs (kind) SELECT '{name}' FROM generate_series(1, 7)")
@@ -377,7 +377,7 @@ async def test_crowded_lanes_take_turns_and_a_lane_that_was_left_out_is_asked_at
 async def test_a_lane_that_was_left_out_is_worth_asking_though_it_had_nothing_before(database_url: str) -> None:
     names = [f"lane{n}" for n in range(10)]
     lanes = [Lane(name, kinds=(name,), slots=4) for name in names]
-    async with bench(database_url, names, *lanes) as made:
+    async with stage(database_url, names, *lanes) as made:
         await made.register(*[(name, 0) for name in names])
         for name in names[:5]:
             await made.store.execute(f"INSERT INTO {{s}}.jobs (kind) SELECT '{name}' FROM generate_series(1, 9)")
@@ -390,10 +390,10 @@ async def test_a_lane_that_was_left_out_is_worth_asking_though_it_had_nothing_be
 
 
 @contextlib.asynccontextmanager
-async def crowded(url: str, kinds: int, each: int, priorities: str = "0") -> AsyncIterator[Bench]:
+async def crowded(url: str, kinds: int, each: int, priorities: str = "0") -> AsyncIterator[ClaimStage]:
     """A lane of many kinds with `each` jobs, in turn, whose first claim was full."""
     names = [f"k{n}" for n in range(kinds)]
-    async with bench(url, names) as made:
+    async with stage(url, names) as made:
         await made.store.execute(
             "INSERT INTO {s}.jobs (kind, priority, run_after) "
             f"SELECT 'k' || n % {kinds}, p, now() - interval '1 hour' + n * interval '1 s' "
@@ -405,7 +405,7 @@ async def crowded(url: str, kinds: int, each: int, priorities: str = "0") -> Asy
         yield made
 
 
-async def asked(made: Bench, monkeypatch: pytest.MonkeyPatch, free: int | dict[str, int]) -> tuple[list[str], int]:
+async def asked(made: ClaimStage, monkeypatch: pytest.MonkeyPatch, free: int | dict[str, int]) -> tuple[list[str], int]:
     """The kinds that a claim of so many jobs brought, and how many pairs it looked at."""
     looked = 0
     starts = made.cursors.starts
@@ -465,7 +465,7 @@ async def test_a_crowded_lane_is_emptied_pair_by_pair_beside_lanes_whose_heads_a
 ) -> None:
     crowd, calm = [f"c{n}" for n in range(10)], ["x", "y"]
     lanes = Lane("crowd", kinds=tuple(crowd), slots=8), Lane("calm", kinds=tuple(calm), slots=8)
-    async with bench(database_url, crowd + calm, *lanes) as made:
+    async with stage(database_url, crowd + calm, *lanes) as made:
         await made.store.execute(
             "INSERT INTO {s}.jobs (kind, run_after) "
             "SELECT 'c' || n % 10, now() - interval '1 hour' + n * interval '1 s' FROM generate_series(0, 89) n"
@@ -490,7 +490,7 @@ async def test_a_crowded_lane_is_emptied_pair_by_pair_beside_lanes_whose_heads_a
 
 async def test_a_lane_that_is_full_of_jobs_is_worth_more_whatever_its_neighbours_have(database_url: str) -> None:
     lanes = Lane("busy", kinds=("b",), slots=8), Lane("idle", kinds=("i",), slots=8)
-    async with bench(database_url, ["b", "i"], *lanes) as made:
+    async with stage(database_url, ["b", "i"], *lanes) as made:
         await made.register(("b", 0), ("i", 0))
         await made.store.execute("INSERT INTO {s}.jobs (kind) SELECT 'b' FROM generate_series(1, 10)")
         both = {"busy": 4, "idle": 4}
@@ -505,7 +505,7 @@ async def test_a_lane_that_is_full_of_jobs_is_worth_more_whatever_its_neighbours
 
 async def test_the_few_jobs_of_a_quiet_lane_start_before_the_many_of_a_busy_one(database_url: str) -> None:
     lanes = Lane("busy", kinds=("b",), slots=8), Lane("quiet", kinds=("q",), slots=8)
-    async with bench(database_url, ["b", "q"], *lanes) as made:
+    async with stage(database_url, ["b", "q"], *lanes) as made:
         await made.register(("b", 0), ("q", 0))
         busy = [await made.store.enqueue("b") for _ in range(3)]
         quiet = [await made.store.enqueue("q") for _ in range(2)]
@@ -515,7 +515,7 @@ async def test_the_few_jobs_of_a_quiet_lane_start_before_the_many_of_a_busy_one(
 async def test_a_lane_that_its_cap_keeps_closed_is_not_worth_asking_at_once(database_url: str) -> None:
     """A worker that asked all the same would ask as fast as it can, for as long as the cap holds."""
     capped = Lane("capped", kinds=("k",), max_total=2, slots=8)
-    async with bench(database_url, ["k"], capped) as made:
+    async with stage(database_url, ["k"], capped) as made:
         await made.store.lane("capped", max_total=2)
         await made.register(("k", 0))
         await made.store.execute("INSERT INTO {s}.jobs (kind) SELECT 'k' FROM generate_series(1, 10)")
@@ -530,7 +530,7 @@ async def test_a_lane_that_its_cap_keeps_closed_is_not_worth_asking_at_once(data
 async def test_a_lane_that_rests_is_not_worth_asking(database_url: str) -> None:
     """It is not asked before its rate has room; a worker that did not know would loop until then."""
     rated = Lane("rated", kinds=("k",), rate=Rate(2, "1h"), slots=8)
-    async with bench(database_url, ["k"], rated) as made:
+    async with stage(database_url, ["k"], rated) as made:
         await made.register(("k", 0))
         await made.store.execute("INSERT INTO {s}.jobs (kind) SELECT 'k' FROM generate_series(1, 10)")
         made.now = await made.store.clock()
@@ -547,7 +547,7 @@ async def test_a_crowd_before_a_cap_is_not_worth_asking_at_once(
 ) -> None:
     kinds = [f"k{n}" for n in range(10)]
     capped = Lane("capped", kinds=tuple(kinds), max_total=6, slots=8)
-    async with bench(database_url, kinds, capped) as made:
+    async with stage(database_url, kinds, capped) as made:
         await made.store.lane("capped", max_total=6)
         await made.store.execute("INSERT INTO {s}.jobs (kind) SELECT 'k' || n % 10 FROM generate_series(1, 90) n")
         await made.sweep()
@@ -573,7 +573,7 @@ async def test_the_higher_priorities_of_a_crowded_lane_are_emptied_by_age_too(
 
 
 async def test_a_level_that_was_not_read_is_not_taken_for_young(database_url: str) -> None:
-    async with bench(database_url, [f"k{n}" for n in range(20)]) as made:
+    async with stage(database_url, [f"k{n}" for n in range(20)]) as made:
         await made.store.execute(
             "INSERT INTO {s}.jobs (kind, priority, run_after) SELECT 'k' || n % 20, 0, now() - interval '1 h' "
             "- (20 - n % 20) * interval '1 s' FROM generate_series(0, 99) n"
@@ -587,7 +587,7 @@ async def test_a_level_that_was_not_read_is_not_taken_for_young(database_url: st
         assert {pair: made.cursors._age[pair] for pair in low} == low
 
 
-async def test_what_is_heard_of_during_a_claim_stays_old(plain: Bench) -> None:
+async def test_what_is_heard_of_during_a_claim_stays_old(plain: ClaimStage) -> None:
     pair = ("k", 0, 0)
     now = await plain.store.clock()
     plain.probes(["k"], now)  # a claim is under way
@@ -606,7 +606,7 @@ async def test_what_a_crowd_told_is_kept_though_another_lane_failed(
     """Else a claim would look at the same dry pairs for as long as the other lane fails."""
     kinds = [f"k{n}" for n in range(40)]
     crowd, broken = Lane("all", kinds=tuple(kinds), slots=SLOTS), Lane("broken", kinds=("b",), max_total=1, slots=4)
-    async with bench(database_url, [*kinds, "b"], crowd, broken) as made, opened(database_url) as holder:
+    async with stage(database_url, [*kinds, "b"], crowd, broken) as made, opened(database_url) as holder:
         await made.store.lane("broken", max_total=1)
         await made.store.execute(
             "INSERT INTO {s}.jobs (kind, run_after) SELECT 'k' || n, now() - interval '1 h' + n * interval '1 s' "
@@ -634,7 +634,7 @@ async def test_no_priority_is_overtaken_because_a_lane_is_crowded(database_url: 
         assert taken == [5] * 184 + [0] * 200
 
 
-async def test_a_pair_that_is_far_behind_is_not_looked_at_with_the_lag(plain: Bench) -> None:
+async def test_a_pair_that_is_far_behind_is_not_looked_at_with_the_lag(plain: ClaimStage) -> None:
     """What is enqueued now lands before its cursor; the dead entries behind it would be read for nothing."""
     await plain.store.execute(
         "INSERT INTO {s}.jobs (kind, run_after) SELECT 'k', now() - n * interval '1 s' FROM generate_series(1, 60) n"

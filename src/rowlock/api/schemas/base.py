@@ -9,10 +9,10 @@ from pydantic import BaseModel, ConfigDict, Field, GetJsonSchemaHandler, model_v
 from pydantic_core import PydanticCustomError, core_schema
 from typing_extensions import override
 
-from rowlock.api.problem_codes import CODES
 from rowlock.errors import InvalidOption
-from rowlock.model.duration import duration
-from rowlock.model.renamed import RENAMED_DURATIONS, RENAMED_LANE_FIELDS, current_names
+from rowlock.model.problem_codes import CODES
+from rowlock.model.spelling.renamed import RENAMED_DURATIONS, RENAMED_LANE_FIELDS, current_names
+from rowlock.model.times.duration import duration
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

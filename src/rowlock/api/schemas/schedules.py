@@ -12,9 +12,9 @@ from rowlock.api.schemas.base import YEAR, Answer, Body, DurationInput, doc, sec
 from rowlock.api.schemas.fields import INSTANT, Text
 from rowlock.api.schemas.jobs import ExpiresInField, MaxAgeField, MaxAttemptsField, MetaField, PriorityField, TagsField
 from rowlock.model import ids
-from rowlock.model.duration import duration
 from rowlock.model.schedule import Missed, Overlap, Schedule
-from rowlock.model.window import Then, Window
+from rowlock.model.times.duration import duration
+from rowlock.model.times.window import Then, Window
 
 _DURATIONS: Final = ("expires_in", "max_age")
 _CRON: Final = "Cron rule of five fields"

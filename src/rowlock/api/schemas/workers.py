@@ -76,7 +76,7 @@ class WorkerAnswer(Answer):
     seen_at: Annotated[datetime, doc("When its last heartbeat came.", INSTANT)]
     running: Annotated[int, doc("Jobs that it runs.", 2)]
     stuck: Annotated[int, doc("Slots held by handlers that were stopped and do not return.", 0)]
-    told: Annotated[str | None, doc("What a person ordered it to do, such as drain; null: nothing.", None)]
+    requested: Annotated[str | None, doc("What a person ordered it to do, such as drain; null: nothing.", None)]
 
     @classmethod
     def of(cls, worker: WorkerView, **more: Any) -> Any:  # noqa: ANN401 - a subclass of itself
@@ -95,7 +95,7 @@ class WorkerAnswer(Answer):
             seen_at=worker.seen_at,
             running=worker.running,
             stuck=worker.stuck,
-            told=worker.told,
+            requested=worker.requested,
             **more,
         )
 

@@ -16,7 +16,7 @@ from rowlock.cli.screen import records
 from rowlock.cli.screen.job_text import error_text
 from rowlock.cli.screen.output import moment, span
 from rowlock.errors import UnknownKind
-from rowlock.model import problem
+from rowlock.model.problem_codes import FAILED
 from rowlock.model.state import SUCCESS
 
 if TYPE_CHECKING:
@@ -93,5 +93,5 @@ async def run_job(context: CommandContext, job_id: JobId) -> None:
         history = await context.app.jobs.history(job.id)
         last = job.errors or (history.attempts[-1].error if history.attempts else None)
         why = f"Job {job.public_id} did not complete: {error_text(last) or 'no reason was recorded'}"
-        context.screen.problem_of(problem.FAILED, why, job_id=job.public_id, state=job.state)
+        context.screen.problem_of(FAILED, why, job_id=job.public_id, state=job.state)
         raise typer.Exit(Exit.FAILED)

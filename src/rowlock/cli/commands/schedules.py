@@ -16,13 +16,13 @@ from rowlock.cli.screen import records
 from rowlock.cli.screen.output import compact, moment
 from rowlock.errors import InvalidOption
 from rowlock.model import ids
-from rowlock.model.window import Window
+from rowlock.model.times.window import Window
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from rowlock.model.schedule import Missed, Overlap, Schedule
-    from rowlock.model.window import Then
+    from rowlock.model.times.window import Then
 
 group = typer.Typer(no_args_is_help=True, help="Read and change schedules while workers run.")
 Name = Annotated[str, typer.Argument(metavar="NAME", help="Name of the schedule.", autocompletion=completion.schedules)]

@@ -11,7 +11,7 @@ from rowlock.cli.context import CommandContext
 from rowlock.cli.exit_codes import Exit
 from rowlock.cli.screen.output import moment
 from rowlock.errors import InvalidOption
-from rowlock.model import problem
+from rowlock.model.problem_codes import CODES
 from rowlock.store.schema import migrate
 
 group = typer.Typer(no_args_is_help=True, help="Create, upgrade, downgrade, print and check Rowlock's tables.")
@@ -81,7 +81,7 @@ async def status(context: CommandContext) -> None:
     context.screen.table(_COLUMNS, rows, record, "")
     if verdict in _ADVICE:
         why = f"The schema {name!r} is {verdict} (version {found.version} of {found.newest}). {_ADVICE[verdict]}"
-        context.screen.problem_of(problem.UNAVAILABLE, why)
+        context.screen.problem_of(CODES["unavailable"], why)
         raise typer.Exit(Exit.DATABASE)
 
 

@@ -11,8 +11,8 @@ from rowlock.cli.context import CommandContext
 from rowlock.cli.screen import records
 from rowlock.cli.screen.job_text import error_text, progress_text
 from rowlock.cli.screen.progress_text import left_text, rate_text
-from rowlock.model.duration import duration, humanise
 from rowlock.model.state import State
+from rowlock.model.times.duration import duration, humanise
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -77,4 +77,4 @@ def _show(context: CommandContext, found: Sequence[WorkerView], empty: str) -> N
 def _state(worker: WorkerView) -> str:
     if worker.silent:
         return "silent"
-    return f"{worker.state}, draining" if worker.told and worker.state == "up" else worker.state
+    return f"{worker.state}, draining" if worker.requested and worker.state == "up" else worker.state

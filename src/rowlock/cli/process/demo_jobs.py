@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from rowlock.app import Rowlock
-    from rowlock.tasks import Bound, Enqueued
+    from rowlock.tasks import BoundTask, Enqueued
 
 LANE: Final = "demo"
 _GREETED: Final = (
@@ -148,5 +148,5 @@ def samples(app: Rowlock) -> list[DemoJob]:
     ]
 
 
-def _quick(greeting: Bound[[str, float], str], n: int, name: str) -> DemoJob:
+def _quick(greeting: BoundTask[[str, float], str], n: int, name: str) -> DemoJob:
     return DemoJob(lambda: greeting.enqueue(name, 0.25 + 0.1 * (n % 4)), State.COMPLETED, "a quick job")

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 from rowlock.cli.exit_codes import Exit
 from rowlock.flow.supervise.control_line import SupervisorLine, line_from
 from rowlock.flow.worker.process_replacement import STOPPING, unblock_signals
-from rowlock.model import problem
+from rowlock.model.problem_codes import CODES, CONFIGURATION
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -55,7 +55,7 @@ def supervise(context: CommandContext, app: Rowlock, options: dict[str, Any]) ->
     refusal = asyncio.run(_supervise(app, command, signals))
     if refusal is not None:
         message, code = refusal
-        context.screen.problem_of(problem.UNAVAILABLE if code == Exit.DATABASE else problem.CONFIGURATION, message)
+        context.screen.problem_of(CODES["unavailable"] if code == Exit.DATABASE else CONFIGURATION, message)
         raise SystemExit(code)
 
 

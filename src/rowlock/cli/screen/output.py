@@ -11,13 +11,14 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Final, Protocol
 
 from rowlock.model import json_output
-from rowlock.model.duration import humanise
-from rowlock.model.problem import ProblemKind, kind_of, members_of
+from rowlock.model.problem import code_of, members_of
+from rowlock.model.times.duration import humanise
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from rowlock.app import Rowlock
+    from rowlock.model.problem_codes import ProblemCode
 
 STYLES: Final = {
     "pending": "magenta",
@@ -100,11 +101,11 @@ class Screen:
         if not self.as_json:
             self._to_stderr(str(error))
             return
-        self.problem_of(kind_of(error), str(error), **members_of(error), **members)
+        self.problem_of(code_of(error), str(error), **members_of(error), **members)
 
-    def problem_of(self, kind: ProblemKind, detail: str, **members: object) -> None:
+    def problem_of(self, code: ProblemCode, detail: str, **members: object) -> None:
         """A problem that is no exception of Rowlock's."""
-        record = {"code": kind.code, "title": kind.title, "detail": detail, **members}
+        record = {"code": code.name, "title": code.title, "detail": detail, **members}
         self._to_stderr(record if self.as_json else detail)
 
     def _to_stderr(self, value: str | Mapping[str, object]) -> None:

@@ -11,7 +11,7 @@ from rowlock.cli.screen.job_text import progress_text
 from rowlock.cli.screen.output import clean, distance, fitted
 from rowlock.cli.screen.progress_text import left_text, rate_text
 from rowlock.model.count import total
-from rowlock.model.duration import humanise
+from rowlock.model.times.duration import humanise
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -163,7 +163,7 @@ def _worker(worker: WorkerView, now: datetime) -> Row:
     state, style = worker.state, ""
     if worker.silent:
         state, style = "silent", "red"
-    elif worker.told is not None or worker.state != "up":
+    elif worker.requested is not None or worker.state != "up":
         state, style = "draining", "yellow"
     return Row(
         worker.id,

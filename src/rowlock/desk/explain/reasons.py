@@ -17,7 +17,7 @@ from rowlock.desk.phrases import ago, blame, several, span_text, until, when
 from rowlock.model import ids
 from rowlock.model.count import Count
 from rowlock.model.explanation import Reason
-from rowlock.model.similar_names import closest
+from rowlock.model.spelling.similar_names import closest
 from rowlock.model.state import State
 
 if TYPE_CHECKING:

@@ -241,7 +241,7 @@ class Feed:
         found = await self.database.fetch(
             "feed_look",
             since=None if before is None else before.at - _LATE,
-            told=None if before is None else before.snapshot,
+            last_snapshot=None if before is None else before.snapshot,
             n=MOST,
             walk=WALK,
             seen=sorted(self._running),

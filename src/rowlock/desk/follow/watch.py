@@ -153,14 +153,14 @@ class Watch:
 
     async def _look(self) -> list[WatchedJob]:
         if self._ids:
-            found = await self._database.fetch("sightings", ids=self._ids)
+            found = await self._database.fetch("watched_jobs", ids=self._ids)
             missing = set(self._ids) - {row["id"] for row in found}
             if missing and not self._looked:
                 raise JobNotFound(f"There is no job {', '.join(ids.encode(one) for one in sorted(missing))}.")
         else:
             # Jobs that ended are polled once more, to report how, and then dropped.
             running = [one.id for one in self._seen.values() if not one.is_final]
-            found = await self._database.fetch("sightings_running", n=_MOST, seen=running)
+            found = await self._database.fetch("watched_running_jobs", n=_MOST, seen=running)
         watched_jobs = [self._paced(_watched_job(row)) for row in found]
         self._seen, self._looked = {one.id: one for one in watched_jobs}, True
         return watched_jobs

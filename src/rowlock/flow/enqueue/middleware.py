@@ -8,8 +8,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from rowlock.errors import InvalidOption
-from rowlock.model.keyword_options import unknown_option
 from rowlock.model.options import Options
+from rowlock.model.spelling.keyword_options import unknown_option
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from rowlock.errors import ArgumentsTooLarge, InvalidArguments, UnknownKind
 from rowlock.model.kind import Kind
-from rowlock.model.similar_names import closest
+from rowlock.model.spelling.similar_names import closest
 from rowlock.model.stored_args import VERSION
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ async def find(database: Database, name: str, unknown: UnknownKind) -> Kind:
     """The kind as workers registered it; UnknownKind if none did, or if its code is needed."""
     found = await database.fetch("kind_defaults", name=name)
     if not found:
-        registered = [str(row["name"]) for row in await database.fetch("kinds_told")]
+        registered = [str(row["name"]) for row in await database.fetch("kinds_registered")]
         near = closest(name, registered, n=1)
         hint = f" Did you mean {near[0]!r}?" if near else ""
         known = f"it has {', '.join(registered)}" if registered else "it has none"

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from rowlock.bridge import Bridge
-    from rowlock.model.queue_pair import Pair
+    from rowlock.model.queue_pair import Pair, PairStart
     from rowlock.store.database import Database
 
 logger = logging.getLogger("rowlock.wake")
@@ -50,7 +50,7 @@ class Waker:
         """Send again what asyncio.run() cancels at its end: the last step of a program may be an enqueue."""
         self._leaving = before_loop_ends(self._send)
 
-    def wake(self, pairs: Iterable[tuple[Pair, datetime]]) -> None:
+    def wake(self, pairs: Iterable[PairStart]) -> None:
         """Note new jobs; the message leaves within one window."""
         for pair, low in pairs:
             self._lows[pair] = min(low, self._lows.get(pair, low))
@@ -144,7 +144,7 @@ class Wakers:
         self._last = loop, waker
         return waker
 
-    def wake(self, pairs: Iterable[tuple[Pair, datetime]]) -> None:
+    def wake(self, pairs: Iterable[PairStart]) -> None:
         """Announce claimable jobs; from any thread."""
         noted = list(pairs)
         if not noted:
@@ -155,7 +155,7 @@ class Wakers:
             self.flush_at_exit()
             self._bridge.call_soon(self._wake_soon(noted))
 
-    async def _wake_soon(self, noted: list[tuple[Pair, datetime]]) -> None:
+    async def _wake_soon(self, noted: list[PairStart]) -> None:
         self.here().wake(noted)
 
     async def flush(self, *, within: float | None = None) -> None:

@@ -293,8 +293,8 @@ async def _served(request: ChannelRequest, io: AttemptIO) -> object:  # noqa: PL
             return await io.channel.step_name(io.claim)
         case AddSteps():
             # Under the claim this worker knows the attempt by.
-            growing = replace(request.growing, job=io.claim.job_id, fence=io.claim.fence)
-            return await io.channel.grow(None, growing)
+            addition = replace(request.addition, job=io.claim.job_id, fence=io.claim.fence)
+            return await io.channel.add_steps(None, addition)
         case _:
             assert_never(request)
 

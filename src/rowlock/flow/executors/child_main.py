@@ -60,7 +60,7 @@ from rowlock.telemetry import JobLogFilter
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from rowlock.flow.enqueue.workflow_growth import Growing
+    from rowlock.flow.enqueue.workflow_additions import WorkflowAddition
     from rowlock.flow.enqueue.workflow_insert import WorkflowReceipt
     from rowlock.flow.executors.child_messages import Message, Request
     from rowlock.flow.kinds.handler import Handler
@@ -293,9 +293,9 @@ class PipeChannel:
         name: str | None = await self.ask(ReadStepName)
         return name
 
-    async def grow(self, _producer: object, growing: Growing) -> WorkflowReceipt:
+    async def add_steps(self, _producer: object, addition: WorkflowAddition) -> WorkflowReceipt:
         """See AttemptChannel."""
-        placed: WorkflowReceipt = await self.ask(lambda number: AddSteps(number, growing))
+        placed: WorkflowReceipt = await self.ask(lambda number: AddSteps(number, addition))
         return placed
 
     async def ask(self, request: Callable[[int], Request]) -> Any:  # noqa: ANN401 - the value of the reply

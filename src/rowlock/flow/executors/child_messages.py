@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     import asyncio
     from collections.abc import Mapping, Sequence
 
-    from rowlock.flow.enqueue.workflow_growth import Growing
+    from rowlock.flow.enqueue.workflow_additions import WorkflowAddition
     from rowlock.flow.kinds.import_origin import Origin
     from rowlock.flow.locks.lock import LockRequest
     from rowlock.flow.progress.report import ReportSnapshot
@@ -173,7 +173,7 @@ class AddSteps:
     """Add steps to the job's workflow. Reply: the rows that were written."""
 
     number: int
-    growing: Growing
+    addition: WorkflowAddition
 
 
 @dataclass(frozen=True, slots=True)

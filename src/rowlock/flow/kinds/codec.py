@@ -26,7 +26,7 @@ from rowlock.flow.kinds.args_upgrade import Upgrades
 from rowlock.flow.kinds.schema import ValueSchema, arguments_schema, result_schema, schema_of
 from rowlock.flow.kinds.signature import EMPTY, Signature
 from rowlock.model.kind import Kind
-from rowlock.model.similar_names import closest
+from rowlock.model.spelling.similar_names import closest
 from rowlock.model.stored_args import KNOWN_SKILLS, VERSION, skills_of, version_of
 
 _SHOWN_ERRORS: Final = 3

@@ -20,18 +20,18 @@ from rowlock.flow.progress.claim_guard import run_guarded, run_guarded_sync
 from rowlock.flow.progress.job_logs import captured, make_record
 from rowlock.flow.progress.report import ProgressReport
 from rowlock.model import ids, redact, stored_args
-from rowlock.model.duration import duration
 from rowlock.model.job import Claim, Job
 from rowlock.model.keys import checked_key, shown
 from rowlock.model.progress import ATTEMPT_LINES, LOGS_OFF, ItemRef, LogLine
 from rowlock.model.state import State
+from rowlock.model.times.duration import duration
 from rowlock.telemetry import JobLog
 
 if TYPE_CHECKING:
     import asyncio
     from collections.abc import Callable, Mapping
 
-    from rowlock.flow.enqueue.workflow_growth import Growth
+    from rowlock.flow.enqueue.workflow_additions import CurrentWorkflow
     from rowlock.flow.locks.lock import HeldLock
     from rowlock.flow.progress.channel import AttemptChannel
     from rowlock.flow.progress.job_logs import CapturedRecord, JobLogCapture
@@ -54,8 +54,8 @@ class AttemptIO:
     __slots__ = (
         "_capture",
         "_complete_args",
+        "_current_workflow",
         "_cursors",
-        "_growth",
         "_job",
         "_log",
         "_lost",
@@ -104,7 +104,7 @@ class AttemptIO:
         self._job: Job | None = None
         self._report: ProgressReport | None = None
         self._log: JobLog | None = None
-        self._growth: Growth | None = None
+        self._current_workflow: CurrentWorkflow | None = None
         self._cursors: dict[str, int] | None = None
         self._secrets: frozenset[str] | None = None
 
@@ -357,13 +357,13 @@ class AttemptIO:
         return LockRequest.of(namespace, key, owner, wait=wait, timeout=timeout)
 
     @property
-    def workflow(self) -> Growth:
+    def workflow(self) -> CurrentWorkflow:
         """Adds steps to the workflow this job is a step of."""
-        if self._growth is None:
-            from rowlock.flow.enqueue.workflow_growth import Growth  # noqa: PLC0415 - few jobs add steps to a workflow
+        if self._current_workflow is None:
+            from rowlock.flow.enqueue.workflow_additions import CurrentWorkflow  # noqa: PLC0415 - few jobs add steps to a workflow
 
-            self._growth = Growth(self.claim, self._row["kind"], self.channel)
-        return self._growth
+            self._current_workflow = CurrentWorkflow(self.claim, self._row["kind"], self.channel)
+        return self._current_workflow
 
 
 def claimed_job(row: Row, text: str) -> Job:

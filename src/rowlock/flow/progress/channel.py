@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
     from rowlock.flow.enqueue.producer import Producer
-    from rowlock.flow.enqueue.workflow_growth import Growing
+    from rowlock.flow.enqueue.workflow_additions import WorkflowAddition
     from rowlock.flow.enqueue.workflow_insert import WorkflowReceipt
     from rowlock.flow.locks.lock import LockBackend
     from rowlock.flow.progress.report import ProgressReport
@@ -45,7 +45,7 @@ class AttemptChannel(Protocol):
     async def step_name(self, claim: Claim) -> str | None:
         """The name of the job's workflow step; None: the job is in no workflow."""
 
-    async def grow(self, producer: Producer | None, growing: Growing) -> WorkflowReceipt:
+    async def add_steps(self, producer: Producer | None, addition: WorkflowAddition) -> WorkflowReceipt:
         """Add steps to the job's workflow. producer: the one that prepared them; None: a child process did."""
 
     @property

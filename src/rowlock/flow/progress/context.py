@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Iterable
     from datetime import timedelta
 
-    from rowlock.flow.enqueue.workflow_growth import Added, Growth
+    from rowlock.flow.enqueue.workflow_additions import Added, CurrentWorkflow
     from rowlock.flow.progress.attempt_io import AttemptIO
     from rowlock.model.lock import LockKey
     from rowlock.model.options import Span
@@ -120,7 +120,7 @@ class Context(BaseContext):
         return Lock(lambda: channel.locks, self._io.lock_request(namespace, key, None, wait=wait, timeout=timeout))
 
     @property
-    def workflow(self) -> Growth:
+    def workflow(self) -> CurrentWorkflow:
         """The workflow this job is a step of: `await ctx.workflow.add(step)` adds one to it while it runs."""
         return self._io.workflow
 

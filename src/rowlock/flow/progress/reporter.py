@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from rowlock.flow.enqueue.producer import Producer
-    from rowlock.flow.enqueue.workflow_growth import Growing
+    from rowlock.flow.enqueue.workflow_additions import WorkflowAddition
     from rowlock.flow.enqueue.workflow_insert import WorkflowReceipt
     from rowlock.flow.locks.process_locks import LoopLocks
     from rowlock.flow.progress.report import ItemKey, ItemUpdate, ReportSnapshot
@@ -133,11 +133,11 @@ class Reporter:
         """The name of the job's workflow step; None: the job is in no workflow."""
         return await progress.step_name(self._link.database, claim.job_id)
 
-    async def grow(self, producer: Producer | None, growing: Growing) -> WorkflowReceipt:
+    async def add_steps(self, producer: Producer | None, addition: WorkflowAddition) -> WorkflowReceipt:
         """Add steps to the job's workflow. producer: the one that prepared them; None: a child process did."""
-        from rowlock.flow.enqueue.workflow_growth import write  # noqa: PLC0415 - few jobs add steps to a workflow
+        from rowlock.flow.enqueue.workflow_additions import write  # noqa: PLC0415 - few jobs add steps to a workflow
 
-        return await write(producer or self._producer(), growing)
+        return await write(producer or self._producer(), addition)
 
     async def flush(self) -> None:
         """Write every report that has changed, and wait for the flush under way."""

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
     from datetime import timedelta
 
-    from rowlock.flow.enqueue.workflow_growth import Added
+    from rowlock.flow.enqueue.workflow_additions import Added
     from rowlock.flow.locks.context_managers import SyncLock
     from rowlock.flow.progress.attempt_io import AttemptIO
     from rowlock.flow.progress.items import ItemsDone
@@ -160,9 +160,9 @@ class SyncContext(BaseContext):
         return self._sync.locked(self._io.lock_request(namespace, key, None, wait=wait, timeout=timeout), None)
 
     @property
-    def workflow(self) -> SyncGrowth:
+    def workflow(self) -> SyncCurrentWorkflow:
         """The workflow this job is a step of: `ctx.workflow.add(step)` adds one to it while it runs."""
-        return SyncGrowth(self._sync)
+        return SyncCurrentWorkflow(self._sync)
 
     def spawn(self, steps: Iterable[object], *, join: bool = True) -> list[Added]:
         """Add steps to this job's workflow that may start at once. join: steps that wait for this job wait for them."""
@@ -214,7 +214,7 @@ class SyncCheckpoint:
         return self._sync.wait(self._sync.io.load_checkpoint())
 
 
-class SyncGrowth:
+class SyncCurrentWorkflow:
     """ctx.workflow of a blocking handler."""
 
     __slots__ = ("_sync",)
@@ -234,5 +234,5 @@ class SyncGrowth:
     ) -> Added:
         """Add a task or step. after: steps it waits for, none by default; before: steps that wait for it, too."""
         self._sync.check()
-        growth = self._sync.io.workflow
-        return self._sync.wait(growth.add(step, name=name, after=after, before=before, when=when, any_of=any_of))
+        current = self._sync.io.workflow
+        return self._sync.wait(current.add(step, name=name, after=after, before=before, when=when, any_of=any_of))

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Final, cast
 
 from rowlock.errors import InvalidOption, InvalidResult, RateLimited
 from rowlock.model import redact
-from rowlock.model.duration import duration
 from rowlock.model.failure import error_fields, shortened
 from rowlock.model.outcome import (
     NO_RESULT,
@@ -29,6 +28,7 @@ from rowlock.model.outcome import (
     Unreadable,
 )
 from rowlock.model.progress import Skip
+from rowlock.model.times.duration import duration
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
     from rowlock.errors import UnreadableArguments
     from rowlock.flow.kinds.handler import Handler
-    from rowlock.model.duration import Duration
+    from rowlock.model.times.duration import Duration
     from rowlock.store.rows.jobs import Row
 
 logger = logging.getLogger("rowlock.run")

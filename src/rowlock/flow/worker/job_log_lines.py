@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from rowlock.flow.finish.finisher import FinalWrite, RequeueWrite
 from rowlock.model import ids
-from rowlock.model.duration import humanise
+from rowlock.model.times.duration import humanise
 from rowlock.telemetry import (
     AttemptEvent,
     Events,

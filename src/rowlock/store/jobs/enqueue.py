@@ -141,7 +141,7 @@ def insert_plain_notifying(database: Database, args: str, plain: tuple[object, .
 
     notified None: no worker is hungry; False: another producer notifies just now, so send the message afterwards.
     """
-    return database.fetch_in_order(database.statements["enqueue_plain_telling"], args, *plain, database.channel)
+    return database.fetch_in_order(database.statements["enqueue_plain_notifying"], args, *plain, database.channel)
 
 
 def plain(values: JobValues, args: str) -> StatementPlan[EnqueuedPlain]:
@@ -152,7 +152,7 @@ def plain(values: JobValues, args: str) -> StatementPlan[EnqueuedPlain]:
 
 def plain_notifying(values: JobValues, args: str, channel: str) -> StatementPlan[EnqueuedPlain]:
     """The same, and notify a hungry worker at the commit; notified as in insert_plain_notifying()."""
-    rows = yield "enqueue_plain_telling", {**values, "args": args, "channel": channel}
+    rows = yield "enqueue_plain_notifying", {**values, "args": args, "channel": channel}
     return EnqueuedPlain(*cast("tuple[int, datetime, bool | None]", tuple(rows[0])))
 
 

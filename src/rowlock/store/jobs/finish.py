@@ -126,7 +126,7 @@ async def pause_rates(
     executor: SqlExecutor, *, ids: list[int], fences: list[int], delays: list[float], keys: list[str | None]
 ) -> None:
     """Pause the rates of these claims for their delays in seconds; key None: every rate of the job."""
-    await executor.fetch("rates_heed", ids=ids, fences=fences, delays=delays, keys=keys)
+    await executor.fetch("rates_retry_after", ids=ids, fences=fences, delays=delays, keys=keys)
 
 
 async def settled(executor: SqlExecutor, *, worker: int, ids: list[int], fences: list[int]) -> list[Settled]:

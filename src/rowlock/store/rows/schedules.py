@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from rowlock.errors import ScheduleNotFound
 from rowlock.model.schedule import Schedule
-from rowlock.model.similar_names import closest
-from rowlock.model.window import Window
+from rowlock.model.spelling.similar_names import closest
+from rowlock.model.times.window import Window
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

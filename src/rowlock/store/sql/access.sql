@@ -166,6 +166,6 @@ DELETE FROM {schema}.login_failures f WHERE f.since < now() - :within::interval
 -- What a process without the code needs to submit jobs of the kind. No row: no worker has registered it.
 SELECT k.defaults FROM {schema}.kinds k WHERE k.name = :name::text
 
--- name: kinds_told
+-- name: kinds_registered
 -- Names for an error message, so their number is bounded.
 SELECT k.name FROM {schema}.kinds k ORDER BY k.name LIMIT 50

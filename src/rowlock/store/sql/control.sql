@@ -41,7 +41,7 @@ WITH ending AS (
   WHERE j.id = ANY (:ids::bigint[]) AND j.state IN ('pending', 'blocked', 'queued') ORDER BY j.id FOR UPDATE),
 {end_jobs},
 {recorded}
-SELECT coalesce(array_agg(m.id), '{}') AS ids, {left_places} AS promoted, {told} AS told, {followed} FROM ended m
+SELECT coalesce(array_agg(m.id), '{}') AS ids, {left_places} AS promoted, {notified} AS notified, {followed} FROM ended m
 
 -- name: cancel_running
 -- A running job gets the flag, which is no transition: only seq moves. The notification reaches its worker at once; the
@@ -53,7 +53,7 @@ WITH ended AS (
             {mark} || jsonb_build_object('stays', true) AS mark),
 {recorded}
 SELECT coalesce(array_agg(e.id), '{}') AS ids,
-       (SELECT pg_notify(:channel::text, json_build_object('cancel', json_agg(x.id))::text) FROM ended x HAVING count(*) > 0) AS told
+       (SELECT pg_notify(:channel::text, json_build_object('cancel', json_agg(x.id))::text) FROM ended x HAVING count(*) > 0) AS notified
 FROM ended e
 
 -- name: stop
@@ -63,7 +63,7 @@ WITH ending AS (
   WHERE j.id = ANY (:ids::bigint[]) AND j.finished_at IS NULL ORDER BY j.id FOR UPDATE),
 {end_jobs},
 {recorded}
-SELECT coalesce(array_agg(m.id), '{}') AS ids, {left_places} AS promoted, {told} AS told, {followed},
+SELECT coalesce(array_agg(m.id), '{}') AS ids, {left_places} AS promoted, {notified} AS notified, {followed},
        (SELECT pg_notify(:channel::text, json_build_object('lost', json_agg(x.id))::text)
         FROM ended x WHERE x.state = 'running' HAVING count(*) > 0) AS stopped
 FROM ended m
@@ -155,7 +155,7 @@ ending AS (
 {end_jobs},
 {ended_concluded},
 {exhausted}
-SELECT coalesce(array_agg(m.id), '{}') AS ids, {left_places} AS promoted, {told} AS told, {followed}, {hooks_told} FROM ended m
+SELECT coalesce(array_agg(m.id), '{}') AS ids, {left_places} AS promoted, {notified} AS notified, {followed}, {hooks_notified} FROM ended m
 
 -- name: reject
 -- pending -> cancelled. Locked in id order, so that a concurrent approval either comes first or finds it ended.
@@ -164,7 +164,7 @@ WITH ending AS (
   WHERE j.id = ANY (:ids::bigint[]) AND j.state = 'pending' ORDER BY j.id FOR UPDATE),
 {end_jobs},
 {recorded}
-SELECT coalesce(array_agg(m.id), '{}') AS ids, {left_places} AS promoted, {told} AS told, {followed} FROM ended m
+SELECT coalesce(array_agg(m.id), '{}') AS ids, {left_places} AS promoted, {notified} AS notified, {followed} FROM ended m
 
 -- name: retry
 -- A person's retry: a new attempt budget. The finished run goes to job_attempts under its own fence, so that a late
@@ -269,7 +269,7 @@ unreferenced AS (
 referenced AS (
   INSERT INTO {schema}.job_refs (name, value, job_id)
   SELECT n.name, n.value, n.id FROM (SELECT * FROM becomes EXCEPT SELECT * FROM was) AS n ON CONFLICT DO NOTHING),
-told AS (
+noted AS (
   INSERT INTO {schema}.job_acts (job_id, verb, by_whom, note, detail)
   SELECT e.id, :verb::text, :by_whom::text, :note::text, e.mark FROM ended e),
 audited AS (

@@ -49,16 +49,16 @@ VALUES (:args::text::jsonb, :kind::text, :priority::smallint, :share::smallint,
 -- The fastest way in; run on a connection of the library's own, the wake-up follows after the commit.
 {plain} RETURNING id, run_after
 
--- name: enqueue_plain_telling
+-- name: enqueue_plain_notifying
 -- The same with its wake-up in one statement, delivered by the commit: half a millisecond sooner than a message after
 -- it. PostgreSQL lets one notifying transaction commit at a time, fsync included, so at most one producer at a time
--- does this; the others send their message afterwards (told = false). told NULL: no worker is hungry. Also used in a
+-- does this; the others send their message afterwards (notified = false). notified NULL: no worker is hungry. Also used in a
 -- caller's transaction, where a rolled back savepoint takes the message with it.
 WITH new AS ({plain} RETURNING id, run_after)
 SELECT new.id, new.run_after,
        CASE WHEN NOT {hungry} THEN NULL
             WHEN NOT pg_try_advisory_xact_lock(hashtext(:channel::text), 2) THEN false
-            ELSE pg_notify(:channel::text, {one_low}) IS NOT NULL END AS told
+            ELSE pg_notify(:channel::text, {one_low}) IS NOT NULL END AS notified
 FROM new
 
 -- fragment: one_low
@@ -69,7 +69,7 @@ json_build_object('wake', json_build_array(json_build_array(
 -- The same with wake_inside in one round trip, for a transaction whose commit cannot be observed.
 WITH new AS ({plain} RETURNING id, run_after, state)
 SELECT new.id, new.run_after, (
-  SELECT pg_notify(:channel::text, {one_low}) WHERE new.state = 'queued' AND {worth_waking})::text AS told
+  SELECT pg_notify(:channel::text, {one_low}) WHERE new.state = 'queued' AND {worth_waking})::text AS notified
 FROM new
 
 -- name: enqueue_referenced

@@ -70,7 +70,7 @@ logged AS (
 -- could be run for each row, and every run would give the same places back again.
 places AS MATERIALIZED (SELECT {left_places} AS promoted, {followed} FROM moved m)
 
--- fragment: told
+-- fragment: notified
 -- If a caller awaits one of these jobs: one message for all of them. Usually job_waiters is empty, and this costs one
 -- page.
 (SELECT pg_notify(:channel::text, json_build_object('done', json_agg(DISTINCT w.job_id))::text)
@@ -87,7 +87,7 @@ hooked AS (
   FROM hooking h
   RETURNING kind, run_after)
 
--- fragment: hooks_told
+-- fragment: hooks_notified
 -- Where the hooks are: their pairs are (kind, 0, 0).
 (SELECT array_agg(DISTINCT h.kind) FROM hooked h) AS hook_kinds, (SELECT min(h.run_after) FROM hooked h) AS hooks_at
 
@@ -109,7 +109,7 @@ WITH m AS (
        AS d(id, fence, state, result, error)
   WHERE {mine}
   RETURNING j.id, j.gate_key, j.lane, j.workflow_id)
-SELECT coalesce(array_agg(m.id), '{}') AS ids, {left_places} AS promoted, {told} AS told, {followed} FROM m
+SELECT coalesce(array_agg(m.id), '{}') AS ids, {left_places} AS promoted, {notified} AS notified, {followed} FROM m
 
 -- name: complete_plain
 -- `complete` for a batch of jobs that all returned nothing: two arrays instead of five, for client and server alike.
@@ -119,7 +119,7 @@ WITH m AS (
   FROM unnest(:ids::bigint[], :fences::integer[]) AS d(id, fence)
   WHERE {mine}
   RETURNING j.id, j.gate_key, j.lane, j.workflow_id)
-SELECT coalesce(array_agg(m.id), '{}') AS ids, {left_places} AS promoted, {told} AS told, {followed} FROM m
+SELECT coalesce(array_agg(m.id), '{}') AS ids, {left_places} AS promoted, {notified} AS notified, {followed} FROM m
 
 -- name: complete_hooked
 -- `complete` for batches with kinds that have hooks; other batches do not pay for the CTEs.
@@ -136,7 +136,7 @@ hooking AS (
   SELECT m.id, m.fence, m.attempt, m.state, CASE WHEN m.state = 'failed' THEN m.error END AS error, m.tenant, m.hook, m.hook_attempts
   FROM m WHERE m.hook IS NOT NULL),
 {hooked}
-SELECT coalesce(array_agg(m.id), '{}') AS ids, {left_places} AS promoted, {told} AS told, {followed}, {hooks_told} FROM m
+SELECT coalesce(array_agg(m.id), '{}') AS ids, {left_places} AS promoted, {notified} AS notified, {followed}, {hooks_notified} FROM m
 
 -- name: give_back
 -- Retry, snooze, interruption, unreadable arguments, death of a child process: the owner's own way back to the queue,
@@ -147,7 +147,7 @@ WITH leaving AS (
               :outcomes::text[], :errors::jsonb[])
        AS d(id, fence, state, delay, refund, death, outcome, error)),
 {requeue}
-SELECT coalesce(array_agg(m.id), '{}') AS ids, {left_places} AS promoted, {told} AS told, {followed},
+SELECT coalesce(array_agg(m.id), '{}') AS ids, {left_places} AS promoted, {notified} AS notified, {followed},
        min(m.run_after) FILTER (WHERE m.state = 'queued') AS again_at FROM moved m
 
 -- name: give_back_hooked
@@ -163,8 +163,8 @@ hooking AS (
   FROM moved m JOIN unnest(:ids::bigint[], :hooks::text[], :hook_attempts::smallint[]) AS d(id, hook, hook_attempts) ON d.id = m.id
   WHERE d.hook IS NOT NULL AND m.state = 'queued'),
 {hooked}
-SELECT coalesce(array_agg(m.id), '{}') AS ids, {left_places} AS promoted, {told} AS told, {followed},
-       min(m.run_after) FILTER (WHERE m.state = 'queued') AS again_at, {hooks_told} FROM moved m
+SELECT coalesce(array_agg(m.id), '{}') AS ids, {left_places} AS promoted, {notified} AS notified, {followed},
+       min(m.run_after) FILTER (WHERE m.state = 'queued') AS again_at, {hooks_notified} FROM moved m
 
 -- name: settled
 -- What became of writes that hit no row. Every transition adds exactly one to the fence and every revocation clears

@@ -58,7 +58,7 @@ counted AS (
          count(*) FILTER (WHERE m.state = 'skipped') - count(*) FILTER (WHERE m.was = 'skipped') AS skipped,
          count(*) FILTER (WHERE m.state = 'failed') - count(*) FILTER (WHERE m.was = 'failed') AS failed
   FROM moved m GROUP BY m.job_id),
-told AS (
+progressed AS (
   UPDATE {schema}.job_progress p
   SET n = p.n + 1, reported_at = clock_timestamp(), items_in_progress = p.items_in_progress + c.in_progress,
       items_completed = p.items_completed + c.completed, items_skipped = p.items_skipped + c.skipped,

@@ -46,20 +46,20 @@ SET (tokens, uses, updated_at) = (
     used_at = clock_timestamp()
 WHERE r.key = 'lane:' || :lane::text
 
--- name: rates_heed
+-- name: rates_retry_after
 -- A handler was asked to come back later (HTTP 429): its rates, or the one it named, pause for every worker. Under its
 -- claim; never shortens a pause. Rows are locked in key order.
-WITH told AS (
+WITH pauses AS (
   SELECT k.key, max(d.delay) AS delay, max(j.id) AS job
   FROM unnest(:ids::bigint[], :fences::integer[], :delays::float8[], :keys::text[]) AS d(id, fence, delay, key)
   JOIN {schema}.jobs j ON j.id = d.id AND j.fence = d.fence AND j.finished_at IS NULL
   CROSS JOIN LATERAL unnest(CASE WHEN d.key IS NULL THEN j.rate_keys ELSE ARRAY[d.key] END) AS k(key)
   GROUP BY k.key),
 locked AS MATERIALIZED (
-  SELECT r.key FROM {schema}.rates r WHERE r.key IN (SELECT told.key FROM told) ORDER BY r.key FOR UPDATE)
+  SELECT r.key FROM {schema}.rates r WHERE r.key IN (SELECT pauses.key FROM pauses) ORDER BY r.key FOR UPDATE)
 UPDATE {schema}.rates r
 SET paused_until = greatest(r.paused_until, clock_timestamp() + make_interval(secs => t.delay)), paused_by = 'job ' || t.job
-FROM locked k JOIN told t ON t.key = k.key WHERE r.key = k.key
+FROM locked k JOIN pauses t ON t.key = k.key WHERE r.key = k.key
 RETURNING r.key
 
 -- fragment: rate_columns
@@ -139,7 +139,7 @@ turn AS MATERIALIZED (
 moved AS (
   UPDATE {schema}.jobs j SET run_after = greatest(t.at, clock_timestamp()), seq = j.seq + 1
   FROM turn t WHERE j.id = t.id RETURNING j.id, j.kind, j.priority, j.share, j.run_after, coalesce(j.rate_weight, 1) AS rate_weight),
-told AS (
+advanced AS (
   UPDATE {schema}.rates r SET horizon = greatest(r.horizon, (SELECT max(m.run_after) FROM moved m))
   WHERE r.key = :key::text AND EXISTS (SELECT 1 FROM moved))
 SELECT m.id, m.kind, m.priority, m.share, m.run_after, m.rate_weight FROM moved m ORDER BY m.run_after

@@ -36,7 +36,7 @@ FROM changed c LEFT JOIN {schema}.workers v ON v.id = c.claimed_by
   - CASE WHEN j.xmin::text::bigint > (here.top & 4294967295) THEN 4294967296 ELSE 0 END + j.xmin::text::bigint)::text::xid8)
 
 -- name: feed_look
--- Jobs that changed since the look with the snapshot `told`. Candidates come from index scans over a short time: new
+-- Jobs that changed since the look with the snapshot `last_snapshot`. Candidates come from index scans over a short time: new
 -- ids, ends, claims, attempts given back, acts of people, and jobs that ran at the last look (`seen`: their end may be
 -- written long before it is committed). The scans begin a little before the last look, since commits come late; the
 -- snapshot then decides exactly what is new. A row written inside a savepoint carries a transaction id that no snapshot
@@ -49,10 +49,10 @@ FROM changed c LEFT JOIN {schema}.workers v ON v.id = c.claimed_by
 -- Found rows are read one by one (LIMIT 1): a planner that expects as many as the bounds allow would read the whole
 -- table. scopes: which listeners see the job, by the same rule as `visible`; a job that none of them sees is not sent.
 -- There is always a row, with the clock and the snapshot of this very look: what it does not see, the next one will.
--- told NULL: nothing is new, only these.
+-- last_snapshot NULL: nothing is new, only these.
 WITH here AS MATERIALIZED (
   SELECT clock_timestamp() AS at, s.now::text AS snapshot, pg_snapshot_xmax(s.now)::text::bigint AS top,
-         pg_snapshot_xmin(:told::text::pg_snapshot) AS open_then
+         pg_snapshot_xmin(:last_snapshot::text::pg_snapshot) AS open_then
   FROM (SELECT pg_current_snapshot() AS now) AS s),
 newest AS MATERIALIZED (SELECT max(t.id) AS id, max(t.id) - :walk::integer AS too_far FROM {schema}.jobs t),
 newest_act AS MATERIALIZED (SELECT max(t.id) AS id, max(t.id) - :walk::integer AS too_far FROM {schema}.job_acts t),
@@ -115,7 +115,7 @@ LEFT JOIN (
     FROM unnest(:sees_all::boolean[], :tenants::text[], :subjects::text[]) WITH ORDINALITY AS s(sees_all, tenant, subject, no)
     WHERE s.sees_all OR j.tenant = s.tenant OR (s.tenant IS NULL AND j.tenant IS NULL AND j.submitted_by = s.subject)) AS v
   WHERE v.scopes IS NOT NULL
-    AND (NOT pg_visible_in_snapshot(w.xid, :told::text::pg_snapshot)
+    AND (NOT pg_visible_in_snapshot(w.xid, :last_snapshot::text::pg_snapshot)
          OR ((j.fence = 0 OR found.acted) AND w.xid >= here.open_then))
   LIMIT :n::integer) AS news ON true
 

@@ -35,7 +35,7 @@ forgotten AS (
   DELETE FROM {schema}.pairs p
   WHERE p.low_water IS NULL AND p.last_seen < clock_timestamp() - interval '1 day'
     AND NOT EXISTS (SELECT 1 FROM h WHERE (h.kind, h.priority, h.share) = (p.kind, p.priority, p.share)) RETURNING 1),
-told AS (
+announced AS (
   UPDATE {schema}.duties d SET epoch = d.epoch + 1
   WHERE d.name = 'sweep'
     AND (EXISTS (SELECT 1 FROM h) OR EXISTS (SELECT 1 FROM published) OR EXISTS (SELECT 1 FROM cleared)
@@ -96,7 +96,7 @@ WITH leaving AS (
 {moved_concluded},
 {exhausted},
 {places}
-SELECT m.id, m.fence, m.state, m.kind, m.priority, m.share, m.run_after, places.promoted, places.released, {hooks_told}
+SELECT m.id, m.fence, m.state, m.kind, m.priority, m.share, m.run_after, places.promoted, places.released, {hooks_notified}
 FROM moved m CROSS JOIN places
 
 -- name: rescue_dead
@@ -109,7 +109,7 @@ WITH leaving AS (
 {moved_concluded},
 {exhausted},
 {places}
-SELECT m.id, m.fence, m.state, m.kind, m.priority, m.share, m.run_after, places.promoted, places.released, {hooks_told}
+SELECT m.id, m.fence, m.state, m.kind, m.priority, m.share, m.run_after, places.promoted, places.released, {hooks_notified}
 FROM moved m CROSS JOIN places
 
 -- name: unblock
@@ -159,7 +159,7 @@ WITH leaving AS (
 {moved_concluded},
 {exhausted},
 {places}
-SELECT m.id, m.fence, m.state, m.kind, m.priority, m.share, m.run_after, places.promoted, places.released, {hooks_told},
+SELECT m.id, m.fence, m.state, m.kind, m.priority, m.share, m.run_after, places.promoted, places.released, {hooks_notified},
        (SELECT pg_notify(:channel::text, json_build_object('lost', json_agg(x.id))::text) FROM moved x) AS stopped
 FROM moved m CROSS JOIN places
 
@@ -178,7 +178,7 @@ WITH leaving AS (
 {moved_concluded},
 {exhausted},
 {places}
-SELECT m.id, m.fence, m.state, m.kind, m.priority, m.share, m.run_after, places.promoted, places.released, {hooks_told}
+SELECT m.id, m.fence, m.state, m.kind, m.priority, m.share, m.run_after, places.promoted, places.released, {hooks_notified}
 FROM moved m CROSS JOIN places
 
 -- name: expire
@@ -194,7 +194,7 @@ ending AS (
 {end_jobs},
 {ended_concluded},
 {exhausted}
-SELECT coalesce(array_agg(m.id), '{}') AS ids, {left_places} AS promoted, {told} AS told, {followed}, {hooks_told} FROM ended m
+SELECT coalesce(array_agg(m.id), '{}') AS ids, {left_places} AS promoted, {notified} AS notified, {followed}, {hooks_notified} FROM ended m
 
 -- name: too_old
 -- max_age ends a job in any live state, also a running one; its worker learns that the claim is lost.
@@ -209,7 +209,7 @@ ending AS (
 {end_jobs},
 {ended_concluded},
 {exhausted}
-SELECT coalesce(array_agg(m.id), '{}') AS ids, {left_places} AS promoted, {told} AS told, {followed}, {hooks_told},
+SELECT coalesce(array_agg(m.id), '{}') AS ids, {left_places} AS promoted, {notified} AS notified, {followed}, {hooks_notified},
        (SELECT pg_notify(:channel::text, json_build_object('lost', json_agg(x.id))::text)
         FROM ended x WHERE x.state = 'running' HAVING count(*) > 0) AS stopped
 FROM ended m

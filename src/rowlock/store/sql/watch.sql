@@ -13,11 +13,11 @@ jsonb_strip_nulls(jsonb_build_object('reason', j.errors -> 'reason', 'type', j.e
 LEFT JOIN {schema}.workers w ON w.id = j.claimed_by
 LEFT JOIN {schema}.job_progress p ON {own_progress}
 
--- name: sightings
+-- name: watched_jobs
 -- Followed jobs by primary key.
 SELECT {sighting} FROM {sighting_sources} WHERE j.id = ANY (:ids::bigint[]) ORDER BY j.id
 
--- name: sightings_running
+-- name: watched_running_jobs
 -- What runs now, `n` jobs at most, and the present state of those seen before. MATERIALIZED: a few ids first, then
 -- their rows.
 WITH wanted AS MATERIALIZED (

@@ -37,7 +37,7 @@ ending AS (SELECT l.* FROM live l WHERE l.state <> 'running'),
 flagged AS (
   UPDATE {schema}.jobs j SET cancel_requested = true, seq = j.seq + 1 FROM live l WHERE j.id = l.id AND l.state = 'running'
   RETURNING j.id)
-SELECT coalesce(array_agg(m.id), '{}') || ARRAY(SELECT f.id FROM flagged f) AS ids, {left_places} AS promoted, {told} AS told, {followed},
+SELECT coalesce(array_agg(m.id), '{}') || ARRAY(SELECT f.id FROM flagged f) AS ids, {left_places} AS promoted, {notified} AS notified, {followed},
        (SELECT pg_notify(:channel::text, json_build_object('cancel', json_agg(f.id))::text) FROM flagged f HAVING count(*) > 0) AS asked
 FROM ended m
 
@@ -73,7 +73,7 @@ WITH leaving AS (
 {requeue}
 SELECT coalesce(array_agg(m.id), '{}') AS ids,
        {schema}.signal_await(array_agg(m.id), :ids::bigint[], :signals::text[], :seconds::float8[]) AS resumed,
-       {left_places} AS promoted, {told} AS told, {followed}
+       {left_places} AS promoted, {notified} AS notified, {followed}
 FROM moved m
 
 -- name: signals_overdue

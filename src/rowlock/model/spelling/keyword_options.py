@@ -7,7 +7,7 @@ import inspect
 from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
 from rowlock.errors import InvalidOption
-from rowlock.model.similar_names import closest
+from rowlock.model.spelling.similar_names import closest
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping

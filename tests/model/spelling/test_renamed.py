@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from rowlock.errors import InvalidOption
-from rowlock.model.renamed import RENAMED_DURATIONS, RENAMED_LANE_FIELDS, accepts_old_names, current_names
+from rowlock.model.spelling.renamed import RENAMED_DURATIONS, RENAMED_LANE_FIELDS, accepts_old_names, current_names
 
 
 @accepts_old_names(RENAMED_LANE_FIELDS)

@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from rowlock.model.written_time import parse_time
+from rowlock.model.times.written_time import parse_time
 
 
 @pytest.mark.parametrize(

@@ -18,14 +18,14 @@ from typing import TYPE_CHECKING, Final, Protocol
 from cronsim import CronSim, CronSimError
 
 from rowlock.errors import InvalidOption
-from rowlock.model.duration import duration, humanise
 from rowlock.model.keys import shown
-from rowlock.model.similar_names import closest
+from rowlock.model.spelling.similar_names import closest
+from rowlock.model.times.duration import duration, humanise
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from rowlock.model.duration import Duration
+    from rowlock.model.times.duration import Duration
 
 _FIELDS: Final = ("minute", "hour", "day of the month", "month", "day of the week")
 _RANGES: Final = ("0-59", "0-23", "1-31", "1-12 or JAN-DEC", "0-7 or SUN-SAT")

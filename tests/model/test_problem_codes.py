@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from http import HTTPStatus
 
-from rowlock.api.problem_codes import CODES
+from rowlock.model.problem_codes import CODES
 
 
 def test_every_code_has_its_own_name_a_client_or_server_error_and_a_title() -> None:

@@ -6,7 +6,7 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from rowlock.errors import InvalidOption
-from rowlock.model.window import Window
+from rowlock.model.times.window import Window
 
 LONDON = ZoneInfo("Europe/London")
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rowlock.errors import InvalidOption
-from rowlock.model.duration import LONGEST, Duration, duration, humanise
+from rowlock.model.times.duration import LONGEST, Duration, duration, humanise
 
 durations = st.timedeltas(timedelta(0), LONGEST)
 HINT = ' Write a number of seconds, a timedelta or a text such as "250ms", "30s", "1h30m", "2 days" or "PT10M".'

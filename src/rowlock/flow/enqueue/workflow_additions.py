@@ -1,4 +1,4 @@
-"""Workflow growth: steps added to a workflow that runs, by one of its own jobs or behind one of its jobs."""
+"""Workflow additions: steps added to a workflow that runs, by one of its own jobs or behind one of its jobs."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class NewStep(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Growing:
+class WorkflowAddition:
     """Steps for the workflow of a job, as plain values: a child process sends them to its worker, which writes them.
 
     fence: of the job's claim, without which nothing is added; None: from outside. joins: steps that wait for the job
@@ -57,26 +57,26 @@ class Growing:
     joins: bool = False
 
 
-class Grower(Protocol):
+class WorkflowWriter(Protocol):
     """Writes the steps that a job adds: directly, or for a child process through its worker."""
 
     async def step_name(self, claim: Claim) -> str | None:
         """The name of the job's step; None: the job is in no workflow."""
 
-    async def grow(self, producer: Producer, growing: Growing) -> WorkflowReceipt:
+    async def add_steps(self, producer: Producer, addition: WorkflowAddition) -> WorkflowReceipt:
         """Write the steps. producer: the one of their application."""
 
 
-class Growth:
+class CurrentWorkflow:
     """ctx.workflow: adds steps to the workflow that this job is a step of; a plain job becomes the first step of one.
 
     A step is added once, however often the job is tried: steps are recognised by their names.
     """
 
-    __slots__ = ("_claim", "_grower", "_kind", "_numbers", "_parent")
+    __slots__ = ("_claim", "_kind", "_numbers", "_parent", "_writer")
 
-    def __init__(self, claim: Claim, kind: str, grower: Grower) -> None:
-        self._claim, self._kind, self._grower = claim, kind, grower
+    def __init__(self, claim: Claim, kind: str, writer: WorkflowWriter) -> None:
+        self._claim, self._kind, self._writer = claim, kind, writer
         self._parent: str | None = None
         self._numbers: dict[str, int] = {}
 
@@ -102,7 +102,7 @@ class Growth:
         chosen = checked_step_name(name) if name is not None else await self._name(made)
         edges = [Edge(_name_of(one), chosen, when) for one in after]
         edges += [Edge(chosen, _name_of(one)) for one in before]
-        (added,) = await self._grow([NamedStep(chosen, made, any_of)], edges, joins=False)
+        (added,) = await self._add_steps([NamedStep(chosen, made, any_of)], edges, joins=False)
         return added
 
     async def spawn(self, steps: Iterable[object], *, join: bool = True) -> list[Added]:
@@ -111,44 +111,46 @@ class Growth:
         for step in steps:
             made = checked_step(step)
             added.append(NamedStep(await self._name(made), made))
-        return await self._grow(added, [], joins=join) if added else []
+        return await self._add_steps(added, [], joins=join) if added else []
 
     async def _name(self, step: StepLike) -> str:
         if self._parent is None:
-            self._parent = await self._grower.step_name(self._claim) or self._kind
+            self._parent = await self._writer.step_name(self._claim) or self._kind
         n = self._numbers[step.kind] = self._numbers.get(step.kind, 0) + 1
         return f"{self._parent}/{step.kind}-{n}"
 
-    async def _grow(self, steps: Sequence[NamedStep], edges: Sequence[Edge], *, joins: bool) -> list[Added]:
-        receipt = await grow(self._claim.job_id, self._claim.fence, steps, edges, joins=joins, by=self._grower.grow)
+    async def _add_steps(self, steps: Sequence[NamedStep], edges: Sequence[Edge], *, joins: bool) -> list[Added]:
+        receipt = await add_steps(
+            self._claim.job_id, self._claim.fence, steps, edges, joins=joins, by=self._writer.add_steps
+        )
         return [Added(step.name, step.job_id, step.what) for step in receipt.steps]
 
 
-async def write(producer: Producer, growing: Growing) -> WorkflowReceipt:
+async def write(producer: Producer, addition: WorkflowAddition) -> WorkflowReceipt:
     """Write the steps with a connection of this process."""
 
     def values(demanded: Demanded) -> dict[str, object]:
-        steps = [Planned(step.name, demanded(step.job).job, step.args, step.any_of) for step in growing.steps]
+        steps = [Planned(step.name, demanded(step.job).job, step.args, step.any_of) for step in addition.steps]
         return {
-            "job": growing.job,
-            "fence": growing.fence,
+            "job": addition.job,
+            "fence": addition.fence,
             "workflow": None,
-            "plan": WorkflowPlan(steps, growing.edges, growing.joins).text(),
+            "plan": WorkflowPlan(steps, addition.edges, addition.joins).text(),
             "channel": producer.database().channel,
         }
 
-    jobs = distinct(step.job for step in growing.steps)
+    jobs = distinct(step.job for step in addition.steps)
     return await producer.enqueue(WorkflowInsert(jobs, "workflow_add", values))
 
 
-async def grow(
+async def add_steps(
     job: int,
     fence: int | None,
     steps: Sequence[NamedStep],
     edges: Sequence[Edge],
     *,
     joins: bool = False,
-    by: Callable[[Producer, Growing], Awaitable[WorkflowReceipt]] = write,
+    by: Callable[[Producer, WorkflowAddition], Awaitable[WorkflowReceipt]] = write,
 ) -> WorkflowReceipt:
     """Add steps to the workflow of a job. fence: of its claim, without which nothing is added; None: from outside."""
     producer = steps[0].step.producer
@@ -156,7 +158,7 @@ async def grow(
         new = tuple(
             NewStep(named.name, job.step, named.step.args, named.any_of) for named, job in zip(steps, jobs, strict=True)
         )
-        receipt = await by(producer, Growing(job, fence, new, tuple(edges), joins))
+        receipt = await by(producer, WorkflowAddition(job, fence, new, tuple(edges), joins))
         if not receipt.steps:
             raise refused(receipt, job)
     return receipt

@@ -10,8 +10,8 @@ import pytest
 
 from rowlock import ConfigurationError, InvalidOption, Retry, Rowlock, Task
 from rowlock.app import _OPTIONS_OF_ONE_CALL
-from rowlock.model.keyword_options import keyword_options, suggests_options, unknown_option
 from rowlock.model.options import Options
+from rowlock.model.spelling.keyword_options import keyword_options, suggests_options, unknown_option
 from rowlock.tasks import _OPTIONS_OF_THE_KIND
 
 JOB = set(keyword_options(Rowlock.job))

@@ -40,10 +40,12 @@ async def test_a_rate_holds_its_key_back_and_no_other(app: Rowlock, sql: asyncpg
         "SELECT max(claimed_at) - min(claimed_at) FROM jobs WHERE id = ANY ($1)", [h.id for h in handles]
     )
     assert took.total_seconds() > 0.5
-    rows = await sql.fetch("SELECT attempt, fence, rate_keys FROM jobs ORDER BY id")
-    assert max(row["attempt"] for row in rows) == 1
-    # Each was put back once at most: no job is claimed again and again.
-    assert max(row["fence"] for row in rows) <= 4
+    assert await sql.fetchval("SELECT max(attempt) FROM jobs") == 1
+    # No job is claimed again and again. One whose turn is far away is put back once or twice. A claim that comes late
+    # finds more jobs due than the burst has tokens, and puts them back; it admits one at least.
+    claimed = "SELECT max(fence) FROM jobs WHERE id = ANY ($1)"
+    assert await sql.fetchval(claimed, [h.id for h in held_back]) <= 3
+    assert await sql.fetchval(claimed, [h.id for h in handles]) <= len(handles)
 
 
 async def test_a_backlog_over_its_rate_costs_an_idle_worker_no_statements(

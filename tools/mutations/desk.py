@@ -15,7 +15,7 @@ MUTATIONS: Final = (
         "desk/follow/streams_per_loop.py",
         "if self.closed:",
         "if False:",
-        ("tests/api/routes/test_streams.py::test_streams_end_at_once_when_they_are_closed",),
+        ("tests/desk/follow/test_stream.py::test_the_first_stream_of_a_process_that_already_stops_ends_at_once",),
     ),
     Mutation(
         "a bulk order needs no preview of its own",

@@ -300,7 +300,7 @@ async def test_two_hundred_streams_share_one_poll_and_one_listener(desk: Desk) -
         stream.close()
 
 
-async def test_a_closed_lookout_ends_every_stream_at_once(desk: Desk) -> None:
+async def test_closing_ends_every_stream_at_once(desk: Desk) -> None:
     job_id = await desk.store.enqueue()
     following = await desk.app.streams.follow(job_id)
     async with asyncio.timeout(20):
@@ -312,3 +312,11 @@ async def test_a_closed_lookout_ends_every_stream_at_once(desk: Desk) -> None:
         late = await desk.app.streams.follow(job_id)
         assert await late.next() == []
     following.close()
+
+
+async def test_the_first_stream_of_a_process_that_already_stops_ends_at_once(desk: Desk) -> None:
+    job_id = await desk.store.enqueue()
+    desk.app.streams.close()
+    async with asyncio.timeout(20):
+        late = await desk.app.streams.follow(job_id)
+        assert (await late.next(), late.done) == ([], True)

@@ -95,8 +95,8 @@ verify: | $(UV_NEEDED) ## fail when requirements.lock does not fit pyproject.tom
 		$(UV) $(COMPILE) --output-file "$$fresh" >/dev/null && diff -u requirements.lock "$$fresh" && \
 		echo "requirements.lock fits pyproject.toml"
 
-release-check: $(STAMP) ## check that this commit can be released as VERSION=… (options: ARGS="--only build,smoke")
-	$(BIN)/python tools/release.py "$(VERSION)" $(ARGS)
+release-check: $(STAMP) | $(UV_NEEDED) ## check that this commit can be released as VERSION=… (options: ARGS="--only build,smoke")
+	$(BIN)/python tools/release.py "$(VERSION)" --uv $(UV) $(ARGS)
 
 clean: ## remove environments, caches and build results
 	rm -rf .venv .venv-* .uv .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis dist build

@@ -10,6 +10,7 @@ import re
 import shutil
 import subprocess
 import sys
+import tempfile
 import tomllib
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -60,6 +61,36 @@ def build() -> None:
     run(sys.executable, "-m", "hatchling", "build", "--directory", str(ROOT / "dist"))
 
 
+def bill_of_materials(uv: str) -> None:
+    """dist/*.cdx.json (CycloneDX): what an installation of the wheel with every extra brings along."""
+    (wheel,) = (ROOT / "dist").glob("*.whl")
+    extras = ",".join(
+        tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"].get("optional-dependencies", {})
+    )
+    with tempfile.TemporaryDirectory(prefix="rowlock-sbom-") as folder:
+        python = f"{folder}/bin/python"
+        run(uv, "venv", "--quiet", "--no-project", folder)
+        run(
+            uv,
+            "pip",
+            "install",
+            "--quiet",
+            "--python",
+            python,
+            "--constraints",
+            "requirements.lock",
+            f"{wheel}[{extras}]",
+        )
+        target = str(wheel.with_suffix(".cdx.json"))
+        made = ("--pyproject", "pyproject.toml", "--output-reproducible", "--output-file", target)
+        run(uv, "tool", "run", "--from", "cyclonedx-bom", "cyclonedx-py", "environment", *made, python)
+
+
+def vulnerabilities(uv: str) -> None:
+    """No locked dependency has a published vulnerability; one that cannot be looked up counts as one."""
+    run(uv, "tool", "run", "pip-audit", "--strict", "--disable-pip", "--require-hashes", "-r", "requirements.lock")
+
+
 def run(*command: str) -> None:
     """A command whose output is shown; NotReady if it fails."""
     code = subprocess.run(command, cwd=ROOT, check=False).returncode  # noqa: S603 - from this file
@@ -79,16 +110,18 @@ def output(*command: str) -> str:
     return ended.stdout.strip()
 
 
-def steps(version: str) -> Sequence[tuple[str, str, Callable[[], None]]]:
+def steps(version: str, uv: str) -> Sequence[tuple[str, str, Callable[[], None]]]:
     """Key, description and action of each step, in order."""
     return (
         ("tree", "the tree is clean", clean_tree),
         ("version", f"pyproject.toml and rowlock.__version__ say {version}", lambda: version_is_written(version)),
         ("changelog", f"CHANGELOG.md has {version}", lambda: changelog_has(version)),
         ("lock", "requirements.lock fits pyproject.toml", lambda: make("verify")),
+        ("audit", "no locked dependency has a known vulnerability", lambda: vulnerabilities(uv)),
         ("check", "make check", lambda: make("check")),
         ("test", "make test-all", lambda: make("test-all")),
         ("build", "wheel and source distribution", build),
+        ("sbom", "bill of materials of an installed wheel", lambda: bill_of_materials(uv)),
         ("smoke", "the wheel completes a job in fresh environments", lambda: make("wheel-smoke")),
     )
 
@@ -97,12 +130,14 @@ def main() -> int:
     """Run the steps."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("version", help="such as 0.2.0")
-    parser.add_argument("--only", help="some steps alone, by name: tree,version,changelog,lock,check,test,build,smoke")
+    parser.add_argument("--uv", default="uv", help="where uv is")
+    names = ",".join(key for key, _, _ in steps("", ""))
+    parser.add_argument("--only", help=f"some steps alone, by name: {names}")
     given = parser.parse_args()
     if not VERSION.fullmatch(given.version):
         parser.error(f"a version is 1.2.3, or 1.2.3rc1; got {given.version!r}")
     wanted = set((given.only or "").split(",")) - {""}
-    for key, what, act in steps(given.version):
+    for key, what, act in steps(given.version, given.uv):
         if wanted and key not in wanted:
             continue
         sys.stdout.write(f"{key}: {what}\n")

@@ -15,7 +15,38 @@ OF_CLAIM_LOOP: Final = "tests/flow/worker/test_claim_loop.py::test_"
 OF_SUPERVISION: Final = "tests/flow/supervise/test_supervisor.py::test_"
 SUPERVISED: Final = "tests/torture/test_supervised.py::test_"
 
+OF_EXCEPTIONS: Final = "tests/flow/executors/test_foreign_exceptions.py::test_"
+OF_EXITS: Final = "tests/flow/run/test_process_exits.py::test_"
+
 MUTATIONS: Final = (
+    Mutation(
+        "an exception outside Exception is no failure of its attempt",
+        "flow/run/attempt.py",
+        "if self._from_outside(error):",
+        "if not isinstance(error, Exception):",
+        (f"{OF_EXCEPTIONS}the_attempt_fails_with_the_error_and_counts[process.foreign.async]",),
+    ),
+    Mutation(
+        "an exit in an item's task ends the worker",
+        "flow/progress/items.py",
+        "raise _AttemptEnds(error) from error",
+        "raise",
+        (f"{OF_EXCEPTIONS}the_attempt_fails_with_the_error_and_counts[loop.foreign.items]",),
+    ),
+    Mutation(
+        "an exit in a task that a handler started ends the loop",
+        "flow/run/process_exits.py",
+        "if task.done() or raised_by_signal(error):",
+        "if True:",
+        (f"{OF_EXITS}the_loop_goes_on_when_a_task_beside_it_exits",),
+    ),
+    Mutation(
+        "a handler's exit is taken for a signal's",
+        "flow/run/process_exits.py",
+        "return raiser is not None and raiser in (",
+        "return raiser is not None or raiser in (",
+        (f"{OF_EXITS}an_exit_is_a_signals_only_if_its_handler_raised_it",),
+    ),
     Mutation(
         "suspects run among the others",
         "flow/worker/slots.py",

@@ -27,7 +27,8 @@ MOST_ATTEMPTS: Final = 32_767  # the column is a smallint
 class Retry:
     """How often and how fast a job is tried again: ``Retry(attempts=5, minimum="30s", jitter="30s", on=(OSError,))``.
 
-    An exception group is tried again if all its exceptions are.
+    An exception group is tried again if all its exceptions are. What is outside Exception (sys.exit(), the panic of a
+    native extension) counts as an Exception.
     """
 
     attempts: int
@@ -101,6 +102,8 @@ def _covers(classes: _Classes, error: BaseException, quorum: Callable[[list[bool
     """Match like ``except``; of an exception group, each error is matched by itself."""
     if isinstance(error, classes):
         return True
+    if not isinstance(error, (Exception, BaseExceptionGroup)):
+        return Exception in classes
     if isinstance(error, BaseExceptionGroup):
         return quorum([_covers(classes, inner, quorum) for inner in error.exceptions])
     return False
@@ -109,7 +112,7 @@ def _covers(classes: _Classes, error: BaseException, quorum: Callable[[list[bool
 def _asked_for(error: BaseException) -> timedelta:
     """Read `retry_after` of an error (HTTP 429 and its like); 0 if it is no duration."""
     # Foreign code: a property that raises must not turn a plain failure into a broken worker.
-    with suppress(Exception):
+    with suppress(BaseException):
         asked = getattr(error, "retry_after", None)
         if asked is not None:
             return duration(asked, "retry_after")

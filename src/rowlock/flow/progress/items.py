@@ -8,7 +8,7 @@ from collections.abc import AsyncIterable, Sized
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, Generic, TypeVar
 
-from rowlock.errors import ClaimLost, InvalidOption
+from rowlock.errors import ClaimLost, InvalidOption, Stopped
 from rowlock.flow.locks.context_managers import Lock
 from rowlock.flow.progress.base_context import BaseContext
 from rowlock.flow.progress.claim_guard import GuardedBlock
@@ -65,7 +65,7 @@ class ItemTracker:
         elif isinstance(error, Skip):
             reason = storable(self._io.scrub(str(error)))[:_REASON_CHARACTERS]
             self._io.update_item(self.item, ItemUpdate(ItemState.SKIPPED, self._started, now, reason))
-        elif isinstance(error, Exception) and not isinstance(error, ClaimLost):
+        elif not isinstance(error, (ClaimLost, Stopped, asyncio.CancelledError)):
             about = json.dumps(error_fields(error, self._io.secrets))
             self._io.update_item(self.item, ItemUpdate(ItemState.FAILED, self._started, now, None, about))
 
@@ -181,7 +181,8 @@ async def run_items(
             for _ in range(limit):
                 group.create_task(_work(io, queue, do))
     except BaseExceptionGroup as errors:
-        raise errors.exceptions[0] from None
+        first = errors.exceptions[0]
+        raise first.error if isinstance(first, _AttemptEnds) else first from None
     return results.done()
 
 
@@ -213,8 +214,22 @@ async def _work(io: AttemptIO, queue: _ItemQueue[T, R], do: Callable[[ItemContex
             raise
         except Exception as error:  # noqa: BLE001 - reported with the item; the others go on
             queue.results.end(tracker, error)
+        except BaseException as error:
+            task = asyncio.current_task()
+            if isinstance(error, asyncio.CancelledError) and task is not None and task.cancelling():
+                raise
+            tracker.end(error)
+            raise _AttemptEnds(error) from error
         else:
             queue.results.end(tracker, None)
+
+
+class _AttemptEnds(Exception):
+    """Brings what is outside Exception from an item's task to its handler: asyncio ends the loop for some of it."""
+
+    def __init__(self, error: BaseException) -> None:
+        super().__init__(error)
+        self.error = error
 
 
 async def each(things: Iterable[T] | AsyncIterable[T]) -> AsyncIterator[T]:

@@ -148,9 +148,8 @@ class Verdict:
         try:
             # The job's own max_attempts may be more than its kind's.
             retry = replace(self._handler.kind.retry, attempts=self._row["max_attempts"])
-            shown = RuntimeError("sys.exit()") if isinstance(error, SystemExit) else error
-            return retry.next_delay(self._row["attempt"], shown, self._random)
-        except Exception:
+            return retry.next_delay(self._row["attempt"], error, self._random)
+        except BaseException:  # code of the application, which must not end the worker
             logger.exception("the retry policy of %s failed; the job is not retried", self._handler.name)
             return None
 

@@ -57,7 +57,7 @@ MUTATIONS: Final = (
     Mutation(
         "a job that kills its process is never quarantined",
         "flow/run/verdict.py",
-        "if deaths >= max_deaths:",
+        "if deaths >= (max_deaths if limit is None else limit or math.inf):",
         "if deaths > 100:",
         (f"{EXECUTORS}a_job_that_kills_its_process_is_quarantined_alone",),
     ),

@@ -25,6 +25,7 @@ from rowlock.model.job import Claim, Job
 from rowlock.model.keys import checked_key, shown
 from rowlock.model.progress import ATTEMPT_LINES, LOGS_OFF, ItemRef, LogLine
 from rowlock.model.state import State
+from rowlock.store.rows.jobs import runs_of
 from rowlock.telemetry import JobLog
 
 if TYPE_CHECKING:
@@ -377,6 +378,7 @@ def claimed_job(row: Row, text: str) -> Job:
         attempt=row["attempt"],
         max_attempts=row["max_attempts"],
         losses=row["losses"],
+        runs=runs_of(row),
         created_at=row["created_at"],
         run_after=row["run_after"],
         claimed_at=row["claimed_at"],

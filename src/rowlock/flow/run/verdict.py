@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import math
 from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final, cast
@@ -135,7 +136,8 @@ class Verdict:
             case "hold":
                 return Died(timedelta(0), {"reason": "its process died", **about}, held=True)
             case "retry":
-                if deaths >= max_deaths:
+                limit = self._handler.kind.retry.loss_limit
+                if deaths >= (max_deaths if limit is None else limit or math.inf):
                     return Failed({"reason": "quarantined", **about})
                 delay = timedelta(seconds=min(_LONGEST_PAUSE, 2**deaths) * self._random.random())
                 return Died(delay, {"reason": "its process died", **about})

@@ -48,6 +48,15 @@ MUTATIONS: Final = (
         (f"{OF_EXITS}an_exit_is_a_signals_only_if_its_handler_raised_it",),
     ),
     Mutation(
+        "a handler that computes never lets the loop turn",
+        "flow/progress/loop_share.py",
+        "if held < HELD_TOO_LONG:",
+        "if True:",
+        (
+            "tests/flow/progress/test_loop_share.py::test_others_run_beside_a_handler_that_computes_and_it_hears_a_cancel",
+        ),
+    ),
+    Mutation(
         "suspects run among the others",
         "flow/worker/slots.py",
         'if row["losses"] and self._children.isolates(handler):',

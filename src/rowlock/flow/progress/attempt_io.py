@@ -18,6 +18,7 @@ from rowlock.errors import ClaimLost, InvalidOption, SignalTimeout, Suspended
 from rowlock.flow.locks.lock import LockOwner, LockRequest
 from rowlock.flow.progress.claim_guard import run_guarded, run_guarded_sync
 from rowlock.flow.progress.job_logs import captured, make_record
+from rowlock.flow.progress.loop_share import LoopShare
 from rowlock.flow.progress.report import ProgressReport
 from rowlock.model import ids, redact, stored_args
 from rowlock.model.duration import duration
@@ -73,6 +74,7 @@ class AttemptIO:
         "failures",
         "held_locks",
         "log_level",
+        "loop_share",
         "state",
     )
 
@@ -99,6 +101,8 @@ class AttemptIO:
         self.failed_items = 0
         self.held_locks: list[tuple[HeldLock, int | None]] = []
         """Locks of a blocking handler, each with the id of the thread that holds it; None: the whole job does."""
+        self.loop_share = LoopShare()
+        """Used by handlers on an event loop."""
         self._row, self._stopping, self._capture, self._complete_args = row, stopping, capture, complete_args
         self._started = time.monotonic()
         self._stop_requested = self._lost = False

@@ -47,32 +47,32 @@ class ItemsDone(Generic[R]):
 class ItemTracker:
     """Reports one item: in progress, then how it ended."""
 
-    __slots__ = ("_io", "_started", "item")
+    __slots__ = ("_started", "io", "item")
 
     def __init__(self, io: AttemptIO, item: str | ItemRef) -> None:
-        self._io, self._started = io, io.now()
+        self.io, self._started = io, io.now()
         self.item = io.item_ref(checked_name(item)) if isinstance(item, str) else item
 
     def begin(self) -> None:
         """Report it as in progress."""
-        self._io.update_item(self.item, ItemUpdate(ItemState.IN_PROGRESS, self._started))
+        self.io.update_item(self.item, ItemUpdate(ItemState.IN_PROGRESS, self._started))
 
     def end(self, error: BaseException | None) -> None:
         """Report it as completed, skipped or failed. A cancellation or a lost claim leaves it in progress."""
-        now = self._io.now()
+        now = self.io.now()
         if error is None:
-            self._io.update_item(self.item, ItemUpdate(ItemState.COMPLETED, self._started, now))
+            self.io.update_item(self.item, ItemUpdate(ItemState.COMPLETED, self._started, now))
         elif isinstance(error, Skip):
-            reason = storable(self._io.scrub(str(error)))[:_REASON_CHARACTERS]
-            self._io.update_item(self.item, ItemUpdate(ItemState.SKIPPED, self._started, now, reason))
+            reason = storable(self.io.scrub(str(error)))[:_REASON_CHARACTERS]
+            self.io.update_item(self.item, ItemUpdate(ItemState.SKIPPED, self._started, now, reason))
         elif not isinstance(error, (ClaimLost, Stopped, asyncio.CancelledError)):
-            about = json.dumps(error_fields(error, self._io.secrets))
-            self._io.update_item(self.item, ItemUpdate(ItemState.FAILED, self._started, now, None, about))
+            about = json.dumps(error_fields(error, self.io.secrets))
+            self.io.update_item(self.item, ItemUpdate(ItemState.FAILED, self._started, now, None, about))
 
     def count_as_failure(self, error: Exception) -> None:
         """Have the job end with errors: it goes on although this item failed."""
-        about = error_fields(error, self._io.secrets)
-        self._io.add_failure(f"{self.item.name}: {about['type']}: {about['message']}")
+        about = error_fields(error, self.io.secrets)
+        self.io.add_failure(f"{self.item.name}: {about['type']}: {about['message']}")
 
 
 class OpenItem:
@@ -90,6 +90,8 @@ class OpenItem:
     async def __aexit__(self, _type: object, error: BaseException | None, _trace: TracebackType | None) -> bool:
         """Report how it ended; a Skip is not raised on."""
         self._tracker.end(error)
+        if error is None:
+            await self._tracker.io.loop_share.give_way()
         return isinstance(error, Skip)
 
 
@@ -222,6 +224,7 @@ async def _work(io: AttemptIO, queue: _ItemQueue[T, R], do: Callable[[ItemContex
             raise _AttemptEnds(error) from error
         else:
             queue.results.end(tracker, None)
+        await io.loop_share.give_way()
 
 
 class _AttemptEnds(Exception):

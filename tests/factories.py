@@ -109,12 +109,15 @@ class Store:
         row = await self.one(statement, args="{}", **values_of(NewJob(kind=kind, **fields)))
         return int(row["id"])
 
-    async def kind(self, name: str, on_worker_lost: str, *, isolates: bool = False) -> None:
+    async def kind(
+        self, name: str, on_worker_lost: str, *, isolates: bool = False, max_losses: int | None = None
+    ) -> None:
         """What a worker tells of a kind."""
         await self.fetch(
             "register_kinds",
             names=[name],
             on_worker_lost=[on_worker_lost],
+            max_losses=[max_losses],
             isolates=[isolates],
             hooks=[None],
             defaults=[None],

@@ -274,7 +274,9 @@ class Events:
             if isinstance(event, events):
                 try:
                     callback(event)
-                except Exception:
+                except BaseException as error:
+                    if isinstance(error, KeyboardInterrupt):
+                        raise
                     logger.exception("a listener failed at %s", event.name)
 
 

@@ -27,8 +27,8 @@ VALUES ('free', NULL, NULL), ('fair', NULL, NULL), ('capped', 2, '90 s');
 INSERT INTO {s}.gates (key, max_running, fifo) VALUES ('lane:capped', 2, false), ('g', 1, false), ('h', 2, true);
 INSERT INTO {s}.rates (key, amount, per, burst, sliding, tokens)
 VALUES ('r', 2, '60 s', 2, true, 0), ('k', 2, '60 s', 3, false, 3);
-INSERT INTO {s}.kinds (name, on_worker_lost, hooks) VALUES ('b', 'hold', NULL),
-  ('c', 'fail', '{"on_exhausted": {"kind": "a", "attempts": 2}}');
+INSERT INTO {s}.kinds (name, on_worker_lost, isolates, hooks) VALUES ('a', 'retry', true, NULL),
+  ('b', 'hold', true, NULL), ('c', 'fail', false, '{"on_exhausted": {"kind": "a", "attempts": 2}}');
 INSERT INTO {s}.calendar DEFAULT VALUES;
 UPDATE {s}.retention SET keep = '1 hour', pruned_to = '-infinity';
 INSERT INTO {s}.workers (name, host, pid, version) SELECT 'w', 'h', 1, '0' FROM generate_series(1, 3);

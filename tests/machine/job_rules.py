@@ -86,7 +86,7 @@ class Rules(Machine):
     # --- enqueue -----------------------------------------------------------------------------------------------------
 
     def enqueue(self, a: int, b: int, _c: int) -> None:
-        self.perform(Enqueue(NewJob(KINDS[a % 3], priority=5 * (b % 2), submitted_by="ann")))
+        self.perform(Enqueue(NewJob(KINDS[a % 3], priority=5 * (b % 2), submitted_by="ann", max_attempts=1 + b % 3)))
 
     def enqueue_for_approval(self, a: int, b: int, _c: int) -> None:
         answer = seconds((None, 300.0)[b % 2])

@@ -160,6 +160,8 @@ def _judge_change(was: Job, now: Job, paths: set[Path]) -> None:
     changed = replace(now, seq=was.seq) != was
     assert now.seq > was.seq or not changed, f"seq does not tell of it:\n{was}\n{now}"
     assert now.seq - was.seq >= moved, (was, now)
+    began = now.state is State.RUNNING and moved > 0
+    assert was.runs + began <= now.runs <= was.runs + moved, f"its runs are counted, and never fewer:\n{was}\n{now}"
     assert (now.id, now.kind, now.workflow if was.workflow else None) == (was.id, was.kind, was.workflow), (was, now)
 
 

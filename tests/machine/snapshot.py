@@ -21,7 +21,9 @@ SELECT json_build_object(
   'jobs', (SELECT json_agg(json_build_object(
      'id', j.id, 'kind', j.kind, 'priority', j.priority, 'share', j.share, 'state', j.state, 'fence', j.fence,
      'seq', j.seq,
-     'attempt', j.attempt, 'losses', j.losses, 'refunds', j.refunds, 'claimed_by', j.claimed_by, 'lane', j.lane,
+     'attempt', j.attempt, 'max_attempts', j.max_attempts, 'losses', j.losses,
+     'runs', j.attempt + j.losses + j.refunds + coalesce(j.runs_before, 0),
+     'refunds', j.refunds, 'claimed_by', j.claimed_by, 'lane', j.lane,
      'gate_key', j.gate_key, 'gate_place', j.gate_place, 'approval', j.approval, 'approvers', j.approvers,
      'submitted_by', j.submitted_by, 'cancelling', j.cancel_requested, 'unique_key', j.unique_key,
      'unique_scope', j.unique_scope, 'workflow', j.workflow_id, 'rates', j.rate_keys,
@@ -81,7 +83,9 @@ class Job:
     fence: int
     seq: int
     attempt: int
+    max_attempts: int
     losses: int
+    runs: int
     refunds: int
     claimed_by: int | None
     lane: str | None

@@ -48,14 +48,19 @@ class _Revoking(Action):
         assert sure <= set(answer) <= {job.id for job in running if self.lost(job, after)}, (sure, answer)
         for was in leaving:
             policy, now = LOST[was.kind], after.jobs[was.id]
-            dead = policy == "fail" or (policy == "retry" and was.losses + 1 >= MAX_LOSSES)
+            dead = policy == "fail" or (policy == "retry" and _lost_too_often(was))
             wish = State.FAILED if dead else State.PENDING if policy == "hold" else State.QUEUED
             check_left(was, now, wish, superseded(was, [j for j in leaving if self._waits(j)], before), refund=1)
             assert (now.losses, now.refunds, now.claimed_by) == (was.losses + 1, was.refunds, None)
             assert now.fence > was.fence, "a rescue that does not move the fence leaves two owners"
 
     def _waits(self, job: Job) -> bool:
-        return LOST[job.kind] != "fail" and not (LOST[job.kind] == "retry" and job.losses + 1 >= MAX_LOSSES)
+        return LOST[job.kind] != "fail" and not (LOST[job.kind] == "retry" and _lost_too_often(job))
+
+
+def _lost_too_often(job: Job) -> bool:
+    """Whether its next loss is its last one: it may be lost as often as it may be attempted, but at least twice."""
+    return job.losses + 1 >= max(2, job.max_attempts)
 
 
 @dataclass(frozen=True)

@@ -124,8 +124,22 @@ def test_only_the_named_errors_are_tried_again() -> None:
     assert retry.next_delay(1, ValueError(), DICE) is None
 
 
-def test_what_is_no_exception_is_not_tried_again_by_default() -> None:
-    assert Retry().next_delay(1, KeyboardInterrupt(), DICE) is None
+def test_losses_are_as_many_as_attempts_a_number_or_unlimited() -> None:
+    assert [Retry(losses=said).loss_limit for said in (None, 1, 32_000, "unlimited")] == [None, 1, 32_000, 0]
+    for wrong in (0, -1, 32_001, True, 1.5, "many"):
+        with pytest.raises(InvalidOption, match=r"Retry\.losses: .* nor \"unlimited\""):
+            Retry(losses=wrong)  # type: ignore[arg-type]
+
+
+def test_what_is_outside_exception_counts_as_one() -> None:
+    mixed = BaseExceptionGroup("g", [SystemExit(), ValueError()])
+    for error in (KeyboardInterrupt(), SystemExit(), GeneratorExit(), mixed):
+        assert Retry().next_delay(1, error, DICE) is not None
+        assert Retry(on=OSError).next_delay(1, error, DICE) is None
+        assert Retry(never=Exception).next_delay(1, error, DICE) is None
+    assert Retry(on=(OSError, SystemExit)).next_delay(1, SystemExit(), DICE) is not None
+    assert Retry(never=SystemExit).next_delay(1, SystemExit(), DICE) is None
+    assert Retry(never=SystemExit).next_delay(1, mixed, DICE) is None
 
 
 def test_a_group_is_tried_again_when_all_its_errors_are() -> None:

@@ -163,7 +163,13 @@ async def test_a_cancel_that_commits_while_a_retry_waits_for_the_row_wins(pair: 
 async def test_a_cancel_wins_over_holding_a_lost_job_for_a_person(pair: list[Store]) -> None:
     one, _ = pair
     await one.fetch(
-        "register_kinds", names=["k"], on_worker_lost=["hold"], isolates=[False], hooks=[None], defaults=[None]
+        "register_kinds",
+        names=["k"],
+        on_worker_lost=["hold"],
+        max_losses=[None],
+        isolates=[False],
+        hooks=[None],
+        defaults=[None],
     )
     worker = await one.worker()
     (claim,) = await one.claim(worker, await one.enqueue())
@@ -217,7 +223,13 @@ async def test_several_running_jobs_of_one_key_come_back_in_one_statement(pair: 
     worker = await one.worker()
     if way == "held":
         await one.fetch(
-            "register_kinds", names=["k"], on_worker_lost=["hold"], isolates=[False], hooks=[None], defaults=[None]
+            "register_kinds",
+            names=["k"],
+            on_worker_lost=["hold"],
+            max_losses=[None],
+            isolates=[False],
+            hooks=[None],
+            defaults=[None],
         )
     claims = []
     for _ in range(3):
@@ -233,7 +245,13 @@ async def test_a_held_job_whose_twin_waits_ends_as_superseded(pair: list[Store])
     """Else it breaks the unique index, and with it the rescue of everybody, in every round."""
     one, _ = pair
     await one.fetch(
-        "register_kinds", names=["k"], on_worker_lost=["hold"], isolates=[False], hooks=[None], defaults=[None]
+        "register_kinds",
+        names=["k"],
+        on_worker_lost=["hold"],
+        max_losses=[None],
+        isolates=[False],
+        hooks=[None],
+        defaults=[None],
     )
     worker = await one.worker()
     (claim,) = await one.claim(worker, await one.enqueue(unique_key="k:x", unique_scope="waiting"))

@@ -154,7 +154,13 @@ async def test_a_running_job_may_end_as_each_state_its_owner_may_write(store: St
 @pytest.mark.parametrize(("policy", "target"), [("retry", "queued"), ("fail", "failed"), ("hold", "pending")])
 async def test_a_lost_job_goes_where_its_kind_says(store: Store, policy: str, target: str) -> None:
     await store.fetch(
-        "register_kinds", names=["k"], on_worker_lost=[policy], isolates=[False], hooks=[None], defaults=[None]
+        "register_kinds",
+        names=["k"],
+        on_worker_lost=[policy],
+        max_losses=[None],
+        isolates=[False],
+        hooks=[None],
+        defaults=[None],
     )
     job = await make(store, State.RUNNING)
     assert await store.rescue() == [job.id]

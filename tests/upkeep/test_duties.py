@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +12,7 @@ from tests.factories import Store, beating, opened
 from tests.upkeep.duty_running import Desk, duty_runner
 from tests.waiting import eventually
 
+from rowlock.store.rows.jobs import job_of
 from rowlock.upkeep.duties import DUTIES
 
 if TYPE_CHECKING:
@@ -71,7 +73,13 @@ async def test_no_lane_with_a_limit_no_duty(desk: Desk) -> None:
 @pytest.mark.parametrize(("policy", "state"), [("retry", "queued"), ("fail", "failed"), ("hold", "pending")])
 async def test_the_kind_decides_what_a_loss_means(desk: Desk, policy: str, state: str) -> None:
     await desk.store.fetch(
-        "register_kinds", names=["k"], on_worker_lost=[policy], isolates=[False], hooks=[None], defaults=[None]
+        "register_kinds",
+        names=["k"],
+        on_worker_lost=[policy],
+        max_losses=[None],
+        isolates=[False],
+        hooks=[None],
+        defaults=[None],
     )
     (claim,) = await lost(desk.store)
     await desk.run("rescue")
@@ -94,19 +102,90 @@ async def test_a_job_that_loses_three_workers_is_quarantined(desk: Desk) -> None
     assert "quarantined" in row["errors"]
 
 
-async def test_losses_of_a_kind_that_can_be_isolated_do_not_quarantine_it(desk: Desk) -> None:
-    """It runs alone in a child after its first loss: only a death there is its own fault."""
-    await desk.store.fetch(
-        "register_kinds", names=["k"], on_worker_lost=["retry"], isolates=[True], hooks=[None], defaults=[None]
-    )
-    job = await desk.store.enqueue()
-    for losses, state in ((2, "queued"), (13, "queued"), (14, "failed")):
-        await desk.store.execute("UPDATE {s}.jobs SET run_after = clock_timestamp(), losses = $1", losses)
-        worker = await desk.store.worker()
-        assert await desk.store.claim(worker, job)
-        await desk.store.silence(worker)
-        await desk.run("rescue")
-        assert await desk.store.states(job) == [state]
+@pytest.mark.parametrize(
+    ("isolates", "limit", "max_attempts", "most"),
+    [
+        (True, None, 3, 3),  # as often as it may be attempted
+        (True, None, 7, 7),
+        (True, None, 1, 2),  # the first loss may be its neighbour's fault
+        (False, None, 7, 3),  # what cannot run alone is judged by max_losses
+        (True, 1, 7, 1),  # as the kind says
+        (False, 5, 1, 5),
+        (True, 0, 1, None),  # without limit
+    ],
+)
+@pytest.mark.parametrize("way", ["rescue", "rescue_dead", "stalled", "orphans", "unblock"])
+async def test_a_job_is_lost_as_often_as_it_may_be_and_then_fails(
+    desk: Desk, way: str, *, isolates: bool, limit: int | None, max_attempts: int, most: int | None
+) -> None:
+    store = desk.store
+    await store.kind("k", "retry", isolates=isolates, max_losses=limit)
+    job = await store.enqueue(max_attempts=max_attempts)
+    for losses in (1, most - 1, most) if most else (1, 31_999, 32_000):
+        if losses < 1:
+            continue
+        await store.execute(
+            "UPDATE {s}.jobs SET state = 'queued', finished_at = NULL, run_after = now(), losses = $1", losses - 1
+        )
+        await lose(store, job, way)
+        row = await store.row(job)
+        assert (row["state"], row["losses"]) == ("failed" if losses == most else "queued", losses)
+    error = json.loads(row["errors"])
+    if most:
+        why = {"stalled": "no progress for 1 s", "unblock": "it blocked the event loop"}.get(way, "its worker was lost")
+        assert (error["reason"], error["losses"]) == ("quarantined", most)
+        assert error["message"] == f"{why}; that was loss {most} of {most} that it may have"
+    else:
+        assert error["reason"] != "quarantined"
+
+
+async def lose(store: Store, job: int, way: str) -> None:
+    """Claim the job and lose it in one of the ways there are."""
+    worker = await store.worker()
+    (claim,) = await store.claim(worker, job)
+    values = {"max_losses": 3, "channel": store.database.channel}
+    match way:
+        case "rescue":
+            await store.silence(worker)
+            assert await store.rescue() == [job]
+        case "rescue_dead":
+            assert await store.fetch("rescue_dead", workers=[worker], **values)
+        case "stalled":
+            await store.execute("UPDATE {s}.lanes SET stall_after = '1 s'")
+            await store.execute("UPDATE {s}.jobs SET claimed_at = now() - interval '2 hours'")
+            assert await store.fetch("stalled", watched=timedelta(days=1), **values)
+        case "orphans":
+            await store.execute("DELETE FROM {s}.workers")
+            assert await store.fetch("orphans", **values)
+        case _:
+            claims = {"ids": [claim.job_id], "fences": [claim.fence], "place": "spin (jobs.py:3)"}
+            assert (await store.one("unblock", worker=worker, **claims, **values))["ids"] == [job]
+
+
+async def test_the_number_of_runs_only_grows(desk: Desk) -> None:
+    store = desk.store
+    await store.kind("k", "retry", isolates=True)
+    job = await store.enqueue()
+
+    async def shown() -> int:
+        (row,) = await store.fetch("jobs_by_id", ids=[job], sees_all=True, tenant=None, subject=None)
+        return job_of(row).runs
+
+    ways = ("rescue", "stalled", "snoozed", "interrupted", "unreadable", "failed", "ended and retried", "rescue")
+    for runs, way in enumerate(ways, start=1):
+        await store.execute("UPDATE {s}.jobs SET run_after = now() WHERE state = 'queued'")
+        if way in ("rescue", "stalled"):
+            await lose(store, job, way)
+        else:
+            worker = await store.worker()
+            (claim,) = await store.claim(worker, job)
+            assert await shown() == runs
+            if way == "ended and retried":
+                assert await store.complete(claim, state="failed", worker=worker)
+                assert await store.retry(job)
+            else:
+                assert await store.give_back(claim, outcome=way, refund=int(way != "failed"), worker=worker)
+        assert await shown() == runs, way
 
 
 async def test_each_loss_puts_the_job_further_back(desk: Desk) -> None:
@@ -114,7 +193,7 @@ async def test_each_loss_puts_the_job_further_back(desk: Desk) -> None:
     for losses, most in ((0, 1), (4, 16), (20, 300)):
         await desk.store.execute("TRUNCATE {s}.jobs")
         await lost(desk.store, 40)
-        await desk.store.execute("UPDATE {s}.jobs SET losses = $1", losses)
+        await desk.store.execute("UPDATE {s}.jobs SET losses = $1, max_attempts = 100", losses)
         assert len(await desk.store.rescue(max_losses=100)) == 40
         delays = "SELECT max(extract(epoch FROM run_after - clock_timestamp())) FROM {s}.jobs"
         assert most / 4 - 1 < float(await desk.store.value(delays)) <= most

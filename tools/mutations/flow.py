@@ -15,7 +15,47 @@ OF_CLAIM_LOOP: Final = "tests/flow/worker/test_claim_loop.py::test_"
 OF_SUPERVISION: Final = "tests/flow/supervise/test_supervisor.py::test_"
 SUPERVISED: Final = "tests/torture/test_supervised.py::test_"
 
+OF_EXCEPTIONS: Final = "tests/flow/executors/test_foreign_exceptions.py::test_"
+OF_EXITS: Final = "tests/flow/run/test_process_exits.py::test_"
+
 MUTATIONS: Final = (
+    Mutation(
+        "an exception outside Exception is no failure of its attempt",
+        "flow/run/attempt.py",
+        "if self._from_outside(error):",
+        "if not isinstance(error, Exception):",
+        (f"{OF_EXCEPTIONS}the_attempt_fails_with_the_error_and_counts[process.foreign.async]",),
+    ),
+    Mutation(
+        "an exit in an item's task ends the worker",
+        "flow/progress/items.py",
+        "raise _AttemptEnds(error) from error",
+        "raise",
+        (f"{OF_EXCEPTIONS}the_attempt_fails_with_the_error_and_counts[loop.foreign.items]",),
+    ),
+    Mutation(
+        "an exit in a task that a handler started ends the loop",
+        "flow/run/process_exits.py",
+        "if task.done() or raised_by_signal(error):",
+        "if True:",
+        (f"{OF_EXITS}the_loop_goes_on_when_a_task_beside_it_exits",),
+    ),
+    Mutation(
+        "a handler's exit is taken for a signal's",
+        "flow/run/process_exits.py",
+        "return raiser is not None and raiser in (",
+        "return raiser is not None or raiser in (",
+        (f"{OF_EXITS}an_exit_is_a_signals_only_if_its_handler_raised_it",),
+    ),
+    Mutation(
+        "a handler that computes never lets the loop turn",
+        "flow/progress/loop_share.py",
+        "if held < HELD_TOO_LONG:",
+        "if True:",
+        (
+            "tests/flow/progress/test_loop_share.py::test_others_run_beside_a_handler_that_computes_and_it_hears_a_cancel",
+        ),
+    ),
     Mutation(
         "suspects run among the others",
         "flow/worker/slots.py",
@@ -26,7 +66,7 @@ MUTATIONS: Final = (
     Mutation(
         "a job that kills its process is never quarantined",
         "flow/run/verdict.py",
-        "if deaths >= max_deaths:",
+        "if deaths >= (max_deaths if limit is None else limit or math.inf):",
         "if deaths > 100:",
         (f"{EXECUTORS}a_job_that_kills_its_process_is_quarantined_alone",),
     ),

@@ -42,6 +42,16 @@ def several(n: int, noun: str) -> str:
     return f"{n} {noun}" + "s" * (n != 1)
 
 
+def loss_text(error: Mapping[str, object] | None) -> str:
+    """How a job was lost, by the error of its last attempt. The worker of a stalled job lives."""
+    reason = str((error or {}).get("reason"))
+    if reason.startswith("no progress"):
+        return f"It made {reason} and its lane took it from its worker"
+    if reason == "blocked the event loop":
+        return "It blocked the event loop of its worker, whose process was replaced"
+    return "Its worker died or fell silent while it ran"
+
+
 def blame(error: Mapping[str, object] | None) -> str:
     """Reason, class and message of a stored error in one line; empty: nothing is stored."""
     parts = [str(error[key]) for key in ("reason", "type", "message") if error.get(key)] if error else []

@@ -47,11 +47,11 @@ def error_fields(error: BaseException, secrets: frozenset[str]) -> dict[str, obj
     module = type(error).__module__
     try:
         text = str(error)
-    except Exception:  # noqa: BLE001 - an exception whose own text fails must not fail its job's bookkeeping
+    except BaseException:  # noqa: BLE001 - an exception whose own text fails must not fail its job's bookkeeping
         text = "(its message cannot be printed)"
     try:
         trace = "".join(traceback.format_exception(error))
-    except Exception:  # noqa: BLE001 - as above
+    except BaseException:  # noqa: BLE001 - as above
         trace = name
     return {
         "type": shortened(name if module == "builtins" else f"{module}.{name}"),

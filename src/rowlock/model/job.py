@@ -107,7 +107,10 @@ class Job:
     seq: int = 0
     """Raised by one on every change of the row; orders the job's own stream of events."""
     losses: int = 0
-    """Workers that died or fell silent while they ran it."""
+    """Times it was lost: its worker died or fell silent, its child process died, or it made no progress."""
+    runs: int = 0
+    """Times a worker claimed it to run it, this run included. Only grows, unlike attempt, which a loss, a snooze or a
+    shutdown does not raise, and a retry by a person sets back to 0."""
     lane: str | None = None
     """Lane that claimed it; None while it waits."""
     worker: str | None = None

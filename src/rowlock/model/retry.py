@@ -7,7 +7,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 from rowlock.errors import InvalidOption
 from rowlock.model.spelling.keyword_options import suggests_options
@@ -21,13 +21,16 @@ Errors: TypeAlias = type[BaseException] | _Classes
 Delay: TypeAlias = Callable[[int, BaseException], Duration | None]
 
 MOST_ATTEMPTS: Final = 32_767  # the column is a smallint
+MOST_LOSSES: Final = 32_000
+Losses: TypeAlias = int | Literal["unlimited"]
 
 
 @dataclass(frozen=True, slots=True, init=False)
 class Retry:
     """How often and how fast a job is tried again: ``Retry(attempts=5, minimum="30s", jitter="30s", on=(OSError,))``.
 
-    An exception group is tried again if all its exceptions are.
+    An exception group is tried again if all its exceptions are. What is outside Exception (sys.exit(), the panic of a
+    native extension) counts as an Exception.
     """
 
     attempts: int
@@ -41,11 +44,18 @@ class Retry:
     jitter: timedelta | None
     """Most that is added at random; None: a quarter of the delay, "0s": nothing."""
     on: _Classes
-    """Exception classes that are tried again."""
+    """Exception classes that are tried again; what is outside Exception, such as sys.exit(), counts as one."""
     never: _Classes
     """Exception classes among them that are not."""
     delay: Delay | None
     """`delay(attempt, error)` computes the delay instead, None stops; `attempts`, `on` and `never` still apply."""
+    losses: Losses | None
+    """Losses after which the job fails, 1 to 32000, or "unlimited"; None: as many as its attempts, but at least 2.
+
+    A job is lost when its worker dies or falls silent, or when it makes no progress for the `progress_timeout` of its
+    lane. The deaths of its own child process are limited to the same number; None: 3. A loss uses up no attempt; a
+    shutdown is no loss.
+    """
 
     @suggests_options("Retry()")
     def __init__(
@@ -59,6 +69,7 @@ class Retry:
         on: Errors = (Exception,),
         never: Errors = (),
         delay: Delay | None = None,
+        losses: Losses | None = None,
     ) -> None:
         """Check every value, so that a wrong one fails where it is written and not at the first failure."""
         values = {
@@ -70,6 +81,7 @@ class Retry:
             "on": _checked_errors(on, "on"),
             "never": _checked_errors(never, "never"),
             "delay": _checked_delay(delay),
+            "losses": _checked_losses(losses),
         }
         for name, value in values.items():
             object.__setattr__(self, name, value)
@@ -77,6 +89,11 @@ class Retry:
             shortest, longest = humanise(self.minimum), humanise(self.maximum)
             message = f"Retry.minimum: {shortest} is above Retry.maximum, {longest}. Raise maximum or lower minimum."
             raise InvalidOption(message)
+
+    @property
+    def loss_limit(self) -> int | None:
+        """The limit on losses as it is stored; 0: unlimited, None: the default."""
+        return 0 if self.losses == "unlimited" else self.losses
 
     def next_delay(self, attempt: int, error: BaseException, random: Random) -> timedelta | None:
         """Say how long to wait after `attempt` (1 = the first) failed with `error`; None means no further attempt."""
@@ -101,6 +118,8 @@ def _covers(classes: _Classes, error: BaseException, quorum: Callable[[list[bool
     """Match like ``except``; of an exception group, each error is matched by itself."""
     if isinstance(error, classes):
         return True
+    if not isinstance(error, (Exception, BaseExceptionGroup)):
+        return Exception in classes
     if isinstance(error, BaseExceptionGroup):
         return quorum([_covers(classes, inner, quorum) for inner in error.exceptions])
     return False
@@ -109,7 +128,7 @@ def _covers(classes: _Classes, error: BaseException, quorum: Callable[[list[bool
 def _asked_for(error: BaseException) -> timedelta:
     """Read `retry_after` of an error (HTTP 429 and its like); 0 if it is no duration."""
     # Foreign code: a property that raises must not turn a plain failure into a broken worker.
-    with suppress(Exception):
+    with suppress(BaseException):
         asked = getattr(error, "retry_after", None)
         if asked is not None:
             return duration(asked, "retry_after")
@@ -124,6 +143,18 @@ def _checked_attempts(attempts: int) -> int:
         )
         raise InvalidOption(message)
     return attempts
+
+
+def _checked_losses(losses: Losses | None) -> Losses | None:
+    if losses is None or losses == "unlimited":
+        return losses
+    if isinstance(losses, bool) or not isinstance(losses, int) or not 1 <= losses <= MOST_LOSSES:
+        message = (
+            f'Retry.losses: {losses!r} is neither a whole number from 1 to {MOST_LOSSES} nor "unlimited". '
+            "1 fails the job with its first loss."
+        )
+        raise InvalidOption(message)
+    return losses
 
 
 def _checked_multiplier(multiplier: float) -> float:

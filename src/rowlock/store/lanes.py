@@ -109,6 +109,7 @@ async def prepare(
             "register_kinds",
             names=[kind.name for kind in kinds],
             on_worker_lost=[kind.on_worker_lost for kind in kinds],
+            max_losses=[kind.retry.loss_limit for kind in kinds],
             isolates=[isolates(kind.name) for kind in kinds],
             hooks=[_hooks(kind) for kind in kinds],
             defaults=[None if secret(kind.name) else _defaults(kind) for kind in kinds],

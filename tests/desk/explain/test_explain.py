@@ -217,7 +217,22 @@ async def test_a_lost_job_waits_before_it_runs_again(desk: Desk) -> None:
     await desk.store.execute("UPDATE {s}.jobs SET run_after = clock_timestamp() + interval '1 min'")
     explained = await desk.app.jobs.explain(number)
     assert explained.codes[0] == "retrying"
-    assert "Its worker died under it (1 time so far)" in explained.verdict
+    assert "Its worker died or fell silent while it ran (1 time so far)" in explained.verdict
+
+
+@pytest.mark.parametrize("policy", ["retry", "hold"])
+async def test_the_worker_of_a_stalled_job_is_not_called_dead(desk: Desk, policy: str) -> None:
+    await desk.lane()
+    await desk.store.kind("k", policy)
+    await desk.store.execute("UPDATE {s}.lanes SET stall_after = '1 s'")
+    number, worker = await desk.store.enqueue(), await desk.worker()
+    await desk.store.claim(worker, number)
+    await desk.store.execute("UPDATE {s}.jobs SET claimed_at = claimed_at - interval '1 hour'")
+    values = {"watched": timedelta(hours=1), "max_losses": 3, "channel": desk.store.database.channel}
+    assert await desk.store.fetch("stalled", **values)
+    await desk.store.execute("UPDATE {s}.jobs SET run_after = clock_timestamp() + interval '1 min'")
+    explained = await desk.app.jobs.explain(number)
+    assert "It made no progress for 1 s and its lane took it from its worker" in explained.verdict
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from pathlib import Path
 from tests.waiting import block_for, busy_for, let_others_run, until_cancelled
 from typing_extensions import override
 
-from rowlock import Context, Retry, Rowlock, Skip, SyncContext, SyncItemContext, SyncTask, Task, WrongState
+from rowlock import Context, ItemContext, Retry, Rowlock, Skip, SyncContext, SyncItemContext, SyncTask, Task, WrongState
 
 app = Rowlock(os.environ.get("ROWLOCK_DATABASE_URL", "postgresql://set.by.the.test/x"))
 released = threading.Event()
@@ -315,3 +315,70 @@ async def process_grows_async(ctx: Context) -> list[str]:
     except WrongState as error:
         return [step.name for step in added] + [str(error), f"no database: {_no_database()}"]
     return []
+
+
+class Panic(BaseException):
+    """What a native extension raises when its own code panics: outside Exception, like pyo3's PanicException."""
+
+
+def _raise_foreign(what: str) -> None:
+    match what:
+        case "panic":
+            raise Panic("called `Option::unwrap()` on a `None` value")
+        case "generator exit":
+            raise GeneratorExit("left a generator")
+        case "group":
+            raise BaseExceptionGroup("two at once", [Panic("first"), ValueError("second")])
+        case "exit":
+            raise SystemExit(3)
+        case "interrupt":
+            raise KeyboardInterrupt("by the handler")
+        case "cancelled":
+            raise asyncio.CancelledError("by the handler")
+        case _:
+            raise ValueError(what)
+
+
+TWICE = Retry(attempts=2, minimum="10ms", jitter="0s")
+
+
+@app.job("loop.foreign", retry=TWICE)
+async def loop_foreign(what: str) -> None:
+    await let_others_run()
+    _raise_foreign(what)
+
+
+@app.job("loop.foreign.at_once", retry=TWICE)
+async def loop_foreign_at_once(what: str) -> None:
+    _raise_foreign(what)
+
+
+@app.job("loop.foreign.limited", retry=TWICE, timeout="1h")
+async def loop_foreign_limited(what: str) -> None:
+    await let_others_run()
+    _raise_foreign(what)
+
+
+@app.job("loop.foreign.items", retry=TWICE)
+async def loop_foreign_items(ctx: Context, what: str) -> None:
+    async def one(_item: ItemContext, _thing: int) -> None:
+        await let_others_run()
+        _raise_foreign(what)
+
+    await ctx.items(range(3), one, limit=2)
+
+
+@app.job("thread.foreign", retry=TWICE)
+def thread_foreign(what: str) -> None:
+    _raise_foreign(what)
+
+
+@app.job("process.foreign", executor="process", retry=TWICE)
+def process_foreign(what: str) -> None:
+    _raise_foreign(what)
+
+
+@app.job("process.foreign.async", executor="process", retry=TWICE)
+async def process_foreign_async(what: str) -> None:
+    await let_others_run()
+    _raise_foreign(what)

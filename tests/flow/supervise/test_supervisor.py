@@ -272,7 +272,13 @@ async def test_a_blocked_worker_inside_a_program_only_warns(
 async def test_unblock_applies_the_kinds_policy_to_the_culprit_alone(store: Store) -> None:
     worker, other = await store.worker("w"), await store.worker("o")
     await store.fetch(
-        "register_kinds", names=["f"], on_worker_lost=["fail"], isolates=[True], hooks=[None], defaults=[None]
+        "register_kinds",
+        names=["f"],
+        on_worker_lost=["fail"],
+        max_losses=[None],
+        isolates=[True],
+        hooks=[None],
+        defaults=[None],
     )
     innocent, guilty, elsewhere = await store.enqueue(), await store.enqueue("f"), await store.enqueue()
     (_, claim) = await store.claim(worker, innocent, guilty)
@@ -306,7 +312,13 @@ async def test_unblock_applies_the_kinds_policy_to_the_culprit_alone(store: Stor
 async def test_unblock_gives_neighbours_back_whatever_their_kinds_policy(store: Store) -> None:
     worker = await store.worker()
     await store.fetch(
-        "register_kinds", names=["f"], on_worker_lost=["fail"], isolates=[True], hooks=[None], defaults=[None]
+        "register_kinds",
+        names=["f"],
+        on_worker_lost=["fail"],
+        max_losses=[None],
+        isolates=[True],
+        hooks=[None],
+        defaults=[None],
     )
     neighbour, guilty = await store.enqueue("f"), await store.enqueue()
     (_, claim) = await store.claim(worker, neighbour, guilty)

@@ -50,6 +50,28 @@ async def test_the_hung_handler_is_cancelled_and_its_job_runs_again(
     assert history.job.state is rowlock.State.COMPLETED
 
 
+async def test_a_job_that_stalls_each_time_fails_when_it_was_lost_as_often_as_it_may_be_attempted(
+    app: Rowlock, sql: asyncpg.Connection[asyncpg.Record]
+) -> None:
+    runs: list[tuple[int, int, int]] = []
+
+    @app.job(lane="watched", retry=rowlock.Retry(attempts=2))
+    async def work(ctx: rowlock.Context) -> None:
+        runs.append((ctx.job.attempt, ctx.job.losses, ctx.job.runs))
+        await until_cancelled()
+
+    async with app.worker():
+        await sql.execute("UPDATE lanes SET stall_after = '1 s' WHERE name = 'watched'")
+        job = await app.jobs.wait((await work.enqueue()).id, timeout=60)
+        assert runs == [(1, 0, 1), (1, 1, 2)]
+        assert (job.state, job.attempt, job.losses, job.runs) == (rowlock.State.FAILED, 0, 2, 2)
+        assert job.errors is not None
+        assert job.errors["reason"] == "quarantined"
+        assert job.errors["message"] == "no progress for 1 s; that was loss 2 of 2 that it may have"
+        explained = await app.jobs.explain(job.id)
+        assert "no progress for 1 s" in explained.verdict
+
+
 async def test_the_limit_is_set_and_removed_while_everything_runs(app: Rowlock) -> None:
     app.lanes.define("reports", progress_timeout="10m")
     await app.lanes.create("other", progress_timeout="5m")

@@ -37,6 +37,10 @@ JobState = Annotated[State, doc("State of the job.", "queued")]
 Priority = Annotated[int, doc("Priority from -100 to 100; higher runs first.", 10)]
 Attempt = Annotated[int, doc("Number of the current or last attempt; 0 before the first.", 1)]
 MaxAttempts = Annotated[int, doc("How many attempts the job has before it fails for good.", 5)]
+Losses = Annotated[
+    int, doc("Times the job was lost: its worker or child process died or fell silent, or it made no progress.", 0)
+]
+Runs = Annotated[int, doc("Times a worker claimed the job, this run included; it only grows, unlike attempt.", 1)]
 LaneOrNull = Annotated[str | None, doc("Lane that claimed the job last; null before the first claim.", "reports")]
 WorkerOrNull = Annotated[str | None, doc("Name of the worker that claimed the job last; null: none.", "web-1:4711")]
 TenantOrNull = Annotated[str | None, doc("Tenant that it belongs to; null: none.", "acme")]

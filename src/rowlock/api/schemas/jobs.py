@@ -93,6 +93,8 @@ class JobAnswer(Answer):
     priority: fields.Priority
     attempt: fields.Attempt
     max_attempts: fields.MaxAttempts
+    losses: fields.Losses
+    runs: fields.Runs
     lane: fields.LaneOrNull
     worker: fields.WorkerOrNull
     tenant: fields.TenantOrNull

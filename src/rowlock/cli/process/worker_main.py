@@ -17,6 +17,7 @@ from rowlock.cli.process.worker_shutdown import ShutdownControl
 from rowlock.cli.screen.log_lines import JsonFormatter, TextFormatter
 from rowlock.errors import InvalidOption, RowlockError
 from rowlock.flow.executors.os_process import settle_in
+from rowlock.flow.run.process_exits import run_through_exits
 from rowlock.model.lane import kinds_by_lane
 from rowlock.model.size import size
 from rowlock.store.database import shown
@@ -61,7 +62,7 @@ def run(context: CommandContext, options: dict[str, Any]) -> None:
         shutdown, door = ShutdownControl(parent, line), door_of(app, options["door"])
         with asyncio.Runner(loop_factory=loop_factory()) as runner:
             name = supervise.name_of(options["name"], line)
-            runner.run(_serve(app, chosen, name, shutdown, dev=options["dev"], door=door))
+            run_through_exits(runner, _serve(app, chosen, name, shutdown, dev=options["dev"], door=door))
 
 
 def _configure(app: Rowlock, options: dict[str, Any]) -> None:

@@ -58,6 +58,7 @@ def job_fields(history: History) -> dict[str, str]:
         "state": job.state.value + ", cancel requested" * (job.cancel_requested and not job.is_final),
         "priority": str(job.priority),
         "attempt": f"{job.attempt} of {job.max_attempts}",
+        "run": "" if job.runs == job.attempt else f"{job.runs}, of which {job.losses} lost",
         "lane": job.lane or "",
         "worker": job.worker or "",
         "tenant": job.tenant or "",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from rowlock.desk.phrases import when
+from rowlock.desk.phrases import loss_text, when
 from rowlock.model.approval import Approval
 from rowlock.model.explanation import Reason
 from rowlock.model.state import State
@@ -14,14 +14,15 @@ if TYPE_CHECKING:
 
 
 def approval(facts: Facts) -> Reason | None:
-    """The job waits for approval, or was held for a person after its worker died."""
+    """The job waits for approval, or was held for a person after it was lost."""
     job, row = facts.job, facts.row
     if job.state is not State.PENDING:
         return None
     held = row["last_outcome"] in ("lost", "died")
     since = row["last_ended_at"] if held else row["act_at"] if row["act_verb"] == "retry" else job.created_at
+    loss = "The process it ran in died" if row["last_outcome"] == "died" else loss_text(job.errors)
     why = (
-        f"Its worker died under it {when(since, facts.now)} and its kind says to hold such jobs for a person"
+        f"{loss} ({when(since, facts.now)}) and its kind says to hold such jobs for a person"
         if held
         else f"It awaits approval since {when(since, facts.now)}"
     )

@@ -13,7 +13,7 @@ from rowlock.desk.explain.dependencies import waits_for_signal, waits_for_steps,
 from rowlock.desk.explain.locks import locked
 from rowlock.desk.explain.rates import lane_rate, rate_limited
 from rowlock.desk.explain.silent_worker import stalls, worker_silent
-from rowlock.desk.phrases import ago, blame, several, span_text, until, when
+from rowlock.desk.phrases import ago, blame, loss_text, several, span_text, until, when
 from rowlock.model import ids
 from rowlock.model.count import Count
 from rowlock.model.explanation import Reason
@@ -125,7 +125,7 @@ def not_due(facts: Facts) -> Reason | None:
         "failed": f"Attempt {job.attempt} of {job.max_attempts} failed ({blame(job.errors) or 'no error recorded'})",
         "snoozed": "Its handler asked to be run later",
         "interrupted": "It was interrupted and goes on later",
-        "lost": f"Its worker died under it ({several(job.losses, 'time')} so far)",
+        "lost": f"{loss_text(job.errors)} ({several(job.losses, 'time')} so far)",
         "died": f"The process it ran in died ({blame(job.errors) or 'no reason recorded'})",
         None: "It is scheduled for later",
     }.get(row["last_outcome"], f"Its last attempt ended as {row['last_outcome']}")

@@ -54,6 +54,7 @@ from rowlock.flow.executors.os_process import die_with
 from rowlock.flow.executors.threads import run_blocking, work_of
 from rowlock.flow.progress.job_logs import JobLogCapture
 from rowlock.flow.run.attempt import AttemptServices, RunningAttempt, on_loop
+from rowlock.flow.run.process_exits import run_through_exits
 from rowlock.store.queries import Statements
 from rowlock.telemetry import JobLogFilter
 
@@ -111,7 +112,8 @@ class ChildProgram:
 
     def _run_loop(self) -> None:
         try:
-            asyncio.run(self._converse())
+            with asyncio.Runner() as runner:
+                run_through_exits(runner, self._converse())
         finally:
             self._work.put(None)
 
@@ -129,7 +131,10 @@ class ChildProgram:
             async with _scope(self._app):
                 self._send(ChildReady())
                 await self._listen(reader)
-        except (Exception, SystemExit) as error:  # noqa: BLE001 - the worker reports it to the user
+        except BaseException as error:
+            if isinstance(error, asyncio.CancelledError):
+                raise
+            # The worker reports it to the user.
             self._send(ChildFailed(f"{type(error).__name__}: {error}"))
             await self._writer.drain()
 
@@ -164,7 +169,7 @@ class ChildProgram:
         loop = asyncio.get_running_loop()
         try:
             handler: Handler = await self._in_main(lambda: _handler(self._app, order))
-        except (Exception, SystemExit) as error:  # noqa: BLE001 - the attempt fails with it, in the worker
+        except BaseException as error:  # noqa: BLE001 - the attempt fails with it, in the worker
             self._send(ChildFailed(f"{type(error).__name__}: {error}"))
             return
         self._channel = PipeChannel(self._send, self._statements)

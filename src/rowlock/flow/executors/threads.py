@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING
 
 from typing_extensions import override
 
-from rowlock.errors import Stopped
 from rowlock.flow.progress.sync_context import sync_context_of
 from rowlock.flow.run.attempt import in_process
 
@@ -77,11 +76,10 @@ def work_of(function: Callable[[], object], ended: asyncio.Future[object]) -> Wo
 
 
 def _for_future(error: BaseException) -> BaseException:
-    """The error as a future can hold it: no StopIteration, and no KeyboardInterrupt, which would end the worker."""
-    allowed = isinstance(error, (Exception, SystemExit, Stopped, asyncio.CancelledError))
-    if allowed and not isinstance(error, StopIteration):
+    """The error as a future can hold it: StopIteration cannot be set on one."""
+    if not isinstance(error, StopIteration):
         return error
-    wrapped = RuntimeError(f"the handler raised {type(error).__name__}")
+    wrapped = RuntimeError("the handler raised StopIteration")
     wrapped.__cause__ = error
     return wrapped
 

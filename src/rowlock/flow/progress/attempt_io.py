@@ -18,6 +18,7 @@ from rowlock.errors import ClaimLost, InvalidOption, SignalTimeout, Suspended
 from rowlock.flow.locks.lock import LockOwner, LockRequest
 from rowlock.flow.progress.claim_guard import run_guarded, run_guarded_sync
 from rowlock.flow.progress.job_logs import captured, make_record
+from rowlock.flow.progress.loop_share import LoopShare
 from rowlock.flow.progress.report import ProgressReport
 from rowlock.model import ids, redact, stored_args
 from rowlock.model.job import Claim, Job
@@ -25,6 +26,7 @@ from rowlock.model.keys import checked_key, shown
 from rowlock.model.progress import ATTEMPT_LINES, LOGS_OFF, ItemRef, LogLine
 from rowlock.model.state import State
 from rowlock.model.times.duration import duration
+from rowlock.store.rows.jobs import runs_of
 from rowlock.telemetry import JobLog
 
 if TYPE_CHECKING:
@@ -72,6 +74,7 @@ class AttemptIO:
         "failures",
         "held_locks",
         "log_level",
+        "loop_share",
         "state",
     )
 
@@ -98,6 +101,8 @@ class AttemptIO:
         self.failed_items = 0
         self.held_locks: list[tuple[HeldLock, int | None]] = []
         """Locks of a blocking handler, each with the id of the thread that holds it; None: the whole job does."""
+        self.loop_share = LoopShare()
+        """Used by handlers on an event loop."""
         self._row, self._stopping, self._capture, self._complete_args = row, stopping, capture, complete_args
         self._started = time.monotonic()
         self._stop_requested = self._lost = False
@@ -377,6 +382,7 @@ def claimed_job(row: Row, text: str) -> Job:
         attempt=row["attempt"],
         max_attempts=row["max_attempts"],
         losses=row["losses"],
+        runs=runs_of(row),
         created_at=row["created_at"],
         run_after=row["run_after"],
         claimed_at=row["claimed_at"],

@@ -39,8 +39,12 @@ class Context(BaseContext):
     __slots__ = ()
 
     async def progress(self, done: float, total: float | None = None, message: str | None = None) -> None:
-        """Report how far the job is. Coalesced: at most one write a second, the newest wins."""
+        """Report how far the job is. Coalesced: at most one write a second, the newest wins.
+
+        Like every call that is awaited here, it lets other tasks run when the handler has held the event loop.
+        """
         self._io.set_progress(done, total, message)
+        await self._io.loop_share.give_way()
 
     @contextlib.asynccontextmanager
     async def phase(self, name: str, total: float | None = None, *, done: float = 0) -> AsyncIterator[OpenPhase]:
@@ -50,6 +54,7 @@ class Context(BaseContext):
         """
         number = self._io.begin_phase(name, total, done)
         try:
+            await self._io.loop_share.give_way()
             yield OpenPhase(self._io, number)
         except BaseException:
             self._io.end_phase(number, completed=False)
@@ -110,6 +115,7 @@ class Context(BaseContext):
             if n > done:
                 yield thing
                 self._io.set_cursor(name, n)
+            await self._io.loop_share.give_way()
 
     def lock(self, namespace: str, key: LockKey, *, wait: bool = True, timeout: Span | None = None) -> Lock:
         """`async with ctx.lock("edition", 7):` one holder at a time for this key, over all processes.
@@ -147,6 +153,7 @@ class OpenPhase:
     async def advance(self, by: float = 1, message: str | None = None) -> None:
         """Add to the counter; does nothing once another phase began."""
         self._io.advance(by, message, self._number)
+        await self._io.loop_share.give_way()
 
 
 class Checkpoint:
@@ -163,6 +170,7 @@ class Checkpoint:
         session: a session or connection with an open transaction: it is committed with the caller's own rows, or not.
         """
         encoded = json_values.checkpoint(value)
+        await self._io.loop_share.give_way()
         if session is None:
             await self._io.save_checkpoint(encoded)
         else:

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterable, Sized
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, Generic, TypeVar
 
-from rowlock.errors import ClaimLost, InvalidOption
+from rowlock.errors import ClaimLost, InvalidOption, Stopped
 from rowlock.flow.locks.context_managers import Lock
 from rowlock.flow.progress.base_context import BaseContext
 from rowlock.flow.progress.claim_guard import GuardedBlock
@@ -47,32 +47,32 @@ class ItemsDone(Generic[R]):
 class ItemTracker:
     """Reports one item: in progress, then how it ended."""
 
-    __slots__ = ("_io", "_started", "item")
+    __slots__ = ("_started", "io", "item")
 
     def __init__(self, io: AttemptIO, item: str | ItemRef) -> None:
-        self._io, self._started = io, io.now()
+        self.io, self._started = io, io.now()
         self.item = io.item_ref(checked_name(item)) if isinstance(item, str) else item
 
     def begin(self) -> None:
         """Report it as in progress."""
-        self._io.update_item(self.item, ItemUpdate(ItemState.IN_PROGRESS, self._started))
+        self.io.update_item(self.item, ItemUpdate(ItemState.IN_PROGRESS, self._started))
 
     def end(self, error: BaseException | None) -> None:
         """Report it as completed, skipped or failed. A cancellation or a lost claim leaves it in progress."""
-        now = self._io.now()
+        now = self.io.now()
         if error is None:
-            self._io.update_item(self.item, ItemUpdate(ItemState.COMPLETED, self._started, now))
+            self.io.update_item(self.item, ItemUpdate(ItemState.COMPLETED, self._started, now))
         elif isinstance(error, Skip):
-            reason = storable(self._io.scrub(str(error)))[:_REASON_CHARACTERS]
-            self._io.update_item(self.item, ItemUpdate(ItemState.SKIPPED, self._started, now, reason))
-        elif isinstance(error, Exception) and not isinstance(error, ClaimLost):
-            about = json.dumps(error_fields(error, self._io.secrets))
-            self._io.update_item(self.item, ItemUpdate(ItemState.FAILED, self._started, now, None, about))
+            reason = storable(self.io.scrub(str(error)))[:_REASON_CHARACTERS]
+            self.io.update_item(self.item, ItemUpdate(ItemState.SKIPPED, self._started, now, reason))
+        elif not isinstance(error, (ClaimLost, Stopped, asyncio.CancelledError)):
+            about = json.dumps(error_fields(error, self.io.secrets))
+            self.io.update_item(self.item, ItemUpdate(ItemState.FAILED, self._started, now, None, about))
 
     def count_as_failure(self, error: Exception) -> None:
         """Have the job end with errors: it goes on although this item failed."""
-        about = error_fields(error, self._io.secrets)
-        self._io.add_failure(f"{self.item.name}: {about['type']}: {about['message']}")
+        about = error_fields(error, self.io.secrets)
+        self.io.add_failure(f"{self.item.name}: {about['type']}: {about['message']}")
 
 
 class OpenItem:
@@ -90,6 +90,8 @@ class OpenItem:
     async def __aexit__(self, _type: object, error: BaseException | None, _trace: TracebackType | None) -> bool:
         """Report how it ended; a Skip is not raised on."""
         self._tracker.end(error)
+        if error is None:
+            await self._tracker.io.loop_share.give_way()
         return isinstance(error, Skip)
 
 
@@ -181,7 +183,8 @@ async def run_items(
             for _ in range(limit):
                 group.create_task(_work(io, queue, do))
     except BaseExceptionGroup as errors:
-        raise errors.exceptions[0] from None
+        first = errors.exceptions[0]
+        raise first.error if isinstance(first, _AttemptEnds) else first from None
     return results.done()
 
 
@@ -213,8 +216,23 @@ async def _work(io: AttemptIO, queue: _ItemQueue[T, R], do: Callable[[ItemContex
             raise
         except Exception as error:  # noqa: BLE001 - reported with the item; the others go on
             queue.results.end(tracker, error)
+        except BaseException as error:
+            task = asyncio.current_task()
+            if isinstance(error, asyncio.CancelledError) and task is not None and task.cancelling():
+                raise
+            tracker.end(error)
+            raise _AttemptEnds(error) from error
         else:
             queue.results.end(tracker, None)
+        await io.loop_share.give_way()
+
+
+class _AttemptEnds(Exception):
+    """Brings what is outside Exception from an item's task to its handler: asyncio ends the loop for some of it."""
+
+    def __init__(self, error: BaseException) -> None:
+        super().__init__(error)
+        self.error = error
 
 
 async def each(things: Iterable[T] | AsyncIterable[T]) -> AsyncIterator[T]:

@@ -6,6 +6,7 @@ import contextlib
 from collections.abc import Sized
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from rowlock.errors import Stopped
 from rowlock.flow.kinds import json_values
 from rowlock.flow.progress.base_context import BaseContext
 from rowlock.flow.progress.items import ItemResults, ItemTracker, checked_limit, hand_over
@@ -93,7 +94,9 @@ class SyncContext(BaseContext):
         except Skip as skip:
             reason = skip
             self._sync.report(lambda: tracker.end(reason))
-        except Exception as raised:
+        except Stopped:
+            raise
+        except BaseException as raised:
             error = raised
             self._sync.report(lambda: tracker.end(error))
             raise

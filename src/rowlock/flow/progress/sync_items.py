@@ -8,7 +8,7 @@ from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor
 from concurrent.futures import wait as wait_for
 from typing import TYPE_CHECKING, Final, Generic, TypeVar
 
-from rowlock.errors import ClaimLost
+from rowlock.errors import ClaimLost, Stopped
 from rowlock.flow.progress.base_context import BaseContext
 from rowlock.flow.progress.items import ItemTracker
 
@@ -96,10 +96,18 @@ class ItemThreads(Generic[T, R]):
                 raise
             except Exception as raised:  # noqa: BLE001 - reported with the item; the others go on
                 error = raised
+            except BaseException as raised:
+                self._report_foreign(tracker, raised)
+                raise
             self._report_end(tracker, error)
 
     def _report_end(self, tracker: ItemTracker, error: Exception | None) -> None:
         self._sync.report(lambda: self._results.end(tracker, error))
+
+    def _report_foreign(self, tracker: ItemTracker, error: BaseException) -> None:
+        """Report an item that raised what is outside Exception: the attempt ends with it."""
+        if not isinstance(error, Stopped):
+            self._sync.report(lambda: tracker.end(error))
 
     def _next(self) -> tuple[str, T] | None:
         with self._next_lock:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final, Literal, Protocol, assert_never, cast
 from rowlock.errors import ClaimLost, DatabaseUnreachable, Stopped, Suspended, UnreadableArguments
 from rowlock.flow.progress.attempt_io import AttemptIO
 from rowlock.flow.progress.context import Context
+from rowlock.flow.run.process_exits import raised_by_signal
 from rowlock.flow.run.verdict import Verdict, with_failures
 from rowlock.model import ids
 from rowlock.model.job import Claim
@@ -154,17 +155,23 @@ class RunningAttempt:
             outcome = self.stopped(error)
         except DatabaseUnreachable as error:
             outcome = Interrupted(f"its inputs could not be read: {error}")
-        except Exception as error:  # noqa: BLE001 - such as a child process that cannot be started
-            outcome = self.raised(error)
         except BaseException as error:
-            # KeyboardInterrupt ends the process; the job goes back first.
-            done(self, Interrupted(f"{type(error).__name__} in the handler"))
-            raise
+            if self._from_outside(error):
+                # The process ends; the job goes back first.
+                done(self, Interrupted(f"{type(error).__name__} in the handler"))
+                raise
+            outcome = self.raised(error)  # such as a child process that cannot be started
         if self._services.log_capture.pending:
             self._services.log_capture.drain()
         if self._io is not None:
             await self._settle(self._io)
         done(self, outcome)
+
+    def _from_outside(self, error: BaseException) -> bool:
+        """Whether a signal raised it, or Python closed the coroutine of an attempt whose loop is gone."""
+        if isinstance(error, GeneratorExit):
+            return self.task is not None and self.task is not _current_task()
+        return raised_by_signal(error)
 
     async def _settle(self, io: AttemptIO) -> None:
         """Try for some seconds to write the last progress, before the outcome uses up the claim; never raises."""
@@ -221,6 +228,13 @@ class RunningAttempt:
         return TimeoutError(f"the attempt took longer than its timeout of {seconds:g} s")
 
 
+def _current_task() -> asyncio.Task[object] | None:
+    try:
+        return asyncio.current_task()
+    except RuntimeError:  # no loop runs
+        return None
+
+
 async def on_loop(attempt: RunningAttempt) -> Outcome:
     """Run a coroutine function on the worker's own loop."""
     function = cast("Callable[..., Awaitable[object]]", attempt.handler.function)
@@ -243,8 +257,8 @@ async def in_process(attempt: RunningAttempt, call: Call, context: Callable[[], 
         return attempt.raised(error)
     try:
         value = await (call(args, kwargs) if plain else _call_wrapped(attempt, call, args, kwargs))
-    except (Exception, SystemExit, Stopped) as error:  # noqa: BLE001 - an exception decides the outcome
-        # sys.exit() in a handler ends the attempt, not the worker that its neighbours run in.
+    except Exception as error:  # noqa: BLE001 - an exception decides the outcome
+        # Others, such as sys.exit() or the panic of a native extension, are judged by RunningAttempt.run().
         return attempt.raised(error)
     return attempt.completed(NO_RESULT if value is None else attempt.verdict.returned(value))
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import math
 from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final, cast
@@ -135,7 +136,8 @@ class Verdict:
             case "hold":
                 return Died(timedelta(0), {"reason": "its process died", **about}, held=True)
             case "retry":
-                if deaths >= max_deaths:
+                limit = self._handler.kind.retry.loss_limit
+                if deaths >= (max_deaths if limit is None else limit or math.inf):
                     return Failed({"reason": "quarantined", **about})
                 delay = timedelta(seconds=min(_LONGEST_PAUSE, 2**deaths) * self._random.random())
                 return Died(delay, {"reason": "its process died", **about})
@@ -148,9 +150,8 @@ class Verdict:
         try:
             # The job's own max_attempts may be more than its kind's.
             retry = replace(self._handler.kind.retry, attempts=self._row["max_attempts"])
-            shown = RuntimeError("sys.exit()") if isinstance(error, SystemExit) else error
-            return retry.next_delay(self._row["attempt"], shown, self._random)
-        except Exception:
+            return retry.next_delay(self._row["attempt"], error, self._random)
+        except BaseException:  # code of the application, which must not end the worker
             logger.exception("the retry policy of %s failed; the job is not retried", self._handler.name)
             return None
 

@@ -120,7 +120,8 @@ class Watchdog:
             self._events.emit(LoopBlocked(waited, stack.place))
         logger.warning(
             "the event loop has been blocked for %.1f s in %s; other jobs of this process wait. "
-            "Await instead of blocking, or move the work off the loop.\n%s",
+            "Await ctx.progress() or another call of ctx between two pieces of the work, or move it off the loop: "
+            "a plain def runs in a thread, executor='process' in a child process.\n%s",
             waited,
             stack.place,
             stack.lines,

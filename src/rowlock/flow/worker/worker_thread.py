@@ -8,6 +8,8 @@ import logging
 import threading
 from typing import TYPE_CHECKING, Final
 
+from rowlock.flow.run.process_exits import run_through_exits
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -41,7 +43,8 @@ class WorkerThread:
 
     def _main(self) -> None:
         try:
-            asyncio.run(self._work())
+            with asyncio.Runner() as runner:
+                run_through_exits(runner, self._work())
         except BaseException as error:
             # Raised in the thread that started this one.
             self._failure = error

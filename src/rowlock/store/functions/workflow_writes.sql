@@ -292,7 +292,7 @@ BEGIN
     UPDATE {schema}.jobs j
        SET state = CASE WHEN j.id <> v_first THEN 'blocked' WHEN j.approval & 3 = 1 THEN 'pending' ELSE 'queued' END,
            approvers = NULL, answer_by = NULL, finished_at = NULL, result = NULL, errors = NULL, attempt = 0, losses = 0, deaths = 0,
-           refunds = 0, cancel_requested = false, claimed_by = NULL, claimed_at = NULL, lane = NULL, expires_at = NULL,
+           refunds = 0, runs_before = coalesce(j.runs_before, 0) + j.attempt + j.losses + j.refunds, cancel_requested = false, claimed_by = NULL, claimed_at = NULL, lane = NULL, expires_at = NULL,
            too_old_at = NULL, gate_place = 0, run_after = clock_timestamp(), fence = j.fence + 1, seq = j.seq + 1
       FROM (SELECT x.id, x.state, x.finished_at FROM {schema}.jobs x WHERE x.id = ANY (v_now)) AS was
      WHERE j.id = was.id AND was.finished_at IS NOT NULL

@@ -41,6 +41,11 @@ def ref_text(value: object) -> str:
         raise InvalidOption(message) from None
 
 
+def runs_of(row: Row) -> int:
+    """How often the job was claimed: what a requeue takes from one of these counts it adds to another."""
+    return int(row["attempt"] + row["losses"] + row["refunds"] + (row["runs_before"] or 0))
+
+
 def job_of(row: Row, *, reveal: bool = False) -> Job:
     """A Job from the columns of job_view. reveal: with the secrets of args and result."""
     args = json.loads(row["args"])
@@ -52,6 +57,7 @@ def job_of(row: Row, *, reveal: bool = False) -> Job:
         attempt=row["attempt"],
         max_attempts=row["max_attempts"],
         losses=row["losses"],
+        runs=runs_of(row),
         fence=row["fence"],
         seq=row["seq"],
         created_at=row["created_at"],

@@ -3,7 +3,7 @@
 
 -- fragment: claimed_columns
 j.id, j.fence, j.kind, j.args, j.attempt, j.max_attempts, j.priority, j.share, j.run_after, j.lane, j.gate_place,
-j.losses, j.deaths, j.refunds, j.errors -> 'unreadable' AS unread, j.created_at, j.claimed_at, j.claimed_by, j.tenant,
+j.losses, j.deaths, j.refunds, j.runs_before, j.errors -> 'unreadable' AS unread, j.created_at, j.claimed_at, j.claimed_by, j.tenant,
 j.submitted_by, j.gate_key, j.tags, j.refs, j.meta, j.rate_keys
 
 -- fragment: for_me

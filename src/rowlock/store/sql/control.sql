@@ -188,7 +188,8 @@ logged AS (
 ended AS (
   UPDATE {schema}.jobs j
   SET state = CASE WHEN j.approval & 3 = 1 THEN 'pending' ELSE 'queued' END, approvers = NULL, answer_by = NULL,
-      finished_at = NULL, result = NULL, errors = NULL, attempt = 0, losses = 0, deaths = 0, refunds = 0, cancel_requested = false,
+      finished_at = NULL, result = NULL, errors = NULL, attempt = 0, losses = 0, deaths = 0, refunds = 0,
+      runs_before = coalesce(j.runs_before, 0) + j.attempt + j.losses + j.refunds, cancel_requested = false,
       claimed_by = NULL, claimed_at = NULL, lane = NULL, expires_at = NULL, too_old_at = NULL, rate_turn = NULL,
       run_after = clock_timestamp(), fence = j.fence + 1, seq = j.seq + 1
   FROM old o WHERE j.id = o.id AND o.blocked_by IS NULL

@@ -9,7 +9,7 @@ p.n AS report, to_jsonb(p) ->> 'phases' AS phases, (to_jsonb(p) ->> 'items_in_pr
 -- name: explain_job
 -- to_jsonb: columns that later migrations add may be missing while the schema is behind, and that is one of the
 -- answers.
-SELECT {job_row}, (to_jsonb(j) ->> 'workflow_id')::bigint AS workflow_id, NULL::text AS step, j.gate_place, ARRAY(SELECT jsonb_array_elements_text(nullif(to_jsonb(j) -> 'approvers', 'null'))) AS approvers,
+SELECT {job_row}, (to_jsonb(j) ->> 'runs_before')::integer AS runs_before, (to_jsonb(j) ->> 'workflow_id')::bigint AS workflow_id, NULL::text AS step, j.gate_place, ARRAY(SELECT jsonb_array_elements_text(nullif(to_jsonb(j) -> 'approvers', 'null'))) AS approvers,
        ARRAY(SELECT DISTINCT c.by_whom FROM {schema}.job_acts c
              WHERE c.job_id = j.id AND c.verb = 'edit' AND c.detail ? 'args' AND c.by_whom IS NOT NULL ORDER BY 1) AS editors,
        (to_jsonb(j) ->> 'answer_by')::timestamptz AS answer_by,

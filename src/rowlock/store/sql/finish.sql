@@ -28,6 +28,7 @@
 --   a revocation (owner NULL) clears claimed_by, the owner's own write keeps it: `settled` relies on that
 --   the owner is checked as in `mine`
 --   a job that no worker can read comes back again and again: one attempt row per cause, and no limit on how often
+--   attempt + losses + refunds + runs_before never falls: what leaves one of them enters another
 moved AS (
   UPDATE {schema}.jobs j
   SET state = CASE WHEN {not_again} THEN 'cancelled' ELSE l.state END,
@@ -37,8 +38,9 @@ moved AS (
       run_after = CASE WHEN l.state = 'queued' THEN clock_timestamp() + make_interval(secs => l.delay) ELSE j.run_after END,
       approval = CASE WHEN l.state = 'pending' THEN (j.approval & 32764) | 1 ELSE j.approval END,
       approvers = CASE WHEN l.state = 'pending' THEN NULL ELSE j.approvers END,
-      attempt = j.attempt - l.refund, losses = j.losses + l.loss, deaths = j.deaths + l.death,
+      attempt = j.attempt - l.refund, losses = least(32000, j.losses + l.loss), deaths = least(32000, j.deaths + l.death),
       refunds = least(32000, j.refunds + l.refund * (1 - l.loss) * (l.outcome <> 'unreadable')::integer),
+      runs_before = CASE WHEN l.outcome = 'unreadable' THEN coalesce(j.runs_before, 0) + l.refund ELSE j.runs_before END,
       fence = j.fence + 1, seq = j.seq + 1, gate_place = 0, rate_turn = CASE WHEN l.outcome = 'limited' THEN true END,
       claimed_by = l.owner
   FROM leaving l

@@ -45,22 +45,27 @@ SELECT (SELECT count(*) FROM published) + (SELECT count(*) FROM cleared) + (SELE
 -- fragment: lost_claims
 -- The policy of the kind decides: retry (with a loss budget of its own, and back-off), fail, or hold for a person. The
 -- attempt does not count: a dead worker is not the handler's failure. A lost job is a suspect, as are the other jobs of
--- that worker, and runs alone in a child process from now on, where only its own death counts: so the budget here is
--- five times as large, and only kinds that cannot be isolated are judged by it at once.
+-- that worker, and runs alone in a child process from now on, where its own death is told from its worker's. A job that
+-- takes its whole host along, or stalls each time, must end all the same: it may be lost as often as it may be
+-- attempted, but at least twice, as the first loss may be its neighbour's fault. Kinds that cannot be isolated are
+-- judged after max_losses at the latest. What the kind itself says comes before both; 0: no limit.
 SELECT j.id, j.fence,
-       CASE WHEN p.policy = 'fail' OR (p.policy = 'retry' AND j.losses + 1 >= p.budget) THEN 'failed'
+       CASE WHEN p.policy = 'fail' OR over.budget THEN 'failed'
             WHEN p.policy = 'hold' THEN 'pending' ELSE 'queued' END AS state,
-       least(300, 2 ^ j.losses) * random() AS delay, 1 AS refund, 1 AS loss, 0 AS death, 'lost'::text AS outcome,
-       jsonb_build_object('reason', CASE WHEN p.policy = 'retry' AND j.losses + 1 >= p.budget THEN 'quarantined'
-                                         ELSE 'worker lost' END,
-                          'worker', w.name, 'losses', j.losses + 1) AS error,
+       least(300, 2 ^ least(j.losses, 9)) * random() AS delay, 1 AS refund, 1 AS loss, 0 AS death, 'lost'::text AS outcome,
+       jsonb_build_object('reason', CASE WHEN over.budget THEN 'quarantined' ELSE 'worker lost' END,
+                          'worker', w.name, 'losses', j.losses + 1)
+         || CASE WHEN over.budget THEN jsonb_build_object('message', 'its worker was lost; that was loss '
+                   || (j.losses + 1) || ' of ' || p.budget || ' that it may have') ELSE '{}' END AS error,
        NULL::bigint AS owner
 FROM {schema}.jobs j
 LEFT JOIN {schema}.workers w ON w.id = j.claimed_by
 LEFT JOIN {schema}.lanes l ON l.name = j.lane
 LEFT JOIN {schema}.kinds k ON k.name = j.kind
 CROSS JOIN LATERAL (SELECT coalesce(k.on_worker_lost, 'retry') AS policy,
-                           :max_losses::integer * CASE WHEN k.isolates THEN 5 ELSE 1 END AS budget) AS p
+                           nullif(coalesce(k.max_losses, least(greatest(j.max_attempts, 2),
+                                           CASE WHEN k.isolates THEN NULL ELSE :max_losses::integer END)), 0) AS budget) AS p
+CROSS JOIN LATERAL (SELECT p.policy = 'retry' AND coalesce(j.losses + 1 >= p.budget, false) AS budget) AS over
 
 -- fragment: exhausted
 -- The hooks of jobs that upkeep ends, for the columns {id, fence, attempt, state, error, tenant, kind} of a CTE
@@ -122,7 +127,8 @@ WITH leaving AS (
          CASE WHEN b.id IS NULL THEN 0 ELSE x.delay END AS delay, x.refund, CASE WHEN b.id IS NULL THEN 0 ELSE x.loss END AS loss,
          x.death, CASE WHEN b.id IS NULL THEN 'interrupted' ELSE x.outcome END AS outcome,
          CASE WHEN b.id IS NULL THEN jsonb_build_object('reason', 'another job blocked the event loop')
-              WHEN x.error ->> 'reason' = 'quarantined' THEN x.error || jsonb_build_object('blocked', :place::text)
+              WHEN x.error ->> 'reason' = 'quarantined' THEN x.error || jsonb_build_object('blocked', :place::text,
+                'message', replace(x.error ->> 'message', 'its worker was lost', 'it blocked the event loop'))
               ELSE x.error || jsonb_build_object('reason', 'blocked the event loop', 'blocked', :place::text) END AS error,
          x.owner
   FROM ({lost_claims}
@@ -141,8 +147,9 @@ SELECT coalesce(array_agg(m.id), '{}') AS ids, {left_places} AS promoted, {follo
 -- job could report: `watched` and the server's start are checked as in rescue.
 WITH leaving AS (
   SELECT x.id, x.fence, x.state, x.delay, x.refund, x.loss, x.death, x.outcome,
-         CASE WHEN x.error ->> 'reason' = 'quarantined' THEN x.error
-              ELSE x.error || jsonb_build_object('reason', 'no progress for ' || round(extract(epoch FROM s.stall_after)) || ' s')
+         CASE WHEN x.error ->> 'reason' = 'quarantined'
+              THEN x.error || jsonb_build_object('message', replace(x.error ->> 'message', 'its worker was lost', s.why))
+              ELSE x.error || jsonb_build_object('reason', s.why)
          END || jsonb_build_object('last_progress_at', s.reported_at) AS error,
          x.owner
   FROM ({lost_claims}
@@ -152,7 +159,7 @@ WITH leaving AS (
           AND pg_postmaster_start_time() < clock_timestamp() - l.stall_after
         ORDER BY j.id LIMIT 500 FOR NO KEY UPDATE OF j SKIP LOCKED) AS x
   LEFT JOIN LATERAL (
-    SELECT l.stall_after, r.reported_at
+    SELECT 'no progress for ' || round(extract(epoch FROM l.stall_after)) || ' s' AS why, r.reported_at
     FROM {schema}.jobs j JOIN {schema}.lanes l ON l.name = j.lane
     LEFT JOIN {schema}.job_progress r ON r.job_id = j.id AND r.fence = j.fence WHERE j.id = x.id) AS s ON true),
 {requeue},

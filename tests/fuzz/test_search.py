@@ -116,7 +116,13 @@ def span_of(points: SearchStrategy[Any], *, exact: bool = True) -> SearchStrateg
 
 
 AGES = st.integers(0, 220).map(lambda minutes: timedelta(minutes=minutes, seconds=30))
-DAYS = st.integers(-1, 1).map(lambda n: WrittenTime(*(NOW.replace(hour=0) + timedelta(days=n + d) for d in (0, 1))))
+ENDS_OF_TIME = [
+    WrittenTime(start, start + timedelta(days=1))
+    for start in (datetime(1, 1, 1, tzinfo=UTC), datetime(1, 1, 2, tzinfo=UTC), datetime(9999, 12, 30, tzinfo=UTC))
+]
+DAYS = st.sampled_from(ENDS_OF_TIME) | st.integers(-1, 1).map(
+    lambda n: WrittenTime(*(NOW.replace(hour=0) + timedelta(days=n + d) for d in (0, 1)))
+)
 HOURS = st.integers(-5, 1).map(lambda n: WrittenTime(NOW + timedelta(hours=n), NOW + timedelta(hours=n, minutes=1)))
 TEXT = (
     WORD

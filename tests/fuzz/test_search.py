@@ -313,7 +313,7 @@ REFS = "INSERT INTO job_refs (name, value, job_id) VALUES ($1, $2, $3) ON CONFLI
 
 
 async def load(bench: Bench, rows: Sequence[Row]) -> None:
-    await bench.sql("TRUNCATE jobs, job_refs, job_progress RESTART IDENTITY CASCADE")
+    await bench.sql("TRUNCATE jobs, job_refs, job_progress, waits RESTART IDENTITY CASCADE")
     for row in rows:
         await bench.sql(
             LOAD, row.id, row.kind, row.state, row.priority, row.attempt, row.lane, row.tenant, row.by, row.worker,
@@ -322,6 +322,9 @@ async def load(bench: Bench, rows: Sequence[Row]) -> None:
         )  # fmt: skip
         for name, value in [*(("tag", tag) for tag in row.tags), *row.refs.items()]:
             await bench.sql(REFS, name, str(value), row.id)
+        if row.state == State.BLOCKED:
+            # A blocked job always waits for something; the search finds it there.
+            await bench.sql("INSERT INTO waits (job_id, remaining) VALUES ($1, 1)", row.id)
         if row.phase is not None:
             await bench.sql("INSERT INTO job_progress (job_id, fence, phase) VALUES ($1, 0, $2)", row.id, row.phase)
 

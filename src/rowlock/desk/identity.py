@@ -33,7 +33,7 @@ class Identity:
         self._open = database
 
     async def by_token(self, text: str, *, address: str | None = None) -> Principal:
-        """The principal of a token. NotAuthenticated: it is invalid; TooManyAttempts: invalid, as were many before it."""
+        """The principal of a token. NotAuthenticated: it is invalid; TooManyAttempts: so were many before it."""
         parts = token_text.parse(text)
         if parts is None:
             raise await self._refused(address, None)
@@ -110,7 +110,7 @@ def _principal(row: Record, kind: PrincipalKind = "token") -> Principal:
 
 
 def _network(address: str | None) -> str:
-    """The key under which failures of an address are counted: for IPv6 its /64, of which one client has every address."""
+    """The key under which failures of an address are counted: for IPv6 its /64, all of which one client has."""
     try:
         parsed = ipaddress.ip_address(address or "")
     except ValueError:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ipaddress
 import json
 import re
 from dataclasses import dataclass, replace
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 _ON = frozenset({"1", "on", "true", "yes"})
 _OFF = frozenset({"0", "off", "false", "no"})
 _LANE = re.compile(r"[\w.*-]+")
+_TOKEN = re.compile(r"[A-Za-z0-9._~+-]{16,200}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +71,27 @@ class Settings:
     job_logs: int = 20
     """Lowest level of log records that are stored with their job: 20 is INFO; 1000 stores none."""
 
+    serve_token: str | None = None
+    """Token of a server without authentication. None: every start makes one and prints it."""
+    trusted_proxies: tuple[str, ...] = ()
+    """Addresses and CIDR networks of proxies whose X-Forwarded-For and X-Forwarded-Proto count."""
+    serve_header_timeout: timedelta = timedelta(seconds=10)
+    """Time in which the request line and headers must come."""
+    serve_body_timeout: timedelta = timedelta(seconds=30)
+    """Time in which the body must come."""
+    serve_idle_timeout: timedelta = timedelta(seconds=15)
+    """Time after which a connection without a request is closed."""
+    serve_send_timeout: timedelta = timedelta(seconds=60)
+    """Time after which a client that does not read its answer is disconnected."""
+    serve_connections: int = 800
+    """Open connections of one server."""
+    serve_connections_per_address: int = 250
+    """Open connections of one address; trusted proxies are exempt."""
+    serve_streams: int = 400
+    """Open streams of one server."""
+    serve_streams_per_caller: int = 50
+    """Open streams of one principal and token."""
+
     @classmethod
     def from_env(cls, environ: Mapping[str, str]) -> Self:
         """Read the ROWLOCK_* variables; unset ones keep their default."""
@@ -105,6 +128,40 @@ def _count(text: str) -> int:
         message = "expected a number, 0 or more"
         raise ValueError(message)
     return number
+
+
+def _positive(text: str) -> int:
+    number = int(text)
+    if number <= 0:
+        message = "expected a number, 1 or more"
+        raise ValueError(message)
+    return number
+
+
+def _serve_token(text: str) -> str:
+    if not _TOKEN.fullmatch(text):
+        message = "expected 16 to 200 letters, digits and . _ ~ + -, from a random generator"
+        # The value itself must not appear in the error.
+        raise ConfigurationError(f"ROWLOCK_SERVE_TOKEN cannot be read: {message}.")
+    return text
+
+
+def _networks(text: str) -> tuple[str, ...]:
+    networks = tuple(part.strip() for part in text.split(",") if part.strip())
+    for each in networks:
+        ipaddress.ip_network(each)
+    return networks
+
+
+def _timeout_of(name: str) -> Callable[[str], timedelta]:
+    def parse(text: str) -> timedelta:
+        found = duration(text, name=name)
+        if not found:
+            message = "expected a time above 0"
+            raise ValueError(message)
+        return found
+
+    return parse
 
 
 def _limit_of(parse: Callable[[str], object]) -> Callable[[str], object]:
@@ -194,5 +251,15 @@ _VARIABLES: dict[str, tuple[str, Callable[[str], object]]] = {
     "ROWLOCK_MAX_MEMORY": ("max_memory", _limit_of(lambda text: size(text, "ROWLOCK_MAX_MEMORY"))),
     "ROWLOCK_MAX_STUCK": ("max_stuck", _limit_of(_count)),
     "ROWLOCK_AUDIT_KEEP": ("audit_keep", _limit_of(lambda text: duration(text, name="ROWLOCK_AUDIT_KEEP"))),
+    "ROWLOCK_SERVE_TOKEN": ("serve_token", _serve_token),
+    "ROWLOCK_TRUSTED_PROXIES": ("trusted_proxies", _networks),
+    "ROWLOCK_SERVE_HEADER_TIMEOUT": ("serve_header_timeout", _timeout_of("ROWLOCK_SERVE_HEADER_TIMEOUT")),
+    "ROWLOCK_SERVE_BODY_TIMEOUT": ("serve_body_timeout", _timeout_of("ROWLOCK_SERVE_BODY_TIMEOUT")),
+    "ROWLOCK_SERVE_IDLE_TIMEOUT": ("serve_idle_timeout", _timeout_of("ROWLOCK_SERVE_IDLE_TIMEOUT")),
+    "ROWLOCK_SERVE_SEND_TIMEOUT": ("serve_send_timeout", _timeout_of("ROWLOCK_SERVE_SEND_TIMEOUT")),
+    "ROWLOCK_SERVE_CONNECTIONS": ("serve_connections", _positive),
+    "ROWLOCK_SERVE_CONNECTIONS_PER_ADDRESS": ("serve_connections_per_address", _positive),
+    "ROWLOCK_SERVE_STREAMS": ("serve_streams", _positive),
+    "ROWLOCK_SERVE_STREAMS_PER_CALLER": ("serve_streams_per_caller", _positive),
     "ROWLOCK_JOB_LOGS": ("job_logs", lambda text: log_level(text, "ROWLOCK_JOB_LOGS")),
 }

@@ -40,6 +40,12 @@ class AsNamed:
         return self.known.get(connection.headers.get("x-who", ""))
 
 
+def with_token(api: RowlockAPI) -> dict[str, str]:
+    """The header that an API without authentication asks for."""
+    assert api.loopback is not None
+    return {"Authorization": f"Bearer {api.loopback.token}"}
+
+
 @dataclass
 class Rest:
     """The door, its application, a client for each principal, and the store behind it."""

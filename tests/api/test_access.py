@@ -92,6 +92,7 @@ TABLE: dict[str, tuple[str | None, object]] = {
     "get_me": (None, None),
     "log_in": (None, {"token": "nonsense"}),
     "log_out": (None, None),
+    "log_in_by_link": (None, None),
     "get_features": (None, None),
     "list_tokens": (TOKENS, None),
     "create_token": (TOKENS, {"name": "ci", "permissions": ["jobs:read"]}),
@@ -110,7 +111,7 @@ TABLE: dict[str, tuple[str | None, object]] = {
     "backfill_schedule": (SCHEDULE, {"start": "2026-01-01T00:00:00Z", "end": "2026-01-02T00:00:00Z"}),
 }
 OUTSIDE = {"get_health", "get_readiness", "get_deploy_readiness", "get_metrics"}
-SESSIONS = {"log_in", "log_out"}
+SESSIONS = {"log_in", "log_out", "log_in_by_link"}
 """Whoever comes may try; what they get is worth what their token is."""
 ROLES = ("user", "operator", "platform_admin")
 
@@ -230,7 +231,7 @@ async def test_a_read_only_door_refuses_every_change_of_everybody(rest: Rest) ->
         for operation, (method, _) in routes_of(rest.api).items():
             answer = await ask(client, rest, operation, job_id=job)
             if method in SAFE:
-                assert answer.is_success or "operation" in operation, (operation, answer.text)
+                assert answer.is_success or "operation" in operation or operation in SESSIONS, (operation, answer.text)
             elif operation not in SESSIONS | {"cancel_operation"}:
                 assert (answer.status_code, answer.json()["code"]) == (403, "read-only"), operation
 

@@ -284,6 +284,35 @@ async def test_forged_signatures_are_refused(app: Rowlock, provider: Provider) -
     assert (await door.ask(provider.sign())).status_code == 200
 
 
+DEEP = b"[" * 20_000 + b"]" * 20_000
+HEADER = b'{"alg": "RS256", "kid": "r"}'
+CLAIMS = b'{"iss": "%s"}' % ISSUER.encode()
+
+
+@pytest.mark.parametrize(
+    ("header", "payload"),
+    [
+        (HEADER, b'{"iss": "%s", "a": %s}' % (ISSUER.encode(), DEEP)),
+        (b'{"alg": "RS256", "kid": "r", "a": %s}' % DEEP, CLAIMS),
+        (b"[]", CLAIMS),
+        (b"null", CLAIMS),
+        (b'{"alg": ["RS256"], "kid": "r"}', CLAIMS),
+        (b'{"alg": "RS256", "kid": {}}', CLAIMS),
+        (b'{"alg": "RS256", "kid": "r", "crit": [{}]}', CLAIMS),
+        (HEADER, b'{"iss": "%s", "exp": %s}' % (ISSUER.encode(), b"9" * 5000)),
+        (HEADER, b'{"iss": "%s", "exp": 1e999}' % ISSUER.encode()),
+        (HEADER, b"\xff\xfe"),
+        (HEADER, b"[]"),
+    ],
+)
+async def test_a_forged_token_is_refused_whatever_is_in_it(
+    app: Rowlock, provider: Provider, header: bytes, payload: bytes
+) -> None:
+    assert provider.fetches == 0
+    text = f"{encoded(header)}.{encoded(payload)}.{encoded(bytes(256))}"
+    assert (await Door(app, auth(app)).ask(text)).status_code == 401
+
+
 async def test_keys_are_kept_and_looked_at_again_when_one_is_missing(app: Rowlock, provider: Provider) -> None:
     provider.published = [KEYS["RS256"]]
     checks = auth(app)

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.timeout(240)
 _SERVING = re.compile(r"serving (http://\S+)")
+_LINK = re.compile(r"http://\S+/api/v1/auth/local\?token=(\S+)")
 
 
 __all__ = ["cli", "forks"]  # fixtures of the command line's tests
@@ -42,7 +43,14 @@ async def serving(cli: Cli, *arguments: str) -> AsyncIterator[tuple[asyncio.subp
         line = (await in_time(process.stderr.readline())).decode()
         found = _SERVING.search(line)
         assert found, line + (await process.stderr.read()).decode()
-        async with httpx.AsyncClient(base_url=found[1], timeout=20) as client:
+        headers = {}
+        if "--auth" not in arguments and "--insecure-no-auth" not in arguments:
+            link, header = [(await in_time(process.stderr.readline())).decode() for _ in range(2)]
+            token = _LINK.search(link)
+            assert token, link
+            assert f'curl -H "Authorization: Bearer {token[1]}" {found[1]}/me' in header
+            headers = {"Authorization": f"Bearer {token[1]}"}
+        async with httpx.AsyncClient(base_url=found[1], timeout=20, headers=headers) as client:
             yield process, client
     finally:
         if process.returncode is None:

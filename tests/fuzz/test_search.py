@@ -116,7 +116,13 @@ def span_of(points: SearchStrategy[Any], *, exact: bool = True) -> SearchStrateg
 
 
 AGES = st.integers(0, 220).map(lambda minutes: timedelta(minutes=minutes, seconds=30))
-DAYS = st.integers(-1, 1).map(lambda n: WrittenTime(*(NOW.replace(hour=0) + timedelta(days=n + d) for d in (0, 1))))
+ENDS_OF_TIME = [
+    WrittenTime(start, start + timedelta(days=1))
+    for start in (datetime(1, 1, 1, tzinfo=UTC), datetime(1, 1, 2, tzinfo=UTC), datetime(9999, 12, 30, tzinfo=UTC))
+]
+DAYS = st.sampled_from(ENDS_OF_TIME) | st.integers(-1, 1).map(
+    lambda n: WrittenTime(*(NOW.replace(hour=0) + timedelta(days=n + d) for d in (0, 1)))
+)
 HOURS = st.integers(-5, 1).map(lambda n: WrittenTime(NOW + timedelta(hours=n), NOW + timedelta(hours=n, minutes=1)))
 TEXT = (
     WORD
@@ -307,7 +313,7 @@ REFS = "INSERT INTO job_refs (name, value, job_id) VALUES ($1, $2, $3) ON CONFLI
 
 
 async def load(bench: Bench, rows: Sequence[Row]) -> None:
-    await bench.sql("TRUNCATE jobs, job_refs, job_progress RESTART IDENTITY CASCADE")
+    await bench.sql("TRUNCATE jobs, job_refs, job_progress, waits RESTART IDENTITY CASCADE")
     for row in rows:
         await bench.sql(
             LOAD, row.id, row.kind, row.state, row.priority, row.attempt, row.lane, row.tenant, row.by, row.worker,
@@ -316,6 +322,9 @@ async def load(bench: Bench, rows: Sequence[Row]) -> None:
         )  # fmt: skip
         for name, value in [*(("tag", tag) for tag in row.tags), *row.refs.items()]:
             await bench.sql(REFS, name, str(value), row.id)
+        if row.state == State.BLOCKED:
+            # A blocked job always waits for something; the search finds it there.
+            await bench.sql("INSERT INTO waits (job_id, remaining) VALUES ($1, 1)", row.id)
         if row.phase is not None:
             await bench.sql("INSERT INTO job_progress (job_id, fence, phase) VALUES ($1, 0, $2)", row.id, row.phase)
 

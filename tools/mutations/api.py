@@ -6,6 +6,9 @@ from typing import Final
 
 from mutations.mutation import Mutation
 
+OF_LOOPBACK: Final = "tests/api/auth/test_loopback.py::test_"
+OF_LIMITS: Final = "tests/api/test_connection_limits.py::test_"
+
 MUTATIONS: Final = (
     Mutation(
         "any page gives orders with somebody's cookie",
@@ -24,9 +27,9 @@ MUTATIONS: Final = (
     Mutation(
         "without authentication the whole network is served",
         "api/auth/loopback.py",
-        "    if client is not None and not is_loopback(client.host):\n        return False\n",
-        "",
-        ("tests/api/test_door.py::test_without_authentication_only_this_machine_is_served",),
+        "    if client is not None and not is_loopback(client.host):\n",
+        "    if False:\n",
+        (f"{OF_LOOPBACK}no_foreign_host_page_machine_or_proxy_is_served_even_with_the_token",),
     ),
     Mutation(
         "a browser stays away for ever after an outage",

@@ -74,6 +74,17 @@ MUTATIONS: Final = (
         (f"{OF_TOKENS}a_token_that_does_not_hold_is_refused",),
     ),
     Mutation(
+        "forgeries with a known token id lock its holder out",
+        "desk/identity.py",
+        '        if not hmac.compare_digest(kept, parts.hash) or not found or not found[0]["lives"]:\n',
+        "        if failed := await self._open().fetch(\n"
+        '            "login_blocked", keys=[f"{address} {parts.id}"], limits=[MOST], within=FAILURES_WITHIN\n'
+        "        ):\n"
+        '            raise _too_many(failed[0]["seconds"])\n'
+        '        if not hmac.compare_digest(kept, parts.hash) or not found or not found[0]["lives"]:\n',
+        (f"{OF_TOKENS}guesses_are_counted_for_all_processes_and_lock_nobody_out",),
+    ),
+    Mutation(
         "a token is worth more than its maker",
         "desk/tokens.py",
         "        holds(self._guard, own.union",

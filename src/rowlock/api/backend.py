@@ -6,14 +6,18 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING, Final, Protocol
 
+from rowlock.api.auth.bearer import address_of
+from rowlock.api.auth.loopback import Loopback
+from rowlock.api.auth.proxies import TrustedProxies
 from rowlock.api.problems import BEARER, REQUEST_ID, Problem
 from rowlock.api.sse import LIFETIME
+from rowlock.api.stream_limits import StreamLimits
 from rowlock.api.submit import JobSubmission
 from rowlock.errors import WaitTimeout
 from rowlock.outage_log import OutageLog
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from starlette.requests import HTTPConnection, Request
 
@@ -52,8 +56,15 @@ class ApiBackend:
         read_only: bool,
         read_seconds: float,
         metrics: Metrics | None,
+        trusted_proxies: Iterable[str] | None = None,
     ) -> None:
         """See RowlockAPI. authenticators: tried in turn."""
+        settings = app.settings
+        self.proxies = TrustedProxies(settings.trusted_proxies if trusted_proxies is None else trusted_proxies)
+        self.body_seconds = settings.serve_body_timeout.total_seconds()
+        self.stream_limits = StreamLimits(settings.serve_streams, settings.serve_streams_per_caller)
+        self.loopback = next((each for each in authenticators if isinstance(each, Loopback)), None)
+        """Set where no authentication is configured."""
         self.metrics = metrics
         self.app, self.read_only, self.read_seconds = app, read_only, read_seconds
         self.body_limit = app.settings.args_limit + _BODY
@@ -69,11 +80,23 @@ class ApiBackend:
         """Open the database, once. Every request calls this, because a mounted application has no lifespan."""
         if self._started:
             return
+        self._announce()
         async with self._starting:
             if not self._started:
                 # In a thread: the embedded PostgreSQL takes a while to start.
                 await asyncio.to_thread(self.app.database)
                 self._started = True
+
+    def _announce(self) -> None:
+        """Log how to get in without authentication; a server of ours has done that, with its address."""
+        if self.loopback is None or self.loopback.announced:
+            return
+        self.loopback.announced = True
+        token = "with the value of ROWLOCK_SERVE_TOKEN" if self.loopback.is_chosen else self.loopback.token
+        logger.warning(
+            "no authentication is configured: this machine only is served, with the header Authorization: Bearer %s",
+            token,
+        )
 
     async def close(self) -> None:
         """Close the database; a later request opens it again."""
@@ -86,13 +109,19 @@ class ApiBackend:
 
     async def desk(self, request: Request) -> Desk:
         """The desk of the caller; the problem `unauthenticated` when no authenticator knows it."""
+        return self.app.desk(
+            await self.principal(request),
+            read_only=self.read_only,
+            request_id=request.scope[REQUEST_ID],
+            address=address_of(request),
+        )
+
+    async def principal(self, request: Request) -> Principal:
+        """The caller; the problem `unauthenticated` when no authenticator knows it."""
         for each in self._authenticators:
             principal = await each.authenticate(request)
             if principal is not None:
-                address = request.client.host if request.client else None
-                return self.app.desk(
-                    principal, read_only=self.read_only, request_id=request.scope[REQUEST_ID], address=address
-                )
+                return principal
         raise Problem(
             "unauthenticated",
             "No valid credentials were sent. Send Authorization: Bearer <token>.",

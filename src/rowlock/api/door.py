@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Sequence
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Final
 
@@ -36,7 +37,7 @@ from rowlock.api.routes import (
 from rowlock.api.routing import Route, set_request_id, with_headers
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Sequence
+    from collections.abc import AsyncIterator, Iterable
 
     from starlette.requests import Request
 
@@ -69,8 +70,9 @@ _ROUTES: Final = (
 class RowlockAPI(ApiBackend):
     """The REST API of an application. Serve or mount `asgi`, or include `router`; `lifespan` is for a host.
 
-    auth: one authenticator or several, tried in turn; without one only this machine is served. read_only: refuse every
-    change. read_seconds: a read that takes longer is cancelled. metrics: a RowlockCollector for /metrics.
+    auth: one authenticator or several, tried in turn; without one only this machine is served, with a token that is
+    logged. read_only: refuse every change. read_seconds: a read that takes longer is cancelled. metrics: a
+    RowlockCollector for /metrics. trusted_proxies: addresses and CIDR networks; default: ROWLOCK_TRUSTED_PROXIES.
     """
 
     def __init__(
@@ -81,9 +83,18 @@ class RowlockAPI(ApiBackend):
         read_only: bool = False,
         read_seconds: float = 5.0,
         metrics: Metrics | None = None,
+        trusted_proxies: Iterable[str] | None = None,
     ) -> None:
-        chain = (Loopback(),) if auth is None else (auth,) if not isinstance(auth, (list, tuple)) else tuple(auth)
-        super().__init__(app, chain, read_only=read_only, read_seconds=read_seconds, metrics=metrics)
+        chosen = Loopback(app.settings.serve_token) if auth is None else auth
+        chain: tuple[Authenticator, ...] = tuple(chosen) if isinstance(chosen, Sequence) else (chosen,)
+        super().__init__(
+            app,
+            chain,
+            read_only=read_only,
+            read_seconds=read_seconds,
+            metrics=metrics,
+            trusted_proxies=trusted_proxies,
+        )
         self.router, self._outer = self._router(_ROUTES), self._router((health.routes,))
         self.asgi = self._build()
 

@@ -27,7 +27,7 @@ REQUEST_ID: Final = "rowlock.request_id"
 """Key of the request's id in its ASGI scope."""
 OUTAGE_LOG: Final = "rowlock.outage"
 """Key of the log of database outages in the ASGI scope."""
-_TYPE: Final = "urn:rowlock:problem:"
+TYPE_PREFIX: Final = "urn:rowlock:problem:"
 _RETRY: Final = {"Retry-After": "5"}
 BEARER: Final = {"WWW-Authenticate": 'Bearer realm="rowlock"'}
 
@@ -123,7 +123,7 @@ def response_of(request: Request, error: BaseException) -> ProblemResponse:
     if problem.code.name == "internal":
         logger.error("request %s: %s %s", request_id, request.method, request.url.path, exc_info=error)
     body = {
-        "type": _TYPE + problem.code.name,
+        "type": TYPE_PREFIX + problem.code.name,
         "title": problem.code.title,
         "status": problem.status,
         "detail": problem.detail,

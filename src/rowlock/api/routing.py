@@ -59,10 +59,11 @@ class Route(APIRoute):
 
         async def handle(request: Request) -> Response:
             set_request_id(request)
+            door.proxies.apply(request.scope)
             request.scope[DOOR], request.scope[problems.OUTAGE_LOG] = door, door.outage
             try:
                 self._read_old_parameter_names(request)
-                capped = Request(request.scope, _capped(request, door.body_limit))
+                capped = Request(request.scope, _capped(request, door.body_limit, door.body_seconds))
                 self._refuse_unknown_parameters(capped)
                 await door.start()
                 # The database cancels the read too.
@@ -210,6 +211,8 @@ async def _without_body(response: Response) -> Response:
         # A generator that never started would not run its finally blocks.
         await anext(frames, None)
         await frames.aclose()
+    if isinstance(response, sse.EventStream):
+        response.release()
     bare = Response(status_code=response.status_code)
     bare.raw_headers = response.raw_headers
     return bare
@@ -226,8 +229,16 @@ def _late(error: TimeoutError, seconds: float) -> BaseException:
     )
 
 
-def _capped(request: Request, limit: int) -> Receive:
-    """Refuse a body above the limit, by its Content-Length and by the bytes that arrive."""
+def _slow_body(seconds: float) -> Problem:
+    return Problem(
+        "too-slow-request",
+        f"The body did not come within {seconds:g} s. Send it again, faster.",
+        headers={"Connection": "close"},
+    )
+
+
+def _capped(request: Request, limit: int, seconds: float) -> Receive:
+    """Refuse a body above the limit, by its Content-Length and by the bytes that arrive, or a slow one."""
     problem = Problem(
         "too-large",
         f"The body is larger than {limit:,} bytes, the limit here. Send less.",
@@ -236,11 +247,18 @@ def _capped(request: Request, limit: int) -> Receive:
     length = request.headers.get("content-length", "")
     if length.isascii() and length.isdigit() and int(length) > limit:
         raise problem
-    received = 0
+    received, complete = 0, False
+    until = asyncio.get_running_loop().time() + seconds
 
     async def receive() -> Message:
-        nonlocal received
-        message = await request.receive()
+        nonlocal received, complete
+        try:
+            # After the body, the next message is that the client has gone.
+            async with asyncio.timeout_at(None if complete else until):
+                message = await request.receive()
+        except TimeoutError:
+            raise _slow_body(seconds) from None
+        complete = not message.get("more_body", False)
         received += len(message.get("body", b""))
         if received > limit:
             raise problem

@@ -7,13 +7,15 @@ import contextlib
 import logging
 import signal
 import socket
+from math import ceil
 from typing import TYPE_CHECKING, Final, cast
 
 from typing_extensions import override
 
 from rowlock.api.auth import SessionAuth, TokenAuth, require_bind
-from rowlock.api.auth.loopback import Loopback
+from rowlock.api.auth.loopback import LINK, Loopback
 from rowlock.api.backend import Authenticator, Metrics
+from rowlock.api.connection_limits import ConnectionLimits, limited_protocol
 from rowlock.api.door import PREFIX, RowlockAPI
 from rowlock.errors import ConfigurationError, MissingExtra
 
@@ -23,7 +25,7 @@ except ModuleNotFoundError as error:
     raise MissingExtra("uvicorn", "server") from error
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Generator
+    from collections.abc import AsyncIterator, Generator, Sequence
     from types import FrameType
 
     from rowlock.app import Rowlock
@@ -33,6 +35,8 @@ _GRACE: Final = 5
 """Seconds that open requests have after SIGTERM."""
 _SHORT_GRACE: Final = 1
 """Seconds that open requests have when the rest of the process waits for the server."""
+_LONGEST_HEADER: Final = 32 * 1024
+"""Bytes of the request line and headers."""
 _LATE_CONNECTIONS_INTERVAL: Final = 0.05
 """Seconds between two looks for connections that were accepted during the shutdown."""
 
@@ -71,12 +75,21 @@ class Server(PromptServer):
         read_only: bool = False,
         insecure_no_auth: bool = False,
         metrics: Metrics | None = None,
+        trusted_proxies: Sequence[str] | None = None,
     ) -> None:
-        """auth: "tokens", an authenticator, a list of them, or a function that makes them from the application."""
+        """auth: "tokens", an authenticator, a list of them, or a function that makes them from the application.
+
+        trusted_proxies: None: those of the settings.
+        """
         known = _authenticators(app, auth)
         require_bind(host, known, insecure=insecure_no_auth)
-        auth = known or Loopback(any_address=insecure_no_auth)
-        self.api = RowlockAPI(app, auth=auth, read_only=read_only, metrics=metrics)
+        if trusted_proxies and known is None and not insecure_no_auth:
+            message = "--trusted-proxy needs --auth: without authentication no request through a proxy is served."
+            raise ConfigurationError(message)
+        chain = known or [Loopback(app.settings.serve_token, any_address=insecure_no_auth)]
+        self.api = RowlockAPI(
+            app, auth=chain, read_only=read_only, metrics=metrics, trusted_proxies=trusted_proxies or None
+        )
         self.api.stream_seconds = None
         self._socket = _bound(host, port)
         super().__init__(_config(self.api, root_path, _GRACE, own=True))
@@ -90,8 +103,15 @@ class Server(PromptServer):
 
     @override
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        url, loopback = url_of(self._socket, self.config.root_path), self.api.loopback
+        shown = loopback is not None and not loopback.announced
+        if loopback is not None:
+            loopback.announced = True
         await super().startup(sockets)
-        logger.info("serving %s", url_of(self._socket, self.config.root_path))
+        logger.info("serving %s", url)
+        if loopback is not None and shown:
+            logger.warning("no authentication is configured: open this link on this machine: %s", link(url, loopback))
+            logger.warning("or send its token as a header: %s", header(url, loopback))
 
     @override
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
@@ -106,8 +126,14 @@ class BackgroundServer(PromptServer):
     The process around it handles signals and closes the application.
     """
 
-    def __init__(self, app: Rowlock, listening: socket.socket, metrics: Metrics | None = None) -> None:
-        self.api = RowlockAPI(app, metrics=metrics)
+    def __init__(
+        self, app: Rowlock, listening: socket.socket, metrics: Metrics | None = None, token: str | None = None
+    ) -> None:
+        """token: that of the settings if None, else a new one."""
+        loopback = Loopback(token or app.settings.serve_token)
+        # The process around it says how to get in.
+        loopback.announced = token is not None
+        self.api = RowlockAPI(app, auth=loopback, metrics=metrics)
         self.api.stream_seconds = None
         self._socket = listening
         super().__init__(_config(self.api, "", _SHORT_GRACE, own=False))
@@ -132,6 +158,7 @@ class BackgroundServer(PromptServer):
 def _config(api: RowlockAPI, root_path: str, grace: int, *, own: bool) -> uvicorn.Config:
     # Its log repeats ours.
     logging.getLogger("uvicorn").setLevel(logging.WARNING)
+    limits = ConnectionLimits.of(api.app.settings, api.proxies)
     return uvicorn.Config(
         api.asgi,
         root_path=root_path,
@@ -140,6 +167,12 @@ def _config(api: RowlockAPI, root_path: str, grace: int, *, own: bool) -> uvicor
         # Without a lifespan the API opens the application at the first request and never closes it.
         lifespan="on" if own else "off",
         server_header=False,
+        # Which proxies may speak for a client is decided in TrustedProxies; uvicorn would believe every local program.
+        proxy_headers=False,
+        http=limited_protocol(limits),
+        ws="none",
+        h11_max_incomplete_event_size=_LONGEST_HEADER,
+        timeout_keep_alive=ceil(api.app.settings.serve_idle_timeout.total_seconds()),
         timeout_graceful_shutdown=grace,
     )
 
@@ -149,6 +182,17 @@ def url_of(listening: socket.socket, root_path: str = "") -> str:
     host, port, *_ = listening.getsockname()
     name = f"[{host}]" if ":" in host else host
     return f"http://{name}:{port}{root_path}{PREFIX}"
+
+
+def link(url: str, loopback: Loopback) -> str:
+    """The link that logs a browser in. A token that the operator chose is not repeated."""
+    return f"{url}{LINK}?token={'$ROWLOCK_SERVE_TOKEN' if loopback.is_chosen else loopback.token}"
+
+
+def header(url: str, loopback: Loopback) -> str:
+    """The same as a line for a shell."""
+    token = "$ROWLOCK_SERVE_TOKEN" if loopback.is_chosen else loopback.token
+    return f'curl -H "Authorization: Bearer {token}" {url}/me'
 
 
 def _authenticators(app: Rowlock, auth: object | None) -> list[Authenticator] | None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from pydantic_core import to_json
 from starlette.responses import StreamingResponse
+from typing_extensions import override
 
 from rowlock.api.problems import Problem
 from rowlock.errors import DatabaseError, Forbidden, JobNotFound, NotAuthenticated
@@ -16,14 +17,16 @@ from rowlock.errors import DatabaseError, Forbidden, JobNotFound, NotAuthenticat
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 
+    from starlette.types import Receive, Scope, Send
+
 MEDIA_TYPE: Final = "text/event-stream"
 RETRY: Final = b"retry: 2000\n\n"
 """Browsers reconnect after two seconds; the first line of every stream."""
 KEEPALIVE: Final = b": alive\n\n"
 KEEPALIVE_INTERVAL: Final = 15.0
 """Seconds of silence before a comment is sent, so that proxies keep the connection and a closed one is noticed."""
-PERMISSION_CHECK_INTERVAL: Final = 60.0
-"""Seconds between two checks that the client may still read the stream."""
+PERMISSION_CHECK_INTERVAL: Final = 3.0
+"""Seconds between two checks that the client may still read the stream. A lost right ends it within five."""
 LIFETIME: Final = 55.0
 """Seconds a stream lasts inside a host application, which may wait for open connections before it stops."""
 _JITTER: Final = 5.0
@@ -34,8 +37,18 @@ class EventStream(StreamingResponse):
 
     media_type = MEDIA_TYPE
 
-    def __init__(self, content: AsyncIterator[bytes]) -> None:
+    def __init__(self, content: AsyncIterator[bytes], release: Callable[[], object] = lambda: None) -> None:
+        """release: called once the stream is over, also if the client left before its first event."""
         super().__init__(content, headers={"Cache-Control": "no-store", "X-Accel-Buffering": "no"})
+        self.release = release
+
+    @override
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            await super().__call__(scope, receive, send)
+        finally:
+            # The generator's own finally blocks do not run if it was never started.
+            self.release()
 
 
 def frame(name: str, data: Mapping[str, object], event_id: object = None) -> bytes:
@@ -68,10 +81,11 @@ class StreamLifetime:
 
     seconds: float | None
     """How long the stream may last; None: without limit."""
-    check_permission: Callable[[], Awaitable[object]]
-    """Raises when the client may no longer read the stream."""
+    may_read: Callable[[], Awaitable[bool]]
+    """Whether the client may still read this stream, as it is. False or an exception ends it; the client reconnects."""
     _until: float | None = field(init=False)
     _check_at: float = field(init=False)
+    _silent_at: float = field(init=False)
 
     def __post_init__(self) -> None:
         now = time.monotonic()
@@ -79,26 +93,38 @@ class StreamLifetime:
         lifetime = None if self.seconds is None else self.seconds + random.uniform(0, _JITTER)  # noqa: S311 - no secret
         self._until = None if lifetime is None else now + lifetime
         self._check_at = now + PERMISSION_CHECK_INTERVAL
+        self._silent_at = now + KEEPALIVE_INTERVAL
 
     @property
     def timeout(self) -> float:
         """Seconds until the next keep-alive, check or end."""
-        now = time.monotonic()
-        times = [KEEPALIVE_INTERVAL, self._check_at - now, *([] if self._until is None else [self._until - now])]
-        return max(0.0, min(times))
+        times = [self._silent_at, self._check_at, *([] if self._until is None else [self._until])]
+        return max(0.0, min(times) - time.monotonic())
 
-    async def may_continue(self) -> bool:
-        """Whether the stream goes on; checks the permission again when that is due."""
+    @property
+    def is_over(self) -> bool:
+        """Whether the stream has lasted as long as it may."""
+        return self._until is not None and time.monotonic() >= self._until
+
+    def keepalive_due(self, *, sent: bool) -> bool:
+        """Whether a keep-alive is due. sent: events have just been sent."""
         now = time.monotonic()
-        if self._until is not None and now >= self._until:
+        due = not sent and now >= self._silent_at
+        if sent or due:
+            self._silent_at = now + KEEPALIVE_INTERVAL
+        return due
+
+    async def may_send(self, *, events: bool) -> bool:
+        """Whether the client may have these events, or go on waiting if there are none; checked again when due."""
+        now = time.monotonic()
+        if now < self._check_at:
+            return True
+        try:
+            allowed = await self.may_read()
+        except (Problem, Forbidden, JobNotFound, NotAuthenticated):
             return False
-        if now >= self._check_at:
-            self._check_at = now + PERMISSION_CHECK_INTERVAL
-            try:
-                await self.check_permission()
-            except (Problem, Forbidden, JobNotFound, NotAuthenticated):
-                return False
-            except DatabaseError:
-                # The check follows once the database is back; until then the stream sends nothing.
-                return True
-        return True
+        except DatabaseError:
+            # A silent stream outlasts the outage. Events are not sent unchecked: the client asks for them again.
+            return not events
+        self._check_at = now + PERMISSION_CHECK_INTERVAL
+        return allowed

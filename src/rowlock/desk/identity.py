@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hmac
+import ipaddress
 import secrets
 from typing import TYPE_CHECKING, Final
 
@@ -19,9 +20,9 @@ if TYPE_CHECKING:
     from rowlock.store.database import Database, Record
 
 MOST: Final = 10
-"""Failed attempts with one token from one address before it is locked out."""
+"""Failed attempts with one token from one address, after which more are refused unheard."""
 MOST_ALTOGETHER: Final = 100
-"""Failed attempts from one address with any token before it is locked out."""
+"""Failed attempts from one address with any token, after which more are refused unheard."""
 _NOBODY: Final = bytes(32)
 
 
@@ -32,11 +33,11 @@ class Identity:
         self._open = database
 
     async def by_token(self, text: str, *, address: str | None = None) -> Principal:
-        """The principal of a token. NotAuthenticated: it is invalid; TooManyAttempts: too many were before it."""
+        """The principal of a token. NotAuthenticated: it is invalid; TooManyAttempts: so were many before it."""
         parts = token_text.parse(text)
         if parts is None:
             raise await self._refused(address, None)
-        await self._heard(address, parts.id)
+        # The hash is compared before failures are looked at: forgeries with a known id must not lock its holder out.
         found = await self._open().fetch("token_find", id=parts.id)
         kept = found[0]["hash"] if found else _NOBODY
         if not hmac.compare_digest(kept, parts.hash) or not found or not found[0]["lives"]:
@@ -84,22 +85,14 @@ class Identity:
         names = tuple(row["name"] for row in found)
         return Principal(subject, tenant, held.union(permissions), names, display=display)
 
-    async def _heard(self, address: str | None, token_id: str) -> None:
-        """Raise TooManyAttempts for an address and token that failed too often, even if the token is valid by now."""
-        key = [f"{address or '-'} {token_id}"]
-        blocked = await self._open().fetch("login_blocked", keys=key, limits=[MOST], within=FAILURES_WITHIN)
-        if blocked:
-            raise _too_many(blocked[0]["seconds"])
-
     async def _refused(self, address: str | None, token_id: str | None) -> NotAuthenticated:
-        """Count a failed attempt; an address that is locked out with any token is not counted further."""
-        place = address or "-"
-        blocked = await self._open().fetch(
-            "login_blocked", keys=[place], limits=[MOST_ALTOGETHER], within=FAILURES_WITHIN
-        )
+        """Count a failed attempt; one that comes after too many is not counted, so that it writes nothing."""
+        place = _network(address)
+        keys = [place] if token_id is None else [place, f"{place} {token_id}"]
+        limits = [MOST_ALTOGETHER, MOST][: len(keys)]
+        blocked = await self._open().fetch("login_blocked", keys=keys, limits=limits, within=FAILURES_WITHIN)
         if blocked:
             return _too_many(blocked[0]["seconds"])
-        keys = [place] if token_id is None else [place, f"{place} {token_id}"]
         await self._open().fetch("login_failed", keys=keys, within=FAILURES_WITHIN)
         return NotAuthenticated("This token is not valid: it is mistyped, unknown, expired or revoked.")
 
@@ -114,6 +107,17 @@ def _principal(row: Record, kind: PrincipalKind = "token") -> Principal:
         display=row["name"],
         token=row["id"],
     )
+
+
+def _network(address: str | None) -> str:
+    """The key under which failures of an address are counted: for IPv6 its /64, all of which one client has."""
+    try:
+        parsed = ipaddress.ip_address(address or "")
+    except ValueError:
+        return address or "-"
+    if isinstance(parsed, ipaddress.IPv6Address) and parsed.ipv4_mapped is None:
+        return str(ipaddress.ip_network((parsed, 64), strict=False))
+    return str(getattr(parsed, "ipv4_mapped", None) or parsed)
 
 
 def _too_many(seconds: int) -> TooManyAttempts:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Final
 
 from rowlock.errors import InvalidOption
@@ -21,7 +21,6 @@ from rowlock.store.search import AccessPath, Conditions, SearchFacts
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
-    from datetime import datetime
 
     from rowlock.desk.guard import Guard
     from rowlock.desk.visible_jobs import VisibleJobs
@@ -42,6 +41,8 @@ _MOST: Final = 1000
 _LOWEST, _LARGEST = -1, 2**63 - 1
 _SLACK: Final = timedelta(minutes=10)
 """Largest distance between the order of ids and of created_at: clocks are set back, and statements take time."""
+_FIRST, _LAST = datetime.min.replace(tzinfo=UTC) + _SLACK, datetime.max.replace(tzinfo=UTC) - _SLACK
+"""Instants that can be moved by the slack; a search beyond them is open at that end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,8 +226,8 @@ class JobSearch:
         _, ended = composing.window(search.positives(query, "finished"), now)
         high = min((at for at in (high, ended) if at is not None), default=None)
         return (
-            _LOWEST if low is None else await self._id_at(low - _SLACK, "low"),
-            _LARGEST if high is None else await self._id_at(high + _SLACK, "high"),
+            _LOWEST if low is None or low < _FIRST else await self._id_at(low - _SLACK, "low"),
+            _LARGEST if high is None or high > _LAST else await self._id_at(high + _SLACK, "high"),
         )
 
     async def _id_at(self, at: datetime, edge: str) -> int:

@@ -374,3 +374,60 @@ async def test_integers_beyond_those_of_doubles_keep_every_digit(rest: Rest) -> 
         assert [each["id"] for each in found] == [job["id"]]
         near = (await client.get("/jobs", params={"q": f"ref.order:{large - 1}"})).json()["items"]
         assert near == []
+
+
+EXTREMES = [
+    *(
+        f"{field}:{text}"
+        for field in ("created", "finished")
+        for text in (
+            ">=0001-01-01",
+            ">0001-01-01",
+            "<=0001-01-01",
+            "<0001-01-01",
+            "0001-01-01",
+            ">=0001-01-01T00:00",
+            "<0001-01-01T00:00:00.000001Z",
+            ">=0001-01-01T00:00+14:00",
+            "<=9999-12-30",
+            "<=9999-12-31",
+            ">9999-12-31T23:59:59.999998Z",
+            "<9999-12-31T23:59:59.999998Z",
+            "<9999-12-31T23:59:59.999999Z",
+            ">=9999-12-31T23:59-14:00",
+            "0001-01-01..9999-12-30",
+            "9999-12-30..0001-01-01",
+            "<36525d",
+            ">36525d",
+            "0s..36525d",
+            ">99999d",
+        )
+    ),
+    *(f"duration:{text}" for text in (">36525d", "<0s", "0us..36525d", ">=1us", ">1e400")),
+    *(
+        f"{field}:{text}"
+        for field in ("priority", "attempt")
+        for text in (">-2147483647", "<=2147483647", "2147483648")
+    ),
+    "id:9223372036854775807",
+    "id:99999999999999999999",
+    "args.n:1e999",
+    f"args.n:{'9' * 1000}",
+]
+
+
+async def test_a_search_for_the_ends_of_time_and_numbers_is_answered(rest: Rest) -> None:
+    await rest.submit()
+    async with rest.client() as client:
+        for search in EXTREMES:
+            answer = await client.get("/jobs", params={"q": search})
+            assert answer.status_code in (200, 400), (search, answer.text)
+            bulk = await client.post("/jobs/bulk", json={"action": "cancel", "search": search, "dry_run": True})
+            assert bulk.status_code < 500, (search, bulk.text)
+
+
+async def test_a_search_from_the_first_day_there_is_finds_every_job(rest: Rest) -> None:
+    made = await rest.submit()
+    async with rest.client() as client:
+        found = await client.get("/jobs", params={"q": "created:>=0001-01-01"})
+        assert [job["id"] for job in found.json()["items"]] == [made["id"]]

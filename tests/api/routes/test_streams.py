@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import json
 import re
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
-import pytest  # noqa: TC002 - as everywhere
+import pytest
 from tests.api.routes.streaming import FRAME
-from tests.waiting import eventually
+from tests.waiting import eventually, until
 
-from rowlock.api import sse
+from rowlock.api import RowlockAPI, sse
+from rowlock.api.auth import TokenAuth
 from rowlock.desk.follow import feed
 from rowlock.model import ids
 from rowlock.model.access import Permission, Principal
@@ -115,6 +117,50 @@ async def test_a_stream_ends_when_whoever_reads_may_no_longer(rest: Rest, monkey
         rest.people.known["ada"] = Principal("ada")
         texts = await ended(streams)
     assert [name for name, _, _ in frames(texts[0])] == ["snapshot"]
+
+
+async def test_a_revoked_token_has_no_stream_a_few_seconds_later(rest: Rest) -> None:
+    assert sse.PERMISSION_CHECK_INTERVAL < 5
+    rest.api = RowlockAPI(rest.app, auth=TokenAuth(rest.app))
+    made = await rest.app.tokens.create("ci", roles=["operator"])
+    async with rest.client() as client:
+        client.headers["Authorization"] = f"Bearer {made.text}"
+        streams = await open_streams(client, rest)
+        await eventually(functools.partial(_open_streams, rest, 2))
+        await rest.app.tokens.revoke(made.token.id)
+        await ended(streams)  # within twenty seconds on a busy machine; a minute when only the lifetime ends them
+        assert rest.api.stream_limits.open == 0
+
+
+async def _open_streams(rest: Rest, number: int) -> bool:
+    return rest.api.stream_limits.open == number
+
+
+@pytest.mark.parametrize(
+    "demoted",
+    [
+        Principal("ada", None, READ),
+        Principal("ada", "acme", READ | {Permission.READ_ALL}),
+        Principal("ada", None, frozenset()),
+    ],
+)
+async def test_nothing_is_sent_with_rights_that_were_taken_away(
+    rest: Rest, monkeypatch: pytest.MonkeyPatch, demoted: Principal
+) -> None:
+    """Demotion ends the feed before the next event. The client comes back and gets what it may read then."""
+    monkeypatch.setattr(sse, "PERMISSION_CHECK_INTERVAL", 0.0)
+    monkeypatch.setattr(feed, "EVERY", 0.05)
+    async with rest.knows(Principal("ada", None, READ | {Permission.READ_ALL})) as client:
+        stream = asyncio.create_task(client.get("/events"))
+        feeds = rest.app._resources.streams_per_loop
+        await eventually(functools.partial(_open_streams, rest, 1))
+        looks = feeds.current().feed.looks
+        await until(lambda: feeds.current().feed.looks > looks + 1)
+        rest.people.known["ada"] = demoted
+        foreign = ids.encode(await rest.store.enqueue(submitted_by="bob", tenant="globex"))
+        (text,) = await ended([stream])
+        assert foreign not in text
+        assert rest.api.stream_limits.open == 0
 
 
 async def test_inside_a_host_a_stream_lives_for_a_while(rest: Rest, monkeypatch: pytest.MonkeyPatch) -> None:

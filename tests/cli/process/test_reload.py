@@ -206,12 +206,15 @@ async def test_dev_creates_the_schema_and_says_what_runs_where(cli: Cli, empty_d
         assert f"files below {cli.folder}" in text
         api = re.search(r"^  api       (http://127\.0\.0\.1:\d+/api/v1)$", text, re.MULTILINE)
         assert api is not None, text
-        async with httpx.AsyncClient(base_url=api[1], timeout=20) as client:
+        token = re.search(rf"^  open      {re.escape(api[1])}/auth/local\?token=(\S+)$", text, re.MULTILINE)
+        assert token is not None, text
+        headers = {"Authorization": f"Bearer {token[1]}"}  # the same after each reload
+        async with httpx.AsyncClient(base_url=api[1], timeout=20, headers=headers) as client:
             kinds = (await client.get("/kinds")).json()["items"]
             assert {kind["name"] for kind in kinds} == {"count", "explode", "greet", "hold", "login", "pay"}
         edit(cli, MORE)
         lines = await said(process.stderr, "is up after")
-        async with httpx.AsyncClient(base_url=api[1], timeout=20) as client:
+        async with httpx.AsyncClient(base_url=api[1], timeout=20, headers=headers) as client:
             done = await client.post("/jobs", json={"kind": "wave"}, headers={"Prefer": "wait=20"})
             assert (done.status_code, done.json()["result"]) == (200, "waved")
         assert lines[-1].endswith("7 kinds, new wave\n")

@@ -1,20 +1,22 @@
 """Authenticators: each finds the principal of a request, or passes it on. `RowlockAPI(auth=[…])` tries them in turn.
 
 bearer.py (API tokens), sessions.py (cookies of the dashboard), jwt.py (an identity provider), trusted.py (the host
-application) and loopback.py (no authentication: this machine only); bind.py refuses to listen wider without one. They
-import the application's `identity` and nothing of the routes.
+application) and loopback.py (no authentication: this machine only); bind.py refuses to listen wider without one.
+hosts.py and proxies.py read the headers that say which server was meant, and for whom a proxy asks. They import the
+application's `identity` and nothing of the routes.
 """
 
 from __future__ import annotations
 
 from rowlock.api.auth.bearer import TokenAuth
-from rowlock.api.auth.bind import LOOPBACK, bind_allowed, require_bind
+from rowlock.api.auth.bind import LOOPBACK, WITHHELD, bind_allowed, require_bind
 from rowlock.api.auth.jwt import JWTAuth
 from rowlock.api.auth.sessions import SessionAuth, close_session, open_session, refuse_cross_site
 from rowlock.api.auth.trusted import TrustedAuth
 
 __all__ = [
     "LOOPBACK",
+    "WITHHELD",
     "JWTAuth",
     "SessionAuth",
     "TokenAuth",

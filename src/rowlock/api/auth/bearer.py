@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from rowlock.api.auth.proxies import parse_address
 from rowlock.model.token_text import PREFIX
 
 if TYPE_CHECKING:
@@ -20,8 +21,9 @@ def bearer(connection: HTTPConnection) -> str | None:
 
 
 def address_of(connection: HTTPConnection) -> str | None:
-    """The address of the client as the server saw it; None: unknown."""
-    return connection.client.host if connection.client else None
+    """The address of the client; None: unknown. A server that trusts any proxy may have put another text there."""
+    address = parse_address(connection.client.host) if connection.client else None
+    return None if address is None else str(address)
 
 
 class TokenAuth:

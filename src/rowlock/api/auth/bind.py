@@ -6,9 +6,11 @@ import ipaddress
 from typing import Final
 
 from rowlock.errors import ConfigurationError
-from rowlock.model.access import ALL, Principal
+from rowlock.model.access import ALL, Permission, Principal
 
-LOOPBACK: Final = Principal("loopback", permissions=ALL, roles=("platform_admin",))
+WITHHELD: Final = frozenset({Permission.READ_ARGS, Permission.TOKENS_MANAGE})
+"""Permissions that nobody has without authentication: secrets in clear text, and rights that outlive the server."""
+LOOPBACK: Final = Principal("loopback", permissions=ALL - WITHHELD)
 """The principal of requests from this machine while no authentication is configured: the developer."""
 
 
@@ -22,13 +24,13 @@ def require_bind(host: str, auth: object | None, *, insecure: bool = False) -> N
     if not bind_allowed(host, auth, insecure=insecure):
         message = (
             f"Refused to listen on {host!r}: no authentication is configured, so everybody who reaches the port could "
-            "do everything. Configure --auth, bind to 127.0.0.1, or pass --insecure-no-auth."
+            "use it. Configure --auth, bind to 127.0.0.1, or pass --insecure-no-auth."
         )
         raise ConfigurationError(message)
 
 
 def _is_loopback(host: str) -> bool:
-    # Stricter than loopback.is_loopback(): a resolver may map other names below .localhost to any address.
+    # Stricter than hosts.is_loopback(): a resolver may map other names below .localhost to any address.
     name = host.strip("[]").lower()
     if name == "localhost":
         return True

@@ -39,6 +39,8 @@ _AGAIN: Final = 30.0
 _PATIENCE: Final = 5.0
 _LARGEST: Final = 1_000_000
 _DOTS: Final = 2
+_UNREADABLE: Final = (JoseError, ValueError, TypeError, RecursionError)
+"""Raised while a forged token is read. RecursionError: its JSON is nested too deeply."""
 _NOT_VALID: Final = "This bearer token is not valid here: {}."
 
 
@@ -104,7 +106,7 @@ class JWTAuth:
                 # The provider may have changed its keys since they were fetched.
                 claims = _decoded(text, await self._keys.newer())
             self._registry.validate(claims)
-        except (JoseError, ValueError, TypeError) as error:
+        except _UNREADABLE as error:
             why = getattr(error, "description", None) or str(error) or type(error).__name__
             raise NotAuthenticated(_NOT_VALID.format(why.rstrip("."))) from None
         return claims
@@ -180,7 +182,7 @@ def _issuer_of(text: str) -> object:
     """The issuer that a token names, before it is verified."""
     try:
         claims = json.loads(jws.extract_compact(text.encode()).payload)
-    except (JoseError, ValueError, TypeError):
+    except _UNREADABLE:
         return None
     return claims.get("iss") if isinstance(claims, dict) else None
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
-from urllib.parse import urlsplit
 
 from rowlock.api.auth.bearer import address_of
+from rowlock.api.auth.hosts import origin_of, own_origin
 from rowlock.errors import CrossSite
 from rowlock.model.access import SESSION_LONGEST
 
@@ -78,15 +78,16 @@ def refuse_cross_site(connection: HTTPConnection) -> None:
 
 def _same_origin(connection: HTTPConnection) -> bool:
     """For browsers without Sec-Fetch-Site: the Origin must be this host. A proxy may have removed TLS."""
-    origin = urlsplit(connection.headers.get("origin", ""))
-    own = connection.url.scheme
+    origin = origin_of(connection)
     return (
-        bool(origin.netloc) and origin.netloc == connection.headers.get("host", "") and own in (origin.scheme, "http")
+        origin is not None
+        and origin == own_origin(connection, origin.scheme)
+        and connection.scope["scheme"] in (origin.scheme, "http")
     )
 
 
 def _is_secure(connection: HTTPConnection) -> bool:
-    return connection.url.scheme in ("https", "wss")
+    return connection.scope["scheme"] in ("https", "wss")
 
 
 def _name(connection: HTTPConnection) -> str:

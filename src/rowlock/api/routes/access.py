@@ -5,17 +5,21 @@ from __future__ import annotations
 from importlib import metadata
 from typing import Annotated
 
-from fastapi import Path, Request
+from fastapi import Path, Query, Request
 from starlette.responses import Response
 
 from rowlock.api.auth import close_session, open_session
 from rowlock.api.dependencies import CurrentDesk, Door
+from rowlock.api.problems import Problem
 from rowlock.api.routing import Routes
 from rowlock.api.schemas.access import LogIn, MeAnswer, NewToken, NewTokenAnswer, TokenAnswer, TokensAnswer
 from rowlock.api.schemas.application import FeaturesAnswer
 from rowlock.model.access import Permission
 
 routes = Routes("access")
+LinkToken = Annotated[
+    str, Query(max_length=200, description="Token that the server printed.", examples=["4f2c81d0-4f2c81d0-4f2c81d0"])
+]
 TokenId = Annotated[
     str, Path(max_length=200, pattern=r"^[^\x00]+$", description="Id of the token.", examples=["4f2c81d0"])
 ]
@@ -31,6 +35,24 @@ async def log_in(request: Request, response: Response, door: Door, credentials: 
 async def log_out(request: Request, response: Response, door: Door) -> None:
     """End the browser's session, here and in the database."""
     await close_session(door.app, request, response)
+
+
+@routes.get(
+    "/auth/local",
+    needs=None,
+    status_code=303,
+    response_class=Response,
+    responses={303: {"description": "The browser is logged in: a cookie is set, and /me follows."}},
+    problems=("unauthenticated", "no-auth-configured", "bad-request", "not-found"),
+)
+async def log_in_by_link(request: Request, door: Door, token: LinkToken) -> Response:
+    """The link that a server without authentication prints when it starts: logs this browser in, with a cookie."""
+    if door.loopback is None:
+        raise Problem("not-found", "This server has authentication: log in with POST /auth/login.")
+    # Relative, so that it holds below every prefix and mount point. The token leaves the address bar.
+    response = Response(status_code=303, headers={"Location": "../me"})
+    door.loopback.log_in(request, token, response)
+    return response
 
 
 @routes.get("/me", needs=None)

@@ -5,14 +5,15 @@ from __future__ import annotations
 import asyncio
 from typing import Final
 
+from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 
 from rowlock.api.dependencies import CurrentDesk, Door
-from rowlock.api.problems import outage_of
+from rowlock.api.problems import Problem, outage_of
 from rowlock.api.routing import Routes
 from rowlock.api.schemas.application import DeployAnswer, HealthAnswer, ReadyAnswer
 from rowlock.api.schemas.base import Answer
-from rowlock.errors import MissingExtra, RowlockError
+from rowlock.errors import Forbidden, MissingExtra, NotAuthenticated, RowlockError
 from rowlock.model.access import Permission
 from rowlock.store.schema import migrate
 
@@ -38,10 +39,11 @@ async def get_readiness(door: Door) -> Response:
 
 
 @routes.get("/readyz/deploy", needs=None, response_model=DeployAnswer, responses={503: {"model": DeployAnswer}})
-async def get_deploy_readiness(door: Door) -> Response:
+async def get_deploy_readiness(request: Request, door: Door) -> Response:
     """Ready, and no job is running whose kind must not run twice (`on_worker_lost` is "fail" or "hold").
 
-    Other jobs go back to the queue without losing an attempt when their worker is replaced.
+    Other jobs go back to the queue without losing an attempt when their worker is replaced. Kinds are named to callers
+    with the permission workers:view; others get the number of jobs.
     """
     found, busy = await _problems(door), dict[str, int]()
     if not found:
@@ -50,7 +52,8 @@ async def get_deploy_readiness(door: Door) -> Response:
             if job.kind in once:
                 busy[job.kind] = busy.get(job.kind, 0) + 1
     safe = not found and not busy
-    return _answer(DeployAnswer(safe=safe, problems=found, waiting_for=busy), ok=safe)
+    named = busy if busy and await _may_view_workers(request, door) else {}
+    return _answer(DeployAnswer(safe=safe, problems=found, waiting_jobs=sum(busy.values()), waiting_for=named), ok=safe)
 
 
 @routes.get(
@@ -66,6 +69,14 @@ async def get_metrics(door: Door, desk: CurrentDesk) -> Response:
     if door.metrics is None:
         raise MissingExtra("prometheus-client", "prometheus")
     return Response(await door.metrics.text(), media_type=_METRICS)
+
+
+async def _may_view_workers(request: Request, door: Door) -> bool:
+    """Whether the caller is known and may; probes send no credentials."""
+    try:
+        return (await door.principal(request)).may(Permission.WORKERS_VIEW)
+    except (Problem, NotAuthenticated, Forbidden):
+        return False
 
 
 async def _problems(door: Door) -> list[str]:

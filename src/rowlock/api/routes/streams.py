@@ -10,6 +10,7 @@ from fastapi import Header, Query, Request
 from starlette.responses import Response
 
 from rowlock.api.dependencies import CurrentDesk, Door, JobId
+from rowlock.api.problems import Problem
 from rowlock.api.routing import Routes
 from rowlock.api.schemas.base import Body, doc
 from rowlock.api.schemas.jobs import JobAnswer
@@ -33,8 +34,10 @@ from rowlock.model.feed import FeedFilter, Topic
 from rowlock.model.state import State
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Mapping, Sequence
+    from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 
+    from rowlock.api.backend import ApiBackend
+    from rowlock.desk.access import Desk
     from rowlock.desk.follow.feed import FeedSubscriber
     from rowlock.desk.follow.stream import JobStream
     from rowlock.model.event import StreamEvent
@@ -45,6 +48,7 @@ if TYPE_CHECKING:
 
 routes = Routes("streams")
 Word = TypeVar("Word", bound=StrEnum)
+Source = TypeVar("Source", "JobStream", "FeedSubscriber")
 _LONGEST: Final = 8000
 """Characters of a position in the feed, which lists the transactions that were open."""
 _LAST: Final = "Id of the last event you received, from which the stream resumes; browsers send it."
@@ -121,7 +125,7 @@ def _word(words: type[Word], what: str, name: str) -> Word:
     response_class=EventStream,
     responses={**_stream_of("JobStreamEvent"), **_OVER},
     extra={"x-streams": True},
-    problems=("invalid-option",),
+    problems=("invalid-option", "too-many-streams", "streams-full"),
 )
 async def stream_job(
     request: Request,
@@ -142,11 +146,34 @@ async def stream_job(
     if stream.over:
         stream.close()
         return Response(status_code=204)
+    return _served(request, door, desk, stream, _job_frames)
 
-    async def check_permission() -> None:
-        await (await door.desk(request)).jobs.get(job_id)
 
-    return EventStream(_job_frames(stream, StreamLifetime(door.stream_seconds, check_permission)))
+def _served(
+    request: Request,
+    door: ApiBackend,
+    desk: Desk,
+    stream: Source,
+    frames: Callable[[Source, StreamLifetime], AsyncIterator[bytes]],
+) -> EventStream:
+    """The response that sends a stream, while the caller is who it was when the stream began.
+
+    A caller whose rights changed reconnects and gets what it may read now, or the refusal.
+    """
+    try:
+        place = door.stream_limits.take(desk.principal)
+    except Problem:
+        stream.close()
+        raise
+
+    async def may_read() -> bool:
+        return await door.principal(request) == desk.principal
+
+    def release() -> None:
+        stream.close()
+        place.release()
+
+    return EventStream(frames(stream, StreamLifetime(door.stream_seconds, may_read)), release)
 
 
 async def _job_frames(stream: JobStream, lifetime: StreamLifetime) -> AsyncIterator[bytes]:
@@ -154,11 +181,13 @@ async def _job_frames(stream: JobStream, lifetime: StreamLifetime) -> AsyncItera
         yield RETRY
         while not stream.done:
             events = await stream.next(lifetime.timeout)
+            if not await lifetime.may_send(events=bool(events)):
+                return
             if events:
                 yield b"".join(_job_frame(event) for event in events)
-            if not await lifetime.may_continue():
+            if lifetime.is_over:
                 return
-            if not events and not stream.done:
+            if lifetime.keepalive_due(sent=bool(events)) and not stream.done:
                 yield KEEPALIVE
 
 
@@ -175,7 +204,7 @@ def _job_frame(event: StreamEvent) -> bytes:
     response_class=EventStream,
     responses=_stream_of("FeedStreamEvent"),
     extra={"x-streams": True},
-    problems=("invalid-option",),
+    problems=("invalid-option", "too-many-streams", "streams-full"),
 )
 async def stream_events(
     request: Request,
@@ -192,11 +221,7 @@ async def stream_events(
     if desk.streams.closing:
         return EventStream(reconnect_later())
     listener = await desk.streams.listen(chosen, after=resume or filters.last_event_id)
-
-    async def check_permission() -> None:
-        (await (await door.desk(request)).streams.listen(chosen)).close()
-
-    return EventStream(_feed_frames(listener, StreamLifetime(door.stream_seconds, check_permission)))
+    return _served(request, door, desk, listener, _feed_frames)
 
 
 async def _feed_frames(listener: FeedSubscriber, lifetime: StreamLifetime) -> AsyncIterator[bytes]:
@@ -204,11 +229,13 @@ async def _feed_frames(listener: FeedSubscriber, lifetime: StreamLifetime) -> As
         yield RETRY
         while not listener.done:
             events = await listener.next(lifetime.timeout)
+            if not await lifetime.may_send(events=bool(events)):
+                return
             if events:
                 yield b"".join(_feed_frame(event) for event in events)
-            if not await lifetime.may_continue():
+            if lifetime.is_over:
                 return
-            if not events and not listener.done:
+            if lifetime.keepalive_due(sent=bool(events)) and not listener.done:
                 yield KEEPALIVE if listener.position is None else position_only(listener.position)
 
 

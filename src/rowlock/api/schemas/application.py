@@ -70,4 +70,5 @@ class DeployAnswer(Answer):
 
     safe: Annotated[bool, doc("Whether replacing the workers harms no running job.", True)]
     problems: Problems
-    waiting_for: Annotated[dict[str, int], doc("Running jobs that must not run again, by kind.", {"pay": 1})]
+    waiting_jobs: Annotated[int, doc("Running jobs that must not run again.", 1)]
+    waiting_for: Annotated[dict[str, int], doc("The same by kind; empty for callers without workers:view.", {"pay": 1})]

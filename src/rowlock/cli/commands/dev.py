@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import importlib.util
 import logging
+import os
+import secrets
 import socket
 import sys
 from pathlib import Path
@@ -15,6 +17,7 @@ from rowlock.cli import completion
 from rowlock.cli.command import register_sync
 from rowlock.cli.context import CommandContext
 from rowlock.cli.process import reload
+from rowlock.cli.process.development import TOKEN
 from rowlock.cli.process.worker_main import set_up_logging
 from rowlock.cli.screen.output import aligned, clean
 from rowlock.errors import ConfigurationError, MissingExtra
@@ -75,11 +78,20 @@ def _run(context: CommandContext, options: dict[str, Any]) -> None:
     set_up_logging(options["log_level"], as_json=context.screen.as_json)
     port = options.pop("port")
     door = listening(port) if _served() else None
-    session = DevSession(context, options["reload_dir"])
+    chosen = os.environ.get(TOKEN)
+    token = chosen or secrets.token_urlsafe(32)
+    # A token that the operator chose is not repeated.
+    session = DevSession(context, options["reload_dir"], f"${TOKEN}" if chosen else token)
     logger.info("starting %s", context.app_path)
     extra = ["--dev"] if door is None else ["--dev", f"--door={door.fileno()}"]
     passed = [] if door is None else [door.fileno()]
-    reload.watch(reload.command(context, options, *extra), options["reload_dir"], session.on_start, passed)
+    reload.watch(
+        reload.command(context, options, *extra),
+        options["reload_dir"],
+        session.on_start,
+        passed,
+        {TOKEN: token},
+    )
 
 
 def _served() -> bool:
@@ -106,8 +118,8 @@ def listening(port: int | None) -> socket.socket:
 class DevSession:
     """Prints what runs where at the first start of the worker, and only changes afterwards."""
 
-    def __init__(self, context: CommandContext, folders: Sequence[Path] | None) -> None:
-        self._context, self._folders = context, folders
+    def __init__(self, context: CommandContext, folders: Sequence[Path] | None, token: str) -> None:
+        self._context, self._folders, self._token = context, folders, token
         self._kinds: list[str] | None = None
 
     def on_start(self, report: dict[str, Any], seconds: float) -> None:
@@ -115,14 +127,21 @@ class DevSession:
         kinds: list[str] = report["kinds"]
         before, self._kinds = self._kinds, kinds
         if before is None and not self._context.screen.as_json:
-            sys.stderr.write(clean(_block(report, str(self._context.app_path), self._folders)))
+            sys.stderr.write(clean(_block(report, str(self._context.app_path), self._folders, self._token)))
             return
+        if before is None and report["api"]:
+            logger.info("the API on this machine: %s", _link(report["api"], self._token))
         fresh = [f"new {kind}" for kind in kinds if kind not in (before or kinds)]
         gone = [f"without {kind}" for kind in before or () if kind not in kinds]
         logger.info("%s is up after %.1f s: %s", report["worker"], seconds, ", ".join([_count(kinds), *fresh, *gone]))
 
 
-def _block(report: dict[str, Any], app: str, folders: Sequence[Path] | None) -> str:
+def _link(api: str, token: str) -> str:
+    """The link that logs a browser in."""
+    return f"{api}/auth/local?token={token}"
+
+
+def _block(report: dict[str, Any], app: str, folders: Sequence[Path] | None, token: str) -> str:
     server = f"PostgreSQL {report['postgresql']}"
     where = report["database"] or f"embedded, in {report['data_dir']}"
     lanes = [
@@ -135,6 +154,8 @@ def _block(report: dict[str, Any], app: str, folders: Sequence[Path] | None) -> 
         ("worker", f"{report['worker']}"),
         *(("lane" if n == 0 else "", text) for n, text in enumerate(aligned(lanes) if lanes else [])),
         ("api", report["api"] or f"not served: {MissingExtra('fastapi', 'server')}"),
+        *((("open", _link(report["api"], token)),) if report["api"] else ()),
+        *((("curl", f'curl -H "Authorization: Bearer {token}" {report["api"]}/me'),) if report["api"] else ()),
         ("reload", reload.watched(folders)),
         ("stop", "Ctrl-C"),
     ]

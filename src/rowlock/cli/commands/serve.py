@@ -36,8 +36,15 @@ def serve(
     ] = None,
     read_only: Annotated[bool, typer.Option("--read-only", help="Refuse every change.")] = False,
     insecure_no_auth: Annotated[
-        bool, typer.Option("--insecure-no-auth", help="Serve every client with every permission.")
+        bool, typer.Option("--insecure-no-auth", help="Serve every client that reaches the port, without a token.")
     ] = False,
+    trusted_proxy: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="CIDR",
+            help="Proxy whose X-Forwarded-For and X-Forwarded-Proto count; may be repeated.",
+        ),
+    ] = None,
     log_level: Annotated[
         str,
         typer.Option(
@@ -49,7 +56,8 @@ def serve(
 ) -> None:
     """Serve the REST API. SIGTERM or SIGINT finishes open requests and exits.
 
-    Without authentication only this machine is served; a wider --host is refused.
+    Without authentication only this machine is served, to people who have the token that is printed; a wider --host is
+    refused.
     """
 
 
@@ -58,8 +66,8 @@ def _run(context: CommandContext, options: dict[str, Any]) -> None:
     set_up_logging(options.pop("log_level"), as_json=context.screen.as_json)
     from rowlock.api.server import Server
 
-    auth = options.pop("auth")
+    auth, proxies = options.pop("auth"), options.pop("trusted_proxy")
     known = auth if auth in (None, "tokens") else attribute(auth, "--auth")
-    server = Server(context.app, auth=known, metrics=metrics_of(context.app), **options)
+    server = Server(context.app, auth=known, metrics=metrics_of(context.app), trusted_proxies=proxies, **options)
     with asyncio.Runner(loop_factory=loop_factory()) as runner:
         runner.run(server.run_until_signalled())

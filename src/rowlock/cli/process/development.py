@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import os
 import socket
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
     from rowlock.flow.worker.worker import Worker
 
 logger = logging.getLogger("rowlock.cli")
+TOKEN: Final = "ROWLOCK_SERVE_TOKEN"  # noqa: S105 - the name of a variable
+"""Passes the token of the REST API from the parent to every worker it starts."""
 _AGAIN: Final = 1.0
 """Seconds between two tries to reach the database."""
 
@@ -53,7 +56,8 @@ def door_of(app: Rowlock, descriptor: int | None) -> BackgroundServer | None:
         # The parent prints that it is missing.
         listening.close()
         return None
-    return BackgroundServer(app, listening, metrics_of(app))
+    # The parent made it, so that a browser stays logged in when the code is loaded again.
+    return BackgroundServer(app, listening, metrics_of(app), os.environ.get(TOKEN))
 
 
 @contextlib.asynccontextmanager

@@ -22,7 +22,7 @@ from rowlock.store import embedded
 
 if TYPE_CHECKING:
     from asyncio.subprocess import Process
-    from collections.abc import Callable, Coroutine, Sequence
+    from collections.abc import Callable, Coroutine, Mapping, Sequence
     from typing import TypeAlias
 
     from rowlock.cli.context import CommandContext
@@ -56,12 +56,13 @@ def watch(
     folders: Sequence[Path] | None,
     on_start: OnStart | None = None,
     passed: Sequence[int] = (),
+    environment: Mapping[str, str] | None = None,
 ) -> None:
     """Run that command until Ctrl-C or SIGTERM, again after each change; on_start is called after each start.
 
-    passed: descriptors that each child gets.
+    passed: descriptors that each child gets. environment: variables that each child gets beside those of this process.
     """
-    reloader = Reloader(words, list(folders or [Path.cwd()]), on_start, passed)
+    reloader = Reloader(words, list(folders or [Path.cwd()]), on_start, passed, environment)
     asyncio.run(reloader.run())
 
 
@@ -80,8 +81,10 @@ class Reloader:
         folders: Sequence[Path],
         on_start: OnStart | None = None,
         passed: Sequence[int] = (),
+        environment: Mapping[str, str] | None = None,
     ) -> None:
         self._words, self._on_start, self._passed = words, on_start, passed
+        self._environment = {**os.environ, **(environment or {})}
         self._changes = FileChanges(folders, self._on_changes)
         self._changed, self._stopping, self._hurry = asyncio.Event(), asyncio.Event(), asyncio.Event()
         self._files: set[str] = set()
@@ -133,7 +136,11 @@ class Reloader:
         signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
         try:
             child = await asyncio.create_subprocess_exec(
-                *self._words, "--follow", str(theirs.fileno()), pass_fds=[theirs.fileno(), *self._passed]
+                *self._words,
+                "--follow",
+                str(theirs.fileno()),
+                pass_fds=[theirs.fileno(), *self._passed],
+                env=self._environment,
             )
         finally:
             signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})

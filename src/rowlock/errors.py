@@ -14,7 +14,8 @@ RowlockError
 ├── EmbeddedError             the embedded PostgreSQL cannot start or be reached
 ├── EnqueueError              a job was refused; nothing was written
 │   ├── InvalidArguments      the arguments do not fit the handler's signature
-│   │   └── UnreadableArguments   stored ones do not fit the code of this worker; their job waits for another
+│   │   ├── UnreadableArguments   stored ones do not fit the code of this worker; their job waits for another
+│   │   └── UndecodableArguments  stored ones that no code can read; their job fails
 │   ├── InvalidOption         an option such as priority or run_at has an impossible value
 │   │   └── Unstorable        a text or number that PostgreSQL can neither store nor compare with
 │   ├── ArgumentsTooLarge     the encoded arguments exceed the limit
@@ -133,6 +134,10 @@ class UnreadableArguments(InvalidArguments):
     def __init__(self, message: str, cause: str) -> None:
         self.cause = cause
         super().__init__(message)
+
+
+class UndecodableArguments(InvalidArguments):
+    """Stored arguments that no code can read: nested too deep, or not written by Rowlock."""
 
 
 class InvalidOption(EnqueueError):

@@ -123,7 +123,12 @@ async def test_without_the_code_a_kind_is_submitted_as_workers_told(
     for kind in ("login", "keyed"):
         with pytest.raises(UnknownKind, match="its code computes"):
             await bare.jobs.submit(kind, {"password": "x"})
-    for args, wrong in (([1], "by name"), ({"$version": 9}, "called"), ({"x": "\x00"}, "NUL"), ({"x": {1}}, "JSON")):
+    for args, wrong in (
+        ([1], "by name"),
+        ({"$version": 9}, "called"),
+        ({"x": "\x00"}, "NUL"),
+        ({"x": object()}, "JSON"),
+    ):
         with pytest.raises(InvalidArguments, match=wrong):
             await bare.jobs.submit("plain", args)
     with pytest.raises(ArgumentsTooLarge):

@@ -51,6 +51,13 @@ async def test_finished_jobs_go_after_seven_days_and_live_ones_never(store: Stor
     assert await left(store) == [young, live]
 
 
+async def test_a_row_with_references_written_by_hand_goes_with_its_neighbours(store: Store) -> None:
+    for _ in range(3):
+        await finished(store, 8)
+    await store.execute("UPDATE {s}.jobs SET refs = '[1]', tags = '{NULL}' WHERE id = (SELECT min(id) FROM {s}.jobs)")
+    assert await prune(store) == 3
+
+
 async def test_the_most_specific_rule_decides(store: Store) -> None:
     await rule(store, "k", "*", 30)
     await rule(store, "*", "failed", 90)

@@ -57,6 +57,34 @@ MUTATIONS: Final = (
         ),
     ),
     Mutation(
+        "a submitter hides an argument behind a mark",
+        "flow/kinds/json_values.py",
+        "        if isinstance(written, str) and written in MARKS:\n",
+        "        if path.count('.') < 2 and written in MARKS and False:\n",
+        ("tests/flow/enqueue/test_remote_kind.py::test_the_marks_of_stored_arguments_are_refused_at_any_depth",),
+    ),
+    Mutation(
+        "arguments may be nested as deep as somebody likes",
+        "flow/kinds/json_values.py",
+        '    if is_deep(data):\n        message = f"{kind}: the arguments are',
+        '    if not data:\n        message = f"{kind}: the arguments are',
+        ("tests/flow/enqueue/test_remote_kind.py::test_arguments_that_nobody_could_read_back_are_refused",),
+    ),
+    Mutation(
+        "a handler takes as plain what people saw masked",
+        "flow/kinds/codec.py",
+        "        if again.secrets != count_secrets(stored):\n",
+        "        if again.secrets > count_secrets(stored):\n",
+        ("tests/flow/kinds/test_codec.py::test_what_people_see_masked_is_taken_as_a_secret_or_not_at_all",),
+    ),
+    Mutation(
+        "a row that no code can read waits for other code",
+        "flow/run/verdict.py",
+        "        if isinstance(error, UndecodableArguments):\n            return Failed",
+        "        if isinstance(error, UndecodableArguments) and not about:\n            return Failed",
+        ("tests/api/routes/test_unreadable_jobs.py::test_a_worker_fails_a_row_that_cannot_be_read_and_goes_on",),
+    ),
+    Mutation(
         "suspects run among the others",
         "flow/worker/slots.py",
         'if row["losses"] and self._children.isolates(handler):',
@@ -335,7 +363,7 @@ MUTATIONS: Final = (
     ),
     Mutation(
         "arguments are nested deeper than they can be read",
-        "flow/kinds/json_values.py",
+        "model/stored_json.py",
         'data.count(b"{") > DEEPEST and _levels(data) > DEEPEST',
         'data.count(b"{") > 10 * DEEPEST and _levels(data) > 10 * DEEPEST',
         ("tests/fuzz/test_values.py::test_every_argument_arrives_as_it_was_sent_or_is_refused_at_once",),

@@ -10,6 +10,20 @@ STREAMED: Final = "tests/desk/follow/test_stream.py::test_"
 
 MUTATIONS: Final = (
     Mutation(
+        "one row that is nested too deep fails its page",
+        "model/stored_json.py",
+        "    if is_deep(text.encode()):\n",
+        "    if text.startswith(' '):\n",
+        ("tests/api/routes/test_unreadable_jobs.py::test_a_row_that_cannot_be_read_is_shown_and_can_be_removed",),
+    ),
+    Mutation(
+        "one row whose arguments are a list fails its page",
+        "model/stored_json.py",
+        "    if not isinstance(value, dict):\n",
+        "    if value is None:\n",
+        ("tests/api/routes/test_unreadable_jobs.py::test_a_row_that_cannot_be_read_is_shown_and_can_be_removed",),
+    ),
+    Mutation(
         "a stream repeats what was told",
         "model/event.py",
         "if draft is not None and fence >= position.step:",

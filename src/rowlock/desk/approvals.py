@@ -9,10 +9,10 @@ from rowlock.desk.guard import TRUSTED, Guard, changes, reads
 from rowlock.desk.search import JobSearch
 from rowlock.desk.visible_jobs import VisibleJobs
 from rowlock.errors import InvalidOption, RuleNotFound
+from rowlock.model import stored_args
 from rowlock.model.access import Permission
 from rowlock.model.approval import Approval, ApprovalStatus, Rule
 from rowlock.model.options import as_json
-from rowlock.store.rows import jobs as rows
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -116,7 +116,7 @@ def _rule(row: Record) -> Rule:
         kind=row["kind"],
         submitted_by=row["submitted_by"],
         tenant=row["tenant"],
-        args=rows.json_of(row["args"]),
+        args=None if row["args"] is None else stored_args.of_row(row["args"])[0],
         note=row["note"],
         created_by=row["created_by"],
         created_at=row["created_at"],

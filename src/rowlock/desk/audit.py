@@ -6,9 +6,8 @@ import json
 from typing import TYPE_CHECKING, Any, Final
 
 from rowlock.desk.guard import TRUSTED, Guard, reads
-from rowlock.model import ids, json_output, redact
+from rowlock.model import ids, json_output, redact, stored_json
 from rowlock.model.access import Entry, Permission
-from rowlock.store.rows import jobs as rows
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -80,7 +79,7 @@ def entry_of(row: Record) -> Entry:
     """An Entry from its row."""
     values = dict(row)
     for name in ("before", "after"):
-        values[name] = rows.json_of(values[name])
+        values[name] = stored_json.shown(values[name], "the value")
     if values["target"].startswith(_JOB):
         values["target"] = _JOB + ids.encode(int(values["target"].removeprefix(_JOB)))
     return Entry(**values)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from rowlock.model import stored_json
 from rowlock.model.count import Count
 from rowlock.model.lane import kinds_by_lane
 from rowlock.model.workload import Backlog, LaneLoad, Running
@@ -47,7 +48,7 @@ def running_of(row: Record) -> Running:
         cancel_requested=row["cancel_requested"],
         progress=rows.progress_of(row),
         tenant=row["tenant"],
-        refs=rows.json_of(row["refs"]) or {},
+        refs=stored_json.shown_object(row["refs"], "refs"),
         tags=tuple(row["tags"] or ()),
     )
 

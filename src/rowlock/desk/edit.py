@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 from rowlock.desk.audit import as_json
 from rowlock.desk.visible_jobs import not_found
 from rowlock.errors import ConfigurationError, InvalidOption, WrongState
-from rowlock.model import ids, stored_args
+from rowlock.model import ids, stored_args, stored_json
 from rowlock.model.notify_messages import LOOK_EVERYWHERE
 from rowlock.model.options import Options, refs_json, span
 from rowlock.model.state import WAITING, State
@@ -84,7 +84,7 @@ class Editor:
                 raise WrongState(message)
             if version is not None and job.seq != version:
                 break
-            done = await self._edited(job, json.loads(found[0]["args"]), change, by, note)
+            done = await self._edited(job, _readable(found[0]["args"]), change, by, note)
             if done["found"]:
                 # With other arguments another approval rule may fit, or none.
                 asked = change.args is not None and done["state"] == State.PENDING
@@ -152,3 +152,11 @@ class Editor:
             self._wake([(pair, done["run_after"])])
         if done["promoted"]:
             await database.fetch("wake", channel=database.channel, payload=LOOK_EVERYWHERE)
+
+
+def _readable(args: str) -> Mapping[str, object]:
+    """Stored arguments; none where they cannot be read: an edit may replace them all the same."""
+    try:
+        return stored_json.read_object(args)
+    except stored_json.UnreadableJson:
+        return {}

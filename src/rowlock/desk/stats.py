@@ -143,7 +143,7 @@ async def _failures(snapshot: SqlExecutor, guard: Guard) -> list[Failures]:
             rate=row["rate"],
             last_failed_at=row["last_failed_at"],
             last_failed_id=row["last_failed_id"],
-            last_error=rows.json_of(row["last_error"]),
+            last_error=rows.error_of(row["last_error"]),
         )
         for row in await snapshot.fetch("stats_failures", **guard.visibility)
     ]

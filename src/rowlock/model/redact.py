@@ -13,9 +13,13 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 from urllib.parse import quote, quote_plus
 
+from rowlock.model import stored_json
+
 SECRET: Final = "$secret"  # noqa: S105 - the marker, not a password
 BYTES: Final = "$bytes"
 OUTPUT: Final = "$output"
+MARKS: Final = frozenset({SECRET, BYTES, OUTPUT})
+"""Keys that mean something in stored arguments, at any depth: nobody may send an object that has one of them."""
 MASK: Final = "•••"
 
 _MASKED: Final = (MASK, {BYTES: base64.b64encode(MASK.encode()).decode()})
@@ -25,7 +29,7 @@ _SHORTEST: Final = 4  # masking shorter values would riddle the text, and reveal
 def redact(value: object) -> object:
     """Copy decoded JSON with every secret replaced by ``•••``."""
     if isinstance(value, Mapping):
-        return MASK if SECRET in value else {key: redact(item) for key, item in value.items()}
+        return MASK if value.keys() == {SECRET} else {key: redact(item) for key, item in value.items()}
     if isinstance(value, list):
         return [redact(item) for item in value]
     return value
@@ -34,7 +38,7 @@ def redact(value: object) -> object:
 def reveal(value: object) -> object:
     """Copy decoded JSON with every secret in clear, for readers with that permission."""
     if isinstance(value, Mapping):
-        return reveal(value[SECRET]) if SECRET in value else {key: reveal(item) for key, item in value.items()}
+        return reveal(value[SECRET]) if value.keys() == {SECRET} else {k: reveal(item) for k, item in value.items()}
     if isinstance(value, list):
         return [reveal(item) for item in value]
     return value
@@ -44,8 +48,8 @@ def kept(written: object, before: object) -> object:
     """Copy edited arguments with the earlier secrets wherever the editor sent back the mask."""
     if isinstance(written, Mapping):
         known = before if isinstance(before, Mapping) else {}
-        if SECRET in written:
-            return known if SECRET in known and written[SECRET] in _MASKED else written
+        if written.keys() == {SECRET}:
+            return known if known.keys() == {SECRET} and written[SECRET] in _MASKED else written
         return {key: kept(item, known.get(key)) for key, item in written.items()}
     if isinstance(written, list) and isinstance(before, list) and len(written) == len(before):
         return [kept(item, old) for item, old in zip(written, before, strict=True)]
@@ -57,9 +61,21 @@ def secrets(value: object) -> frozenset[str]:
     return frozenset(_secrets(value, inside=False))
 
 
+def count_secrets(value: object) -> int:
+    """How many values in decoded JSON are marked as secret, those inside others included."""
+    if isinstance(value, Mapping):
+        return (value.keys() == {SECRET}) + sum(map(count_secrets, value.values()))
+    return sum(map(count_secrets, value)) if isinstance(value, list) else 0
+
+
 def secrets_in(args: str) -> frozenset[str]:
     """The secret values in arguments that are encoded as JSON text, for `scrub`."""
-    return secrets(json.loads(args)) if SECRET in args else frozenset()
+    if SECRET not in args:
+        return frozenset()
+    try:
+        return secrets(stored_json.read(args))
+    except stored_json.UnreadableJson:
+        return frozenset()  # no handler gets such arguments
 
 
 def scrub(text: str, secrets: Iterable[str]) -> str:
@@ -77,7 +93,7 @@ def _secrets(value: object, *, inside: bool) -> Iterator[str]:
         for key, item in value.items():
             if inside and key == BYTES and isinstance(item, str):
                 yield from _decoded(item)
-            yield from _secrets(item, inside=inside or key == SECRET)
+            yield from _secrets(item, inside=inside or value.keys() == {SECRET})
     elif isinstance(value, list):
         for item in value:
             yield from _secrets(item, inside=inside)

@@ -7,7 +7,7 @@ import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from rowlock.model import redact
+from rowlock.model import redact, stored_json
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -56,6 +56,21 @@ def shown(args: Mapping[str, object], *, reveal: bool = False) -> dict[str, obje
     """The arguments without their version; secrets masked, or in clear with reveal."""
     show = redact.reveal if reveal else redact.redact
     return {name: show(value) for name, value in args.items() if name != VERSION}
+
+
+def of_row(text: str, *, reveal: bool = False) -> tuple[dict[str, object], int]:
+    """A row's arguments as people see them, and their version; instead of unreadable ones, why they are that."""
+    try:
+        args = stored_json.read_object(text)
+    except stored_json.UnreadableJson as error:
+        return stored_json.instead("arguments", error), 0
+    return shown(args, reveal=reveal), version_of(args)
+
+
+def result_of_row(text: str | None, *, reveal: bool = False) -> object:
+    """A row's result as people see it; instead of an unreadable one, why it is that."""
+    value = stored_json.shown(text, "the result")
+    return redact.reveal(value) if reveal else redact.redact(value)
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,6 +5,8 @@ import os
 import sys
 from typing import TYPE_CHECKING
 
+from tests.factories import opened
+
 from rowlock import Rowlock
 from rowlock.model import ids
 
@@ -235,3 +237,18 @@ async def test_a_reader_who_leaves_is_no_error(cli: Cli) -> None:
     os.close(writer)
     _, err = await process.communicate()
     assert (process.returncode, err.decode()) == (141, "")
+
+
+async def test_a_row_that_cannot_be_read_is_shown_cancelled_and_removed(cli: Cli, database_url: str) -> None:
+    async with opened(database_url) as store:
+        number = await store.value(
+            "INSERT INTO {s}.jobs (kind, args) VALUES ('greet', (repeat('[', 900) || repeat(']', 900))::jsonb)"
+            " RETURNING id"
+        )
+    bad = ids.encode(number)
+    for arguments in (["ls"], ["ls", "--json"], ["show", bad], ["explain", bad], ["cancel", bad], ["rm", bad]):
+        answer = await cli("jobs", *arguments)
+        assert (answer.code, "Traceback" in answer.err) == (0, False), answer.err
+        if arguments[0] == "show":
+            assert "arguments cannot be read: nested more than 150 levels deep" in answer.out
+    assert (await cli("jobs", "show", bad)).code != 0

@@ -13,7 +13,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel, Field, SecretStr
 
-from rowlock.errors import ArgumentsTooLarge, EnqueueError, InvalidArguments, InvalidResult, UnreadableArguments
+from rowlock.errors import (
+    ArgumentsTooLarge,
+    EnqueueError,
+    InvalidArguments,
+    InvalidResult,
+    UndecodableArguments,
+    UnreadableArguments,
+)
 from rowlock.flow.kinds.codec import Codec
 from rowlock.model.kind import Kind
 from rowlock.model.outcome import Partial, Snooze  # noqa: TC001 - the codec reads the annotations
@@ -234,14 +241,39 @@ ADVICE = (
                 "(Input should be a valid integer, unable to parse string as an integer)."
             ),
         ),
-        ("[]", "Input should be an object."),
-        ("{", "Invalid JSON: EOF while parsing an object at line 1 column 1."),
-        ('{"org_id":{"$bytes":"?"}}', "Only base64 data is allowed."),
     ],
 )
 def test_stored_arguments_that_no_longer_fit_say_why(text: str, why: str) -> None:
     message = refused(lambda: codec(build).decode(text), UnreadableArguments)
     assert message == f"report: the stored arguments do not fit report(org_id: int, full: bool = False): {why}{ADVICE}"
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("[]", "expected an object, found a list"),
+        ('["$version"]', "expected an object, found a list"),
+        ("{", "it is no JSON"),
+        ('{"org_id":{"$bytes":"?"}}', "Only base64 data is allowed"),
+        ('{"org_id":{"$bytes":5}}', "holds 5, not a text in base64"),
+        (f'{{"org_id":{"[" * 160}{"]" * 160}}}', "nested more than 150 levels deep"),
+    ],
+)
+def test_stored_arguments_that_no_code_could_read_say_why(text: str, why: str) -> None:
+    message = refused(lambda: codec(build).decode(text), UndecodableArguments)
+    assert message.startswith("report: the stored arguments cannot be read: ")
+    assert why in message
+    assert codec(build).completed(text) == text
+
+
+def test_what_people_see_masked_is_taken_as_a_secret_or_not_at_all() -> None:
+    def pay(amount: int, token: SecretStr | None = None) -> None: ...
+
+    assert codec(pay).decode('{"amount":1,"token":{"$secret":"hush"}}')["amount"] == 1
+    message = refused(lambda: codec(pay).decode('{"amount":{"$secret":1000000}}'), UnreadableArguments)
+    assert "stored as a secret that the handler does not take as one" in message
+    # The result of another step may be a secret, whatever the parameter says.
+    assert codec(pay).decode('{"$version":[1,"output"],"amount":{"$secret":5}}') == {"amount": 5}
 
 
 # The limit.

@@ -12,6 +12,7 @@ from typing_extensions import override
 from rowlock.errors import InvalidOption
 from rowlock.model.problem_codes import CODES
 from rowlock.model.spelling.renamed import RENAMED_DURATIONS, RENAMED_LANE_FIELDS, current_names
+from rowlock.model.stored_json import DEEPEST, nests_deeper
 from rowlock.model.times.duration import duration
 
 if TYPE_CHECKING:
@@ -25,6 +26,8 @@ RENAMED: Final[Mapping[str, str]] = {**RENAMED_LANE_FIELDS, **RENAMED_DURATIONS}
 DAY: Final = 86_400.0
 YEAR: Final = 366 * DAY
 _LONGEST_TEXT: Final = 100
+_DEEPEST: Final = DEEPEST + 10
+"""Levels of a body: arguments that are one too deep are refused with the name of their kind, by the desk."""
 
 
 class Answer(BaseModel):
@@ -46,6 +49,14 @@ class Body(BaseModel):
         super().__pydantic_init_subclass__(**kwargs)
         fields = cls.model_fields
         cls.renamed = {old: new for old, new in RENAMED.items() if new in fields and old not in fields}
+
+    @model_validator(mode="before")
+    @classmethod
+    def _refuse_deep(cls, values: object) -> object:
+        if nests_deeper(values, _DEEPEST):
+            why = f"The body is nested more than {_DEEPEST} levels deep"
+            raise PydanticCustomError("too_deep", "{why}", {"why": why})
+        return values
 
     @model_validator(mode="before")
     @classmethod

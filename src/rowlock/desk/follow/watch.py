@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import json
 import uuid
 from collections import deque
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
-from typing import TYPE_CHECKING, Final, assert_never, cast
+from typing import TYPE_CHECKING, Final, assert_never
 
 from rowlock.errors import DatabaseUnreachable, JobNotFound
-from rowlock.model import ids, redact
+from rowlock.model import ids
 from rowlock.model.notify_messages import (
     AwaitedEnds,
     CancelRequested,
@@ -242,6 +241,6 @@ def _watched_job(row: Record) -> WatchedJob:
         claimed_at=row["claimed_at"],
         finished_at=row["finished_at"],
         seen_at=row["now"],
-        error=cast("dict[str, object]", redact.redact(json.loads(row["error"]))),
+        error=rows.error_of(row["error"]) or {},
         progress=rows.progress_of(row),
     )

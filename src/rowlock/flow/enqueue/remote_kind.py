@@ -10,7 +10,8 @@ import json
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from rowlock.errors import ArgumentsTooLarge, InvalidArguments, UnknownKind
+from rowlock.errors import InvalidArguments, UnknownKind
+from rowlock.flow.kinds import json_values
 from rowlock.model.kind import Kind
 from rowlock.model.spelling.similar_names import closest
 from rowlock.model.stored_args import VERSION
@@ -39,7 +40,7 @@ async def find(database: Database, name: str, unknown: UnknownKind) -> Kind:
 
 
 def encode(kind: Kind, args: object, limit: int) -> str:
-    """The arguments as JSON. Only what the database cannot store is refused here; the worker checks everything else."""
+    """The arguments as JSON. What cannot be stored or read back is refused here; the worker checks everything else."""
     if not isinstance(args, Mapping):
         message = f"{kind.name}: its code is not here, so arguments must be passed by name. Pass an object, not a list."
         raise InvalidArguments(message)
@@ -47,17 +48,21 @@ def encode(kind: Kind, args: object, limit: int) -> str:
     if marked is not None:
         message = f"{kind.name}: no argument can be called {str(marked)!r}."
         raise InvalidArguments(message)
-    version = {VERSION: kind.version} if kind.version > 1 else {}
+    data = _encoded(kind, args)
+    json_values.check_arguments(kind.name, data, limit)
+    text = data.decode()
+    return text if kind.version == 1 else f'{{"{VERSION}":{kind.version}{"" if text == "{}" else ","}{text[1:]}'
+
+
+def _encoded(kind: Kind, args: Mapping[object, object]) -> bytes:
+    tagger = json_values.Tagger()
     try:
-        text = json.dumps({**version, **args}, allow_nan=False, separators=(",", ":"), ensure_ascii=False)
-        size = len(text.encode())
-    except (TypeError, ValueError) as error:
-        message = f"{kind.name}: the arguments cannot be stored as JSON: {error}."
+        data = json_values.dump(args, tagger, simple=False)
+    except (TypeError, ValueError, RecursionError) as error:
+        why = "nested too deep" if isinstance(error, RecursionError) else error
+        message = f"{kind.name}: the arguments cannot be stored as JSON: {why}"
         raise InvalidArguments(message) from None
-    if "\\u0000" in text:
-        message = f"{kind.name}: the arguments hold a NUL character, which PostgreSQL cannot store."
+    if tagger.secrets:
+        message = f"{kind.name}: its code is not here to say which arguments are secret. Submit it where its code is."
         raise InvalidArguments(message)
-    if size > limit:
-        message = f"{kind.name}: the arguments take {size:,} bytes, the limit is {limit:,}."
-        raise ArgumentsTooLarge(message)
-    return text
+    return data

@@ -7,7 +7,6 @@ of the code that runs the job apply.
 from __future__ import annotations
 
 import inspect
-import json
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -19,6 +18,7 @@ from rowlock.errors import (
     ArgumentsTooLarge,
     InvalidArguments,
     InvalidResult,
+    UndecodableArguments,
     UnreadableArguments,
 )
 from rowlock.flow.kinds import json_values, signature
@@ -26,12 +26,13 @@ from rowlock.flow.kinds.args_upgrade import Upgrades
 from rowlock.flow.kinds.schema import ValueSchema, arguments_schema, result_schema, schema_of
 from rowlock.flow.kinds.signature import EMPTY, Signature
 from rowlock.model.kind import Kind
+from rowlock.model.redact import SECRET, count_secrets
 from rowlock.model.spelling.similar_names import closest
-from rowlock.model.stored_args import KNOWN_SKILLS, VERSION, skills_of, version_of
+from rowlock.model.stored_args import KNOWN_SKILLS, OUTPUTS, VERSION, skills_of, version_of
+from rowlock.model.stored_json import DEEPEST, UnreadableJson, is_deep, read_object
 
 _SHOWN_ERRORS: Final = 3
 _CHUNK: Final = 10_000  # arguments encoded at a time
-_ADVICE: Final = "Store the payload elsewhere (a table, a bucket, a file) and pass a reference to it."
 _OPAQUE: Final = frozenset({"value_error", "assertion_error"})  # texts of the user's validators may quote the value
 
 
@@ -90,11 +91,7 @@ class Codec:
             except ValueError:
                 pass  # _encode() says what is wrong
             else:
-                if (
-                    len(data) <= self.limit
-                    and json_values.is_storable(data, len(data))
-                    and not json_values.is_deep(data)
-                ):
+                if len(data) <= self.limit and json_values.is_storable(data, len(data)) and not is_deep(data):
                     return data.decode()
         return self._encode(self.call(args, kwargs))
 
@@ -152,19 +149,30 @@ class Codec:
             longest = max(map(len, part))
             if longest > self.limit or not json_values.is_storable(b"".join(part), longest):
                 return None
-            if longest > 2 * json_values.DEEPEST and any(map(json_values.is_deep, part)):
+            if longest > 2 * DEEPEST and any(map(is_deep, part)):
                 return None
             texts.extend(map(bytes.decode, part))
         return texts if self.upgrades.version == 1 else list(map(self._versioned, texts))
 
     def decode(self, text: str) -> dict[str, object]:
-        """Decode stored arguments; UnreadableArguments if they do not fit the present handler."""
+        """Decode stored arguments; UnreadableArguments if they do not fit the present handler.
+
+        UndecodableArguments: no code could read them, as they were not written by Rowlock.
+        """
+        if len(text) > 2 * DEEPEST and is_deep(text.encode()):
+            self._refuse_undecodable(text)
         try:
             if self.upgrades.version == 1 and VERSION not in text:
-                return cast("dict[str, object]", self._stored.load(text))
-            return cast("dict[str, object]", self._stored.load_untagged(*self._upgraded(text)))
+                loaded = cast("dict[str, object]", self._stored.load(text))
+            else:
+                loaded = cast("dict[str, object]", self._stored.load_untagged(*self._upgraded(text)))
+            if SECRET in text:
+                self._check_secrets(text, loaded)
         except ValueError as error:
+            self._refuse_undecodable(text)
             why, cause = self._explained(error), _cause(error)
+        else:
+            return loaded
         message = (
             f"{self.kind}: the stored arguments do not fit {self._call}: {why} Old and new code meet like this: give "
             'new parameters a default, drop old ones with unknown_args="ignore", change others with a version and '
@@ -172,20 +180,47 @@ class Codec:
         )
         raise UnreadableArguments(message, cause)
 
+    def _refuse_undecodable(self, text: str) -> None:
+        """Raise UndecodableArguments if the arguments are no object that any code could read."""
+        try:
+            read_object(text)
+            json_values.untag(text)
+        except (UnreadableJson, ValueError) as error:
+            message = (
+                f"{self.kind}: the stored arguments cannot be read: {error}. Rowlock did not write them so. Remove "
+                "the job, or edit it before it runs again."
+            )
+            raise UndecodableArguments(message) from None
+
+    def _check_secrets(self, text: str, loaded: dict[str, object]) -> None:
+        """Refuse a value that people see masked although the handler takes it as a plain one."""
+        stored = read_object(text)
+        # An upgrade may add and remove secrets; the result of another step may be one.
+        if version_of(stored) != self.upgrades.version or OUTPUTS in skills_of(stored):
+            return
+        again = json_values.Tagger()
+        self._arguments.dump(loaded, again)
+        if again.secrets != count_secrets(stored):
+            message = "a value is stored as a secret that the handler does not take as one"
+            raise ValueError(message)
+
     def completed(self, text: str) -> str:
         """Stored arguments with the present defaults added; unchanged if their version differs or they do not fit."""
         try:
-            if version_of(json.loads(text)) != self.upgrades.version:
+            if version_of(read_object(text)) != self.upgrades.version:
                 return text
             given = self.decode(text)
             defaults = self.named((), {})
             return text if defaults.keys() <= given.keys() else self._encode(defaults | given)
-        except (UnreadableArguments, InvalidArguments, ArgumentsTooLarge):
+        except (UnreadableJson, InvalidArguments, ArgumentsTooLarge):
             return text
 
     def _upgraded(self, text: str) -> tuple[object, bool]:
         """Stored arguments without tags, upgraded to the present version; the flag is that of json_values.untag."""
         value, python_only = json_values.untag(text)
+        if not isinstance(value, dict):
+            message = "expected an object"
+            raise ValueError(message)  # noqa: TRY004 - a misfit in the stored data, like the others
         arguments = cast("dict[str, object]", value)
         stored, unknown = version_of(arguments), sorted({*skills_of(arguments)} - KNOWN_SKILLS)
         if unknown:
@@ -222,12 +257,11 @@ class Codec:
             )
             raise InvalidResult(message) from None
         if len(data) > self.result_limit:
-            message = (
-                f"{self.kind}: the result takes {len(data):,} bytes, the limit is {self.result_limit:,}. {_ADVICE}"
-            )
+            size = f"takes {len(data):,} bytes, the limit is {self.result_limit:,}"
+            message = f"{self.kind}: the result {size}. {json_values.ADVICE}"
             raise InvalidResult(message)
-        if json_values.is_deep(data):
-            message = f"{self.kind}: the result is nested more than {json_values.DEEPEST} levels deep. {_ADVICE}"
+        if is_deep(data):
+            message = f"{self.kind}: the result is nested more than {DEEPEST} levels deep. {json_values.ADVICE}"
             raise InvalidResult(message)
         return data.decode()
 
@@ -272,12 +306,7 @@ class Codec:
         except (ValueError, TypeError, RecursionError) as error:
             message = f"{self.kind}: {self._blamed(validated, error)}"
             raise InvalidArguments(message) from None
-        if len(data) > self.limit:
-            message = f"{self.kind}: the arguments take {len(data):,} bytes, the limit is {self.limit:,}. {_ADVICE}"
-            raise ArgumentsTooLarge(message)
-        if json_values.is_deep(data):
-            message = f"{self.kind}: the arguments are nested more than {json_values.DEEPEST} levels deep. {_ADVICE}"
-            raise InvalidArguments(message)
+        json_values.check_arguments(self.kind, data, self.limit)
         text = data.decode()
         if tagger.secrets or tagger.others:
             self._check_round_trip(text, tagger)

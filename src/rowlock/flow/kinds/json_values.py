@@ -23,22 +23,21 @@ from uuid import UUID
 
 from pydantic_core import PydanticSerializationError, from_json, to_json
 
-from rowlock.errors import InvalidResult
-from rowlock.model.redact import BYTES, OUTPUT, SECRET, storable
+from rowlock.errors import ArgumentsTooLarge, InvalidArguments, InvalidResult
+from rowlock.model.redact import BYTES, MARKS, SECRET, storable
+from rowlock.model.stored_json import DEEPEST, is_deep
 
 TAG: Final = '"$'  # in every tagged text, and in few others
+ADVICE: Final = "Store the payload elsewhere (a table, a bucket, a file) and pass a reference to it."
 
 _MOST_BITS: Final = 14_000  # Python and pydantic read back ints of up to 4,300 digits
 _MOST_DIGITS: Final = 4_200
 _MINUTE: Final = timedelta(minutes=1)
-DEEPEST: Final = 150
-"""Levels of nested lists and mappings; pydantic reads back about 200."""
 _KEYS: Final = (str, int, float, UUID, date, time, timedelta, Decimal, Enum, PurePath)
 _SURROGATE: Final = re.compile("[\ud800-\udfff]")
 _SUSPECTS: Final = (b"NaN", b"Infinity", b"\\u0000", b'"$')
 _PREFIX: Final = re.compile(r"^Error serializing to JSON: (?:\w+: )?")  # pydantic's wrapping of a fallback's error
 _LONG_NUMBER: Final = re.compile(rb"[0-9]{4200}")
-_BRACKET: Final = re.compile(rb'"(?:[^"\\]|\\.)*"|[\[\]{}]')  # texts as a whole: brackets in them do not count
 
 
 @runtime_checkable
@@ -85,16 +84,18 @@ class Tagger:
                 return value
 
     def _key(self, key: object, path: str) -> object:
-        if key in (SECRET, BYTES, OUTPUT):
-            message = f"{named(path)} has the key {key!r}, which Rowlock keeps for itself. Choose another key."
-            raise ValueError(message)
         if not isinstance(key, _KEYS):
             message = (
                 f"{named(path)} has a key of type {type(key).__name__}, which JSON cannot carry. "
                 "Use texts or numbers as keys, or pass a list of pairs."
             )
             raise ValueError(message)  # noqa: TRY004 - a misfit in the caller's data, like the others
-        return self.tag(key, f"{path} (key)")
+        written = self.tag(key, f"{path} (key)")
+        # Compared as it is written: an Enum may stand for the text.
+        if isinstance(written, str) and written in MARKS:
+            message = f"{named(path)} has the key {written!r}, which Rowlock keeps for itself. Choose another key."
+            raise ValueError(message)
+        return written
 
 
 def dump(value: object, tagger: Tagger, *, simple: bool) -> bytes:
@@ -113,17 +114,14 @@ def dump(value: object, tagger: Tagger, *, simple: bool) -> bytes:
         raise ValueError(_PREFIX.sub("", str(error))) from None
 
 
-def is_deep(data: bytes) -> bool:
-    """Whether JSON is nested deeper than can be read back; cheap for JSON that is not."""
-    return len(data) > 2 * DEEPEST and data.count(b"[") + data.count(b"{") > DEEPEST and _levels(data) > DEEPEST
-
-
-def _levels(data: bytes) -> int:
-    level = deepest = 0
-    for bracket in _BRACKET.finditer(data):
-        level += {b"[": 1, b"{": 1, b"]": -1, b"}": -1}.get(bracket[0], 0)
-        deepest = max(deepest, level)
-    return deepest
+def check_arguments(kind: str, data: bytes, limit: int) -> None:
+    """Refuse encoded arguments that are too large or nested too deep, on whichever way they came."""
+    if len(data) > limit:
+        message = f"{kind}: the arguments take {len(data):,} bytes, the limit is {limit:,}. {ADVICE}"
+        raise ArgumentsTooLarge(message)
+    if is_deep(data):
+        message = f"{kind}: the arguments are nested more than {DEEPEST} levels deep. {ADVICE}"
+        raise InvalidArguments(message)
 
 
 def is_storable(data: bytes, longest: int) -> bool:
@@ -181,6 +179,9 @@ def _untagged(value: object, found: list[bytes]) -> object:
     if value.keys() == {SECRET}:
         return _untagged(value[SECRET], found)
     if value.keys() == {BYTES}:
+        if not isinstance(value[BYTES], str):
+            message = f"{BYTES} holds {value[BYTES]!r}, not a text in base64"
+            raise ValueError(message)
         found.append(base64.b64decode(value[BYTES], validate=True))
         return found[-1]
     return {key: _untagged(item, found) for key, item in value.items()}

@@ -20,7 +20,7 @@ from rowlock.flow.progress.claim_guard import run_guarded, run_guarded_sync
 from rowlock.flow.progress.job_logs import captured, make_record
 from rowlock.flow.progress.loop_share import LoopShare
 from rowlock.flow.progress.report import ProgressReport
-from rowlock.model import ids, redact, stored_args
+from rowlock.model import ids, redact, stored_args, stored_json
 from rowlock.model.job import Claim, Job
 from rowlock.model.keys import checked_key, shown
 from rowlock.model.progress import ATTEMPT_LINES, LOGS_OFF, ItemRef, LogLine
@@ -373,7 +373,7 @@ class AttemptIO:
 
 def claimed_job(row: Row, text: str) -> Job:
     """A Job made of the columns that a claim returns. text: its arguments as JSON."""
-    args = json.loads(text)
+    args, args_version = stored_args.of_row(text)
     return Job(
         id=row["id"],
         kind=row["kind"],
@@ -392,10 +392,10 @@ def claimed_job(row: Row, text: str) -> Job:
         submitted_by=row["submitted_by"],
         gate_key=row["gate_key"],
         tags=tuple(row["tags"] or ()),
-        refs=json.loads(row["refs"] or "{}"),
-        meta=json.loads(row["meta"] or "{}"),
-        args=stored_args.shown(args),
-        args_version=stored_args.version_of(args),
+        refs=stored_json.shown_object(row["refs"], "refs"),
+        meta=stored_json.shown_object(row["meta"], "meta"),
+        args=args,
+        args_version=args_version,
     )
 
 

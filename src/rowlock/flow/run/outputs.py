@@ -5,6 +5,9 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any, Final
 
+from rowlock.errors import UndecodableArguments
+from rowlock.model import stored_json
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -23,7 +26,11 @@ class StepOutputs:
 
     async def __call__(self, row: Row) -> Row:
         """The row with the results in its arguments."""
-        args = json.loads(row["args"])
+        try:
+            args = stored_json.read(row["args"])
+        except stored_json.UnreadableJson as error:
+            message = f"{row['kind']}: the stored arguments cannot be read: {error}."
+            raise UndecodableArguments(message) from None
         names = sorted(set(referenced_steps(args)))
         if not names:
             return row

@@ -9,7 +9,7 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final, cast
 
-from rowlock.errors import InvalidOption, InvalidResult, RateLimited
+from rowlock.errors import InvalidOption, InvalidResult, RateLimited, UndecodableArguments
 from rowlock.model import redact
 from rowlock.model.failure import error_fields, shortened
 from rowlock.model.outcome import (
@@ -103,6 +103,8 @@ class Verdict:
             except InvalidOption as wrong:
                 error = wrong
         about = self.error_fields(error)
+        if isinstance(error, UndecodableArguments):
+            return Failed({"reason": "undecodable", **about})
         most = self._row["max_attempts"]
         if self._row["attempt"] >= most:
             return Failed({"reason": "attempts exhausted" if most > 1 else "failed", **about})

@@ -40,7 +40,7 @@ def life_of(row: Record, most: int) -> JobTimeline:
         run_after=row["run_after"],
         claimed_at=row["claimed_at"],
         finished_at=row["finished_at"],
-        error=rows.json_of(row["error"]),
+        error=rows.error_of(row["error"]) or {},
         since=row["since"],
         until=until,
         attempts=attempts,
@@ -58,8 +58,12 @@ def _attempt(one: dict[str, Any]) -> Attempt:
         started_at=_moment(one["started_at"]),
         ended_at=_at(one["ended_at"]),
         outcome=one["outcome"],
-        error=rows.json_of(json.dumps(one["error"])),
+        error=_error(one["error"]),
     )
+
+
+def _error(value: object) -> dict[str, Any] | None:
+    return None if value is None else rows.error_of(json.dumps(value))
 
 
 def _act(one: dict[str, Any]) -> TimelineAct:

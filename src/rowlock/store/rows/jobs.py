@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Protocol, cast
+from typing import TYPE_CHECKING, Any, Protocol
 
 from rowlock.errors import InvalidOption
-from rowlock.model import redact, stored_args
+from rowlock.model import stored_args, stored_json
 from rowlock.model.job import Act, Attempt, Job
 from rowlock.model.progress import Item, ItemCounts, ItemState, LogLine, Phase, Progress, missed_between
 from rowlock.model.state import State
@@ -23,13 +23,6 @@ class Row(Protocol):
 
     def __getitem__(self, column: str, /) -> Any:  # noqa: ANN401 - any column
         """The value of a column."""
-
-
-def json_of(text: str | None, *, reveal: bool = False) -> Any:  # noqa: ANN401 - JSON is any
-    """Decoded JSON with its secrets redacted, or revealed."""
-    if text is None:
-        return None
-    return redact.reveal(json.loads(text)) if reveal else redact.redact(json.loads(text))
 
 
 def ref_text(value: object) -> str:
@@ -48,7 +41,7 @@ def runs_of(row: Row) -> int:
 
 def job_of(row: Row, *, reveal: bool = False) -> Job:
     """A Job from the columns of job_view. reveal: with the secrets of args and result."""
-    args = json.loads(row["args"])
+    args, args_version = stored_args.of_row(row["args"], reveal=reveal)
     return Job(
         id=row["id"],
         kind=row["kind"],
@@ -73,13 +66,13 @@ def job_of(row: Row, *, reveal: bool = False) -> Job:
         cancel_requested=row["cancel_requested"],
         unique_key=row["unique_key"],
         gate_key=row["gate_key"],
-        tags=tuple(row["tags"] or ()),
-        refs=json_of(row["refs"]) or {},
-        meta=json_of(row["meta"]) or {},
-        args=stored_args.shown(args, reveal=reveal),
-        args_version=stored_args.version_of(args),
-        result=json_of(row["result"], reveal=reveal),
-        errors=json_of(row["errors"]),
+        tags=tuple(tag for tag in row["tags"] or () if tag is not None),
+        refs=stored_json.shown_object(row["refs"], "refs"),
+        meta=stored_json.shown_object(row["meta"], "meta"),
+        args=args,
+        args_version=args_version,
+        result=stored_args.result_of_row(row["result"], reveal=reveal),
+        errors=error_of(row["errors"]),
         progress=progress_of(row),
         last_progress_at=row["reported_at"],
         workflow_id=row["workflow_id"],
@@ -87,11 +80,23 @@ def job_of(row: Row, *, reveal: bool = False) -> Job:
     )
 
 
+def error_of(text: str | None) -> dict[str, Any] | None:
+    """A stored error, or the object that says why it cannot be read; None: there is none."""
+    return None if text is None else stored_json.shown_object(text, "the error")
+
+
 def progress_of(row: Row) -> Progress | None:
     """A Progress from its columns; None: nothing was reported, or log lines only."""
     if row["progress"] is None:
         return None
-    counters = cast("dict[str, Any]", json.loads(row["progress"]))
+    try:
+        return _progress_of(row, stored_json.read_object(row["progress"]))
+    except (ValueError, TypeError, LookupError, AttributeError) as error:
+        why = error if isinstance(error, stored_json.UnreadableJson) else "Rowlock did not write it"
+        return Progress(row["phase"], message=f"the progress cannot be read: {why}", reported_at=row["reported_at"])
+
+
+def _progress_of(row: Row, counters: dict[str, Any]) -> Progress:
     counts = ItemCounts(
         row["items_in_progress"] or 0,
         row["items_completed"] or 0,
@@ -101,26 +106,32 @@ def progress_of(row: Row) -> Progress | None:
     )
     return Progress(
         phase=row["phase"],
-        done=counters.get("done", 0),
-        total=counters.get("total"),
-        message=counters.get("message"),
+        done=_number(counters.get("done", 0)),
+        total=None if counters.get("total") is None else _number(counters["total"]),
+        message=None if counters.get("message") is None else str(counters["message"]),
         reported_at=row["reported_at"],
-        phases=tuple(_phase_of(phase) for phase in json.loads(row["phases"] or "[]")),
+        phases=tuple(_phase_of(phase) for phase in stored_json.read(row["phases"] or "[]")),
         items=counts if counts.total is not None or counts.ended or counts.in_progress else None,
         n=row["report"],
         started_at=_moment(counters.get("since")),
-        begun_at=counters.get("from", 0),
+        begun_at=_number(counters.get("from", 0)),
     )
 
 
 def _phase_of(values: dict[str, Any]) -> Phase:
     return Phase(
-        name=values["name"],
+        name=str(values["name"]),
         started_at=_moment(values.get("started_at")),
         ended_at=_moment(values.get("ended_at")),
-        done=values.get("done", 0),
-        total=values.get("total"),
+        done=_number(values.get("done", 0)),
+        total=None if values.get("total") is None else _number(values["total"]),
     )
+
+
+def _number(value: object) -> float:
+    if not isinstance(value, int | float):
+        raise TypeError(value)
+    return value
 
 
 def _moment(text: str | None) -> datetime | None:
@@ -136,7 +147,7 @@ def item_of(row: Record) -> Item:
         started_at=row["started_at"],
         ended_at=row["ended_at"],
         reason=row["reason"],
-        error=json_of(row["error"]),
+        error=error_of(row["error"]),
     )
 
 
@@ -159,7 +170,7 @@ def attempt_of(row: Record) -> Attempt:
         started_at=row["started_at"],
         ended_at=row["ended_at"],
         outcome=row["outcome"],
-        error=json_of(row["error"]),
+        error=error_of(row["error"]),
     )
 
 

@@ -6,6 +6,7 @@ import json
 from typing import TYPE_CHECKING
 
 from rowlock.errors import ScheduleNotFound
+from rowlock.model import stored_json
 from rowlock.model.schedule import Schedule
 from rowlock.model.spelling.similar_names import closest
 from rowlock.model.times.window import Window
@@ -25,8 +26,8 @@ def schedule_of(row: Record) -> Schedule:
     """A Schedule from its row."""
     return Schedule(
         **{name: row[name] for name in _AS_THEY_ARE},
-        args=json.loads(row["args"]),
-        options=json.loads(row["options"]),
+        args=stored_json.shown_object(row["args"], "arguments"),
+        options=stored_json.shown_object(row["options"], "options"),
         windows=tuple(Window.from_json(window) for window in json.loads(row["windows"])),
         declared=None if row["declared"] is None else json.loads(row["declared"]),
     )

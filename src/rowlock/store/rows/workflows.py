@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from rowlock.model.state import State
+from rowlock.model.stored_json import shown_object
 from rowlock.model.workflow import Edge, StepView, WorkflowState, WorkflowView
-from rowlock.store.rows.jobs import json_of
+from rowlock.store.rows.jobs import error_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -27,7 +28,7 @@ def workflow_of(row: Record, steps: Iterable[Record] = (), edges: Iterable[Recor
         state=WorkflowState(row["state"]),
         # Stored behind the workflow's name, so that keys of different workflows never collide.
         unique_key=None if key is None else str(key).removeprefix(f"{row['name']}:"),
-        meta=json_of(row["meta"]) or {},
+        meta=shown_object(row["meta"], "meta"),
         steps=tuple(map(step_of, steps)),
         edges=tuple(Edge(edge["upstream"], edge["downstream"], edge["needs"], edge["met"]) for edge in edges),
     )
@@ -36,4 +37,4 @@ def workflow_of(row: Record, steps: Iterable[Record] = (), edges: Iterable[Recor
 def step_of(row: Record) -> StepView:
     """A StepView from its row."""
     values = dict(row)
-    return StepView(**{**values, "state": State(values["state"]), "errors": json_of(values["errors"])})
+    return StepView(**{**values, "state": State(values["state"]), "errors": error_of(values["errors"])})

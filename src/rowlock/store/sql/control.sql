@@ -258,11 +258,11 @@ ended AS (
                    || CASE WHEN w.anew THEN jsonb_build_object('args', true) ELSE '{}' END AS mark),
 was AS (
   SELECT e.id, p.name, p.value FROM ended e CROSS JOIN LATERAL (
-    SELECT r.key AS name, r.value FROM jsonb_each_text(e.was_refs) AS r WHERE r.value IS NOT NULL
+    SELECT r.key AS name, r.value FROM jsonb_each_text(CASE WHEN jsonb_typeof(e.was_refs) = 'object' THEN e.was_refs END) AS r WHERE r.value IS NOT NULL
     UNION SELECT 'tag', t FROM unnest(e.was_tags) AS t) AS p),
 becomes AS (
   SELECT e.id, p.name, p.value FROM ended e CROSS JOIN LATERAL (
-    SELECT r.key AS name, r.value FROM jsonb_each_text(e.refs) AS r WHERE r.value IS NOT NULL
+    SELECT r.key AS name, r.value FROM jsonb_each_text(CASE WHEN jsonb_typeof(e.refs) = 'object' THEN e.refs END) AS r WHERE r.value IS NOT NULL
     UNION SELECT 'tag', t FROM unnest(e.tags) AS t) AS p),
 unreferenced AS (
   DELETE FROM {schema}.job_refs r USING (SELECT * FROM was EXCEPT SELECT * FROM becomes) AS g

@@ -135,7 +135,7 @@ greatest(clock_timestamp(), CASE WHEN :run_at::timestamptz IS NULL AND :run_in::
 -- job_refs after a replacement: deletes references that are gone, inserts new ones, and leaves the others alone.
 before AS (
   SELECT new.id, p.name, p.value FROM new CROSS JOIN was w CROSS JOIN LATERAL (
-    SELECT e.key AS name, e.value FROM jsonb_each_text(w.refs) AS e WHERE e.value IS NOT NULL
+    SELECT e.key AS name, e.value FROM jsonb_each_text(CASE WHEN jsonb_typeof(w.refs) = 'object' THEN w.refs END) AS e WHERE e.value IS NOT NULL
     UNION SELECT 'tag', tag FROM unnest(w.tags) AS tag) AS p
   WHERE new.what = 'replaced'),
 after AS (

@@ -237,9 +237,10 @@ SELECT {schema}.gates_repair() AS changed
 SELECT r.kind, r.state FROM {schema}.retention r ORDER BY r.kind, r.state
 
 -- fragment: gone_beside
--- Deletes what belongs to the deleted rows of a CTE `gone (id, refs, tags)`.
+-- Deletes what belongs to the deleted rows of a CTE `gone (id, refs, tags)`. References written by hand may be no
+-- object: that must not keep their neighbours in the batch from being deleted.
 r AS (DELETE FROM {schema}.job_refs r USING gone g CROSS JOIN LATERAL (
-        SELECT e.key AS name, e.value FROM jsonb_each_text(g.refs) AS e UNION ALL SELECT 'tag', t FROM unnest(g.tags) AS t) AS e
+        SELECT e.key AS name, e.value FROM jsonb_each_text(CASE WHEN jsonb_typeof(g.refs) = 'object' THEN g.refs END) AS e UNION ALL SELECT 'tag', t FROM unnest(g.tags) AS t) AS e
        WHERE r.name = e.name AND r.value = e.value AND r.job_id = g.id),
 a AS (DELETE FROM {schema}.job_attempts a USING gone g WHERE a.job_id = g.id),
 p AS (DELETE FROM {schema}.job_progress p USING gone g WHERE p.job_id = g.id),

@@ -7,9 +7,38 @@ from typing import Final
 from mutations.mutation import Mutation
 
 OF_ACCESS: Final = "tests/desk/test_access.py::test_"
+OF_ROUTES: Final = "tests/api/test_route_permissions.py::test_"
 OF_TOKENS: Final = "tests/desk/test_tokens.py::test_"
 
 MUTATIONS: Final = (
+    Mutation(
+        "an order to any job of the platform shows what is in the job",
+        "desk/guard.py",
+        "return job if reads else job.without_content()",
+        "return job",
+        (f"{OF_ROUTES}own_jobs_and_the_workers_of_the_platform_are_one_possible_role",),
+    ),
+    Mutation(
+        "whoever watches workers reads the labels of every job in a slot",
+        "desk/workers.py",
+        'job if row["readable"] and reads else job.without_content()',
+        "job",
+        (f"{OF_ROUTES}own_jobs_and_the_workers_of_the_platform_are_one_possible_role",),
+    ),
+    Mutation(
+        "operators of workers reach the jobs of their own tenant only",
+        "desk/guard.py",
+        "return self.platform_wide or self.principal.may(Permission.READ_ALL)",
+        "return self.principal.may(Permission.READ_ALL)",
+        (f"{OF_ROUTES}each_route_works_with_exactly_the_permissions_of_the_route_table",),
+    ),
+    Mutation(
+        "a change of a lane takes the permission to view it too",
+        "api/routes/lanes.py",
+        "lane = await desk.lanes.get_for_change(name)\n    require_match",
+        "lane = await desk.lanes.get(name)\n    require_match",
+        (f"{OF_ROUTES}each_route_works_with_exactly_the_permissions_of_the_route_table",),
+    ),
     Mutation(
         "a stream that was asked for just before the end holds it up",
         "desk/follow/streams_per_loop.py",

@@ -103,6 +103,11 @@ class Lanes:
         """One lane; UnknownLane if there is none of that name."""
         return await self._find(name)
 
+    @reads(Permission.WORKERS_MANAGE)
+    async def get_for_change(self, name: str) -> Lane:
+        """One lane, for a principal that may change it, with the version to pass to set()."""
+        return await self._find(name)
+
     async def _find(self, name: str) -> Lane:
         found = {lane.name: lane for lane in await lane_rows.read(self._open())}
         if name not in found:

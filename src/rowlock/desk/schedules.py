@@ -126,6 +126,11 @@ class Schedules:
         """One schedule; ScheduleNotFound: there is none, or the principal may not see it."""
         return await self._find(name)
 
+    @reads(Permission.SCHEDULES_MANAGE)
+    async def get_for_change(self, name: str) -> Schedule:
+        """One schedule, for a principal that may change it, with the version to pass to edit()."""
+        return await self._find(name)
+
     @reads(Permission.SCHEDULES_VIEW)
     async def next(self, name: str, n: int = 5) -> list[datetime]:
         """The next n slots from now on, also of a paused schedule."""

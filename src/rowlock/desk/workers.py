@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Final
 
 from rowlock.desk import audit, current_load
 from rowlock.desk.guard import TRUSTED, Guard, changes, reads
+from rowlock.desk.job_orders import JobOrders
+from rowlock.desk.visible_jobs import VisibleJobs
 from rowlock.errors import WorkerNotFound
 from rowlock.model.access import Permission
 from rowlock.model.notify_messages import DrainRequested, encode
@@ -15,8 +17,11 @@ from rowlock.model.workload import SlotUse, Status, WorkerStatus, WorkerView
 from rowlock.store import lanes as lane_rows
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
+    from datetime import datetime
 
+    from rowlock.model.job import Job
+    from rowlock.model.queue_pair import Pair
     from rowlock.model.workload import Running
     from rowlock.store.database import Database, Record
     from rowlock.store.executor import SqlExecutor
@@ -28,8 +33,16 @@ _MOST: Final = 20_000
 class Workers:
     """Workers."""
 
-    def __init__(self, database: Callable[[], Database], guard: Guard = TRUSTED) -> None:
+    def __init__(
+        self,
+        database: Callable[[], Database],
+        guard: Guard = TRUSTED,
+        wake: Callable[[Iterable[tuple[Pair, datetime]]], None] = lambda _: None,
+    ) -> None:
         self._open, self._guard = database, guard
+        platform = guard.for_the_platform
+        self._jobs = VisibleJobs(database, platform)
+        self._orders = JobOrders(database, wake, platform, self._jobs)
 
     @reads(Permission.WORKERS_VIEW)
     async def status(self) -> Status:
@@ -39,7 +52,7 @@ class Workers:
             workers = await views(snapshot)
             backlog, loads = await current_load.backlog(snapshot), await current_load.lane_loads(snapshot, lanes)
             use, now = await current_load.slot_use(snapshot), await current_load.clock(snapshot)
-            running = await current_load.running(snapshot, self._guard, n=_MOST)
+            running = await jobs_in_slots(snapshot, self._guard)
         return Status(
             at=now,
             lanes=loads,
@@ -81,6 +94,25 @@ class Workers:
                 )
         return [view for view in await views(database) if view.id in ids]
 
+    @reads(Permission.WORKERS_MANAGE)
+    async def job_for_order(self, job_id: int | str) -> Job:
+        """Any job of the platform; what this principal may not read of it is left out."""
+        return await self._jobs.one(job_id)
+
+    @changes(Permission.WORKERS_MANAGE)
+    async def cancel_job(
+        self, job_id: int | str, *, stop: bool = False, by: str | None = None, note: str | None = None
+    ) -> Job:
+        """Cancel any job of the platform. stop: end it now, whatever its handler does; a late result is refused."""
+        return await (self._orders.stop if stop else self._orders.cancel)(job_id, by, note)
+
+    @changes(Permission.WORKERS_MANAGE)
+    async def reprioritise_job(
+        self, job_id: int | str, priority: int, *, by: str | None = None, note: str | None = None
+    ) -> Job:
+        """Give any waiting job of the platform another priority."""
+        return await self._orders.reprioritise(job_id, priority, by, note)
+
     @reads(Permission.WORKERS_VIEW)
     async def list(self) -> list[WorkerView]:
         """Workers that have not signed off."""
@@ -90,6 +122,16 @@ class Workers:
 async def views(source: SqlExecutor) -> list[WorkerView]:
     """Every worker that has not signed off, by id."""
     return [view_of(row) for row in await source.fetch("workers")]
+
+
+async def jobs_in_slots(source: SqlExecutor, guard: Guard) -> Sequence[Running]:
+    """Every running job, the longest running first; labels and progress only of jobs that the principal may read."""
+    reads = guard.principal.may(Permission.READ)
+    return [
+        job if row["readable"] and reads else job.without_content()
+        for row in await source.fetch("slot_jobs", n=_MOST, **guard.visibility)
+        for job in [current_load.running_of(row)]
+    ]
 
 
 def view_of(row: Record) -> WorkerView:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from rowlock.model import ids
@@ -39,6 +39,10 @@ class Running:
     def public_id(self) -> str:
         """The id to show to people."""
         return ids.encode(self.id)
+
+    def without_content(self) -> Running:
+        """The job in its slot, for a caller that may not read the job itself."""
+        return replace(self, progress=None, tenant=None, refs={}, tags=())
 
 
 @dataclass(frozen=True, slots=True)

@@ -163,6 +163,9 @@ class World:
         if case.operation == "delete_gate":
             names["key"] = f"gate{next(self.numbers)}"
             await self.rest.store.gate(names["key"])
+        if case.operation == "forget_worker":
+            names["worker"] = f"quiet{next(self.numbers)}"
+            await self.rest.store.silence(await self.rest.store.worker(names["worker"]), 60)
         if "{operation_id}" in case.path:
             names["operation_id"] = await self._operation(case.how.get("action", "cancel"))
         return names

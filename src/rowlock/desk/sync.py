@@ -52,6 +52,7 @@ if TYPE_CHECKING:
     from rowlock.model.workload import (
         Backlog,
         Failures,
+        LaneLoad,
         Overview,
         Panel,
         Running,
@@ -395,6 +396,7 @@ class SyncLanes:
     ) -> Lane:
         """Change the given settings; the others stay. version: only if the lane still has this version.
 
+        A call that changes nothing leaves the version as it is, and no trace in the audit.
         max_total -1, progress_timeout 0, rate "off" and aging_interval 0 remove the setting.
         """
         return self._bridge.run(
@@ -429,6 +431,10 @@ class SyncLanes:
     def resume(self, name: str) -> Lane:
         """Start jobs of this lane again."""
         return self._bridge.run(self._desk.resume(name))
+
+    def loads(self) -> Sequence[LaneLoad]:
+        """Every lane with its use: running jobs, slots of all live workers, and what waits for it."""
+        return self._bridge.run(self._desk.loads())
 
     def list(self) -> list[Lane]:
         """Every lane, by name."""
@@ -502,6 +508,13 @@ class SyncWorkers:
         worker: an id, or a name, which several workers may share. WorkerNotFound: there is none.
         """
         return self._bridge.run(self._desk.drain(worker))
+
+    def forget(self, worker: int | str) -> Sequence[WorkerView]:
+        """Declare silent workers gone: their jobs are lost now, not only after the heartbeat_timeout of their lanes.
+
+        worker: an id, or a name, which several workers may share. WrongState: it sent a heartbeat within 15 seconds.
+        """
+        return self._bridge.run(self._desk.forget(worker))
 
     def job_for_order(self, job_id: int | str) -> Job:
         """Any job of the platform; what this principal may not read of it is left out."""

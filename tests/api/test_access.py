@@ -1,4 +1,4 @@
-"""Every route for every role: allowed or 403; what is somebody else's is 404; who may only read changes nothing."""
+"""What is somebody else's is 404, who may only read changes nothing; tokens, sessions, the audit."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from tests.factories import rate
 from rowlock import Rate
 from rowlock.api import RowlockAPI, sse
 from rowlock.api.auth import SessionAuth, TokenAuth
-from rowlock.api.routes.bulk import OF_THE_ACTION
 from rowlock.api.routing import SAFE, Route
 from rowlock.model import ids
 from rowlock.model.access import ALL, Permission, Principal
@@ -22,98 +21,34 @@ if TYPE_CHECKING:
     from tests.api.conftest import Rest
 
 
-READ, SUBMIT, APPROVE, CANCEL, RETRY = "jobs:read", "jobs:submit", "jobs:approve", "jobs:cancel", "jobs:retry"
-VIEW, MANAGE, TOKENS = "workers:view", "workers:manage", "tokens:manage"
-SEE, SCHEDULE = "schedules:view", "schedules:manage"
-# operation -> the permission it takes, and a body that fits.
-TABLE: dict[str, tuple[str | None, object]] = {
-    "submit_job": (SUBMIT, {"kind": "greet", "args": {"name": "x"}}),
-    "list_jobs": (READ, None),
-    "get_job": (READ, None),
-    "change_job": ("jobs:edit", {"priority": 3}),
-    "delete_job": ("jobs:delete", None),
-    "list_attempts": (READ, None),
-    "list_items": (READ, None),
-    "list_logs": (READ, None),
-    "clone_job": (SUBMIT, None),
-    "order_jobs": (OF_THE_ACTION, {"action": "cancel", "search": "", "filter_hash": "x", "expected_max": 1}),
-    "get_operation": (READ, None),
-    "cancel_operation": (READ, None),
-    "explain_job": (READ, None),
-    "approve_job": (APPROVE, {}),
-    "reject_job": (APPROVE, {}),
-    "cancel_job": (CANCEL, {}),
-    "retry_job": (RETRY, {}),
-    "cancel_running_job": (MANAGE, {}),
-    "reprioritise_job": (MANAGE, {"priority": 3}),
-    "list_workflows": (READ, None),
-    "get_workflow": (READ, None),
-    "cancel_workflow": (CANCEL, {}),
-    "retry_workflow": (RETRY, {"from_step": "pay"}),
-    "send_signal": ("jobs:edit", {"payload": {"ok": True}}),
-    "stream_job": (READ, None),
-    "stream_events": (READ, None),
-    "list_kinds": (READ, None),
-    "get_kind_schema": (READ, None),
-    "get_status": (VIEW, None),
-    "list_lanes": (VIEW, None),
-    "get_lane": (VIEW, None),
-    "create_lane": (MANAGE, {"name": "new"}),
-    "change_lane": (MANAGE, {"slots": 3}),
-    "pause_lane": (MANAGE, None),
-    "drain_lane": (MANAGE, None),
-    "resume_lane": (MANAGE, None),
-    "drain_worker": (MANAGE, None),
-    "list_locks": (VIEW, None),
-    "list_gates": (VIEW, None),
-    "get_gate": (VIEW, None),
-    "change_gate": (MANAGE, {"limit": 3}),
-    "delete_gate": (MANAGE, None),
-    "list_rates": (VIEW, None),
-    "get_rate": (VIEW, None),
-    "set_rate": (MANAGE, {"amount": 3}),
-    "pause_rate": (MANAGE, {"lasting": 3}),
-    "resume_rate": (MANAGE, None),
-    "reset_rate": (MANAGE, None),
-    "delete_rate": (MANAGE, None),
-    "list_pending": (READ, None),
-    "get_approval": (READ, None),
-    "list_rules": (APPROVE, None),
-    "add_rule": (APPROVE, {"kind": "pay"}),
-    "remove_rule": (APPROVE, None),
-    "get_overview": (VIEW, None),
-    "get_running": (VIEW, None),
-    "get_references": (VIEW, None),
-    "get_tenants": (VIEW, None),
-    "get_backlog": (VIEW, None),
-    "get_slow": (VIEW, None),
-    "get_failures": (VIEW, None),
-    "get_throughput": (VIEW, None),
-    "get_me": (None, None),
-    "log_in": (None, {"token": "nonsense"}),
-    "log_out": (None, None),
-    "log_in_by_link": (None, None),
-    "get_features": (None, None),
-    "list_tokens": (TOKENS, None),
-    "create_token": (TOKENS, {"name": "ci", "permissions": ["jobs:read"]}),
-    "revoke_token": (TOKENS, None),
-    "list_audit": ("audit:read", None),
-    "list_schedules": (SEE, None),
-    "get_schedule": (SEE, None),
-    "list_next_runs": (SEE, None),
-    "create_schedule": (SCHEDULE, {"name": "s", "kind": "greet", "args": {"name": "x"}, "every": 60}),
-    "change_schedule": (SCHEDULE, {"overlap": "skip"}),
-    "delete_schedule": (SCHEDULE, None),
-    "pause_schedule": (SCHEDULE, None),
-    "resume_schedule": (SCHEDULE, None),
-    "reset_schedule": (SCHEDULE, None),
-    "run_schedule": (SCHEDULE, None),
-    "backfill_schedule": (SCHEDULE, {"start": "2026-01-01T00:00:00Z", "end": "2026-01-02T00:00:00Z"}),
+BODIES: dict[str, object] = {
+    "submit_job": {"kind": "greet", "args": {"name": "x"}},
+    "change_job": {"priority": 3},
+    "order_jobs": {"action": "cancel", "search": "", "filter_hash": "x", "expected_max": 1},
+    "approve_job": {},
+    "reject_job": {},
+    "cancel_job": {},
+    "retry_job": {},
+    "cancel_running_job": {},
+    "reprioritise_job": {"priority": 3},
+    "cancel_workflow": {},
+    "retry_workflow": {"from_step": "pay"},
+    "send_signal": {"payload": {"ok": True}},
+    "create_lane": {"name": "new"},
+    "change_lane": {"slots": 3},
+    "change_gate": {"limit": 3},
+    "set_rate": {"amount": 3},
+    "pause_rate": {"lasting": 3},
+    "add_rule": {"kind": "pay"},
+    "log_in": {"token": "nonsense"},
+    "create_token": {"name": "ci", "permissions": ["jobs:read"]},
+    "create_schedule": {"name": "s", "kind": "greet", "args": {"name": "x"}, "every": 60},
+    "change_schedule": {"overlap": "skip"},
+    "backfill_schedule": {"start": "2026-01-01T00:00:00Z", "end": "2026-01-02T00:00:00Z"},
 }
-OUTSIDE = {"get_health", "get_readiness", "get_deploy_readiness", "get_metrics"}
+"""A body that fits, where a route takes one."""
 SESSIONS = {"log_in", "log_out", "log_in_by_link"}
 """Whoever comes may try; what they get is worth what their token is."""
-ROLES = ("user", "operator", "platform_admin")
 
 
 def entries_of(api: RowlockAPI) -> list[Route]:
@@ -127,7 +62,7 @@ def routes_of(api: RowlockAPI) -> dict[str, tuple[str, str]]:
 
 async def ask(client: httpx.AsyncClient, rest: Rest, operation: str, **known: str) -> httpx.Response:
     """The operation on things that are there: a fresh job of the asker, a lane, a worker."""
-    (method, path), (_, body) = routes_of(rest.api)[operation], TABLE[operation]
+    (method, path), body = routes_of(rest.api)[operation], BODIES.get(operation)
     names = {
         "name": "front",
         "kind": "greet",
@@ -160,40 +95,10 @@ async def seeded(rest: Rest, **options: Any) -> str:  # noqa: ANN401 - of a subm
     return str(job["id"])
 
 
-def test_the_table_names_every_route_and_its_permission(rest: Rest) -> None:
-    found = {route.operation_id: (route.openapi_extra or {})["x-permission"] for route in entries_of(rest.api)}
-    assert found == {name: needs for name, (needs, _) in TABLE.items()}
-    document = rest.api.openapi()
-    described = {operation["operationId"] for item in document["paths"].values() for operation in item.values()}
-    assert described == {*TABLE, *OUTSIDE}
-
-
-@pytest.mark.parametrize("role", ROLES)
-async def test_a_role_may_do_what_its_permissions_say_and_nothing_else(rest: Rest, role: str) -> None:
-    held = (await rest.app.roles.get(role)).permissions
-    client = rest.knows(Principal("ada", permissions=held, roles=(role,)))
-    job = await seeded(rest, submitted_by="ada")
-    wrong = {}
-    async with client:
-        for operation, (said, _) in TABLE.items():
-            answer = await ask(client, rest, operation, job_id=job)
-            needs = CANCEL if said == OF_THE_ACTION else said
-            allowed = needs is None or needs in held
-            usual = {401, 422, 500} - ({401} if operation == "log_in" else set())
-            if (answer.status_code == 403) is allowed or answer.status_code in usual:
-                wrong[operation] = (answer.status_code, answer.text)
-            if not allowed:
-                assert answer.json()["permission"] == needs, operation
-            if operation == "delete_job" and allowed:
-                job = (await rest.submit("pay", args={"amount": 1}, submitted_by="ada"))["id"]
-                await rest.store.stop(ids.decode(job))
-    assert wrong == {}
-
-
 @pytest.mark.parametrize("tenant", ["b", None])
 async def test_a_job_of_another_tenant_does_not_exist(rest: Rest, tenant: str | None) -> None:
     job = await seeded(rest, tenant="a")
-    about_one = [name for name, (_, path) in routes_of(rest.api).items() if "{job_id}" in path]
+    about_one = [name for name, (_, path) in routes_of(rest.api).items() if path.startswith("/jobs/{job_id}")]
     assert len(about_one) > 8
     async with rest.knows(Principal("bo", tenant, permissions=ALL - {Permission.READ_ALL})) as client:
         for operation in about_one:
@@ -214,7 +119,7 @@ async def test_who_may_only_read_changes_nothing(rest: Rest) -> None:
     picture = "SELECT md5(string_agg(t::text, '|' ORDER BY t::text)) FROM {s}.%s t"
     tables = ("jobs", "lanes", "workers", "tokens", "job_acts", "audit", "roles", "job_keys", "gates", "rates")
     before = [await rest.store.value(picture % table) for table in tables]
-    reading = {Permission(name) for name, _ in TABLE.values() if name in (READ, VIEW, "audit:read", "jobs:read_all")}
+    reading = {Permission.READ, Permission.WORKERS_VIEW, Permission.AUDIT_READ}
     async with rest.knows(Principal("eve", permissions=frozenset(reading | {Permission.READ_ALL}))) as client:
         for operation, (method, _) in routes_of(rest.api).items():
             if method not in SAFE and operation not in SESSIONS:

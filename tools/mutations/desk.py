@@ -7,9 +7,82 @@ from typing import Final
 from mutations.mutation import Mutation
 
 OF_ACCESS: Final = "tests/desk/test_access.py::test_"
+OF_ROUTES: Final = "tests/api/test_route_permissions.py::test_"
 OF_TOKENS: Final = "tests/desk/test_tokens.py::test_"
 
 MUTATIONS: Final = (
+    Mutation(
+        "a lane's version rises when nothing changes",
+        "store/sql/lanes.sql",
+        "IS DISTINCT FROM (m.kinds, m.slots",
+        "IS DISTINCT FROM (m.kinds, m.slots + 1",
+        ("tests/desk/test_no_change.py::test_the_second_of_two_equal_calls_leaves_no_trace",),
+    ),
+    Mutation(
+        "an edit that changes nothing is written",
+        "desk/edit.py",
+        "if not due and same_args and",
+        "if self is None and",
+        ("tests/desk/test_no_change.py::test_the_second_of_two_equal_calls_leaves_no_trace",),
+    ),
+    Mutation(
+        "true in place of 1 is no change of arguments",
+        "desk/edit.py",
+        "_canonical(json.loads(args)) == _canonical(before_args)",
+        "json.loads(args) == before_args",
+        ("tests/desk/test_no_change.py::test_true_in_place_of_one_is_a_change_of_arguments",),
+    ),
+    Mutation(
+        "a worker that beats can be forgotten",
+        "store/sql/lanes.sql",
+        "AND w.state <> 'gone' AND w.seen_at < clock_timestamp() - interval '15 s'\nRETURNING",
+        "AND w.state <> 'gone'\nRETURNING",
+        ("tests/desk/test_workers.py::test_a_gone_host_is_forgotten_and_its_jobs_are_rescued_at_once",),
+    ),
+    Mutation(
+        "rescue waits for the heartbeat timeout of a worker that was declared gone",
+        "store/sql/upkeep.sql",
+        "OR w.state = 'gone' AND w.seen_at < clock_timestamp() - interval '15 s')",
+        "OR false)",
+        ("tests/desk/test_workers.py::test_a_gone_host_is_forgotten_and_its_jobs_are_rescued_at_once",),
+    ),
+    Mutation(
+        "the slots of a killed worker count as free until it is lost",
+        "desk/explain/facts.py",
+        "if worker.works and not self.missed_beats(worker)",
+        "if worker.works",
+        (
+            "tests/desk/explain/test_explain.py::test_a_worker_that_was_killed_has_no_free_slot_after_three_missed_beats",
+        ),
+    ),
+    Mutation(
+        "an order to any job of the platform shows what is in the job",
+        "desk/guard.py",
+        "return job if reads else job.without_content()",
+        "return job",
+        (f"{OF_ROUTES}own_jobs_and_the_workers_of_the_platform_are_one_possible_role",),
+    ),
+    Mutation(
+        "whoever watches workers reads the labels of every job in a slot",
+        "desk/workers.py",
+        'job if row["readable"] and reads else job.without_content()',
+        "job",
+        (f"{OF_ROUTES}own_jobs_and_the_workers_of_the_platform_are_one_possible_role",),
+    ),
+    Mutation(
+        "operators of workers reach the jobs of their own tenant only",
+        "desk/guard.py",
+        "return self.platform_wide or self.principal.may(Permission.READ_ALL)",
+        "return self.principal.may(Permission.READ_ALL)",
+        (f"{OF_ROUTES}each_route_works_with_exactly_the_permissions_of_the_route_table",),
+    ),
+    Mutation(
+        "a change of a lane takes the permission to view it too",
+        "api/routes/lanes.py",
+        "lane = await desk.lanes.get_for_change(name)\n    require_match",
+        "lane = await desk.lanes.get(name)\n    require_match",
+        (f"{OF_ROUTES}each_route_works_with_exactly_the_permissions_of_the_route_table",),
+    ),
     Mutation(
         "a stream that was asked for just before the end holds it up",
         "desk/follow/streams_per_loop.py",

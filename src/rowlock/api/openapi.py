@@ -140,6 +140,10 @@ def _complete(path: str, method: str, operation: Schema) -> None:
     parameters = {each["name"].lower() for each in operation.get("parameters", ())}
     if not path.startswith(_OPEN):
         operation["security"] = [{"bearer": []}]
+    needed = operation.pop("x-permission")
+    summary = operation["description"].partition("\n")[0]
+    if needed:
+        operation["description"] = f"{operation['description']}\n\nNeeds {needed}."
     if "if-none-match" in parameters:
         responses["304"] = {"description": "The ETag of If-None-Match is current."}
     codes = sorted({*operation.pop("x-problems"), *_common_codes(path, method, operation, parameters)})
@@ -147,7 +151,7 @@ def _complete(path: str, method: str, operation: Schema) -> None:
         responses.setdefault(str(status), _problem(code for code in codes if CODES[code].status == status))
     for status, response in responses.items():
         if response.get("description") == "Successful Response":
-            response["description"] = operation["description"].partition("\n")[0]
+            response["description"] = summary
         if status.startswith("2"):
             _describe_headers(operation, response, parameters)
         if operation.get("x-streams"):

@@ -9,7 +9,7 @@ import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Any, ClassVar, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeAlias
 from urllib.parse import urlencode
 
 from fastapi.exceptions import RequestValidationError
@@ -21,6 +21,7 @@ from typing_extensions import override
 
 from rowlock.api import invalid_requests, problems, sse
 from rowlock.api.problems import Problem
+from rowlock.api.route_permissions import RoutePermissions
 from rowlock.api.schemas.base import RENAMED
 
 if TYPE_CHECKING:
@@ -31,7 +32,9 @@ if TYPE_CHECKING:
     from starlette.types import Message, Receive
 
     from rowlock.api.backend import ApiBackend
+    from rowlock.model.access import Permission
 
+Needs: TypeAlias = "RoutePermissions | Permission | None"
 DOOR: Final = "rowlock.door"
 """Key of the RowlockAPI that answers a request in its ASGI scope."""
 SAFE: Final = frozenset({"GET", "HEAD", "OPTIONS"})
@@ -154,9 +157,11 @@ class Routes:
     tag: str
     entries: list[_Entry] = field(default_factory=list)
 
-    def _add(self, method: str, path: str, needs: str | None, options: dict[str, Any]) -> Callable[..., Any]:
+    def _add(self, method: str, path: str, needs: Needs, options: dict[str, Any]) -> Callable[..., Any]:
         codes: Sequence[str] = options.pop("problems", ())
-        extra = {"x-permission": needs, "x-problems": list(codes), **options.pop("extra", {})}
+        permissions = RoutePermissions.of(needs)
+        extra = {"x-permissions": permissions.data, "x-problems": list(codes), **options.pop("extra", {})}
+        extra["x-permission"] = permissions.text
 
         def register(endpoint: Callable[..., Any]) -> Callable[..., Any]:
             self.entries.append(_Entry(method, path, endpoint, {**options, "openapi_extra": extra}))
@@ -164,19 +169,19 @@ class Routes:
 
         return register
 
-    def get(self, path: str, *, needs: str | None, **options: Any) -> Callable[..., Any]:  # noqa: ANN401 - APIRouter's
-        """A read. needs: the permission that the desk demands, or None; problems: codes of its own, for OpenAPI."""
+    def get(self, path: str, *, needs: Needs, **options: Any) -> Callable[..., Any]:  # noqa: ANN401 - APIRouter's
+        """A read. needs: what the desk demands; None: nothing; problems: codes of its own, for OpenAPI."""
         return self._add("GET", path, needs, options)
 
-    def post(self, path: str, *, needs: str | None, **options: Any) -> Callable[..., Any]:  # noqa: ANN401 - APIRouter's
+    def post(self, path: str, *, needs: Needs, **options: Any) -> Callable[..., Any]:  # noqa: ANN401 - APIRouter's
         """An order, or the creation of something."""
         return self._add("POST", path, needs, options)
 
-    def patch(self, path: str, *, needs: str | None, **options: Any) -> Callable[..., Any]:  # noqa: ANN401 - APIRouter's
+    def patch(self, path: str, *, needs: Needs, **options: Any) -> Callable[..., Any]:  # noqa: ANN401 - APIRouter's
         """A change."""
         return self._add("PATCH", path, needs, options)
 
-    def delete(self, path: str, *, needs: str | None, **options: Any) -> Callable[..., Any]:  # noqa: ANN401 - APIRouter's
+    def delete(self, path: str, *, needs: Needs, **options: Any) -> Callable[..., Any]:  # noqa: ANN401 - APIRouter's
         """A removal."""
         return self._add("DELETE", path, needs, options)
 

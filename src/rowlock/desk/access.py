@@ -135,7 +135,7 @@ class DeskBase:
         """Workers, and the jobs in their slots."""
         from rowlock.desk.workers import Workers
 
-        return Workers(self._resources.database, self._guard)
+        return Workers(self._resources.database, self._guard, self._resources.wake)
 
     @cached_property
     def schedules(self) -> Schedules:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Concatenate, Final, ParamSpec, Protocol, TypeVar
 
 from rowlock.errors import Forbidden, ReadOnly
@@ -12,6 +12,8 @@ from rowlock.model.access import SYSTEM, Permission, Principal
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
+
+    from rowlock.model.job import Job
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -27,6 +29,8 @@ class Guard:
     read_only: bool = False
     request_id: str | None = None
     address: str | None = None
+    platform_wide: bool = False
+    """Whether jobs of every tenant and submitter are within reach, as for holders of workers:manage."""
 
     def demand(self, permission: Permission, *, unsafe: bool = False) -> None:
         """Raise Forbidden if the principal lacks the permission, and ReadOnly for a change on a read-only desk."""
@@ -44,12 +48,24 @@ class Guard:
     def visibility(self) -> dict[str, object]:
         """The parameters of the SQL fragment `visible`: which jobs this principal sees."""
         who = self.principal
-        return {"sees_all": who.may(Permission.READ_ALL), "tenant": who.tenant, "subject": who.subject}
+        return {"sees_all": self.sees_all, "tenant": who.tenant, "subject": who.subject}
 
     @property
     def sees_all(self) -> bool:
         """Whether the principal sees every job."""
-        return self.principal.may(Permission.READ_ALL)
+        return self.platform_wide or self.principal.may(Permission.READ_ALL)
+
+    @property
+    def for_the_platform(self) -> Guard:
+        """The same principal for orders to any job; what it may not read of a job is left out of the answer."""
+        return replace(self, platform_wide=True)
+
+    def shown(self, job: Job) -> Job:
+        """The job as this principal may see it: without jobs:read for it, only what identifies and places it."""
+        who = self.principal
+        own = job.tenant == who.tenant if who.tenant else job.tenant is None and job.submitted_by == who.subject
+        reads = who.may(Permission.READ) and (own or who.may(Permission.READ_ALL))
+        return job if reads else job.without_content()
 
     @property
     def reveals(self) -> bool:

@@ -100,6 +100,11 @@ class Jobs:
         """The job as it is now; JobNotFound: there is none, or retention removed it."""
         return await self._visible_jobs.one(job_id)
 
+    async def get_for(self, permission: Permission, job_id: int | str) -> Job:
+        """The job, for a principal that holds this permission; without jobs:read its content is left out."""
+        self._guard.demand(permission)
+        return await self._visible_jobs.one(job_id)
+
     @reads(Permission.READ_ARGS)
     async def result(self, job_id: int) -> str | None:
         """The stored result, encoded and with its secrets: for the program that awaits it, not for display."""

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from rowlock.desk.tokens import Tokens
     from rowlock.desk.workers import Workers
     from rowlock.desk.workflows import Workflows
-    from rowlock.model.access import Entry, Grant, NewToken, Role, Token
+    from rowlock.model.access import Entry, Grant, NewToken, Permission, Role, Token
     from rowlock.model.approval import ApprovalStatus, Rule
     from rowlock.model.explanation import Explanation
     from rowlock.model.job import Job
@@ -52,6 +52,7 @@ if TYPE_CHECKING:
     from rowlock.model.workload import (
         Backlog,
         Failures,
+        LaneLoad,
         Overview,
         Panel,
         Running,
@@ -89,6 +90,10 @@ class SyncJobs:
     def get(self, job_id: int | str) -> Job:
         """The job as it is now; JobNotFound: there is none, or retention removed it."""
         return self._bridge.run(self._desk.get(job_id))
+
+    def get_for(self, permission: Permission, job_id: int | str) -> Job:
+        """The job, for a principal that holds this permission; without jobs:read its content is left out."""
+        return self._bridge.run(self._desk.get_for(permission, job_id))
 
     def result(self, job_id: int) -> str | None:
         """The stored result, encoded and with its secrets: for the program that awaits it, not for display."""
@@ -326,6 +331,10 @@ class SyncLanes:
         """One lane; UnknownLane if there is none of that name."""
         return self._bridge.run(self._desk.get(name))
 
+    def get_for_change(self, name: str) -> Lane:
+        """One lane, for a principal that may change it, with the version to pass to set()."""
+        return self._bridge.run(self._desk.get_for_change(name))
+
     def running(self) -> dict[str, int]:
         """The number of running jobs per lane."""
         return self._bridge.run(self._desk.running())
@@ -387,6 +396,7 @@ class SyncLanes:
     ) -> Lane:
         """Change the given settings; the others stay. version: only if the lane still has this version.
 
+        A call that changes nothing leaves the version as it is, and no trace in the audit.
         max_total -1, progress_timeout 0, rate "off" and aging_interval 0 remove the setting.
         """
         return self._bridge.run(
@@ -421,6 +431,10 @@ class SyncLanes:
     def resume(self, name: str) -> Lane:
         """Start jobs of this lane again."""
         return self._bridge.run(self._desk.resume(name))
+
+    def loads(self) -> Sequence[LaneLoad]:
+        """Every lane with its use: running jobs, slots of all live workers, and what waits for it."""
+        return self._bridge.run(self._desk.loads())
 
     def list(self) -> list[Lane]:
         """Every lane, by name."""
@@ -494,6 +508,29 @@ class SyncWorkers:
         worker: an id, or a name, which several workers may share. WorkerNotFound: there is none.
         """
         return self._bridge.run(self._desk.drain(worker))
+
+    def forget(self, worker: int | str) -> Sequence[WorkerView]:
+        """Declare silent workers gone: their jobs are lost now, not only after the heartbeat_timeout of their lanes.
+
+        worker: an id, or a name, which several workers may share. WrongState: it sent a heartbeat within 15 seconds.
+        """
+        return self._bridge.run(self._desk.forget(worker))
+
+    def job_for_order(self, job_id: int | str) -> Job:
+        """Any job of the platform; what this principal may not read of it is left out."""
+        return self._bridge.run(self._desk.job_for_order(job_id))
+
+    def cancel_job(
+        self, job_id: int | str, *, stop: bool = False, by: str | None = None, note: str | None = None
+    ) -> Job:
+        """Cancel any job of the platform. stop: end it now, whatever its handler does; a late result is refused."""
+        return self._bridge.run(self._desk.cancel_job(job_id, stop=stop, by=by, note=note))
+
+    def reprioritise_job(
+        self, job_id: int | str, priority: int, *, by: str | None = None, note: str | None = None
+    ) -> Job:
+        """Give any waiting job of the platform another priority."""
+        return self._bridge.run(self._desk.reprioritise_job(job_id, priority, by=by, note=note))
 
     def list(self) -> list[WorkerView]:
         """Workers that have not signed off."""
@@ -810,6 +847,10 @@ class SyncSchedules:
     def get(self, name: str) -> Schedule:
         """One schedule; ScheduleNotFound: there is none, or the principal may not see it."""
         return self._bridge.run(self._desk.get(name))
+
+    def get_for_change(self, name: str) -> Schedule:
+        """One schedule, for a principal that may change it, with the version to pass to edit()."""
+        return self._bridge.run(self._desk.get_for_change(name))
 
     def next(self, name: str, n: int = 5) -> list[datetime]:
         """The next n slots from now on, also of a paused schedule."""

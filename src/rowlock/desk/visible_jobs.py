@@ -41,11 +41,11 @@ class VisibleJobs:
         found = await source.fetch("jobs_by_id", ids=[number], **TRUSTED.visibility)
         if not found:
             raise not_found(ids.encode(number))
-        return self.jobs(found)[0]
+        return rows.job_of(found[0], reveal=self._guard.reveals)
 
     def jobs(self, found: Sequence[Record]) -> list[Job]:
-        """Jobs from rows with the columns of job_view, secrets masked unless this principal may read them."""
-        return [rows.job_of(row, reveal=self._guard.reveals) for row in found]
+        """Jobs from rows with the columns of job_view, with as much of them as this principal may read."""
+        return [self._guard.shown(rows.job_of(row, reveal=self._guard.reveals)) for row in found]
 
     async def checked(self, job_id: int | str) -> int:
         """The number of a visible job, checked before an order; its tenant and submitter never change."""

@@ -7,19 +7,25 @@ from typing import TYPE_CHECKING, Final
 
 from rowlock.desk import audit, current_load
 from rowlock.desk.guard import TRUSTED, Guard, changes, reads
-from rowlock.errors import WorkerNotFound
+from rowlock.desk.job_orders import JobOrders
+from rowlock.desk.phrases import span_text
+from rowlock.desk.visible_jobs import VisibleJobs
+from rowlock.errors import WorkerNotFound, WrongState
 from rowlock.model.access import Permission
 from rowlock.model.notify_messages import DrainRequested, encode
 from rowlock.model.spelling.similar_names import closest
-from rowlock.model.workload import SlotUse, Status, WorkerStatus, WorkerView
+from rowlock.model.workload import SILENT, SlotUse, Status, WorkerStatus, WorkerView
 from rowlock.store import lanes as lane_rows
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from datetime import datetime
 
+    from rowlock.model.job import Job
+    from rowlock.model.queue_pair import Pair
     from rowlock.model.workload import Running
     from rowlock.store.database import Database, Record
-    from rowlock.store.executor import SqlExecutor
+    from rowlock.store.executor import SqlExecutor, SqlSession
 
 _MOST: Final = 20_000
 """Running jobs shown at most."""
@@ -28,8 +34,16 @@ _MOST: Final = 20_000
 class Workers:
     """Workers."""
 
-    def __init__(self, database: Callable[[], Database], guard: Guard = TRUSTED) -> None:
+    def __init__(
+        self,
+        database: Callable[[], Database],
+        guard: Guard = TRUSTED,
+        wake: Callable[[Iterable[tuple[Pair, datetime]]], None] = lambda _: None,
+    ) -> None:
         self._open, self._guard = database, guard
+        platform = guard.for_the_platform
+        self._jobs = VisibleJobs(database, platform)
+        self._orders = JobOrders(database, wake, platform, self._jobs)
 
     @reads(Permission.WORKERS_VIEW)
     async def status(self) -> Status:
@@ -39,7 +53,7 @@ class Workers:
             workers = await views(snapshot)
             backlog, loads = await current_load.backlog(snapshot), await current_load.lane_loads(snapshot, lanes)
             use, now = await current_load.slot_use(snapshot), await current_load.clock(snapshot)
-            running = await current_load.running(snapshot, self._guard, n=_MOST)
+            running = await jobs_in_slots(snapshot, self._guard)
         return Status(
             at=now,
             lanes=loads,
@@ -64,27 +78,67 @@ class Workers:
 
         worker: an id, or a name, which several workers may share. WorkerNotFound: there is none.
         """
-        database = self._open()
-        everyone = await views(database)
-        number = worker if isinstance(worker, int) else int(worker) if worker.isascii() and worker.isdigit() else None
-        asked = await database.fetch("worker_drain", id=number, name=str(worker))
+        everyone = await views(self._open())
+        async with self._open().transaction() as session:
+            asked = await session.fetch("worker_drain", **_named(worker))
+            ids = frozenset(row["id"] for row in asked)
+            fresh = [view for view in everyone if view.id in ids and view.requested != "drain"]
+            for view in fresh:
+                await self._record(session, "worker.drain", view, {"requested": "drain"})
+            # The message makes these workers beat at once; the answer to the beat carries the order.
+            if fresh:
+                told = DrainRequested(frozenset(view.id for view in fresh))
+                await session.fetch("notify", channel=session.channel, payload=encode(told))
         if not asked:
             raise _not_found(worker, everyone)
-        ids = frozenset(row["id"] for row in asked)
-        # The message makes these workers beat at once; the answer to the beat carries the order.
-        await database.fetch("notify", channel=database.channel, payload=encode(DrainRequested(ids)))
-        for view in everyone:
-            if view.id in ids:
-                before = {"name": view.name, "requested": view.requested}
-                await audit.record(
-                    database,
-                    self._guard,
-                    "worker.drain",
-                    f"worker:{view.id}",
-                    before=before,
-                    after={"requested": "drain"},
-                )
-        return [view for view in await views(database) if view.id in ids]
+        return [view for view in await views(self._open()) if view.id in ids]
+
+    @changes(Permission.WORKERS_MANAGE)
+    async def forget(self, worker: int | str) -> Sequence[WorkerView]:
+        """Declare silent workers gone: their jobs are lost now, not only after the heartbeat_timeout of their lanes.
+
+        worker: an id, or a name, which several workers may share. WrongState: it sent a heartbeat within 15 seconds.
+        """
+        everyone = await views(self._open())
+        async with self._open().transaction() as session:
+            gone = frozenset(row["id"] for row in await session.fetch("worker_forget", **_named(worker)))
+            forgotten = [view for view in everyone if view.id in gone]
+            for view in forgotten:
+                await self._record(session, "worker.forget", view, {"state": "gone"})
+        if forgotten:
+            return forgotten
+        alive = [view for view in everyone if worker in (view.id, view.name, str(view.id))]
+        if not alive:
+            raise _not_found(worker, everyone)
+        message = (
+            f"Worker {alive[0].name} sent a heartbeat within the last {span_text(SILENT)}, so it lives. Drain it "
+            f"instead: rowlock workers drain {alive[0].name}"
+        )
+        raise WrongState(message)
+
+    async def _record(self, session: SqlSession, action: str, view: WorkerView, after: Mapping[str, object]) -> None:
+        before = {"name": view.name, "requested": view.requested, "state": view.state}
+        before = {key: before[key] for key in ("name", *after)}
+        await audit.record(session, self._guard, action, f"worker:{view.id}", before=before, after=after)
+
+    @reads(Permission.WORKERS_MANAGE)
+    async def job_for_order(self, job_id: int | str) -> Job:
+        """Any job of the platform; what this principal may not read of it is left out."""
+        return await self._jobs.one(job_id)
+
+    @changes(Permission.WORKERS_MANAGE)
+    async def cancel_job(
+        self, job_id: int | str, *, stop: bool = False, by: str | None = None, note: str | None = None
+    ) -> Job:
+        """Cancel any job of the platform. stop: end it now, whatever its handler does; a late result is refused."""
+        return await (self._orders.stop if stop else self._orders.cancel)(job_id, by, note)
+
+    @changes(Permission.WORKERS_MANAGE)
+    async def reprioritise_job(
+        self, job_id: int | str, priority: int, *, by: str | None = None, note: str | None = None
+    ) -> Job:
+        """Give any waiting job of the platform another priority."""
+        return await self._orders.reprioritise(job_id, priority, by, note)
 
     @reads(Permission.WORKERS_VIEW)
     async def list(self) -> list[WorkerView]:
@@ -95,6 +149,16 @@ class Workers:
 async def views(source: SqlExecutor) -> list[WorkerView]:
     """Every worker that has not signed off, by id."""
     return [view_of(row) for row in await source.fetch("workers")]
+
+
+async def jobs_in_slots(source: SqlExecutor, guard: Guard) -> Sequence[Running]:
+    """Every running job, the longest running first; labels and progress only of jobs that the principal may read."""
+    reads = guard.principal.may(Permission.READ)
+    return [
+        job if row["readable"] and reads else job.without_content()
+        for row in await source.fetch("slot_jobs", n=_MOST, **guard.visibility)
+        for job in [current_load.running_of(row)]
+    ]
 
 
 def view_of(row: Record) -> WorkerView:
@@ -121,6 +185,12 @@ def view_of(row: Record) -> WorkerView:
 
 def _of(worker: WorkerView, running: Sequence[Running]) -> list[Running]:
     return [job for job in running if job.worker_id == worker.id]
+
+
+def _named(worker: int | str) -> dict[str, object]:
+    """The parameters of a statement about workers of this id or name."""
+    number = worker if isinstance(worker, int) else int(worker) if worker.isascii() and worker.isdigit() else None
+    return {"id": number if number is None or number < 2**63 else None, "name": str(worker)}
 
 
 def _not_found(worker: int | str, everyone: Sequence[WorkerView]) -> WorkerNotFound:

@@ -58,6 +58,9 @@ class Workflows:
     @reads(Permission.READ)
     async def get(self, workflow_id: int | str) -> WorkflowView:
         """The workflow as it is now, with its steps and edges; WorkflowNotFound if there is none."""
+        return await self._graph(workflow_id)
+
+    async def _graph(self, workflow_id: int | str) -> WorkflowView:
         number = ids.parse_workflow(workflow_id)
         async with self._open().snapshot() as source:
             found = await source.fetch("workflow_by_id", id=number, **self._guard.visibility)
@@ -108,7 +111,7 @@ class Workflows:
         await self._halt(before.id)
         if row["asked"]:
             await self._record("cancel", before, {"state": "cancelled"}, by, note)
-        return await self.get(before.id)
+        return await self._graph(before.id)
 
     async def _halt(self, number: int) -> None:
         """End its live steps in batches; if this process dies, upkeep goes on."""
@@ -121,7 +124,7 @@ class Workflows:
         self, workflow_id: int | str, step: str | None = None, *, by: str | None = None, note: str | None = None
     ) -> WorkflowView:
         """Run a step and the steps behind it again; without a step, the failed ones."""
-        view = await self.get(workflow_id)
+        view = await self._graph(workflow_id)
         chosen = [step] if step is not None else _failed(view)
         if not chosen:
             message = f"Cannot retry workflow {view.public_id}: it is {view.state}, and no step of it has failed."
@@ -131,7 +134,7 @@ class Workflows:
         for name in chosen:
             again += await self._retry(view, name, by, note, alone=step is not None)
         await self._record("retry", view, {"steps": chosen, "jobs": again}, by, note)
-        return await self.get(view.id)
+        return await self._graph(view.id)
 
     async def _retry(self, view: WorkflowView, step: str, by: str | None, note: str | None, *, alone: bool) -> int:
         for _ in range(_TRIES):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from rowlock.model import ids
@@ -170,3 +170,20 @@ class Job:
     def is_final(self) -> bool:
         """Whether it has ended; only a retry by a person leads on."""
         return self.state.is_final
+
+    def without_content(self) -> Job:
+        """The job for a caller that may give it orders and may not read it: without owner, labels, values and keys."""
+        return replace(
+            self,
+            tenant=None,
+            submitted_by=None,
+            unique_key=None,
+            gate_key=None,
+            tags=(),
+            refs={},
+            meta={},
+            args={},
+            result=None,
+            errors=None,
+            progress=None,
+        )

@@ -3,18 +3,25 @@
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field, replace
+from datetime import timedelta
+from typing import TYPE_CHECKING, Final
 
 from rowlock.model import ids
 from rowlock.model.count import Count
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-    from datetime import datetime, timedelta
+    from datetime import datetime
 
     from rowlock.model.lane import Lane
     from rowlock.model.progress import Progress
+
+
+SILENT: Final = timedelta(seconds=15)
+"""A worker that sent no beat for so long counts as silent everywhere."""
+MISSED_BEATS: Final = timedelta(seconds=6)
+"""A worker that sent no beat for so long has missed three: nothing is promised of its free slots any more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +47,10 @@ class Running:
     def public_id(self) -> str:
         """The id to show to people."""
         return ids.encode(self.id)
+
+    def without_content(self) -> Running:
+        """The job in its slot, for a caller that may not read the job itself."""
+        return replace(self, progress=None, tenant=None, refs={}, tags=())
 
 
 @dataclass(frozen=True, slots=True)

@@ -162,7 +162,7 @@ async def test_deleting_cancels_what_waits_removes_what_ended_and_leaves_what_ru
         await rest.store.claim(await rest.store.worker(), ids.decode(running["id"]))
         refused = await client.delete(f"/jobs/{running['id']}")
         assert (refused.status_code, refused.json()["current_state"]) == (409, "running")
-        assert f"/admin/workers/jobs/{running['id']}/cancel" in refused.json()["detail"]
+        assert f"/jobs/{running['id']}/cancel" in refused.json()["detail"]
 
 
 async def test_an_expired_job_is_shown_and_a_pruned_one_is_not(rest: Rest) -> None:

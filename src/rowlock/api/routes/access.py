@@ -11,6 +11,7 @@ from starlette.responses import Response
 from rowlock.api.auth import close_session, open_session
 from rowlock.api.dependencies import CurrentDesk, Door
 from rowlock.api.problems import Problem
+from rowlock.api.route_permissions import RoutePermissions
 from rowlock.api.routing import Routes
 from rowlock.api.schemas.access import LogIn, MeAnswer, NewToken, NewTokenAnswer, TokenAnswer, TokensAnswer
 from rowlock.api.schemas.application import FeaturesAnswer
@@ -20,6 +21,7 @@ routes = Routes("access")
 LinkToken = Annotated[
     str, Query(max_length=200, description="Token that the server printed.", examples=["4f2c81d0-4f2c81d0-4f2c81d0"])
 ]
+_CREATES = RoutePermissions((Permission.TOKENS_MANAGE,), also={"for another subject or tenant": Permission.SUBMIT_AS})
 TokenId = Annotated[
     str, Path(max_length=200, pattern=r"^[^\x00]+$", description="Id of the token.", examples=["4f2c81d0"])
 ]
@@ -77,7 +79,7 @@ async def list_tokens(desk: CurrentDesk) -> TokensAnswer:
     return TokensAnswer(items=[TokenAnswer.of(token) for token in await desk.tokens.list()])
 
 
-@routes.post("/tokens", needs=Permission.TOKENS_MANAGE, status_code=201, problems=("role-not-found", "invalid-option"))
+@routes.post("/tokens", needs=_CREATES, status_code=201, problems=("role-not-found", "invalid-option"))
 async def create_token(desk: CurrentDesk, new: NewToken) -> NewTokenAnswer:
     """Create a token; its text is in this answer and stored nowhere."""
     made = await desk.tokens.create(

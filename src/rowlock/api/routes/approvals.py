@@ -8,6 +8,7 @@ from fastapi import Path, Request
 from starlette.responses import Response
 
 from rowlock.api.dependencies import CurrentDesk, Cursor, JobId, Limit
+from rowlock.api.route_permissions import RoutePermissions
 from rowlock.api.routes.jobs import Search, page_of
 from rowlock.api.routing import Routes
 from rowlock.api.schemas.approvals import ApprovalAnswer, NewRule, RuleAnswer, RulesAnswer
@@ -40,7 +41,12 @@ async def list_rules(desk: CurrentDesk) -> RulesAnswer:
     return RulesAnswer(items=[RuleAnswer.of(rule) for rule in await desk.approvals.rules()])
 
 
-@routes.post("/approvals/rules", needs=Permission.APPROVE, status_code=201, problems=("invalid-option",))
+@routes.post(
+    "/approvals/rules",
+    needs=RoutePermissions((Permission.APPROVE,), also={"beyond one's own tenant": Permission.READ_ALL}),
+    status_code=201,
+    problems=("invalid-option",),
+)
 async def add_rule(desk: CurrentDesk, new: NewRule) -> RuleAnswer:
     """Create a rule that approves matching jobs in advance, in your name. Jobs that are pending already stay so."""
     rule = await desk.approvals.add_rule(

@@ -8,14 +8,16 @@ from fastapi import Path, Request
 from starlette.responses import Response
 
 from rowlock.api.dependencies import CurrentDesk, base_url
+from rowlock.api.route_permissions import RoutePermissions
 from rowlock.api.routing import Routes
 from rowlock.api.schemas.job_actions import BulkOrder, OperationAnswer
+from rowlock.desk.operation_driver import NEEDED
 from rowlock.errors import WrongState
 from rowlock.model import ids
 from rowlock.model.access import Permission
 
 routes = Routes("jobs")
-OF_THE_ACTION = "of the action"
+_OF_THE_ACTION = RoutePermissions((Permission.READ,), by_case={str(action): need for action, need in NEEDED.items()})
 OperationId = Annotated[int, Path(ge=1, lt=2**63, description="Id of the operation.", examples=[12])]
 _ANSWERS: Final[dict[int | str, dict[str, Any]]] = {
     200: {"model": OperationAnswer, "description": "The dry run: nothing was changed."},
@@ -25,14 +27,14 @@ _ANSWERS: Final[dict[int | str, dict[str, Any]]] = {
 
 @routes.post(
     "/jobs/bulk",
-    needs=OF_THE_ACTION,
+    needs=_OF_THE_ACTION,
     status_code=202,
     response_model=OperationAnswer,
     responses=_ANSWERS,
     problems=("invalid-search", "invalid-id", "invalid-option", "bulk-refused", "job-not-found"),
 )
 async def order_jobs(request: Request, desk: CurrentDesk, order: BulkOrder) -> Response:
-    """Give one order to many jobs, found by a search or named by ids. It needs the permission of that order.
+    """Give one order to many jobs, found by a search or named by ids.
 
     200: the dry run, with the number of jobs, five of them, and the filter_hash. 202: the order is carried out.
     """
@@ -59,9 +61,9 @@ async def get_operation(desk: CurrentDesk, operation_id: OperationId) -> Operati
     return OperationAnswer.of(await desk.operations.get(operation_id))
 
 
-@routes.post("/operations/{operation_id}/cancel", needs=Permission.READ, problems=("operation-not-found",))
+@routes.post("/operations/{operation_id}/cancel", needs=_OF_THE_ACTION, problems=("operation-not-found",))
 async def cancel_operation(desk: CurrentDesk, operation_id: OperationId) -> OperationAnswer:
-    """Stop a bulk order after the current batch; what is done stays done. Needs the permission of the order too."""
+    """Stop a bulk order after the current batch; what is done stays done."""
     try:
         return OperationAnswer.of(await desk.operations.cancel(operation_id))
     except WrongState:

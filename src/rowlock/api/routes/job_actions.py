@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import json
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Annotated
 
 from fastapi import Body, Request
@@ -11,6 +12,7 @@ from starlette.responses import Response
 
 from rowlock.api.dependencies import CurrentDesk, JobId, job_url
 from rowlock.api.problems import Problem
+from rowlock.api.route_permissions import RoutePermissions
 from rowlock.api.routing import Routes
 from rowlock.api.schemas.job_actions import CancelOrder, Order, PriorityOrder
 from rowlock.api.schemas.jobs import JobAnswer
@@ -33,13 +35,15 @@ OptionalCancelOrder = Annotated[CancelOrder, Body(default_factory=CancelOrder)]
 @orders.post("/jobs/{job_id}/approve", needs=Permission.APPROVE, problems=(*_CONFLICTS, "approval-refused"))
 async def approve_job(desk: CurrentDesk, job_id: JobId, order: OptionalOrder) -> JobAnswer:
     """Let a pending job run."""
-    return await _ordered(desk, Verb.APPROVE, job_id, desk.jobs.approve(job_id, note=order.note))
+    read = functools.partial(desk.jobs.get_for, Permission.APPROVE, job_id)
+    return await _ordered(Verb.APPROVE, desk.jobs.approve(job_id, note=order.note), read)
 
 
 @orders.post("/jobs/{job_id}/reject", needs=Permission.APPROVE, problems=(*_CONFLICTS, "approval-refused"))
 async def reject_job(desk: CurrentDesk, job_id: JobId, order: OptionalOrder) -> JobAnswer:
     """End a pending job."""
-    return await _ordered(desk, Verb.REJECT, job_id, desk.jobs.reject(job_id, note=order.note))
+    read = functools.partial(desk.jobs.get_for, Permission.APPROVE, job_id)
+    return await _ordered(Verb.REJECT, desk.jobs.reject(job_id, note=order.note), read)
 
 
 @orders.post("/jobs/{job_id}/cancel", needs=Permission.CANCEL, problems=_CONFLICTS)
@@ -51,18 +55,19 @@ async def cancel_job(desk: CurrentDesk, job_id: JobId, order: OptionalCancelOrde
 @orders.post("/jobs/{job_id}/retry", needs=Permission.RETRY, problems=(*_CONFLICTS, "unique-conflict"))
 async def retry_job(desk: CurrentDesk, job_id: JobId, order: OptionalOrder) -> JobAnswer:
     """Run a finished job again with a new attempt budget."""
-    return await _ordered(desk, Verb.RETRY, job_id, desk.jobs.retry(job_id, note=order.note))
+    read = functools.partial(desk.jobs.get_for, Permission.RETRY, job_id)
+    return await _ordered(Verb.RETRY, desk.jobs.retry(job_id, note=order.note), read)
 
 
 @orders.post(
     "/jobs/{job_id}/clone",
-    needs=Permission.SUBMIT,
+    needs=RoutePermissions((Permission.READ, Permission.SUBMIT), also={"with secret arguments": Permission.READ_ARGS}),
     status_code=202,
     response_model=JobAnswer,
     problems=("kind-not-found", "invalid-arguments", "invalid-option", "conflict"),
 )
 async def clone_job(request: Request, desk: CurrentDesk, job_id: JobId) -> Response:
-    """Submit a new job with the kind, arguments and labels of this one. Secret arguments need jobs:read_args."""
+    """Submit a new job with the kind, arguments and labels of this one."""
     desk.guard.demand(Permission.SUBMIT, unsafe=True)
     job = await desk.jobs.get(job_id)
     if MASK in json.dumps(job.args, ensure_ascii=False):
@@ -82,35 +87,39 @@ async def clone_job(request: Request, desk: CurrentDesk, job_id: JobId) -> Respo
 
 @admin.post("/admin/workers/jobs/{job_id}/cancel", needs=Permission.WORKERS_MANAGE, problems=_CONFLICTS)
 async def cancel_running_job(desk: CurrentDesk, job_id: JobId, order: OptionalCancelOrder) -> JobAnswer:
-    """Cancel any job as an operator; with `stop` end a running one whatever its handler does."""
-    desk.guard.demand(Permission.WORKERS_MANAGE, unsafe=True)
-    return await _cancel(desk, job_id, order)
+    """Cancel any job of the platform; with `stop` end a running one whatever its handler does.
+
+    Without `jobs:read` for the job, the answer leaves out its owner, labels, arguments, result and progress.
+    """
+    verb = Verb.STOP if order.stop else Verb.CANCEL
+    wanted = desk.workers.cancel_job(job_id, stop=order.stop, note=order.note)
+    return await _ordered(verb, wanted, lambda: desk.workers.job_for_order(job_id))
 
 
 @admin.patch("/admin/workers/jobs/{job_id}/priority", needs=Permission.WORKERS_MANAGE, problems=_CONFLICTS)
 async def reprioritise_job(desk: CurrentDesk, job_id: JobId, order: PriorityOrder) -> JobAnswer:
-    """Give a waiting job another priority."""
-    desk.guard.demand(Permission.WORKERS_MANAGE, unsafe=True)
+    """Give a waiting job of the platform another priority; the answer is as after a cancel there."""
     try:
-        return JobAnswer.of(await desk.jobs.reprioritise(job_id, order.priority, note=order.note))
+        return JobAnswer.of(await desk.workers.reprioritise_job(job_id, order.priority, note=order.note))
     except WrongState as error:
-        raise refusal(await desk.jobs.get(job_id), str(error)) from error
+        raise refusal(await desk.workers.job_for_order(job_id), str(error)) from error
 
 
 async def _cancel(desk: CurrentDesk, job_id: str, order: CancelOrder) -> JobAnswer:
+    read = functools.partial(desk.jobs.get_for, Permission.CANCEL, job_id)
     if order.stop:
-        return await _ordered(desk, Verb.STOP, job_id, desk.jobs.stop(job_id, note=order.note))
-    return await _ordered(desk, Verb.CANCEL, job_id, desk.jobs.cancel(job_id, note=order.note))
+        return await _ordered(Verb.STOP, desk.jobs.stop(job_id, note=order.note), read)
+    return await _ordered(Verb.CANCEL, desk.jobs.cancel(job_id, note=order.note), read)
 
 
-async def _ordered(desk: CurrentDesk, verb: Verb, job_id: str, result: Awaitable[Job]) -> JobAnswer:
+async def _ordered(verb: Verb, result: Awaitable[Job], read: Callable[[], Awaitable[Job]]) -> JobAnswer:
     """The job after the order. An order that is fulfilled already changes nothing and succeeds."""
     try:
         return JobAnswer.of(await result)
     except ApprovalRefused:
         raise
     except WrongState as error:
-        job = await desk.jobs.get(job_id)
+        job = await read()
         if job.state in _targets(verb):
             return JobAnswer.of(job)
         raise refusal(job, str(error), verb) from error

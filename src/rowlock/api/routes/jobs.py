@@ -24,6 +24,7 @@ from rowlock.api.dependencies import (
     seconds_to_wait,
 )
 from rowlock.api.problems import Problem
+from rowlock.api.route_permissions import RoutePermissions
 from rowlock.api.routes.job_actions import refusal
 from rowlock.api.routing import Routes
 from rowlock.api.schemas.job_details import ActAnswer, AttemptAnswer, AttemptsAnswer, ExplanationAnswer
@@ -75,7 +76,10 @@ _SUBMITTED: Final[dict[int | str, dict[str, Any]]] = {
 
 @routes.post(
     "/jobs",
-    needs=Permission.SUBMIT,
+    needs=RoutePermissions(
+        (Permission.SUBMIT,),
+        also={"for another subject or tenant": Permission.SUBMIT_AS, "with a gate": Permission.EDIT},
+    ),
     status_code=202,
     response_model=SubmittedAnswer,
     responses=_SUBMITTED,
@@ -151,7 +155,7 @@ async def get_job(desk: CurrentDesk, job_id: JobId, if_none_match: IfNoneMatch =
 async def change_job(desk: CurrentDesk, job_id: JobId, change: JobChange, if_match: IfMatch = None) -> Response:
     """Change a waiting job, if If-Match names its current version. Changed arguments void an approval."""
     desk.guard.demand(Permission.EDIT, unsafe=True)
-    job = await desk.jobs.get(job_id)
+    job = await desk.jobs.get_for(Permission.EDIT, job_id)
     current = JobAnswer.of(job)
     require_match(if_match, etag_of(current), current)
     try:
@@ -166,7 +170,7 @@ async def change_job(desk: CurrentDesk, job_id: JobId, change: JobChange, if_mat
             note=change.note,
         )
     except WrongState as error:
-        now = await desk.jobs.get(job_id)
+        now = await desk.jobs.get_for(Permission.EDIT, job_id)
         if now.state not in WAITING:
             raise refusal(now, str(error)) from error
         raise outdated(etag_of(JobAnswer.of(now)), JobAnswer.of(now)) from error
@@ -176,15 +180,16 @@ async def change_job(desk: CurrentDesk, job_id: JobId, change: JobChange, if_mat
 
 @routes.delete(
     "/jobs/{job_id}",
-    needs=Permission.DELETE,
+    needs=RoutePermissions(by_case={"a waiting job": Permission.CANCEL, "an ended job": Permission.DELETE}),
     response_model=JobAnswer,
     problems=("invalid-transition", "conflict"),
 )
 async def delete_job(desk: CurrentDesk, job_id: JobId) -> JobAnswer:
     """Cancel a waiting job, remove an ended one; 409 for a running one. Answers with the job as it was."""
-    job = await desk.jobs.get(job_id)
+    held = Permission.CANCEL if desk.principal.may(Permission.CANCEL) else Permission.DELETE
+    job = await desk.jobs.get_for(held, job_id)
     if job.state is State.RUNNING:
-        message = f"Job {job.public_id} is running. Stop it first: POST /admin/workers/jobs/{job.public_id}/cancel"
+        message = f"Job {job.public_id} is running. Stop it first: POST /jobs/{job.public_id}/cancel"
         raise Problem("invalid-transition", message, current_state=str(job.state), allowed=["cancel", "stop"])
     try:
         return JobAnswer.of(await (desk.jobs.delete(job_id) if job.is_final else desk.jobs.cancel(job_id)))

@@ -9,7 +9,8 @@ from starlette.responses import Response
 
 from rowlock.api.dependencies import CurrentDesk, IfMatch, IfNoneMatch, conditional, outdated, require_match
 from rowlock.api.routing import Routes
-from rowlock.api.schemas.lanes import LaneAnswer, LaneChange, LanesAnswer, NewLane
+from rowlock.api.schemas.lanes import LaneAnswer, LaneChange, NewLane
+from rowlock.api.schemas.workers import LaneLoadAnswer, LanesAnswer
 from rowlock.desk.lanes import NO_CAP
 from rowlock.errors import WrongState
 from rowlock.model.access import Permission
@@ -24,8 +25,8 @@ _MISSING = ("lane-not-found",)
 
 @routes.get("/admin/workers/lanes", needs=Permission.WORKERS_VIEW)
 async def list_lanes(desk: CurrentDesk) -> LanesAnswer:
-    """Every lane, by name."""
-    return LanesAnswer(items=[LaneAnswer.of(lane) for lane in await desk.lanes.list()])
+    """Every lane, by name, with its use: running jobs, slots of all workers, and what waits for it."""
+    return LanesAnswer(items=[LaneLoadAnswer.loaded(load) for load in await desk.lanes.loads()])
 
 
 @routes.get("/admin/workers/lanes/{name}", needs=Permission.WORKERS_VIEW, response_model=LaneAnswer, problems=_MISSING)
@@ -69,7 +70,7 @@ async def create_lane(desk: CurrentDesk, new: NewLane) -> Response:
 async def change_lane(desk: CurrentDesk, name: Name, change: LaneChange, if_match: IfMatch = None) -> Response:
     """Change a lane, if If-Match names its current version; workers follow within two seconds."""
     desk.guard.demand(Permission.WORKERS_MANAGE, unsafe=True)
-    lane = await desk.lanes.get(name)
+    lane = await desk.lanes.get_for_change(name)
     require_match(if_match, etag_of(lane), LaneAnswer.of(lane))
     removed = {name for name in change.model_fields_set if getattr(change, name) is None}
     try:
@@ -90,7 +91,7 @@ async def change_lane(desk: CurrentDesk, name: Name, change: LaneChange, if_matc
         )
     except WrongState as error:
         # Another change came between the read above and the write.
-        now = await desk.lanes.get(name)
+        now = await desk.lanes.get_for_change(name)
         raise outdated(etag_of(now), LaneAnswer.of(now)) from error
     return _shown(lane)
 

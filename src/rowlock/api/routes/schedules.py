@@ -8,6 +8,7 @@ from fastapi import Path, Query
 from starlette.responses import Response
 
 from rowlock.api.dependencies import CurrentDesk, IfMatch, IfNoneMatch, conditional, outdated, require_match
+from rowlock.api.route_permissions import RoutePermissions
 from rowlock.api.routing import Routes
 from rowlock.api.schemas.jobs import JobAnswer
 from rowlock.api.schemas.schedules import (
@@ -56,7 +57,7 @@ async def list_next_runs(desk: CurrentDesk, name: Name, n: NumberOfRuns = 5) -> 
 
 @routes.post(
     "/schedules",
-    needs=Permission.SCHEDULES_MANAGE,
+    needs=RoutePermissions((Permission.SCHEDULES_MANAGE,), also={"for another tenant": Permission.SUBMIT_AS}),
     status_code=201,
     response_model=ScheduleAnswer,
     problems=("kind-not-found", "invalid-arguments", "invalid-option", "conflict"),
@@ -89,8 +90,8 @@ async def create_schedule(desk: CurrentDesk, new: NewSchedule) -> Response:
 )
 async def change_schedule(desk: CurrentDesk, name: Name, change: ScheduleChange, if_match: IfMatch = None) -> Response:
     """Change a schedule, if If-Match names its current version; workers follow at once."""
-    desk.guard.demand(Permission.SCHEDULES_MANAGE, unsafe=True)
-    before = await desk.schedules.get(name)
+    desk.guard.demand(Permission.SCHEDULES_MANAGE, unsafe=True)  # before the version is compared
+    before = await desk.schedules.get_for_change(name)
     answer = ScheduleAnswer.of(before)
     require_match(if_match, _etag(answer), answer)
     try:
@@ -111,7 +112,7 @@ async def change_schedule(desk: CurrentDesk, name: Name, change: ScheduleChange,
         )
     except WrongState as error:
         # Another change came between the read above and the write.
-        now = ScheduleAnswer.of(await desk.schedules.get(name))
+        now = ScheduleAnswer.of(await desk.schedules.get_for_change(name))
         raise outdated(_etag(now), now) from error
     return _shown(changed)
 

@@ -7,6 +7,7 @@ from typing import Annotated
 from fastapi import Query
 
 from rowlock.api.dependencies import CurrentDesk
+from rowlock.api.route_permissions import RoutePermissions
 from rowlock.api.routing import Routes
 from rowlock.api.schemas.base import YEAR, DurationInput
 from rowlock.api.schemas.fields import STORABLE
@@ -63,7 +64,7 @@ async def get_running(desk: CurrentDesk, limit: Most = 500) -> RunningsAnswer:
     return RunningsAnswer(items=[RunningAnswer.of(each) for each in await desk.stats.running(limit=limit)])
 
 
-@routes.get("/stats/references", needs=Permission.WORKERS_VIEW)
+@routes.get("/stats/references", needs=RoutePermissions((Permission.WORKERS_VIEW, Permission.READ_ALL)))
 async def get_references(
     desk: CurrentDesk,
     name: ReferenceName = None,
@@ -71,7 +72,7 @@ async def get_references(
     phase: Phase = None,
     limit: Most = 500,
 ) -> ReferencesAnswer:
-    """Running jobs by reference, phase and kind, such as project 7 in phase editions. Needs jobs:read_all too."""
+    """Running jobs by reference, phase and kind, such as project 7 in phase editions."""
     found = await desk.stats.references(name, value, phase=phase, limit=limit)
     return ReferencesAnswer(items=[WorkAnswer.of(each) for each in found])
 

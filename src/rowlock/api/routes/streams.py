@@ -11,6 +11,7 @@ from starlette.responses import Response
 
 from rowlock.api.dependencies import CurrentDesk, Door, JobId
 from rowlock.api.problems import Problem
+from rowlock.api.route_permissions import RoutePermissions
 from rowlock.api.routing import Routes
 from rowlock.api.schemas.base import Body, doc
 from rowlock.api.schemas.jobs import JobAnswer
@@ -27,6 +28,7 @@ from rowlock.api.sse import (
     position_only,
     reconnect_later,
 )
+from rowlock.desk.follow.stream import TOPIC_PERMISSIONS
 from rowlock.errors import InvalidOption
 from rowlock.model.access import Permission
 from rowlock.model.event import SNAPSHOT
@@ -200,7 +202,7 @@ def _job_frame(event: StreamEvent) -> bytes:
 
 @routes.get(
     "/events",
-    needs=Permission.READ,
+    needs=RoutePermissions(by_case={f"the topic {topic}": need for topic, need in TOPIC_PERMISSIONS.items()}),
     response_class=EventStream,
     responses=_stream_of("FeedStreamEvent"),
     extra={"x-streams": True},

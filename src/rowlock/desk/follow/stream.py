@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 LINES: Final = 500
 """Log lines that are read at once."""
-_NEEDS: Final = {
+TOPIC_PERMISSIONS: Final = {
     Topic.JOBS: Permission.READ,
     Topic.LANES: Permission.WORKERS_VIEW,
     Topic.WORKERS: Permission.WORKERS_VIEW,
@@ -63,7 +63,7 @@ class Streams:
         after: the id of the last frame that was seen; two minutes back at most, else the first frame is a resync.
         """
         wanted = wanted or FeedFilter()
-        for permission in sorted({_NEEDS[topic] for topic in wanted.topics}):
+        for permission in sorted({TOPIC_PERMISSIONS[topic] for topic in wanted.topics}):
             self._guard.demand(permission)
         position = FeedPosition.parse(after) if after else None
         return self._streams_per_loop.current().feed.enter(self._guard, wanted, position)

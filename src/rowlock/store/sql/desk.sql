@@ -155,6 +155,11 @@ SELECT set_config('rowlock.slow_after', (:longer_than::interval)::text, true)
 -- The longest running jobs first.
 SELECT {stats_running_columns} FROM {schema}.stats_running j WHERE {visible} ORDER BY j.since, j.id LIMIT :n::integer
 
+-- name: slot_jobs
+-- Every running job for the picture of the slots, with whether the caller may read it: what occupies a slot is shown to
+-- all who may see workers, its labels and progress are not.
+SELECT {stats_running_columns}, {visible} AS readable FROM {schema}.stats_running j ORDER BY j.since, j.id LIMIT :n::integer
+
 -- name: stats_slow
 -- Jobs that run for longer than rowlock.slow_after.
 SELECT {stats_running_columns} FROM {schema}.stats_slow j WHERE {visible} ORDER BY j.since, j.id LIMIT :n::integer

@@ -1,0 +1,104 @@
+"""Each route works with exactly the permissions of the route table; without one of them it is refused."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from tests.api.permission_matrix import METHODS, TENANT, caller, cases_of, everything
+
+from rowlock.api.route_permissions import RoutePermissions
+from rowlock.model import ids
+from rowlock.model.access import ALL, Permission
+
+if TYPE_CHECKING:
+    from tests.api.conftest import Rest
+
+
+async def test_each_route_works_with_exactly_the_permissions_of_the_route_table(rest: Rest) -> None:
+    world, cases = await everything(rest)
+    wrong = {}
+    for case in cases:
+        asked = await world.request(case)
+        async with rest.knows(caller(case, case.needs)) as client:
+            answer = await world.ask(client, case, asked)
+        missing_extra = case.operation == "get_metrics" and answer.status_code == 501
+        if not answer.is_success and not missing_extra:
+            wrong[case.operation, case.name] = (answer.status_code, answer.text[:300])
+    assert not wrong, "\n".join(f"{name}: {what}" for name, what in wrong.items())
+
+
+async def test_each_route_without_one_of_its_permissions_is_refused_and_changes_nothing(rest: Rest) -> None:
+    world, cases = await everything(rest)
+    wrong: dict[tuple[str, str, str], object] = {}
+    for case in cases:
+        for lacking in sorted(case.needs):
+            asked = await world.request(case)
+            before = await world.picture()
+            async with rest.knows(caller(case, ALL - {lacking})) as client:
+                answer = await world.ask(client, case, asked)
+            changed = [name for name, value in (await world.picture()).items() if value != before[name]]
+            if answer.status_code != 403 or answer.json()["permission"] != lacking or changed:
+                wrong[case.operation, case.name, lacking] = (answer.status_code, changed, answer.text[:300])
+    assert not wrong, "\n".join(f"{name}: {what}" for name, what in wrong.items())
+
+
+def test_the_matrix_has_a_line_for_every_route(rest: Rest) -> None:
+    document = rest.api.openapi()
+    routes = {item[method]["operationId"] for item in document["paths"].values() for method in METHODS & item.keys()}
+    assert {case.operation for case in cases_of(document)} == routes
+    assert len(routes) > 80
+
+
+@pytest.mark.parametrize("role", ["user", "operator", "platform_admin"])
+async def test_a_role_may_do_what_its_permissions_say_and_nothing_else(rest: Rest, role: str) -> None:
+    held = (await rest.app.roles.get(role)).permissions
+    world, cases = await everything(rest)
+    wrong = {}
+    for case in cases:
+        asked = await world.request(case)
+        async with rest.knows(caller(case, held)) as client:
+            answer = await world.ask(client, case, asked)
+        if (answer.status_code == 403) is (case.needs <= held) or answer.status_code in (401, 422, 500):
+            wrong[case.operation, case.name] = (answer.status_code, answer.text[:300])
+    assert not wrong, "\n".join(f"{name}: {what}" for name, what in wrong.items())
+
+
+async def test_own_jobs_and_the_workers_of_the_platform_are_one_possible_role(rest: Rest) -> None:
+    """The role reads its own jobs only, and operates lanes and the jobs in their slots whoever submitted them."""
+    await rest.app.roles.set("on_call", ["jobs:read", "jobs:submit", "workers:view", "workers:manage"])
+    who = await rest.app.identity.of("ada", tenant=TENANT, roles=["on_call"])
+    theirs = await rest.submit("greet", args={"name": "hidden"}, tenant="globex", tags=["hush"], submitted_by="bo")
+    await rest.store.claim(await rest.store.worker(), ids.decode(theirs["id"]))
+    async with rest.knows(who) as client:
+        assert (await client.get(f"/jobs/{theirs['id']}")).status_code == 404
+        status = await client.get("/admin/workers/status")
+        ((job,),) = [worker["jobs"] for worker in status.json()["workers"]]
+        assert (job["id"], job["kind"]) == (theirs["id"], "greet")
+        assert (job["tenant"], job["tags"], job["refs"], job["progress"]) == (None, [], {}, None)
+        ordered = await client.post(f"/admin/workers/jobs/{theirs['id']}/cancel", json={"stop": True})
+        assert (ordered.status_code, ordered.json()["state"]) == (200, "cancelled"), ordered.text
+        assert "hidden" not in ordered.text
+        assert "hush" not in ordered.text
+        again = await client.post(f"/admin/workers/jobs/{theirs['id']}/cancel")
+        assert (again.status_code, again.json()["state"]) == (200, "cancelled")
+
+
+@pytest.mark.parametrize(
+    ("needs", "text"),
+    [
+        (None, ""),
+        (Permission.READ, "`jobs:read`"),
+        (RoutePermissions((Permission.READ, Permission.SUBMIT)), "`jobs:read` and `jobs:submit`"),
+        (
+            RoutePermissions((Permission.READ,), {"a": Permission.EDIT, "b": Permission.EDIT}),
+            "`jobs:read` and `jobs:edit` for a or b",
+        ),
+        (
+            RoutePermissions((Permission.SUBMIT,), also={"with a gate": Permission.EDIT}),
+            "`jobs:submit`; with a gate also `jobs:edit`",
+        ),
+    ],
+)
+def test_permissions_are_written_for_people(needs: RoutePermissions | Permission | None, text: str) -> None:
+    assert RoutePermissions.of(needs).text == text

@@ -6,7 +6,7 @@ import functools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from itertools import repeat
-from typing import TYPE_CHECKING, Any, Final, Generic, ParamSpec, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Final, Generic, ParamSpec, TypeAlias, TypeVar, cast
 
 from typing_extensions import override
 
@@ -236,6 +236,10 @@ class BoundTask(Generic[P, R]):
         except (InvalidOption, ConfigurationError) as error:
             message = f"Item {index}: {error}"
             raise InvalidOption(message) from error
+
+
+Bound: TypeAlias = BoundTask
+"""The old name of BoundTask."""
 
 
 class BaseTask(BoundTask[P, R]):

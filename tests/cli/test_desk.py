@@ -120,7 +120,7 @@ async def test_a_drained_worker_ends_its_jobs_and_leaves(cli: Cli, app: Rowlock)
     table = await cli("workers", "status")
     assert any(line.split()[0] == "tester" and public_id in line for line in table.out.splitlines())
     (worker,) = (await cli("workers", "drain", "tester", "--json")).json
-    assert (worker["name"], worker["told"]) == ("tester", "drain")
+    assert (worker["name"], worker["requested"]) == ("tester", "drain")
     release.touch()
     await said(process.stderr, "← done")
     assert (await ended(process))[0] == 0

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import os
 import pty
@@ -182,12 +183,17 @@ async def test_ctrl_c_leaves_the_job_alone_and_the_terminal_as_it_was(cli: Cli, 
             stderr=asyncio.subprocess.PIPE,
         )
         os.close(theirs)
-        began = await asyncio.to_thread(os.read, ours, 65536)
-        while b"pending" not in began:
-            began += await asyncio.to_thread(os.read, ours, 65536)
-        process.send_signal(number)
-        rest = await asyncio.to_thread(drain, ours)
-        _, err = await process.communicate()
+        try:
+            began = await asyncio.to_thread(os.read, ours, 65536)
+            while b"pending" not in began:
+                began += await asyncio.to_thread(os.read, ours, 65536)
+            process.send_signal(number)
+            rest = await asyncio.to_thread(drain, ours)
+            _, err = await process.communicate()
+        finally:
+            # A thread that reads its terminal would outlive a test that failed.
+            with contextlib.suppress(ProcessLookupError):
+                process.kill()
         assert (process.returncode, err.decode()) == (code, "")
         drawn = began.decode() + rest
         assert public_id in drawn

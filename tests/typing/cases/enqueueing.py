@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, assert_type
 
 from rowlock import Context, Enqueued, Rowlock, SyncContext, SyncTask, Task
-from rowlock.tasks import Bound
+from rowlock.tasks import BoundTask
 
 app = Rowlock("postgresql://nowhere/x")
 
@@ -104,8 +104,8 @@ async def any_in_a_signature() -> None:
     assert_type(loose_blocking.enqueue_sync(7, {}), Enqueued[dict[str, Any]])
 
 
-def declared(task: Task[[int, bool], str], other: SyncTask[[int], float], bound: Bound[[int, bool], str]) -> None:
-    assert_type(task.options(), Bound[[int, bool], str])
+def declared(task: Task[[int, bool], str], other: SyncTask[[int], float], bound: BoundTask[[int, bool], str]) -> None:
+    assert_type(task.options(), BoundTask[[int, bool], str])
     assert_type(other.enqueue_sync(7), Enqueued[float])
     bound.enqueue_sync(7, full=True)  # E: call-arg | reportCallIssue
     other.enqueue_sync("7")  # E: arg-type | reportArgumentType

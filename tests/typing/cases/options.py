@@ -7,7 +7,7 @@ from typing import Any, assert_type
 
 from rowlock import Enqueued, Gate, Retry, Rowlock, Window
 from rowlock.decorator import JobDecorator
-from rowlock.tasks import Bound  # noqa: TC001 - as users write it
+from rowlock.tasks import BoundTask  # noqa: TC001 - as users write it
 
 app = Rowlock("postgresql://nowhere/x")
 
@@ -94,5 +94,5 @@ def wrong_upgrades() -> None:
     report.upgrade(from_version="1")  # E: arg-type | reportArgumentType
 
 
-def bound(options: Bound[[int], str]) -> None:
+def bound(options: BoundTask[[int], str]) -> None:
     assert_type(options.enqueue_sync(7), Enqueued[str])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import re
 import weakref
 from typing import TYPE_CHECKING, Final, TypeVar
 from urllib.parse import urlsplit, urlunsplit
@@ -58,6 +59,8 @@ _CALL_SECONDS: Final = 35.0
 _CONNECT_SECONDS: Final = 10.0
 _POOL_SIZE: Final = 4
 _LONGEST_REASON: Final = 300
+_FUNCTION: Final = re.compile(r"[^:]*\bPL/\w+|SQL function")
+"""A line of an error's context that names a function, in whatever language the server speaks."""
 
 # The server went away, refuses connections, or turned read-only after a failover: worth another try elsewhere or later.
 OUTAGE: Final = (
@@ -256,15 +259,17 @@ class Database:
         """The error of a trigger, function or constraint that is not Rowlock's; None: it is of another sort."""
         if not isinstance(error, asyncpg.PostgresError) or isinstance(error, (*OUTAGE, *TRANSIENT)):
             return None
-        # The innermost function comes first. Functions of the schema are Rowlock's own.
-        where = (error.context or "").partition("\n")[0]
+        # The innermost function comes first, behind values that are quoted (JSON data, a line of COPY). Functions of
+        # the schema are Rowlock's own.
+        where = next((line for line in (error.context or "").splitlines() if _FUNCTION.match(line)), "")
         if where and f"{self.schema}." not in where:
             source = f"it comes from {where}"
         elif isinstance(error, asyncpg.IntegrityConstraintViolationError) and not where:
             source = f"constraint {error.constraint_name or '(unnamed)'} of table {error.table_name or '(unknown)'}"
         else:
             return None
-        why = redact.storable(str(error))[:_LONGEST_REASON]
+        # Without the DETAIL, which shows the whole row: arguments may be secret.
+        why = redact.storable(str(error.args[0]))[:_LONGEST_REASON]
         return WriteRefused(f"The database refused the write: {why} ({source}). Mend that trigger or constraint.")
 
     async def _client(self) -> Connection[Record]:

@@ -147,7 +147,12 @@ class Claimer:
         except Exception as error:  # noqa: BLE001 - raised below, unless the lanes before took something
             failure = error
         wanted = {name: n for name, n in wanted.items() if name not in apart}
-        by_id = await self._claim_apart(apart) if apart and failure is None else []
+        by_id: list[Record] = []
+        if apart and failure is None:
+            try:
+                by_id = await self._claim_apart(apart)
+            except Exception as error:  # noqa: BLE001 - as above
+                failure = error
         taken = Counter(row["lane"] for answer in answers for row in answer.rows)
         # After a failure, too: the answers from the other lanes are valid.
         self._note_taken(wanted, answers, taken)
@@ -190,7 +195,7 @@ class Claimer:
                 ids = await self._heads(name, free)
                 taken = await self._claim_in_halves(name, ids, until)
             except Exception as error:
-                if not rows or not isinstance(error, UNSERVED):
+                if not rows:
                     raise
                 logger.warning("a lane could not be claimed from: %s", error)
                 self.in_flight.lose_answer()

@@ -203,7 +203,7 @@ WHERE (w.id = :id::bigint OR w.name = :name::text) AND w.state <> 'gone' RETURNI
 SELECT w.id, w.name, w.host, w.pid, w.version, w.lanes, w.kinds, w.started_at, w.seen_at, w.hungry,
        w.state, w.seen_at < clock_timestamp() - interval '15 s' AS silent, (to_jsonb(w) ->> 'stuck')::integer AS stuck,
        to_jsonb(w) ->> 'told' AS told, to_jsonb(w) ->> 'slots' AS slots,
-       (to_jsonb(w) ->> 'supervisor')::integer AS supervisor,
+       (to_jsonb(w) ->> 'supervisor')::integer AS supervisor, to_jsonb(w) ->> 'set_aside' AS set_aside,
        (SELECT count(*) FROM {schema}.jobs j WHERE j.claimed_by = w.id AND j.state = 'running') AS running
 FROM {schema}.workers w WHERE w.state <> 'gone' ORDER BY w.id
 

@@ -40,7 +40,7 @@ _OWNERS: dict[tuple[str, int, int], int] = {}
 def beating(worker: int, *held: Claim, look: bool = True) -> dict[str, Any]:
     """What a worker that is well says with its beat."""
     claims = {"ids": [claim.job_id for claim in held], "fences": [claim.fence for claim in held]}
-    return {"worker": worker, "hungry": True, "state": "up", "stuck": 0, "look": look, **claims}
+    return {"worker": worker, "hungry": True, "state": "up", "stuck": 0, "set_aside": None, "look": look, **claims}
 
 
 class Store:
@@ -57,6 +57,8 @@ class Store:
         if name in OWNED and "worker" not in values:
             claims = (values["ids"], values["fences"]) if "ids" in values else ([values["id"]], [values["fence"]])
             values["worker"] = await self._owner(*claims)
+        if "only" in statement.parameters:
+            values.setdefault("only", None)
         rows = await self.connection.fetch(statement.dollar, *statement.bind(values))
         if name.startswith("claim"):
             _OWNERS.update({(self.database.url, row["id"], row["fence"]): values["worker"] for row in rows})
@@ -277,7 +279,10 @@ class Store:
         text = statement.dollar.replace("pg_postmaster_start_time()", "'-infinity'::timestamptz")
         span = await self.value("SELECT $1::text::interval", watched)
         rows = await self.connection.fetch(
-            text, *statement.bind({"watched": span, "max_losses": max_losses, "channel": self.database.channel})
+            text,
+            *statement.bind(
+                {"watched": span, "max_losses": max_losses, "channel": self.database.channel, "only": None}
+            ),
         )
         return [row["id"] for row in rows]
 

@@ -43,6 +43,7 @@ from rowlock.model.kind import checked_name
 from rowlock.model.lane import first_lanes
 from rowlock.model.spelling.keyword_options import suggests_options
 from rowlock.model.state import State
+from rowlock.set_aside import SetAside
 from rowlock.settings import Settings
 from rowlock.store.caller_transaction import url_of
 from rowlock.store.database import Database
@@ -591,7 +592,8 @@ class Rowlock:
             supervisor=supervisor,
         )
         database = self.database()
-        upkeep = DutyRunner(database, self.settings, Waker(database), self._events, self.submit)
+        set_aside = SetAside(logging.getLogger("rowlock.worker"))
+        upkeep = DutyRunner(database, self.settings, Waker(database), self._events, self.submit, set_aside=set_aside)
         return Worker(
             database,
             self.handlers if handlers is None else handlers,
@@ -602,6 +604,7 @@ class Rowlock:
             scope=declaring(self._own_desk.declared_schedules, self.worker_scope) if claims else self.worker_scope,
             events=self._events,
             replacement=replacement,
+            set_aside=set_aside,
         )
 
     def _origin(self) -> Origin | None:

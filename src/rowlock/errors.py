@@ -6,8 +6,11 @@ RowlockError
 │   ├── MissingExtra          an optional dependency is not installed (prints the pip line)
 │   ├── UnknownKind           no handler is registered under that name
 │   └── UnknownLane           no lane has that name
+├── WorkerFailed              a part of a worker failed for good, so it left; its process ends with an error
 ├── DatabaseError             the database cannot serve
 │   ├── DatabaseUnreachable   no connection could be made, or it broke before the answer came
+│   ├── NotifyQueueFull       PostgreSQL's queue of notifications has no room; its slowest listener must read
+│   ├── WriteRefused          a trigger or constraint that is not Rowlock's refused the write
 │   ├── SchemaMissing         Rowlock's tables are not there
 │   ├── SchemaBehind          the schema is older than this code
 │   └── SchemaAhead           the schema is too new for this code
@@ -96,12 +99,24 @@ class UnknownLane(ConfigurationError):
     """No lane has that name."""
 
 
+class WorkerFailed(RowlockError):
+    """A part of a worker failed for good, so it left in order."""
+
+
 class DatabaseError(RowlockError):
     """The database cannot serve."""
 
 
 class DatabaseUnreachable(DatabaseError):
     """No connection could be made, or it broke before the answer came; the message says if the call may have worked."""
+
+
+class NotifyQueueFull(DatabaseError):
+    """PostgreSQL's queue of notifications has no room; the call was not done and may be repeated."""
+
+
+class WriteRefused(DatabaseError):
+    """A trigger, function or constraint that is not Rowlock's refused the write; nothing was written."""
 
 
 class SchemaMissing(DatabaseError):

@@ -191,6 +191,49 @@ async def test_two_drivers_count_and_order_every_job_once(desk: Desk, monkeypatc
     assert await desk.store.value("SELECT count(*) FROM rowlock.job_acts") == 40
 
 
+REFUSES = """
+CREATE FUNCTION public.picky() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN IF OLD.id = 13 THEN RAISE EXCEPTION 'not this one'; END IF; RETURN NEW; END $$;
+CREATE TRIGGER picky BEFORE UPDATE ON rowlock.jobs FOR EACH ROW EXECUTE FUNCTION public.picky()
+"""
+
+
+async def test_a_row_that_another_transaction_holds_is_left_and_named(desk: Desk, database_url: str) -> None:
+    await filled(desk, 30)
+    async with opened(database_url) as other, other.connection.transaction():
+        await other.value("SELECT id FROM {s}.jobs WHERE id = 13 FOR UPDATE")
+        done = await finished(desk.app, await started(desk.app, "cancel", "kind:k"))
+        assert (done.state, done.done, done.failed) == ("completed", 29, 1)
+        assert done.error is not None
+        assert "another transaction holds its row" in done.error
+        assert await counts(desk) == {"queued": 1, "cancelled": 29}
+
+
+async def test_a_row_that_a_trigger_refuses_is_left_alone_and_no_other(desk: Desk) -> None:
+    await filled(desk, 30)
+    await desk.store.execute(REFUSES)
+    done = await finished(desk.app, await started(desk.app, "cancel", "kind:k"))
+    assert (done.state, done.done, done.failed) == ("completed", 29, 1)
+    assert done.error is not None
+    assert "not this one" in done.error
+
+
+@pytest.mark.parametrize("fault", ["held", "refused"])
+async def test_an_order_for_named_jobs_leaves_only_the_one_that_cannot_be_written(
+    desk: Desk, database_url: str, fault: str
+) -> None:
+    await filled(desk, 30)
+    async with opened(database_url) as other, other.connection.transaction():
+        if fault == "held":
+            await other.value("SELECT id FROM {s}.jobs WHERE id = 13 FOR UPDATE")
+        else:
+            await desk.store.execute(REFUSES)
+        bulk = await desk.app.jobs.cancel_many(range(1, 31))
+    assert [job.id for job in bulk.changed] == [number for number in range(1, 31) if number != 13]
+    assert list(bulk.refused) == [13]
+    assert ("holds its row" if fault == "held" else "not this one") in bulk.refused[13]
+
+
 async def test_a_cancelled_operation_stops(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(operation_driver, "BATCH", 2)
     await filled(desk, 6)

@@ -109,7 +109,7 @@ class Stalled(_Revoking):
         statement = store.database.statements["stalled"]
         text = statement.dollar.replace("pg_postmaster_start_time()", "'-infinity'::timestamptz")
         span = await store.value("SELECT interval '1 year'")
-        values = {"watched": span, "max_losses": MAX_LOSSES, "channel": store.database.channel}
+        values = {"watched": span, "max_losses": MAX_LOSSES, "channel": store.database.channel, "only": None}
         return [row["id"] for row in await store.connection.fetch(text, *statement.bind(values))]
 
     @override

@@ -1,8 +1,9 @@
 from __future__ import annotations
 
 import pytest
+from tests.factories import opened
 
-from rowlock.errors import DatabaseUnreachable
+from rowlock.errors import DatabaseUnreachable, SchemaMissing, WriteRefused
 from rowlock.store.database import Database
 
 
@@ -16,4 +17,35 @@ async def test_a_connection_that_dies_inside_a_transaction_is_an_outage(database
 
     with pytest.raises(DatabaseUnreachable):
         await die()
+    await database.close()
+
+
+BROKEN = """
+CREATE FUNCTION public.audited() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN INSERT INTO public.no_such_table VALUES (1); RETURN NEW; END $$;
+CREATE TRIGGER audited BEFORE INSERT ON rowlock.jobs FOR EACH ROW EXECUTE FUNCTION public.audited()
+"""
+
+
+async def test_the_error_of_a_trigger_is_told_as_that(database_url: str) -> None:
+    """Not as tables of Rowlock that are missing, though the trigger misses one of its own."""
+    async with opened(database_url) as store:
+        await store.execute(BROKEN)
+        says = r"no_such_table.*PL/pgSQL function (public\.)?audited\(\)"
+        with pytest.raises(WriteRefused, match=says), store.database.translated():
+            await store.enqueue()
+
+
+async def test_the_error_of_a_constraint_names_it(database_url: str) -> None:
+    async with opened(database_url) as store:
+        await store.execute("ALTER TABLE {s}.jobs ADD CONSTRAINT cheap CHECK (priority < 5)")
+        with pytest.raises(WriteRefused, match="constraint cheap of table jobs") as raised, store.database.translated():
+            await store.enqueue(priority=9, tenant="a secret of the row")
+        assert "secret" not in str(raised.value)
+
+
+async def test_tables_that_are_missing_are_still_told_as_that(empty_database_url: str) -> None:
+    database = Database(empty_database_url)
+    with pytest.raises(SchemaMissing):
+        await database.fetch("workers")
     await database.close()

@@ -159,7 +159,7 @@ async def test_the_statements_of_upkeep_never_read_the_whole_table(loaded: str, 
     async with opened(loaded, guarded=guarded) as store:
         hour = await store.value("SELECT interval '1 hour'")
         values: dict[str, object] = {"state": "up", "error": None, "channel": "c", "watched": hour, "max_losses": 3}
-        values |= beating(1) | {"kind": "*", "batch": 5000}
+        values |= beating(1) | {"kind": "*", "batch": 5000, "only": None}
         if name == "prune":
             values["state"] = "*"
         found = await explain(store, name, **values)

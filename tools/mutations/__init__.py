@@ -4,11 +4,26 @@ from __future__ import annotations
 
 from typing import Final
 
-from mutations import api, cli, desk, engine, flow, invariants, locks, machine, model, store, torture, workflows
+from mutations import (
+    api,
+    bad_rows,
+    cli,
+    desk,
+    engine,
+    flow,
+    invariants,
+    locks,
+    machine,
+    model,
+    store,
+    torture,
+    workflows,
+)
 from mutations.mutation import Mutation
 
 MUTATIONS: Final[tuple[Mutation, ...]] = (
     *api.MUTATIONS,
+    *bad_rows.MUTATIONS,
     *cli.MUTATIONS,
     *desk.MUTATIONS,
     *engine.MUTATIONS,

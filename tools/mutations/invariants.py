@@ -71,8 +71,8 @@ MUTATIONS: Final = (
     Mutation(
         "invariant: a lane whose claim got no answer is not doubted because another got one",
         "flow/claim/claimer.py",
-        "            self.in_flight.lose_answer()\n",
-        "",
+        "exc_info=_trace(failure))\n            self.in_flight.lose_answer()\n",
+        "exc_info=_trace(failure))\n",
         (f"{BROKEN}[claim_fair]",),
     ),
 )

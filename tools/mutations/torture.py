@@ -31,8 +31,8 @@ MUTATIONS: Final = (
     Mutation(
         "scenario: an outcome counts as written before it is",
         "flow/finish/finisher.py",
-        "                again = True\n                if not isinstance(error, TRANSIENT):",
-        "                return FlushResult(batch)\n                if not isinstance(error, TRANSIENT):",
+        "                again = True\n                if isinstance(error, UNSERVED):",
+        "                return FlushResult(batch)\n                if isinstance(error, UNSERVED):",
         (f"{SCENARIO}[restart]",),
     ),
     Mutation(

@@ -114,6 +114,12 @@ def _totals(panel: Panel) -> list[Metric]:
             ["state"],
             {(state,): states.count(state) for state in ("up", "draining", "silent")},
         ),
+        _gauge(
+            "jobs_set_aside",
+            "Jobs of which the database does not take a write now, as their workers say.",
+            [],
+            {(): sum(worker.set_aside_count for worker in overview.workers)},
+        ),
     ]
 
 

@@ -122,13 +122,15 @@ class Doctor:
             return [_NO_DIRECT]
         if seconds is None:
             return [
+                doctor_checks.notify_queue(await self._rows("doctor_notify_queue")),
                 warn(
                     "listen",
                     "a message sent with NOTIFY did not come back: workers notice new jobs only when they poll",
                     "Behind a pooler set ROWLOCK_DIRECT_URL to the server itself, or ROWLOCK_LISTEN=off.",
-                )
+                ),
             ]
-        return [ok("listen", f"a message comes back in {_ms(seconds)}")]
+        queue = doctor_checks.notify_queue(await self._rows("doctor_notify_queue"))
+        return [ok("listen", f"a message comes back in {_ms(seconds)}"), queue]
 
     async def _schema(self) -> list[Finding]:
         found = await migrate.status(self._database.url, self._database.schema)
@@ -149,6 +151,7 @@ class Doctor:
         upkeep = await self._rows("doctor_upkeep")
         return [
             *doctor_checks.workers(status),
+            doctor_checks.set_aside(status),
             *doctor_checks.lanes(status),
             *doctor_checks.kinds(status, backlog, self._kinds),
             doctor_checks.upkeep(upkeep, status),

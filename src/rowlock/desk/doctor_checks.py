@@ -30,6 +30,8 @@ _LONG_WAIT: Final = timedelta(minutes=5)
 _LONG_PENDING: Final = timedelta(days=1)
 _LONG_UPKEEP: Final = timedelta(minutes=5)
 _LATE_SCHEDULE: Final = timedelta(seconds=30)
+_QUEUE_FILLS: Final = 0.1
+"""Share of the queue of notifications that a healthy server never uses."""
 _SHOWN: Final = 5
 _LANE: Final = "Name it in a lane's kinds: rowlock lanes set LANE --kinds …"
 
@@ -181,6 +183,32 @@ def workers(status: Status) -> list[Finding]:
         found.append(warn("workers", f"different versions of rowlock: {', '.join(sorted(versions))}", do))
     working = sum(view.works for view in views)
     return found or [ok("workers", f"{working} at work, {sum(view.running for view in views)} jobs in their slots")]
+
+
+def set_aside(status: Status) -> Finding:
+    """Jobs of which the database does not take a write, so that their workers have set them aside."""
+    count = sum(item.worker.set_aside_count for item in status.workers)
+    if not count:
+        return ok("set aside", "no job is")
+    views = sorted((view for item in status.workers for view in item.worker.set_aside), key=lambda view: view.lasted)
+    says = f"{count} jobs wait for the database to take a write of them"
+    if views:
+        worst = views[-1]
+        says += f", {ids.encode(worst.job_id)} for {_span(worst.lasted)}: its {worst.step} fails: {worst.error}"
+        says += f"; it waits for {worst.blocked_by}" if worst.blocked_by else ""
+    do = "End the transaction of that session (SELECT pg_terminate_backend(pid)), or mend the trigger or constraint."
+    return warn("set aside", says, do)
+
+
+def notify_queue(rows: Sequence[Row]) -> Finding:
+    """Whether PostgreSQL's queue of notifications fills up because a listener does not read."""
+    usage = rows[0]["usage"]
+    if usage < _QUEUE_FILLS:
+        return ok("notifications", "the queue is read")
+    pid, who, age = rows[0]["pid"], rows[0]["who"], rows[0]["age"]
+    says = f"the queue is {usage:.0%} full, and from 90% on workers find jobs by polling only"
+    says += f"; process {pid} ({who}) has been in a transaction for {_span(age)}" if age is not None else ""
+    return warn("notifications", says, "End the listener that does not read: SELECT pg_terminate_backend(pid)")
 
 
 def lanes(status: Status) -> list[Finding]:

@@ -10,21 +10,23 @@ import weakref
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
-from rowlock.desk.bulk import Bulk
+from rowlock.desk.bulk import HELD, Bulk, still_held
 from rowlock.desk.guard import Guard
 from rowlock.desk.job_orders import JobOrders
+from rowlock.desk.phrases import several
 from rowlock.desk.search import JobSearch
 from rowlock.desk.visible_jobs import VisibleJobs
-from rowlock.errors import DatabaseError, Forbidden, RowlockError
+from rowlock.errors import DatabaseError, Forbidden, RowlockError, WriteRefused
 from rowlock.model import search
 from rowlock.model.access import SYSTEM, Permission, Principal, known_permissions
+from rowlock.model.ids import listed
 from rowlock.model.operation import Operation, checked_action
 from rowlock.store import search as composing
-from rowlock.store.database import TRANSIENT
+from rowlock.store.database import RACES, TRANSIENT
 from rowlock.store.executor import SqlSession
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Collection, Sequence
     from datetime import datetime
 
     from rowlock.model.queue_pair import Pair, Wake
@@ -60,6 +62,12 @@ class _Batch:
     last: bool
     where: composing.Conditions | None = None
 
+    def first(self, size: int) -> _Batch:
+        """Its first jobs only."""
+        if len(self.ids) <= size:
+            return self
+        return replace(self, ids=self.ids[:size], cursor=self.ids[size - 1], last=False)
+
 
 class OperationDriver:
     """Carries out operations with the permissions of their authors, checked again before each batch."""
@@ -75,22 +83,26 @@ class OperationDriver:
 
     async def step(self, row: Record) -> Record:
         """Carry out one batch, and return the operation's row after it."""
-        for left in range(_TRIES, 0, -1):
+        size, failures = BATCH, 0
+        while True:
             try:
-                return await self._batch(row)
-            except TRANSIENT as error:
-                if left == 1:
+                return await self._batch(row, size)
+            except (WriteRefused, *TRANSIENT) as error:
+                failures += 1
+                if size > 1 and (failures >= _TRIES or not isinstance(error, RACES)):
+                    # One row may be to blame: it is found by ever smaller batches, and only that one is given up.
+                    size, failures = size // 2, 0
+                elif failures >= _TRIES:
                     return await self._given_up(row, str(error))
-                await asyncio.sleep(_PAUSE)
+                await asyncio.sleep(_PAUSE / BATCH * size)
             except DatabaseError:
                 raise
             except RowlockError as error:
                 return await self._advance(self._open(), row, row["cursor"], state="failed", error=str(error))
-        raise Overtaken
 
-    async def _batch(self, row: Record) -> Record:
+    async def _batch(self, row: Record, size: int) -> Record:
         guard = await self._guard(row)
-        batch = await self._next(row, guard)
+        batch = (await self._next(row, guard)).first(size)
         allowed = row["expected_max"] - row["done"] - row["skipped"] - row["failed"]
         if len(batch.ids) > allowed:
             error = f"more than the expected {row['expected_max']} jobs fit the search; the rest was left alone"
@@ -98,9 +110,12 @@ class OperationDriver:
                 return await self._advance(self._open(), row, row["cursor"], state="failed", error=error)
             batch = replace(batch, ids=batch.ids[:allowed], cursor=batch.ids[allowed - 1], last=False)
         database, woken = self._open(), list[tuple["Pair", "datetime"]]()
+        held = await still_held(database, batch.ids)
+        batch = replace(batch, ids=[number for number in batch.ids if number not in held])
         async with database.connection(watched=True) as connection, connection.transaction():
             # Each statement runs in a savepoint, so that a failed one can be repeated within the batch.
             within = SqlSession(database.statements, connection, savepoints=True)
+            await within.fetch("wait_briefly")
             ids = await self._locked(within, batch)
             done = await self._order(within, woken.extend, guard, row, ids) if ids else Bulk([], {})
             changed = len(ids) - len(done.refused)
@@ -111,6 +126,8 @@ class OperationDriver:
                 state="completed" if batch.last else "running",
                 done=changed,
                 skipped=len(batch.ids) - changed,
+                failed=len(held),
+                error=_left(held),
             )
         self._wake(woken)
         return row
@@ -166,8 +183,8 @@ class OperationDriver:
         return await give(ids, by, note)
 
     async def _given_up(self, row: Record, error: str) -> Record:
-        """Count the batch as failed and go on with the next one."""
-        batch = await self._next(row, await self._guard(row))
+        """Count the next job as failed and go on behind it."""
+        batch = (await self._next(row, await self._guard(row))).first(1)
         state = "completed" if batch.last else "running"
         return await self._advance(self._open(), row, batch.cursor, state=state, failed=len(batch.ids), error=error)
 
@@ -197,6 +214,10 @@ class OperationDriver:
         if not moved:
             raise Overtaken
         return moved[0]
+
+
+def _left(held: Collection[int]) -> str | None:
+    return f"{several(len(held), 'job')} left alone ({listed(sorted(held))}): {HELD}" if held else None
 
 
 class BackgroundOperations:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Final
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any, Final
 
 from rowlock.desk import audit, current_load
 from rowlock.desk.guard import TRUSTED, Guard, changes, reads
@@ -14,7 +15,7 @@ from rowlock.errors import WorkerNotFound, WrongState
 from rowlock.model.access import Permission
 from rowlock.model.notify_messages import DrainRequested, encode
 from rowlock.model.spelling.similar_names import closest
-from rowlock.model.workload import SILENT, SlotUse, Status, WorkerStatus, WorkerView
+from rowlock.model.workload import SILENT, SetAsideView, SlotUse, Status, WorkerStatus, WorkerView
 from rowlock.store import lanes as lane_rows
 
 if TYPE_CHECKING:
@@ -163,6 +164,8 @@ async def jobs_in_slots(source: SqlExecutor, guard: Guard) -> Sequence[Running]:
 
 def view_of(row: Record) -> WorkerView:
     """A WorkerView from its row."""
+    said = row["set_aside"] if not row["silent"] else None
+    set_aside: dict[str, Any] = json.loads(said) if said else {"jobs": [], "count": 0}
     return WorkerView(
         id=row["id"],
         name=row["name"],
@@ -180,6 +183,14 @@ def view_of(row: Record) -> WorkerView:
         stuck=row["stuck"] or 0,
         requested=row["told"],
         supervisor=row["supervisor"],
+        set_aside=[_set_aside_of(said) for said in set_aside["jobs"]],
+        set_aside_count=set_aside["count"],
+    )
+
+
+def _set_aside_of(said: Mapping[str, Any]) -> SetAsideView:
+    return SetAsideView(
+        said["job"], said["step"], said["error"], timedelta(seconds=round(said["seconds"])), said["blocked_by"]
     )
 
 

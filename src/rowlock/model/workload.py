@@ -54,6 +54,21 @@ class Running:
 
 
 @dataclass(frozen=True, slots=True)
+class SetAsideView:
+    """A job of which the database does not take a write now.
+
+    step: finish, claim, progress, or the duty of upkeep; lasted: how long so far; blocked_by: the session that holds
+    the lock, in words; None: none, or not known.
+    """
+
+    job_id: int
+    step: str
+    error: str
+    lasted: timedelta
+    blocked_by: str | None
+
+
+@dataclass(frozen=True, slots=True)
 class WorkerView:
     """A worker as its row describes it. silent: no beat for 15 seconds; lanes None: every lane, empty: none.
 
@@ -77,6 +92,10 @@ class WorkerView:
     stuck: int = 0
     requested: str | None = None
     supervisor: int | None = None
+    set_aside: Sequence[SetAsideView] = ()
+    """Some of the jobs that it has set aside."""
+    set_aside_count: int = 0
+    """How many there are."""
 
     @property
     def told(self) -> str | None:

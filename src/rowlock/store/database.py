@@ -5,13 +5,22 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import re
 import weakref
 from typing import TYPE_CHECKING, Final, TypeVar
 from urllib.parse import urlsplit, urlunsplit
 
 import asyncpg
 
-from rowlock.errors import ConfigurationError, DatabaseUnreachable, SchemaBehind, SchemaMissing, Unstorable
+from rowlock.errors import (
+    ConfigurationError,
+    DatabaseUnreachable,
+    NotifyQueueFull,
+    SchemaBehind,
+    SchemaMissing,
+    Unstorable,
+    WriteRefused,
+)
 from rowlock.model import redact
 from rowlock.store.driver import array_types, tcp_timeouts
 from rowlock.store.driver.pool import Pool
@@ -20,7 +29,7 @@ from rowlock.store.executor import SqlSession
 from rowlock.store.queries import Statements
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable
+    from collections.abc import AsyncIterator, Callable, Sequence
 
     from rowlock.store.queries import Statement
 
@@ -50,6 +59,8 @@ _CALL_SECONDS: Final = 35.0
 _CONNECT_SECONDS: Final = 10.0
 _POOL_SIZE: Final = 4
 _LONGEST_REASON: Final = 300
+_FUNCTION: Final = re.compile(r"[^:]*\bPL/\w+|SQL function")
+"""A line of an error's context that names a function, in whatever language the server speaks."""
 
 # The server went away, refuses connections, or turned read-only after a failover: worth another try elsewhere or later.
 OUTAGE: Final = (
@@ -69,19 +80,19 @@ OUTAGE: Final = (
 )
 # The connection broke, or time ran out, before the answer came: the statement may or may not have been executed.
 _UNANSWERED: Final = (OSError, TimeoutError, asyncpg.ConnectionDoesNotExistError, asyncpg.InternalClientError)
+RACES: Final = (asyncpg.DeadlockDetectedError, asyncpg.SerializationError, asyncpg.UniqueViolationError)
+"""Another transaction came first: the same statement finds its result."""
+LOCKED: Final = (asyncpg.LockNotAvailableError,)
+"""Another transaction held a lock for longer than this session waits."""
 # The statement lost a race: running it again is right.
-TRANSIENT: Final = (
-    asyncpg.DeadlockDetectedError,
-    asyncpg.SerializationError,
-    asyncpg.UniqueViolationError,
-    asyncpg.LockNotAvailableError,
-    asyncpg.QueryCanceledError,
-)
+TRANSIENT: Final = (*RACES, *LOCKED, asyncpg.QueryCanceledError)
 
 _NO_SCHEMA: Final = (asyncpg.UndefinedTableError, asyncpg.InvalidSchemaNameError, asyncpg.UndefinedFunctionError)
 _UNFIT: Final = (asyncpg.DataError, asyncpg.ProgramLimitExceededError)
 UNSTORABLE: Final = (*_UNFIT, Unstorable)
 """The database cannot store a value: the same statement will never succeed."""
+UNSERVED: Final = (*OUTAGE, NotifyQueueFull, SchemaMissing, SchemaBehind)
+"""No statement of this sort succeeds now, whatever its rows: worth waiting for, and nothing is gained by other rows."""
 
 
 def shown(url: str) -> str:
@@ -124,16 +135,25 @@ class Database:
         """Whether the server cannot be asked about our connections, because a pooler stands in between."""
 
     async def connect(
-        self, role: str, *, guarded: bool = False, direct: bool = False, patient: bool = False
+        self,
+        role: str,
+        *,
+        guarded: bool = False,
+        direct: bool = False,
+        patient: bool = False,
+        lock_wait: float | None = None,
     ) -> Connection[Record]:
         """Open a connection. role: shown in application_name; guarded: with GUARDS, for a worker's statements.
 
-        direct: past the pooler, for LISTEN and locks; patient: without a time limit per call, for migrations.
+        direct: past the pooler, for LISTEN and locks; patient: without a time limit per call, for migrations;
+        lock_wait: seconds that a statement waits for a lock at most.
         """
         through_pooler = self.pooled and not direct
         settings = (
             {} if through_pooler else {"application_name": f"rowlock:{role}", **_LIMITS, **(GUARDS if guarded else {})}
         )
+        if lock_wait is not None and not through_pooler:
+            settings["lock_timeout"] = f"{lock_wait * 1000:.0f}ms"
         try:
             connection = await asyncpg.connect(
                 self.direct_url if direct else self.url,
@@ -162,9 +182,25 @@ class Database:
     async def fetch(self, name: str, /, **values: object) -> list[Record]:
         """Run one named statement on a pooled connection."""
         statement = self.statements[name]
-        with self.translated():
-            async with self._pool().lend() as connection:
-                return await connection.fetch(statement.dollar, *statement.bind(values))
+        bound = statement.bind(values)
+        try:
+            with self.translated():
+                async with self._pool().lend() as connection:
+                    return await connection.fetch(statement.dollar, *bound)
+        except NotifyQueueFull:
+            return await self._fetch_quietly(statement, bound)
+
+    async def _fetch_quietly(self, statement: Statement, values: Sequence[object]) -> list[Record]:
+        """Run the statement again: the queue was filled since it looked for room, so now it does not notify."""
+        async with self.connection(watched=True) as connection:
+            return await connection.fetch(statement.dollar, *values)
+
+    async def fetch_briefly(self, name: str, /, **values: object) -> list[Record]:
+        """fetch() that waits for each lock for half a second at most: for statements that serve many rows."""
+        statement = self.statements[name]
+        async with self.connection(watched=True) as connection, connection.transaction():
+            await connection.fetch(self.statements["wait_briefly"].dollar)
+            return await connection.fetch(statement.dollar, *statement.bind(values))
 
     async def fetch_in_order(self, statement: Statement, /, *values: object) -> list[Record]:
         """fetch() with positional values in the statement's order, for statements run thousands of times a second."""
@@ -181,6 +217,8 @@ class Database:
         except Exception as error:
             if (translated := self.translate(error)) is error:
                 raise
+            if isinstance(translated, NotifyQueueFull):
+                return await self._fetch_quietly(statement, values)
             raise translated from error
 
     @contextlib.asynccontextmanager
@@ -200,10 +238,14 @@ class Database:
         """A block whose driver errors are raised as Rowlock's own, where there is one."""
         return _ErrorTranslation(self)
 
-    def translate(self, error: BaseException) -> BaseException:
+    def translate(self, error: BaseException) -> BaseException:  # noqa: PLR0911 - one return per error
         """Rowlock's own error for a driver's error; the error itself where there is none."""
         if isinstance(error, asyncpg.InterfaceError) and isinstance(error.__context__, OUTAGE):
             error = error.__context__  # the end of a transaction failed on a closed connection: report why it closed
+        if isinstance(error, asyncpg.ProgramLimitExceededError) and error.server_source_filename == "async.c":
+            return notify_queue_full()
+        if (refusal := self._refusal(error)) is not None:
+            return refusal
         if isinstance(error, _NO_SCHEMA):
             return schema_missing(self.schema)
         if isinstance(error, asyncpg.UndefinedColumnError):
@@ -218,6 +260,23 @@ class Database:
             why = redact.storable(_reason(error))[:_LONGEST_REASON]
             return Unstorable(f"The database can neither store nor compare a value that was given: {why}.")
         return error
+
+    def _refusal(self, error: BaseException) -> WriteRefused | None:
+        """The error of a trigger, function or constraint that is not Rowlock's; None: it is of another sort."""
+        if not isinstance(error, asyncpg.PostgresError) or isinstance(error, (*OUTAGE, *TRANSIENT)):
+            return None
+        # The innermost function comes first, behind values that are quoted (JSON data, a line of COPY). Functions of
+        # the schema are Rowlock's own.
+        where = next((line for line in (error.context or "").splitlines() if _FUNCTION.match(line)), "")
+        if where and f"{self.schema}." not in where:
+            source = f"it comes from {where}"
+        elif isinstance(error, asyncpg.IntegrityConstraintViolationError) and not where:
+            source = f"constraint {error.constraint_name or '(unnamed)'} of table {error.table_name or '(unknown)'}"
+        else:
+            return None
+        # Without the DETAIL, which shows the whole row: arguments may be secret.
+        why = redact.storable(str(error.args[0]))[:_LONGEST_REASON]
+        return WriteRefused(f"The database refused the write: {why} ({source}). Mend that trigger or constraint.")
 
     async def _client(self) -> Connection[Record]:
         connection = await self.connect("client")
@@ -328,6 +387,16 @@ def unanswered(url: str, error: BaseException) -> DatabaseUnreachable:
         "with an idempotency_key it is safe to try again."
     )
     return DatabaseUnreachable(message)
+
+
+def notify_queue_full() -> NotifyQueueFull:
+    """The error for a NOTIFY that finds no room."""
+    return NotifyQueueFull(
+        "PostgreSQL's queue of notifications is full: a session that listens, perhaps in another database of the "
+        "server, has been in one transaction for too long. Find it with: SELECT pid, datname, application_name, state, "
+        "xact_start FROM pg_stat_activity WHERE state LIKE 'idle in transaction%' ORDER BY xact_start; and end it "
+        "with: SELECT pg_terminate_backend(pid)"
+    )
 
 
 def schema_missing(schema: str) -> SchemaMissing:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 import asyncpg
 
+from rowlock.keep_running import keep_running
 from rowlock.model import notify_messages
 from rowlock.outage_log import OutageLog
 from rowlock.store.database import OUTAGE
@@ -37,12 +38,15 @@ class NotificationListener:
         self._database, self._on_message, self._on_listening = database, on_message, on_listening
         self._task: asyncio.Task[None] | None = None
         self.listening = asyncio.Event()
+        self._heard = False
+        """Whether it has listened since the last failure."""
         self._outage = OutageLog(logger, "lost the LISTEN connection, polling until it is back", "listening again")
 
     def start(self) -> None:
         """Begin to listen; returns at once."""
         if self._task is None:
-            self._task = asyncio.get_running_loop().create_task(self._run(), name="rowlock-listener")
+            listening = keep_running("listener", self._run, logger)
+            self._task = asyncio.get_running_loop().create_task(listening, name="rowlock-listener")
 
     async def stop(self) -> None:
         """Stop listening; never waits on a dead socket."""
@@ -59,9 +63,8 @@ class NotificationListener:
                 await self._listen()
                 failures = 0
             except (*OUTAGE, asyncpg.InterfaceError, asyncpg.PostgresError) as error:
-                if self.listening.is_set():
-                    failures = 0
-                self.listening.clear()
+                if self._heard:
+                    failures, self._heard = 0, False
                 self._outage.failed(error)
                 await asyncio.sleep(_BACKOFF[min(failures, len(_BACKOFF) - 1)])
                 failures += 1
@@ -73,6 +76,7 @@ class NotificationListener:
             connection.add_termination_listener(lambda _: dead.set())
             await connection.add_listener(self._database.channel, self._receive)
             self.listening.set()
+            self._heard = True
             self._outage.recovered()
             self._on_listening()
             while not dead.is_set():
@@ -86,6 +90,8 @@ class NotificationListener:
             message = "the server closed it"
             raise ConnectionError(message)
         finally:
+            # Whatever ended it: until it listens again, workers poll.
+            self.listening.clear()
             self._end(connection)
 
     @staticmethod

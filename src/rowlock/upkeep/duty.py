@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import logging
+import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
+from rowlock.flow.claim.refused_jobs import RefusedJobs
 from rowlock.model.released_jobs import parse_released
+from rowlock.set_aside import SetAside
 from rowlock.telemetry import Events
 
 if TYPE_CHECKING:
@@ -15,6 +19,7 @@ if TYPE_CHECKING:
     from rowlock.settings import Settings
     from rowlock.store.database import Database, Record
 
+logger = logging.getLogger("rowlock.upkeep")
 BATCH: Final = 5000
 """Rows that one statement deletes."""
 MOST_BATCHES: Final = 20
@@ -32,6 +37,9 @@ class DutyContext:
     settings: Settings
     waker: Waker
     events: Events = field(default_factory=Events)
+    refused: RefusedJobs = field(default_factory=lambda: RefusedJobs(SetAside(logger), time.monotonic))
+    """Jobs that made a duty's statement fail, by the statement's name."""
+    monotonic: Callable[[], float] = time.monotonic
 
 
 Duty = Callable[[DutyContext, "CompletedBeat"], Awaitable[int]]

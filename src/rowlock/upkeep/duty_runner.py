@@ -8,7 +8,9 @@ import time
 from typing import TYPE_CHECKING, Final
 
 from rowlock.errors import DatabaseError
+from rowlock.flow.claim.refused_jobs import RefusedJobs
 from rowlock.outage_log import OutageLog
+from rowlock.set_aside import SetAside
 from rowlock.store.database import TRANSIENT
 from rowlock.telemetry import Events, UpkeepDone
 from rowlock.upkeep.duties import DUTIES
@@ -16,7 +18,7 @@ from rowlock.upkeep.duty import DutyContext
 from rowlock.upkeep.schedule_runner import ScheduleRunner
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable
+    from collections.abc import Awaitable, Callable
 
     from rowlock.desk.submit import Submit
     from rowlock.flow.enqueue.wake import Waker
@@ -40,11 +42,15 @@ class DutyRunner:
         waker: Waker,
         events: Events | None = None,
         submit: Submit | None = None,
+        *,
+        set_aside: SetAside | None = None,
+        monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
-        """submit: enqueues the jobs of schedules; None: no schedule is fired."""
+        """submit: enqueues the jobs of schedules; None: none is fired. set_aside: notes jobs that make a duty fail."""
         self._database, self._events = database, events or Events()
         self._schedule_runner = None if submit is None else ScheduleRunner(database, submit)
-        self._context = DutyContext(database, settings, waker, self._events)
+        refused = RefusedJobs(SetAside(logger) if set_aside is None else set_aside, monotonic)
+        self._context = DutyContext(database, settings, waker, self._events, refused, monotonic)
         self._busy = asyncio.Lock()
         self._outages: dict[str, OutageLog] = {}
 
@@ -66,6 +72,8 @@ class DutyRunner:
             await duty
         except (DatabaseError, TimeoutError, *TRANSIENT) as error:
             self._outages.setdefault(name, _outage(name)).failed(error)
+        except Exception as error:  # noqa: BLE001 - the other duties must be done
+            self._outages.setdefault(name, _outage(name)).failed(error, unforeseen=True)
         else:
             if self._outages and (outage := self._outages.pop(name, None)) is not None:
                 outage.recovered()

@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING
 
 from rowlock.model import ids
 from rowlock.model.state import State
+from rowlock.upkeep.apart import fetch_apart
 from rowlock.upkeep.duty import MOST_BATCHES, SMALL_BATCH, wake_hooks, wake_released
 
 if TYPE_CHECKING:
     from rowlock.flow.worker.heartbeat import CompletedBeat
+    from rowlock.store.database import Record
     from rowlock.upkeep.duty import DutyContext
 
 logger = logging.getLogger("rowlock.upkeep")
@@ -27,17 +29,22 @@ async def expire(context: DutyContext, _beat: CompletedBeat) -> int:
         ("too_old", State.FAILED, json.dumps({"reason": "too old"})),
     ):
         for _ in range(MOST_BATCHES):
-            (row,) = await context.database.fetch(name, state=state, error=error, channel=channel)
-            total += len(row["ids"])
-            if row["ids"]:
-                logger.warning("⊘ %s %d jobs: %s", name.replace("_", " "), len(row["ids"]), ids.listed(row["ids"]))
-                wake_hooks(context, row)
-                wake_released(context, row)
-            if row["promoted"]:
-                context.waker.look()
-            if len(row["ids"]) < SMALL_BATCH:
+            answers = await fetch_apart(context, name, "expiring_ids", state=state, error=error, channel=channel)
+            for (row,) in answers:
+                total += len(row["ids"])
+                _ended(context, name, row)
+            if all(len(row["ids"]) < SMALL_BATCH for (row,) in answers):
                 break
     return total
+
+
+def _ended(context: DutyContext, name: str, row: Record) -> None:
+    if row["ids"]:
+        logger.warning("⊘ %s %d jobs: %s", name.replace("_", " "), len(row["ids"]), ids.listed(row["ids"]))
+        wake_hooks(context, row)
+        wake_released(context, row)
+    if row["promoted"]:
+        context.waker.look()
 
 
 async def signals(context: DutyContext, _beat: CompletedBeat) -> int:

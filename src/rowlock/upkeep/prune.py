@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from rowlock.model.access import FAILURES_WITHIN, SESSION_IDLE, SESSION_LONGEST
+from rowlock.upkeep.apart import fetch_apart
 from rowlock.upkeep.duty import BATCH, MOST_BATCHES, SMALL_BATCH
 
 if TYPE_CHECKING:
@@ -17,9 +18,11 @@ async def prune(context: DutyContext, _beat: CompletedBeat) -> int:
     total = 0
     for rule in await context.database.fetch("retention_rules"):
         for _ in range(MOST_BATCHES):
-            (row,) = await context.database.fetch("prune", kind=rule["kind"], state=rule["state"], batch=BATCH)
-            total += row["pruned"]
-            if row["pruned"] < BATCH:
+            answers = await fetch_apart(
+                context, "prune", "finished_ids", kind=rule["kind"], state=rule["state"], batch=BATCH
+            )
+            total += sum(row["pruned"] for (row,) in answers)
+            if all(row["pruned"] < BATCH for (row,) in answers):
                 break
     total += await _prune_workflows(context)
     await context.database.fetch("prune_keys", batch=BATCH)

@@ -11,6 +11,7 @@ from rowlock.model import ids
 from rowlock.model.queue_pair import pair_of
 from rowlock.model.state import State
 from rowlock.telemetry import JobRescued
+from rowlock.upkeep.apart import fetch_apart
 from rowlock.upkeep.duty import MOST_BATCHES, SMALL_BATCH, wake_hooks, wake_released
 
 if TYPE_CHECKING:
@@ -52,11 +53,16 @@ async def orphans(context: DutyContext, _beat: CompletedBeat) -> int:
 async def _in_batches(context: DutyContext, name: str, why: str = "its worker was lost", **values: object) -> int:
     total = 0
     for _ in range(MOST_BATCHES):
-        rows = await context.database.fetch(
-            name, max_losses=context.settings.max_losses, channel=context.database.channel, **values
+        answers = await fetch_apart(
+            context,
+            name,
+            "running_ids",
+            max_losses=context.settings.max_losses,
+            channel=context.database.channel,
+            **values,
         )
-        total += _moved(context, rows, why)
-        if len(rows) < SMALL_BATCH:
+        total += sum(_moved(context, rows, why) for rows in answers)
+        if all(len(rows) < SMALL_BATCH for rows in answers):
             break
     return total
 

@@ -620,8 +620,7 @@ async def test_what_a_crowd_told_is_kept_though_another_lane_failed(
             await holder.fetch("cap_enter", lanes=["broken"], free=[1])
             async with made.claimer._link.session() as session:
                 await session.connection.execute("SET lock_timeout = '50ms'")
-            with pytest.raises(Exception, match="lock timeout"):
-                await made.claimer.claim(both)  # two pairs that are dry, and the lane that fails
+            assert await made.claimer.claim(both) == []  # two pairs that are dry, and the lane that fails
             taken, looked = await asked(made, monkeypatch, both)
         assert (len(taken), looked) == (16, 40)
 

@@ -8,7 +8,15 @@ from typing import TYPE_CHECKING
 import pytest
 from tests.factories import Store, opened
 
-from rowlock.flow.finish.finisher import PLAIN, FinalWrite, Finisher, FlushResult, PendingWrite, RequeueWrite
+from rowlock.flow.finish.finisher import (
+    PLAIN,
+    FinalWrite,
+    Finisher,
+    FlushResult,
+    OutcomeWriter,
+    PendingWrite,
+    RequeueWrite,
+)
 from rowlock.model.hook import Hook
 from rowlock.model.state import State
 from rowlock.store.connections.worker_connection import WorkerConnection
@@ -74,14 +82,14 @@ async def test_of_two_claims_of_a_job_in_one_flush_only_the_current_one_is_told_
 async def test_an_outcome_whose_acknowledgement_was_lost_is_told_apart_from_a_lost_claim_of_the_same_job(
     database_url: str,
 ) -> None:
-    told: list[FlushResult] = []
     async with opened(database_url) as store:
         worker = await store.worker()
         stale, current = await claimed_twice(store, worker)
-        finisher = Finisher(WorkerConnection(store.database, "finish"), worker, told.append)
+        link = WorkerConnection(store.database, "finish")
+        writer = OutcomeWriter(link, worker)
         assert await store.complete(current) == [current.job_id]
         batch = [PendingWrite(claim, PLAIN, "default") for claim in (stale, current)]
-        flushed = await finisher._flush(batch, again=True)
-        await finisher._link.close()
+        flushed = await writer.write(batch, again=True)
+        await link.close()
     assert [finished.claim for finished in flushed.accepted] == [current]
     assert [finished.claim for finished in flushed.refused] == [stale]

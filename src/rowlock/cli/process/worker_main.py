@@ -135,6 +135,8 @@ async def _serve(
         await app.close()
     if worker.outdated is not None:
         raise worker.outdated
+    if worker.failure is not None:
+        raise worker.failure
     shutdown.finish()
 
 

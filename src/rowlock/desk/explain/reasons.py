@@ -12,6 +12,7 @@ from rowlock.desk.explain.approval import approval
 from rowlock.desk.explain.dependencies import waits_for_signal, waits_for_steps, workflow_cancelled
 from rowlock.desk.explain.locks import locked
 from rowlock.desk.explain.rates import lane_rate, rate_limited
+from rowlock.desk.explain.set_aside import set_aside
 from rowlock.desk.explain.silent_worker import stalls, worker_silent
 from rowlock.desk.phrases import ago, blame, loss_text, several, span_text, until, when
 from rowlock.model import ids
@@ -355,6 +356,7 @@ def _jobs(facts: Facts) -> list[dict[str, object]]:
 FINAL: Final[Sequence[Callable[[Facts], Reason | None]]] = (ended,)
 RUNNING: Final[Sequence[Callable[[Facts], Reason | None]]] = (
     worker_silent,
+    set_aside,
     stalls,
     cancel_requested,
     locked,
@@ -363,6 +365,7 @@ RUNNING: Final[Sequence[Callable[[Facts], Reason | None]]] = (
 )
 WAITING: Final[Sequence[Callable[[Facts], Reason | None]]] = (
     approval,
+    set_aside,
     unreadable,
     workflow_cancelled,
     waits_for_steps,

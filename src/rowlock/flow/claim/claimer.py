@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import math
+import time
 from collections import Counter
 from dataclasses import dataclass
 from itertools import accumulate
@@ -13,10 +14,12 @@ from rowlock.errors import DatabaseError
 from rowlock.flow.claim.cursors import BEGINNING
 from rowlock.flow.claim.fairness import Fairness, pairs_of
 from rowlock.flow.claim.in_flight import ClaimsInFlight
+from rowlock.flow.claim.refused_jobs import RefusedJobs
 from rowlock.flow.claim.saturation import Saturation
 from rowlock.model.lane import kinds_by_lane
 from rowlock.model.queue_pair import pair_of
-from rowlock.store.database import TRANSIENT
+from rowlock.set_aside import SetAside
+from rowlock.store.database import LOCKED, RACES, TRANSIENT, UNSERVED
 from rowlock.store.jobs import claim as verbs
 
 if TYPE_CHECKING:
@@ -38,6 +41,10 @@ _SMALL: Final = 20
 """Slots at most of a small lane: many small lanes take turns, so that a claim has fewer probes."""
 LARGEST: Final = 500
 """Jobs per claim at most."""
+_BELOW_ALL: Final = -101
+"""A priority that no job has."""
+_APART_SECONDS: Final = 5.0
+"""Seconds that one claim looks for the job that makes it fail; the next one goes on."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,10 +80,16 @@ class Claimer:
         now: Callable[[], datetime | None] = lambda: None,
         *,
         later: Callable[[Iterable[datetime]], None] = lambda _: None,
+        set_aside: SetAside | None = None,
+        monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
-        """later: called with the moments at which jobs become due that a rate has held back."""
+        """later: called with the moments at which jobs become due that a rate has held back.
+
+        set_aside: where jobs are noted whose claim the database refuses.
+        """
         self._link, self._worker_id, self._cursors, self._now = link, worker_id, cursors, now
-        self._later, self._fairness = later, Fairness()
+        self._later, self._fairness, self._monotonic = later, Fairness(), monotonic
+        self._refused = RefusedJobs(SetAside(logger) if set_aside is None else set_aside, monotonic, "claim")
         self._resting: dict[str, datetime] = {}
         """Lanes without room in their rate, and the moment at which there is room again."""
         self._kinds = kinds
@@ -97,6 +110,7 @@ class Claimer:
         self._resting = {}
         self._waiting.intersection_update(lanes)
         self._saturation.keep(lanes)
+        self._refused.keep(lanes)
         self._served = kinds_by_lane(every_lane, self._kinds)
         self._lane_of = {kind: name for name, kinds in self._served.items() if name in lanes for kind in kinds}
 
@@ -118,36 +132,118 @@ class Claimer:
         """Claim up to `free` jobs per lane; each row names its lane."""
         able = {name: n for name, n in free.items() if n > 0 and self._lanes[name].enabled and not self._rests(name)}
         wanted = self._turn(able)
-        careful = {name for name in wanted if self._lanes[name].is_careful}
-        fair = {name for name in wanted if name not in careful and self._lanes[name].order == "fair"}
-        plain = {name: n for name, n in wanted.items() if name not in careful and name not in fair}
+        apart = {name: wanted.pop(name) for name in list(wanted) if name in self._refused}
         answers: list[_Answer] = []
         failure: Exception | None = None
         try:
-            if plain:
-                async with self._link.session() as session:
-                    answers.append(await self._claim(session, plain))
-            if fair:
-                async with self._link.session() as session:
-                    answers.append(await self._claim(session, {name: wanted[name] for name in fair}, fair=True))
-            for name in sorted(careful):
-                answers.append(await self._under_locks(name, wanted[name], self._heads_of(name)))  # noqa: PERF401 - kept up to a failure
+            for group in self._groups(wanted):
+                try:
+                    answers.append(await self._claim_group(group))
+                except Exception as error:
+                    if isinstance(error, (*UNSERVED, *RACES)):
+                        raise
+                    # One row may be to blame: the lanes of this statement are claimed from singly, job by job.
+                    apart |= group
         except Exception as error:  # noqa: BLE001 - raised below, unless the lanes before took something
             failure = error
+        wanted = {name: n for name, n in wanted.items() if name not in apart}
+        by_id: list[Record] = []
+        if apart and failure is None:
+            try:
+                by_id = await self._claim_apart(apart)
+            except Exception as error:  # noqa: BLE001 - as above
+                failure = error
         taken = Counter(row["lane"] for answer in answers for row in answer.rows)
         # After a failure, too: the answers from the other lanes are valid.
         self._note_taken(wanted, answers, taken)
         self._waiting = able.keys() - wanted.keys()
-        rows = [row for answer in answers for row in self._noted(answer)]
+        rows = [*by_id, *(row for answer in answers for row in self._noted(answer))]
         if len(taken) > 1:
             # The few jobs of a quiet lane start before the many of a busy one.
             rows.sort(key=lambda row: taken[row["lane"]])
         if failure is not None:
-            if not taken:
+            if not rows:
                 raise failure
             # The jobs of the lanes before are ours already; the lane that failed is claimed from again soon.
             logger.warning("a lane could not be claimed from: %s", failure, exc_info=_trace(failure))
             self.in_flight.lose_answer()
+        return rows
+
+    def _groups(self, wanted: Mapping[str, int]) -> list[dict[str, int]]:
+        """The lanes that one statement claims from: all plain ones, all fair ones, each careful one by itself."""
+        careful = sorted(name for name in wanted if self._lanes[name].is_careful)
+        fair = {name: n for name, n in wanted.items() if name not in careful and self._lanes[name].order == "fair"}
+        plain = {name: n for name, n in wanted.items() if name not in careful and name not in fair}
+        return [group for group in (plain, fair, *({name: wanted[name]} for name in careful)) if group]
+
+    async def _claim_group(self, group: Mapping[str, int]) -> _Answer:
+        first = self._lanes[next(iter(group))]
+        if first.is_careful:
+            return await self._under_locks(first.name, group[first.name], self._heads_of(first.name))
+        async with self._link.session() as session:
+            return await self._claim(session, group, fair=first.order == "fair")
+
+    async def _claim_apart(self, lanes: Mapping[str, int]) -> list[Record]:
+        """Claim from each of these lanes job by job, so that a job that the database refuses keeps no other one.
+
+        The cursors stay where they are: the refused jobs lie before those that are taken.
+        """
+        rows: list[Record] = []
+        until = self._monotonic() + _APART_SECONDS
+        for name, free in sorted(lanes.items()):
+            try:
+                ids = await self._heads(name, free)
+                taken = await self._claim_in_halves(name, ids, until)
+            except Exception as error:
+                if not rows:
+                    raise
+                logger.warning("a lane could not be claimed from: %s", error)
+                self.in_flight.lose_answer()
+                break
+            self._refused.written(name, [row["id"] for row in taken])
+            rows += [row for row in taken if not row["parked"]]
+            if len(taken) >= free:
+                self._waiting.add(name)
+        return rows
+
+    async def _heads(self, name: str, free: int) -> list[int]:
+        probes = self._cursors.above(self._served.get(name, ()), _BELOW_ALL)
+        pairs = _pairs_above(probes)
+        async with self._link.session() as session:
+            passed_over = self._refused.passed_over(name)
+            return await verbs.heads(session, pairs, worker=self._worker_id, passed_over=passed_over, most=free)
+
+    async def _claim_in_halves(self, name: str, ids: list[int], until: float) -> list[Record]:
+        """Claim these jobs of a lane; a batch that fails is halved until the job that is to blame is alone."""
+        rows: list[Record] = []
+        batches = [ids] if ids else []
+        while batches and self._monotonic() < until:
+            some = batches.pop()
+
+            async def by_id(session: SqlSession, free: int, some: list[int] = some) -> _Answer:
+                taken = await verbs.by_id(session, worker=self._worker_id, lane=name, ids=some[:free])
+                return _Answer({}, {}, None, taken)
+
+            try:
+                answer = await self._under_locks(name, len(some), by_id)
+            except Exception as error:
+                if isinstance(error, UNSERVED):
+                    if not rows:
+                        raise
+                    self.in_flight.lose_answer()
+                    break
+                if isinstance(error, LOCKED) and self._lanes[name].is_careful:
+                    # The row that is held may be the lane's own, its cap or its rate.
+                    self._refused.rest(name, error)
+                    break
+                if len(some) == 1:
+                    self._refused.refused(name, some[0], error)
+                else:
+                    middle = len(some) // 2
+                    batches += [some[middle:], some[:middle]]
+            else:
+                self._note_later(answer)
+                rows += answer.rows
         return rows
 
     def _note_taken(self, wanted: Mapping[str, int], answers: Sequence[_Answer], taken: Mapping[str, int]) -> None:
@@ -173,13 +269,7 @@ class Claimer:
     async def claim_released(self, steps: Sequence[ReleasedJob], lane: str) -> list[Record]:
         """Claim steps that were just released, by their ids, unless jobs of a higher priority wait in their lane."""
         lowest = min(step.pair[1] for step in steps)
-        probes = self._cursors.above(self._served.get(lane, ()), lowest)
-        above: verbs.PairsAbove = {
-            "kinds": [pair[0] for pair, _ in probes],
-            "priorities": [pair[1] for pair, _ in probes],
-            "shares": [pair[2] for pair, _ in probes],
-            "lows": [low for _, low in probes],
-        }
+        above = _pairs_above(self._cursors.above(self._served.get(lane, ()), lowest))
         ids = [step.id for step in steps]
 
         async def by_id(session: SqlSession, free: int) -> _Answer:
@@ -223,7 +313,9 @@ class Claimer:
             self._later(answer.rows[0]["again_at"])
 
     def _rests(self, name: str) -> bool:
-        """Whether the lane has no room in its rate yet, as far as known."""
+        """Whether the lane has no room in its rate yet, as far as known, or most of its jobs are refused."""
+        if self._refused.rests(name):
+            return True
         until = self._resting.get(name)
         now = self._now() if until is not None else None
         return until is not None and now is not None and now < until
@@ -381,6 +473,16 @@ def arguments(
         "shares": [share for _, share, _ in pairs],
         "lows": [low for _, _, low in pairs],
         "takes": takes,
+    }
+
+
+def _pairs_above(probes: Iterable[Probe]) -> verbs.PairsAbove:
+    probes = list(probes)
+    return {
+        "kinds": [pair[0] for pair, _ in probes],
+        "priorities": [pair[1] for pair, _ in probes],
+        "shares": [pair[2] for pair, _ in probes],
+        "lows": [low for _, low in probes],
     }
 
 

@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Final
 
 from rowlock.errors import RowlockError
 from rowlock.model import notify_messages
+from rowlock.outage_log import OutageLog
+from rowlock.store.database import TRANSIENT, notify_queue_full
 from rowlock.store.driver.pool import before_loop_ends
 from rowlock.store.jobs import workers
 
@@ -45,6 +47,7 @@ class Waker:
         self._due = 0.0
         self._later: asyncio.TimerHandle | None = None
         self._leaving: AsyncGenerator[None, None] | None = None
+        self._full = OutageLog(logger, "workers find jobs by polling only", "workers are notified of jobs again")
 
     def send_before_loop_ends(self) -> None:
         """Send again what asyncio.run() cancels at its end: the last step of a program may be an enqueue."""
@@ -97,10 +100,15 @@ class Waker:
             self._due = max(self._due, loop.time()) + WINDOW
             try:
                 payload = notify_messages.encode_wake_up(lows)
-                if not await workers.wake(self._database, channel=self._database.channel, payload=payload):
-                    # Nobody is hungry: nothing is gained by asking again before a whole window has passed.
+                woken = await workers.wake(self._database, channel=self._database.channel, payload=payload)
+                if woken != "notified":
+                    # Nothing is gained by asking again before a whole window has passed.
                     self._due = loop.time() + (_SAVED + 1) * WINDOW
-            except RowlockError as error:
+                if woken == "queue is full":
+                    self._full.failed(notify_queue_full())
+                elif woken == "notified" and self._full.ongoing:
+                    self._full.recovered()
+            except (RowlockError, *TRANSIENT) as error:
                 # The job is committed; workers find it by polling.
                 logger.debug("wake-up not sent: %s", error)
             except asyncio.CancelledError:

@@ -14,6 +14,8 @@ from datetime import timedelta
 from operator import itemgetter
 from typing import TYPE_CHECKING, Final, NamedTuple, assert_never
 
+from rowlock.flow.finish.set_aside_writes import SetAsideWrites, in_halves
+from rowlock.keep_running import keep_running
 from rowlock.model import ids
 from rowlock.model.outcome import (
     Cancelled,
@@ -33,7 +35,8 @@ from rowlock.model.outcome import (
 from rowlock.model.released_jobs import parse_released
 from rowlock.model.state import SUCCESS, State
 from rowlock.outage_log import OutageLog
-from rowlock.store.database import OUTAGE, TRANSIENT, UNSTORABLE
+from rowlock.set_aside import SetAside
+from rowlock.store.database import RACES, UNSERVED
 from rowlock.store.jobs import finish as verbs
 
 if TYPE_CHECKING:
@@ -52,6 +55,8 @@ logger = logging.getLogger("rowlock.finish")
 LARGEST: Final = 500
 """Outcomes per flush at most."""
 _BACKOFF: Final = (0.05, 0.2, 0.5, 1.0, 2.0)
+_RACES_LOST: Final = 3
+"""So often a batch may lose a race before its rows are tried apart."""
 _NOW: Final = timedelta(0)
 _FAILED_ATTEMPT: Final = frozenset({"failed", "died"})
 
@@ -185,20 +190,39 @@ class FlushResult:
 class Finisher:
     """Writes outcomes in batches on a connection of its own, so that claims and completions overlap."""
 
-    def __init__(self, link: WorkerConnection, worker_id: int, on_flushed: Callable[[FlushResult], None]) -> None:
-        self._link, self._worker_id, self._on_flushed = link, worker_id, on_flushed
+    def __init__(
+        self,
+        link: WorkerConnection,
+        worker_id: int,
+        on_flushed: Callable[[FlushResult], None],
+        set_aside: SetAside | None = None,
+    ) -> None:
+        """set_aside: where outcomes are noted that the database does not take now."""
+        self._worker_id, self._on_flushed, self._writer = worker_id, on_flushed, OutcomeWriter(link, worker_id)
+        self._aside = SetAsideWrites(
+            link.database,
+            flush=self._flush_aside,
+            on_flushed=self._tell,
+            on_empty=self._check_idle,
+            substitute=cannot_be_stored,
+            jobs=SetAside(logger) if set_aside is None else set_aside,
+        )
         self._waiting: list[PendingWrite] = []
         self._flushing: list[PendingWrite] = []
         self._void: list[PendingWrite] = []
         self._work = asyncio.Event()
         self._idle = asyncio.Event()
         self._idle.set()
-        self._task: asyncio.Task[None] | None = None
+        self._tasks: list[asyncio.Task[None]] = []
         self._outage = OutageLog(logger, "outcomes wait for the database", "outcomes are written again")
 
     def start(self) -> None:
         """Begin to write outcomes."""
-        self._task = asyncio.get_running_loop().create_task(self._run(), name="rowlock-finish")
+        loop = asyncio.get_running_loop()
+        self._tasks = [
+            loop.create_task(keep_running("finish", self._run, logger), name="rowlock-finish"),
+            loop.create_task(keep_running("set-aside", self._aside.run, logger), name="rowlock-set-aside"),
+        ]
 
     def finish(self, write: PendingWrite) -> None:
         """Have an outcome written with the next flush."""
@@ -209,7 +233,7 @@ class Finisher:
 
     def forget(self, claim: Claim) -> None:
         """Drop the unwritten outcomes of this claim; they count as refused."""
-        self._void += [f for f in (*self._flushing, *self._waiting) if f.claim == claim]
+        self._void += [f for f in self._unwritten() if f.claim == claim]
 
     def _is_void(self, write: PendingWrite) -> bool:
         # By identity: the claim is held again, and its next outcome may be equal.
@@ -219,46 +243,65 @@ class Finisher:
         """Wait until every outcome is acknowledged."""
         await self._idle.wait()
 
+    def _unwritten(self) -> list[PendingWrite]:
+        return [*self._flushing, *self._waiting, *self._aside.pending()]
+
     async def write_over(self, link: WorkerConnection) -> None:
         """Write what waits over another connection; called in the beat's thread while this loop is blocked.
 
         An outcome that was written before is refused by its fence.
         """
-        batch = sorted((f for f in (*self._flushing, *self._waiting) if not self._is_void(f)), key=_CLAIM)
+        batch = sorted((f for f in self._unwritten() if not self._is_void(f)), key=_CLAIM)
+        writer = OutcomeWriter(link, self._worker_id)
         if batch:
-            await Finisher(link, self._worker_id, lambda _: None)._flush(batch, again=False)  # noqa: SLF001 - its own class
+            await in_halves(batch, lambda some: writer.write(some, again=False))
 
     async def stop(self) -> None:
         """Stop writing. Call it after drained(); the jobs of outcomes that are left are rescued later."""
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.gather(self._task, return_exceptions=True)
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._aside.close()
 
     async def _run(self) -> None:
+        # Left by a run of this loop that failed: they may have been written.
+        again, self._waiting, self._flushing = bool(self._flushing), [*self._flushing, *self._waiting], []
         while True:
             await self._work.wait()
             while self._waiting:
                 self._flushing, self._waiting = self._waiting[:LARGEST], self._waiting[LARGEST:]
-                self._on_flushed(await self._flush_until_acknowledged(self._flushing))
-                self._flushing = []
+                self._tell(await self._flush_or_set_aside(self._flushing, again=again))
+                self._flushing, again = [], False
                 if self._void:
-                    self._void = [f for f in self._waiting if self._is_void(f)]
+                    self._void = [f for f in self._unwritten() if self._is_void(f)]
             self._work.clear()
+            self._check_idle()
+
+    def _tell(self, flushed: FlushResult) -> None:
+        try:
+            self._on_flushed(flushed)
+        except Exception:  # the outcomes are written; the next ones must be, too
+            logger.exception("the worker could not act on outcomes that were written")
+
+    def _check_idle(self) -> None:
+        if not (self._flushing or self._waiting or self._aside.pending()):
             self._idle.set()
 
-    async def _flush_until_acknowledged(self, batch: list[PendingWrite], *, again: bool = False) -> FlushResult:
+    async def _flush_or_set_aside(self, batch: list[PendingWrite], *, again: bool = False) -> FlushResult:
+        """Write the outcomes. Those that the database does not take, while it takes others, are set aside."""
         # All writers wait for job rows in id order.
         batch.sort(key=_CLAIM)
         for failures in range(2**31):
             try:
-                flushed = await self._flush_valid(batch, again=again)
-            except UNSTORABLE as error:
-                return await self._one_by_one(batch, error)
+                flushed = await self._flush_valid(self._writer, batch, again=again)
             except Exception as error:  # noqa: BLE001 - an outcome is never dropped
+                if not isinstance(error, UNSERVED) and not (isinstance(error, RACES) and failures < _RACES_LOST):
+                    self._aside.add(batch, error)
+                    return FlushResult()
                 # The write may have been applied and only its acknowledgement lost: the next try settles that.
                 again = True
-                if not isinstance(error, TRANSIENT):
-                    self._outage.failed(error, unforeseen=not isinstance(error, OUTAGE))
+                if isinstance(error, UNSERVED):
+                    self._outage.failed(error)
                 await asyncio.sleep(_BACKOFF[min(failures, len(_BACKOFF) - 1)])
             else:
                 if self._outage.ongoing:
@@ -266,25 +309,32 @@ class Finisher:
                 return flushed
         raise AssertionError  # pragma: no cover - 2**31 failures take a century
 
-    async def _one_by_one(self, batch: list[PendingWrite], error: Exception) -> FlushResult:
-        """Halve the batch until the outcome that cannot be stored is alone; its job fails with the reason."""
-        if len(batch) > 1:
-            middle = len(batch) // 2
-            # The refusal may have come after the first of two statements: its writes are settled, not lost.
-            first = await self._flush_until_acknowledged(batch[:middle], again=True)
-            return first.and_also(await self._flush_until_acknowledged(batch[middle:], again=True))
-        bad = batch[0]
-        logger.error("the outcome of job %s cannot be stored: %s", ids.encode(bad.claim.job_id), error)
-        text = json.dumps({"reason": "outcome cannot be stored", "message": str(error)[:2000]})
-        return await self._flush_until_acknowledged([bad._replace(write=FinalWrite(State.FAILED, error=text))])
+    async def _flush_aside(self, link: WorkerConnection, batch: list[PendingWrite]) -> FlushResult:
+        # The failure may have come after the first of two statements: its writes are settled, not lost.
+        return await self._flush_valid(OutcomeWriter(link, self._worker_id), batch, again=True)
 
-    async def _flush_valid(self, batch: list[PendingWrite], *, again: bool) -> FlushResult:
+    async def _flush_valid(self, writer: OutcomeWriter, batch: list[PendingWrite], *, again: bool) -> FlushResult:
         if not self._void:
-            return await self._flush(batch, again=again)
+            return await writer.write(batch, again=again)
         void = FlushResult(refused=[f for f in batch if self._is_void(f)])
-        return void.and_also(await self._flush([f for f in batch if not self._is_void(f)], again=again))
+        return void.and_also(await writer.write([f for f in batch if not self._is_void(f)], again=again))
 
-    async def _flush(self, batch: list[PendingWrite], *, again: bool) -> FlushResult:
+
+def cannot_be_stored(pending: PendingWrite, error: Exception) -> PendingWrite:
+    """The write for a job whose own outcome has a value that no statement can store: it fails with the reason."""
+    logger.error("the outcome of job %s cannot be stored: %s", ids.encode(pending.claim.job_id), error)
+    text = json.dumps({"reason": "outcome cannot be stored", "message": str(error)[:2000]})
+    return pending._replace(write=FinalWrite(State.FAILED, error=text))
+
+
+class OutcomeWriter:
+    """Writes one batch of outcomes over one connection."""
+
+    def __init__(self, link: WorkerConnection, worker_id: int) -> None:
+        self._link, self._worker_id = link, worker_id
+
+    async def write(self, batch: list[PendingWrite], *, again: bool) -> FlushResult:
+        """Write a batch that is sorted by claim. again: an earlier try may have been applied without an answer."""
         # Sorted by claim: of two claims of one job (rescued and claimed again here) the newer stays. Only that one can
         # be current, and a statement must not get two writes of one job.
         newest = {f.claim.job_id: f for f in batch}

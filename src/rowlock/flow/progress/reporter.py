@@ -9,17 +9,21 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from rowlock.errors import ClaimLost, DatabaseError, InvalidResult
+from rowlock.flow.claim.refused_jobs import RefusedJobs
 from rowlock.flow.locks.process_locks import locks_of
 from rowlock.flow.progress.report import LOG_BYTES, LOG_LINES, ProgressReport
+from rowlock.keep_running import keep_running
 from rowlock.model import ids
 from rowlock.model.job import Claim
 from rowlock.model.redact import storable
 from rowlock.outage_log import OutageLog
-from rowlock.store.database import TRANSIENT, UNSTORABLE
+from rowlock.set_aside import SetAside
+from rowlock.store.database import RACES, TRANSIENT, UNSERVED, UNSTORABLE
 from rowlock.store.jobs import progress
 
 if TYPE_CHECKING:
@@ -39,6 +43,8 @@ EVERY: Final = 1.0
 """Seconds between two writes of one job's progress."""
 LARGEST: Final = 1000
 """Rows per statement: outcomes are written over the same connection and must not wait for long."""
+_STEP: Final = "progress"
+"""The step of a job's life that log lines and reports name."""
 _TRIMMED: Final = 0.9
 """The share of its limit that a job's log is trimmed to."""
 
@@ -62,9 +68,18 @@ class Reporter:
     """The AttemptChannel of a worker: at most one flush a second, however many jobs and calls."""
 
     def __init__(
-        self, link: WorkerConnection, worker_id: int, on_lost: Callable[[Claim], None], producer: Callable[[], Producer]
+        self,
+        link: WorkerConnection,
+        worker_id: int,
+        on_lost: Callable[[Claim], None],
+        producer: Callable[[], Producer],
+        set_aside: SetAside | None = None,
     ) -> None:
-        """on_lost: called with a claim that turned out to be lost. producer: writes the steps a child process adds."""
+        """on_lost: called with a claim that turned out to be lost. producer: writes the steps a child process adds.
+
+        set_aside: where jobs are noted whose progress the database does not take now.
+        """
+        self._refused = RefusedJobs(SetAside(logger) if set_aside is None else set_aside, time.monotonic)
         self._link, self._worker_id, self._on_lost, self._producer = link, worker_id, on_lost, producer
         self._dirty: dict[Claim, ProgressReport] = {}
         self._changed = asyncio.Event()
@@ -85,7 +100,8 @@ class Reporter:
         self._dirty[report.claim] = report
         self._changed.set()
         if self._task is None:
-            self._task = asyncio.get_running_loop().create_task(self._run(), name="rowlock-progress")
+            writing = keep_running("progress", self._run, logger)
+            self._task = asyncio.get_running_loop().create_task(writing, name="rowlock-progress")
 
     async def save(self, report: ProgressReport) -> None:
         """Write this report now and wait until it is committed; ClaimLost without the claim."""
@@ -142,8 +158,12 @@ class Reporter:
     async def flush(self) -> None:
         """Write every report that has changed, and wait for the flush under way."""
         async with self._flushing:
-            reports = sorted(self._dirty.values(), key=lambda report: report.claim)
-            self._dirty = {}
+            later = frozenset(self._refused.passed_over(_STEP)) if _STEP in self._refused else frozenset[int]()
+            dirty = sorted(self._dirty.values(), key=lambda report: report.claim)
+            reports = [report for report in dirty if report.claim.job_id not in later]
+            self._dirty = {report.claim: report for report in dirty if report.claim.job_id in later}
+            if self._dirty:
+                self._changed.set()
             writes = [PendingReport.of(report) for report in reports]
             if writes:
                 await self._write(writes)
@@ -157,11 +177,19 @@ class Reporter:
         except UNSTORABLE as error:
             await self._one_by_one(writes, error)
             return
+        except (*UNSERVED, *RACES):
+            self._put_back(writes)
+            raise
+        except Exception as error:  # noqa: BLE001 - one row may be to blame
+            await self._apart(writes, error)
+            return
         except BaseException:
             self._put_back(writes)
             raise
         for one in writes:
             self._conclude(one, kept=one.report.claim in kept - lost)
+        if _STEP in self._refused:
+            self._refused.written(_STEP, [one.report.claim.job_id for one in writes])
 
     async def _write_counters(self, writes: Sequence[PendingReport]) -> set[Claim]:
         return await progress.report(
@@ -240,6 +268,20 @@ class Reporter:
             one.report.writing = False
             self._dirty.setdefault(one.report.claim, one.report)
         self._changed.set()
+
+    async def _apart(self, writes: Sequence[PendingReport], error: Exception) -> None:
+        """Write each alone, so that a row that is held or refused keeps no other one; it is tried again later."""
+        if len(writes) == 1:
+            (one,) = writes
+            self._put_back(writes)
+            self._refused.refused(_STEP, one.report.claim.job_id, error)
+            return
+        for n, one in enumerate(writes, 1):
+            try:
+                await self._write([one])
+            except BaseException:
+                self._put_back(writes[n:])
+                raise
 
     async def _one_by_one(self, writes: Sequence[PendingReport], error: Exception) -> None:
         """Write each alone, so that a bad report fails no other one; it is dropped, and its waiters raise."""

@@ -7,7 +7,7 @@ import logging
 from collections import defaultdict
 from typing import TYPE_CHECKING, Final
 
-from rowlock.errors import DatabaseUnreachable
+from rowlock.errors import DatabaseError
 from rowlock.store.database import TRANSIENT
 
 if TYPE_CHECKING:
@@ -100,7 +100,8 @@ class FastPath:
                         self._slots.give_back(row)
                 else:
                     self._slots.run(rows)
-        except (DatabaseUnreachable, *TRANSIENT) as error:
+        except (DatabaseError, *TRANSIENT) as error:
+            # The step is queued: the claim loop finds it, and sets it aside if it is to blame.
             logger.warning("a released step could not be claimed: %s", error)
 
     def _release(self, lane: str, steps: Sequence[ReleasedJob], rows: Sequence[Record]) -> None:

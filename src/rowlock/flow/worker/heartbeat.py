@@ -16,6 +16,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
 from rowlock.errors import DatabaseError
+from rowlock.keep_running import keep_running
 from rowlock.model import ids
 from rowlock.outage_log import OutageLog
 from rowlock.store.connections.worker_connection import WorkerConnection
@@ -43,6 +44,8 @@ _MOST_SOON: Final = 4
 """Beats in a row that come sooner because a schedule is due."""
 _DISOWN_EVERY: Final = 30
 """Beats between two looks for claims that this process does not know of."""
+_RESTARTS: Final = (0.1, 0.5, 1.0, 2.0, 5.0)
+"""Seconds after which a heartbeat that failed starts again; after the last one the worker leaves."""
 _JOIN_WITHIN: Final = 3.0
 """Seconds for the thread to end."""
 _SLEPT: Final = timedelta(seconds=3 * EVERY)
@@ -70,6 +73,8 @@ class BeatReport:
     """The answer to a claim was lost: claims that this process does not know of are looked for at once."""
     stuck: int = 0
     """Slots of handlers that do not end."""
+    set_aside: str | None = None
+    """Jobs of which the database does not take a write now, as JSON; None: there are none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,11 +115,12 @@ class Heartbeat:
         report: Callable[[], BeatReport],
         on_beat: Callable[[CompletedBeat], None],
         watchdog: Watchdog,
+        on_death: Callable[[Exception], None] = lambda _: None,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Report and on_beat are called in the thread."""
+        """All are called in the thread. on_death: the thread has failed for good."""
         self._database, self._worker_id, self._monotonic = database, worker_id, monotonic
-        self._report, self._on_beat, self._watchdog = report, on_beat, watchdog
+        self._report, self._on_beat, self._watchdog, self._on_death = report, on_beat, watchdog, on_death
         self._thread: threading.Thread | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._beat_now: asyncio.Event | None = None
@@ -132,9 +138,26 @@ class Heartbeat:
     def start(self, loop: asyncio.AbstractEventLoop) -> None:
         """Start beating for the worker on `loop`, which runs in the calling thread."""
         self._watchdog.watch(loop)
-        self._thread = threading.Thread(target=lambda: asyncio.run(self._run()), name="rowlock-beat", daemon=True)
+        self._thread = threading.Thread(target=self._main, name="rowlock-beat", daemon=True)
         self._thread.start()
         self._ready.wait()
+
+    def _main(self) -> None:
+        """The thread. A beat that fails is tried again inside; what ends the thread is started again a few times."""
+        for pause in _RESTARTS:
+            try:
+                asyncio.run(self._run())
+            except Exception as error:
+                failure: Exception = error
+                logger.exception("the heartbeat failed and starts again in %s s", pause)
+            else:
+                return
+            finally:
+                self._ready.set()
+            if self._stop.wait(pause):
+                return
+        # A worker that cannot beat loses its jobs to others and must not claim more of them.
+        self._on_death(failure)
 
     def beat_now(self) -> None:
         """Beat at once instead of at the usual time."""
@@ -155,7 +178,7 @@ class Heartbeat:
 
     async def _run(self) -> None:
         self._loop, self._beat_now = asyncio.get_running_loop(), asyncio.Event()
-        watching = asyncio.create_task(self._watchdog.run(self._stop))
+        watching = asyncio.create_task(keep_running("watchdog", lambda: self._watchdog.run(self._stop), logger))
         self._ready.set()
         link = WorkerConnection(self._database, "beat")
         since: float | None = None
@@ -199,6 +222,7 @@ class Heartbeat:
             hungry=report.hungry,
             draining=report.draining,
             stuck=report.stuck,
+            set_aside=report.set_aside,
             ids=[claim.job_id for claim in report.claims],
             fences=[claim.fence for claim in report.claims],
             look=look,

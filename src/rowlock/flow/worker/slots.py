@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from rowlock.flow.run.attempt import AttemptRunner, StopReason
     from rowlock.model.hook import Hook
     from rowlock.model.outcome import Outcome
+    from rowlock.set_aside import SetAside
     from rowlock.store.connections.worker_connection import WorkerConnection
     from rowlock.store.database import Record
     from rowlock.store.rows.jobs import Row
@@ -59,14 +60,15 @@ class Slots:
         on_flushed: Callable[[FlushResult], None],
         events: Events | None = None,
         job_logs: int = LOGS_OFF,
+        set_aside: SetAside | None = None,
     ) -> None:
         """patience: seconds a handler may take to stop; on_flushed: called whenever slots may be free again."""
         self._handlers, self._notify, self._patience = handlers, on_flushed, patience
         self._children, self._log_lines = children, JobLogLines(events or Events())
         self._loop = asyncio.get_running_loop()
-        self._finisher = Finisher(link, worker_id, self._on_flushed)
+        self._finisher = Finisher(link, worker_id, self._on_flushed, set_aside)
         self._reporter = Reporter(
-            link, worker_id, lambda claim: self.stop_attempts(claim.job_id, "lost", claim.fence), producer
+            link, worker_id, lambda claim: self.stop_attempts(claim.job_id, "lost", claim.fence), producer, set_aside
         )
         # By claim, not by job: a lost attempt may still run when this very process claims its job again.
         self._attempts: dict[Claim, RunningAttempt] = {}
@@ -239,7 +241,10 @@ class Slots:
             async with asyncio.timeout(patience):
                 await self._finisher.drained()
         except TimeoutError:
-            logger.warning("outcomes were not written in time; their jobs are run again after the heartbeat timeout")
+            logger.warning(
+                "outcomes were not written in time; their jobs are run again after the heartbeat timeout: %s",
+                ids.listed(sorted(claim.job_id for claim in self._unflushed)),
+            )
         return [attempt.row["id"] for attempt in left]
 
     async def close(self) -> None:

@@ -10,7 +10,7 @@ import socket
 from random import Random
 from typing import TYPE_CHECKING, Final, assert_never
 
-from rowlock.errors import WrongState
+from rowlock.errors import WorkerFailed, WrongState
 from rowlock.flow.claim.claimer import Claimer
 from rowlock.flow.claim.cursors import Cursors
 from rowlock.flow.claim.db_clock import DatabaseClock
@@ -26,6 +26,7 @@ from rowlock.flow.worker.recycling import Recycling
 from rowlock.flow.worker.registration import Registration, served, until_served
 from rowlock.flow.worker.slots import Slots
 from rowlock.flow.worker.watchdog import LoopSuspects, Watchdog, claim_on_loop
+from rowlock.keep_running import keep_running
 from rowlock.model import ids
 from rowlock.model.job import Claim
 from rowlock.model.notify_messages import (
@@ -39,6 +40,7 @@ from rowlock.model.notify_messages import (
     WakeUp,
 )
 from rowlock.model.queue_pair import pair_of
+from rowlock.set_aside import SetAside
 from rowlock.store import lanes
 from rowlock.store.connections.worker_connection import WorkerConnection
 from rowlock.store.jobs import workers
@@ -65,6 +67,8 @@ if TYPE_CHECKING:
     from rowlock.store.database import Database
 
 logger = logging.getLogger("rowlock.worker")
+_FINISH_LOCK_WAIT: Final = 0.5
+"""Seconds that outcomes wait for a lock before the row that is held is set aside."""
 _LAST_CLAIM: Final = 5.0
 """Seconds a claim under way is waited for when the worker stops."""
 
@@ -85,12 +89,15 @@ class Worker:
         random: Random | None = None,
         scope: Callable[[Collection[str]], AbstractAsyncContextManager[object]] | None = None,
         events: Events | None = None,
+        set_aside: SetAside | None = None,
     ) -> None:
         """scope: entered with the kinds that the worker serves before its first claim, left after its last job.
 
         upkeep: called with the answer to each beat that names due duties; replacement: None inside another program.
         producer: writes the steps that jobs in child processes add to their workflows.
+        set_aside: the jobs that upkeep has set aside, to which those of this worker are added.
         """
+        self.set_aside = SetAside(logger) if set_aside is None else set_aside
         self.database, self.settings, self.options = database, settings, options
         self._handlers, self._upkeep, self._replacement = handlers, upkeep, replacement
         self._scope, self._events, self._producer = scope, events or Events(), producer
@@ -106,6 +113,8 @@ class Worker:
         self._claim_now, self._hurry = asyncio.Event(), asyncio.Event()
         self._check_all = self._started = self._closing = False
         self.outdated: SchemaAhead | None = None
+        self.failure: WorkerFailed | None = None
+        """Why the worker left by itself: a part of it failed for good, and its process must be replaced."""
         self._claiming: asyncio.Task[None] | None = None
         self._recycling = Recycling(settings, replacement)
 
@@ -120,7 +129,7 @@ class Worker:
         self._clock, self._background = DatabaseClock(self._loop.time), BackgroundTasks(self._on_task_failure)
         self._due_timer = DueTimer(self._loop, self._clock, self._claim_now)
         self._claims = WorkerConnection(self.database, "claim")
-        self._finishes = WorkerConnection(self.database, "finish")
+        self._finishes = WorkerConnection(self.database, "finish", lock_wait=_FINISH_LOCK_WAIT)
         self._children = ChildPool(self.options.origin, self.settings, ChildLimits.of(self.settings))
         self._registration = Registration(
             self._claims, self._handlers, self.name, self.options, self._children.isolates
@@ -150,7 +159,7 @@ class Worker:
         if not self.options.alone:
             self._heartbeat.start(self._loop)
         if self.options.claims:
-            self._claiming = self._background.spawn(self._claim_loop.run())
+            self._claiming = self._background.spawn(keep_running("claim", self._claim_loop.run, logger))
         if self._replacement is not None:
             self._replacement.registered(self.id)
         if self._events.active:
@@ -161,7 +170,13 @@ class Worker:
         """Make the parts, which need the worker's id."""
         self._cursors = Cursors(self._loop.time)
         self._claimer = Claimer(
-            self._claims, self.id, self._cursors, self._handlers.keys(), self._clock.now, later=self._due_timer.at
+            self._claims,
+            self.id,
+            self._cursors,
+            self._handlers.keys(),
+            self._clock.now,
+            later=self._due_timer.at,
+            set_aside=self.set_aside,
         )
         self._slots = Slots(
             self._finishes,
@@ -174,6 +189,7 @@ class Worker:
             on_flushed=self._on_flushed,
             events=self._events,
             job_logs=self.settings.job_logs,
+            set_aside=self.set_aside,
         )
         self._claim_loop = ClaimLoop(
             self._claimer,
@@ -202,7 +218,12 @@ class Worker:
             events=self._events,
         )
         self._heartbeat = Heartbeat(
-            self.database, self.id, report=self._beat_report, on_beat=self._pass_beat, watchdog=watchdog
+            self.database,
+            self.id,
+            report=self._beat_report,
+            on_beat=self._pass_beat,
+            watchdog=watchdog,
+            on_death=self._on_heartbeat_death,
         )
 
     async def stop(self, *, after: float | None = None) -> None:
@@ -405,7 +426,9 @@ class Worker:
         in_flight = self._claimer.in_flight
         known = None if in_flight else self._slots.known_jobs()
         claims = self._slots.claims_to_check(self._loop.time(), everything=everything)
-        return BeatReport(hungry, self.draining, claims, known, in_flight.answer_lost, self._slots.stuck)
+        return BeatReport(
+            hungry, self.draining, claims, known, in_flight.answer_lost, self._slots.stuck, self.set_aside.report()
+        )
 
     def _loop_suspects(self) -> LoopSuspects:
         """The claims that may block the loop; called in the heartbeat's thread, while the loop is blocked."""
@@ -418,6 +441,18 @@ class Worker:
         """Pass the beat to the worker's loop; called in the heartbeat's thread."""
         with contextlib.suppress(RuntimeError):
             self._loop.call_soon_threadsafe(self._on_beat, beat)
+
+    def _on_heartbeat_death(self, error: Exception) -> None:
+        """Leave in order; called in the heartbeat's thread."""
+        with contextlib.suppress(RuntimeError):
+            self._loop.call_soon_threadsafe(self._fail, error)
+
+    def _fail(self, error: Exception) -> None:
+        if self._closing or self.draining:
+            return
+        logger.critical("worker %s leaves: its heartbeat does not start any more: %s", self.name, error)
+        self.failure = WorkerFailed(f"The heartbeat of worker {self.name} failed for good: {error!r}.")
+        self._leaving = self._loop.create_task(self.stop())
 
     def _on_beat(self, beat: CompletedBeat) -> None:
         if self._closing:

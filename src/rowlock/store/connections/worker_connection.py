@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import asyncpg
 
@@ -19,14 +19,19 @@ if TYPE_CHECKING:
     from rowlock.store.database import Connection, Database, Record
 
 
+LOCK_WAIT: Final = 1.0
+"""Seconds. A worker has other rows to serve; the one that is locked is tried again."""
+
+
 class WorkerConnection:
     """The connection for one role (claim, finish, beat). After a failure the next call opens a new one.
 
     Every failure of the connection itself is raised as DatabaseUnreachable, so that callers handle a single error.
     """
 
-    def __init__(self, database: Database, role: str) -> None:
-        self.database, self.role = database, role
+    def __init__(self, database: Database, role: str, *, lock_wait: float = LOCK_WAIT) -> None:
+        """lock_wait: seconds that a statement waits for a lock at most."""
+        self.database, self.role, self._lock_wait = database, role, lock_wait
         self.reconnects = 0
         self._connection: Connection[Record] | None = None
         self._turn = asyncio.Lock()
@@ -73,7 +78,7 @@ class WorkerConnection:
                     self._check = None
 
     async def _opened(self) -> Connection[Record]:
-        connection = await self.database.connect(self.role, guarded=True)
+        connection = await self.database.connect(self.role, guarded=True, lock_wait=self._lock_wait)
         # Queried, not taken from the handshake, where a pooler gives a process id of its own.
         self._backend = None
         if not self.database.pooled:
@@ -84,6 +89,11 @@ class WorkerConnection:
                 raise unreachable(self.database.url, error) from error
         self.reconnects += 1
         return connection
+
+    @property
+    def backend(self) -> int | None:
+        """The process id of the server's side; None: unknown, or there is no connection."""
+        return self._backend if self._connection is not None else None
 
     def _check_silent(self, connection: Connection[Record]) -> None:
         if self._backend is not None:

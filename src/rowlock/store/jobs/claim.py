@@ -88,6 +88,14 @@ async def by_id(executor: SqlExecutor, *, worker: int, lane: str, ids: list[int]
     return await executor.fetch("claim_ids", worker=worker, lane=lane, ids=ids)
 
 
+async def heads(
+    executor: SqlExecutor, pairs: PairsAbove, *, worker: int, passed_over: list[int], most: int
+) -> list[int]:
+    """The ids that a claim from these pairs would take, unlocked, without those passed over."""
+    rows = await executor.fetch("claim_heads", worker=worker, passed_over=passed_over, most=most, **pairs)
+    return [row["id"] for row in rows]
+
+
 async def released(
     executor: SqlExecutor, above: PairsAbove, *, worker: int, lane: str, ids: list[int], free: int
 ) -> list[asyncpg.Record]:

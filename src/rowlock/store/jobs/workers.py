@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, NamedTuple, TypedDict
+from typing import TYPE_CHECKING, Literal, NamedTuple, TypedDict
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -94,6 +94,7 @@ async def beat(
     hungry: bool,
     draining: bool,
     stuck: int,
+    set_aside: str | None,
     ids: list[int],
     fences: list[int],
     look: bool,
@@ -105,6 +106,7 @@ async def beat(
         hungry=hungry,
         state="draining" if draining else "up",
         stuck=stuck,
+        set_aside=set_aside,
         ids=ids,
         fences=fences,
         look=look,
@@ -151,9 +153,16 @@ async def unblock(
     return given
 
 
-async def wake(executor: SqlExecutor, *, channel: str, payload: str) -> bool:
-    """Notify workers of claimable jobs; False: no worker waits for any, so none was notified."""
-    return bool(await executor.fetch("wake", channel=channel, payload=payload))
+Woken = Literal["notified", "nobody is hungry", "queue is full"]
+"""What a wake-up did. While PostgreSQL's queue of notifications is full, workers find jobs by polling."""
+
+
+async def wake(executor: SqlExecutor, *, channel: str, payload: str) -> Woken:
+    """Notify workers of claimable jobs, if one waits for any."""
+    rows = await executor.fetch("wake", channel=channel, payload=payload)
+    if not rows:
+        return "nobody is hungry"
+    return "notified" if rows[0]["told"] else "queue is full"
 
 
 async def notify(executor: SqlExecutor, *, channel: str, payload: str) -> None:

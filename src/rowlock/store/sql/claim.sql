@@ -182,6 +182,19 @@ taken AS ({take}),
 {admitted}
 {claimed}
 
+-- name: claim_heads
+-- After a claim has failed because of one of its rows: the ids that it would take from the pairs of one lane, read
+-- without locking. They are claimed by id, in halves, until the row that is to blame is alone; it is passed over from
+-- then on. The order is that of `claim`, without the turns of fair lanes.
+SELECT h.id
+FROM unnest(:kinds::text[], :priorities::smallint[], :shares::smallint[], :lows::timestamptz[]) AS p(kind, priority, share, lo)
+CROSS JOIN LATERAL (
+  SELECT j.id, j.run_after FROM {schema}.jobs j
+  WHERE j.state = 'queued' AND j.kind = p.kind AND j.priority = p.priority AND j.share = p.share
+    AND j.run_after >= p.lo AND j.run_after <= statement_timestamp() AND {for_me} AND NOT (j.id = ANY (:passed_over::bigint[]))
+  ORDER BY j.run_after, j.id LIMIT :most::integer) AS h
+ORDER BY p.priority DESC, h.run_after, h.id LIMIT :most::integer
+
 -- name: claim_released
 -- Steps that this process has just released: the same guard and effect as `claim`. They overtake jobs of their own
 -- priority, which is the purpose of a chain, but none of a higher one: the pairs above theirs are looked at first, from

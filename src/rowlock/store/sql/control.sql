@@ -53,7 +53,7 @@ WITH ended AS (
             {mark} || jsonb_build_object('stays', true) AS mark),
 {recorded}
 SELECT coalesce(array_agg(e.id), '{}') AS ids,
-       (SELECT pg_notify(:channel::text, json_build_object('cancel', json_agg(x.id))::text) FROM ended x HAVING count(*) > 0) AS notified
+       (SELECT pg_notify(:channel::text, json_build_object('cancel', json_agg(x.id))::text) FROM ended x HAVING count(*) > 0 AND {room_to_notify}) AS notified
 FROM ended e
 
 -- name: stop
@@ -65,7 +65,7 @@ WITH ending AS (
 {recorded}
 SELECT coalesce(array_agg(m.id), '{}') AS ids, {left_places} AS promoted, {notified} AS notified, {followed},
        (SELECT pg_notify(:channel::text, json_build_object('lost', json_agg(x.id))::text)
-        FROM ended x WHERE x.state = 'running' HAVING count(*) > 0) AS stopped
+        FROM ended x WHERE x.state = 'running' HAVING count(*) > 0 AND {room_to_notify}) AS stopped
 FROM ended m
 
 -- fragment: approved_columns
@@ -147,7 +147,8 @@ SELECT ARRAY(SELECT k FROM {schema}.lanes l CROSS JOIN unnest(l.kinds) AS k WHER
 -- finds it expired.
 WITH due AS (
   SELECT x.id FROM {schema}.jobs x
-  WHERE x.answer_by IS NOT NULL AND x.answer_by < now() AND x.state = 'pending' ORDER BY x.answer_by LIMIT 500),
+  WHERE x.answer_by IS NOT NULL AND x.answer_by < now() AND x.state = 'pending'
+    AND (:only::bigint[] IS NULL OR x.id = ANY (:only::bigint[])) ORDER BY x.answer_by LIMIT 500),
 ending AS (
   SELECT {ending_columns} FROM {schema}.jobs j
   WHERE j.id IN (SELECT due.id FROM due) AND j.state = 'pending' AND j.answer_by < now()

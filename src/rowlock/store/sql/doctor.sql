@@ -87,3 +87,11 @@ WHERE d.name = 'sweep' AND isfinite(d.last_run_at)
 -- name: serving
 -- The backend that serves this connection; behind a transaction pooler it changes.
 SELECT pg_backend_pid() AS pid
+
+-- name: doctor_notify_queue
+-- How full the server's queue of notifications is, and the oldest session that is idle in a transaction: a listener in
+-- such a state, in whatever database, keeps the queue from being emptied.
+SELECT pg_notification_queue_usage() AS usage, a.pid, coalesce(nullif(a.application_name, ''), a.usename, '') AS who,
+       clock_timestamp() - a.xact_start AS age
+FROM (SELECT 1) AS one
+LEFT JOIN LATERAL (SELECT x.* FROM pg_stat_activity x WHERE x.state LIKE 'idle in transaction%' ORDER BY x.xact_start LIMIT 1) AS a ON true

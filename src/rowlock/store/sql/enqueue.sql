@@ -57,7 +57,7 @@ VALUES (:args::text::jsonb, :kind::text, :priority::smallint, :share::smallint,
 WITH new AS ({plain} RETURNING id, run_after)
 SELECT new.id, new.run_after,
        CASE WHEN NOT {hungry} THEN NULL
-            WHEN NOT pg_try_advisory_xact_lock(hashtext(:channel::text), 2) THEN false
+            WHEN NOT {room_to_notify} OR NOT pg_try_advisory_xact_lock(hashtext(:channel::text), 2) THEN false
             ELSE pg_notify(:channel::text, {one_low}) IS NOT NULL END AS notified
 FROM new
 
@@ -69,7 +69,7 @@ json_build_object('wake', json_build_array(json_build_array(
 -- The same with wake_inside in one round trip, for a transaction whose commit cannot be observed.
 WITH new AS ({plain} RETURNING id, run_after, state)
 SELECT new.id, new.run_after, (
-  SELECT pg_notify(:channel::text, {one_low}) WHERE new.state = 'queued' AND {worth_waking})::text AS notified
+  SELECT pg_notify(:channel::text, {one_low}) WHERE new.state = 'queued' AND {worth_waking} AND {room_to_notify})::text AS notified
 FROM new
 
 -- name: enqueue_referenced
@@ -396,10 +396,16 @@ EXISTS (SELECT 1 FROM {schema}.workers w WHERE w.hungry AND w.state = 'up' AND w
 -- Under a frozen snapshot the hungry flags may be old, so there it always notifies.
 (current_setting('transaction_isolation') <> 'read committed' OR {hungry})
 
+-- fragment: room_to_notify
+-- A NOTIFY that finds the queue of the server full fails its whole transaction, at the commit: the job, the outcome or
+-- the order with it. Every listener also polls, so a statement notifies only while there is room. Asked last, once
+-- there is something to tell.
+(pg_notification_queue_usage() < 0.9)
+
 -- name: wake
 -- After the commit, on a connection of the library's own; sends nothing while every worker is busy.
-SELECT pg_notify(:channel::text, :payload::text) WHERE {hungry}
+SELECT CASE WHEN {room_to_notify} THEN pg_notify(:channel::text, :payload::text) IS NOT NULL ELSE false END AS told WHERE {hungry}
 
 -- name: wake_inside
 -- Inside the user's transaction, when its commit cannot be observed: PostgreSQL delivers the message at the commit.
-SELECT pg_notify(:channel::text, :payload::text) WHERE {worth_waking}
+SELECT pg_notify(:channel::text, :payload::text) WHERE {worth_waking} AND {room_to_notify}

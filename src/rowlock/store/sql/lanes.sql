@@ -98,8 +98,8 @@ SELECT * FROM gone
 SELECT j.lane, count(*) AS running FROM {schema}.jobs j WHERE j.state = 'running' GROUP BY j.lane
 
 -- name: notify
--- Unconditional, unlike `wake`: for messages that every listener must receive.
-SELECT pg_notify(:channel::text, :payload::text)
+-- Unlike `wake` also while every worker is busy: for messages that every listener should receive.
+SELECT pg_notify(:channel::text, :payload::text) WHERE {room_to_notify}
 
 -- name: register_kinds
 -- What upkeep, and a process without its code, must know of a kind; written only when it changed or was not seen for an
@@ -142,7 +142,7 @@ RETURNING id, clock_timestamp() AS now,
 -- them sooner than their duty does.
 WITH me AS (
   UPDATE {schema}.workers w SET seen_at = clock_timestamp(), hungry = :hungry::boolean, state = :state::text,
-                               stuck = :stuck::integer
+                               stuck = :stuck::integer, set_aside = :set_aside::jsonb
   WHERE w.id = :worker::bigint RETURNING w.id, w.told)
 SELECT EXISTS (SELECT 1 FROM me) AS known, (SELECT me.told FROM me) AS told, clock_timestamp() AS now,
   (SELECT count(*) * 1000000 + coalesce(sum(l.version), 0) FROM {schema}.lanes l)::bigint AS lanes_version,
@@ -224,7 +224,7 @@ RETURNING w.id
 SELECT w.id, w.name, w.host, w.pid, w.version, w.lanes, w.kinds, w.started_at, w.seen_at, w.hungry,
        w.state, w.seen_at < clock_timestamp() - interval '15 s' AS silent, (to_jsonb(w) ->> 'stuck')::integer AS stuck,
        to_jsonb(w) ->> 'told' AS told, to_jsonb(w) ->> 'slots' AS slots,
-       (to_jsonb(w) ->> 'supervisor')::integer AS supervisor,
+       (to_jsonb(w) ->> 'supervisor')::integer AS supervisor, to_jsonb(w) ->> 'set_aside' AS set_aside,
        (SELECT count(*) FROM {schema}.jobs j WHERE j.claimed_by = w.id AND j.state = 'running') AS running
 FROM {schema}.workers w WHERE w.state <> 'gone' ORDER BY w.id
 

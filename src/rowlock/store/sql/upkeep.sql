@@ -85,6 +85,37 @@ concluded AS (
          e.tenant, e.kind
   FROM ended e)
 
+-- fragment: among
+-- After a run has failed because of one row: the rows of this run. NULL: any.
+(:only::bigint[] IS NULL OR j.id = ANY (:only::bigint[]))
+
+-- name: wait_briefly
+-- For the rest of the transaction; works behind a pooler, too. The statement after it serves many rows, and one that
+-- another session holds, or a unique key that an open transaction has taken, must not keep the others waiting.
+SELECT set_config('lock_timeout', '500ms', true)
+
+-- name: running_ids
+-- For a rescue that is run in parts: the jobs that it may take, and others that it will leave alone.
+SELECT j.id FROM {schema}.jobs j WHERE j.state = 'running' ORDER BY j.id LIMIT 20000
+
+-- name: expiring_ids
+-- For an expiry that is run in parts: what `expire`, `unanswered` and `too_old` may end, through their indexes.
+(SELECT j.id FROM {schema}.jobs j WHERE j.expires_at IS NOT NULL AND j.expires_at < now() AND j.state IN ('pending', 'blocked', 'queued')
+  ORDER BY j.expires_at LIMIT 5000)
+UNION
+(SELECT j.id FROM {schema}.jobs j WHERE j.answer_by IS NOT NULL AND j.answer_by < now() AND j.state = 'pending'
+  ORDER BY j.answer_by LIMIT 5000)
+UNION
+(SELECT j.id FROM {schema}.jobs j WHERE j.too_old_at IS NOT NULL AND j.too_old_at < now() AND j.finished_at IS NULL
+  ORDER BY j.too_old_at LIMIT 5000)
+ORDER BY 1
+
+-- name: finished_ids
+-- For a pruning that is run in parts: the jobs that ended longest ago.
+SELECT j.id FROM {schema}.jobs j
+WHERE j.finished_at IS NOT NULL AND j.finished_at < now() - (SELECT min(r.keep) FROM {schema}.retention r) AND j.workflow_id IS NULL
+ORDER BY j.finished_at LIMIT 5000
+
 -- name: rescue
 -- A worker's silence, not the age of the claim, makes a job lost. `watched` is how long this process has reached the
 -- database without a break: after an outage, or a restart of the server, no worker is judged before a full heartbeat
@@ -97,7 +128,7 @@ WITH leaving AS (
     AND (w.seen_at < clock_timestamp() - coalesce(l.stale_after, interval '60 s')
          AND coalesce(l.stale_after, interval '60 s') <= :watched::interval
          AND pg_postmaster_start_time() < clock_timestamp() - coalesce(l.stale_after, interval '60 s')
-         OR w.state = 'gone' AND w.seen_at < clock_timestamp() - interval '15 s')
+         OR w.state = 'gone' AND w.seen_at < clock_timestamp() - interval '15 s') AND {among}
   ORDER BY j.id LIMIT 500 FOR NO KEY UPDATE OF j SKIP LOCKED),
 {requeue},
 {moved_concluded},
@@ -110,7 +141,7 @@ FROM moved m CROSS JOIN places
 -- The operating system has told their supervisor that these workers are dead: no need to wait for their silence.
 WITH leaving AS (
   {lost_claims}
-  WHERE j.state = 'running' AND j.claimed_by = ANY (:workers::bigint[])
+  WHERE j.state = 'running' AND j.claimed_by = ANY (:workers::bigint[]) AND {among}
   ORDER BY j.id LIMIT 500 FOR NO KEY UPDATE OF j SKIP LOCKED),
 {requeue},
 {moved_concluded},
@@ -158,7 +189,7 @@ WITH leaving AS (
         LEFT JOIN {schema}.job_progress r ON r.job_id = j.id AND r.fence = j.fence
         WHERE j.state = 'running' AND greatest(j.claimed_at, r.reported_at) < clock_timestamp() - l.stall_after
           AND l.stall_after <= :watched::interval
-          AND pg_postmaster_start_time() < clock_timestamp() - l.stall_after
+          AND pg_postmaster_start_time() < clock_timestamp() - l.stall_after AND {among}
         ORDER BY j.id LIMIT 500 FOR NO KEY UPDATE OF j SKIP LOCKED) AS x
   LEFT JOIN LATERAL (
     SELECT 'no progress for ' || round(extract(epoch FROM l.stall_after)) || ' s' AS why, r.reported_at
@@ -169,7 +200,7 @@ WITH leaving AS (
 {exhausted},
 {places}
 SELECT m.id, m.fence, m.state, m.kind, m.priority, m.share, m.run_after, places.promoted, places.released, {hooks_notified},
-       (SELECT pg_notify(:channel::text, json_build_object('lost', json_agg(x.id))::text) FROM moved x) AS stopped
+       (SELECT pg_notify(:channel::text, json_build_object('lost', json_agg(x.id))::text) FROM moved x HAVING {room_to_notify}) AS stopped
 FROM moved m CROSS JOIN places
 
 -- name: any_orphan
@@ -181,7 +212,7 @@ WHERE j.state = 'running' AND NOT EXISTS (SELECT 1 FROM {schema}.workers w WHERE
 -- Running jobs whose worker row was deleted by hand. Rare, so looked for rarely.
 WITH leaving AS (
   {lost_claims}
-  WHERE j.state = 'running' AND w.id IS NULL
+  WHERE j.state = 'running' AND w.id IS NULL AND {among}
   ORDER BY j.id LIMIT 500 FOR NO KEY UPDATE OF j SKIP LOCKED),
 {requeue},
 {moved_concluded},
@@ -195,6 +226,7 @@ FROM moved m CROSS JOIN places
 WITH due AS (
   SELECT x.id FROM {schema}.jobs x
   WHERE x.expires_at IS NOT NULL AND x.expires_at < now() AND x.state IN ('pending', 'blocked', 'queued')
+    AND (:only::bigint[] IS NULL OR x.id = ANY (:only::bigint[]))
   ORDER BY x.expires_at LIMIT 500),
 ending AS (
   SELECT {ending_columns} FROM {schema}.jobs j
@@ -210,6 +242,7 @@ SELECT coalesce(array_agg(m.id), '{}') AS ids, {left_places} AS promoted, {notif
 WITH due AS (
   SELECT x.id FROM {schema}.jobs x
   WHERE x.too_old_at IS NOT NULL AND x.too_old_at < now() AND x.finished_at IS NULL
+    AND (:only::bigint[] IS NULL OR x.id = ANY (:only::bigint[]))
   ORDER BY x.too_old_at LIMIT 500),
 ending AS (
   SELECT {ending_columns} FROM {schema}.jobs j
@@ -220,7 +253,7 @@ ending AS (
 {exhausted}
 SELECT coalesce(array_agg(m.id), '{}') AS ids, {left_places} AS promoted, {notified} AS notified, {followed}, {hooks_notified},
        (SELECT pg_notify(:channel::text, json_build_object('lost', json_agg(x.id))::text)
-        FROM ended x WHERE x.state = 'running' HAVING count(*) > 0) AS stopped
+        FROM ended x WHERE x.state = 'running' HAVING count(*) > 0 AND {room_to_notify}) AS stopped
 FROM ended m
 
 -- name: repair_caps
@@ -255,27 +288,34 @@ n AS (DELETE FROM {schema}.signals n USING gone g WHERE n.job_id = g.id)
 
 -- name: prune
 -- One rule, one bounded batch, from where the last round stopped. A more specific rule keeps its rows out of a wider
--- one. FOR UPDATE SKIP LOCKED passes over a row that is being retried, since it will not be final any more. Steps are
--- deleted with their workflow (prune_workflows).
+-- one. SKIP LOCKED passes over a row that another transaction holds. If that retries the job, it is not final any more;
+-- otherwise it is deleted later: the next round begins no later than at a row that was passed over. A run for the rows
+-- of `only` says nothing about the others and moves no mark. Steps are deleted with their workflow (prune_workflows).
 WITH rule AS (
   SELECT r.kind, r.state, r.pruned_to, now() - r.keep AS until FROM {schema}.retention r
   WHERE r.kind = :kind::text AND r.state = :state::text FOR UPDATE SKIP LOCKED),
-old AS (
+seen AS MATERIALIZED (
   SELECT j.id, j.finished_at FROM rule r CROSS JOIN LATERAL (
     SELECT x.id, x.finished_at FROM {schema}.jobs x
     WHERE x.finished_at >= r.pruned_to AND x.finished_at < r.until AND x.finished_at IS NOT NULL AND x.workflow_id IS NULL
+      AND (:only::bigint[] IS NULL OR x.id = ANY (:only::bigint[]))
       AND (r.kind = '*' OR x.kind = r.kind) AND (r.state = '*' OR x.state = r.state)
       AND NOT EXISTS (SELECT 1 FROM {schema}.retention s
                        WHERE (s.kind, s.state) <> (r.kind, r.state) AND s.kind IN ('*', x.kind) AND s.state IN ('*', x.state)
                          AND ((s.kind <> '*')::integer * 2 + (s.state <> '*')::integer)
                            > ((r.kind <> '*')::integer * 2 + (r.state <> '*')::integer))
-    ORDER BY x.finished_at LIMIT :batch::integer FOR UPDATE OF x SKIP LOCKED) AS j),
+    ORDER BY x.finished_at LIMIT :batch::integer) AS j),
+old AS (
+  SELECT j.id FROM {schema}.jobs j JOIN seen ON seen.id = j.id AND seen.finished_at = j.finished_at FOR UPDATE OF j SKIP LOCKED),
 gone AS (DELETE FROM {schema}.jobs j USING old WHERE j.id = old.id RETURNING j.id, j.refs, j.tags),
 {gone_beside},
 marked AS (
   UPDATE {schema}.retention t
-  SET pruned_to = CASE WHEN (SELECT count(*) FROM old) < :batch::integer THEN rule.until - interval '10 minutes' ELSE (SELECT max(finished_at) FROM old) END
-  FROM rule WHERE t.kind = rule.kind AND t.state = rule.state AND rule.until - interval '10 minutes' > t.pruned_to)
+  SET pruned_to = coalesce((SELECT min(s.finished_at) FROM seen s WHERE s.id NOT IN (SELECT old.id FROM old)),
+                           CASE WHEN (SELECT count(*) FROM seen) < :batch::integer THEN rule.until - interval '10 minutes'
+                                ELSE (SELECT max(s.finished_at) FROM seen s) END)
+  FROM rule
+  WHERE t.kind = rule.kind AND t.state = rule.state AND rule.until - interval '10 minutes' > t.pruned_to AND :only::bigint[] IS NULL)
 SELECT count(*) AS pruned FROM gone
 
 -- name: prune_keys

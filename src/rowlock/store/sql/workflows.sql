@@ -38,7 +38,7 @@ flagged AS (
   UPDATE {schema}.jobs j SET cancel_requested = true, seq = j.seq + 1 FROM live l WHERE j.id = l.id AND l.state = 'running'
   RETURNING j.id)
 SELECT coalesce(array_agg(m.id), '{}') || ARRAY(SELECT f.id FROM flagged f) AS ids, {left_places} AS promoted, {notified} AS notified, {followed},
-       (SELECT pg_notify(:channel::text, json_build_object('cancel', json_agg(f.id))::text) FROM flagged f HAVING count(*) > 0) AS asked
+       (SELECT pg_notify(:channel::text, json_build_object('cancel', json_agg(f.id))::text) FROM flagged f HAVING count(*) > 0 AND {room_to_notify}) AS asked
 FROM ended m
 
 -- name: workflow_retry

@@ -1,0 +1,61 @@
+"""Apart: a duty's statement that fails because of one row is run for its other rows; that row is tried again later."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from rowlock.store.database import RACES, UNSERVED
+
+if TYPE_CHECKING:
+    from rowlock.store.database import Record
+    from rowlock.upkeep.duty import DutyContext
+
+_SECONDS: Final = 20.0
+"""Seconds that one run of a duty looks for rows to blame; the next run goes on."""
+_RACES_LOST: Final = 3
+"""So often a statement may lose a race before its rows are tried apart."""
+
+
+async def fetch_apart(context: DutyContext, name: str, candidates: str, **values: object) -> list[list[Record]]:
+    """Run a statement that moves many jobs, and return the rows of each run of it.
+
+    candidates: the statement for the ids that it may move, more of them rather than fewer. It takes `only`: the ids to
+    consider, None for all. A run that fails, or waits for a lock for long, is halved until the job to blame is alone.
+    """
+    if name not in context.refused:
+        for _ in range(_RACES_LOST):
+            try:
+                return [await context.database.fetch_briefly(name, only=None, **values)]
+            except UNSERVED:
+                raise
+            except Exception as error:  # noqa: BLE001 - whatever makes it fail, other rows may be fine
+                if not isinstance(error, RACES):
+                    break
+    if context.refused.rests(name):
+        return []
+    passed_over = set(context.refused.passed_over(name))
+    rows = await context.database.fetch(candidates)
+    ids = [row["id"] for row in rows if row["id"] not in passed_over]
+    return await _in_halves(context, name, ids, values)
+
+
+async def _in_halves(context: DutyContext, name: str, ids: list[int], values: dict[str, object]) -> list[list[Record]]:
+    answers: list[list[Record]] = []
+    batches, until, done = [ids] if ids else [], context.monotonic() + _SECONDS, list[int]()
+    while batches and context.monotonic() < until:
+        some = batches.pop()
+        try:
+            answers.append(await context.database.fetch_briefly(name, only=some, **values))
+            done += some
+        except UNSERVED:
+            if not answers:
+                raise
+            break
+        except Exception as error:  # noqa: BLE001 - as above
+            if len(some) == 1:
+                context.refused.refused(name, some[0], error)
+            else:
+                middle = len(some) // 2
+                batches += [some[middle:], some[:middle]]
+    context.refused.written(name, done)
+    return answers

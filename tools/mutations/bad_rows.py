@@ -1,0 +1,106 @@
+"""Mutations of the rules that keep one bad row from harming its neighbours."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from mutations.mutation import Mutation
+
+_BAD_ROW: Final = (
+    "tests/races/test_one_bad_row.py::test_a_row_that_cannot_be_written_keeps_no_other_and_is_written_when_it_can_be"
+)
+_HELD: Final = "held by another transaction"
+_REFUSED: Final = "refused by a trigger"
+_WORKER: Final = "tests/flow/worker/test_held_rows.py::test_"
+
+
+def _bad_row(fault: str, step: str) -> tuple[str]:
+    return (f"{_BAD_ROW}[{fault}-{step}]",)
+
+
+MUTATIONS: Final = (
+    Mutation(
+        "a batch of outcomes waits for the row that is held",
+        "flow/finish/finisher.py",
+        "if not isinstance(error, UNSERVED) and not (isinstance(error, RACES) and failures < _RACES_LOST):",
+        "if error is None:",
+        _bad_row(_HELD, "completed"),
+    ),
+    Mutation(
+        "a batch of outcomes that was refused is not taken apart",
+        "flow/finish/set_aside_writes.py",
+        "        if not batch.alone:\n            middle",
+        "        if batch is None:\n            middle",
+        _bad_row(_REFUSED, "completed with a result"),
+    ),
+    Mutation(
+        "a lane whose claim fails stops the others",
+        "flow/claim/claimer.py",
+        "                    apart |= group\n",
+        "                    raise\n",
+        _bad_row(_REFUSED, "claim"),
+    ),
+    Mutation(
+        "a refused job is claimed again at once",
+        "flow/claim/refused_jobs.py",
+        "if now < refusal.until]",
+        "if now < 0]",
+        ("tests/flow/claim/test_refused_jobs.py::test_a_refused_job_is_tried_again_after_pauses_that_grow",),
+    ),
+    Mutation(
+        "a duty that one row makes fail is put off",
+        "upkeep/apart.py",
+        "                if not isinstance(error, RACES):\n                    break\n",
+        "                if not isinstance(error, RACES):\n                    raise\n",
+        _bad_row(_REFUSED, "rescue"),
+    ),
+    Mutation(
+        "retention forgets a row that was held when it passed",
+        "store/sql/upkeep.sql",
+        "coalesce((SELECT min(s.finished_at) FROM seen s WHERE s.id NOT IN (SELECT old.id FROM old)),",
+        "coalesce(NULL,",
+        _bad_row(_HELD, "prune"),
+    ),
+    Mutation(
+        "a full queue of notifications fails what would notify",
+        "store/sql/enqueue.sql",
+        "(pg_notification_queue_usage() < 0.9)",
+        "(true)",
+        ("tests/races/test_notify_queue_full.py::test_no_statement_fails_because_it_cannot_notify[cancel_running]",),
+    ),
+    Mutation(
+        "the error of a user's trigger is taken for a missing schema",
+        "store/database.py",
+        'if where and f"{self.schema}." not in where:',
+        "if where is None:",
+        ("tests/store/test_database.py::test_the_error_of_a_trigger_is_told_as_that",),
+    ),
+    Mutation(
+        "a background loop that fails is not started again",
+        "keep_running.py",
+        "            await asyncio.sleep(pause)\n",
+        "            return\n",
+        ("tests/test_keep_running.py::test_a_loop_that_fails_is_logged_and_started_again",),
+    ),
+    Mutation(
+        "a worker without a heartbeat stays",
+        "flow/worker/heartbeat.py",
+        "        self._on_death(failure)\n",
+        "        del failure\n",
+        (f"{_WORKER}a_worker_whose_heartbeat_does_not_start_any_more_leaves_and_says_why",),
+    ),
+    Mutation(
+        "an order for many jobs waits for the row that is held",
+        "desk/bulk.py",
+        "    held = await held_rows(executor, list(numbers))\n",
+        "    held = set[int]()\n",
+        ("tests/desk/test_bulk.py::test_a_row_that_another_transaction_holds_is_left_and_named",),
+    ),
+    Mutation(
+        "explain does not know of jobs that are set aside",
+        "desk/explain/set_aside.py",
+        "if one.job_id == facts.job.id:",
+        "if one.job_id is None:",
+        (f"{_WORKER}a_worker_goes_on_beside_a_row_that_is_held_and_says_so",),
+    ),
+)

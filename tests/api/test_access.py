@@ -89,6 +89,7 @@ TABLE: dict[str, tuple[str | None, object]] = {
     "get_slow": (VIEW, None),
     "get_failures": (VIEW, None),
     "get_throughput": (VIEW, None),
+    "get_series": (VIEW, None),
     "get_me": (None, None),
     "log_in": (None, {"token": "nonsense"}),
     "log_out": (None, None),

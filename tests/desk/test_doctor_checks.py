@@ -41,7 +41,7 @@ OLD = {"what": "process 7", "who": "psql", "state": "idle", "age": timedelta(hou
 PENDING: dict[str, Any] = {"id": 7, "n": 1000, "age": timedelta(days=2), "roles": "operator"}
 SLOT = {"name": "old", "bytes": 5_000_000_000, "holds_rows": True}
 QUIET: dict[str, Any] = {"id": 7, "n": 2, "lane": "front", "stall_after": None, "age": timedelta(hours=2)}
-SWEEP = {"name": "sweep", "age": timedelta(hours=1)}
+ORPHANS = {"name": "orphans", "age": timedelta(hours=1)}
 
 
 def worker(**values: Any) -> WorkerStatus:  # noqa: ANN401 - fields of many types
@@ -101,8 +101,8 @@ def status(*workers: WorkerStatus, lanes: tuple[LaneLoad, ...] = (), unserved: t
             "2 jobs ended their worker",
         ),
         (doctor_checks.quarantined([{"id": None, "n": 0, "age": None}]), "ok", "no recent failure"),
-        (doctor_checks.upkeep([SWEEP], status(worker())), "warn", "sweep was 1h ago"),
-        (doctor_checks.upkeep([SWEEP], status()), "ok", "rests"),
+        (doctor_checks.upkeep([ORPHANS], status(worker())), "warn", "orphans was 1h ago"),
+        (doctor_checks.upkeep([ORPHANS], status()), "ok", "rests"),
     ],
 )
 def test_what_is_read_is_judged(finding: Finding, verdict: str, text: str) -> None:

@@ -184,6 +184,23 @@ async def test_failures_by_kind_with_rate_and_last_error(app: Rowlock) -> None:
     assert (second.kind, second.failed, second.rate, second.last_error) == ("solid", NONE, 0.0, None)
 
 
+async def test_failures_that_end_last_do_not_distort_the_rate(desk: Desk) -> None:
+    """In a burst, jobs that were retried fail after all others have ended."""
+    for n, state in ((5_500, "completed"), (200, "failed")):
+        await desk.store.execute(
+            "INSERT INTO {s}.jobs (kind, state, claimed_at) SELECT 'k', 'running', now() FROM generate_series(1, $1)", n
+        )
+        await desk.store.execute(
+            "UPDATE {s}.jobs SET state = $1, finished_at = clock_timestamp() WHERE state = 'running'", state
+        )
+    (found,) = await desk.app.stats.failures()
+    assert (found.ended, found.failed) == (Count(5_700), Count(200))
+    assert found.rate == pytest.approx(200 / 5_700)
+    (tenant,) = await desk.app.stats.tenants()
+    assert (tenant.ended, tenant.failed) == (Count(5_700), Count(200))
+    assert (await desk.app.stats.overview()).ended[State.COMPLETED] == Count(5_500)
+
+
 async def test_every_end_counts_however_many_there_are(desk: Desk) -> None:
     await some_of_each(desk)
     await history(desk, 6_000)

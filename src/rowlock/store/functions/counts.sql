@@ -19,8 +19,8 @@ CREATE FUNCTION {schema}.count_job_changes() RETURNS trigger LANGUAGE plpgsql AS
 BEGIN
   IF NOT EXISTS (SELECT 1 FROM new_jobs n WHERE n.state <> 'running') THEN RETURN NULL; END IF;
   INSERT INTO {schema}.count_increments (outcome, state, kind, lane, tenant, run_bucket, wait_bucket, n, run_seconds, wait_seconds)
-  SELECT c.outcome, c.state, c.kind, c.lane, c.tenant, {schema}.count_bucket(c.ran), {schema}.count_bucket(c.waited),
-         count(*), coalesce(sum(c.ran), 0), coalesce(sum(c.waited), 0)
+  SELECT CASE WHEN c.outcome <> c.state THEN c.outcome ELSE '' END, c.state, c.kind, c.lane, c.tenant,
+         {schema}.count_bucket(c.ran), {schema}.count_bucket(c.waited), count(*), coalesce(sum(c.ran), 0), coalesce(sum(c.waited), 0)
     FROM (
       SELECT CASE WHEN o.state = n.state THEN NULL
                   WHEN o.state = 'running' AND n.claimed_at IS NULL THEN NULL
@@ -69,7 +69,7 @@ BEGIN
     IF FOUND THEN v_series := v_series + 1; END IF;
   END LOOP;
   WITH named AS MATERIALIZED (
-    SELECT t.at, t.outcome, t.state, t.n, m.measure, m.bucket, m.seconds,
+    SELECT t.at, coalesce(nullif(t.outcome, ''), t.state) AS outcome, t.state, t.n, m.measure, m.bucket, m.seconds,
            CASE WHEN s.kind IS NULL AND o.kind IS NULL THEN '(other)' ELSE t.kind END AS kind,
            CASE WHEN s.kind IS NULL AND o.kind IS NULL THEN '(other)' ELSE t.lane END AS lane,
            CASE WHEN s.kind IS NULL THEN '(other)' ELSE t.tenant END AS tenant

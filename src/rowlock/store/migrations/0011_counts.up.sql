@@ -8,12 +8,12 @@
 -- has moved it. No index: it is only appended to, read whole and emptied. REPLICA IDENTITY FULL: a publication of all tables
 -- refuses to delete from a table without key.
 -- outcome: how the attempt ended (as in job_attempts; completed, completed_with_errors, failed or cancelled if its worker
--- ended it), unstarted: the job ended without running, reopened: a person retried it. state: the final state of the job, ''
--- while it goes on. lane, tenant: '' for none. The buckets are NULL where no attempt ended.
+-- ended it), unstarted: the job ended without running, reopened: a person retried it; '' here: the same as state. state: the
+-- final state of the job, '' while it goes on. lane, tenant: '' for none. The buckets are NULL where no attempt ended. The
+-- row is as narrow as it can be: every finish writes one.
 CREATE TABLE {schema}.count_increments (
   at timestamptz NOT NULL DEFAULT now(),
-  run_seconds double precision NOT NULL, wait_seconds double precision NOT NULL,
-  n bigint NOT NULL, run_bucket smallint, wait_bucket smallint,
+  run_seconds real NOT NULL, wait_seconds real NOT NULL, n integer NOT NULL, run_bucket smallint, wait_bucket smallint,
   outcome text NOT NULL, state text NOT NULL, kind text NOT NULL, lane text NOT NULL, tenant text NOT NULL)
   WITH (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 2000);
 ALTER TABLE {schema}.count_increments REPLICA IDENTITY FULL;
@@ -61,8 +61,8 @@ CREATE FUNCTION {schema}.count_job_changes() RETURNS trigger LANGUAGE plpgsql AS
 BEGIN
   IF NOT EXISTS (SELECT 1 FROM new_jobs n WHERE n.state <> 'running') THEN RETURN NULL; END IF;
   INSERT INTO {schema}.count_increments (outcome, state, kind, lane, tenant, run_bucket, wait_bucket, n, run_seconds, wait_seconds)
-  SELECT c.outcome, c.state, c.kind, c.lane, c.tenant, {schema}.count_bucket(c.ran), {schema}.count_bucket(c.waited),
-         count(*), coalesce(sum(c.ran), 0), coalesce(sum(c.waited), 0)
+  SELECT CASE WHEN c.outcome <> c.state THEN c.outcome ELSE '' END, c.state, c.kind, c.lane, c.tenant,
+         {schema}.count_bucket(c.ran), {schema}.count_bucket(c.waited), count(*), coalesce(sum(c.ran), 0), coalesce(sum(c.waited), 0)
     FROM (
       SELECT CASE WHEN o.state = n.state THEN NULL
                   WHEN o.state = 'running' AND n.claimed_at IS NULL THEN NULL
@@ -111,7 +111,7 @@ BEGIN
     IF FOUND THEN v_series := v_series + 1; END IF;
   END LOOP;
   WITH named AS MATERIALIZED (
-    SELECT t.at, t.outcome, t.state, t.n, m.measure, m.bucket, m.seconds,
+    SELECT t.at, coalesce(nullif(t.outcome, ''), t.state) AS outcome, t.state, t.n, m.measure, m.bucket, m.seconds,
            CASE WHEN s.kind IS NULL AND o.kind IS NULL THEN '(other)' ELSE t.kind END AS kind,
            CASE WHEN s.kind IS NULL AND o.kind IS NULL THEN '(other)' ELSE t.lane END AS lane,
            CASE WHEN s.kind IS NULL THEN '(other)' ELSE t.tenant END AS tenant
@@ -153,7 +153,8 @@ UNION ALL
 SELECT 'hour', c.since, c.kind, c.lane, c.tenant, c.outcome, c.state, c.measure, c.bucket, c.n, c.seconds
 FROM {schema}.counts_by_hour c
 UNION ALL
-SELECT s.step, date_trunc(s.step, i.at, 'UTC'), i.kind, i.lane, i.tenant, i.outcome, i.state, m.measure, m.bucket, i.n, m.seconds
+SELECT s.step, date_trunc(s.step, i.at, 'UTC'), i.kind, i.lane, i.tenant,
+       coalesce(nullif(i.outcome, ''), i.state), i.state, m.measure, m.bucket, i.n, m.seconds
 FROM {schema}.count_increments i
 CROSS JOIN (VALUES ('minute'), ('hour')) AS s(step)
 CROSS JOIN LATERAL (VALUES
@@ -168,7 +169,7 @@ UNION ALL
 SELECT CASE WHEN r.many AND s.kind IS NULL AND o.kind IS NULL THEN '(other)' ELSE i.kind END,
        CASE WHEN r.many AND s.kind IS NULL AND o.kind IS NULL THEN '(other)' ELSE i.lane END,
        CASE WHEN r.many AND s.kind IS NULL THEN '(other)' ELSE i.tenant END,
-       i.outcome, i.state, m.measure, m.bucket, i.n, m.seconds
+       coalesce(nullif(i.outcome, ''), i.state), i.state, m.measure, m.bucket, i.n, m.seconds
 FROM {schema}.count_increments i
 CROSS JOIN (SELECT count(*) >= 1500 AS many FROM {schema}.count_series) AS r
 LEFT JOIN {schema}.count_series s ON (s.kind, s.lane, s.tenant) = (i.kind, i.lane, i.tenant)
@@ -181,9 +182,8 @@ WHERE m.bucket IS NOT NULL;
 -- The window of the views below: whole minutes, or whole hours if it is longer than a day. counted_for begins with the first
 -- of them, or where the counts begin.
 CREATE VIEW {schema}.stats_window AS
-SELECT w.step, w.since, clock_timestamp() - greatest(w.since, b.since) AS counted_for, w.within
-FROM {schema}.counting b
-CROSS JOIN LATERAL (
+SELECT w.step, w.since, clock_timestamp() - greatest(w.since, (SELECT max(b.since) FROM {schema}.counting b)) AS counted_for, w.within
+FROM (
   SELECT x.within, CASE WHEN x.within > interval '1 day' THEN 'hour' ELSE 'minute' END AS step,
          date_trunc(CASE WHEN x.within > interval '1 day' THEN 'hour' ELSE 'minute' END, clock_timestamp() - x.within, 'UTC') AS since
   FROM (SELECT coalesce(nullif(current_setting('rowlock.within', true), ''), '1 hour')::interval AS within) AS x) AS w;
@@ -232,8 +232,8 @@ SELECT t.n AS ended, false AS capped, t.counted_for,
 FROM (
   SELECT coalesce(sum(c.n), 0)::bigint AS n, w.counted_for
   FROM (
-    SELECT x.step, s.since, clock_timestamp() - greatest(s.since, b.since) AS counted_for
-    FROM {schema}.stats_window x CROSS JOIN {schema}.counting b
+    SELECT x.step, s.since, clock_timestamp() - greatest(s.since, (SELECT max(b.since) FROM {schema}.counting b)) AS counted_for
+    FROM {schema}.stats_window x
     CROSS JOIN LATERAL (
       SELECT CASE WHEN nullif(current_setting('rowlock.within', true), '') IS NULL
                   THEN date_trunc('minute', clock_timestamp() - interval '5 min', 'UTC') ELSE x.since END AS since) AS s OFFSET 0) AS w

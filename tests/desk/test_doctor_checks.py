@@ -43,7 +43,7 @@ SLOT = {"name": "old", "bytes": 5_000_000_000, "holds_rows": True}
 QUIET: dict[str, Any] = {"id": 7, "n": 2, "lane": "front", "stall_after": None, "age": timedelta(hours=2)}
 ASIDE = SetAsideView(7, "finish", "canceled due to lock timeout", timedelta(minutes=1), "process 7 (psql)")
 QUEUE: dict[str, Any] = {"usage": 0.5, "pid": 7, "who": "psql", "age": timedelta(hours=2)}
-SWEEP = {"name": "sweep", "age": timedelta(hours=1)}
+ORPHANS = {"name": "orphans", "age": timedelta(hours=1)}
 
 
 def worker(**values: Any) -> WorkerStatus:  # noqa: ANN401 - fields of many types
@@ -103,8 +103,8 @@ def status(*workers: WorkerStatus, lanes: tuple[LaneLoad, ...] = (), unserved: t
             "2 jobs ended their worker",
         ),
         (doctor_checks.quarantined([{"id": None, "n": 0, "age": None}]), "ok", "no recent failure"),
-        (doctor_checks.upkeep([SWEEP], status(worker())), "warn", "sweep was 1h ago"),
-        (doctor_checks.upkeep([SWEEP], status()), "ok", "rests"),
+        (doctor_checks.upkeep([ORPHANS], status(worker())), "warn", "orphans was 1h ago"),
+        (doctor_checks.upkeep([ORPHANS], status()), "ok", "rests"),
         (doctor_checks.set_aside(status(worker())), "ok", "no job is"),
         (doctor_checks.set_aside(status(worker(set_aside=[ASIDE], set_aside_count=3))), "warn", "3 jobs wait"),
         (doctor_checks.set_aside(status(worker(set_aside=[ASIDE], set_aside_count=3))), "warn", "for 1m: its finish"),

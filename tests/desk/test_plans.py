@@ -56,7 +56,7 @@ BUFFERS = {
     "few_jobs": 6000,
     "workers": 15,
 }
-# With an hour as the window, in which nothing ended, and with a week, in which more did than is counted.
+# With an hour as the window, in which nothing ended, and with a week, in which more failed than is searched.
 STATISTICS = {
     "stats_running": (100, 100),
     "stats_slow": (100, 100),
@@ -64,10 +64,13 @@ STATISTICS = {
     "stats_backlog": (12_000, 12_000),
     "stats_lanes": (12_000, 12_000),
     "stats_states": (3500, 3500),
-    "stats_ended": (20, 300),
-    "stats_failures": (20, 300),
-    "stats_tenants": (30, 300),
-    "stats_throughput": (20, 1000),
+    "stats_ended": (150, 150),
+    "stats_failures": (150, 5500),
+    "stats_tenants": (150, 150),
+    "stats_throughput": (150, 150),
+    "totals_by_kind": (150, 150),
+    "totals_by_tenant": (150, 150),
+    "running_by_kind": (100, 100),
 }
 
 

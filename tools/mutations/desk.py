@@ -10,6 +10,9 @@ OF_ACCESS: Final = "tests/desk/test_access.py::test_"
 OF_ROUTES: Final = "tests/api/test_route_permissions.py::test_"
 OF_TOKENS: Final = "tests/desk/test_tokens.py::test_"
 
+OF_COUNTS: Final = "tests/upkeep/test_counts.py::test_"
+COUNTS: Final = "store/migrations/0011_counts.up.sql"
+
 MUTATIONS: Final = (
     Mutation(
         "a lane's version rises when nothing changes",
@@ -82,6 +85,80 @@ MUTATIONS: Final = (
         "lane = await desk.lanes.get_for_change(name)\n    require_match",
         "lane = await desk.lanes.get(name)\n    require_match",
         (f"{OF_ROUTES}each_route_works_with_exactly_the_permissions_of_the_route_table",),
+    ),
+    Mutation(
+        "the doctor takes a sweep with nothing to do for upkeep that stands still",
+        "store/sql/doctor.sql",
+        "WHERE d.name = 'orphans' AND isfinite(greatest(d.last_run_at, w.started_at))",
+        "WHERE d.name = 'sweep' AND isfinite(d.last_run_at)",
+        ("tests/cli/commands/test_doctor.py::test_a_quiet_healthy_system_is_all_ok_after_a_day",),
+    ),
+    Mutation(
+        "the doctor judges a kind by a handful of ends",
+        "store/sql/doctor.sql",
+        "f.ended >= :least::integer AND",
+        "true OR f.ended >= :least::integer AND",
+        ("tests/cli/commands/test_doctor.py::test_a_kind_that_mostly_fails_is_named_with_its_commonest_error",),
+    ),
+    Mutation(
+        "ends are counted before their statement is done: a requeue is taken for unreadable",
+        COUNTS,
+        "a.job_id = o.id AND a.fence = o.fence",
+        "a.job_id = o.id AND a.fence = n.fence",
+        (f"{OF_COUNTS}every_way_to_end_is_counted_once",),
+    ),
+    Mutation(
+        "every update of a finished job is counted as an end",
+        COUNTS,
+        "WHEN o.finished_at IS NULL AND n.finished_at IS NOT NULL THEN 'unstarted'",
+        "WHEN n.finished_at IS NOT NULL THEN 'unstarted'",
+        (
+            f"{OF_COUNTS}a_retry_by_a_person_counts_the_second_end_too",
+            f"{OF_COUNTS}an_update_of_a_finished_job_is_no_end",
+        ),
+    ),
+    Mutation(
+        "a claim that its gate puts back is counted as an attempt",
+        COUNTS,
+        "WHEN o.state = 'running' AND n.claimed_at IS NULL THEN NULL",
+        "WHEN o.state = 'running' AND false THEN NULL",
+        (f"{OF_COUNTS}a_claim_that_its_gate_puts_back_is_no_attempt",),
+    ),
+    Mutation(
+        "two folds at once wait for each other",
+        COUNTS,
+        "IF NOT pg_try_advisory_xact_lock(hashtextextended('{schema}.counts', 0)) THEN RETURN 0; END IF;",
+        "",
+        (f"{OF_COUNTS}two_folds_at_once_count_once",),
+    ),
+    Mutation(
+        "a duration equal to a bound falls into the next bucket",
+        COUNTS,
+        "(17 - width_bucket(-p_seconds,",
+        "(17 - width_bucket(-p_seconds - 1e-9,",
+        (f"{OF_COUNTS}a_bucket_ends_with_its_bound",),
+    ),
+    Mutation(
+        "series beyond the most are counted one by one",
+        COUNTS,
+        "IF v_series < p_series * 3 / 4 THEN",
+        "IF true THEN",
+        (f"{OF_COUNTS}tenants_and_kinds_beyond_the_most_series_are_counted_as_others",),
+    ),
+    Mutation(
+        "readers miss what is not folded yet",
+        COUNTS,
+        "WHERE m.bucket IS NOT NULL;",
+        "WHERE false;",
+        (f"{OF_COUNTS}what_is_published_is_what_the_table_says",),
+        count=0,
+    ),
+    Mutation(
+        "totals go with the hours",
+        "store/sql/upkeep.sql",
+        "HAVING max(x.counted_at) < now() - interval '31 days')",
+        "HAVING max(x.counted_at) < now() + interval '31 days')",
+        (f"{OF_COUNTS}counters_do_not_go_down_when_minutes_and_hours_are_pruned",),
     ),
     Mutation(
         "a stream that was asked for just before the end holds it up",

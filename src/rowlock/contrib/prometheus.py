@@ -13,16 +13,18 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
+from itertools import accumulate
 from typing import TYPE_CHECKING, Final
 
 from typing_extensions import override
 
 from rowlock.errors import ConfigurationError, DatabaseError
+from rowlock.model.job_counts import BOUNDS, OTHER
 from rowlock.model.times.duration import duration
 
 try:
     from prometheus_client import CollectorRegistry, generate_latest
-    from prometheus_client.core import GaugeMetricFamily
+    from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
     from prometheus_client.registry import Collector
 except ImportError as error:  # pragma: no cover - the extra is part of the development environment
     message = "Metrics need prometheus-client: pip install 'rowlock[prometheus]'"
@@ -35,14 +37,15 @@ if TYPE_CHECKING:
     from prometheus_client.core import Metric
 
     from rowlock.app import Rowlock
+    from rowlock.model.job_counts import DurationHistogram, JobTotals, KindTotals
     from rowlock.model.options import Span
     from rowlock.model.workload import Panel
 
-OTHER: Final = "(other)"
-"""The label that rows beyond the limit share."""
 CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 NO_TENANT: Final = "(none)"
 """The label of jobs without a tenant."""
+NO_LANE: Final = "(none)"
+"""The label of jobs that ended without having been in a lane."""
 _SHORTEST_CACHE: Final = 1.0
 _TENANTS: Final = 1000
 _UP: Final = "1: the database answered; 0: it did not, or its schema does not fit."
@@ -51,8 +54,8 @@ _UP: Final = "1: the database answered; 0: it did not, or its schema does not fi
 class RowlockCollector(Collector):
     """Metrics of one application's database.
 
-    window: how far back finished jobs are counted. labels: how many kinds, lanes and tenants get a label of their own;
-    the others share the label "(other)". every: seconds for which metrics are cached, at least 1.
+    window: how far back the gauges of finished jobs count. labels: how many kinds, lanes and tenants get a label of
+    their own in gauges; the others share the label "(other)". every: seconds for which metrics are cached, at least 1.
     """
 
     def __init__(self, app: Rowlock, *, window: Span = "5m", labels: int = 100, every: float = 5.0) -> None:
@@ -85,25 +88,110 @@ class RowlockCollector(Collector):
     def _read(self) -> list[Metric]:
         try:
             panel = self._app.sync.stats.panel(window=self._window, jobs=0, tenants=_TENANTS)
+            totals = self._app.sync.stats.totals()
         except DatabaseError:
             return [_gauge("up", _UP, [], {(): 0})]
-        return [_gauge("up", _UP, [], {(): 1}), *_totals(panel), *_labelled(panel, self._labels)]
+        return [
+            _gauge("up", _UP, [], {(): 1}),
+            *_counters(totals),
+            *_histograms(totals),
+            *_overall(panel),
+            *_labelled(panel, self._labels),
+        ]
 
 
-def _totals(panel: Panel) -> list[Metric]:
+def _counters(totals: JobTotals) -> list[Metric]:
+    kinds = [(each, (each.kind, each.lane or NO_LANE)) for each in totals.kinds]
+    return [
+        _counter(
+            "jobs_ended",
+            "Jobs that reached a final state.",
+            ["kind", "lane", "state"],
+            {(*key, state): n for each, key in kinds for state, n in each.counts.ended.items()},
+        ),
+        _counter(
+            "attempts_started",
+            "Attempts that were started.",
+            ["kind", "lane"],
+            {key: each.started for each, key in kinds if each.started},
+        ),
+        _counter(
+            "attempts_ended",
+            "Attempts that ended. final: whether the job ended with it.",
+            ["kind", "lane", "outcome", "final"],
+            {
+                (*key, outcome, "true" if final else "false"): n
+                for each, key in kinds
+                for (outcome, final), n in each.counts.attempts.items()
+            },
+        ),
+        _counter(
+            "jobs_retried",
+            "Attempts that failed, died or were lost and whose job was tried again.",
+            ["kind", "lane"],
+            {key: each.counts.retried for each, key in kinds if each.counts.attempts},
+        ),
+        _counter(
+            "jobs_reopened",
+            "Finished jobs that a person retried.",
+            ["kind", "lane"],
+            {key: each.counts.reopened for each, key in kinds if each.counts.reopened},
+        ),
+        _counter(
+            "tenant_jobs_ended",
+            "Jobs that reached a final state, by tenant.",
+            ["tenant", "state"],
+            {(tenant or NO_TENANT, state): n for (tenant, state), n in totals.tenants.items()},
+        ),
+    ]
+
+
+def _histograms(totals: JobTotals) -> list[Metric]:
+    return [
+        _histogram("job_run_seconds", "How long attempts ran.", totals.kinds, lambda each: each.counts.run),
+        _histogram(
+            "job_wait_seconds",
+            "How long due jobs waited for their attempt to start; observed when it ends.",
+            totals.kinds,
+            lambda each: each.counts.wait,
+        ),
+    ]
+
+
+def _histogram(
+    name: str, text: str, kinds: Iterable[KindTotals], chosen: Callable[[KindTotals], DurationHistogram]
+) -> Metric:
+    family = HistogramMetricFamily(f"rowlock_{name}", text, labels=["kind", "lane"])
+    for each in kinds:
+        histogram = chosen(each)
+        if histogram.total:
+            cumulative = accumulate(histogram.counts)
+            bounds = [*(str(float(bound)) for bound in BOUNDS), "+Inf"]
+            buckets = list(zip(bounds, map(float, cumulative), strict=True))
+            family.add_metric([each.kind, each.lane or NO_LANE], buckets, histogram.seconds)
+    return family
+
+
+def _overall(panel: Panel) -> list[Metric]:
     overview = panel.overview
-    within = f"within the last {overview.window.total_seconds():g} seconds"
+    within = f"within the last {overview.window.total_seconds():g} seconds, from a whole minute on"
     states = [("silent" if worker.silent else worker.state) for worker in overview.workers]
     return [
         _gauge(
             "jobs",
-            "Live jobs and kept failures; counted up to 1000.",
+            "Live jobs and kept failures; at least so many where rowlock_jobs_exact is 0.",
             ["state"],
             {(state,): count.value for state, count in overview.states.items()},
         ),
         _gauge(
+            "jobs_exact",
+            "1: rowlock_jobs is exact; 0: counting stopped at this number, and there are more.",
+            ["state"],
+            {(state,): count.exact for state, count in overview.states.items()},
+        ),
+        _gauge(
             "ended",
-            f"Jobs finished {within}; the newest 5001 are counted.",
+            f"Jobs finished {within}.",
             ["state"],
             {(state,): count.value for state, count in overview.ended.items()},
         ),
@@ -127,17 +215,20 @@ def _labelled(panel: Panel, most: int) -> list[Metric]:
     lanes, backlog, failures, tenants = panel.overview.lanes, panel.backlog, panel.failures, panel.tenants
     oldest = "Seconds for which the oldest due job has waited."
     due, later = "Queued jobs that are due; capped.", "Queued jobs that are not due yet; capped."
+    exact = "1: the number of due jobs is exact; 0: counting stopped there, and there are more."
     by_lane: list[tuple[str, str, dict[str, float]]] = [
         ("lane_open", "1: the lane starts jobs; 0: it is drained.", {x.lane.name: x.lane.enabled for x in lanes}),
         ("lane_running", "Running jobs.", {x.lane.name: x.running for x in lanes}),
         ("lane_slots", "Jobs that the lane's workers can run at once.", {x.lane.name: x.slots for x in lanes}),
         ("lane_workers", "Workers that serve the lane.", {x.lane.name: x.workers for x in lanes}),
         ("lane_due", due, {x.lane.name: x.due.value for x in lanes}),
+        ("lane_due_exact", exact, {x.lane.name: x.due.exact for x in lanes}),
         ("lane_scheduled", later, {x.lane.name: x.scheduled.value for x in lanes}),
         ("lane_oldest_wait_seconds", oldest, {x.lane.name: _seconds(x.oldest_wait) for x in lanes}),
     ]
     by_kind: list[tuple[str, str, dict[str, float]]] = [
         ("kind_due", due, {x.kind: x.due.value for x in backlog}),
+        ("kind_due_exact", exact, {x.kind: x.due.exact for x in backlog}),
         ("kind_scheduled", later, {x.kind: x.scheduled.value for x in backlog}),
         ("kind_oldest_wait_seconds", oldest, {x.kind: _seconds(x.oldest_wait) for x in backlog}),
         ("kind_ended", "Jobs finished within the window.", {x.kind: x.ended.value for x in failures}),
@@ -164,11 +255,20 @@ def capped(rows: Mapping[str, float], most: int, join: Callable[[Iterable[float]
 
 
 def _join(name: str) -> Callable[[Iterable[float]], float]:
+    if name.endswith("_exact"):
+        return min
     return max if name.endswith(("_seconds", "_open")) else sum
 
 
 def _gauge(name: str, text: str, labels: Sequence[str], rows: Mapping[tuple[str, ...], float]) -> Metric:
     family = GaugeMetricFamily(f"rowlock_{name}", text, labels=labels)
+    for values, value in rows.items():
+        family.add_metric(values, value)
+    return family
+
+
+def _counter(name: str, text: str, labels: Sequence[str], rows: Mapping[tuple[str, ...], float]) -> Metric:
+    family = CounterMetricFamily(f"rowlock_{name}", text, labels=labels)
     for values, value in rows.items():
         family.add_metric(values, value)
     return family

@@ -166,7 +166,12 @@ class Doctor:
             doctor_checks.held([row for row in pending if not row["asked"]], _CAP),
             *doctor_checks.stalls(await self._rows("doctor_stalls", long=_LONG)),
             doctor_checks.quarantined(await self._rows("doctor_quarantined", cap=_CAP)),
+            *doctor_checks.failing(await self._failing()),
         ]
+
+    async def _failing(self) -> list[dict[str, Any]]:
+        least, share, all_of = doctor_checks.FAILING_LEAST, doctor_checks.FAILING_SHARE, doctor_checks.FAILING_ALL_OF
+        return await self._rows("doctor_failing", least=least, share=share, all_of=all_of, cap=_CAP)
 
 
 def _unreachable(check: str, says: str) -> Finding:

@@ -33,6 +33,12 @@ _LATE_SCHEDULE: Final = timedelta(seconds=30)
 _QUEUE_FILLS: Final = 0.1
 """Share of the queue of notifications that a healthy server never uses."""
 _SHOWN: Final = 5
+FAILING_LEAST: Final = 20
+"""A kind with at least so many ends in the last hour is judged by the share of failures,"""
+FAILING_SHARE: Final = 0.5
+"""which is bad above this."""
+FAILING_ALL_OF: Final = 5
+"""A kind with at least so many ends is reported if all of them failed."""
 _LANE: Final = "Name it in a lane's kinds: rowlock lanes set LANE --kinds …"
 
 
@@ -328,6 +334,20 @@ def quarantined(rows: Sequence[Row]) -> Finding:
     row = rows[0]
     says = f"{row['n']} jobs ended their worker again and again, the last one {_span(row['age'])} ago"
     return warn("quarantine", says, f"rowlock jobs show {ids.encode(row['id'])}; mend the handler, then retry it")
+
+
+def failing(rows: Sequence[Row]) -> list[Finding]:
+    """Kinds of which most jobs failed within the last hour."""
+    found = []
+    for row in rows:
+        says = f"{row['failed']:,} of {row['ended']:,} jobs of {row['kind']} failed within the last hour"
+        if row["error"]:
+            says += f", most often with {row['error']!r}"
+        do = f"rowlock jobs ls 'state:failed kind:{row['kind']}'"
+        if row["id"] is not None:
+            do = f"rowlock jobs show {ids.encode(row['id'])}; all of them: {do}"
+        found.append(warn("failures", says, do))
+    return found or [ok("failures", "no kind fails more often than it succeeds")]
 
 
 def _some(names: Iterable[str]) -> str:

@@ -1,13 +1,17 @@
-"""app.stats: backlog, running jobs, throughput and failures.
+"""app.stats: backlog, running jobs, throughput, failures, totals and series.
 
-The numbers are defined by views of the schema (stats_backlog, stats_failures …) and only read here.
+The numbers are defined by views of the schema (stats_backlog, stats_failures …) and only read here. Ends come from
+counts that are kept as jobs end, so they are exact; a window begins with a whole minute, or a whole hour if it is
+longer than a day.
 """
 
 from __future__ import annotations
 
 import contextlib
 from datetime import timedelta
-from typing import TYPE_CHECKING
+from itertools import groupby
+from operator import itemgetter
+from typing import TYPE_CHECKING, Final
 
 from rowlock.desk import current_load
 from rowlock.desk.guard import TRUSTED, Guard, reads
@@ -15,6 +19,16 @@ from rowlock.desk.workers import views
 from rowlock.errors import InvalidOption
 from rowlock.model.access import Permission
 from rowlock.model.count import Count
+from rowlock.model.job_counts import (
+    OTHER,
+    CountSeries,
+    EndCounts,
+    JobTotals,
+    KindTotals,
+    SeriesAnswer,
+    SeriesPoint,
+    end_counts,
+)
 from rowlock.model.state import State
 from rowlock.model.times.duration import duration
 from rowlock.model.workload import Failures, Overview, Panel, TenantLoad, Throughput, Work
@@ -22,12 +36,19 @@ from rowlock.store import lanes as lane_rows
 from rowlock.store.rows import jobs as rows
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Sequence
+    from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+    from datetime import datetime
 
+    from rowlock.model.job_counts import SeriesBy
     from rowlock.model.options import Span
     from rowlock.model.workload import Backlog, Running
-    from rowlock.store.database import Database
+    from rowlock.store.database import Database, Record
     from rowlock.store.executor import SqlExecutor
+
+_LONGEST_BY_MINUTE: Final = timedelta(hours=24)
+_LONGEST_SERIES: Final = timedelta(days=31)
+_STEPS: Final = ((timedelta(hours=2), timedelta(minutes=1)), (_LONGEST_BY_MINUTE, timedelta(minutes=10)))
+"""Windows up to so long have points so far apart; longer ones have a point for every hour."""
 
 
 class Stats:
@@ -109,6 +130,44 @@ class Stats:
         async with self._within(_window(window, "window")) as snapshot:
             return await _throughput(snapshot)
 
+    @reads(Permission.WORKERS_VIEW)
+    async def totals(self) -> JobTotals:
+        """Ended jobs and attempts by kind and lane, with durations, since the tables have counts. They only grow."""
+        async with self._open().snapshot() as snapshot:
+            counted = await snapshot.fetch("totals_by_kind")
+            running = {(row["kind"], row["lane"] or ""): row["n"] for row in await snapshot.fetch("running_by_kind")}
+            tenants = await snapshot.fetch("totals_by_tenant", **self._guard.visibility)
+        return JobTotals(
+            kinds=_kind_totals(counted, running),
+            tenants={(row["tenant"], row["state"]): row["n"] for row in tenants},
+        )
+
+    @reads(Permission.WORKERS_VIEW)
+    async def series(
+        self,
+        window: Span = "1h",
+        *,
+        by: SeriesBy | None = None,
+        kind: str | None = None,
+        lane: str | None = None,
+        limit: int = 20,
+    ) -> SeriesAnswer:
+        """Ends, failures, retries and durations over time: by minute, by 10 minutes (over 2h) or by hour (over 24h).
+
+        by: a series for each kind or lane, the `limit` busiest ones and (other); kind, lane: only these.
+        """
+        span = min(_window(window, "window"), _LONGEST_SERIES)
+        step = next((step for longest, step in _STEPS if span <= longest), timedelta(hours=1))
+        seconds = step.total_seconds()
+        async with self._open().snapshot() as snapshot:
+            (start,) = await snapshot.fetch("series_since", step=seconds, window=span)
+            found = await snapshot.fetch(
+                "stats_series", step=seconds, since=start["since"], by=by, kind=kind, lane=lane
+            )
+        steps = int((start["now"] - start["since"]) / step) + 1
+        moments = [start["since"] + step * n for n in range(steps)]
+        return SeriesAnswer(start["since"], step, _series(found, moments, by, limit))
+
     @contextlib.asynccontextmanager
     async def _within(self, window: timedelta) -> AsyncIterator[SqlExecutor]:
         """A snapshot whose views count ends within the window."""
@@ -165,6 +224,38 @@ async def _tenants(snapshot: SqlExecutor, guard: Guard, limit: int) -> list[Tena
 async def _throughput(snapshot: SqlExecutor) -> Throughput:
     (row,) = await snapshot.fetch("stats_throughput")
     return Throughput(Count(row["ended"], exact=not row["capped"]), row["counted_for"], row["per_second"])
+
+
+def _kind_totals(counted: Sequence[Record], running: Mapping[tuple[str, str], int]) -> list[KindTotals]:
+    counts = {
+        key: end_counts([dict(row) for row in group]) for key, group in groupby(counted, key=itemgetter("kind", "lane"))
+    }
+    active = dict(running)
+    if (OTHER, OTHER) in counts:
+        # Kinds beyond the most series are counted as (other): their running jobs, too, or starts would go down.
+        for key in [key for key in active if key not in counts]:
+            active[OTHER, OTHER] = active.get((OTHER, OTHER), 0) + active.pop(key)
+    keys = sorted({*counts, *active})
+    return [
+        KindTotals(kind, lane, counts.get((kind, lane), EndCounts()), active.get((kind, lane), 0))
+        for kind, lane in keys
+    ]
+
+
+def _series(found: Sequence[Record], moments: Sequence[datetime], by: SeriesBy | None, limit: int) -> list[CountSeries]:
+    """The busiest series with a point for every moment; the others as one."""
+    ends: dict[str | None, int] = {} if by else {None: 0}
+    for row in found:
+        ends[row["name"]] = ends.get(row["name"], 0) + (row["n"] if row["measure"] != "wait" else 0)
+    ranked = sorted(ends, key=lambda name: (-ends[name], name or ""))
+    shown = {name: name if name in ranked[:limit] else OTHER for name in ranked}
+    rows: dict[tuple[str | None, datetime], list[Mapping[str, object]]] = {}
+    for row in found:
+        rows.setdefault((shown[row["name"]], row["at"]), []).append(dict(row))
+    return [
+        CountSeries(name, [SeriesPoint(at, end_counts(rows.get((name, at), ()))) for at in moments])
+        for name in dict.fromkeys(shown.values())
+    ]
 
 
 def _window(value: Span, name: str) -> timedelta:

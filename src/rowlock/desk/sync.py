@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from rowlock.model.approval import ApprovalStatus, Rule
     from rowlock.model.explanation import Explanation
     from rowlock.model.job import Job
+    from rowlock.model.job_counts import JobTotals, SeriesAnswer, SeriesBy
     from rowlock.model.lane import Lane, LaneOrder
     from rowlock.model.lock import LockView
     from rowlock.model.operation import Action, Operation
@@ -594,6 +595,25 @@ class SyncStats:
     def throughput(self, window: Span = "5m") -> Throughput:
         """Ends within the window, in total and per second."""
         return self._bridge.run(self._desk.throughput(window))
+
+    def totals(self) -> JobTotals:
+        """Ended jobs and attempts by kind and lane, with durations, since the tables have counts. They only grow."""
+        return self._bridge.run(self._desk.totals())
+
+    def series(
+        self,
+        window: Span = "1h",
+        *,
+        by: SeriesBy | None = None,
+        kind: str | None = None,
+        lane: str | None = None,
+        limit: int = 20,
+    ) -> SeriesAnswer:
+        """Ends, failures, retries and durations over time: by minute, by 10 minutes (over 2h) or by hour (over 24h).
+
+        by: a series for each kind or lane, the `limit` busiest ones and (other); kind, lane: only these.
+        """
+        return self._bridge.run(self._desk.series(window, by=by, kind=kind, lane=lane, limit=limit))
 
 
 class SyncTokens:

@@ -212,7 +212,7 @@ class Failures:
 
 @dataclass(frozen=True, slots=True)
 class Throughput:
-    """Ends within `window`; where counting was capped, `window` is the part of it that was counted."""
+    """Ends within `window`: from the whole minute (or hour, beyond a day) in which the asked one begins until now."""
 
     ended: Count
     window: timedelta
@@ -221,7 +221,7 @@ class Throughput:
 
 @dataclass(frozen=True, slots=True)
 class TenantLoad:
-    """Ended jobs of one tenant (None: without tenant) within `window`, which is shorter where counting was capped."""
+    """Ended jobs of one tenant (None: without tenant) within `window`, which begins as that of Throughput does."""
 
     tenant: str | None
     ended: Count

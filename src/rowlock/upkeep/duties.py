@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from rowlock.upkeep.counts import counts
 from rowlock.upkeep.expire import expire, signals
 from rowlock.upkeep.prune import limits, prune, registry
 from rowlock.upkeep.repair import ageing, gates, operations, sweep, workflows
@@ -26,4 +27,5 @@ DUTIES: Final[dict[str, Duty]] = {
     "signals": signals,
     "ageing": ageing,
     "limits": limits,
+    "counts": counts,
 }

@@ -51,3 +51,28 @@ async def test_every_number_of_the_desk_is_served(rest: Rest) -> None:
     async with rest.knows(narrow) as client:
         refused = await client.get("/stats/references")
         assert (refused.status_code, refused.json()["permission"]) == (403, "jobs:read_all")
+
+
+async def test_series_are_served_by_lane_and_kind(rest: Rest) -> None:
+    store = rest.store
+    job = await rest.submit("explode")
+    await store.complete(*await store.claim(await store.worker(), ids.decode(job["id"])), state="failed")
+    async with rest.client() as client:
+
+        async def read(**params: Any) -> dict[str, Any]:  # noqa: ANN401 - of the query
+            answer = await client.get("/stats/series", params=params)
+            assert answer.status_code == 200, answer.text
+            return dict(answer.json())
+
+        hour = await read(window="1h", by="lane")
+        (lane,) = hour["items"]
+        assert (hour["step"], lane["name"], len(lane["points"])) == (60, "default", 61)
+        (point,) = [point for point in lane["points"] if point["ended"]]
+        assert (point["ended"], point["retried"]) == ({"failed": 1}, 0)
+        assert point["run"]["p50"] > 0
+        assert lane["points"][0]["wait"] == {"p50": None, "p95": None, "p99": None, "mean": None}
+        assert [each["name"] for each in (await read(window="1d", by="kind"))["items"]] == ["explode"]
+        week = await read(window="7d", kind="greet")
+        assert (week["step"], [each["name"] for each in week["items"]]) == (3600, [None])
+        assert not any(point["ended"] for point in week["items"][0]["points"])
+        assert (await client.get("/stats/series", params={"window": "60d"})).status_code == 422

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import psycopg
 import pytest
 from tests.cli.processes import ended, said
+from tests.waiting import eventually
 
 from rowlock.desk.doctor import Doctor
 from rowlock.settings import Settings
@@ -111,6 +112,66 @@ async def test_held_quarantined_and_unapproved_jobs_are_found(cli: Cli, app: Row
     assert pay in found["approval"].do
     assert found["held"].says.startswith("3 jobs are held")
     assert (found["quarantine"].verdict, other in found["quarantine"].do) == ("warn", True)
+
+
+async def test_a_quiet_healthy_system_is_all_ok_after_a_day(app: Rowlock, database_url: str) -> None:
+    """Duties with nothing to do are not run, and that is no fault."""
+    with psycopg.connect(database_url, autocommit=True) as connection:
+        async with app.worker():
+            connection.execute("UPDATE rowlock.duties SET last_run_at = now() - interval '1 day'")
+            connection.execute("UPDATE rowlock.workers SET started_at = now() - interval '1 day'")
+
+            async def looked_after() -> bool:
+                row = connection.execute(
+                    "SELECT last_run_at > now() - interval '1 hour' FROM rowlock.duties WHERE name = 'orphans'"
+                ).fetchone()
+                return bool(row and row[0])
+
+            await eventually(looked_after)
+            findings = await Doctor(app.database(), app.settings).examine()
+    ills = [one for one in findings if one.verdict != "ok" and one.check != "durability"]
+    assert not ills
+
+
+async def test_upkeep_that_is_not_carried_out_is_found(app: Rowlock, database_url: str) -> None:
+    with psycopg.connect(database_url, autocommit=True) as connection:
+        connection.execute(
+            "INSERT INTO rowlock.workers (name, host, pid, version, started_at) "
+            "VALUES ('w', 'h', 1, '0', now() - interval '1 hour')"
+        )
+        found = {one.check: one for one in await Doctor(app.database(), app.settings).examine()}
+        assert (found["upkeep"].verdict, found["upkeep"].says[:8]) == ("warn", "the last")
+        connection.execute("UPDATE rowlock.workers SET started_at = now()")
+        found = {one.check: one for one in await Doctor(app.database(), app.settings).examine()}
+        assert found["upkeep"].verdict == "ok"  # it has just begun
+
+
+@pytest.mark.parametrize(
+    ("failed", "completed", "told"),
+    [(96, 4, True), (11, 9, True), (10, 10, False), (5, 0, True), (4, 0, False), (6, 5, False)],
+)
+async def test_a_kind_that_mostly_fails_is_named_with_its_commonest_error(
+    app: Rowlock, database_url: str, failed: int, completed: int, told: bool
+) -> None:
+    error = json.dumps({"reason": "failed", "type": "OSError", "message": "no route"})
+    with psycopg.connect(database_url) as connection:
+        connection.execute(
+            "INSERT INTO rowlock.jobs (kind, state, claimed_at) "
+            "SELECT 'mail', 'running', now() FROM generate_series(1, %s)",
+            [failed + completed],
+        )
+        connection.execute(
+            "UPDATE rowlock.jobs j SET state = CASE WHEN n.n <= %s THEN 'failed' ELSE 'completed' END, "
+            "finished_at = now(), errors = CASE WHEN n.n = 1 THEN '{}' WHEN n.n <= %s THEN %s::jsonb END "
+            "FROM (SELECT id, row_number() OVER (ORDER BY id) AS n FROM rowlock.jobs) n WHERE n.id = j.id",
+            [failed, failed, error],
+        )
+    found = {one.check: one for one in await Doctor(app.database(), app.settings).examine()}["failures"]
+    assert found.verdict == ("warn" if told else "ok")
+    if told:
+        assert f"{failed} of {failed + completed} jobs of mail failed" in found.says
+        assert "OSError: no route" in found.says
+        assert "rowlock jobs show" in found.do
 
 
 async def test_a_check_that_fails_itself_keeps_no_other_from_being_made(app: Rowlock, database_url: str) -> None:

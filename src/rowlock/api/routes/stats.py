@@ -1,8 +1,8 @@
-"""Statistics. Every count has a limit, so that no read walks a whole table."""
+"""Statistics. No read walks a whole table: live jobs are counted up to a limit, ends as they happen."""
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 from fastapi import Query
 
@@ -18,6 +18,7 @@ from rowlock.api.schemas.stats import (
     OverviewAnswer,
     ReferencesAnswer,
     RunningsAnswer,
+    SeriesListAnswer,
     TenantAnswer,
     TenantsAnswer,
     ThroughputAnswer,
@@ -44,6 +45,22 @@ ReferenceValue = Annotated[
 Phase = Annotated[
     str | None, Query(max_length=1000, pattern=STORABLE, description="Only jobs in this phase.", examples=["render"])
 ]
+
+SeriesWindow = Annotated[
+    float,
+    DurationInput(60, 31 * 86_400),
+    Query(description="How far back to look: seconds or a text; 31 days at most.", examples=["24h"]),
+]
+SeriesOf = Annotated[
+    Literal["kind", "lane"] | None, Query(description="A series for each kind or lane; else one.", examples=["lane"])
+]
+OfKind = Annotated[
+    str | None, Query(max_length=200, pattern=STORABLE, description="Only this kind.", examples=["send_invoice"])
+]
+OfLane = Annotated[
+    str | None, Query(max_length=100, pattern=STORABLE, description="Only this lane.", examples=["reports"])
+]
+MostSeries = Annotated[int, Query(ge=1, le=100, description="Most series; the others are one, (other).", examples=[20])]
 
 
 @routes.get("/stats/overview", needs=Permission.WORKERS_VIEW)
@@ -106,3 +123,17 @@ async def get_throughput(desk: CurrentDesk, window: Window = 300) -> ThroughputA
     """How many jobs ended within the window, also per second."""
     found = await desk.stats.throughput(window)
     return ThroughputAnswer.of(found)
+
+
+@routes.get("/stats/series", needs=Permission.WORKERS_VIEW)
+async def get_series(
+    desk: CurrentDesk,
+    *,
+    window: SeriesWindow = 3600,
+    by: SeriesOf = None,
+    kind: OfKind = None,
+    lane: OfLane = None,
+    limit: MostSeries = 20,
+) -> SeriesListAnswer:
+    """Ended jobs, retries and durations over time, by kind or lane if asked."""
+    return SeriesListAnswer.of(await desk.stats.series(window, by=by, kind=kind, lane=lane, limit=limit))

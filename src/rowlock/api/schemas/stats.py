@@ -12,9 +12,10 @@ from rowlock.api.schemas.workers import COUNT, BacklogAnswer, LaneLoadAnswer, Ru
 from rowlock.model import ids
 
 if TYPE_CHECKING:
+    from rowlock.model.job_counts import CountSeries, DurationHistogram, SeriesAnswer, SeriesPoint
     from rowlock.model.workload import Failures, Overview, TenantLoad, Throughput, Work
 
-Window = Annotated[float, doc("Length of the window in seconds; shorter where counting stopped early.", 3600.0)]
+Window = Annotated[float, doc("Seconds of the window. It begins with a whole minute, or an hour beyond a day.", 3600.0)]
 Ended = Annotated[CountAnswer, doc("Jobs that ended within the window.", {"value": 1200, "exact": True})]
 Failed = Annotated[CountAnswer, doc("Jobs that failed within the window.", {"value": 6, "exact": True})]
 PerSecond = Annotated[float, doc("Ended jobs per second.", 0.33)]
@@ -158,4 +159,73 @@ class ThroughputAnswer(Answer):
             ended=CountAnswer.of(throughput.ended),
             window=throughput.window.total_seconds(),
             per_second=throughput.per_second,
+        )
+
+
+class DurationsAnswer(Answer):
+    """Durations of the attempts that ended, in seconds; null: none ended."""
+
+    p50: Annotated[float | None, doc("Half of them were not longer.", 0.04)]
+    p95: Annotated[float | None, doc("95 % of them were not longer.", 0.9)]
+    p99: Annotated[float | None, doc("99 % of them were not longer.", 2.3)]
+    mean: Annotated[float | None, doc("Their mean.", 0.11)]
+
+    @classmethod
+    def of(cls, histogram: DurationHistogram) -> DurationsAnswer:
+        """From the desk's value."""
+        return cls(
+            p50=histogram.quantile(0.5),
+            p95=histogram.quantile(0.95),
+            p99=histogram.quantile(0.99),
+            mean=histogram.seconds / histogram.total if histogram.total else None,
+        )
+
+
+class PointAnswer(Answer):
+    """What ended in one step."""
+
+    at: Annotated[datetime, doc("Beginning of the step.", INSTANT)]
+    ended: Annotated[dict[str, int], doc("Ended jobs by final state.", {"completed": 118, "failed": 2})]
+    retried: Annotated[int, doc("Failed, died or lost attempts whose job was tried again.", 5)]
+    run: Annotated[DurationsAnswer, doc("How long attempts ran.")]
+    wait: Annotated[DurationsAnswer, doc("How long due jobs waited for their attempt.")]
+
+    @classmethod
+    def of(cls, point: SeriesPoint) -> PointAnswer:
+        """From the desk's value."""
+        return cls(
+            at=point.at,
+            ended=dict(point.counts.ended),
+            retried=point.counts.retried,
+            run=DurationsAnswer.of(point.counts.run),
+            wait=DurationsAnswer.of(point.counts.wait),
+        )
+
+
+class CountSeriesAnswer(Answer):
+    """The points of one kind or lane, or of all jobs."""
+
+    name: Annotated[str | None, doc("The kind or lane; (other): the less busy ones; null: all jobs.", "reports")]
+    points: Annotated[list[PointAnswer], doc("A point for every step, in order of time.")]
+
+    @classmethod
+    def of(cls, series: CountSeries) -> CountSeriesAnswer:
+        """From the desk's value."""
+        return cls(name=series.name, points=[PointAnswer.of(point) for point in series.points])
+
+
+class SeriesListAnswer(Answer):
+    """Series over a window."""
+
+    since: Annotated[datetime, doc("Beginning of the first step.", INSTANT)]
+    step: Annotated[float, doc("Seconds of a step: 60, 600 (window over 2 h) or 3600 (over 24 h).", 60.0)]
+    items: Annotated[list[CountSeriesAnswer], doc("Series, the busiest first.")]
+
+    @classmethod
+    def of(cls, found: SeriesAnswer) -> SeriesListAnswer:
+        """From the desk's value."""
+        return cls(
+            since=found.since,
+            step=found.step.total_seconds(),
+            items=[CountSeriesAnswer.of(series) for series in found.series],
         )

@@ -203,3 +203,34 @@ WHERE :sees_all::boolean OR t.tenant = :tenant::text ORDER BY t.ended DESC, t.te
 -- name: stats_throughput
 -- Ends per second within the window.
 SELECT t.ended, t.capped, t.counted_for, t.per_second FROM {schema}.stats_throughput t
+
+-- name: totals_by_kind
+-- Counts since the tables have them, without tenants; as many rows as there are series and buckets, whatever the number
+-- of jobs.
+SELECT t.kind, t.lane, t.outcome, t.state, t.measure, t.bucket, sum(t.n)::bigint AS n, sum(t.seconds) AS seconds
+FROM {schema}.stats_totals t GROUP BY 1, 2, 3, 4, 5, 6 ORDER BY 1, 2
+
+-- name: totals_by_tenant
+-- Ended jobs since the tables have counts.
+SELECT t.tenant, t.state, sum(t.n)::bigint AS n FROM {schema}.stats_totals t
+WHERE t.measure <> 'wait' AND t.state <> '' AND (:sees_all::boolean OR nullif(t.tenant, '') = :tenant::text)
+GROUP BY 1, 2 ORDER BY 1, 2
+
+-- name: running_by_kind
+-- Running jobs by kind and lane, in the snapshot of the totals: an attempt is in exactly one of the two.
+SELECT r.kind, r.lane, count(*) AS n FROM {schema}.jobs r WHERE r.state = 'running' GROUP BY r.kind, r.lane
+
+-- name: series_since
+-- The beginning of the first step of a window, by the database's clock.
+SELECT date_bin(make_interval(secs => :step::float8), clock_timestamp() - :window::interval, timestamptz 'epoch') AS since,
+       clock_timestamp() AS now
+
+-- name: stats_series
+-- Counts by step: from the counts by minute, or by hour for steps of an hour. by: kind, lane or nothing.
+SELECT date_bin(make_interval(secs => :step::float8), c.since, timestamptz 'epoch') AS at,
+       CASE :by::text WHEN 'kind' THEN c.kind WHEN 'lane' THEN c.lane END AS name,
+       c.outcome, c.state, c.measure, c.bucket, sum(c.n)::bigint AS n, sum(c.seconds) AS seconds
+FROM {schema}.stats_counts c
+WHERE c.step = CASE WHEN :step::float8 < 3600 THEN 'minute' ELSE 'hour' END AND c.since >= :since::timestamptz
+  AND (:kind::text IS NULL OR c.kind = :kind::text) AND (:lane::text IS NULL OR c.lane = :lane::text)
+GROUP BY 1, 2, 3, 4, 5, 6

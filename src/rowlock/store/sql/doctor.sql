@@ -80,9 +80,27 @@ WHERE r.since < clock_timestamp() - coalesce(r.stall_after / 2, :long::interval)
 GROUP BY r.lane, r.stall_after ORDER BY age DESC, r.lane LIMIT 5
 
 -- name: doctor_upkeep
--- The sweep runs in every healthy cluster, so its age shows whether upkeep runs at all.
-SELECT d.name, clock_timestamp() - d.last_run_at AS age FROM {schema}.duties d
-WHERE d.name = 'sweep' AND isfinite(d.last_run_at)
+-- The search for orphans is the one duty that the beat never leaves out, also when no job waits: its age shows whether
+-- upkeep runs at all. A worker that has just started gets a moment to run it.
+SELECT d.name, clock_timestamp() - greatest(d.last_run_at, w.started_at) AS age FROM {schema}.duties d
+CROSS JOIN (SELECT min(x.started_at) AS started_at FROM {schema}.workers x
+            WHERE x.state = 'up' AND x.seen_at >= clock_timestamp() - interval '15 s') AS w
+WHERE d.name = 'orphans' AND isfinite(greatest(d.last_run_at, w.started_at))
+
+-- name: doctor_failing
+-- Kinds of which most jobs failed within the last hour, with the commonest error among the newest failures.
+WITH kinds AS MATERIALIZED (
+  SELECT f.kind, f.ended, f.failed, f.last_failed_id AS id FROM {schema}.stats_failures f
+  WHERE (f.ended >= :least::integer AND f.rate > :share::float8) OR (f.ended >= :all_of::integer AND f.failed = f.ended)
+  ORDER BY f.failed DESC, f.kind LIMIT 5)
+SELECT k.kind, k.ended, k.failed, k.id, e.error, e.n AS times
+FROM kinds k
+LEFT JOIN LATERAL (
+  SELECT concat_ws(': ', x.errors ->> 'reason', x.errors ->> 'type', left(x.errors ->> 'message', 120)) AS error, count(*) AS n
+  FROM (SELECT j.kind, j.errors FROM {schema}.jobs j WHERE j.state = 'failed' AND j.finished_at < 'infinity'
+        ORDER BY j.finished_at DESC LIMIT :cap::integer) AS x
+  WHERE x.kind = k.kind GROUP BY 1 ORDER BY 2 DESC, 1 LIMIT 1) AS e ON true
+ORDER BY k.failed DESC, k.kind
 
 -- name: serving
 -- The backend that serves this connection; behind a transaction pooler it changes.

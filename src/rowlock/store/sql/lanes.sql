@@ -179,6 +179,7 @@ SELECT EXISTS (SELECT 1 FROM me) AS known, (SELECT me.told FROM me) AS told, clo
              WHEN 'gates' THEN EXISTS (SELECT 1 FROM {schema}.gates g)
                             OR EXISTS (SELECT 1 FROM {schema}.lanes l WHERE l.max_total IS NOT NULL OR l.rate IS NOT NULL)
              WHEN 'schedules' THEN EXISTS (SELECT 1 FROM {schema}.schedules s WHERE s.enabled AND s.next_at <= clock_timestamp())
+             WHEN 'counts' THEN EXISTS (SELECT 1 FROM {schema}.count_increments)
              WHEN 'workflows' THEN EXISTS (SELECT 1 FROM {schema}.workflows f WHERE f.finished_at IS NULL)
              WHEN 'signals' THEN EXISTS (SELECT 1 FROM {schema}.waits q WHERE q.until < now())
              WHEN 'ageing' THEN EXISTS (SELECT 1 FROM {schema}.lanes l WHERE l.age_every IS NOT NULL)

@@ -339,3 +339,24 @@ WHERE w.seen_at < now() - interval '1 day'
 UPDATE {schema}.workers w SET state = 'gone', hungry = false
 WHERE w.state <> 'gone' AND w.seen_at < now() - interval '60 s'
   AND NOT EXISTS (SELECT 1 FROM {schema}.jobs j WHERE j.claimed_by = w.id AND j.state = 'running')
+
+-- name: fold_counts
+-- A function of the schema; moves a bounded number of increments.
+SELECT {schema}.counts_fold(:batch::integer, :series::integer) AS folded
+
+-- name: prune_counts
+-- By the first column of the primary keys, so that only rows past their time are read.
+WITH minutes AS (DELETE FROM {schema}.counts_by_minute c WHERE c.since < now() - interval '25 hours' RETURNING 1),
+hours AS (DELETE FROM {schema}.counts_by_hour c WHERE c.since < now() - interval '31 days' RETURNING 1)
+SELECT (SELECT count(*) FROM minutes) AS minutes, (SELECT count(*) FROM hours) AS hours
+
+-- name: forget_series
+-- Totals of series that have not been counted for a month, and the places they took. Run when an hour has been pruned,
+-- since it reads every total.
+WITH old AS (
+  DELETE FROM {schema}.count_totals t
+  WHERE (t.kind, t.lane, t.tenant) IN (
+    SELECT x.kind, x.lane, x.tenant FROM {schema}.count_totals x GROUP BY 1, 2, 3 HAVING max(x.counted_at) < now() - interval '31 days')
+  RETURNING t.kind, t.lane, t.tenant)
+DELETE FROM {schema}.count_series s USING (SELECT DISTINCT o.kind, o.lane, o.tenant FROM old o) AS o
+WHERE (s.kind, s.lane, s.tenant) = (o.kind, o.lane, o.tenant)

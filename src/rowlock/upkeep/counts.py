@@ -1,0 +1,28 @@
+"""Counts: increments that statements have appended become counts by minute, by hour and in total."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from rowlock.upkeep.duty import MOST_BATCHES
+
+if TYPE_CHECKING:
+    from rowlock.flow.worker.heartbeat import CompletedBeat
+    from rowlock.upkeep.duty import DutyContext
+
+FOLDED_AT_ONCE: Final = 10_000
+"""Increments that one statement moves."""
+MOST_SERIES: Final = 2_000
+"""Combinations of kind, lane and tenant counted one by one; the view stats_totals knows three quarters of this."""
+
+
+async def counts(context: DutyContext, _beat: CompletedBeat) -> int:
+    """Move increments into the counts, and delete counts past their time; returns 0, as no job has changed."""
+    for _ in range(MOST_BATCHES):
+        (row,) = await context.database.fetch("fold_counts", batch=FOLDED_AT_ONCE, series=MOST_SERIES)
+        if row["folded"] < FOLDED_AT_ONCE:
+            break
+    (pruned,) = await context.database.fetch("prune_counts")
+    if pruned["hours"]:
+        await context.database.fetch("forget_series")
+    return 0

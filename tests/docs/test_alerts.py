@@ -1,0 +1,36 @@
+"""The alerting rules: each names metrics that exist, and fires when it should."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from rowlock import Rowlock
+from rowlock.contrib.prometheus import RowlockCollector
+
+HERE = Path(__file__).parent
+RULES = HERE.parents[1] / "docs" / "operate" / "alerts.yml"
+SUFFIXES = re.compile(r"_(total|bucket|sum|count)$")
+
+
+async def test_every_rule_names_metrics_that_exist(database_url: str) -> None:
+    text = RULES.read_text(encoding="utf-8")
+    async with Rowlock(database_url) as app:
+        families = {family.name for family in RowlockCollector(app).collect()}
+    named = set(re.findall(r"\browlock_\w+", text))
+    assert named
+    assert {SUFFIXES.sub("", name) for name in named} <= families
+    assert len(re.findall(r"- alert: Rowlock\w+", text)) == len(re.findall(r"^ +summary: ", text, re.MULTILINE)) == 6
+
+
+@pytest.mark.skipif(shutil.which("promtool") is None, reason="promtool is not installed")
+def test_the_rules_fire_when_they_should(tmp_path: Path) -> None:
+    for file in (RULES, HERE / "alerts_test.yml"):
+        shutil.copy(file, tmp_path)
+    for task in (["check", "rules", "alerts.yml"], ["test", "rules", "alerts_test.yml"]):
+        done = subprocess.run(["promtool", *task], cwd=tmp_path, capture_output=True, text=True, check=False)  # noqa: S607 - a tool of the developer
+        assert done.returncode == 0, done.stdout + done.stderr

@@ -94,13 +94,6 @@ MUTATIONS: Final = (
         _noticed("answered"),
     ),
     Mutation(
-        "machine: a replaced job keeps its approval",
-        ENQUEUE,
-        "(o.approval <> 0 OR excluded.approval <> 0)",
-        "(excluded.approval <> 0)",
-        _noticed("answered"),
-    ),
-    Mutation(
         "machine: a gate lets one more in than it has places",
         GATES,
         "v_free := greatest(0, g.max_running - g.held);",

@@ -14,6 +14,13 @@ OF_ACCESS: Final = "tests/desk/test_access.py::test_"
 
 MUTATIONS: Final = (
     Mutation(
+        "a replaced job keeps its approval",
+        "store/sql/enqueue.sql",
+        "(o.approval <> 0 OR excluded.approval <> 0)",
+        "(excluded.approval <> 0)",
+        ("tests/flow/enqueue/test_enqueue_unique.py::test_new_arguments_void_an_approval",),
+    ),
+    Mutation(
         "an admitted job uses nothing of its rate",
         LIMITS,
         "      v_used[i] := v_used[i] + w;",

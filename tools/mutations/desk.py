@@ -11,7 +11,7 @@ OF_ROUTES: Final = "tests/api/test_route_permissions.py::test_"
 OF_TOKENS: Final = "tests/desk/test_tokens.py::test_"
 
 OF_COUNTS: Final = "tests/upkeep/test_counts.py::test_"
-COUNTS: Final = "store/migrations/0011_counts.up.sql"
+COUNTS: Final = "store/migrations/0014_counts.up.sql"
 
 MUTATIONS: Final = (
     Mutation(

@@ -96,6 +96,7 @@ TESTED_ELSEWHERE: Final = {
     "testing/test_drain.py": "testing/handler_loops",
     "testing/test_assertions.py": "testing/match",
     "testing/test_databases.py": "testing/scratch_databases",
+    "flow/worker/test_held_rows.py": "desk/explain/set_aside",
     "races/test_one_bad_row.py": "flow/finish/set_aside_writes store/jobs/blocked upkeep/apart",
     "upkeep/test_retention.py": "upkeep/prune",
     "upkeep/test_duties.py": "upkeep/duty upkeep/duty_runner upkeep/expire upkeep/repair upkeep/rescue",

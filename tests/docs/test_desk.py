@@ -11,7 +11,7 @@ from tests.factories import opened
 
 from rowlock import Rowlock
 from rowlock.contrib.prometheus import RowlockCollector
-from rowlock.desk.explain import approval, dependencies, locks, rates, reasons, silent_worker
+from rowlock.desk.explain import approval, dependencies, locks, rates, reasons, set_aside, silent_worker
 
 DOCS = Path(__file__).parents[2] / "docs"
 CODES = re.compile(r'(?:Reason|_gate|_paused)\((?:facts, )?"(\w+)"(?: if \w+ else "(\w+)")?')
@@ -39,7 +39,9 @@ def test_every_method_is_documented(name: str) -> None:
 
 def test_every_code_is_documented_and_no_other() -> None:
     files = [
-        module.__file__ for module in (reasons, approval, dependencies, locks, rates, silent_worker) if module.__file__
+        module.__file__
+        for module in (reasons, approval, dependencies, locks, rates, set_aside, silent_worker)
+        if module.__file__
     ]
     source = "".join(Path(file).read_text(encoding="utf-8") for file in files)
     codes = {code for found in CODES.findall(source) for code in found if code} | {"retrying", "scheduled", "snoozed"}

@@ -22,7 +22,7 @@ from rowlock.store.embedded import start
 from rowlock.store.schema.migrate import upgrade
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Iterator
     from pathlib import Path
 
 ALMOST_FULL = 0.96
@@ -49,7 +49,7 @@ async def full_queue(url: str) -> AsyncIterator[None]:
 
 
 @pytest.fixture(scope="module")
-def small_server(tmp_path_factory: pytest.TempPathFactory) -> str:
+def small_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     chosen = chosen_server()
     if chosen.get("version") != 18:
         pytest.skip("the length of the queue can be set on PostgreSQL 17 and later")

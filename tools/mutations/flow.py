@@ -16,6 +16,7 @@ OF_SUPERVISION: Final = "tests/flow/supervise/test_supervisor.py::test_"
 SUPERVISED: Final = "tests/torture/test_supervised.py::test_"
 
 OF_EXCEPTIONS: Final = "tests/flow/executors/test_foreign_exceptions.py::test_"
+OF_ENCODINGS: Final = "tests/flow/finish/test_other_encodings.py::test_"
 OF_EXITS: Final = "tests/flow/run/test_process_exits.py::test_"
 
 MUTATIONS: Final = (
@@ -55,6 +56,27 @@ MUTATIONS: Final = (
         (
             "tests/flow/progress/test_loop_share.py::test_others_run_beside_a_handler_that_computes_and_it_hears_a_cancel",
         ),
+    ),
+    Mutation(
+        "a step does not know its name",
+        "flow/progress/attempt_io.py",
+        'step=row["step"],',
+        "step=None,",
+        ("tests/flow/executors/test_step_names.py::test_a_step_knows_its_workflow_and_its_name",),
+    ),
+    Mutation(
+        "an error that the encoding lacks ends its job",
+        "flow/finish/finisher.py",
+        "if (readable := in_ascii(bad.write)) is not None:",
+        "if (readable := None) is not None:",
+        (f"{OF_ENCODINGS}an_error_that_cannot_be_stored_as_it_is_costs_one_attempt[LATIN1]",),
+    ),
+    Mutation(
+        "a log line that the encoding lacks is dropped",
+        "flow/progress/reporter.py",
+        "if plain != replace(one.snapshot, lines=list(one.snapshot.lines)):",
+        "if False:",
+        ("tests/flow/finish/test_other_encodings.py::test_progress_items_and_logs_are_stored_with_escapes[LATIN1]",),
     ),
     Mutation(
         "suspects run among the others",

@@ -9,12 +9,12 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from operator import itemgetter
 from typing import TYPE_CHECKING, Final, NamedTuple, assert_never
 
-from rowlock.model import ids
+from rowlock.model import ids, redact
 from rowlock.model.outcome import (
     Cancelled,
     Completed,
@@ -124,6 +124,22 @@ def write_for(outcome: Outcome) -> FinalWrite | RequeueWrite | None:  # noqa: C9
             return None
         case _:
             assert_never(outcome)
+
+
+def in_ascii(write: FinalWrite | RequeueWrite) -> FinalWrite | RequeueWrite | None:
+    r"""The write for a database whose encoding lacks a character of it, with escapes such as \u4e2d; None: it is ASCII.
+
+    A result that is changed so completes its job with errors: its work is done, but readers must know.
+    """
+    error = None if write.error is None else redact.json_in_ascii(write.error)
+    if isinstance(write, RequeueWrite):
+        return None if error == write.error else replace(write, error=error)
+    result = None if write.result is None else redact.json_in_ascii(write.result)
+    if result != write.result:
+        about = {**json.loads(error or "{}"), "reason": "result changed"}
+        about["errors"] = [*about.get("errors", ()), "the database's encoding lacks characters of the result: escaped"]
+        return FinalWrite(State.COMPLETED_WITH_ERRORS, result, json.dumps(about))
+    return None if error == write.error else replace(write, error=error)
 
 
 class PendingWrite(NamedTuple):
@@ -274,8 +290,10 @@ class Finisher:
             first = await self._flush_until_acknowledged(batch[:middle], again=True)
             return first.and_also(await self._flush_until_acknowledged(batch[middle:], again=True))
         bad = batch[0]
+        if (readable := in_ascii(bad.write)) is not None:
+            return await self._flush_until_acknowledged([bad._replace(write=readable)], again=True)
         logger.error("the outcome of job %s cannot be stored: %s", ids.encode(bad.claim.job_id), error)
-        text = json.dumps({"reason": "outcome cannot be stored", "message": str(error)[:2000]})
+        text = json.dumps({"reason": "outcome cannot be stored", "message": redact.in_ascii(str(error)[:2000])})
         return await self._flush_until_acknowledged([bad._replace(write=FinalWrite(State.FAILED, error=text))])
 
     async def _flush_valid(self, batch: list[PendingWrite], *, again: bool) -> FlushResult:

@@ -396,6 +396,8 @@ def claimed_job(row: Row, text: str) -> Job:
         meta=json.loads(row["meta"] or "{}"),
         args=stored_args.shown(args),
         args_version=stored_args.version_of(args),
+        workflow_id=row["workflow_id"],
+        step=row["step"],
     )
 
 

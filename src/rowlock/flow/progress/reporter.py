@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from rowlock.errors import ClaimLost, DatabaseError, InvalidResult
@@ -252,6 +252,11 @@ class Reporter:
                     raise
             return
         (one,) = writes
+        # The encoding of the database may lack a character.
+        plain = one.snapshot.in_ascii()
+        if plain != replace(one.snapshot, lines=list(one.snapshot.lines)):
+            await self._write([replace(one, snapshot=plain)])
+            return
         logger.error("the progress of job %s cannot be stored: %s", ids.encode(one.report.claim.job_id), error)
         one.report.writing = False
         for future in one.waiters:

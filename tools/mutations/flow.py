@@ -17,6 +17,7 @@ SUPERVISED: Final = "tests/torture/test_supervised.py::test_"
 
 OF_EXCEPTIONS: Final = "tests/flow/executors/test_foreign_exceptions.py::test_"
 OF_ENCODINGS: Final = "tests/flow/finish/test_other_encodings.py::test_"
+OF_HELD_SLOTS: Final = "tests/flow/worker/test_held_slots.py::test_"
 OF_EXITS: Final = "tests/flow/run/test_process_exits.py::test_"
 
 MUTATIONS: Final = (
@@ -77,6 +78,27 @@ MUTATIONS: Final = (
         "if plain != replace(one.snapshot, lines=list(one.snapshot.lines)):",
         "if False:",
         ("tests/flow/finish/test_other_encodings.py::test_progress_items_and_logs_are_stored_with_escapes[LATIN1]",),
+    ),
+    Mutation(
+        "a slot that a stopped handler holds looks free",
+        "flow/worker/slots.py",
+        'if attempt.reason == "lost"]',
+        'if attempt.reason == "none of them"]',
+        (f"{OF_HELD_SLOTS}a_handler_that_goes_on_holds_its_slot_in_every_view[while it is being stopped]",),
+    ),
+    Mutation(
+        "a worker stays though one of its lanes can run nothing",
+        "flow/worker/recycling.py",
+        "elif most and stuck_lanes:",
+        "elif False:",
+        (f"{OF_HELD_SLOTS}a_worker_with_a_lane_of_stuck_handlers_asks_to_be_replaced",),
+    ),
+    Mutation(
+        "a principal sees whose handlers are stuck",
+        "desk/workers.py",
+        'if not numbers or guard.visibility["sees_all"]:',
+        "if True:",
+        (f"{OF_HELD_SLOTS}a_handler_that_goes_on_holds_its_slot_in_every_view[once it is given up]",),
     ),
     Mutation(
         "suspects run among the others",

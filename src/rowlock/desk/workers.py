@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
+from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
 from rowlock.desk import audit, current_load
@@ -11,7 +13,7 @@ from rowlock.errors import WorkerNotFound
 from rowlock.model.access import Permission
 from rowlock.model.notify_messages import DrainRequested, encode
 from rowlock.model.similar_names import closest
-from rowlock.model.workload import SlotUse, Status, WorkerStatus, WorkerView
+from rowlock.model.workload import HeldSlot, SlotUse, Status, WorkerStatus, WorkerView
 from rowlock.store import lanes as lane_rows
 
 if TYPE_CHECKING:
@@ -37,6 +39,7 @@ class Workers:
         async with self._open().snapshot() as snapshot:
             lanes = await lane_rows.read(snapshot)
             workers = await views(snapshot)
+            shown = await only_visible(snapshot, self._guard, workers)
             backlog, loads = await current_load.backlog(snapshot), await current_load.lane_loads(snapshot, lanes)
             use, now = await current_load.slot_use(snapshot), await current_load.clock(snapshot)
             running = await current_load.running(snapshot, self._guard, n=_MOST)
@@ -45,15 +48,19 @@ class Workers:
             lanes=loads,
             workers=[
                 WorkerStatus(
-                    worker,
+                    visible,
                     [
-                        SlotUse(lane.name, use.get((worker.id, lane.name), 0), worker.slots_in(lane))
+                        SlotUse(
+                            lane.name,
+                            use.get((worker.id, lane.name), 0) + worker.held_in(lane.name),
+                            worker.slots_in(lane),
+                        )
                         for lane in lanes
                         if worker.serves(lane.name)
                     ],
                     _of(worker, running),
                 )
-                for worker in workers
+                for worker, visible in zip(workers, shown, strict=True)
             ],
             unserved=[item for item in backlog if item.lane is None],
         )
@@ -79,12 +86,13 @@ class Workers:
                 await audit.record(
                     database, self._guard, "worker.drain", f"worker:{view.id}", before=before, after={"told": "drain"}
                 )
-        return [view for view in await views(database) if view.id in ids]
+        told = [view for view in await views(database) if view.id in ids]
+        return await only_visible(database, self._guard, told)
 
     @reads(Permission.WORKERS_VIEW)
     async def list(self) -> list[WorkerView]:
         """Workers that have not signed off."""
-        return await views(self._open())
+        return list(await only_visible(self._open(), self._guard, await views(self._open())))
 
 
 async def views(source: SqlExecutor) -> list[WorkerView]:
@@ -109,9 +117,28 @@ def view_of(row: Record) -> WorkerView:
         running=row["running"],
         slots=json.loads(row["slots"]) if row["slots"] else None,
         stuck=row["stuck"] or 0,
+        held=_held(row),
         told=row["told"],
         supervisor=row["supervisor"],
     )
+
+
+def _held(row: Record) -> tuple[HeldSlot, ...]:
+    """Stored with the seconds since the handler was told to stop: the clocks of workers decide nothing."""
+    found = json.loads(row["held"]) if row["held"] else ()
+    return tuple(
+        HeldSlot(job_id, kind, lane, row["seen_at"] - timedelta(seconds=seconds))
+        for job_id, kind, lane, seconds in found
+    )
+
+
+async def only_visible(source: SqlExecutor, guard: Guard, workers: Sequence[WorkerView]) -> Sequence[WorkerView]:
+    """The workers, with held slots of those jobs only that the guard's principal may see."""
+    numbers = [slot.job_id for worker in workers for slot in worker.held]
+    if not numbers or guard.visibility["sees_all"]:
+        return workers
+    seen = {row["id"] for row in await source.fetch("jobs_by_id", ids=numbers, **guard.visibility)}
+    return [replace(each, held=tuple(slot for slot in each.held if slot.job_id in seen)) for each in workers]
 
 
 def _of(worker: WorkerView, running: Sequence[Running]) -> list[Running]:

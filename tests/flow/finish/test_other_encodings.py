@@ -27,14 +27,14 @@ async def foreign(
     """An application on a database in another encoding than UTF-8."""
     name = f"test_{uuid.uuid4().hex}"
     administrator.execute(
-        f"CREATE DATABASE {name} TEMPLATE template0 ENCODING '{request.param}' LC_COLLATE 'C' LC_CTYPE 'C'"  # type: ignore[arg-type]  # a name of our own
+        f"CREATE DATABASE {name} TEMPLATE template0 ENCODING '{request.param}' LC_COLLATE 'C' LC_CTYPE 'C'"
     )
     try:
         await upgrade(at(server_url, name), schema="rowlock")
         async with Rowlock(at(server_url, name)) as app:
             yield app
     finally:
-        administrator.execute(f"DROP DATABASE {name} WITH (FORCE)")  # type: ignore[arg-type]  # as above
+        administrator.execute(f"DROP DATABASE {name} WITH (FORCE)")
 
 
 async def test_an_error_that_cannot_be_stored_as_it_is_costs_one_attempt(foreign: Rowlock) -> None:

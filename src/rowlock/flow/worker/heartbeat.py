@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 import logging
 import threading
 import time
 from dataclasses import dataclass, replace
 from datetime import timedelta
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from rowlock.errors import DatabaseError
 from rowlock.model import ids
@@ -55,6 +56,15 @@ _LOOK_WITHIN: Final = 5.0
 """Seconds after which it looks again whatever that costs: rescues wait for it."""
 
 
+class HeldReport(NamedTuple):
+    """A slot whose handler goes on although its claim is over. seconds: since it was told to stop."""
+
+    job_id: int
+    kind: str
+    lane: str
+    seconds: float
+
+
 @dataclass(frozen=True, slots=True)
 class BeatReport:
     """What a worker reports about itself with a beat."""
@@ -70,6 +80,8 @@ class BeatReport:
     """The answer to a claim was lost: claims that this process does not know of are looked for at once."""
     stuck: int = 0
     """Slots of handlers that do not end."""
+    held: Sequence[HeldReport] = ()
+    """Those slots, and those of handlers that were just told that their claim is lost."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,6 +211,7 @@ class Heartbeat:
             hungry=report.hungry,
             draining=report.draining,
             stuck=report.stuck,
+            held=json.dumps([list(slot) for slot in report.held]) if report.held else None,
             ids=[claim.job_id for claim in report.claims],
             fences=[claim.fence for claim in report.claims],
             look=look,

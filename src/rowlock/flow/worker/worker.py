@@ -172,6 +172,7 @@ class Worker:
             children=self._children,
             producer=self._producer,
             on_flushed=self._on_flushed,
+            on_held=self._report_now,
             events=self._events,
             job_logs=self.settings.job_logs,
         )
@@ -405,7 +406,11 @@ class Worker:
         in_flight = self._claimer.in_flight
         known = None if in_flight else self._slots.known_jobs()
         claims = self._slots.claims_to_check(self._loop.time(), everything=everything)
-        return BeatReport(hungry, self.draining, claims, known, in_flight.answer_lost, self._slots.stuck)
+        stuck, held = self._slots.stuck, self._slots.held()
+        return BeatReport(hungry, self.draining, claims, known, in_flight.answer_lost, stuck, held)
+
+    def _report_now(self) -> None:
+        self._heartbeat.beat_now()
 
     def _loop_suspects(self) -> LoopSuspects:
         """The claims that may block the loop; called in the heartbeat's thread, while the loop is blocked."""
@@ -425,7 +430,7 @@ class Worker:
         if beat.disowned:
             self._claimer.in_flight.checked()
         self._clock.set(beat.now)
-        self._recycling.check(self._slots.stuck)
+        self._recycling.check(self._slots.stuck, self._slots.stuck_lanes(self.lanes))
         self.outdated = self.outdated or self._registration.outdated(beat.schema_since)
         if (beat.drain or self.outdated) and not self.draining:
             self.dismiss()

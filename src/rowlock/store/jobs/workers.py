@@ -94,17 +94,22 @@ async def beat(
     hungry: bool,
     draining: bool,
     stuck: int,
+    held: str | None,
     ids: list[int],
     fences: list[int],
     look: bool,
 ) -> BeatAnswer:
-    """Say that the worker lives and holds these claims. look: also check whether duties that cost reads are due."""
+    """Say that the worker lives and holds these claims. look: also check whether duties that cost reads are due.
+
+    held: slots of handlers that go on without a claim, as JSON for the column of that name.
+    """
     (row,) = await executor.fetch(
         "beat",
         worker=worker,
         hungry=hungry,
         state="draining" if draining else "up",
         stuck=stuck,
+        held=held,
         ids=ids,
         fences=fences,
         look=look,

@@ -101,6 +101,13 @@ MUTATIONS: Final = (
         (f"{OF_HELD_SLOTS}a_handler_that_goes_on_holds_its_slot_in_every_view[once it is given up]",),
     ),
     Mutation(
+        "a worker that was full tells nobody that it is idle",
+        "flow/worker/worker.py",
+        "if not self._hungry and now >= self._hungry_again:",
+        "if False:",
+        ("tests/flow/worker/test_waking.py::test_a_worker_that_was_full_is_woken_as_soon_as_it_is_idle",),
+    ),
+    Mutation(
         "suspects run among the others",
         "flow/worker/slots.py",
         'if row["losses"] and self._children.isolates(handler):',

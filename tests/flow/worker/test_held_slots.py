@@ -44,11 +44,11 @@ class Deaf:
         self.waits = waits
 
     async def explained(self, job_id: int) -> Explanation:
-        async def full() -> Explanation | None:
+        async def full() -> list[Explanation]:
             found = await self.app.jobs.explain(job_id)
-            return found if "lane_full" in found.codes else None
+            return [found] if "lane_full" in found.codes else []
 
-        return await eventually(full)
+        return (await eventually(full))[0]
 
 
 @pytest.fixture

@@ -65,6 +65,8 @@ if TYPE_CHECKING:
     from rowlock.store.database import Database
 
 logger = logging.getLogger("rowlock.worker")
+_HUNGRY_EVERY: Final = 0.1
+"""Seconds between two early beats of a worker that is full and idle by turns; meanwhile it polls."""
 _LAST_CLAIM: Final = 5.0
 """Seconds a claim under way is waited for when the worker stops."""
 
@@ -105,6 +107,8 @@ class Worker:
         self._lanes_version = self._sweep_epoch = -1
         self._claim_now, self._hurry = asyncio.Event(), asyncio.Event()
         self._check_all = self._started = self._closing = False
+        self._hungry, self._hungry_again = True, 0.0
+        """Whether the last beat reported a free slot, and the loop time from which an early beat may say so again."""
         self.outdated: SchemaAhead | None = None
         self._claiming: asyncio.Task[None] | None = None
         self._recycling = Recycling(settings, replacement)
@@ -185,6 +189,7 @@ class Worker:
             wakeable=self._wakeable,
             claim_now=self._claim_now,
             random=self._random,
+            on_idle=self._report_hungry,
         )
         self._waker = Waker(self.database)
         self._fast_path = FastPath(
@@ -406,8 +411,15 @@ class Worker:
         in_flight = self._claimer.in_flight
         known = None if in_flight else self._slots.known_jobs()
         claims = self._slots.claims_to_check(self._loop.time(), everything=everything)
-        stuck, held = self._slots.stuck, self._slots.held()
+        stuck, held, self._hungry = self._slots.stuck, self._slots.held(), hungry
         return BeatReport(hungry, self.draining, claims, known, in_flight.answer_lost, stuck, held)
+
+    def _report_hungry(self) -> None:
+        """Beat at once if the last beat said that no slot is free: until the next one nobody would wake this worker."""
+        now = self._loop.time()
+        if not self._hungry and now >= self._hungry_again:
+            self._hungry_again = now + _HUNGRY_EVERY
+            self._heartbeat.beat_now()
 
     def _report_now(self) -> None:
         self._heartbeat.beat_now()

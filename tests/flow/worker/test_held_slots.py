@@ -85,7 +85,7 @@ async def test_a_handler_that_goes_on_holds_its_slot_in_every_view(deaf: Deaf, p
         for lanes in (status.lanes, (await app.stats.overview()).lanes):
             (load,) = [load for load in lanes if load.lane.name == "narrow"]
             assert (load.running, load.held, load.used, load.slots) == (0, 1, 1, 1)
-        stranger = app.desk(Principal("eve", None, frozenset({Permission.WORKERS_VIEW, Permission.JOBS_READ})))
+        stranger = app.desk(Principal("eve", None, frozenset({Permission.WORKERS_VIEW, Permission.READ})))
         (seen,) = (await stranger.workers.status()).workers
         assert ([use.used for use in seen.slots], seen.worker.held) == ([1], ())
         deaf.released.set()

@@ -40,7 +40,16 @@ _OWNERS: dict[tuple[str, int, int], int] = {}
 def beating(worker: int, *held: Claim, look: bool = True) -> dict[str, Any]:
     """What a worker that is well says with its beat."""
     claims = {"ids": [claim.job_id for claim in held], "fences": [claim.fence for claim in held]}
-    return {"worker": worker, "hungry": True, "state": "up", "stuck": 0, "set_aside": None, "look": look, **claims}
+    return {
+        "worker": worker,
+        "hungry": True,
+        "state": "up",
+        "stuck": 0,
+        "set_aside": None,
+        "held": None,
+        "look": look,
+        **claims,
+    }
 
 
 class Store:

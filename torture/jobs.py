@@ -221,4 +221,28 @@ async def unprintable(ctx: Context, tag: str) -> None:
     raise Unprintable
 
 
-POISON: Final = ("exits", "segfaults", "hogs", "spins", "bulky", "unpicklable", "unprintable")
+class Panic(BaseException):
+    """What a native extension raises when its own code panics."""
+
+
+@app.job(retry=Retry(attempts=2, minimum="0s", jitter="0s"))
+async def panics(ctx: Context, tag: str) -> NoReturn:
+    """Fail with an exception outside Exception."""
+    note(ctx, tag, "start")
+    raise Panic(tag)
+
+
+@app.job(retry=Retry(attempts=2, minimum="0s", jitter="0s"))
+async def interrupts(ctx: Context, tag: str) -> None:
+    """Fail with Ctrl-C's exception, in a task of its own."""
+    note(ctx, tag, "start")
+
+    async def interrupt() -> NoReturn:
+        raise KeyboardInterrupt
+
+    await asyncio.create_task(interrupt())
+
+
+POISON: Final = (
+    *("exits", "segfaults", "hogs", "spins", "bulky", "unpicklable", "unprintable", "panics", "interrupts"),
+)

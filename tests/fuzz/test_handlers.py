@@ -28,6 +28,18 @@ def raising(name: str, text: object) -> Exception:
     return error
 
 
+class Panic(BaseException):
+    """Outside Exception, as what native extensions and green threads raise."""
+
+
+FOREIGN = st.one_of(
+    st.builds(Panic, ODD),
+    st.builds(SystemExit, ODD),
+    st.builds(GeneratorExit, ODD),
+    st.builds(lambda text: BaseExceptionGroup("several", [Panic(text), ValueError(text)]), ODD),
+)
+
+
 SAID = st.one_of(
     st.tuples(st.just("progress"), ODD, ODD, ODD),
     st.tuples(st.just("phase"), ODD, ODD, ODD),
@@ -38,6 +50,7 @@ SAID = st.one_of(
 ENDS = st.one_of(
     st.tuples(st.just("return"), VALUES),
     st.tuples(st.just("raise"), st.builds(raising, TEXTS, ODD)),
+    st.tuples(st.just("raise"), FOREIGN),
     st.tuples(st.just("raise"), st.builds(Skip, ODD)),
     st.tuples(st.just("return"), st.builds(Partial, VALUES, st.lists(ODD, max_size=2))),
     st.tuples(st.just("return"), st.builds(Cancel, ODD)),
@@ -119,6 +132,8 @@ def test_a_job_ends_whatever_its_handler_says_and_its_neighbours_pay_nothing(ben
     @example(([("checkpoint", nested(300), None, None)], ("return", None)))
     @example(([("checkpoint", "\ud800", None, None)], ("return", None)))
     @example(([], ("raise", raising("a b\n", "\ud800\0"))))
+    @example(([], ("raise", Panic("\ud800\0"))))
+    @example(([], ("raise", SystemExit(3))))
     @example(([], ("return", nested(250))))
     @example(([], ("return", Partial({"a": "\ud800"}, ["\0"]))))
     def one(script: Script) -> None:

@@ -16,6 +16,8 @@ OF_SUPERVISION: Final = "tests/flow/supervise/test_supervisor.py::test_"
 SUPERVISED: Final = "tests/torture/test_supervised.py::test_"
 
 OF_EXCEPTIONS: Final = "tests/flow/executors/test_foreign_exceptions.py::test_"
+OF_ENCODINGS: Final = "tests/flow/finish/test_other_encodings.py::test_"
+OF_HELD_SLOTS: Final = "tests/flow/worker/test_held_slots.py::test_"
 OF_EXITS: Final = "tests/flow/run/test_process_exits.py::test_"
 
 MUTATIONS: Final = (
@@ -83,6 +85,55 @@ MUTATIONS: Final = (
         "        if isinstance(error, UndecodableArguments):\n            return Failed",
         "        if isinstance(error, UndecodableArguments) and not about:\n            return Failed",
         ("tests/api/routes/test_unreadable_jobs.py::test_a_worker_fails_a_row_that_cannot_be_read_and_goes_on",),
+    ),
+    Mutation(
+        "a step does not know its name",
+        "flow/progress/attempt_io.py",
+        'step=row["step"],',
+        "step=None,",
+        ("tests/flow/executors/test_step_names.py::test_a_step_knows_its_workflow_and_its_name",),
+    ),
+    Mutation(
+        "an error that the encoding lacks ends its job",
+        "flow/finish/finisher.py",
+        "if (readable := in_ascii(bad.write)) is not None:",
+        "if (readable := None) is not None:",
+        (f"{OF_ENCODINGS}an_error_that_cannot_be_stored_as_it_is_costs_one_attempt[LATIN1]",),
+    ),
+    Mutation(
+        "a log line that the encoding lacks is dropped",
+        "flow/progress/reporter.py",
+        "if plain != replace(one.snapshot, lines=list(one.snapshot.lines)):",
+        "if False:",
+        ("tests/flow/finish/test_other_encodings.py::test_progress_items_and_logs_are_stored_with_escapes[LATIN1]",),
+    ),
+    Mutation(
+        "a slot that a stopped handler holds looks free",
+        "flow/worker/slots.py",
+        'if attempt.reason == "lost"]',
+        'if attempt.reason == "none of them"]',
+        (f"{OF_HELD_SLOTS}a_handler_that_goes_on_holds_its_slot_in_every_view[while it is being stopped]",),
+    ),
+    Mutation(
+        "a worker stays though one of its lanes can run nothing",
+        "flow/worker/recycling.py",
+        "elif most and stuck_lanes:",
+        "elif False:",
+        (f"{OF_HELD_SLOTS}a_worker_with_a_lane_of_stuck_handlers_asks_to_be_replaced",),
+    ),
+    Mutation(
+        "a principal sees whose handlers are stuck",
+        "desk/workers.py",
+        'if not numbers or guard.visibility["sees_all"]:',
+        "if True:",
+        (f"{OF_HELD_SLOTS}a_handler_that_goes_on_holds_its_slot_in_every_view[once it is given up]",),
+    ),
+    Mutation(
+        "a worker that was full tells nobody that it is idle",
+        "flow/worker/worker.py",
+        "if not self._hungry and now >= self._hungry_again:",
+        "if False:",
+        ("tests/flow/worker/test_waking.py::test_a_worker_that_was_full_is_woken_as_soon_as_it_is_idle",),
     ),
     Mutation(
         "suspects run among the others",

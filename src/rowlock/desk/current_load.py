@@ -89,10 +89,11 @@ def owners(lanes: Iterable[Lane], kinds: Iterable[str]) -> dict[str, str]:
 async def lane_loads(reads: SqlExecutor, lanes: Sequence[Lane]) -> list[LaneLoad]:
     """Each lane with what runs in it, what it could run, and what waits for it. lanes: read in the same snapshot."""
     found = {row["lane"]: row for row in await reads.fetch("stats_lanes")}
-    return [_lane_load(lane, found[lane.name]) for lane in lanes if lane.name in found]
+    held = {row["lane"]: row["held"] for row in await reads.fetch("slots_held")}
+    return [_lane_load(lane, found[lane.name], held.get(lane.name, 0)) for lane in lanes if lane.name in found]
 
 
-def _lane_load(lane: Lane, row: Record) -> LaneLoad:
+def _lane_load(lane: Lane, row: Record, held: int) -> LaneLoad:
     return LaneLoad(
         lane,
         running=row["running"],
@@ -101,4 +102,5 @@ def _lane_load(lane: Lane, row: Record) -> LaneLoad:
         due=Count(row["due"], exact=not row["due_capped"]),
         scheduled=Count(row["scheduled"], exact=not row["scheduled_capped"]),
         oldest_wait=row["oldest_wait"],
+        held=held,
     )

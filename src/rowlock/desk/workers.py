@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final
 
@@ -15,7 +16,7 @@ from rowlock.errors import WorkerNotFound, WrongState
 from rowlock.model.access import Permission
 from rowlock.model.notify_messages import DrainRequested, encode
 from rowlock.model.spelling.similar_names import closest
-from rowlock.model.workload import SILENT, SetAsideView, SlotUse, Status, WorkerStatus, WorkerView
+from rowlock.model.workload import SILENT, HeldSlot, SetAsideView, SlotUse, Status, WorkerStatus, WorkerView
 from rowlock.store import lanes as lane_rows
 
 if TYPE_CHECKING:
@@ -52,6 +53,7 @@ class Workers:
         async with self._open().snapshot() as snapshot:
             lanes = await lane_rows.read(snapshot)
             workers = await views(snapshot)
+            shown = await only_visible(snapshot, self._guard, workers)
             backlog, loads = await current_load.backlog(snapshot), await current_load.lane_loads(snapshot, lanes)
             use, now = await current_load.slot_use(snapshot), await current_load.clock(snapshot)
             running = await jobs_in_slots(snapshot, self._guard)
@@ -60,15 +62,19 @@ class Workers:
             lanes=loads,
             workers=[
                 WorkerStatus(
-                    worker,
+                    visible,
                     [
-                        SlotUse(lane.name, use.get((worker.id, lane.name), 0), worker.slots_in(lane))
+                        SlotUse(
+                            lane.name,
+                            use.get((worker.id, lane.name), 0) + worker.held_in(lane.name),
+                            worker.slots_in(lane),
+                        )
                         for lane in lanes
                         if worker.serves(lane.name)
                     ],
                     _of(worker, running),
                 )
-                for worker in workers
+                for worker, visible in zip(workers, shown, strict=True)
             ],
             unserved=[item for item in backlog if item.lane is None],
         )
@@ -92,7 +98,8 @@ class Workers:
                 await session.fetch("notify", channel=session.channel, payload=encode(told))
         if not asked:
             raise _not_found(worker, everyone)
-        return [view for view in await views(self._open()) if view.id in ids]
+        asked_now = [view for view in await views(self._open()) if view.id in ids]
+        return await only_visible(self._open(), self._guard, asked_now)
 
     @changes(Permission.WORKERS_MANAGE)
     async def forget(self, worker: int | str) -> Sequence[WorkerView]:
@@ -144,7 +151,7 @@ class Workers:
     @reads(Permission.WORKERS_VIEW)
     async def list(self) -> list[WorkerView]:
         """Workers that have not signed off."""
-        return await views(self._open())
+        return list(await only_visible(self._open(), self._guard, await views(self._open())))
 
 
 async def views(source: SqlExecutor) -> list[WorkerView]:
@@ -181,6 +188,7 @@ def view_of(row: Record) -> WorkerView:
         running=row["running"],
         slots=json.loads(row["slots"]) if row["slots"] else None,
         stuck=row["stuck"] or 0,
+        held=_held(row),
         requested=row["told"],
         supervisor=row["supervisor"],
         set_aside=[_set_aside_of(said) for said in set_aside["jobs"]],
@@ -192,6 +200,24 @@ def _set_aside_of(said: Mapping[str, Any]) -> SetAsideView:
     return SetAsideView(
         said["job"], said["step"], said["error"], timedelta(seconds=round(said["seconds"])), said["blocked_by"]
     )
+
+
+def _held(row: Record) -> tuple[HeldSlot, ...]:
+    """Stored with the seconds since the handler was told to stop: the clocks of workers decide nothing."""
+    found = json.loads(row["held"]) if row["held"] else ()
+    return tuple(
+        HeldSlot(job_id, kind, lane, row["seen_at"] - timedelta(seconds=seconds))
+        for job_id, kind, lane, seconds in found
+    )
+
+
+async def only_visible(source: SqlExecutor, guard: Guard, workers: Sequence[WorkerView]) -> Sequence[WorkerView]:
+    """The workers, with held slots of those jobs only that the guard's principal may see."""
+    numbers = [slot.job_id for worker in workers for slot in worker.held]
+    if not numbers or guard.visibility["sees_all"]:
+        return workers
+    seen = {row["id"] for row in await source.fetch("jobs_by_id", ids=numbers, **guard.visibility)}
+    return [replace(each, held=tuple(slot for slot in each.held if slot.job_id in seen)) for each in workers]
 
 
 def _of(worker: WorkerView, running: Sequence[Running]) -> list[Running]:

@@ -121,3 +121,26 @@ def _forms(secret: str) -> Iterator[str]:
 def storable(text: str) -> str:
     """The text as PostgreSQL can store it: without NUL and without half a surrogate pair."""
     return text.replace("\x00", "\ufffd").encode("utf-8", "replace").decode()
+
+
+def in_ascii(text: str) -> str:
+    r"""The text with escapes such as \u4e2d for what is outside ASCII: a database in another encoding may lack it."""
+    return text if text.isascii() else text.encode("ascii", "backslashreplace").decode()
+
+
+def json_in_ascii(text: str) -> str:
+    """JSON text whose decoded strings and keys are in_ascii(); the same text if they are."""
+    try:
+        value = json.loads(text)
+        mapped = _mapped(value)
+    except (ValueError, RecursionError):  # an int of more than 4,300 digits: no encoding is the cause
+        return text
+    return text if mapped == value else json.dumps(mapped)
+
+
+def _mapped(value: object) -> object:
+    if isinstance(value, str):
+        return in_ascii(value)
+    if isinstance(value, Mapping):
+        return {in_ascii(key): _mapped(item) for key, item in value.items()}
+    return [_mapped(item) for item in value] if isinstance(value, list) else value

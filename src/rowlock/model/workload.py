@@ -69,11 +69,27 @@ class SetAsideView:
 
 
 @dataclass(frozen=True, slots=True)
+class HeldSlot:
+    """A slot whose handler goes on although its job has ended or runs elsewhere. since: when it was told to stop."""
+
+    job_id: int
+    kind: str
+    lane: str
+    since: datetime
+
+    @property
+    def public_id(self) -> str:
+        """The job's id to show to people."""
+        return ids.encode(self.job_id)
+
+
+@dataclass(frozen=True, slots=True)
 class WorkerView:
     """A worker as its row describes it. silent: no beat for 15 seconds; lanes None: every lane, empty: none.
 
     slots: its own numbers, where they differ from the lanes'; stuck: slots held by handlers that do not stop when asked
-    to; requested: what an operator ordered, such as drain; supervisor: the process id of its supervisor.
+    to; requested: what an operator ordered, such as drain; supervisor: the process id of its supervisor;
+    held: the stuck slots, and those of handlers that are just being stopped.
     """
 
     id: int
@@ -92,6 +108,7 @@ class WorkerView:
     stuck: int = 0
     requested: str | None = None
     supervisor: int | None = None
+    held: Sequence[HeldSlot] = ()
     set_aside: Sequence[SetAsideView] = ()
     """Some of the jobs that it has set aside."""
     set_aside_count: int = 0
@@ -102,6 +119,10 @@ class WorkerView:
         """The old name of `requested`."""
         warnings.warn("WorkerView.told is now called requested.", DeprecationWarning, stacklevel=2)
         return self.requested
+
+    def held_in(self, lane: str) -> int:
+        """Slots of this lane that given-up handlers hold."""
+        return sum(slot.lane == lane for slot in self.held)
 
     def serves(self, lane: str) -> bool:
         """Whether it takes jobs of this lane; lanes None: of every lane."""
@@ -119,7 +140,10 @@ class WorkerView:
 
 @dataclass(frozen=True, slots=True)
 class LaneLoad:
-    """A lane and its use. slots: of all its live workers; oldest_wait: None when nothing is due."""
+    """A lane and its use. slots: of all its live workers; oldest_wait: None when nothing is due.
+
+    held: slots of handlers that were told to stop and have not; they run no job any more.
+    """
 
     lane: Lane
     running: int
@@ -128,11 +152,17 @@ class LaneLoad:
     due: Count
     scheduled: Count
     oldest_wait: timedelta | None
+    held: int = 0
+
+    @property
+    def used(self) -> int:
+        """Slots in which nothing else can start."""
+        return self.running + self.held
 
 
 @dataclass(frozen=True, slots=True)
 class SlotUse:
-    """The slots of one worker in one lane."""
+    """The slots of one worker in one lane. used: by running jobs and by handlers that were told to stop."""
 
     lane: str
     used: int
@@ -141,7 +171,7 @@ class SlotUse:
 
 @dataclass(frozen=True, slots=True)
 class WorkerStatus:
-    """A worker with its slots and its jobs, the longest running first."""
+    """A worker with its slots and its jobs, the longest running first; worker.held: slots without a running job."""
 
     worker: WorkerView
     slots: Sequence[SlotUse]

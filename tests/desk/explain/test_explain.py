@@ -415,7 +415,7 @@ async def test_stuck_slots_count_as_taken(desk: Desk) -> None:
     await desk.store.execute("UPDATE {s}.workers SET stuck = 1 WHERE id = $1", worker)
     explained = await desk.app.jobs.explain(await desk.store.enqueue())
     assert explained.codes == ["lane_full"]
-    assert "1 slot held by handlers that were cancelled and have not stopped" in explained.verdict
+    assert "1 slot held by handlers that were told to stop and have not" in explained.verdict
 
 
 async def test_a_lane_without_slots(desk: Desk) -> None:

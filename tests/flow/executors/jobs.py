@@ -15,7 +15,19 @@ from pathlib import Path
 from tests.waiting import block_for, busy_for, let_others_run, until_cancelled
 from typing_extensions import override
 
-from rowlock import Context, ItemContext, Retry, Rowlock, Skip, SyncContext, SyncItemContext, SyncTask, Task, WrongState
+from rowlock import (
+    Context,
+    ItemContext,
+    Job,
+    Retry,
+    Rowlock,
+    Skip,
+    SyncContext,
+    SyncItemContext,
+    SyncTask,
+    Task,
+    WrongState,
+)
 
 app = Rowlock(os.environ.get("ROWLOCK_DATABASE_URL", "postgresql://set.by.the.test/x"))
 released = threading.Event()
@@ -382,3 +394,27 @@ def process_foreign(what: str) -> None:
 async def process_foreign_async(what: str) -> None:
     await let_others_run()
     _raise_foreign(what)
+
+
+def _named(job: Job) -> list[object]:
+    return [job.workflow_id, job.workflow, job.step]
+
+
+@app.job("loop.named")
+async def loop_named(ctx: Context) -> list[object]:
+    return _named(ctx.job)
+
+
+@app.job("thread.named")
+def thread_named(ctx: SyncContext) -> list[object]:
+    return _named(ctx.job)
+
+
+@app.job("process.named", executor="process")
+def process_named(ctx: SyncContext) -> list[object]:
+    return _named(ctx.job)
+
+
+@app.job("process.named.async", executor="process")
+async def process_named_async(ctx: Context) -> list[object]:
+    return _named(ctx.job)

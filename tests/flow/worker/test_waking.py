@@ -10,8 +10,10 @@ import pytest
 from tests.waiting import eventually, in_time, nothing_happens_for, promptly
 
 from rowlock.flow.claim.cursors import Cursors
+from rowlock.flow.worker import heartbeat
 from rowlock.flow.worker.claim_loop import ClaimLoop
 from rowlock.model.lane import Lane
+from rowlock.model.state import State
 from rowlock.store.connections.worker_connection import WorkerConnection
 from rowlock.store.database import Database
 
@@ -54,6 +56,39 @@ async def test_an_idle_worker_is_woken_by_an_enqueue(app: Rowlock) -> None:
 
         await wait()  # may have met a sweep; the next one is ten seconds away
         await promptly(wait, under=AT_ONCE, tries=5)
+
+
+@pytest.mark.usefixtures("_quiet_loop")
+async def test_a_worker_that_was_full_is_woken_as_soon_as_it_is_idle(
+    app: Rowlock, sql: asyncpg.Connection[asyncpg.Record], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Producers wake workers that reported a free slot: one that becomes free must not wait for its next beat."""
+    release = asyncio.Event()
+
+    @app.job
+    async def fills() -> None:
+        await release.wait()
+
+    async def hungry() -> bool:
+        return bool(await sql.fetchval("SELECT hungry FROM workers"))
+
+    async def full() -> bool:
+        return not await hungry()
+
+    async with app.worker({"default": 1}) as worker:
+        assert worker is not None
+        monkeypatch.setattr(heartbeat, "EVERY", 3600.0)
+        filling = await fills.enqueue()
+        await eventually(lambda: is_running(app, filling.id))
+        worker._heartbeat.beat_now()
+        await eventually(full)
+        release.set()
+        await filling.wait(timeout=60)
+        await eventually(hungry)
+
+
+async def is_running(app: Rowlock, job_id: int) -> bool:
+    return (await app.jobs.get(job_id)).state is State.RUNNING
 
 
 async def test_the_first_job_after_a_pause_carries_its_wake_up(app: Rowlock, database_url: str) -> None:

@@ -13,7 +13,7 @@ from rowlock.api.schemas.lanes import LaneAnswer
 from rowlock.model import ids
 
 if TYPE_CHECKING:
-    from rowlock.model.workload import Backlog, LaneLoad, Running, Status, WorkerStatus, WorkerView
+    from rowlock.model.workload import Backlog, HeldSlot, LaneLoad, Running, Status, WorkerStatus, WorkerView
 
 COUNT = {"value": 84, "exact": True}
 Due = Annotated[CountAnswer, doc("Queued jobs that could start now.", COUNT)]
@@ -104,8 +104,22 @@ class SlotsAnswer(Answer):
     """The slots of one worker in one lane."""
 
     lane: Annotated[str, doc("Name of the lane.", "reports")]
-    used: Annotated[int, doc("Slots that are taken.", 1)]
+    used: Annotated[int, doc("Slots that are taken: by running jobs and by held slots.", 1)]
     slots: Annotated[int, doc("Slots in all.", 2)]
+
+
+class HeldSlotAnswer(Answer):
+    """A slot whose handler goes on although its job has ended or runs elsewhere."""
+
+    job_id: fields.PublicId
+    kind: fields.Kind
+    lane: Annotated[str, doc("Name of the lane.", "reports")]
+    since: Annotated[datetime, doc("When the handler was told to stop.", INSTANT)]
+
+    @classmethod
+    def of(cls, slot: HeldSlot) -> HeldSlotAnswer:
+        """From the desk's value."""
+        return cls(job_id=slot.public_id, kind=slot.kind, lane=slot.lane, since=slot.since)
 
 
 class BusyWorkerAnswer(WorkerAnswer):
@@ -113,6 +127,7 @@ class BusyWorkerAnswer(WorkerAnswer):
 
     slots: Annotated[list[SlotsAnswer], doc("Slots by lane.")]
     jobs: Annotated[list[RunningAnswer], doc("Jobs that it runs, the longest running first.")]
+    held: Annotated[list[HeldSlotAnswer], doc("Slots of handlers that were told to stop and have not.")]
 
     @classmethod
     def busy(cls, status: WorkerStatus) -> BusyWorkerAnswer:
@@ -121,6 +136,7 @@ class BusyWorkerAnswer(WorkerAnswer):
             status.worker,
             slots=[SlotsAnswer(lane=each.lane, used=each.used, slots=each.slots) for each in status.slots],
             jobs=[RunningAnswer.of(job) for job in status.jobs],
+            held=[HeldSlotAnswer.of(slot) for slot in status.worker.held],
         )
         return answer
 
@@ -129,6 +145,8 @@ class LaneLoadAnswer(LaneAnswer):
     """A lane with its use."""
 
     running: Annotated[int, doc("Jobs of the lane that run.", 3)]
+    used: Annotated[int, doc("Slots in which nothing else can start: running jobs and held slots.", 3)]
+    held: Annotated[int, doc("Slots of handlers that were told to stop and have not; their jobs have ended.", 0)]
     total_slots: Annotated[int, doc("Slots of all workers that send heartbeats.", 4)]
     workers: Annotated[int, doc("Workers that serve the lane.", 2)]
     due: Due
@@ -141,6 +159,8 @@ class LaneLoadAnswer(LaneAnswer):
         answer: LaneLoadAnswer = cls.of(
             load.lane,
             running=load.running,
+            used=load.used,
+            held=load.held,
             total_slots=load.slots,
             workers=load.workers,
             due=CountAnswer.of(load.due),

@@ -99,7 +99,7 @@ def _lanes(overview: Overview) -> list[list[str]]:
         [
             load.lane.name,
             "open" if load.lane.enabled else "drained",
-            str(load.running),
+            str(load.running) + (f" ({load.held} stuck)" if load.held else ""),
             str(load.slots),
             str(load.workers),
             str(load.due),

@@ -55,8 +55,12 @@ async def status(context: CommandContext) -> None:
         jobs = [
             [job.public_id, job.kind, job.lane or "", moment(job.since, found.at), progress_text(job.progress)]
             for job in item.jobs
-        ] or [["", "", "", "", ""]]
-        rows += [[item.worker.name, _state(item.worker), slots, *job] for job in jobs]
+        ]
+        jobs += [
+            [slot.public_id, slot.kind, slot.lane, moment(slot.since, found.at), "told to stop then, goes on"]
+            for slot in item.worker.held
+        ]
+        rows += [[item.worker.name, _state(item.worker), slots, *job] for job in jobs or [["", "", "", "", ""]]]
     columns = ("worker", "state", "slots used", "job", "kind", "lane", "since", "progress")
     context.screen.table(columns, rows, records.status(found), "No workers.", ("slots used", "lane", "state"))
     for kind in found.unserved if not context.screen.as_json else ():

@@ -142,9 +142,9 @@ def _lane(load: LaneLoad) -> Row:
         (
             clean(lane.name),
             state,
-            str(load.running),
+            str(load.running) + (f" ({load.held} stuck)" if load.held else ""),
             slots,
-            _bar(load.running / load.slots if load.slots else 0.0),
+            _bar(load.used / load.slots if load.slots else 0.0),
             str(load.workers),
             str(load.due),
             str(load.scheduled),

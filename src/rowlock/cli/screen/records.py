@@ -119,6 +119,8 @@ def lane_load(value: LaneLoad) -> Record:
     return {
         **lane(value.lane),
         "running": value.running,
+        "used": value.used,
+        "held": value.held,
         "total_slots": value.slots,
         "workers": value.workers,
         "due": value.due,
@@ -129,7 +131,7 @@ def lane_load(value: LaneLoad) -> Record:
 
 def worker(value: WorkerView) -> Record:
     """A worker."""
-    return {**members(value, without=("slots", "supervisor")), "id": str(value.id)}
+    return {**members(value, without=("slots", "supervisor", "held")), "id": str(value.id)}
 
 
 def busy_worker(value: WorkerStatus) -> Record:
@@ -138,6 +140,7 @@ def busy_worker(value: WorkerStatus) -> Record:
         **worker(value.worker),
         "slots": [members(use) for use in value.slots],
         "jobs": [running(job) for job in value.jobs],
+        "held": [{**members(slot), "job_id": slot.public_id} for slot in value.worker.held],
     }
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from rowlock.desk import current_load
 from rowlock.desk.limits import rate_of
-from rowlock.desk.workers import views
+from rowlock.desk.workers import only_visible, views
 from rowlock.model.count import Count
 from rowlock.model.lane import kinds_by_lane
 from rowlock.model.rate import LANE
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from rowlock.model.job import Job
     from rowlock.model.lane import Lane
     from rowlock.model.rate import RateView
-    from rowlock.model.workload import Running, WorkerView
+    from rowlock.model.workload import HeldSlot, Running, WorkerView
     from rowlock.store.database import Record
     from rowlock.store.executor import SqlExecutor
 
@@ -61,6 +61,8 @@ class Facts:
     """Due jobs of the lane with a higher priority."""
     older: Count
     """Older due jobs of the lane with the same priority."""
+    held: Sequence[HeldSlot] = ()
+    """Slots of the lane whose handlers were told to stop and have not; of jobs that the principal may see."""
     lock_waits: Sequence[Record] = ()
     """Locks that the running job waits for, each with its holder."""
     waits: Record | None = None
@@ -128,6 +130,12 @@ async def read(reads: SqlExecutor, job_id: int, needed: int, guard: Guard) -> Fa
         parked_ahead=await _parked_ahead(reads, job) if job.state is State.BLOCKED and gated else Count(),
         higher=higher,
         older=older,
+        held=[
+            slot
+            for worker in await only_visible(reads, guard, workers)
+            for slot in worker.held
+            if worker.works and slot.lane == owner
+        ],
         lock_waits=await reads.fetch("lock_waits", id=job.id, **guard.visibility) if job.state is State.RUNNING else (),
         waits=waits,
         before=await reads.fetch("waited_for", id=job.id, n=SHOWN) if waits is not None and waits["remaining"] else [],

@@ -254,7 +254,10 @@ def full(facts: Facts) -> Reason | None:
     lane = facts.lane
     if lane is None or not facts.due or not facts.able:
         return None
-    slots = [(worker, facts.use.get((worker.id, lane.name), 0), worker.slots_in(lane)) for worker in facts.able]
+    slots = [
+        (worker, facts.use.get((worker.id, lane.name), 0) + worker.held_in(lane.name), worker.slots_in(lane))
+        for worker in facts.able
+    ]
     total = sum(size for *_, size in slots)
     if total == 0:
         text = (
@@ -262,14 +265,14 @@ def full(facts: Facts) -> Reason | None:
             f"rowlock lanes set {lane.name} --slots …"
         )
         return Reason("lane_full", text, {"lane": lane.name, "slots": 0, "used": 0, "stuck": 0, "jobs": []})
-    # The worker's row does not say which lane a stuck slot belongs to.
-    if any(used + worker.stuck < size for worker, used, size in slots):
+    # The row of a worker of the release before does not say which lane its stuck slots belong to.
+    if any(used + max(0, worker.stuck - len(worker.held)) < size for worker, used, size in slots):
         return None
-    used, stuck = sum(used for _, used, _ in slots), sum(worker.stuck for worker in facts.able)
+    used = sum(used for _, used, _ in slots)
+    stuck = sum(worker.held_in(lane.name) + max(0, worker.stuck - len(worker.held)) for worker in facts.able)
     text = (
         f"Lane {lane.name!r} is full: {used} of {several(total, 'slot')} on {several(len(slots), 'worker')} taken"
-        f"{_by(facts)}"
-        + (f"; {several(stuck, 'slot')} held by handlers that were cancelled and have not stopped." if stuck else ".")
+        f"{_by(facts)}" + (f"; {several(stuck, 'slot')} held by {_stopped(facts)}." if stuck else ".")
     )
     per_worker = {worker.name: {"used": busy, "slots": size} for worker, busy, size in slots}
     details = {
@@ -347,6 +350,13 @@ def _by(facts: Facts) -> str:
     ]
     more = facts.running_in_lane() - len(named)
     return f" by {'; '.join(named)}" + (f"; and {more} more" if more > 0 else "")
+
+
+def _stopped(facts: Facts) -> str:
+    """The handlers that hold slots without a running job."""
+    named = [f"{slot.public_id} ({slot.kind}), told to stop {ago(slot.since, facts.now)}" for slot in facts.held]
+    text = "handlers that were told to stop and have not"
+    return f"{text}: {'; '.join(named)}" if named else text
 
 
 def _jobs(facts: Facts) -> list[dict[str, object]]:

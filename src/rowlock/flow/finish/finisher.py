@@ -9,14 +9,14 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from operator import itemgetter
 from typing import TYPE_CHECKING, Final, NamedTuple, assert_never
 
 from rowlock.flow.finish.set_aside_writes import SetAsideWrites, in_halves
 from rowlock.keep_running import keep_running
-from rowlock.model import ids
+from rowlock.model import ids, redact
 from rowlock.model.outcome import (
     Cancelled,
     Completed,
@@ -129,6 +129,22 @@ def write_for(outcome: Outcome) -> FinalWrite | RequeueWrite | None:  # noqa: C9
             return None
         case _:
             assert_never(outcome)
+
+
+def in_ascii(write: FinalWrite | RequeueWrite) -> FinalWrite | RequeueWrite | None:
+    r"""The write for a database whose encoding lacks a character of it, with escapes such as \u4e2d; None: it is ASCII.
+
+    A result that is changed so completes its job with errors: its work is done, but readers must know.
+    """
+    error = None if write.error is None else redact.json_in_ascii(write.error)
+    if isinstance(write, RequeueWrite):
+        return None if error == write.error else replace(write, error=error)
+    result = None if write.result is None else redact.json_in_ascii(write.result)
+    if result != write.result:
+        about = {**json.loads(error or "{}"), "reason": "result changed"}
+        about["errors"] = [*about.get("errors", ()), "the database's encoding lacks characters of the result: escaped"]
+        return FinalWrite(State.COMPLETED_WITH_ERRORS, result, json.dumps(about))
+    return None if error == write.error else replace(write, error=error)
 
 
 class PendingWrite(NamedTuple):
@@ -321,9 +337,11 @@ class Finisher:
 
 
 def cannot_be_stored(pending: PendingWrite, error: Exception) -> PendingWrite:
-    """The write for a job whose own outcome has a value that no statement can store: it fails with the reason."""
+    """The write for a job whose outcome has a value that cannot be stored: in ASCII, or a failure with the reason."""
+    if (readable := in_ascii(pending.write)) is not None:
+        return pending._replace(write=readable)
     logger.error("the outcome of job %s cannot be stored: %s", ids.encode(pending.claim.job_id), error)
-    text = json.dumps({"reason": "outcome cannot be stored", "message": str(error)[:2000]})
+    text = json.dumps({"reason": "outcome cannot be stored", "message": redact.in_ascii(str(error)[:2000])})
     return pending._replace(write=FinalWrite(State.FAILED, error=text))
 
 

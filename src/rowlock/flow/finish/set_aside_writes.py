@@ -28,6 +28,8 @@ _LOCK_WAIT: Final = 0.3
 """Seconds that a try waits for a lock; a batch of 500 with one row to blame is halved nine times."""
 _LOOK_AFTER: Final = 0.1
 """Seconds into that wait at which the blocking session is looked for."""
+_MOST_SUBSTITUTES: Final = 2
+"""The outcome in ASCII, then a failure that says why it cannot be stored."""
 _PAUSES: Final = (0.1, 0.2, 0.5, 1.0, 2.0)
 _ROWS_PER_SECOND: Final = 50
 """Tries of single rows: with many of them the pauses add_steps."""
@@ -55,7 +57,8 @@ class _Batch(Generic[W]):
     due: float = 0.0
     failures: int = 0
     """Tries that failed since the row was alone."""
-    substituted: bool = False
+    substitutes: int = 0
+    """Times its write was replaced by one that the database may store."""
 
     @property
     def alone(self) -> bool:
@@ -168,15 +171,15 @@ class SetAsideWrites(Generic[W, R]):
             middle = len(batch.writes) // 2
             batch.error = error
             self._replace(batch, [batch.writes[:middle], batch.writes[middle:]])
-        elif isinstance(error, UNSTORABLE) and not batch.substituted:
-            batch.writes, batch.substituted = [self._substitute(batch.writes[0], error)], True
+        elif isinstance(error, UNSTORABLE) and batch.substitutes < _MOST_SUBSTITUTES:
+            batch.writes, batch.substitutes = [self._substitute(batch.writes[0], error)], batch.substitutes + 1
         else:
             self._jobs.begin(batch.writes[0].claim.job_id, STEP, error, self._blocker)
             self._put_off(batch, error)
 
     def _replace(self, batch: _Batch[W], parts: list[list[W]]) -> None:
         self._batches.remove(batch)
-        self._batches += [_Batch(part, batch.error, substituted=batch.substituted) for part in parts]
+        self._batches += [_Batch(part, batch.error, substitutes=batch.substitutes) for part in parts]
 
     def _put_off(self, batch: _Batch[W], error: Exception) -> None:
         pause = max(_PAUSES[min(batch.failures, len(_PAUSES) - 1)], len(self._batches) / _ROWS_PER_SECOND)

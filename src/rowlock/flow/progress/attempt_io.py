@@ -396,6 +396,8 @@ def claimed_job(row: Row, text: str) -> Job:
         meta=stored_json.shown_object(row["meta"], "meta"),
         args=args,
         args_version=args_version,
+        workflow_id=row["workflow_id"],
+        step=row["step"],
     )
 
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from rowlock.model.job import Claim
 from rowlock.model.progress import ItemState, LogLine, Phase
-from rowlock.model.redact import storable
+from rowlock.model.redact import in_ascii, json_in_ascii, storable
 
 if TYPE_CHECKING:
     import asyncio
@@ -78,6 +78,24 @@ class ReportSnapshot:
         if self.items_total is not None:
             values["items"] = self.items_total
         return json.dumps(values)
+
+    def in_ascii(self) -> ReportSnapshot:
+        """With escapes for what is outside ASCII in names and messages; the checkpoint and cursors stay."""
+        return replace(
+            self,
+            phase=self.phase and in_ascii(self.phase),
+            message=self.message and in_ascii(self.message),
+            phases=tuple(replace(phase, name=in_ascii(phase.name)) for phase in self.phases),
+            items={
+                (claim, in_ascii(phase), in_ascii(name)): replace(
+                    update,
+                    reason=update.reason and in_ascii(update.reason),
+                    error=update.error and json_in_ascii(update.error),
+                )
+                for (claim, phase, name), update in self.items.items()
+            },
+            lines=[replace(line, logger=in_ascii(line.logger), message=in_ascii(line.message)) for line in self.lines],
+        )
 
     def phases_json(self) -> str | None:
         """The phases as stored JSON; None: there are none."""

@@ -10,7 +10,7 @@ import asyncio
 import json
 import logging
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from rowlock.errors import ClaimLost, DatabaseError, InvalidResult
@@ -294,6 +294,11 @@ class Reporter:
                     raise
             return
         (one,) = writes
+        # The encoding of the database may lack a character.
+        plain = one.snapshot.in_ascii()
+        if plain != replace(one.snapshot, lines=list(one.snapshot.lines)):
+            await self._write([replace(one, snapshot=plain)])
+            return
         logger.error("the progress of job %s cannot be stored: %s", ids.encode(one.report.claim.job_id), error)
         one.report.writing = False
         for future in one.waiters:

@@ -69,6 +69,7 @@ class RunningAttempt:
         "reason",
         "row",
         "since",
+        "stopped_at",
         "task",
     )
 
@@ -78,6 +79,8 @@ class RunningAttempt:
         self.task: asyncio.Task[None] | None = None
         self.reason: StopReason | None = None
         """Why the handler was asked to stop; None: it was not."""
+        self.stopped_at: float | None = None
+        """Loop time at which the handler was asked to stop first; None: it was not."""
         self.over = False
         """Whether its outcome is decided: its handler ended, or the worker gave up waiting for it."""
         self._started = False
@@ -138,6 +141,7 @@ class RunningAttempt:
         already = self.reason is not None and reason != "lost"
         if not already:
             self.reason = reason
+            self.stopped_at = self.stopped_at or asyncio.get_running_loop().time()
             self.io.request_stop(lost=reason == "lost")
         # A task cancelled before its first step would never enter run(), and its outcome would be lost.
         if self.task is not None and self._started and (not already or reason == "shutdown"):

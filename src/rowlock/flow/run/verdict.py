@@ -76,7 +76,7 @@ class Verdict:
         match value:
             case Snooze(after):
                 if self._row["refunds"] >= MAX_REFUNDS:
-                    return Failed({"reason": "snoozed too often", "snoozes": self._row["refunds"]})
+                    return Failed({"reason": "snoozed too often", **self._refunds()})
                 return Snoozed(after)
             case RateLimited():
                 return self._limited(value)
@@ -88,9 +88,17 @@ class Verdict:
             case _:
                 return Completed(self._handler.codec.encode_result(value))
 
+    def _refunds(self) -> dict[str, object]:
+        times = self._row["refunds"]
+        message = (
+            f"the job was put off {times:,} times (snoozes, rate limits, signals, shutdowns); the limit is "
+            f"{MAX_REFUNDS:,}. Use a schedule, or have the job enqueue its successor, for work that never ends."
+        )
+        return {"snoozes": times, "message": message}
+
     def _limited(self, limited: RateLimited) -> Outcome:
         if self._row["refunds"] >= MAX_REFUNDS:
-            return Failed({"reason": "limited too often", "snoozes": self._row["refunds"]})
+            return Failed({"reason": "limited too often", **self._refunds()})
         return Limited(duration(cast("Duration", limited.after), "RateLimited"), limited.key)
 
     def raised(self, error: BaseException) -> Outcome:

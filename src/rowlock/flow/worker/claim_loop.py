@@ -46,11 +46,15 @@ class ClaimLoop:
         wakeable: Callable[[], bool],
         claim_now: asyncio.Event,
         random: Random,
+        on_idle: Callable[[], None] = lambda: None,
     ) -> None:
-        """lanes: those served now; wakeable: whether a message comes for every job; claim_now: ends a sleep."""
+        """lanes: those served now; wakeable: whether a message comes for every job; claim_now: ends a sleep.
+
+        on_idle: called before each sleep with free slots.
+        """
         self._claimer, self._slots, self._recycling = claimer, slots, recycling
         self.lanes, self._wakeable, self._random = lanes, wakeable, random
-        self._claim_now = claim_now
+        self._claim_now, self._on_idle = claim_now, on_idle
         self._loop = asyncio.get_running_loop()
         self._outage = OutageLog(logger, f"worker {name} cannot claim", f"worker {name} claims again")
         self._came = self._stream_until = 0.0
@@ -82,6 +86,7 @@ class ClaimLoop:
                 await self._claim_now.wait()
                 continue
             idle = self._rest(idle, len(rows))
+            self._on_idle()
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(idle):
                     await self._claim_now.wait()

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 import logging
 import threading
 import time
 from dataclasses import dataclass, replace
 from datetime import timedelta
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from rowlock.errors import DatabaseError
 from rowlock.keep_running import keep_running
@@ -58,6 +59,15 @@ _LOOK_WITHIN: Final = 5.0
 """Seconds after which it looks again whatever that costs: rescues wait for it."""
 
 
+class HeldReport(NamedTuple):
+    """A slot whose handler goes on although its claim is over. seconds: since it was told to stop."""
+
+    job_id: int
+    kind: str
+    lane: str
+    seconds: float
+
+
 @dataclass(frozen=True, slots=True)
 class BeatReport:
     """What a worker reports about itself with a beat."""
@@ -75,6 +85,8 @@ class BeatReport:
     """Slots of handlers that do not end."""
     set_aside: str | None = None
     """Jobs of which the database does not take a write now, as JSON; None: there are none."""
+    held: Sequence[HeldReport] = ()
+    """Those slots, and those of handlers that were just told that their claim is lost."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,6 +235,7 @@ class Heartbeat:
             draining=report.draining,
             stuck=report.stuck,
             set_aside=report.set_aside,
+            held=json.dumps([list(slot) for slot in report.held]) if report.held else None,
             ids=[claim.job_id for claim in report.claims],
             fences=[claim.fence for claim in report.claims],
             look=look,

@@ -10,6 +10,8 @@ from rowlock.flow.executors.os_process import resident
 from rowlock.model.size import shown
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from rowlock.flow.worker.process_replacement import ProcessReplacement
     from rowlock.settings import Settings
 
@@ -31,13 +33,16 @@ class Recycling:
         if limit and self._jobs_run >= limit:
             self._request(f"it ran {self._jobs_run} jobs, max_jobs is {limit}")
 
-    def check(self, stuck: int) -> None:
-        """Check max_stuck and max_memory. stuck: slots whose handlers do not end."""
+    def check(self, stuck: int, stuck_lanes: Sequence[str] = ()) -> None:
+        """Check max_stuck and max_memory. stuck: slots whose handlers do not end; stuck_lanes: with no other slot."""
         if self._requested:
             return
         most, memory = self._settings.max_stuck, self._settings.max_memory
         if most and stuck >= most:
             self._request(f"{stuck} slots are held by handlers that were told to stop and do not, max_stuck is {most}")
+        elif most and stuck_lanes:
+            lanes = ", ".join(stuck_lanes)
+            self._request(f"every slot of lane {lanes} is held by handlers that were told to stop and do not")
         elif memory:
             self._check_memory(memory, resident(os.getpid()) or 0)
 

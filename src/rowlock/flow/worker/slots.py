@@ -14,6 +14,7 @@ from rowlock.flow.progress.job_logs import JobLogCapture
 from rowlock.flow.progress.reporter import Reporter
 from rowlock.flow.run.attempt import AttemptServices, RunningAttempt, on_loop
 from rowlock.flow.run.outputs import StepOutputs
+from rowlock.flow.worker.heartbeat import HeldReport
 from rowlock.flow.worker.job_log_lines import JobLogLines
 from rowlock.model import ids
 from rowlock.model.job import Claim
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from rowlock.flow.kinds.handler import Handler
     from rowlock.flow.run.attempt import AttemptRunner, StopReason
     from rowlock.model.hook import Hook
+    from rowlock.model.lane import Lane
     from rowlock.model.outcome import Outcome
     from rowlock.set_aside import SetAside
     from rowlock.store.connections.worker_connection import WorkerConnection
@@ -40,6 +42,8 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("rowlock.job")
 _EAGER: Final = sys.version_info >= (3, 12)
+_SOON_OVER: Final = 0.1
+"""Seconds in which most handlers that are told to stop have stopped."""
 _LONG_RUNNING: Final = 2.0
 """Seconds after which every beat checks a claim; a shorter job learns of a lost claim by its own last write."""
 
@@ -58,12 +62,17 @@ class Slots:
         children: ChildPool,
         producer: Callable[[], Producer],
         on_flushed: Callable[[FlushResult], None],
+        on_held: Callable[[], None] = lambda: None,
         events: Events | None = None,
         job_logs: int = LOGS_OFF,
         set_aside: SetAside | None = None,
     ) -> None:
-        """patience: seconds a handler may take to stop; on_flushed: called whenever slots may be free again."""
+        """patience: seconds a handler may take to stop; on_flushed: called whenever slots may be free again.
+
+        on_held: called when held() has changed, so that others see it soon.
+        """
         self._handlers, self._notify, self._patience = handlers, on_flushed, patience
+        self._on_held = on_held
         self._children, self._log_lines = children, JobLogLines(events or Events())
         self._loop = asyncio.get_running_loop()
         self._finisher = Finisher(link, worker_id, self._on_flushed, set_aside)
@@ -168,6 +177,21 @@ class Slots:
         """Slots of handlers that do not end although their attempts were stopped."""
         return len(self._stuck)
 
+    def held(self) -> list[HeldReport]:
+        """Slots whose handlers go on although their claims are over; called in the beat's thread."""
+        now = self._loop.time()
+        lost = [attempt for attempt in list(self._attempts.values()) if attempt.reason == "lost"]
+        return [
+            HeldReport(one.row["id"], one.row["kind"], one.row["lane"], round(now - (one.stopped_at or now), 1))
+            # An attempt that is just being given up is in both.
+            for one in dict.fromkeys((*lost, *list(self._stuck)))
+        ]
+
+    def stuck_lanes(self, lanes: Mapping[str, Lane]) -> list[str]:
+        """Lanes in which nothing can run any more: every slot is held by a handler that does not end."""
+        stuck = Counter(attempt.row["lane"] for attempt in self._stuck)
+        return sorted(name for name, n in stuck.items() if name in lanes and n >= lanes[name].slots)
+
     def give_back(self, row: Record) -> None:
         """Return a claimed job that is not to be started here any more."""
         self._in_use[row["lane"]] += 1
@@ -258,7 +282,14 @@ class Slots:
     def _on_stop_requested(self, attempt: RunningAttempt) -> None:
         # A child process is killed after that time and needs a moment more; its slot is never stuck.
         in_child = self._place(attempt.handler, attempt.row) in (self._children.run, self._children.run_alone)
+        if attempt.reason == "lost":
+            # Its job has ended or runs elsewhere, so only this worker knows that its slot is taken.
+            self._loop.call_later(_SOON_OVER, self._report_if_running, attempt)
         self._loop.call_later(self._patience * 2 + 5 if in_child else self._patience, self._abandon, attempt)
+
+    def _report_if_running(self, attempt: RunningAttempt) -> None:
+        if not attempt.over:
+            self._on_held()
 
     def _abandon(self, attempt: RunningAttempt) -> None:
         """End the attempt of a handler that does not end; the fence refuses every later write of it.
@@ -277,11 +308,13 @@ class Slots:
             self._in_use[attempt.row["lane"]] += 1
             self._stuck.add(attempt)
             attempt.task.add_done_callback(lambda _: self._unstuck(attempt))
+            self._on_held()
 
     def _unstuck(self, attempt: RunningAttempt) -> None:
         self._stuck.discard(attempt)
         self._in_use[attempt.row["lane"]] -= 1
         self._notify(FlushResult())
+        self._on_held()
 
     def _on_outcome(self, attempt: RunningAttempt, outcome: Outcome) -> None:
         if attempt.over:

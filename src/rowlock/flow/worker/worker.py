@@ -69,6 +69,8 @@ if TYPE_CHECKING:
 logger = logging.getLogger("rowlock.worker")
 _FINISH_LOCK_WAIT: Final = 0.5
 """Seconds that outcomes wait for a lock before the row that is held is set aside."""
+_HUNGRY_EVERY: Final = 0.1
+"""Seconds between two early beats of a worker that is full and idle by turns; meanwhile it polls."""
 _LAST_CLAIM: Final = 5.0
 """Seconds a claim under way is waited for when the worker stops."""
 
@@ -112,6 +114,8 @@ class Worker:
         self._lanes_version = self._sweep_epoch = -1
         self._claim_now, self._hurry = asyncio.Event(), asyncio.Event()
         self._check_all = self._started = self._closing = False
+        self._hungry, self._hungry_again = True, 0.0
+        """Whether the last beat reported a free slot, and the loop time from which an early beat may say so again."""
         self.outdated: SchemaAhead | None = None
         self.failure: WorkerFailed | None = None
         """Why the worker left by itself: a part of it failed for good, and its process must be replaced."""
@@ -187,6 +191,7 @@ class Worker:
             children=self._children,
             producer=self._producer,
             on_flushed=self._on_flushed,
+            on_held=self._report_now,
             events=self._events,
             job_logs=self.settings.job_logs,
             set_aside=self.set_aside,
@@ -200,6 +205,7 @@ class Worker:
             wakeable=self._wakeable,
             claim_now=self._claim_now,
             random=self._random,
+            on_idle=self._report_hungry,
         )
         self._waker = Waker(self.database)
         self._fast_path = FastPath(
@@ -426,9 +432,19 @@ class Worker:
         in_flight = self._claimer.in_flight
         known = None if in_flight else self._slots.known_jobs()
         claims = self._slots.claims_to_check(self._loop.time(), everything=everything)
-        return BeatReport(
-            hungry, self.draining, claims, known, in_flight.answer_lost, self._slots.stuck, self.set_aside.report()
-        )
+        stuck, held, self._hungry = self._slots.stuck, self._slots.held(), hungry
+        aside = self.set_aside.report()
+        return BeatReport(hungry, self.draining, claims, known, in_flight.answer_lost, stuck, aside, held)
+
+    def _report_hungry(self) -> None:
+        """Beat at once if the last beat said that no slot is free: until the next one nobody would wake this worker."""
+        now = self._loop.time()
+        if not self._hungry and now >= self._hungry_again:
+            self._hungry_again = now + _HUNGRY_EVERY
+            self._heartbeat.beat_now()
+
+    def _report_now(self) -> None:
+        self._heartbeat.beat_now()
 
     def _loop_suspects(self) -> LoopSuspects:
         """The claims that may block the loop; called in the heartbeat's thread, while the loop is blocked."""
@@ -460,7 +476,7 @@ class Worker:
         if beat.disowned:
             self._claimer.in_flight.checked()
         self._clock.set(beat.now)
-        self._recycling.check(self._slots.stuck)
+        self._recycling.check(self._slots.stuck, self._slots.stuck_lanes(self.lanes))
         self.outdated = self.outdated or self._registration.outdated(beat.schema_since)
         if (beat.drain or self.outdated) and not self.draining:
             self.dismiss()

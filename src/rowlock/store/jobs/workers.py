@@ -95,11 +95,15 @@ async def beat(
     draining: bool,
     stuck: int,
     set_aside: str | None,
+    held: str | None,
     ids: list[int],
     fences: list[int],
     look: bool,
 ) -> BeatAnswer:
-    """Say that the worker lives and holds these claims. look: also check whether duties that cost reads are due."""
+    """Say that the worker lives and holds these claims. look: also check whether duties that cost reads are due.
+
+    held: slots of handlers that go on without a claim, as JSON for the column of that name.
+    """
     (row,) = await executor.fetch(
         "beat",
         worker=worker,
@@ -107,6 +111,7 @@ async def beat(
         state="draining" if draining else "up",
         stuck=stuck,
         set_aside=set_aside,
+        held=held,
         ids=ids,
         fences=fences,
         look=look,

@@ -71,3 +71,4 @@ END $$;
 
 ALTER TABLE {schema}.jobs DROP COLUMN runs_before;
 ALTER TABLE {schema}.kinds DROP COLUMN max_losses;
+ALTER TABLE {schema}.workers DROP COLUMN held;

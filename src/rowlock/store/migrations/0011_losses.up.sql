@@ -1,5 +1,5 @@
--- A bound on losses that a kind may set, and a count of runs that only grows.
--- Two columns without a default: no rewrite, a lock of a moment.
+-- A bound on losses that a kind may set, a count of runs that only grows, and slots that given-up handlers hold.
+-- Three columns without a default: no rewrite, a lock of a moment.
 -- For code made for version 2 or later.
 
 -- How often a job may be lost (its worker died or fell silent) or stall before it fails. NULL: as often as it may be attempted;
@@ -9,6 +9,10 @@ ALTER TABLE {schema}.kinds ADD COLUMN max_losses smallint;
 -- Runs that attempt, losses and refunds do not count any more: those before a person ordered another run, and those whose
 -- arguments no worker could read. NULL: none, as for nearly every job.
 ALTER TABLE {schema}.jobs ADD COLUMN runs_before integer;
+
+-- Slots of the worker whose handlers go on although their jobs have ended or belong to other attempts: an array of
+-- [job id, kind, lane, seconds since the handler was told to stop]. NULL: none.
+ALTER TABLE {schema}.workers ADD COLUMN held jsonb;
 
 -- A retry begins all counts anew; the runs so far are kept.
 CREATE OR REPLACE FUNCTION {schema}.workflow_retry(p_flow bigint, p_step text, p_by text, p_note text) RETURNS TABLE

@@ -2,9 +2,11 @@
 -- `running`.
 
 -- fragment: claimed_columns
+-- The name of the step is looked up for steps only; a plain job pays for two NULLs in the answer.
 j.id, j.fence, j.kind, j.args, j.attempt, j.max_attempts, j.priority, j.share, j.run_after, j.lane, j.gate_place,
 j.losses, j.deaths, j.refunds, j.runs_before, j.errors -> 'unreadable' AS unread, j.created_at, j.claimed_at, j.claimed_by, j.tenant,
-j.submitted_by, j.gate_key, j.tags, j.refs, j.meta, j.rate_keys
+j.submitted_by, j.gate_key, j.tags, j.refs, j.meta, j.rate_keys, j.workflow_id,
+CASE WHEN j.workflow_id IS NOT NULL THEN (SELECT s.name FROM {schema}.workflow_steps s WHERE s.job_id = j.id) END AS step
 
 -- fragment: for_me
 -- A worker whose code could not read a job leaves it to other workers for a moment; else the worker that gave it back,

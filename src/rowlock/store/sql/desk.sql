@@ -181,6 +181,12 @@ FROM {schema}.stats_backlog b ORDER BY b.oldest_wait DESC NULLS LAST, b.kind
 SELECT l.lane, l.running, l.slots, l.workers, l.due, l.due_capped, l.scheduled, l.scheduled_capped, l.oldest_wait
 FROM {schema}.stats_lanes l ORDER BY l.lane
 
+-- name: slots_held
+-- Slots by lane whose handlers were told to stop and go on, of workers that beat. Nearly always NULL, so no index.
+SELECT h.slot ->> 2 AS lane, count(*) AS held
+FROM {schema}.workers w CROSS JOIN LATERAL jsonb_array_elements(w.held) AS h(slot)
+WHERE w.state <> 'gone' AND w.seen_at > clock_timestamp() - interval '15 s' GROUP BY 1
+
 -- name: stats_states
 -- Live jobs and kept failures, by state.
 SELECT s.state, s.jobs, s.capped FROM {schema}.stats_states s

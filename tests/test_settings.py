@@ -46,3 +46,25 @@ def test_a_lane_takes_the_old_names_of_its_settings_too() -> None:
     assert lanes_from_text(before) == lanes_from_text(now)
     with pytest.raises(ConfigurationError, match="poll and poll_interval are one setting"):
         Settings.from_env({"ROWLOCK_LANES": "front:poll=2s,poll_interval=3s"})
+
+
+def test_a_token_that_is_easily_guessed_is_refused_and_not_repeated() -> None:
+    for text in ("short", "fifteen-letters", "with spaces in the middle", "ü" * 20):
+        with pytest.raises(ConfigurationError, match="16 to 200") as refused:
+            Settings.from_env({"ROWLOCK_SERVE_TOKEN": text})
+        assert text not in str(refused.value)
+    assert Settings.from_env({"ROWLOCK_SERVE_TOKEN": "a" * 16}).serve_token == "a" * 16
+
+
+def test_proxies_are_networks_and_limits_are_above_zero() -> None:
+    read = Settings.from_env({"ROWLOCK_TRUSTED_PROXIES": "10.0.0.0/8, ::1", "ROWLOCK_SERVE_IDLE_TIMEOUT": "1m"})
+    assert (read.trusted_proxies, read.serve_idle_timeout) == (("10.0.0.0/8", "::1"), timedelta(minutes=1))
+    for name, text in {
+        "ROWLOCK_TRUSTED_PROXIES": "proxy.example",
+        "ROWLOCK_SERVE_STREAMS": "0",
+        "ROWLOCK_SERVE_CONNECTIONS": "-1",
+        "ROWLOCK_SERVE_HEADER_TIMEOUT": "0s",
+        "ROWLOCK_SERVE_BODY_TIMEOUT": "soon",
+    }.items():
+        with pytest.raises(ConfigurationError, match=name):
+            Settings.from_env({name: text})

@@ -19,6 +19,7 @@ from tests.waiting import PATIENCE, eventually, in_time
 
 from rowlock import Rowlock
 from rowlock.api.server import BackgroundServer
+from rowlock.model import token_text
 from rowlock.settings import Settings
 
 if TYPE_CHECKING:
@@ -100,6 +101,47 @@ async def test_with_tokens_everybody_may_be_served(cli: Cli) -> None:
         assert (mine.status_code, mine.json()["roles"]) == (200, ["user"])
     wrong = await cli("serve", "--app", "tasks:app", "--auth", "tasks:number")
     assert (wrong.code, "got 3, which has no method authenticate" in wrong.err) == (2, True), wrong.err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "address", "cookie"),
+    [((), "127.0.0.1", "rowlock_session="), (("--trusted-proxy", "127.0.0.0/8"), "192.0.2.7", "__Host-rowlock=")],
+)
+async def test_only_a_trusted_proxy_says_for_whom_it_asks(
+    cli: Cli, arguments: tuple[str, ...], address: str, cookie: str
+) -> None:
+    made = (await cli("tokens", "create", "ci", "--role", "operator", "--json")).json
+    async with serving(cli, "--auth", "tokens", *arguments) as (_, client):
+        client.headers.update({"X-Forwarded-For": "evil-text <b>, 192.0.2.7", "X-Forwarded-Proto": "https"})
+        same = {"Sec-Fetch-Site": "same-origin"}
+        session = await client.post("/auth/login", json={"token": made["text"]}, headers=same)
+        assert session.headers["set-cookie"].startswith(cookie), session.headers
+        assert ("; Secure" in session.headers["set-cookie"]) is (cookie == "__Host-rowlock=")
+        # Ever new addresses do not help to guess.
+        statuses = []
+        for n in range(12):
+            told = {"X-Forwarded-For": f"192.0.2.{n}, 192.0.2.7", "Authorization": f"Bearer {forged(made['text'])}"}
+            statuses.append((await client.get("/me", headers=told)).status_code)
+        assert statuses == [401] * 10 + [429] * 2
+        good = {"Authorization": f"Bearer {made['text']}"}
+        assert (await client.get("/me", headers=good)).status_code == 200
+    lines = (await cli("audit", "ls", "--json")).out
+    assert f'"{address}"' in lines
+    assert "evil" not in lines
+
+
+def forged(text: str) -> str:
+    """Another secret under the id of a token."""
+    prefix, token_id, _ = text.split("_")
+    body = f"{prefix}_{token_id}_{token_text.make()[0].split('_')[2]}"[:-6]
+    return body + token_text._check(body)
+
+
+async def test_a_proxy_without_authentication_is_a_mistake(cli: Cli) -> None:
+    wrong = await cli("serve", "--app", "tasks:app", "--trusted-proxy", "10.0.0.0/8")
+    assert (wrong.code, "--trusted-proxy needs --auth" in wrong.err) == (2, True), wrong.err
+    wrong = await cli("serve", "--app", "tasks:app", "--auth", "tokens", "--trusted-proxy", "proxy.example")
+    assert (wrong.code, "'proxy.example' is not a trusted proxy" in wrong.err) == (2, True), wrong.err
 
 
 async def test_it_starts_without_its_database_and_recovers(cli: Cli, tmp_path: Path, database_url: str) -> None:

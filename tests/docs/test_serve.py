@@ -28,6 +28,12 @@ def transcripts(text: str) -> Iterator[tuple[str, dict[str, Any]]]:
             yield command, json.loads(answer.removesuffix(", …}") + "}")
 
 
+def _with(said: dict[str, str], word: str) -> str:
+    for name, value in said.items():
+        word = word.replace(name, value)
+    return word
+
+
 @pytest.mark.skipif(shutil.which("curl") is None, reason="the transcripts are curl's")
 async def test_the_page_does_what_it_shows(database_url: str) -> None:
     page = Page("serve.md", database_url)
@@ -35,9 +41,11 @@ async def test_the_page_does_what_it_shows(database_url: str) -> None:
     try:
         shown = list(transcripts(page.text))
         assert len(shown) == page.text.count("$ curl")
+        token = page.names["api"].loopback.token
         with running(page.names["api"]) as url:
             for command, promised in shown:
-                words = [word.replace("localhost:8000", url.removeprefix("http://")) for word in shlex.split(command)]
+                said = {"localhost:8000": url.removeprefix("http://"), "$AUTH": f"Authorization: Bearer {token}"}
+                words = [_with(said, word) for word in shlex.split(command)]
                 told = await asyncio.to_thread(subprocess.run, words, capture_output=True, text=True, check=True)
                 answer = json.loads(told.stdout)
                 assert {name: answer.get(name) for name in promised} == promised, command

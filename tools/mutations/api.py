@@ -7,6 +7,7 @@ from typing import Final
 from mutations.mutation import Mutation
 
 OF_LOOPBACK: Final = "tests/api/auth/test_loopback.py::test_"
+OF_PROXIES: Final = "tests/api/auth/test_proxies.py::test_"
 OF_LIMITS: Final = "tests/api/test_connection_limits.py::test_"
 
 MUTATIONS: Final = (
@@ -72,5 +73,117 @@ MUTATIONS: Final = (
         "    if not isinstance(value, (str, bool)):\n",
         "    if True:\n",
         ("tests/api/test_old_names.py::test_a_duration_is_a_number_or_a_text",),
+    ),
+    Mutation(
+        "a malformed Host passes for this machine",
+        "api/auth/loopback.py",
+        "    if host is None:\n",
+        "    if host is None and connection.url.hostname:\n        return\n    if host is None:\n",
+        (f"{OF_LOOPBACK}no_foreign_host_page_machine_or_proxy_is_served_even_with_the_token",),
+    ),
+    Mutation(
+        "a rebound name passes for this machine",
+        "api/auth/loopback.py",
+        "    if not host.is_loopback:\n",
+        "    if False:\n",
+        (f"{OF_LOOPBACK}no_foreign_host_page_machine_or_proxy_is_served_even_with_the_token",),
+    ),
+    Mutation(
+        "a page of another origin changes something without authentication",
+        "api/auth/loopback.py",
+        "    if foreign or (site",
+        "    if (site",
+        (f"{OF_LOOPBACK}no_foreign_host_page_machine_or_proxy_is_served_even_with_the_token",),
+    ),
+    Mutation(
+        "only the best known header gives a proxy away",
+        "api/auth/loopback.py",
+        "    return name in _PROXY_HEADERS or name.startswith(_PROXY_PREFIXES)\n",
+        '    return name == "x-forwarded-for"\n',
+        (f"{OF_LOOPBACK}no_foreign_host_page_machine_or_proxy_is_served_even_with_the_token",),
+    ),
+    Mutation(
+        "every program of this machine is let in without the token",
+        "api/auth/loopback.py",
+        "            self._require_token(connection)\n",
+        "            pass\n",
+        (f"{OF_LOOPBACK}without_the_token_the_answer_says_how_to_get_it",),
+    ),
+    Mutation(
+        "without authentication everybody makes tokens",
+        "api/auth/bind.py",
+        "permissions=ALL - WITHHELD)",
+        "permissions=ALL)",
+        (f"{OF_LOOPBACK}secrets_and_lasting_rights_need_authentication",),
+    ),
+    Mutation(
+        "every client says from which address it comes",
+        "api/auth/proxies.py",
+        "not peer or not self.trusts(peer[0]):\n",
+        "not peer:\n",
+        (f"{OF_PROXIES}the_client_is_the_last_hop_that_is_no_trusted_proxy",),
+    ),
+    Mutation(
+        "the address that the client wrote itself counts",
+        "api/auth/proxies.py",
+        "            if not self._trusts(parsed):\n                break\n",
+        "",
+        (f"{OF_PROXIES}the_client_is_the_last_hop_that_is_no_trusted_proxy",),
+    ),
+    Mutation(
+        "half a header keeps its connection",
+        "api/connection_limits.py",
+        '            self._expect("header", self.limits.header_timeout, self._on_late_header)\n\n    @override\n',
+        "            pass\n\n    @override\n",
+        (f"{OF_LIMITS}a_silent_connection_is_closed",),
+    ),
+    Mutation(
+        "half a body keeps its connection",
+        "api/connection_limits.py",
+        "            self._expect(self.cycle, self.limits.body_timeout, self._on_late_body)\n",
+        "            pass\n",
+        (f"{OF_LIMITS}a_second_request_has_no_more_time_than_the_first",),
+    ),
+    Mutation(
+        "one address takes every connection",
+        "api/connection_limits.py",
+        "        elif self.open[address] >= self.most_per_address and",
+        "        elif False and",
+        (f"{OF_LIMITS}one_address_leaves_connections_to_others",),
+    ),
+    Mutation(
+        "one caller takes every stream",
+        "api/stream_limits.py",
+        "        if self._open[caller] >= self.most_per_caller:\n",
+        "        if False:\n",
+        ("tests/api/test_stream_limits.py::test_a_caller_and_all_callers_have_a_limit",),
+    ),
+    Mutation(
+        "a stream that is over keeps its place",
+        "api/routes/streams.py",
+        "        place.release()\n",
+        "",
+        ("tests/api/test_stream_limits.py::test_a_stream_that_ends_is_refused_or_never_begins_gives_its_place_back",),
+    ),
+    Mutation(
+        "a stream goes on with rights that were taken away",
+        "api/routes/streams.py",
+        "        return await door.principal(request) == desk.principal\n",
+        "        return bool(await door.principal(request))\n",
+        ("tests/api/routes/test_streams.py::test_nothing_is_sent_with_rights_that_were_taken_away",),
+    ),
+    Mutation(
+        "a forged token breaks the request by its depth",
+        "api/auth/jwt.py",
+        "(JoseError, ValueError, TypeError, RecursionError)",
+        "(JoseError, ValueError, TypeError)",
+        ("tests/api/test_auth.py::test_a_forged_token_is_refused_whatever_is_in_it",),
+    ),
+    Mutation(
+        "a search from the first day there is fails",
+        "desk/search.py",
+        "low is None or low < _FIRST else",
+        "low is None else",
+        ("tests/api/routes/test_jobs.py::test_a_search_for_the_ends_of_time_and_numbers_is_answered",),
     ),
 )

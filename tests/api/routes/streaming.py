@@ -26,10 +26,11 @@ from rowlock.api.server import Server
 from rowlock.settings import Settings
 
 about = {"host": "127.0.0.1", "port": int(sys.argv[2]), "root_path": ""}
-about |= {"auth": None, "read_only": False, "insecure_no_auth": False}
+about |= {"auth": None, "read_only": False, "insecure_no_auth": True}
+many = {"serve_streams": 500, "serve_streams_per_caller": 500}
 
 async def main():
-    await Server(Rowlock(sys.argv[1], settings=Settings()), **about).run_until_signalled()
+    await Server(Rowlock(sys.argv[1], settings=Settings(**many)), **about).run_until_signalled()
 
 given_up = []
 

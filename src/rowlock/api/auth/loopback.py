@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Final
 from rowlock.api.auth import LOOPBACK
 from rowlock.api.auth.bearer import bearer
 from rowlock.api.auth.hosts import host_of, is_loopback, origin_of, own_origin
+from rowlock.api.auth.sessions import SAFE
 from rowlock.api.problems import Problem
-from rowlock.api.routing import SAFE
 from rowlock.errors import NotAuthenticated
 
 if TYPE_CHECKING:

@@ -47,7 +47,7 @@ async def log_out(request: Request, response: Response, door: Door) -> None:
     responses={303: {"description": "The browser is logged in: a cookie is set, and /me follows."}},
     problems=("unauthenticated", "no-auth-configured", "bad-request", "not-found"),
 )
-async def log_in_by_link(request: Request, door: Door, token: LinkToken) -> Response:
+async def log_in_by_link(request: Request, door: Door, token: LinkToken = "") -> Response:
     """The link that a server without authentication prints when it starts: logs this browser in, with a cookie."""
     if door.loopback is None:
         raise Problem("not-found", "This server has authentication: log in with POST /auth/login.")

@@ -105,7 +105,7 @@ TESTED_ELSEWHERE: Final = {
 
 MOST_MODULES: Final = 15
 LARGER: Final = {
-    "model": 43,  # one value a file
+    "model": 44,  # one value a file
     "desk": 38,  # one subject a file
     "api/routes": 20,  # one subject a file
     "cli/commands": 30,  # one subject a file

@@ -269,6 +269,17 @@ def _until(line: Line, row: Row, ends: dict[Claim, float], lost: dict[Claim, flo
     return min(known, default=float("inf"))
 
 
+def _counted(evidence: Evidence) -> Iterator[str]:
+    """Statistics have counted every end once, and nothing else."""
+    if evidence.counted is None:
+        return
+    ended = Counter(row.state for row in evidence.rows.values() if row.is_final)
+    if sum(evidence.counted.values()) - evidence.reopened != sum(ended.values()):
+        yield f"{dict(evidence.counted)} were counted with {evidence.reopened} started again, and {dict(ended)} ended"
+    elif not evidence.reopened and dict(evidence.counted) != ended:
+        yield f"{dict(evidence.counted)} were counted, and {dict(ended)} ended"
+
+
 def _most(runs: Sequence[tuple[float, float]]) -> int:
     """The largest number of intervals that share a moment; one that ends where another begins does not."""
     moments = sorted([(begin, 1) for begin, _ in runs] + [(end, -1) for _, end in runs])
@@ -295,4 +306,5 @@ RULES: Final[dict[str, Callable[[Evidence], Iterable[str]]]] = {
     "children": _children,
     "items": _items,
     "too early": _early,
+    "counted": _counted,
 }

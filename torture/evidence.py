@@ -86,6 +86,10 @@ class Evidence:
     """Places and holders by key."""
     every: Mapping[str, float] = field(default_factory=dict)
     """Seconds from slot to slot, by schedule."""
+    counted: Mapping[str, int] | None = None
+    """Ended jobs by state as statistics count them; None: jobs ended before the tables had counts."""
+    reopened: int = 0
+    """Finished jobs that were started again: the end of each is counted twice."""
     open_workflows: int = 0
     doomed: frozenset[str] = frozenset()
     """Kinds that must fail; all others must succeed."""
@@ -128,6 +132,14 @@ FROM rowlock.jobs j LEFT JOIN rowlock.job_progress p ON p.job_id = j.id
 WHERE j.kind = 'items' AND j.state IN ('completed', 'completed_with_errors')
 """
 
+_COUNTED: Final = """
+SELECT t.state, sum(t.n)::bigint AS n FROM rowlock.stats_totals t WHERE t.measure <> 'wait' AND t.state <> '' GROUP BY 1
+"""
+_REOPENED: Final = "SELECT coalesce(sum(n), 0)::bigint FROM rowlock.stats_totals WHERE outcome = 'reopened'"
+_COUNTED_ALL: Final = """
+SELECT NOT EXISTS (SELECT 1 FROM rowlock.jobs j WHERE j.finished_at < (SELECT max(c.since) FROM rowlock.counting c))
+"""
+
 
 async def collect(connection: Connection, folder: Path, *, items: int, delays: Mapping[str, float]) -> Evidence:
     """Read the ledger and the tables of a run that is over."""
@@ -160,6 +172,10 @@ async def tables(connection: Connection, *, items: int, delays: Mapping[str, flo
             row["name"]: row["every"].total_seconds()
             for row in await connection.fetch("SELECT name, every FROM rowlock.schedules WHERE every IS NOT NULL")
         },
+        counted={row["state"]: row["n"] for row in await connection.fetch(_COUNTED)}
+        if await connection.fetchval(_COUNTED_ALL)
+        else None,
+        reopened=await connection.fetchval(_REOPENED),
         open_workflows=await connection.fetchval("SELECT count(*) FROM rowlock.workflows WHERE finished_at IS NULL"),
         delays=delays,
     )

@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from tests.factories import Store
     from tests.upkeep.duty_running import Desk
 
+    from rowlock.model.job import Claim
+
 Ends = dict[tuple[str, str, str, str], int]
 """(kind, lane, tenant, state) to jobs."""
 TABLES = ("stats_totals", "count_totals", "counts_by_minute", "counts_by_hour")
@@ -82,9 +84,9 @@ async def test_every_way_to_end_is_counted_once(desk: Desk) -> None:
     store = desk.store
     worker = await store.worker()
 
-    async def claimed(**fields: object) -> tuple[int, list[object]]:
-        job = await store.enqueue(**fields)
-        return job, list(await store.claim(worker, job))
+    async def claimed(tenant: str | None = None) -> tuple[int, list[Claim]]:
+        job = await store.enqueue(tenant=tenant)
+        return job, await store.claim(worker, job)
 
     for state in ("completed", "completed_with_errors", "failed", "cancelled"):
         _, claims = await claimed(tenant="acme")

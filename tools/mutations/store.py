@@ -14,6 +14,13 @@ OF_ACCESS: Final = "tests/desk/test_access.py::test_"
 
 MUTATIONS: Final = (
     Mutation(
+        "an approval rule approves what contains its arguments",
+        "store/migrations/0011_approvals.up.sql",
+        "OR (r.args_match = 'contains' AND j.args @> r.args)",
+        "OR j.args @> r.args",
+        ("tests/desk/test_approvals.py::test_a_rule_approves_the_very_values_it_names",),
+    ),
+    Mutation(
         "an admitted job uses nothing of its rate",
         LIMITS,
         "      v_used[i] := v_used[i] + w;",

@@ -260,7 +260,7 @@ class Store:
         return await self.one("signal_send", id=job_id, name=name, payload=payload, by_whom=by)
 
     async def approve(self, *job_ids: int) -> list[int]:
-        return [row["id"] for row in await self.fetch("approve", ids=list(job_ids), **ORDER)]
+        return [row["id"] for row in await self.fetch("approve", ids=list(job_ids), principal=False, **ORDER)]
 
     async def retry(self, *job_ids: int) -> list[Record]:
         return await self.fetch("retry", ids=list(job_ids), keep_items=False, **ORDER)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ipaddress
 import json
 import re
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Self, cast
 
@@ -30,9 +30,9 @@ _TOKEN = re.compile(r"[A-Za-z0-9._~+-]{16,200}")
 class Settings:
     """The settings of an application. Sizes are in bytes."""
 
-    database_url: str | None = None
+    database_url: str | None = field(default=None, repr=False)
     """None: the embedded PostgreSQL in data_dir."""
-    direct_url: str | None = None
+    direct_url: str | None = field(default=None, repr=False)
     """Connection for LISTEN and locks, where database_url leads through a transaction pooler."""
     schema: str = "rowlock"
     data_dir: str = ".rowlock"
@@ -96,11 +96,11 @@ class Settings:
     def from_env(cls, environ: Mapping[str, str]) -> Self:
         """Read the ROWLOCK_* variables; unset ones keep their default."""
         read = cls()
-        for name, (field, parse) in _VARIABLES.items():
+        for name, (attribute, parse) in _VARIABLES.items():
             text = environ.get(name, "").strip()
             if text:
                 try:
-                    read = replace(read, **{field: cast("Any", parse(text))})
+                    read = replace(read, **{attribute: cast("Any", parse(text))})
                 except (ValueError, InvalidOption) as error:
                     message = f"{name} cannot be read: {error} (it is {text!r})"
                     raise ConfigurationError(message) from error

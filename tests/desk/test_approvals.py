@@ -4,9 +4,12 @@ from typing import TYPE_CHECKING, Any
 
 import psycopg
 import pytest
+from pydantic import SecretStr
 from tests.factories import beating
 
 from rowlock import Approval, Principal, Rowlock
+from rowlock.api.auth import bind
+from rowlock.desk import job_orders
 from rowlock.errors import (
     ApprovalRefused,
     ConfigurationError,
@@ -18,7 +21,7 @@ from rowlock.errors import (
 )
 from rowlock.flow.enqueue import lane_policy
 from rowlock.flow.enqueue.wake import Waker
-from rowlock.model.access import Permission
+from rowlock.model.access import ALL, Permission
 from rowlock.settings import Settings
 from rowlock.upkeep.duty import DutyContext
 from rowlock.upkeep.expire import expire
@@ -277,3 +280,129 @@ async def test_rules_are_asked_again_after_an_edit(app: Rowlock, pay: Any) -> No
     assert (await app.jobs.edit(job.id, args={"amount": 1}, by="ada")).state == "queued"
     acts = [(act.verb, act.by) for act in (await app.jobs.history(job.id)).acts]
     assert acts == [("approve", "chief"), ("edit", "ada"), ("edit", "bob"), ("edit", "ada"), ("approve", "chief")]
+
+
+APPROVER = frozenset({Permission.SUBMIT, Permission.READ, Permission.APPROVE, Permission.EDIT, Permission.RETRY})
+
+
+async def test_nobody_approves_their_own_job_over_rest_unless_the_kind_says_so(app: Rowlock) -> None:
+    @app.job(approval=True)
+    async def pay(amount: int) -> None: ...
+
+    @app.job(approval=Approval(four_eyes=False))
+    async def tidy(n: int) -> None: ...
+
+    async with app.worker():
+        pass
+    ada, bob = (app.desk(Principal(name, "acme", APPROVER)) for name in ("ada", "bob"))
+    job = (await ada.jobs.submit("pay", {"amount": 1})).job
+    with pytest.raises(ApprovalRefused, match="ada submitted it"):
+        await ada.jobs.approve(job.id)
+    seen = await ada.jobs.bulk("approve", ids=[job.id], dry_run=True)
+    started = await ada.jobs.bulk("approve", ids=[job.id], filter_hash=seen.filter_hash, expected_max=5)
+    await ada.operations.wait(started.id or 0, timeout=30)
+    assert (await ada.jobs.get(job.id)).state == "pending"
+    assert (await ada.approvals.standing(job.id)).approval.four_eyes
+    assert "anybody with jobs:approve but ada" in str(await ada.jobs.explain(job.id))
+    assert (await bob.jobs.approve(job.id)).state == "queued"
+
+    own = (await ada.jobs.submit("tidy", {"n": 1})).job
+    assert not (await ada.approvals.standing(own.id)).approval.four_eyes
+    assert (await ada.jobs.approve(own.id)).state == "queued"
+    # The library and the command line hold the database's password; approvals there may be unnamed.
+    for by in ("ada", None):
+        job = (await ada.jobs.submit("pay", {"amount": 2})).job
+        assert (await app.jobs.approve(job.id, by=by)).state == "queued"
+
+
+async def test_a_server_without_authentication_knows_no_submitter(app: Rowlock) -> None:
+    @app.job(approval=True)
+    async def pay(amount: int) -> None: ...
+
+    desk = app.desk(bind.LOOPBACK)
+    job = (await desk.jobs.submit("pay", {"amount": 1})).job
+    assert (bind.LOOPBACK.subject, job.submitted_by) == (job_orders.LOOPBACK, job_orders.LOOPBACK)
+    assert (await desk.jobs.approve(job.id)).state == "queued"
+
+
+async def test_whoever_changed_the_arguments_over_rest_does_not_approve_them(app: Rowlock) -> None:
+    @app.job(approval=True)
+    async def pay(amount: int) -> None: ...
+
+    ada, bob = (app.desk(Principal(name, "acme", APPROVER)) for name in ("ada", "bob"))
+    job = (await ada.jobs.submit("pay", {"amount": 1})).job
+    assert (await bob.jobs.approve(job.id)).state == "queued"
+    assert (await bob.jobs.edit(job.id, args={"amount": 1_000_000})).state == "pending"
+    for desk in (ada, bob):
+        with pytest.raises(ApprovalRefused):
+            await desk.jobs.approve(job.id)
+
+
+async def test_a_rule_is_no_way_around_a_second_pair_of_eyes(app: Rowlock) -> None:
+    @app.job(approval=True)
+    async def pay(amount: int) -> None: ...
+
+    ada = app.desk(Principal("ada", "acme", APPROVER))
+    await ada.approvals.add_rule(kind="pay")
+    assert (await ada.jobs.submit("pay", {"amount": 1})).job.state == "pending"
+    assert (await app.desk(Principal("bob", "acme", APPROVER)).jobs.submit("pay", {"amount": 1})).job.state == "queued"
+
+
+@pytest.mark.parametrize(
+    ("args", "state"),
+    [
+        ({"ibans": ["GOOD"], "note": "any"}, "queued"),
+        ({"ibans": ["ATTACKER", "GOOD"]}, "pending"),
+        ({"ibans": ["GOOD", "GOOD"]}, "pending"),
+        ({"ibans": [["GOOD"]]}, "pending"),
+        ({"ibans": []}, "pending"),
+    ],
+)
+async def test_a_rule_approves_the_very_values_it_names(app: Rowlock, args: dict[str, Any], state: str) -> None:
+    @app.job(approval=True)
+    async def pay(ibans: list[Any], note: str = "") -> None: ...
+
+    rule = await app.approvals.add_rule(kind="pay", args={"ibans": ["GOOD"]}, by="carol")
+    assert rule.args_match == "exact"
+    assert (await app.jobs.get((await pay.enqueue(**args)).id)).state == state
+    await app.approvals.remove_rule(rule.id)
+    loose = await app.approvals.add_rule(kind="pay", args={"ibans": ["GOOD"]}, args_match="contains", by="carol")
+    assert ((await app.approvals.rules())[0].args_match, loose.args_match) == ("contains", "contains")
+    contained = "GOOD" in args["ibans"]
+    assert (await app.jobs.get((await pay.enqueue(**args)).id)).state == ("queued" if contained else "pending")
+
+
+async def test_a_rule_written_before_compares_exactly(desk: Desk) -> None:
+    @desk.app.job(approval=True)
+    async def pay(ibans: list[str]) -> None: ...
+
+    for args in ('{"ibans": ["GOOD"]}', "[1]"):
+        await desk.store.execute(
+            "INSERT INTO {s}.approval_rules (kind, args, created_by) VALUES ('pay', $1::text::jsonb, 'carol')", args
+        )
+    for ibans, state in ((["ATTACKER", "GOOD"], "pending"), (["GOOD"], "queued")):
+        assert (await desk.app.jobs.get((await pay.enqueue(ibans=ibans)).id)).state == state
+
+
+async def test_a_rule_cannot_guess_at_secrets(app: Rowlock) -> None:
+    with pytest.raises(InvalidOption, match=r"\$secret"):
+        await app.approvals.add_rule(kind="login", args={"pins": [{"pin": {"$secret": 1234}}]})
+    with pytest.raises(InvalidOption, match='args_match is "exact" or "contains"'):
+        await app.approvals.add_rule(kind="login", args_match="like")  # type: ignore[arg-type]
+
+
+async def test_a_copy_needs_the_approval_that_was_demanded_of_the_original(app: Rowlock) -> None:
+    @app.job
+    async def wipe(data: bytes, token: SecretStr | None = None) -> None: ...
+
+    first = await wipe.options(approval=Approval(approvers=2), submitted_by="ada").enqueue(b"\xff", SecretStr("hush"))
+    for by in ("bob", "carol"):
+        await app.jobs.approve(first.id, by=by)
+    ada = app.desk(Principal("ada", None, APPROVER | {Permission.READ_ARGS}))
+    for copy in (await app.jobs.clone(first.id), await ada.jobs.clone(first.id)):
+        assert (copy.what, copy.job.state, copy.job.submitted_by) == ("created", "pending", "ada")
+        assert (await app.approvals.standing(copy.job.id)).approval.approvers == 2
+        args = (await app.desk(Principal("root", None, ALL)).jobs.get(copy.job.id)).args
+        assert args == {"data": {"$bytes": "/w=="}, "token": "hush"}
+    with pytest.raises(Forbidden, match="read_args"):
+        await app.desk(Principal("ada", None, APPROVER)).jobs.clone(first.id)

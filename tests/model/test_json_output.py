@@ -4,6 +4,8 @@ import json
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta, timezone
 
+import pytest
+
 from rowlock.model import json_output
 from rowlock.model.count import Count
 from rowlock.model.rate import Rate
@@ -44,3 +46,13 @@ def test_dataclasses_sets_and_others() -> None:
         ["a", "b"],
         "1j",
     ]
+
+
+@pytest.mark.parametrize(
+    "character", ["\x1b", "\x9b", "\x85", "\u202e", "\u2066", "\u200f", "\u2028", "\ufeff", "\U000e0001"]
+)
+def test_characters_that_a_terminal_obeys_are_escaped_in_json(character: str) -> None:
+    text = json.dumps({"a": f"x{character}y", "ü": "👍"}, ensure_ascii=False, indent=2)
+    assert character not in json_output.escaped(text)
+    assert json.loads(json_output.escaped(text)) == {"a": f"x{character}y", "ü": "👍"}
+    assert "👍" in json_output.escaped(text)

@@ -1,11 +1,15 @@
 from __future__ import annotations
 
 import base64
+import json
+from typing import Any
+from urllib.parse import quote
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rowlock.model.redact import redact, scrub, secrets
+from rowlock.model.redact import MASK, conceal, redact, reveal, scrub, secrets
 
 json_values = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),
@@ -78,3 +82,35 @@ def test_no_secret_survives_scrubbing(before: str, after: str, hidden: set[str])
 @given(st.text(), st.sets(st.text(max_size=3)))
 def test_short_values_leave_the_text_as_it_is(text: str, hidden: set[str]) -> None:
     assert scrub(text, hidden) == text
+
+
+@pytest.mark.parametrize(
+    "form",
+    [
+        lambda s: s.upper(),
+        lambda s: s.lower(),
+        lambda s: base64.b64encode(s.encode()).decode(),
+        lambda s: base64.urlsafe_b64encode(s.encode()).decode().rstrip("="),
+        lambda s: base64.b64encode(b"user:" + s.encode() + b":tail").decode(),
+        lambda s: base64.b64encode(b"users:" + s.encode()).decode(),
+        lambda s: s.encode().hex(),
+        lambda s: quote(s, safe=""),
+        json.dumps,
+        repr,
+    ],
+)
+def test_a_secret_is_masked_in_other_spellings(form: Any) -> None:  # noqa: ANN401 - a function
+    secret = 'Hunter2/"pass"\n?ü'  # noqa: S105 - of this test
+    spelled = form(secret)
+    scrubbed = scrub(f"before {spelled} after", {secret})
+    assert MASK in scrubbed
+    assert spelled not in scrubbed
+    assert (scrubbed.startswith("before "), scrubbed.endswith(" after")) == (True, True)
+
+
+def test_a_value_that_holds_a_secret_is_marked_and_reads_back_whole() -> None:
+    value = {"url": "https://x/?t=hunter2", "n": 3, "list": ["hunter2", {"a": {"$secret": "x"}}], "m": {"hunter2": 1}}
+    marked = conceal(value, {"hunter2"})
+    assert redact(marked) == {"url": "•••", "n": 3, "list": ["•••", {"a": "•••"}], "m": "•••"}
+    assert reveal(marked) == reveal(value)
+    assert conceal({"pin": 12345, "ok": True}, {"12345", "True"}) == {"pin": {"$secret": 12345}, "ok": True}

@@ -161,6 +161,27 @@ MUTATIONS: Final = (
         (f"{OF_COUNTS}counters_do_not_go_down_when_minutes_and_hours_are_pruned",),
     ),
     Mutation(
+        "a caller over REST approves its own job",
+        "desk/job_orders.py",
+        '        return self._guard.principal.kind != "system" and',
+        "        return False and",
+        ("tests/desk/test_approvals.py::test_nobody_approves_their_own_job_over_rest_unless_the_kind_says_so",),
+    ),
+    Mutation(
+        "a copy runs without the approval of its original",
+        "desk/submit.py",
+        'Approval.of(needed["approval"]) if needed["approval"] else False',
+        "False",
+        ("tests/desk/test_approvals.py::test_a_copy_needs_the_approval_that_was_demanded_of_the_original",),
+    ),
+    Mutation(
+        "an approval rule looks into secret arguments",
+        "desk/approvals.py",
+        "        if redact.has_marks(args):\n",
+        "        if not redact.has_marks({}) and False:\n",
+        ("tests/desk/test_approvals.py::test_a_rule_cannot_guess_at_secrets",),
+    ),
+    Mutation(
         "a stream that was asked for just before the end holds it up",
         "desk/follow/streams_per_loop.py",
         "if self.closed:",

@@ -21,6 +21,13 @@ MUTATIONS: Final = (
         ("tests/flow/enqueue/test_enqueue_unique.py::test_new_arguments_void_an_approval",),
     ),
     Mutation(
+        "an approval rule approves what contains its arguments",
+        "store/migrations/0016_approvals.up.sql",
+        "OR (r.args_match = 'contains' AND j.args @> r.args)",
+        "OR j.args @> r.args",
+        ("tests/desk/test_approvals.py::test_a_rule_approves_the_very_values_it_names",),
+    ),
+    Mutation(
         "an admitted job uses nothing of its rate",
         LIMITS,
         "      v_used[i] := v_used[i] + w;",

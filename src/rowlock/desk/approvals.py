@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from dataclasses import replace
+from typing import TYPE_CHECKING, get_args
 
 from rowlock.desk.audit import record
 from rowlock.desk.guard import TRUSTED, Guard, changes, reads
+from rowlock.desk.job_orders import LOOPBACK
 from rowlock.desk.search import JobSearch
 from rowlock.desk.visible_jobs import VisibleJobs
 from rowlock.errors import InvalidOption, RuleNotFound
-from rowlock.model import stored_args
+from rowlock.model import redact, stored_args
 from rowlock.model.access import Permission
-from rowlock.model.approval import Approval, ApprovalStatus, Rule
+from rowlock.model.approval import Approval, ApprovalStatus, ArgsMatch, Rule
 from rowlock.model.options import as_json
 
 if TYPE_CHECKING:
@@ -39,7 +41,8 @@ class Approvals:
         """How many approvals a job needs, who has approved, and when it expires without an answer."""
         number = (await self._visible_jobs.one(job_id)).id
         (row,) = await self._open().fetch("approval_of", id=number)
-        return approval_status_of(row)
+        who = self._guard.principal
+        return approval_status_of(row, principal=who.kind != "system" and who.subject != LOOPBACK)
 
     @reads(Permission.APPROVE)
     async def rules(self) -> Sequence[Rule]:
@@ -59,14 +62,22 @@ class Approvals:
         submitted_by: str | None = None,
         tenant: str | None = None,
         args: Mapping[str, object] | None = None,
+        args_match: ArgsMatch = "exact",
         by: str | None = None,
         note: str | None = None,
     ) -> Rule:
         """Approve future jobs that fit all of these conditions; jobs already pending stay pending.
 
-        kind: a name, or its beginning and a *. args: what the arguments must contain. The rule counts as one
-        approval, by its author; with four eyes, it does not count for the author's own jobs.
+        kind: a name, or its beginning and a *. args: the arguments named here must have these very values, others may
+        have any; with args_match="contains" lists and mappings may hold more. The rule counts as one approval, by its
+        author, and not for the author's own jobs.
         """
+        if args_match not in get_args(ArgsMatch):
+            message = f'args_match is "exact" or "contains"; got {args_match!r}.'
+            raise InvalidOption(message)
+        if redact.has_marks(args):
+            message = f"A rule compares what people can read; {', '.join(sorted(redact.MARKS))} cannot be keys in args."
+            raise InvalidOption(message)
         if kind is None and submitted_by is None and tenant is None and not args:
             message = "A rule must name what it approves: a kind, a submitter, a tenant or arguments."
             raise InvalidOption(message)
@@ -79,6 +90,7 @@ class Approvals:
                 submitted_by=submitted_by,
                 of_tenant=tenant,
                 args=as_json(args, "args"),
+                args_match=args_match,
                 note=note,
                 by_whom=self._guard.name_of(by),
             )
@@ -107,9 +119,12 @@ class Approvals:
         raise RuleNotFound(message)
 
 
-def approval_status_of(row: Record) -> ApprovalStatus:
-    """A Standing from its row."""
-    return ApprovalStatus(Approval.of(row["approval"]), tuple(row["approvers"] or ()), row["answer_by"])
+def approval_status_of(row: Record, *, principal: bool) -> ApprovalStatus:
+    """A standing from its row. principal: the caller has permissions of its own, so others must approve its jobs."""
+    approval = Approval.of(row["approval"])
+    if principal and not row["own_approval"]:
+        approval = replace(approval, four_eyes=True)
+    return ApprovalStatus(approval, tuple(row["approvers"] or ()), row["answer_by"])
 
 
 def _rule(row: Record) -> Rule:
@@ -122,9 +137,12 @@ def _rule(row: Record) -> Rule:
         note=row["note"],
         created_by=row["created_by"],
         created_at=row["created_at"],
+        args_match=row["args_match"],
     )
 
 
 def _told(row: Record) -> dict[str, object]:
     rule = _rule(row)
-    return {name: getattr(rule, name) for name in ("kind", "submitted_by", "tenant", "args", "created_by")}
+    return {
+        name: getattr(rule, name) for name in ("kind", "submitted_by", "tenant", "args", "args_match", "created_by")
+    }

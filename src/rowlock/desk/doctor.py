@@ -12,9 +12,9 @@ from rowlock.desk.stats import Stats
 from rowlock.desk.workers import Workers
 from rowlock.errors import DatabaseError, DatabaseUnreachable
 from rowlock.model.access import Permission
+from rowlock.model.database_url import shown
 from rowlock.model.doctor_finding import fail, ok, warn
 from rowlock.store.connections import probes
-from rowlock.store.database import shown
 from rowlock.store.queries import quoted
 from rowlock.store.schema import migrate
 

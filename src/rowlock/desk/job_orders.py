@@ -24,6 +24,9 @@ if TYPE_CHECKING:
     from rowlock.store.executor import SqlSession
 
 _TRIES: Final = 5
+LOOPBACK: Final = "loopback"
+"""The subject of every caller of a server without authentication: it names nobody, so nobody's job is its own."""
+_FOUR_EYES: Final = "four eyes are asked for"
 
 
 class JobOrders:
@@ -110,7 +113,9 @@ class JobOrders:
     async def approve(self, job_id: int | str, by: str | None, note: str | None) -> Job:
         """Let a pending job run, or add one approval to those it needs."""
         number = await self._visible_jobs.checked(job_id)
-        judged = await self._open().fetch("approve", ids=[number], **self._guard.signed("approve", by, note))
+        judged = await self._open().fetch(
+            "approve", ids=[number], principal=self._principal, **self._guard.signed("approve", by, note)
+        )
         self._announce([row for row in judged if row["state"] == State.QUEUED])
         job = await self._visible_jobs.one(number)
         if not judged:
@@ -124,7 +129,9 @@ class JobOrders:
     async def approve_batch(self, numbers: Sequence[int], by: str | None, note: str | None) -> Bulk:
         """Approve one batch; jobs that cannot be approved are left."""
         seen = await self._visible_jobs.among(numbers)
-        judged = await self._open().fetch("approve", ids=seen, **self._guard.signed("approve", by, note))
+        judged = await self._open().fetch(
+            "approve", ids=seen, principal=self._principal, **self._guard.signed("approve", by, note)
+        )
         self._announce([row for row in judged if row["state"] == State.QUEUED])
         refused = {row["id"]: _refusal(row) for row in judged if row["refused"] is not None}
         changed = {row["id"] for row in judged} - refused.keys()
@@ -134,6 +141,11 @@ class JobOrders:
             changed,
             lambda job: refused.get(job.id, f"it is {job.state}, not pending"),
         )
+
+    @property
+    def _principal(self) -> bool:
+        """Whether the caller is a known one with permissions, unlike the library: it cannot approve its own jobs."""
+        return self._guard.principal.kind != "system" and self._guard.principal.subject != LOOPBACK
 
     async def reject_batch(self, numbers: Sequence[int], by: str | None, note: str | None) -> Bulk:
         """Reject the pending jobs of one batch."""
@@ -326,8 +338,8 @@ def _has_priority(job: Job, priority: int) -> bool:
 def _refusal(row: Record) -> str:
     return {
         "late": "nobody answered in time, and it expires any moment",
-        "own": f"four eyes are asked for, and {row['submitted_by'] or 'nobody known'} submitted it",
-        "edited": "four eyes are asked for, and its arguments are theirs since they edited it",
+        "own": f"{_FOUR_EYES}, and {row['submitted_by'] or 'nobody known'} submitted it",
+        "edited": f"{_FOUR_EYES}, and its arguments are theirs since they edited it",
         "unnamed": "several people must approve it, so each has to give a name",
         "again": "they have approved it already, and several people must",
     }[row["refused"]]

@@ -95,6 +95,14 @@ class Jobs:
         """
         return await self._submissions.submit(kind, args, options, connection)
 
+    @changes(Permission.SUBMIT)
+    async def clone(self, job_id: int | str) -> Submitted:
+        """Submit a job with the kind, arguments and labels of another, and the approval that was demanded of it.
+
+        Secret arguments are copied for principals that may read them.
+        """
+        return await self._submissions.clone(job_id)
+
     @reads(Permission.READ)
     async def get(self, job_id: int | str) -> Job:
         """The job as it is now; JobNotFound: there is none, or retention removed it."""

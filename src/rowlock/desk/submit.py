@@ -9,10 +9,15 @@ from urllib.parse import quote
 from typing_extensions import TypedDict
 
 from rowlock.desk import audit
-from rowlock.errors import ConfigurationError, JobNotFound, UniqueConflict
+from rowlock.desk.visible_jobs import not_found
+from rowlock.errors import ConfigurationError, InvalidArguments, JobNotFound, UniqueConflict
+from rowlock.model import ids, redact, stored_json
 from rowlock.model.access import Permission
+from rowlock.model.approval import Approval
 from rowlock.model.options import Options
+from rowlock.model.stored_args import VERSION
 from rowlock.store.executor import SqlSession
+from rowlock.store.rows.jobs import job_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
@@ -20,7 +25,6 @@ if TYPE_CHECKING:
 
     from rowlock.desk.guard import Guard
     from rowlock.desk.visible_jobs import VisibleJobs
-    from rowlock.model.approval import Approval
     from rowlock.model.job import Job
     from rowlock.model.kind import Gate, OnConflict, Scope
     from rowlock.model.options import Span
@@ -115,6 +119,29 @@ class GuardedSubmit:
             await audit.record(inside, self._guard, "job.submit", f"job:{number}", after=after)
         return Submitted(job, what)
 
+    async def clone(self, job_id: int | str) -> Submitted:
+        """Submit a job with the kind, arguments and labels of another, and the approval that was demanded of it."""
+        self._guard.demand(Permission.READ)
+        found = await self._open().fetch("jobs_by_id", ids=[ids.parse(job_id)], **self._guard.visibility)
+        if not found:
+            raise not_found(job_id)
+        job, args = job_of(found[0]), _arguments(found[0]["args"])
+        if redact.count_secrets(args):
+            self._guard.demand(Permission.READ_ARGS)
+        (needed,) = await self._open().fetch("approval_of", id=job.id)
+        options: SubmitOptions = {
+            "priority": job.priority,
+            "max_attempts": job.max_attempts,
+            "tags": job.tags,
+            "refs": job.refs,
+            "meta": job.meta,
+            "approval": Approval.of(needed["approval"]) if needed["approval"] else False,
+        }
+        if self._guard.principal.kind == "system":
+            options |= {"tenant": job.tenant, "submitted_by": job.submitted_by}
+        values = {name: redact.decoded(value) for name, value in args.items() if name != VERSION}
+        return await self.submit(job.kind, values, options, None)
+
     def options(self, options: SubmitOptions) -> Options:
         """The options as this principal may give them: their tenant, their name, keys of their own."""
         who, guard = self._guard.principal, self._guard
@@ -142,3 +169,11 @@ class GuardedSubmit:
         except JobNotFound:
             return UniqueConflict("A live job holds this unique_key. Nothing was enqueued.", 0)
         return conflict
+
+
+def _arguments(text: str) -> dict[str, Any]:
+    try:
+        return stored_json.read_object(text)
+    except stored_json.UnreadableJson as error:
+        message = f"This job cannot be cloned: its arguments cannot be read: {error}. Submit a new one."
+        raise InvalidArguments(message) from None

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from rowlock.desk.workers import Workers
     from rowlock.desk.workflows import Workflows
     from rowlock.model.access import Entry, Grant, NewToken, Permission, Role, Token
-    from rowlock.model.approval import ApprovalStatus, Rule
+    from rowlock.model.approval import ApprovalStatus, ArgsMatch, Rule
     from rowlock.model.explanation import Explanation
     from rowlock.model.job import Job
     from rowlock.model.job_counts import JobTotals, SeriesAnswer, SeriesBy
@@ -87,6 +87,13 @@ class SyncJobs:
         app.database().connection(), whose transaction it joins.
         """
         return self._bridge.run(self._desk.submit(kind, args, connection=connection, **options))
+
+    def clone(self, job_id: int | str) -> Submitted:
+        """Submit a job with the kind, arguments and labels of another, and the approval that was demanded of it.
+
+        Secret arguments are copied for principals that may read them.
+        """
+        return self._bridge.run(self._desk.clone(job_id))
 
     def get(self, job_id: int | str) -> Job:
         """The job as it is now; JobNotFound: there is none, or retention removed it."""
@@ -798,16 +805,20 @@ class SyncApprovals:
         submitted_by: str | None = None,
         tenant: str | None = None,
         args: Mapping[str, object] | None = None,
+        args_match: ArgsMatch = "exact",
         by: str | None = None,
         note: str | None = None,
     ) -> Rule:
         """Approve future jobs that fit all of these conditions; jobs already pending stay pending.
 
-        kind: a name, or its beginning and a *. args: what the arguments must contain. The rule counts as one
-        approval, by its author; with four eyes, it does not count for the author's own jobs.
+        kind: a name, or its beginning and a *. args: the arguments named here must have these very values, others may
+        have any; with args_match="contains" lists and mappings may hold more. The rule counts as one approval, by its
+        author, and not for the author's own jobs.
         """
         return self._bridge.run(
-            self._desk.add_rule(kind=kind, submitted_by=submitted_by, tenant=tenant, args=args, by=by, note=note)
+            self._desk.add_rule(
+                kind=kind, submitted_by=submitted_by, tenant=tenant, args=args, args_match=args_match, by=by, note=note
+            )
         )
 
     def remove_rule(self, rule_id: int) -> Rule:

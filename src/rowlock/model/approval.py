@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 from rowlock.errors import ConfigurationError
 from rowlock.model.times.duration import duration
@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
     from rowlock.model.times.duration import Duration
 
+ArgsMatch: TypeAlias = Literal["exact", "contains"]
 _MOST: Final = 100
 _NEEDED, _FOUR_EYES, _MORE = 1, 4, 3
 
@@ -24,8 +25,9 @@ class Approval:
 
     approvers: int = 1
     """People who must approve, 1 to 100."""
-    four_eyes: bool = False
-    """Whether the submitter's own approval is refused."""
+    four_eyes: bool | None = None
+    """Whether the submitter's own approval is refused. None: to callers with permissions, over REST; True: to the
+    library and the command line too, which must then name submitter and approver; False: to nobody."""
     expires_in: Duration | None = None
     """Time they have; a job that is not answered in time ends as expired. None: no limit."""
 
@@ -56,7 +58,7 @@ class Approval:
     @classmethod
     def of(cls, code: int, expires_in: Duration | None = None) -> Approval:
         """The approval that a stored code stands for."""
-        return cls((code >> _MORE) + 1, bool(code & _FOUR_EYES), expires_in)
+        return cls((code >> _MORE) + 1, True if code & _FOUR_EYES else None, expires_in)
 
 
 def demanded(*asked: bool | Approval) -> Approval | None:
@@ -67,7 +69,9 @@ def demanded(*asked: bool | Approval) -> Approval | None:
     times = [one.answer_in for one in demands if isinstance(one, Approval) and one.answer_in is not None]
     given = [one for one in demands if isinstance(one, Approval)]
     return Approval(
-        max(one.approvers for one in given), any(one.four_eyes for one in given), min(times) if times else None
+        max(one.approvers for one in given),
+        True if any(one.four_eyes for one in given) else given[0].four_eyes,
+        min(times) if times else None,
     )
 
 
@@ -83,6 +87,8 @@ class Rule:
     note: str | None
     created_by: str | None
     created_at: datetime
+    args_match: ArgsMatch = "exact"
+    """exact: the arguments that the rule names have these very values; contains: they contain them."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,6 +5,7 @@ Instants are RFC 3339 in UTC with a Z, durations are numbers of seconds, and a c
 
 from __future__ import annotations
 
+import json
 from dataclasses import fields, is_dataclass
 from datetime import UTC, datetime, timedelta
 
@@ -30,6 +31,13 @@ def rate(value: Rate) -> dict[str, object]:
         "burst": None if value.window else value.burst,
         "window": value.window,
     }
+
+
+def escaped(text: str) -> str:
+    """JSON text with control, formatting and bidirectional characters escaped: a terminal may obey them raw."""
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() or c == "\n" else json.dumps(c)[1:-1] for c in text)
 
 
 def plain(value: object) -> object:

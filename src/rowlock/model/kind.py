@@ -111,6 +111,11 @@ class Kind:
         """The name under which its keys are unique: its first one, shared by code before and after a rename."""
         return self.aliases[0] if self.aliases else self.name
 
+    @property
+    def own_approval(self) -> bool:
+        """Whether submitters may approve their own jobs: the kind says four_eyes=False."""
+        return isinstance(self.approval, Approval) and self.approval.four_eyes is False
+
     def defaults(self) -> dict[str, object] | None:
         """What a process without the code needs to submit jobs of the kind; None: only the code can do it."""
         if self.refs is not None or callable(self.gate) or callable(self.rate):

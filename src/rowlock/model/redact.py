@@ -22,8 +22,11 @@ MARKS: Final = frozenset({SECRET, BYTES, OUTPUT})
 """Keys that mean something in stored arguments, at any depth: nobody may send an object that has one of them."""
 MASK: Final = "•••"
 
+_URL_SAFE: Final = str.maketrans("+/", "-_")
 _MASKED: Final = (MASK, {BYTES: base64.b64encode(MASK.encode()).decode()})
-_SHORTEST: Final = 4  # masking shorter values would riddle the text, and reveal them
+SHORTEST: Final = 4
+"""Characters from which on a secret value is masked in other texts: shorter ones would riddle them, and be revealed."""
+_LEAST_ENCODED: Final = 6  # characters of base64: fewer occur in any text
 
 
 def redact(value: object) -> object:
@@ -61,6 +64,26 @@ def secrets(value: object) -> frozenset[str]:
     return frozenset(_secrets(value, inside=False))
 
 
+def has_marks(value: object) -> bool:
+    """Whether decoded JSON has a key anywhere that means something in stored arguments."""
+    if isinstance(value, Mapping):
+        return not MARKS.isdisjoint(value) or any(map(has_marks, value.values()))
+    return any(map(has_marks, value)) if isinstance(value, list | tuple) else False
+
+
+def decoded(value: object) -> object:
+    """Copy decoded JSON with secrets in clear and bytes as bytes, as a handler's arguments are given to enqueue()."""
+    if isinstance(value, list):
+        return [decoded(item) for item in value]
+    if not isinstance(value, Mapping):
+        return value
+    if value.keys() == {SECRET}:
+        return decoded(value[SECRET])
+    if value.keys() == {BYTES} and isinstance(value[BYTES], str):
+        return base64.b64decode(value[BYTES])
+    return {key: decoded(item) for key, item in value.items()}
+
+
 def count_secrets(value: object) -> int:
     """How many values in decoded JSON are marked as secret, those inside others included."""
     if isinstance(value, Mapping):
@@ -79,13 +102,35 @@ def secrets_in(args: str) -> frozenset[str]:
 
 
 def scrub(text: str, secrets: Iterable[str]) -> str:
-    """Replace secret values of 4 characters or more, also where they are quoted for Python, JSON or a URL."""
-    forms = {form for secret in secrets if len(secret) >= _SHORTEST for form in _forms(secret)}
+    """Replace secret values of 4 characters or more.
+
+    Also in upper or lower case, quoted for Python, JSON or a URL, in hexadecimal digits and in base64, alone or amid
+    other bytes.
+    """
+    forms = {form for secret in secrets if len(secret) >= SHORTEST for form in _forms(secret)}
     if not forms:
         return text
     # One pass, longest first: a secret that contains another must not leave its tail behind.
     pattern = "|".join(re.escape(form) for form in sorted(forms, key=len, reverse=True))
-    return re.sub(pattern, MASK, text)
+    return re.sub(pattern, MASK, text, flags=re.IGNORECASE)
+
+
+def conceal(value: object, secrets: Iterable[str]) -> object:
+    """Copy decoded JSON with each text, number or key that holds a secret value marked as secret.
+
+    The program that reads the value gets it whole; people see ``•••``.
+    """
+    if isinstance(value, Mapping):
+        if value.keys() == {SECRET}:
+            return value
+        if any(scrub(str(key), secrets) != key for key in value):
+            return {SECRET: value}
+        return {key: conceal(item, secrets) for key, item in value.items()}
+    if isinstance(value, list):
+        return [conceal(item, secrets) for item in value]
+    if isinstance(value, bool) or not isinstance(value, str | int | float):
+        return value
+    return {SECRET: value} if scrub(str(value), secrets) != str(value) else value
 
 
 def _secrets(value: object, *, inside: bool) -> Iterator[str]:
@@ -116,6 +161,18 @@ def _forms(secret: str) -> Iterator[str]:
     with_surrogates = secret.encode(errors="surrogatepass")
     yield quote(with_surrogates, safe="")
     yield quote_plus(with_surrogates)
+    yield with_surrogates.hex()
+    for before in range(3):
+        yield from _in_base64(with_surrogates, before)
+
+
+def _in_base64(secret: bytes, before: int) -> Iterator[str]:
+    """The characters that stand for the secret alone, `before` bytes after a group of three began."""
+    encoded = base64.b64encode(bytes(before) + secret).decode()
+    piece = encoded[(before * 8 + 5) // 6 : (before + len(secret)) * 8 // 6]
+    if len(piece) >= _LEAST_ENCODED:
+        yield piece
+        yield piece.translate(_URL_SAFE)
 
 
 def storable(text: str) -> str:

@@ -8,7 +8,7 @@ import os
 import re
 import weakref
 from typing import TYPE_CHECKING, Final, TypeVar
-from urllib.parse import urlsplit, urlunsplit
+from urllib.parse import urlsplit
 
 import asyncpg
 
@@ -22,6 +22,7 @@ from rowlock.errors import (
     WriteRefused,
 )
 from rowlock.model import redact
+from rowlock.model.database_url import shown, without_passwords
 from rowlock.store.driver import array_types, tcp_timeouts
 from rowlock.store.driver.pool import Pool
 from rowlock.store.driver.statement_check import SILENCE, check_statement
@@ -95,20 +96,22 @@ UNSERVED: Final = (*OUTAGE, NotifyQueueFull, SchemaMissing, SchemaBehind)
 """No statement of this sort succeeds now, whatever its rows: worth waiting for, and nothing is gained by other rows."""
 
 
-def shown(url: str) -> str:
-    """The URL with its password masked, for messages."""
-    parts = urlsplit(url)
-    if parts.password is None:
-        return url
-    return urlunsplit(parts._replace(netloc=parts.netloc.replace(f":{parts.password}@", ":•••@", 1)))
-
-
 def plain_url(url: str) -> str:
     """The URL as asyncpg reads it, without SQLAlchemy's driver suffix (postgresql+asyncpg://)."""
     scheme, separator, rest = url.partition("://")
     if not separator or scheme.partition("+")[0] not in ("postgresql", "postgres"):
         message = (
             f"Expected a database URL like postgresql://user@host/name, got {shown(url)!r}. Set ROWLOCK_DATABASE_URL."
+        )
+        raise ConfigurationError(message)
+    try:
+        fits = urlsplit(f"postgresql://{rest}").port != 0
+    except ValueError:
+        fits = False
+    if not fits:
+        message = (
+            f"The database URL {shown(url)!r} cannot be read. Write #, /, ?, @ and : in its password as %23, %2F, "
+            "%3F, %40 and %3A."
         )
         raise ConfigurationError(message)
     return f"postgresql://{rest}"
@@ -162,6 +165,9 @@ class Database:
                 statement_cache_size=0 if through_pooler else 100,
                 server_settings=settings,
             )
+        except asyncpg.exceptions.ClientConfigurationError as error:
+            message = f"The database URL {shown(self.url)!r} cannot be used: {without_passwords(str(error), self.url)}."
+            raise ConfigurationError(message) from None
         except (*OUTAGE, asyncpg.InvalidAuthorizationSpecificationError, asyncpg.InvalidCatalogNameError) as error:
             raise unreachable(self.url, error) from error
         array_types.register(connection)
@@ -372,7 +378,7 @@ def _reason(error: BaseException) -> str:
 
 def unreachable(url: str, error: BaseException) -> DatabaseUnreachable:
     """The error for a database that does not answer."""
-    reason = str(error) or type(error).__name__
+    reason = without_passwords(str(error), url) or type(error).__name__
     message = (
         f"PostgreSQL at {shown(url)} cannot be reached: {reason}. Is it running, and is ROWLOCK_DATABASE_URL right?"
     )
@@ -381,7 +387,7 @@ def unreachable(url: str, error: BaseException) -> DatabaseUnreachable:
 
 def unanswered(url: str, error: BaseException) -> DatabaseUnreachable:
     """The error for a call that was sent and not answered."""
-    reason = str(error) or type(error).__name__
+    reason = without_passwords(str(error), url) or type(error).__name__
     message = (
         f"PostgreSQL at {shown(url)} cannot be reached: {reason}. The call may have been done all the same: "
         "with an idempotency_key it is safe to try again."

@@ -114,6 +114,8 @@ async def prepare(
             hooks=[_hooks(kind) for kind in kinds],
             defaults=[None if secret(kind.name) else _defaults(kind) for kind in kinds],
         )
+        own = [kind.name for kind in kinds if kind.own_approval]
+        await link.fetch("set_own_approval", names=[kind.name for kind in kinds], own=own)
         await link.fetch(
             "register_pairs",
             kinds=[kind.name for kind in kinds],

@@ -24,20 +24,23 @@ async def test_what_waits_is_listed_and_how_far_it_has_come(rest: Rest) -> None:
         assert standing == {
             "job_id": made[0],
             "needed": 1,
-            "four_eyes": False,
+            "four_eyes": True,
             "approvers": [],
             "answer_by": None,
         }
-        await client.post(f"/jobs/{made[0]}/approve")
-        assert (await client.get(f"/jobs/{made[0]}/approval")).json()["approvers"] == ["root"]
+        async with rest.client("boss") as boss:
+            await boss.post(f"/jobs/{made[0]}/approve")
+        assert (await client.get(f"/jobs/{made[0]}/approval")).json()["approvers"] == ["boss"]
 
 
 async def test_rules_approve_in_advance_and_are_their_tenants_own(rest: Rest) -> None:
     async with rest.client() as client:
-        made = await client.post(RULES, json={"kind": "pay", "args": {"amount": 5}, "note": "pennies"})
+        async with rest.client("boss") as boss:
+            made = await boss.post(RULES, json={"kind": "pay", "args": {"amount": 5}, "note": "pennies"})
         assert made.status_code == 201, made.text
         rule = made.json()
-        assert (rule["kind"], rule["args"], rule["created_by"]) == ("pay", {"amount": 5}, "root")
+        assert (rule["kind"], rule["args"], rule["created_by"]) == ("pay", {"amount": 5}, "boss")
+        assert rule["args_match"] == "exact"
         assert (await rest.submit("pay", args={"amount": 5}))["state"] == "queued"
         assert (await rest.submit("pay", args={"amount": 6}))["state"] == "pending"
         assert (await client.get(RULES)).json()["items"] == [rule]

@@ -49,7 +49,8 @@ async def test_an_order_moves_the_job_or_says_what_would(
 ) -> None:
     job = await in_state(rest, state)
     async with rest.client() as client:
-        answer = await client.post(f"/jobs/{job}/{verb}", json={"note": "why"})
+        async with rest.client("boss") as boss:
+            answer = await boss.post(f"/jobs/{job}/{verb}", json={"note": "why"})
         assert answer.status_code == status, answer.text
         now = (await client.get(f"/jobs/{job}")).json()
     assert now["state"] == after

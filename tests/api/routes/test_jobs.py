@@ -231,9 +231,10 @@ async def test_attempts_and_explanation(rest: Rest) -> None:
     async with rest.client() as client:
         why = (await client.get(f"/jobs/{job['id']}/explain")).json()
         assert (why["job_id"], why["reasons"][0]["code"]) == (job["id"], "approval")
-        await client.post(f"/jobs/{job['id']}/approve", json={"note": "fine"})
+        async with rest.client("boss") as boss:
+            await boss.post(f"/jobs/{job['id']}/approve", json={"note": "fine"})
         told = (await client.get(f"/jobs/{job['id']}/attempts")).json()
-        assert [(act["verb"], act["by"], act["note"]) for act in told["acts"]] == [("approve", "root", "fine")]
+        assert [(act["verb"], act["by"], act["note"]) for act in told["acts"]] == [("approve", "boss", "fine")]
 
 
 async def test_items_and_logs_page_by_page(rest: Rest) -> None:
@@ -281,7 +282,8 @@ async def test_a_waiting_job_is_changed_under_its_etag(rest: Rest) -> None:
         blind = await client.patch(path, json={"priority": 3})
         assert (blind.status_code, blind.json()["code"]) == (428, "if-match-required")
         first = (await client.get(path)).headers["etag"]
-        await client.post(f"{path}/approve")
+        async with rest.client("boss") as boss:
+            await boss.post(f"{path}/approve")
         late = await client.patch(path, json={"args": {"amount": 2}}, headers={"If-Match": first})
         assert (late.status_code, late.json()["code"], late.json()["current"]["state"]) == (
             412,

@@ -16,13 +16,16 @@ from rowlock.flow.executors.child_messages import (
     ChannelRequest,
     ForwardedLog,
     KeepItems,
-    Message,
     ProgressSnapshot,
     Reply,
     SaveReport,
     StopJob,
-    pack,
-    receive,
+    ToChild,
+    ToWorker,
+    pack_for_child,
+    pack_for_worker,
+    receive_from_child,
+    receive_from_worker,
 )
 from rowlock.flow.progress.report import ItemUpdate, ReportSnapshot
 from rowlock.model.job import Claim
@@ -33,25 +36,27 @@ SNAPSHOT = ReportSnapshot("build", 3, items={(Claim(1, 1), "build", "a"): ItemUp
 
 
 async def test_messages_arrive_as_they_were_sent() -> None:
-    sent: list[Message] = [
-        StopJob("timeout"),
+    to_worker: list[ToWorker] = [
         KeepItems(1, "build", resume=True),
         SaveReport(2, '{"page": 7}'),
         ProgressSnapshot(SNAPSHOT),
-        Reply(1, ["a", "b"]),
     ]
     reader = asyncio.StreamReader()
-    reader.feed_data(b"".join(map(pack, sent)))
+    reader.feed_data(b"".join(map(pack_for_worker, to_worker)))
     reader.feed_eof()
-    assert [await receive(reader) for _ in sent] == sent
+    assert [await receive_from_child(reader) for _ in to_worker] == to_worker
     with pytest.raises(asyncio.IncompleteReadError):
-        await receive(reader)
+        await receive_from_child(reader)
+    to_child: list[ToChild] = [StopJob("timeout"), Reply(1, ["a", "b"])]
+    reader = asyncio.StreamReader()
+    reader.feed_data(b"".join(map(pack_for_child, to_child)))
+    assert [await receive_from_worker(reader) for _ in to_child] == to_child
 
 
 async def test_an_error_travels_with_its_reply() -> None:
     reader = asyncio.StreamReader()
-    reader.feed_data(pack(Reply(1, None, ClaimLost("gone"))))
-    reply = await receive(reader)
+    reader.feed_data(pack_for_child(Reply(1, None, ClaimLost("gone"))))
+    reply = await receive_from_worker(reader)
     assert isinstance(reply, Reply)
     assert isinstance(reply.error, ClaimLost)
     assert str(reply.error) == "gone"

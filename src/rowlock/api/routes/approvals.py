@@ -50,7 +50,12 @@ async def list_rules(desk: CurrentDesk) -> RulesAnswer:
 async def add_rule(desk: CurrentDesk, new: NewRule) -> RuleAnswer:
     """Create a rule that approves matching jobs in advance, in your name. Jobs that are pending already stay so."""
     rule = await desk.approvals.add_rule(
-        kind=new.kind, submitted_by=new.submitted_by, tenant=new.tenant, args=new.args, note=new.note
+        kind=new.kind,
+        submitted_by=new.submitted_by,
+        tenant=new.tenant,
+        args=new.args,
+        args_match=new.args_match,
+        note=new.note,
     )
     return RuleAnswer.of(rule)
 

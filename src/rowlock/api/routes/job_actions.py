@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import json
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Annotated
 
@@ -18,7 +17,6 @@ from rowlock.api.schemas.job_actions import CancelOrder, Order, PriorityOrder
 from rowlock.api.schemas.jobs import JobAnswer
 from rowlock.errors import ApprovalRefused, WrongState
 from rowlock.model.access import Permission
-from rowlock.model.redact import MASK
 from rowlock.model.state import TRANSITIONS, State, Verb, reachable
 
 if TYPE_CHECKING:
@@ -67,20 +65,8 @@ async def retry_job(desk: CurrentDesk, job_id: JobId, order: OptionalOrder) -> J
     problems=("kind-not-found", "invalid-arguments", "invalid-option", "conflict"),
 )
 async def clone_job(request: Request, desk: CurrentDesk, job_id: JobId) -> Response:
-    """Submit a new job with the kind, arguments and labels of this one."""
-    desk.guard.demand(Permission.SUBMIT, unsafe=True)
-    job = await desk.jobs.get(job_id)
-    if MASK in json.dumps(job.args, ensure_ascii=False):
-        desk.guard.demand(Permission.READ_ARGS)
-    made = await desk.jobs.submit(
-        job.kind,
-        job.args,
-        priority=job.priority,
-        max_attempts=job.max_attempts,
-        tags=job.tags,
-        refs=job.refs,
-        meta=job.meta,
-    )
+    """Submit a job like this one, with the approval that was demanded of it."""
+    made = await desk.jobs.clone(job_id)
     headers = {"Location": job_url(request, made.job.public_id)}
     return Response(JobAnswer.of(made.job).model_dump_json(), 202, headers, media_type="application/json")
 

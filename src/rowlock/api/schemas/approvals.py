@@ -9,9 +9,13 @@ from rowlock.api.schemas import fields
 from rowlock.api.schemas.base import Answer, Body, doc
 from rowlock.api.schemas.fields import INSTANT, Text
 from rowlock.api.schemas.jobs import NoteField
-from rowlock.model.approval import ApprovalStatus, Rule
+from rowlock.model.approval import ApprovalStatus, ArgsMatch, Rule
 
 _ARGS = {"amount": 100}
+ArgsMatchField = Annotated[
+    ArgsMatch,
+    doc("Compare exactly (exact), or accept lists and objects that hold more (contains).", "exact"),
+]
 
 
 class ApprovalAnswer(Answer):
@@ -29,7 +33,7 @@ class ApprovalAnswer(Answer):
         return cls(
             job_id=job_id,
             needed=standing.approval.approvers,
-            four_eyes=standing.approval.four_eyes,
+            four_eyes=bool(standing.approval.four_eyes),
             approvers=list(standing.approvers),
             answer_by=standing.answer_by,
         )
@@ -43,6 +47,7 @@ class RuleAnswer(Answer):
     submitted_by: Annotated[str | None, doc("Submitter of these jobs; null: any.", "billing")]
     tenant: Annotated[str | None, doc("Tenant of these jobs; null: any.", "acme")]
     args: Annotated[dict[str, Any] | None, doc("Arguments that these jobs must have; null: any.", _ARGS)]
+    args_match: ArgsMatchField
     note: fields.NoteOrNull
     created_by: Annotated[str | None, doc("Subject whose approval it counts as; null: unknown.", "ada@example.com")]
     created_at: fields.CreatedAt
@@ -66,5 +71,8 @@ class NewRule(Body):
     kind: Annotated[Text | None, doc("Kind, or its beginning and a *; null: any.", "pay*")] = None
     submitted_by: Annotated[Text | None, doc("Submitter; null: any.", "billing")] = None
     tenant: Annotated[Text | None, doc("Tenant; null: any.", "acme")] = None
-    args: Annotated[dict[str, Any] | None, doc("Arguments that a job must have; null: any.", _ARGS)] = None
+    args: Annotated[
+        dict[str, Any] | None, doc("Arguments that a job must have, others may have any value; null: any.", _ARGS)
+    ] = None
+    args_match: ArgsMatchField = "exact"
     note: NoteField = None

@@ -70,7 +70,8 @@ async def rules_add(
     kind: Annotated[str | None, typer.Option(help="Only this kind; a * at the end matches any ending.")] = None,
     submitted_by: Annotated[str | None, typer.Option(help="Only jobs of this submitter.")] = None,
     tenant: Annotated[str | None, typer.Option(help="Only jobs of this tenant.")] = None,
-    args: Annotated[str | None, typer.Option(metavar="JSON", help="Only jobs whose arguments contain these.")] = None,
+    args: Annotated[str | None, typer.Option(metavar="JSON", help="Only jobs that have exactly these values.")] = None,
+    contains: Annotated[bool, typer.Option("--contains", help="Lists and objects in --args may hold more.")] = False,
     by: By = None,
     note: Annotated[str | None, typer.Option(help="Reason.")] = None,
 ) -> None:
@@ -80,6 +81,7 @@ async def rules_add(
         submitted_by=submitted_by,
         tenant=tenant,
         args=named_arguments(args),
+        args_match="contains" if contains else "exact",
         by=by or current_user(),
         note=note,
     )
@@ -96,7 +98,13 @@ async def rules_rm(
 
 def _needs(standing: ApprovalStatus) -> str:
     people = standing.approval.approvers
-    return f"{people} " + ("person" if people == 1 else "people") + ", four eyes" * standing.approval.four_eyes
+    return f"{people} " + ("person" if people == 1 else "people") + ", four eyes" * bool(standing.approval.four_eyes)
+
+
+def _compared(rule: Rule) -> str:
+    if not rule.args:
+        return ""
+    return compact(rule.args) if rule.args_match == "exact" else f"contains {compact(rule.args)}"
 
 
 def _show(context: CommandContext, found: Sequence[Rule], empty: str) -> None:
@@ -106,7 +114,7 @@ def _show(context: CommandContext, found: Sequence[Rule], empty: str) -> None:
             rule.kind or "*",
             rule.submitted_by or "",
             rule.tenant or "",
-            compact(rule.args) if rule.args else "",
+            _compared(rule),
             rule.created_by or "",
             moment(rule.created_at),
             rule.note or "",

@@ -20,10 +20,10 @@ from rowlock.cli.command import register_sync
 from rowlock.cli.context import CommandContext
 from rowlock.cli.process.worker_main import loop_factory
 from rowlock.errors import InvalidOption
+from rowlock.model.database_url import shown
 from rowlock.model.lane import Lane
 from rowlock.model.state import State
 from rowlock.store import embedded
-from rowlock.store.database import shown
 from rowlock.store.schema import migrate
 
 if TYPE_CHECKING:

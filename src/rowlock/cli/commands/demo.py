@@ -26,11 +26,11 @@ from rowlock.cli.screen import records
 from rowlock.cli.screen.demo_display import demo_display
 from rowlock.cli.screen.output import span
 from rowlock.errors import WrongState
+from rowlock.model.database_url import shown
 from rowlock.model.lane import Lane
 from rowlock.model.state import State
 from rowlock.settings import Settings
 from rowlock.store import embedded
-from rowlock.store.database import shown
 from rowlock.store.embedded import keeper
 from rowlock.store.schema import migrate
 

@@ -18,9 +18,9 @@ from rowlock.cli.screen.panes import Pane, TopData, ViewState, frame, pane_lines
 from rowlock.cli.screen.terminal import Terminal
 from rowlock.errors import DatabaseUnreachable, InvalidOption, RowlockError
 from rowlock.model import ids
+from rowlock.model.database_url import shown
 from rowlock.model.state import State
 from rowlock.model.times.duration import duration
-from rowlock.store.database import shown
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable

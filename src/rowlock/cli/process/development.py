@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from rowlock.cli.process.metrics import metrics_of
 from rowlock.errors import DatabaseUnreachable, MissingExtra
+from rowlock.model.database_url import shown
 from rowlock.model.lane import kinds_by_lane
-from rowlock.store.database import shown
 from rowlock.store.schema import migrate
 
 if TYPE_CHECKING:

@@ -18,9 +18,9 @@ from rowlock.cli.screen.log_lines import JsonFormatter, TextFormatter
 from rowlock.errors import InvalidOption, RowlockError
 from rowlock.flow.executors.os_process import settle_in
 from rowlock.flow.run.process_exits import run_through_exits
+from rowlock.model.database_url import shown
 from rowlock.model.lane import kinds_by_lane
 from rowlock.model.size import size
-from rowlock.store.database import shown
 from rowlock.telemetry import JobLogFilter
 
 if TYPE_CHECKING:

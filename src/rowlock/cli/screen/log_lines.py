@@ -36,7 +36,11 @@ class TextFormatter(logging.Formatter):
         public_id = _public_id(record)
         job = "" if own or public_id is None else f"  [{getattr(record, 'kind', '')} {public_id}]"
         text = f"{self.formatTime(record, '%H:%M:%S')} {self._from}{level}{message}{job}"
-        return clean(f"{text}\n{self.formatException(record.exc_info)}" if record.exc_info else text)
+        # A message of several lines must not pass for several messages.
+        text = text.replace("\n", "\n    ")
+        if record.exc_info:
+            text += "\n" + _exception(self, record).replace("\n", "\n    ")
+        return clean(text)
 
 
 class JsonFormatter(logging.Formatter):
@@ -61,8 +65,13 @@ class JsonFormatter(logging.Formatter):
             **about,
         }
         if record.exc_info:
-            entry["exception"] = self.formatException(record.exc_info)
-        return json.dumps(entry, default=str, ensure_ascii=False)
+            entry["exception"] = _exception(self, record)
+        return json_output.escaped(json.dumps(entry, default=str, ensure_ascii=False))
+
+
+def _exception(formatter: logging.Formatter, record: logging.LogRecord) -> str:
+    """The traceback, without secrets where the record was created inside a job."""
+    return record.exc_text or formatter.formatException(record.exc_info or (None, None, None))
 
 
 def _public_id(record: logging.LogRecord) -> str | None:

@@ -130,7 +130,8 @@ class Screen:
 
     def json(self, value: object) -> None:
         """A value as JSON: instants, durations and counts as rowlock.model.json_output writes them."""
-        sys.stdout.write(json.dumps(value, default=json_output.plain, ensure_ascii=False, indent=2) + "\n")
+        text = json.dumps(value, default=json_output.plain, ensure_ascii=False, indent=2)
+        sys.stdout.write(json_output.escaped(text) + "\n")
 
 
 def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
@@ -212,4 +213,4 @@ def span(value: timedelta | None) -> str:
 
 def compact(value: object) -> str:
     """A JSON value in one line."""
-    return json.dumps(value, default=json_output.plain, ensure_ascii=False)
+    return json_output.escaped(json.dumps(value, default=json_output.plain, ensure_ascii=False))

@@ -98,7 +98,7 @@ def approval(value: ApprovalStatus, public_id: str) -> Record:
     return {
         "job_id": public_id,
         "needed": value.approval.approvers,
-        "four_eyes": value.approval.four_eyes,
+        "four_eyes": bool(value.approval.four_eyes),
         "approvers": list(value.approvers),
         "answer_by": value.answer_by,
     }

@@ -35,7 +35,11 @@ def approval(facts: Facts) -> Reason | None:
 def _whose(facts: Facts, given: tuple[str, ...]) -> str:
     """Who may approve, how many must, and until when."""
     needed = Approval.of(facts.row["approval"])
-    others = (facts.job.submitted_by, *facts.row["editors"]) if needed.four_eyes else ()
+    # A job that is held after its worker died was approved, or needs none.
+    asked = facts.row["approval"] & 3 == 1
+    others = ()
+    if needed.four_eyes or (asked and not facts.row["own_approval"]):
+        others = (facts.job.submitted_by, *facts.row["editors"])
     excluded = list(dict.fromkeys(name for name in (*others, *given) if name))
     who = "anybody with jobs:approve" + (f" but {' and '.join(excluded)}" if excluded else "") + " may give it"
     if needed.approvers > 1:

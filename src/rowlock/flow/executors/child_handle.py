@@ -31,9 +31,10 @@ from rowlock.flow.executors.child_messages import (
     RunJob,
     SaveReport,
     StopJob,
-    pack,
-    receive,
+    pack_for_child,
+    receive_from_child,
 )
+from rowlock.flow.executors.message_data import UnreadableMessage
 from rowlock.flow.executors.os_process import ending, resident
 from rowlock.flow.kinds.import_origin import module_of
 from rowlock.model.outcome import Lost
@@ -44,7 +45,7 @@ if TYPE_CHECKING:
     from collections.abc import Coroutine
 
     from rowlock.flow.executors.child_limits import ChildLimits
-    from rowlock.flow.executors.child_messages import ChannelRequest, Message, StartChild
+    from rowlock.flow.executors.child_messages import ChannelRequest, StartChild, ToChild, ToWorker
     from rowlock.flow.progress.attempt_io import AttemptIO
     from rowlock.flow.run.attempt import RunningAttempt
     from rowlock.model.outcome import Outcome
@@ -92,7 +93,7 @@ class ChildProcess:
         try:
             async with asyncio.timeout(_START_WITHIN):
                 while True:
-                    match await receive(self._reader):
+                    match await receive_from_child(self._reader):
                         case ChildReady():
                             return
                         case ChildFailed(why):
@@ -157,7 +158,7 @@ class ChildProcess:
     async def _converse(self, attempt: RunningAttempt) -> Outcome | None:
         try:
             while True:
-                message = await receive(self._reader)
+                message = await receive_from_child(self._reader)
                 if isinstance(message, AttemptEnded):
                     return message.outcome
                 if isinstance(message, ChildFailed):
@@ -166,8 +167,11 @@ class ChildProcess:
                 self._receive(message, attempt)
         except _GONE:
             return None
+        except UnreadableMessage as error:
+            self.kill()
+            return attempt.raised(error)
 
-    def _receive(self, message: Message, attempt: RunningAttempt) -> None:
+    def _receive(self, message: ToWorker, attempt: RunningAttempt) -> None:
         match message:
             case ProgressSnapshot(snapshot):
                 with contextlib.suppress(ClaimLost):  # the attempt is stopped for that reason anyway
@@ -270,9 +274,9 @@ class ChildProcess:
         assert self._process is not None  # noqa: S101 - started
         return self._process.pid
 
-    def _send(self, message: Message) -> None:
+    def _send(self, message: ToChild) -> None:
         with contextlib.suppress(ConnectionError, RuntimeError):  # it is dead, which _converse() notices
-            self._writer.write(pack(message))
+            self._writer.write(pack_for_child(message))
 
 
 async def _served(request: ChannelRequest, io: AttemptIO) -> object:  # noqa: PLR0911 - one return per request

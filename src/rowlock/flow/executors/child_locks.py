@@ -12,14 +12,14 @@ from rowlock.flow.locks.lock import HeldLock
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from rowlock.flow.executors.child_messages import LockMessage, Message, Request
+    from rowlock.flow.executors.child_messages import LockMessage, Request, ToChild
     from rowlock.flow.locks.lock import LockBackend, LockRequest
 
 
 class ChildLockServer:
     """The worker's side: the locks it holds for one attempt."""
 
-    def __init__(self, backend: Callable[[], LockBackend], send: Callable[[Message], None]) -> None:
+    def __init__(self, backend: Callable[[], LockBackend], send: Callable[[ToChild], None]) -> None:
         self._backend, self._send = backend, send
         self._acquiring: dict[int, asyncio.Task[HeldLock]] = {}
         self._held: dict[int, HeldLock] = {}

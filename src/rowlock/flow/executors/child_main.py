@@ -47,8 +47,8 @@ from rowlock.flow.executors.child_messages import (
     SaveReport,
     StartChild,
     StopJob,
-    pack,
-    receive,
+    pack_for_worker,
+    receive_from_worker,
 )
 from rowlock.flow.executors.os_process import die_with
 from rowlock.flow.executors.threads import run_blocking, work_of
@@ -63,7 +63,7 @@ if TYPE_CHECKING:
 
     from rowlock.flow.enqueue.workflow_additions import WorkflowAddition
     from rowlock.flow.enqueue.workflow_insert import WorkflowReceipt
-    from rowlock.flow.executors.child_messages import Message, Request
+    from rowlock.flow.executors.child_messages import Request, ToChild, ToWorker
     from rowlock.flow.kinds.handler import Handler
     from rowlock.flow.progress.report import ProgressReport
     from rowlock.flow.run.attempt import StopReason
@@ -119,7 +119,7 @@ class ChildProgram:
 
     async def _converse(self) -> None:
         reader, self._writer = await asyncio.open_connection(sock=self._pipe)
-        setup = await receive(reader)
+        setup = await receive_from_worker(reader)
         assert isinstance(setup, StartChild)  # noqa: S101 - the first message
         _forward_logs(setup.levels, self._send_from_thread(asyncio.get_running_loop()))
         self._statements = _LazyStatements(setup.settings.schema)
@@ -141,12 +141,12 @@ class ChildProgram:
     async def _listen(self, reader: asyncio.StreamReader) -> None:
         with contextlib.suppress(ConnectionError, asyncio.IncompleteReadError):
             while True:
-                self._receive(await receive(reader))
+                self._receive(await receive_from_worker(reader))
         if self._running is not None and not self._running.done():
             # The worker is gone in the middle of a job: kill this process and the programs that the handler started.
             os.killpg(os.getpgrp(), signal.SIGKILL)
 
-    def _receive(self, message: Message) -> None:
+    def _receive(self, message: ToChild) -> None:
         match message:
             case RunJob():
                 self._early_stop = None
@@ -207,11 +207,11 @@ class ChildProgram:
         if not attempt.handler.is_async:
             os.kill(os.getpid(), _INTERRUPT)
 
-    def _send(self, message: Message) -> None:
-        self._writer.write(pack(message))
+    def _send(self, message: ToWorker) -> None:
+        self._writer.write(pack_for_worker(message))
 
-    def _send_from_thread(self, loop: asyncio.AbstractEventLoop) -> Callable[[Message], None]:
-        def send(message: Message) -> None:
+    def _send_from_thread(self, loop: asyncio.AbstractEventLoop) -> Callable[[ToWorker], None]:
+        def send(message: ToWorker) -> None:
             with contextlib.suppress(RuntimeError):
                 loop.call_soon_threadsafe(self._send, message)
 
@@ -232,7 +232,7 @@ class _LazyStatements:
 class PipeChannel:
     """The AttemptChannel of a child process: reports and requests go through the pipe to the worker."""
 
-    def __init__(self, send: Callable[[Message], None], lazy: _LazyStatements) -> None:
+    def __init__(self, send: Callable[[ToWorker], None], lazy: _LazyStatements) -> None:
         self._send, self._lazy = send, lazy
         self._loop = asyncio.get_running_loop()
         self._numbers = itertools.count()
@@ -329,7 +329,7 @@ class PipeChannel:
 class _ForwardingHandler(logging.handlers.QueueHandler):
     """Sends log records to the worker, which logs them as its own."""
 
-    def __init__(self, send: Callable[[Message], None]) -> None:
+    def __init__(self, send: Callable[[ToWorker], None]) -> None:
         super().__init__(queue.SimpleQueue())
         self._send = send
         self.addFilter(JobLogFilter())
@@ -343,7 +343,7 @@ def _plain(value: object) -> bool:
     return value is None or isinstance(value, (str, int, float, bool))
 
 
-def _forward_logs(levels: Mapping[str, int], send: Callable[[Message], None]) -> None:
+def _forward_logs(levels: Mapping[str, int], send: Callable[[ToWorker], None]) -> None:
     for name, level in levels.items():
         logging.getLogger(name).setLevel(level)
     # Before the application is imported: its basicConfig() then adds no second handler.

@@ -1,7 +1,8 @@
 """The messages between a worker and its child process, and how they travel through the pipe.
 
-Both ends run this very code in processes of one user, so the messages are pickled dataclasses, each after its length.
-A `Request` has a number; the worker answers it with a `Reply` of the same number.
+Each message travels after its length. A child trusts its worker and gets pickled dataclasses; a worker does not trust
+what a handler may have made its child write, and reads data alone (message_data). A `Request` has a number; the worker
+answers it with a `Reply` of the same number.
 """
 
 from __future__ import annotations
@@ -11,6 +12,8 @@ import pickle
 import struct
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
+
+from rowlock.flow.executors import message_data
 
 if TYPE_CHECKING:
     import asyncio
@@ -198,17 +201,36 @@ LockMessage = AcquireLock | ReleaseLock
 Request = ChannelRequest | LockMessage
 ToChild = StartChild | RunJob | StopJob | Reply | LockLostNotice
 ToWorker = ChildReady | ChildFailed | ProgressSnapshot | ForwardedLog | AttemptEnded | Request
-Message = ToChild | ToWorker
 
 
-def pack(message: Message) -> bytes:
-    """The bytes of a message, its length first."""
-    data = pickle.dumps(message, protocol=pickle.HIGHEST_PROTOCOL)
+def pack_for_child(message: ToChild) -> bytes:
+    """The bytes of a message to the child, its length first."""
+    return _framed(pickle.dumps(message, protocol=pickle.HIGHEST_PROTOCOL))
+
+
+def pack_for_worker(message: ToWorker) -> bytes:
+    """The bytes of a message to the worker, its length first."""
+    return _framed(message_data.dumps(message))
+
+
+async def receive_from_worker(reader: asyncio.StreamReader) -> ToChild:
+    """The next message; IncompleteReadError when the worker is gone."""
+    message: ToChild = pickle.loads(await _next(reader))  # noqa: S301 - from the process that started this one
+    return message
+
+
+async def receive_from_child(reader: asyncio.StreamReader) -> ToWorker:
+    """The next message; IncompleteReadError when the child is gone, UnreadableMessage when it wrote something else."""
+    message = message_data.loads(await _next(reader))
+    if not isinstance(message, ToWorker):
+        raise message_data.UnreadableMessage("A child process sent a value that is no message.")
+    return message
+
+
+def _framed(data: bytes) -> bytes:
     return _LENGTH.pack(len(data)) + data
 
 
-async def receive(reader: asyncio.StreamReader) -> Message:
-    """The next message; IncompleteReadError when the other side is gone."""
+async def _next(reader: asyncio.StreamReader) -> bytes:
     (length,) = _LENGTH.unpack(await reader.readexactly(_LENGTH.size))
-    message: Message = pickle.loads(await reader.readexactly(length))  # noqa: S301 - from our own child or parent
-    return message
+    return await reader.readexactly(length)

@@ -179,7 +179,7 @@ class AttemptIO:
                 *(name, report.phase),
             )
         of = None if total is None else _number(total, "total")
-        report.begin_phase(self.now(), redact.storable(str(name)), of, _number(done, "done"))
+        report.begin_phase(self.now(), redact.storable(self.scrub(str(name))), of, _number(done, "done"))
         self.channel.note(report)
         return report.phase_number
 

@@ -13,7 +13,9 @@ from collections import deque
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
 from rowlock.flow.progress.report import LOG_LINES
+from rowlock.model import redact
 from rowlock.model.progress import LOGS_OFF
+from rowlock.model.redact import SECRET
 from rowlock.telemetry import CURRENT
 
 if TYPE_CHECKING:
@@ -119,6 +121,8 @@ class _Factory:
 def _capturing_factory(*args: Any, **kwargs: Any) -> logging.LogRecord:  # noqa: ANN401 - a record factory's
     record = (_Factory.original or logging.LogRecord)(*args, **kwargs)
     row = CURRENT.get()
+    if row is not None and record.name and SECRET in row["args"]:
+        _scrub(record, redact.secrets_in(row["args"]))
     # Rowlock's own records are not the job's, and ctx.log stores its records itself; makeLogRecord() has no name yet.
     if row is not None and record.name and not record.name.startswith("rowlock."):
         for capture in tuple(_CAPTURES):
@@ -126,14 +130,29 @@ def _capturing_factory(*args: Any, **kwargs: Any) -> logging.LogRecord:  # noqa:
     return record
 
 
+def _scrub(record: logging.LogRecord, secrets: frozenset[str]) -> None:
+    """Remove the secret arguments of a job from a record that was created inside its handler, whoever prints it."""
+    text = _message(record)
+    scrubbed = redact.scrub(text, secrets)
+    if scrubbed != text:
+        record.msg, record.args = scrubbed, None
+    if record.exc_info and record.exc_info[0] is not None:
+        # Formatters print this instead of formatting the exception again.
+        record.exc_text = redact.scrub(_FORMATTER.formatException(record.exc_info), secrets)
+
+
+def _message(record: logging.LogRecord) -> str:
+    try:
+        return record.getMessage()
+    except Exception:  # noqa: BLE001 - as logging itself: a bad format must not fail the handler
+        return f"{record.msg!r} % {record.args!r}"
+
+
 def captured(record: logging.LogRecord) -> CapturedRecord:
     """Format a record, traceback included."""
-    try:
-        text = record.getMessage()
-    except Exception:  # noqa: BLE001 - as logging itself: a bad format must not fail the handler
-        text = f"{record.msg!r} % {record.args!r}"
+    text = _message(record)
     if record.exc_info and record.exc_info[0] is not None:
-        text = f"{text}\n{_FORMATTER.formatException(record.exc_info)}"
+        text = f"{text}\n{record.exc_text or _FORMATTER.formatException(record.exc_info)}"
     if len(text) > _LONGEST:
         half = _LONGEST // 2
         text = f"{text[:half]}\n… {len(text) - _LONGEST:,} characters left out …\n{text[-half:]}"

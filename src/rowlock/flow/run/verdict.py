@@ -84,9 +84,17 @@ class Verdict:
                 return Cancelled({"reason": self._scrubbed(reason) if reason else "cancelled by its handler"})
             case Partial(result, errors):
                 texts = [self._scrubbed(error) for error in errors]
-                return CompletedWithErrors(self._handler.codec.encode_result(result), {"errors": texts})
+                return CompletedWithErrors(self._encoded(result), {"errors": texts})
             case _:
-                return Completed(self._handler.codec.encode_result(value))
+                return Completed(self._encoded(value))
+
+    def _encoded(self, result: object) -> str | None:
+        """The result as JSON; parts that hold a secret argument are marked as secret like it."""
+        text = self._handler.codec.encode_result(result)
+        secrets = redact.secrets_in(self._row["args"])
+        if text is None or not secrets:
+            return text
+        return json.dumps(redact.conceal(json.loads(text), secrets), ensure_ascii=False, separators=(",", ":"))
 
     def _refunds(self) -> dict[str, object]:
         times = self._row["refunds"]

@@ -1,8 +1,9 @@
 -- Approval in advance, by the rules that operators write.
 
--- Approves those of the given jobs that a rule fits. A rule counts as the approval of the person who wrote it: not for
--- that person's own jobs or arguments where four eyes are asked for; as one approval where several are; as none if that
--- person has approved already. Judged on the locked row. An approved job gets a new position, as the old one may lie
+-- Approves those of the given jobs that a rule fits. Every argument that the rule names must have exactly that value
+-- (containment would let ["stranger", "friend"] pass a rule for ["friend"]), unless the rule says that it contains. A
+-- rule counts as the approval of the person who wrote it: not for that person's own jobs or arguments, unless the kind
+-- lets submitters approve; as one approval where several are needed; as none if that person has approved already. Judged on the locked row. An approved job gets a new position, as the old one may lie
 -- behind the claim cursors by now. Answers the jobs that got an approval; state queued: it was the last one they
 -- needed.
 CREATE FUNCTION {schema}.approve_by_rule(p_ids bigint[]) RETURNS TABLE (id bigint, state text, run_after timestamptz) LANGUAGE sql AS $$
@@ -14,8 +15,14 @@ CREATE FUNCTION {schema}.approve_by_rule(p_ids bigint[]) RETURNS TABLE (id bigin
        SELECT r.id, r.created_by, r.note FROM {schema}.approval_rules r
         WHERE (r.kind IS NULL OR r.kind = j.kind OR (r.kind LIKE '%*' AND starts_with(j.kind, left(r.kind, -1))))
           AND (r.submitted_by IS NULL OR r.submitted_by = j.submitted_by) AND (r.tenant IS NULL OR r.tenant = j.tenant)
-          AND (r.args IS NULL OR j.args @> r.args)
-          AND NOT (j.approval & 4 <> 0 AND (coalesce(r.created_by = j.submitted_by, true) OR EXISTS (
+          AND (r.args IS NULL
+               OR (r.args_match = 'contains' AND j.args @> r.args)
+               OR (r.args_match = 'exact' AND jsonb_typeof(r.args) = 'object' AND NOT EXISTS (
+                     SELECT 1 FROM jsonb_each(CASE WHEN jsonb_typeof(r.args) = 'object' THEN r.args END) AS e
+                      WHERE j.args -> e.key IS DISTINCT FROM e.value)))
+          AND NOT (j.approval & 4 <> 0 AND coalesce(r.created_by = j.submitted_by, true))
+          AND NOT ((j.approval & 4 <> 0 OR NOT coalesce((SELECT k.own_approval FROM {schema}.kinds k WHERE k.name = j.kind), false))
+                   AND (coalesce(r.created_by = j.submitted_by, false) OR EXISTS (
                      SELECT 1 FROM {schema}.job_acts a
                       WHERE a.job_id = j.id AND a.verb = 'edit' AND a.by_whom = r.created_by AND a.detail ? 'args')))
           AND (j.approval >> 3 = 0 OR r.created_by IS NOT NULL)

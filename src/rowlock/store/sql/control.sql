@@ -87,15 +87,23 @@ jsonb_build_object('state', j.state, 'approvers', to_jsonb(j.approvers)) AS afte
 -- fragment: approving
 cardinality(coalesce(j.approvers, '{}')) >= (j.approval >> 3) AS enough
 
+-- fragment: needs_others
+-- Whether a submitter with permissions of its own is refused although four eyes are not asked for. Not for a job that is
+-- held after its worker died: its approval was given or never needed.
+(:principal::boolean AND j.approval & 3 = 1
+ AND NOT coalesce((SELECT k.own_approval FROM {schema}.kinds k WHERE k.name = j.kind), false))
+
 -- name: approve
 -- Judged on the locked row, so two concurrent approvers count as two, and after the last one there is nothing left to
--- approve. `refused` says why an approval does not count: late (it should have been given before), own (four eyes, and
--- they submitted it), edited (four eyes, and they changed the arguments), unnamed, again.
+-- approve. `refused` says why an approval does not count: late (it should have been given before), own (they submitted
+-- it), edited (they changed the arguments), unnamed, again. Own and edited: where four eyes are asked for, and for a
+-- caller with permissions of its own (`principal`) also where they are not, unless the kind lets submitters approve.
 WITH judged AS (
   SELECT j.id, {approving}, :by_whom::text AS by_whom, j.submitted_by,
          CASE WHEN j.answer_by <= clock_timestamp() THEN 'late'
               WHEN j.approval & 4 <> 0 AND coalesce(j.submitted_by = :by_whom::text, true) THEN 'own'
-              WHEN j.approval & 4 <> 0 AND EXISTS (
+              WHEN {needs_others} AND j.submitted_by = :by_whom::text THEN 'own'
+              WHEN (j.approval & 4 <> 0 OR {needs_others}) AND EXISTS (
                 SELECT 1 FROM {schema}.job_acts a
                 WHERE a.job_id = j.id AND a.verb = 'edit' AND a.by_whom = :by_whom::text AND a.detail ? 'args') THEN 'edited'
               WHEN j.approval >> 3 > 0 AND :by_whom::text IS NULL THEN 'unnamed'
@@ -116,22 +124,24 @@ SELECT a.id, a.state, a.run_after FROM {schema}.approve_by_rule(:ids::bigint[]) 
 
 -- name: approval_rules
 -- Every rule; there are few.
-SELECT r.id, r.kind, r.submitted_by, r.tenant, r.args, r.note, r.created_by, r.created_at FROM {schema}.approval_rules r ORDER BY r.id
+SELECT r.id, r.kind, r.submitted_by, r.tenant, r.args, r.args_match, r.note, r.created_by, r.created_at
+FROM {schema}.approval_rules r ORDER BY r.id
 
 -- name: approval_rule_add
 -- Applies to jobs enqueued from now on; pending ones are not judged again.
-INSERT INTO {schema}.approval_rules AS r (kind, submitted_by, tenant, args, note, created_by)
-VALUES (:kind::text, :submitted_by::text, :of_tenant::text, :args::text::jsonb, :note::text, :by_whom::text)
-RETURNING r.id, r.kind, r.submitted_by, r.tenant, r.args, r.note, r.created_by, r.created_at
+INSERT INTO {schema}.approval_rules AS r (kind, submitted_by, tenant, args, args_match, note, created_by)
+VALUES (:kind::text, :submitted_by::text, :of_tenant::text, :args::text::jsonb, :args_match::text, :note::text, :by_whom::text)
+RETURNING r.id, r.kind, r.submitted_by, r.tenant, r.args, r.args_match, r.note, r.created_by, r.created_at
 
 -- name: approval_rule_remove
 -- Approvals that the rule has given stay.
 DELETE FROM {schema}.approval_rules r WHERE r.id = :id::bigint
-RETURNING r.id, r.kind, r.submitted_by, r.tenant, r.args, r.note, r.created_by, r.created_at
+RETURNING r.id, r.kind, r.submitted_by, r.tenant, r.args, r.args_match, r.note, r.created_by, r.created_at
 
 -- name: approval_of
 -- The approvals of one job so far.
-SELECT j.approval, j.approvers, j.answer_by FROM {schema}.jobs j WHERE j.id = :id::bigint
+SELECT j.approval, j.approvers, j.answer_by, k.own_approval FROM {schema}.jobs j
+LEFT JOIN {schema}.kinds k ON k.name = j.kind WHERE j.id = :id::bigint
 
 -- name: lane_needs
 -- Kinds whose lane requires approval, and kinds whose lane is fair. rest, fair_rest: whether the lane of '*' does or

@@ -19,7 +19,7 @@ SELECT {job_row}, (to_jsonb(j) ->> 'runs_before')::integer AS runs_before, (to_j
        to_regclass('{schema}.schema_steps') IS NOT NULL AS has_steps,
        last.outcome AS last_outcome, last.ended_at AS last_ended_at, last.error AS last_error,
        act.verb AS act_verb, act.by_whom AS act_by, act.note AS act_note, act.at AS act_at,
-       g.max_running, g.held, g.fifo, k.on_worker_lost
+       g.max_running, g.held, g.fifo, k.on_worker_lost, (to_jsonb(k) ->> 'own_approval')::boolean AS own_approval
 FROM {job_sources}
 LEFT JOIN LATERAL (
   SELECT a.outcome, a.ended_at, a.error FROM {schema}.job_attempts a

@@ -116,6 +116,11 @@ WHERE (k.on_worker_lost, k.max_losses, k.isolates, k.hooks, k.defaults)
       IS DISTINCT FROM (excluded.on_worker_lost, excluded.max_losses, excluded.isolates, excluded.hooks, excluded.defaults)
    OR k.seen_at < now() - interval '1 hour'
 
+-- name: set_own_approval
+-- Which kinds let their submitters approve, after register_kinds; writes only what changed, so nearly always nothing.
+UPDATE {schema}.kinds k SET own_approval = k.name = ANY (:own::text[])
+WHERE k.name = ANY (:names::text[]) AND k.own_approval <> (k.name = ANY (:own::text[]))
+
 -- name: set_retention
 -- A changed rule judges everything again from the beginning.
 INSERT INTO {schema}.retention AS r (kind, state, keep)

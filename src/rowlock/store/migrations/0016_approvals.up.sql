@@ -1,0 +1,56 @@
+-- How the arguments of an approval rule are compared, and which kinds let their submitters approve. Rules that are there
+-- compare exactly from now on, the safe choice: a job that such a rule no longer fits waits for a person. Two columns with a
+-- constant default, a function and a view: nothing is rewritten or scanned.
+-- For code made for version 2 or later.
+ALTER TABLE {schema}.approval_rules
+  ADD COLUMN args_match text NOT NULL DEFAULT 'exact' CHECK (args_match IN ('exact', 'contains'));
+ALTER TABLE {schema}.kinds ADD COLUMN own_approval boolean NOT NULL DEFAULT false;
+
+CREATE OR REPLACE FUNCTION {schema}.approve_by_rule(p_ids bigint[]) RETURNS TABLE (id bigint, state text, run_after timestamptz) LANGUAGE sql AS $$
+  WITH judged AS (
+    SELECT j.id, cardinality(coalesce(j.approvers, '{}')) >= (j.approval >> 3) AS enough, coalesce(r.created_by, 'rule') AS by_whom,
+           r.id AS rule, r.note
+      FROM {schema}.jobs j
+     CROSS JOIN LATERAL (
+       SELECT r.id, r.created_by, r.note FROM {schema}.approval_rules r
+        WHERE (r.kind IS NULL OR r.kind = j.kind OR (r.kind LIKE '%*' AND starts_with(j.kind, left(r.kind, -1))))
+          AND (r.submitted_by IS NULL OR r.submitted_by = j.submitted_by) AND (r.tenant IS NULL OR r.tenant = j.tenant)
+          AND (r.args IS NULL
+               OR (r.args_match = 'contains' AND j.args @> r.args)
+               OR (r.args_match = 'exact' AND jsonb_typeof(r.args) = 'object' AND NOT EXISTS (
+                     SELECT 1 FROM jsonb_each(CASE WHEN jsonb_typeof(r.args) = 'object' THEN r.args END) AS e
+                      WHERE j.args -> e.key IS DISTINCT FROM e.value)))
+          AND NOT (j.approval & 4 <> 0 AND coalesce(r.created_by = j.submitted_by, true))
+          AND NOT ((j.approval & 4 <> 0 OR NOT coalesce((SELECT k.own_approval FROM {schema}.kinds k WHERE k.name = j.kind), false))
+                   AND (coalesce(r.created_by = j.submitted_by, false) OR EXISTS (
+                     SELECT 1 FROM {schema}.job_acts a
+                      WHERE a.job_id = j.id AND a.verb = 'edit' AND a.by_whom = r.created_by AND a.detail ? 'args')))
+          AND (j.approval >> 3 = 0 OR r.created_by IS NOT NULL)
+          AND (coalesce(r.created_by, 'rule') = ANY (j.approvers)) IS NOT TRUE
+        ORDER BY r.id LIMIT 1) AS r
+     WHERE j.id = ANY (p_ids) AND j.state = 'pending' AND j.approval & 3 = 1 ORDER BY j.id FOR UPDATE OF j),
+  approved AS (
+    UPDATE {schema}.jobs j
+       SET approvers = array_append(j.approvers, g.by_whom), seq = j.seq + 1, fence = j.fence + g.enough::integer,
+           state = CASE WHEN g.enough THEN 'queued' ELSE j.state END,
+           approval = CASE WHEN g.enough THEN (j.approval & 32764) | 2 ELSE j.approval END,
+           answer_by = CASE WHEN g.enough THEN NULL ELSE j.answer_by END,
+           run_after = CASE WHEN g.enough THEN greatest(j.run_after, clock_timestamp()) ELSE j.run_after END
+      FROM judged g WHERE j.id = g.id
+    RETURNING j.id, j.state, j.run_after, j.fence, j.seq, g.rule, g.by_whom, g.note),
+  told AS (
+    INSERT INTO {schema}.job_acts (job_id, verb, by_whom, note, detail)
+    SELECT a.id, 'approve', a.by_whom, concat_ws(': ', 'rule ' || a.rule, a.note), jsonb_build_object('fence', a.fence, 'seq', a.seq)
+           || CASE WHEN a.state = 'pending' THEN jsonb_build_object('stays', true) ELSE '{}' END || jsonb_build_object('rule', a.rule)
+      FROM approved a)
+  SELECT a.id, a.state, a.run_after FROM approved a ORDER BY a.id
+$$;
+
+-- References that were written by hand may be no object: that must not fail the view for all that runs.
+CREATE OR REPLACE VIEW {schema}.stats_references AS
+SELECT e.name, e.value, r.phase, r.kind, count(*) AS running, max(r.running_for) AS longest
+FROM {schema}.stats_running r
+CROSS JOIN LATERAL (
+  SELECT x.key AS name, x.value FROM jsonb_each_text(CASE WHEN jsonb_typeof(r.refs) = 'object' THEN r.refs END) AS x WHERE x.value IS NOT NULL
+  UNION SELECT 'tag', t FROM unnest(r.tags) AS t) AS e
+GROUP BY e.name, e.value, r.phase, r.kind;

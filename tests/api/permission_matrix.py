@@ -27,7 +27,9 @@ if TYPE_CHECKING:
 
 METHODS: Final = frozenset({"get", "post", "patch", "delete"})
 TENANT: Final = "acme"
-NOT_COMPARED: Final = frozenset({"audit", "audit_seals", "login_failures", "sessions", "duties", "job_waiters"})
+NOT_COMPARED: Final = frozenset(
+    {"audit", "audit_seals", "audit_unsealed", "login_failures", "sessions", "duties", "job_waiters"}
+)
 """Refusals are recorded; the others change without a caller."""
 BODIES: Final[dict[str, object]] = {
     "submit_job": {"kind": "greet", "args": {"name": "x"}},
@@ -163,6 +165,9 @@ class World:
         if case.operation == "delete_gate":
             names["key"] = f"gate{next(self.numbers)}"
             await self.rest.store.gate(names["key"])
+        if case.operation == "forget_worker":
+            names["worker"] = f"quiet{next(self.numbers)}"
+            await self.rest.store.silence(await self.rest.store.worker(names["worker"]), 60)
         if "{operation_id}" in case.path:
             names["operation_id"] = await self._operation(case.how.get("action", "cancel"))
         return names

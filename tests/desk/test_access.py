@@ -97,6 +97,7 @@ TABLE: dict[str, Line] = {
     "lanes.get": Line(STAFF, lambda d, _: d.lanes.get("default")),
     "lanes.get_for_change": Line(STAFF, lambda d, _: d.lanes.get_for_change("default")),
     "lanes.running": Line(STAFF, lambda d, _: d.lanes.running()),
+    "lanes.loads": Line(STAFF, lambda d, _: d.lanes.loads()),
     "lanes.list": Line(STAFF, lambda d, _: d.lanes.list()),
     "lanes.create": Line(STAFF, lambda d, _: d.lanes.create("new")),
     "lanes.set": Line(STAFF, lambda d, _: d.lanes.set("default", slots=3)),
@@ -120,6 +121,7 @@ TABLE: dict[str, Line] = {
     "workers.job_for_order": Line(STAFF, lambda d, job: d.workers.job_for_order(job)),
     "workers.cancel_job": Line(STAFF, lambda d, job: d.workers.cancel_job(job)),
     "workers.reprioritise_job": Line(STAFF, lambda d, job: d.workers.reprioritise_job(job, 3)),
+    "workers.forget": Line(STAFF, lambda d, _: d.workers.forget("w")),
     "locks.list": Line(STAFF, lambda d, _: d.locks.list()),
     "stats.overview": Line(STAFF, lambda d, _: d.stats.overview()),
     "stats.backlog": Line(STAFF, lambda d, _: d.stats.backlog()),
@@ -132,6 +134,7 @@ TABLE: dict[str, Line] = {
     "stats.throughput": Line(STAFF, lambda d, _: d.stats.throughput()),
     "tokens.create": Line(ADMIN, lambda d, _: d.tokens.create("ci", roles=["user"])),
     "tokens.revoke": Line(ADMIN, lambda d, _: d.tokens.revoke("x")),
+    "tokens.rotate": Line(ADMIN, lambda d, _: d.tokens.rotate("x")),
     "tokens.list": Line(ADMIN, lambda d, _: d.tokens.list()),
     "roles.get": Line(ADMIN, lambda d, _: d.roles.get("user")),
     "roles.list": Line(ADMIN, lambda d, _: d.roles.list()),
@@ -153,6 +156,8 @@ TABLE: dict[str, Line] = {
     "schedules.run": Line(STAFF, lambda d, _: d.schedules.run("s")),
     "schedules.backfill": Line(STAFF, lambda d, _: d.schedules.backfill("s", LONG_AGO, LATER)),
     "schedules.delete": Line(STAFF, lambda d, _: d.schedules.delete("s")),
+    "audit.verify": Line(ADMIN, lambda d, _: d.audit.verify()),
+    "audit.export": Line(ADMIN, lambda d, _: d.audit.export()),
     "audit.list": Line(ADMIN, lambda d, _: d.audit.list()),
 }
 IN_CODE = {"lanes.define", "lanes.defined", "schedules.define", "schedules.defined", "streams.close", "streams.closing"}

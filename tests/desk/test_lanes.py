@@ -138,3 +138,12 @@ async def test_old_keywords_and_attributes_still_work_and_warn(desk: Desk) -> No
     assert built == Lane("back", order="strict")
     with pytest.raises(InvalidOption, match="one setting"), pytest.warns(DeprecationWarning, match="age"):
         await lanes.set("front", age="1m", aging_interval="2m")
+
+
+async def test_lanes_show_how_many_of_their_slots_are_used(desk: Desk) -> None:
+    await desk.app.lanes.create("front", kinds=["k"])
+    worker = await desk.worker()
+    await desk.worker("v")
+    await desk.store.claim(worker, await desk.store.enqueue("k"), lane="front")
+    (front,) = [load for load in await desk.app.lanes.loads() if load.lane.name == "front"]
+    assert (front.running, front.slots, front.workers) == (1, 20, 2)

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 import pytest
 from tests.waiting import eventually
 
-from rowlock import Count, Rowlock, SchemaBehind, WorkerNotFound
+from rowlock import Count, Rowlock, SchemaBehind, WorkerNotFound, WrongState
+from rowlock.model.access import ALL, Principal
 from rowlock.store.schema import migrate
 
 if TYPE_CHECKING:
@@ -135,3 +136,28 @@ async def test_draining_somebody_who_is_not_there(desk: Desk) -> None:
     with pytest.raises(WorkerNotFound, match="999"):
         await desk.app.workers.drain(999)
     assert [worker.told for worker in await desk.app.workers.list()] == [None]
+
+
+async def test_a_gone_host_is_forgotten_and_its_jobs_are_rescued_at_once(app: Rowlock, desk: Desk) -> None:
+    await desk.lane(stale="30 min")
+    number, worker = await desk.store.enqueue(), await desk.worker("gone-host")
+    await desk.store.claim(worker, number)
+    asked = desk.app.desk(Principal("root", permissions=ALL))
+    with pytest.raises(WrongState, match=r"it lives\. Drain it instead: rowlock workers drain gone-host"):
+        await asked.workers.forget("gone-host")
+    await desk.store.silence(worker, 20)
+    (forgotten,) = await asked.workers.forget("gone-host")
+    assert forgotten.id == worker
+    assert await asked.workers.list() == []
+    with pytest.raises(WorkerNotFound, match="No worker has the id or name"):
+        await asked.workers.forget("gone-host")
+    (line,) = await desk.app.audit.list(action="worker.forget")
+    assert (line.target, line.subject, line.after) == (f"worker:{worker}", "root", {"state": "gone"})
+
+    @app.job("k")
+    async def k() -> None: ...
+
+    async with app.worker(name="other"):
+        job = await app.jobs.wait(number, timeout=60)
+    assert job.state == "completed"
+    assert job.losses == 1

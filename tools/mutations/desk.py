@@ -8,9 +8,110 @@ from mutations.mutation import Mutation
 
 OF_ACCESS: Final = "tests/desk/test_access.py::test_"
 OF_ROUTES: Final = "tests/api/test_route_permissions.py::test_"
+OF_AUDIT: Final = "tests/desk/test_audit.py::test_"
 OF_TOKENS: Final = "tests/desk/test_tokens.py::test_"
 
 MUTATIONS: Final = (
+    Mutation(
+        "a line of the audit that was removed is not noticed",
+        "desk/audit.py",
+        'if row["missing"]:',
+        "if False:",
+        (f"{OF_AUDIT}a_line_that_was_changed_or_removed_is_named",),
+    ),
+    Mutation(
+        "a changed line of the audit is not noticed",
+        "desk/audit.py",
+        'if not row["intact"]:',
+        "if False:",
+        (f"{OF_AUDIT}a_line_that_was_changed_or_removed_is_named",),
+    ),
+    Mutation(
+        "two sealers extend the chain at once",
+        "store/migrations/0011_audit_chain.up.sql",
+        "PERFORM pg_advisory_xact_lock(hashtextextended('{schema}.audit_seals', 0));",
+        "PERFORM 1;",
+        (f"{OF_AUDIT}lines_that_commit_late_and_sealers_that_meet_leave_one_chain",),
+    ),
+    Mutation(
+        "refused requests fill the audit",
+        "store/sql/access.sql",
+        "WHERE c.failures > k.most)",
+        "WHERE c.failures < 0)",
+        (f"{OF_AUDIT}refusals_are_listed_up_to_a_limit_and_counted_beyond",),
+    ),
+    Mutation(
+        "readings of secrets leave no line",
+        "desk/visible_jobs.py",
+        "if self._guard.reveals:",
+        "if False:",
+        (f"{OF_AUDIT}who_reads_a_secret_is_listed_once_in_a_while",),
+    ),
+    Mutation(
+        "a stronger token can be revoked",
+        "desk/tokens.py",
+        'holds(self._guard, known_permissions(values.pop("effective")))',
+        'values.pop("effective")',
+        (f"{OF_TOKENS}a_stronger_token_is_neither_revoked_nor_rotated",),
+    ),
+    Mutation(
+        "a token gets a role back that was made anew",
+        "store/sql/access.sql",
+        "SET roles = array_remove(t.roles, :name::text)",
+        "SET roles = array_remove(t.roles, NULL)",
+        (f"{OF_TOKENS}a_token_does_not_get_a_role_back_that_was_made_anew",),
+    ),
+    Mutation(
+        "the old secret of a rotated token is valid for ever",
+        "store/sql/access.sql",
+        "CASE WHEN t.previous_until > now() THEN t.previous_hash END",
+        "t.previous_hash",
+        (f"{OF_TOKENS}a_rotated_token_has_a_new_secret_and_the_old_one_for_the_overlap",),
+    ),
+    Mutation(
+        "a lane's version rises when nothing changes",
+        "store/sql/lanes.sql",
+        "IS DISTINCT FROM (m.kinds, m.slots",
+        "IS DISTINCT FROM (m.kinds, m.slots + 1",
+        ("tests/desk/test_no_change.py::test_the_second_of_two_equal_calls_leaves_no_trace",),
+    ),
+    Mutation(
+        "an edit that changes nothing is written",
+        "desk/edit.py",
+        "if not due and same_args and",
+        "if self is None and",
+        ("tests/desk/test_no_change.py::test_the_second_of_two_equal_calls_leaves_no_trace",),
+    ),
+    Mutation(
+        "true in place of 1 is no change of arguments",
+        "desk/edit.py",
+        "_canonical(json.loads(args)) == _canonical(before_args)",
+        "json.loads(args) == before_args",
+        ("tests/desk/test_no_change.py::test_true_in_place_of_one_is_a_change_of_arguments",),
+    ),
+    Mutation(
+        "a worker that beats can be forgotten",
+        "store/sql/lanes.sql",
+        "AND w.state <> 'gone' AND w.seen_at < clock_timestamp() - interval '15 s'\nRETURNING",
+        "AND w.state <> 'gone'\nRETURNING",
+        ("tests/desk/test_workers.py::test_a_gone_host_is_forgotten_and_its_jobs_are_rescued_at_once",),
+    ),
+    Mutation(
+        "rescue waits for the heartbeat timeout of a worker that was declared gone",
+        "store/sql/upkeep.sql",
+        "OR w.state = 'gone' AND w.seen_at < clock_timestamp() - interval '15 s')",
+        "OR false)",
+        ("tests/desk/test_workers.py::test_a_gone_host_is_forgotten_and_its_jobs_are_rescued_at_once",),
+    ),
+    Mutation(
+        "the slots of a killed worker count as free until it is lost",
+        "desk/explain/facts.py",
+        "if worker.works and not self.missed_beats(worker)",
+        "if worker.works",
+        (
+            "tests/desk/explain/test_explain.py::test_a_worker_that_was_killed_has_no_free_slot_after_three_missed_beats",
+        ),
+    ),
     Mutation(
         "an order to any job of the platform shows what is in the job",
         "desk/guard.py",

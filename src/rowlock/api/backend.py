@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Final, Protocol
 from rowlock.api.problems import BEARER, REQUEST_ID, Problem
 from rowlock.api.sse import LIFETIME
 from rowlock.api.submit import JobSubmission
-from rowlock.errors import WaitTimeout
+from rowlock.desk import audit
+from rowlock.errors import DatabaseError, Forbidden, WaitTimeout
 from rowlock.outage_log import OutageLog
 
 if TYPE_CHECKING:
@@ -19,10 +20,13 @@ if TYPE_CHECKING:
 
     from rowlock.app import Rowlock
     from rowlock.desk.access import Desk
+    from rowlock.desk.guard import Guard
     from rowlock.model.access import Principal
     from rowlock.model.job import Job
 
 logger = logging.getLogger("rowlock.api")
+GUARD: Final = "rowlock.guard"
+"""Key of the caller's guard in the ASGI scope, once it is known."""
 _BODY: Final = 64 * 1024
 """Bytes that a body may have beside the arguments."""
 
@@ -90,14 +94,27 @@ class ApiBackend:
             principal = await each.authenticate(request)
             if principal is not None:
                 address = request.client.host if request.client else None
-                return self.app.desk(
+                desk = self.app.desk(
                     principal, read_only=self.read_only, request_id=request.scope[REQUEST_ID], address=address
                 )
+                request.scope[GUARD] = desk.guard
+                return desk
         raise Problem(
             "unauthenticated",
             "No valid credentials were sent. Send Authorization: Bearer <token>.",
             headers=BEARER,
         )
+
+    async def record_refusal(self, request: Request, path: str, error: BaseException) -> None:
+        """Write a request that was refused for want of a permission to the audit; not while the database is away."""
+        guard: Guard | None = request.scope.get(GUARD)
+        if guard is None or not isinstance(error, Forbidden):
+            return
+        after = {"permission": error.permission, "method": request.method}
+        try:
+            await audit.record_refusal(self.app.database(), guard, f"route:{path}", after=after)
+        except DatabaseError as trouble:
+            logger.warning("request %s: its refusal is not in the audit: %s", request.scope[REQUEST_ID], trouble)
 
     async def wait_for_end(self, job: Job, seconds: int) -> Job:
         """The job once it has ended, or as it stands after that many seconds."""

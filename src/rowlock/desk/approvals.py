@@ -72,16 +72,17 @@ class Approvals:
             raise InvalidOption(message)
         if not self._guard.sees_all:
             tenant = self._within(tenant)
-        (row,) = await self._open().fetch(
-            "approval_rule_add",
-            kind=kind,
-            submitted_by=submitted_by,
-            of_tenant=tenant,
-            args=as_json(args, "args"),
-            note=note,
-            by_whom=self._guard.name_of(by),
-        )
-        await record(self._open(), self._guard, "rule.add", f"rule:{row['id']}", after=_told(row), note=note)
+        async with self._open().transaction() as session:
+            (row,) = await session.fetch(
+                "approval_rule_add",
+                kind=kind,
+                submitted_by=submitted_by,
+                of_tenant=tenant,
+                args=as_json(args, "args"),
+                note=note,
+                by_whom=self._guard.name_of(by),
+            )
+            await record(session, self._guard, "rule.add", f"rule:{row['id']}", after=_told(row), note=note)
         return _rule(row)
 
     def _within(self, tenant: str | None) -> str | None:
@@ -97,12 +98,13 @@ class Approvals:
     async def remove_rule(self, rule_id: int) -> Rule:
         """Remove a rule and return it; jobs that it approved stay approved."""
         seen = any(rule.id == rule_id for rule in await self._rules())
-        found = await self._open().fetch("approval_rule_remove", id=rule_id) if seen else []
-        if not found:
-            message = f"There is no approval rule {rule_id}."
-            raise RuleNotFound(message)
-        await record(self._open(), self._guard, "rule.remove", f"rule:{rule_id}", before=_told(found[0]))
-        return _rule(found[0])
+        async with self._open().transaction() as session:
+            found = await session.fetch("approval_rule_remove", id=rule_id) if seen else []
+            if found:
+                await record(session, self._guard, "rule.remove", f"rule:{rule_id}", before=_told(found[0]))
+                return _rule(found[0])
+        message = f"There is no approval rule {rule_id}."
+        raise RuleNotFound(message)
 
 
 def approval_status_of(row: Record) -> ApprovalStatus:

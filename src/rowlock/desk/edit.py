@@ -86,6 +86,8 @@ class Editor:
             if version is not None and job.seq != version:
                 break
             done = await self._edited(job, json.loads(found[0]["args"]), change, by, note)
+            if done is None:
+                return await self._visible_jobs.one(job_id)
             if done["found"]:
                 # With other arguments another approval rule may fit, or none.
                 asked = change.args is not None and done["state"] == State.PENDING
@@ -97,13 +99,18 @@ class Editor:
 
     async def _edited(
         self, job: Job, before_args: Mapping[str, object], change: JobEdit, by: str | None, note: str | None
-    ) -> Record:
+    ) -> Record | None:
+        """The answer of the statement; None: the job has all of these values already, and nothing was written."""
         said, args, refs, answer_in = change.options, None, None, None
         if change.args is not None:
             encoded = await self._encoded(job, change.args)
             args, answer_in = encoded.over(before_args), encoded.answer_in
             refs = refs_json({**job.refs, **encoded.refs}) if encoded.refs else None
         before, after = change.audited(job, args)
+        due = said.run_in is not None or said.run_at not in (None, job.run_after)
+        same_args = args is None or _canonical(json.loads(args)) == _canonical(before_args)
+        if not due and same_args and all(before[name] == after[name] for name in after if name != "args"):
+            return None
         (done,) = await self._open().fetch(
             "edit",
             id=job.id,
@@ -153,3 +160,8 @@ class Editor:
             self._wake([(pair, done["run_after"])])
         if done["promoted"]:
             await database.fetch("wake", channel=database.channel, payload=LOOK_EVERYWHERE)
+
+
+def _canonical(value: object) -> str:
+    """JSON in one spelling: in Python true equals 1, and 1 equals 1.0."""
+    return json.dumps(value, sort_keys=True)

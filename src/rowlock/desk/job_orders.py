@@ -10,7 +10,7 @@ from rowlock.model import ids
 from rowlock.model.notify_messages import LOOK_EVERYWHERE
 from rowlock.model.options import checked_priority
 from rowlock.model.released_jobs import parse_released
-from rowlock.model.state import State
+from rowlock.model.state import WAITING, State
 from rowlock.store.database import TRANSIENT
 
 if TYPE_CHECKING:
@@ -275,14 +275,15 @@ class JobOrders:
         seen = await self._visible_jobs.among(numbers)
         moved = await self._moved(seen, priority, by, note)
         jobs = await self._visible_jobs.many(seen)
-        return Bulk.of(numbers, jobs, {row["id"] for row in moved}, lambda job: f"it is {job.state}, not waiting")
+        done = {row["id"] for row in moved} | {job.id for job in jobs if _has_priority(job, priority)}
+        return Bulk.of(numbers, jobs, done, lambda job: f"it is {job.state}, not waiting")
 
     async def reprioritise(self, job_id: int | str, priority: int, by: str | None, note: str | None) -> Job:
         """Give a waiting job another priority."""
         number = await self._visible_jobs.checked(job_id)
         moved = await self._moved([number], priority, by, note)
         job = await self._visible_jobs.one(number)
-        if not moved:
+        if not moved and not _has_priority(job, priority):
             raise _wrong_state("reprioritise", job, "only a waiting job has a place in the queue")
         return job
 
@@ -319,6 +320,10 @@ async def hand_on(
     if done["promoted"]:
         await database.fetch("wake", channel=database.channel, payload=LOOK_EVERYWHERE)
     wake((step.pair, step.run_after) for step in parse_released(done["released"]))
+
+
+def _has_priority(job: Job, priority: int) -> bool:
+    return job.state in WAITING and job.priority == priority
 
 
 def _refusal(row: Record) -> str:

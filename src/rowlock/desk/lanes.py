@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import fields, replace
 from datetime import timedelta
-from typing import TYPE_CHECKING, Final, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
-from rowlock.desk import audit
+from rowlock.desk import audit, current_load
 from rowlock.desk.guard import TRUSTED, Guard, changes, reads
 from rowlock.errors import ConfigurationError, InvalidOption, WrongState
 from rowlock.model.access import Permission
@@ -19,11 +19,13 @@ from rowlock.model.renamed import RENAMED_LANE_FIELDS, accepts_old_names
 from rowlock.store import lanes as lane_rows
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from rowlock.model.lane import LaneOrder
     from rowlock.model.options import Span
+    from rowlock.model.workload import LaneLoad
     from rowlock.store.database import Database
+    from rowlock.store.executor import SqlSession
 
 NO_CAP: Final = -1
 """As max_total: removes it."""
@@ -155,16 +157,17 @@ class Lanes:
                 aging_interval=aging_interval,
             )
         check(slots=lane.slots, max_total=lane.max_total, order=lane.order)
-        made = await lane_rows.add(self._open(), lane)
-        if made is None and must_be_new:
+        async with self._open().transaction() as session:
+            made = await lane_rows.add(session, lane)
+            if made is not None:
+                if lane.kinds:
+                    await session.fetch("lane_drop_kinds", name=lane.name, kinds=list(lane.kinds))
+                await self._record(session, "lane.create", None, made)
+                return made
+        if must_be_new:
             message = f"There is a lane {lane.name!r} already. Change it instead."
             raise WrongState(message)
-        if made is not None and lane.kinds:
-            await self._open().fetch("lane_drop_kinds", name=lane.name, kinds=list(lane.kinds))
-        if made is not None:
-            await self._record("lane.create", None, made)
-        await self._announce()
-        return made or await self._find(lane.name)
+        return await self._find(lane.name)
 
     @accepts_old_names(RENAMED_LANE_FIELDS)
     @changes(Permission.WORKERS_MANAGE)
@@ -187,6 +190,7 @@ class Lanes:
     ) -> Lane:
         """Change the given settings; the others stay. version: only if the lane still has this version.
 
+        A call that changes nothing leaves the version as it is, and no trace in the audit.
         max_total -1, progress_timeout 0, rate "off" and aging_interval 0 remove the setting.
         """
         check(slots=slots, max_total=max_total, order=order)
@@ -194,38 +198,43 @@ class Lanes:
         progress = _removable(progress_timeout, "progress_timeout", _SHORTEST_PROGRESS_TIMEOUT)
         aging = _removable(aging_interval, "aging_interval", _SHORTEST_AGING_INTERVAL)
         stored_rate = NO_RATE if rate == "off" else None if rate is None else cast("Rate", _rate(rate)).stored
-        database, before = self._open(), await self._find(name)
-        found = await database.fetch(
-            "lane_set",
-            name=name,
-            kinds=None if kinds is None else list(kinds),
-            slots=slots,
-            max_total=max_total,
-            ordering=order,
-            poll_every=poll,
-            stale_after=heartbeat,
-            stall_after=progress,
-            requires_approval=requires_approval,
-            enabled=enabled,
-            rate=stored_rate,
-            age_every=aging,
-            version=version,
-        )
-        if not found:
-            lane = await self._find(name)
+        values = {
+            "kinds": None if kinds is None else list(kinds),
+            "slots": slots,
+            "max_total": max_total,
+            "ordering": order,
+            "poll_every": poll,
+            "stale_after": heartbeat,
+            "stall_after": progress,
+            "requires_approval": requires_approval,
+            "enabled": enabled,
+            "rate": stored_rate,
+            "age_every": aging,
+        }
+        async with self._open().transaction() as session:
+            return await self._set(session, name, values, version)
+
+    async def _set(self, session: SqlSession, name: str, values: Mapping[str, Any], version: int | None) -> Lane:
+        locked = await session.fetch("lane_for_change", name=name)
+        if not locked:
+            raise lane_rows.unknown_lane(name, [lane.name for lane in await lane_rows.read(session)])
+        before = lane_rows.lane_of(locked[0])
+        if version is not None and before.version != version:
             message = (
-                f"Lane {name!r} is at version {lane.version}, not {version}: someone else changed it. Read it again."
+                f"Lane {name!r} is at version {before.version}, not {version}: someone else changed it. Read it again."
             )
             raise WrongState(message)
-        if kinds is not None:
-            await database.fetch("lane_drop_kinds", name=name, kinds=list(kinds))
-        if max_total is not None:
-            await database.fetch("lane_cap", name=name)
-        if rate is not None:
-            await database.fetch("lane_rate", name=name)
+        found = await session.fetch("lane_set", name=name, version=version, **values)
+        if not found:
+            return before
+        if values["kinds"] is not None:
+            await session.fetch("lane_drop_kinds", name=name, kinds=values["kinds"])
+        if values["max_total"] is not None:
+            await session.fetch("lane_cap", name=name)
+        if values["rate"] is not None:
+            await session.fetch("lane_rate", name=name)
         lane = lane_rows.lane_of(found[0])
-        await self._record("lane.set", before, lane)
-        await self._announce()
+        await self._record(session, "lane.set", before, lane)
         return lane
 
     @changes(Permission.WORKERS_MANAGE)
@@ -234,15 +243,15 @@ class Lanes:
 
         A worker whose code defines the lane, or names it in a decorator, creates it again at its start.
         """
-        gone = await self._open().fetch("lane_delete", name=name)
-        if not gone:
-            await self._find(name)
-            message = f"Lane {name!r} has running jobs. Drain it, wait until they have ended, and delete it then."
-            raise WrongState(message)
-        lane = lane_rows.lane_of(gone[0])
-        await self._record("lane.delete", lane, None)
-        await self._announce()
-        return lane
+        async with self._open().transaction() as session:
+            gone = await session.fetch("lane_delete", name=name)
+            if gone:
+                lane = lane_rows.lane_of(gone[0])
+                await self._record(session, "lane.delete", lane, None)
+                return lane
+        await self._find(name)
+        message = f"Lane {name!r} has running jobs. Drain it, wait until they have ended, and delete it then."
+        raise WrongState(message)
 
     @changes(Permission.WORKERS_MANAGE)
     async def drain(self, name: str) -> Lane:
@@ -259,22 +268,25 @@ class Lanes:
         """Every lane, by name."""
         return await lane_rows.read(self._open())
 
-    async def _record(self, action: str, before: Lane | None, after: Lane | None) -> None:
-        """Write the settings that changed to the audit."""
+    async def _record(self, session: SqlSession, action: str, before: Lane | None, after: Lane | None) -> None:
+        """Write the settings that changed to the audit, and tell workers when the change is committed."""
         was, now = ({} if lane is None else _settings(lane) for lane in (before, after))
         changed = [key for key in {**was, **now} if was.get(key) != now.get(key)]
         await audit.record(
-            self._open(),
+            session,
             self._guard,
             action,
             f"lane:{(after or before or Lane('')).name}",
             before={key: was[key] for key in changed} if was else None,
             after={key: now[key] for key in changed} if now else None,
         )
+        await session.fetch("notify", channel=session.channel, payload=encode(LanesEdited()))
 
-    async def _announce(self) -> None:
-        database = self._open()
-        await database.fetch("notify", channel=database.channel, payload=encode(LanesEdited()))
+    @reads(Permission.WORKERS_VIEW)
+    async def loads(self) -> Sequence[LaneLoad]:
+        """Every lane with its use: running jobs, slots of all live workers, and what waits for it."""
+        async with self._open().snapshot() as snapshot:
+            return await current_load.lane_loads(snapshot, await lane_rows.read(snapshot))
 
 
 def _settings(lane: Lane) -> dict[str, object]:

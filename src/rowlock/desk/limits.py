@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from rowlock.model.options import Span
     from rowlock.model.queue_pair import Pair
     from rowlock.store.database import Database, Record
+    from rowlock.store.executor import SqlSession
 
 PAGE: Final = 1000
 _COUNTED: Final = 1000
@@ -68,23 +69,28 @@ class Limits:
         if limit is not None and not 0 <= limit < 2**31:
             message = f"A gate's limit is a whole number of 0 or more; got {limit!r}."
             raise InvalidOption(message)
-        database, before = self._open(), await self._gate(key)
-        found = await database.fetch("gate_set", key=key, max_running=limit, fifo=fifo)
-        after = await self._gate(key)
-        await self._record("gate.set", f"gate:{key}", _gate_says(before), _gate_says(after))
-        if found and found[0]["promoted"]:
-            await database.fetch("wake", channel=database.channel, payload=notify_messages.LOOK_EVERYWHERE)
-        return after
+        before = await self._gate(key)
+        if limit in (None, before.limit) and fifo in (None, before.fifo):
+            return before
+        asked = {"limit": before.limit if limit is None else limit, "fifo": before.fifo if fifo is None else fifo}
+        async with self._open().transaction() as session:
+            found = await session.fetch("gate_set", key=key, max_running=limit, fifo=fifo)
+            if found:
+                await self._record(session, "gate.set", f"gate:{key}", _gate_says(before), asked)
+            if found and found[0]["promoted"]:
+                await session.fetch("wake", channel=session.channel, payload=notify_messages.LOOK_EVERYWHERE)
+        return await self._gate(key)
 
     @changes(Permission.WORKERS_MANAGE)
     async def delete_gate(self, key: str) -> GateView:
         """Forget a gate that no job needs; code that names it makes it again. Returns it as it was."""
         before = await self._gate(key)
-        if not await self._open().fetch("gate_delete", key=key):
-            message = f"Jobs wait at gate {key!r} or have a place there. Let them end, and delete it then."
-            raise WrongState(message)
-        await self._record("gate.delete", f"gate:{key}", _gate_says(before), None)
-        return before
+        async with self._open().transaction() as session:
+            if await session.fetch("gate_delete", key=key):
+                await self._record(session, "gate.delete", f"gate:{key}", _gate_says(before), None)
+                return before
+        message = f"Jobs wait at gate {key!r} or have a place there. Let them end, and delete it then."
+        raise WrongState(message)
 
     # --- rates -------------------------------------------------------------------------------------------------------
 
@@ -113,9 +119,13 @@ class Limits:
             message = f"The rate of a lane is set with the lane: rowlock lanes set {name} --rate … Nothing was changed."
             raise InvalidOption(message)
         said, before = Rate.parse(rate) if isinstance(rate, str) else rate, await self._rate(key)
+        if said == before.rate:
+            return before
         values = {"amount": said.amount, "per": said.per, "burst": said.burst, "sliding": said.window}
-        await self._open().fetch("rate_set", key=key, **values)
-        return await self._changed("rate.set", key, before, recall=True)
+        async with self._open().transaction() as session:
+            await session.fetch("rate_set", key=key, **values)
+            await self._changed(session, "rate.set", key, before)
+        return await self._recalled(key)
 
     @changes(Permission.WORKERS_MANAGE)
     async def pause(self, key: str, lasting: Span | None = None, *, until: datetime | None = None) -> RateView:
@@ -127,54 +137,68 @@ class Limits:
             message = f"until must be a datetime with a time zone; got {until!r}."
             raise InvalidOption(message)
         before = await self._rate(key)
-        paused = await self._open().fetch(
-            "rate_pause",
-            key=key,
-            until=until,
-            lasting=span(lasting, "lasting"),
-            by_whom=self._guard.principal.name,
-        )
+        if until is not None and until == before.paused_until:
+            return before
+        async with self._open().transaction() as session:
+            paused = await session.fetch(
+                "rate_pause",
+                key=key,
+                until=until,
+                lasting=span(lasting, "lasting"),
+                by_whom=self._guard.principal.name,
+            )
+            if paused:
+                await self._changed(session, "rate.pause", key, before)
         if not paused and until is not None:
             message = f"until must be a moment to come; {until.isoformat()} has passed. To end a pause, resume it."
             raise InvalidOption(message)
-        return await self._changed("rate.pause", key, before)
+        return await self._rate(key)
 
     @changes(Permission.WORKERS_MANAGE)
     async def resume(self, key: str) -> RateView:
         """End a pause; waiting jobs get new turns from now on."""
         before = await self._rate(key)
-        await self._open().fetch("rate_resume", key=key)
-        return await self._changed("rate.resume", key, before, recall=True)
+        if before.paused_until is None:
+            return before
+        async with self._open().transaction() as session:
+            await session.fetch("rate_resume", key=key)
+            await self._changed(session, "rate.resume", key, before)
+        return await self._recalled(key)
 
     @changes(Permission.WORKERS_MANAGE)
     async def reset(self, key: str) -> RateView:
         """Reset the rate as if no job had started."""
         before = await self._rate(key)
-        await self._open().fetch("rate_reset", key=key)
-        return await self._changed("rate.reset", key, before, recall=True)
+        async with self._open().transaction() as session:
+            await session.fetch("rate_reset", key=key)
+            await self._changed(session, "rate.reset", key, before)
+        return await self._recalled(key)
 
     @changes(Permission.WORKERS_MANAGE)
     async def delete_rate(self, key: str) -> RateView:
         """Forget a rate that was not used for an hour; code that names it makes it again. Returns it as it was."""
         before = await self._rate(key)
-        if key.startswith(LANE) or not await self._open().fetch("rate_delete", key=key):
-            message = f"The rate {key!r} is in use. One that nothing used for an hour can be deleted."
-            raise WrongState(message)
-        await self._record("rate.delete", f"rate:{key}", _rate_says(before), None)
-        return before
+        async with self._open().transaction() as session:
+            if not key.startswith(LANE) and await session.fetch("rate_delete", key=key):
+                await self._record(session, "rate.delete", f"rate:{key}", _rate_says(before), None)
+                return before
+        message = f"The rate {key!r} is in use. One that nothing used for an hour can be deleted."
+        raise WrongState(message)
 
-    async def _changed(self, action: str, key: str, before: RateView, *, recall: bool = False) -> RateView:
-        database = self._open()
-        if recall:
-            await self._recall(key)
+    async def _changed(self, session: SqlSession, action: str, key: str, before: RateView) -> None:
+        """Record the change, and tell workers when it is committed."""
         if key.startswith(LANE):
-            await database.fetch("lane_touch", name=key.removeprefix(LANE))
-            await database.fetch(
-                "notify", channel=database.channel, payload=notify_messages.encode(notify_messages.LanesEdited())
+            await session.fetch("lane_touch", name=key.removeprefix(LANE))
+            await session.fetch(
+                "notify", channel=session.channel, payload=notify_messages.encode(notify_messages.LanesEdited())
             )
-        after = await self._rate(key)
-        await self._record(action, f"rate:{key}", _rate_says(before), _rate_says(after))
-        return after
+        after = rate_of((await session.fetch("rates_named", keys=[key]))[0])
+        await self._record(session, action, f"rate:{key}", _rate_says(before), _rate_says(after))
+
+    async def _recalled(self, key: str) -> RateView:
+        """The rate after waiting jobs got new turns, in batches after the change itself."""
+        await self._recall(key)
+        return await self._rate(key)
 
     async def _recall(self, key: str) -> None:
         """Give new turns to the jobs that wait for the key."""
@@ -189,9 +213,14 @@ class Limits:
                 return
 
     async def _record(
-        self, action: str, target: str, before: Mapping[str, object], after: Mapping[str, object] | None
+        self,
+        session: SqlSession,
+        action: str,
+        target: str,
+        before: Mapping[str, object],
+        after: Mapping[str, object] | None,
     ) -> None:
-        await audit.record(self._open(), self._guard, action, target, before=before, after=after)
+        await audit.record(session, self._guard, action, target, before=before, after=after)
 
     async def _unknown(self, what: Literal["gate", "rate"], key: str) -> LimitNotFound:
         found = await self._open().fetch(f"{what}s", prefix=None, after="", n=PAGE)

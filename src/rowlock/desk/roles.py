@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from rowlock.store.database import Database, Record
+    from rowlock.store.executor import SqlSession
 
 SEEDED: Final = frozenset({"user", "operator", "platform_admin"})
 """Roles of the schema: they may be changed, but not removed."""
@@ -41,9 +42,12 @@ class Roles:
         wanted = permissions_of(permissions)
         before = {role.name: role for role in await self._all()}.get(name)
         holds(self._guard, wanted | (before.permissions if before else frozenset()))
-        (row,) = await self._open().fetch("role_set", name=name, permissions=sorted(wanted))
-        role = role_of(row)
-        await self._record("role.set", name, _shown(before) if before else None, _shown(role))
+        if before is not None and before.permissions == wanted:
+            return before
+        async with self._open().transaction() as session:
+            (row,) = await session.fetch("role_set", name=name, permissions=sorted(wanted))
+            role = role_of(row)
+            await self._record(session, "role.set", name, _shown(before) if before else None, _shown(role))
         return role
 
     @changes(Permission.TOKENS_MANAGE)
@@ -54,8 +58,9 @@ class Roles:
             raise WrongState(message)
         (role,) = await self._known([name])
         holds(self._guard, role.permissions)
-        await self._open().fetch("role_delete", name=name)
-        await self._record("role.delete", name, _shown(role), None)
+        async with self._open().transaction() as session:
+            if await session.fetch("role_delete", name=name):
+                await self._record(session, "role.delete", name, _shown(role), None)
         return role
 
     @changes(Permission.TOKENS_MANAGE)
@@ -64,9 +69,9 @@ class Roles:
         checked_key(subject, "subject")
         (known,) = await self._known([role])
         holds(self._guard, known.permissions)
-        given = await self._open().fetch("role_grant", subject=subject, role=role, by_whom=self._guard.name_of(by))
-        if given:
-            await self._record("role.grant", role, None, {"subject": subject}, by)
+        async with self._open().transaction() as session:
+            if await session.fetch("role_grant", subject=subject, role=role, by_whom=self._guard.name_of(by)):
+                await self._record(session, "role.grant", role, None, {"subject": subject}, by=by)
         return known
 
     @changes(Permission.TOKENS_MANAGE)
@@ -74,11 +79,12 @@ class Roles:
         """Take a role away from a subject."""
         (known,) = await self._known([role])
         holds(self._guard, known.permissions)
-        if not await self._open().fetch("role_revoke", subject=subject, role=role):
-            message = f"{subject!r} was not given the role {role!r}. See rowlock roles ls."
-            raise WrongState(message)
-        await self._record("role.revoke", role, {"subject": subject}, None, by)
-        return known
+        async with self._open().transaction() as session:
+            if await session.fetch("role_revoke", subject=subject, role=role):
+                await self._record(session, "role.revoke", role, {"subject": subject}, None, by=by)
+                return known
+        message = f"{subject!r} was not given the role {role!r}. See rowlock roles ls."
+        raise WrongState(message)
 
     @reads(Permission.TOKENS_MANAGE)
     async def grants(self, subject: str | None = None, *, limit: int = 1000) -> Sequence[Grant]:
@@ -99,13 +105,15 @@ class Roles:
 
     async def _record(
         self,
+        session: SqlSession,
         action: str,
         name: str,
         before: dict[str, object] | None,
         after: dict[str, object] | None,
+        *,
         by: str | None = None,
     ) -> None:
-        await audit.record(self._open(), self._guard, action, f"role:{name}", before=before, after=after, by=by)
+        await audit.record(session, self._guard, action, f"role:{name}", before=before, after=after, by=by)
 
 
 def _shown(role: Role) -> dict[str, object]:

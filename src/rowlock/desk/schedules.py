@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from rowlock.model.schedule import Missed, Overlap
     from rowlock.model.stored_args import Encoded
     from rowlock.store.database import Database
+    from rowlock.store.executor import SqlExecutor
 
 MOST_SLOTS: Final = 1000
 """Slots of one backfill at most."""
@@ -103,14 +104,14 @@ class Schedules:
         if self._defined:
             await self._open().fetch("schedule_declared", names=list(self._defined))
         if written:
-            await self._announce()
+            await self._announce(self._open())
         return written
 
     async def _declare_one(self, schedule: Schedule) -> tuple[Schedule | None, bool]:
         """Write one declared schedule. False: another worker wrote it at the same moment, so read it and try again."""
         found = await self._open().fetch("schedules", only=schedule.name, **TRUSTED.visibility)
         if not found:
-            made = await self._add(schedule)
+            made = await self._add(self._open(), schedule)
             return made, made is not None
         before = schedule_of(found[0])
         said, now_said = before.declared or {}, schedule.declared or {}
@@ -118,7 +119,7 @@ class Schedules:
             return None, True
         names = [name for name in FIELDS if name not in said or said[name] != now_said[name]]
         after = replace(before, declared=now_said, **{name: getattr(schedule, name) for name in names})
-        changed = await self._set(before, after)
+        changed = await self._set(self._open(), before, after)
         return changed, changed is not None
 
     @reads(Permission.SCHEDULES_VIEW)
@@ -135,7 +136,7 @@ class Schedules:
     async def next(self, name: str, n: int = 5) -> list[datetime]:
         """The next n slots from now on, also of a paused schedule."""
         schedule = await self._find(name)
-        return schedule.rule.next(await self._now(), min(max(n, 0), MOST_SLOTS))
+        return schedule.rule.next(await _now(self._open()), min(max(n, 0), MOST_SLOTS))
 
     @changes(Permission.SCHEDULES_MANAGE)
     async def create(
@@ -172,13 +173,14 @@ class Schedules:
             **said,  # type: ignore[arg-type]  # each of its own type
         )
         owner = None if who.kind == "system" else who.subject
-        made = await self._add(replace(schedule, submitted_by=owner, enabled=enabled))
-        if made is None:
-            message = f"There is a schedule {name!r} already. Change it instead, or take another name."
-            raise WrongState(message)
-        await self._record("schedule.create", None, made)
-        await self._announce()
-        return made
+        wanted = replace(schedule, submitted_by=owner, enabled=enabled)
+        async with self._open().transaction() as session:
+            made = await self._add(session, wanted)
+            if made is not None:
+                await self._record(session, "schedule.create", None, made)
+                return made
+        message = f"There is a schedule {name!r} already. Change it instead, or take another name."
+        raise WrongState(message)
 
     @changes(Permission.SCHEDULES_MANAGE)
     async def edit(
@@ -263,7 +265,7 @@ class Schedules:
         dry_run: only list them. Rowlock remembers for 30 days which slots have had a job.
         """
         schedule, database = await self._find(name), self._open()
-        _check_range(start, end, await self._now())
+        _check_range(start, end, await _now(self._open()))
         most = min(max(limit, 0), MOST_SLOTS)
         slots = list(schedule.rule.between(start, end, most + 1))
         if len(slots) > most:
@@ -289,13 +291,14 @@ class Schedules:
 
         A worker that starts with code which declares it writes it again: pause it instead.
         """
-        gone = await self._open().fetch("schedule_delete", name=name, **self._guard.visibility)
-        if not gone:
-            await self._find(name)
-            raise unknown_schedule(name, ())
-        schedule = schedule_of(gone[0])
-        await self._record("schedule.delete", schedule, None)
-        return schedule
+        async with self._open().transaction() as session:
+            gone = await session.fetch("schedule_delete", name=name, **self._guard.visibility)
+            if gone:
+                schedule = schedule_of(gone[0])
+                await self._record(session, "schedule.delete", schedule, None)
+                return schedule
+        await self._find(name)
+        raise unknown_schedule(name, ())
 
     @reads(Permission.SCHEDULES_VIEW)
     async def list(self) -> list[Schedule]:
@@ -320,11 +323,6 @@ class Schedules:
             raise InvalidArguments(message)
         return shown(stored)
 
-    async def _now(self) -> datetime:
-        (row,) = await self._open().fetch("calendar")
-        now: datetime = row["now"]
-        return now
-
     async def _find(self, name: str) -> Schedule:
         found = await self._open().fetch("schedules", only=name, **self._guard.visibility)
         if not found:
@@ -332,10 +330,10 @@ class Schedules:
             raise unknown_schedule(name, [row["name"] for row in every])
         return schedule_of(found[0])
 
-    async def _add(self, schedule: Schedule) -> Schedule | None:
-        next_at = schedule.rule.after(await self._now())
+    async def _add(self, source: SqlExecutor, schedule: Schedule) -> Schedule | None:
+        next_at = schedule.rule.after(await _now(source))
         values = {**values_of(schedule), "submitted_by": schedule.submitted_by, "next_at": next_at}
-        made = await self._open().fetch("schedule_add", **values)
+        made = await source.fetch("schedule_add", **values)
         return schedule_of(made[0]) if made else None
 
     async def _change(self, name: str, said: Mapping[str, Any], enabled: bool | None, version: int | None) -> Schedule:  # noqa: FBT001 - as it comes
@@ -349,41 +347,55 @@ class Schedules:
                 declared=before.declared,
                 enabled=before.enabled if enabled is None else enabled,
             )
-            changed = await self._set(before, after)
-            if changed is not None:
-                await self._record("schedule.edit", before, changed)
-                await self._announce()
-                return changed
+            if _same(before, after):
+                return before
+            async with self._open().transaction() as session:
+                changed = await self._set(session, before, after)
+                if changed is not None:
+                    await self._record(session, "schedule.edit", before, changed)
+                    return changed
         message = (
             f"Schedule {name!r} is at version {before.version}, not {version}: someone else changed it. Read it again."
         )
         raise WrongState(message)
 
-    async def _set(self, before: Schedule, after: Schedule) -> Schedule | None:
+    async def _set(self, source: SqlExecutor, before: Schedule, after: Schedule) -> Schedule | None:
         """Write it if it is unchanged since it was read; the next slot is computed again only if the timing changed."""
         moves = any(getattr(before, name) != getattr(after, name) for name in _TIMING)
-        next_at = after.rule.after(await self._now()) if moves else None
+        next_at = after.rule.after(await _now(source)) if moves else None
         values = {**values_of(after), "version": before.version, "moves": moves, "next_at": next_at}
-        found = await self._open().fetch("schedule_set", **values)
+        found = await source.fetch("schedule_set", **values)
         return schedule_of(found[0]) if found else None
 
-    async def _record(self, action: str, before: Schedule | None, after: Schedule | None) -> None:
-        """Write the fields that changed to the audit."""
+    async def _record(self, session: SqlSession, action: str, before: Schedule | None, after: Schedule | None) -> None:
+        """Write the fields that changed to the audit, and tell workers when the change is committed."""
         was, now = ({} if it is None else {**it.said(), "enabled": it.enabled} for it in (before, after))
         changed = [key for key in {**was, **now} if was.get(key) != now.get(key)]
         named = after or before
         await audit.record(
-            self._open(),
+            session,
             self._guard,
             action,
             f"schedule:{named.name if named else ''}",
             before={key: was[key] for key in changed} if was else None,
             after={key: now[key] for key in changed} if now else None,
         )
+        if after is not None:
+            await self._announce(session)
 
-    async def _announce(self) -> None:
-        database = self._open()
-        await database.fetch("notify", channel=database.channel, payload=encode(SchedulesEdited()))
+    async def _announce(self, source: Database | SqlSession) -> None:
+        await source.fetch("notify", channel=source.channel, payload=encode(SchedulesEdited()))
+
+
+async def _now(source: SqlExecutor) -> datetime:
+    (row,) = await source.fetch("calendar")
+    now: datetime = row["now"]
+    return now
+
+
+def _same(before: Schedule, after: Schedule) -> bool:
+    """Whether a change would leave every field as it is."""
+    return before.enabled == after.enabled and before.said() == after.said()
 
 
 def _check_range(start: datetime, end: datetime, now: datetime) -> None:

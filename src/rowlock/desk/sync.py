@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from rowlock.desk.tokens import Tokens
     from rowlock.desk.workers import Workers
     from rowlock.desk.workflows import Workflows
-    from rowlock.model.access import Entry, Grant, NewToken, Permission, Role, Token
+    from rowlock.model.access import AuditCheck, Entry, Grant, NewToken, Permission, Role, SealedEntry, Token
     from rowlock.model.approval import ApprovalStatus, Rule
     from rowlock.model.explanation import Explanation
     from rowlock.model.job import Job
@@ -52,6 +52,7 @@ if TYPE_CHECKING:
     from rowlock.model.workload import (
         Backlog,
         Failures,
+        LaneLoad,
         Overview,
         Panel,
         Running,
@@ -395,6 +396,7 @@ class SyncLanes:
     ) -> Lane:
         """Change the given settings; the others stay. version: only if the lane still has this version.
 
+        A call that changes nothing leaves the version as it is, and no trace in the audit.
         max_total -1, progress_timeout 0, rate "off" and aging_interval 0 remove the setting.
         """
         return self._bridge.run(
@@ -429,6 +431,10 @@ class SyncLanes:
     def resume(self, name: str) -> Lane:
         """Start jobs of this lane again."""
         return self._bridge.run(self._desk.resume(name))
+
+    def loads(self) -> Sequence[LaneLoad]:
+        """Every lane with its use: running jobs, slots of all live workers, and what waits for it."""
+        return self._bridge.run(self._desk.loads())
 
     def list(self) -> list[Lane]:
         """Every lane, by name."""
@@ -502,6 +508,13 @@ class SyncWorkers:
         worker: an id, or a name, which several workers may share. WorkerNotFound: there is none.
         """
         return self._bridge.run(self._desk.drain(worker))
+
+    def forget(self, worker: int | str) -> Sequence[WorkerView]:
+        """Declare silent workers gone: their jobs are lost now, not only after the heartbeat_timeout of their lanes.
+
+        worker: an id, or a name, which several workers may share. WrongState: it sent a heartbeat within 15 seconds.
+        """
+        return self._bridge.run(self._desk.forget(worker))
 
     def job_for_order(self, job_id: int | str) -> Job:
         """Any job of the platform; what this principal may not read of it is left out."""
@@ -597,10 +610,12 @@ class SyncTokens:
         roles: Iterable[str] = (),
         subject: str | None = None,
         tenant: str | None = None,
-        expires_in: Span | None = None,
+        expires_in: Span | Literal["never"] | None = None,
         by: str | None = None,
     ) -> NewToken:
         """Make a token; only the answer has its text. Roles are resolved whenever it is used.
+
+        expires_in: 90 days unless given; "never" must be asked for.
 
         subject: whom it acts as; unless given, token:<name>, or the maker where they may not act for others.
         tenant: whose jobs it sees without jobs:read_all.
@@ -612,8 +627,22 @@ class SyncTokens:
         )
 
     def revoke(self, token_id: str, *, by: str | None = None) -> Token:
-        """Revoke a token, and end every session that was opened with it."""
+        """Revoke a token, and end every session that was opened with it. It takes every permission of the token."""
         return self._bridge.run(self._desk.revoke(token_id, by=by))
+
+    def rotate(
+        self,
+        token: str,
+        *,
+        overlap: Span = "1d",
+        expires_in: Span | Literal["never"] | None = None,
+        by: str | None = None,
+    ) -> NewToken:
+        """Give a token a new secret; the old one is accepted for the overlap. It takes every permission of the token.
+
+        token: its id or name. expires_in: the token expires so long from now; unless given, as long as it was made for.
+        """
+        return self._bridge.run(self._desk.rotate(token, overlap=overlap, expires_in=expires_in, by=by))
 
     def list(self, *, limit: int = 1000) -> list[Token]:
         """Every token, the newest first, revoked ones included."""
@@ -660,6 +689,17 @@ class SyncAudit:
 
     def __init__(self, bridge: Bridge, desk: Audit) -> None:
         self._bridge, self._desk = bridge, desk
+
+    def verify(self, head: str | None = None) -> AuditCheck:
+        """Seal what waits, then check every seal, from the oldest line that retention has left to the newest.
+
+        head: `last:head` of an earlier check, which the chain must still contain; nobody can have cut off its end.
+        """
+        return self._bridge.run(self._desk.verify(head))
+
+    def export(self, *, after: int = 0, limit: int = 1000) -> Sequence[SealedEntry]:
+        """Sealed entries in the order of the chain, oldest first. after: the n of the last one of the page before."""
+        return self._bridge.run(self._desk.export(after=after, limit=limit))
 
     def list(
         self,

@@ -8,23 +8,24 @@ from typing import TYPE_CHECKING, Final
 from rowlock.desk import audit, current_load
 from rowlock.desk.guard import TRUSTED, Guard, changes, reads
 from rowlock.desk.job_orders import JobOrders
+from rowlock.desk.phrases import span_text
 from rowlock.desk.visible_jobs import VisibleJobs
-from rowlock.errors import WorkerNotFound
+from rowlock.errors import WorkerNotFound, WrongState
 from rowlock.model.access import Permission
 from rowlock.model.notify_messages import DrainRequested, encode
 from rowlock.model.similar_names import closest
-from rowlock.model.workload import SlotUse, Status, WorkerStatus, WorkerView
+from rowlock.model.workload import SILENT, SlotUse, Status, WorkerStatus, WorkerView
 from rowlock.store import lanes as lane_rows
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
     from datetime import datetime
 
     from rowlock.model.job import Job
     from rowlock.model.queue_pair import Pair
     from rowlock.model.workload import Running
     from rowlock.store.database import Database, Record
-    from rowlock.store.executor import SqlExecutor
+    from rowlock.store.executor import SqlExecutor, SqlSession
 
 _MOST: Final = 20_000
 """Running jobs shown at most."""
@@ -77,22 +78,48 @@ class Workers:
 
         worker: an id, or a name, which several workers may share. WorkerNotFound: there is none.
         """
-        database = self._open()
-        everyone = await views(database)
-        number = worker if isinstance(worker, int) else int(worker) if worker.isascii() and worker.isdigit() else None
-        asked = await database.fetch("worker_drain", id=number, name=str(worker))
+        everyone = await views(self._open())
+        async with self._open().transaction() as session:
+            asked = await session.fetch("worker_drain", **_named(worker))
+            ids = frozenset(row["id"] for row in asked)
+            fresh = [view for view in everyone if view.id in ids and view.told != "drain"]
+            for view in fresh:
+                await self._record(session, "worker.drain", view, {"told": "drain"})
+            # The message makes these workers beat at once; the answer to the beat carries the order.
+            if fresh:
+                told = DrainRequested(frozenset(view.id for view in fresh))
+                await session.fetch("notify", channel=session.channel, payload=encode(told))
         if not asked:
             raise _not_found(worker, everyone)
-        ids = frozenset(row["id"] for row in asked)
-        # The message makes these workers beat at once; the answer to the beat carries the order.
-        await database.fetch("notify", channel=database.channel, payload=encode(DrainRequested(ids)))
-        for view in everyone:
-            if view.id in ids:
-                before = {"name": view.name, "told": view.told}
-                await audit.record(
-                    database, self._guard, "worker.drain", f"worker:{view.id}", before=before, after={"told": "drain"}
-                )
-        return [view for view in await views(database) if view.id in ids]
+        return [view for view in await views(self._open()) if view.id in ids]
+
+    @changes(Permission.WORKERS_MANAGE)
+    async def forget(self, worker: int | str) -> Sequence[WorkerView]:
+        """Declare silent workers gone: their jobs are lost now, not only after the heartbeat_timeout of their lanes.
+
+        worker: an id, or a name, which several workers may share. WrongState: it sent a heartbeat within 15 seconds.
+        """
+        everyone = await views(self._open())
+        async with self._open().transaction() as session:
+            gone = frozenset(row["id"] for row in await session.fetch("worker_forget", **_named(worker)))
+            forgotten = [view for view in everyone if view.id in gone]
+            for view in forgotten:
+                await self._record(session, "worker.forget", view, {"state": "gone"})
+        if forgotten:
+            return forgotten
+        alive = [view for view in everyone if worker in (view.id, view.name, str(view.id))]
+        if not alive:
+            raise _not_found(worker, everyone)
+        message = (
+            f"Worker {alive[0].name} sent a heartbeat within the last {span_text(SILENT)}, so it lives. Drain it "
+            f"instead: rowlock workers drain {alive[0].name}"
+        )
+        raise WrongState(message)
+
+    async def _record(self, session: SqlSession, action: str, view: WorkerView, after: Mapping[str, object]) -> None:
+        before = {"name": view.name, "told": view.told, "state": view.state}
+        before = {key: before[key] for key in ("name", *after)}
+        await audit.record(session, self._guard, action, f"worker:{view.id}", before=before, after=after)
 
     @reads(Permission.WORKERS_MANAGE)
     async def job_for_order(self, job_id: int | str) -> Job:
@@ -158,6 +185,12 @@ def view_of(row: Record) -> WorkerView:
 
 def _of(worker: WorkerView, running: Sequence[Running]) -> list[Running]:
     return [job for job in running if job.worker_id == worker.id]
+
+
+def _named(worker: int | str) -> dict[str, object]:
+    """The parameters of a statement about workers of this id or name."""
+    number = worker if isinstance(worker, int) else int(worker) if worker.isascii() and worker.isdigit() else None
+    return {"id": number if number is None or number < 2**63 else None, "name": str(worker)}
 
 
 def _not_found(worker: int | str, everyone: Sequence[WorkerView]) -> WorkerNotFound:

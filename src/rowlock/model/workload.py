@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from datetime import timedelta
+from typing import TYPE_CHECKING, Final
 
 from rowlock.model import ids
 from rowlock.model.count import Count
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-    from datetime import datetime, timedelta
+    from datetime import datetime
 
     from rowlock.model.lane import Lane
     from rowlock.model.progress import Progress
+
+
+SILENT: Final = timedelta(seconds=15)
+"""A worker that sent no beat for so long counts as silent everywhere."""
+MISSED_BEATS: Final = timedelta(seconds=6)
+"""A worker that sent no beat for so long has missed three: nothing is promised of its free slots any more."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -184,6 +184,12 @@ class Database:
             raise translated from error
 
     @contextlib.asynccontextmanager
+    async def transaction(self) -> AsyncIterator[SqlSession]:
+        """A transaction: its statements take effect together or not at all, notifications included."""
+        async with self.connection(watched=True) as connection, connection.transaction():
+            yield SqlSession(self.statements, connection)
+
+    @contextlib.asynccontextmanager
     async def snapshot(self) -> AsyncIterator[SqlSession]:
         """A read-only transaction in which every statement sees the same state of the database."""
         block = self.connection(watched=True)

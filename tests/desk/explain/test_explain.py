@@ -344,7 +344,7 @@ async def test_silent_and_draining_workers(desk: Desk) -> None:
     await desk.store.execute("UPDATE {s}.workers SET state = 'draining' WHERE id = $1", leaving)
     explained = await desk.app.jobs.explain(number)
     assert explained.codes == ["workers_silent", "workers_draining"]
-    assert "quiet, last heard of 40s ago" in explained.verdict
+    assert "worker quiet has been silent for 40s" in explained.verdict
     assert "claim no more: leaving" in str(explained)
 
 
@@ -488,3 +488,13 @@ async def test_a_schema_that_is_behind_or_too_new(desk: Desk, database_url: str)
     behind = await desk.app.jobs.explain(number)
     assert behind.codes == ["schema_behind"]
     assert "rowlock schema upgrade" in behind.verdict
+
+
+async def test_a_worker_that_was_killed_has_no_free_slot_after_three_missed_beats(desk: Desk) -> None:
+    await desk.lane()
+    number, worker = await desk.store.enqueue(), await desk.worker("killed")
+    assert (await desk.app.jobs.explain(number)).codes == ["ready"]
+    await desk.store.silence(worker, 7)
+    explained = await desk.app.jobs.explain(number)
+    assert explained.codes == ["workers_silent"]
+    assert "worker killed has been silent for 7s" in explained.verdict

@@ -9,7 +9,8 @@ from starlette.responses import Response
 
 from rowlock.api.dependencies import CurrentDesk, IfMatch, IfNoneMatch, conditional, outdated, require_match
 from rowlock.api.routing import Routes
-from rowlock.api.schemas.lanes import LaneAnswer, LaneChange, LanesAnswer, NewLane
+from rowlock.api.schemas.lanes import LaneAnswer, LaneChange, NewLane
+from rowlock.api.schemas.workers import LaneLoadAnswer, LanesAnswer
 from rowlock.desk.lanes import NO_CAP
 from rowlock.errors import WrongState
 from rowlock.model.access import Permission
@@ -24,8 +25,8 @@ _MISSING = ("lane-not-found",)
 
 @routes.get("/admin/workers/lanes", needs=Permission.WORKERS_VIEW)
 async def list_lanes(desk: CurrentDesk) -> LanesAnswer:
-    """Every lane, by name."""
-    return LanesAnswer(items=[LaneAnswer.of(lane) for lane in await desk.lanes.list()])
+    """Every lane, by name, with its use: running jobs, slots of all workers, and what waits for it."""
+    return LanesAnswer(items=[LaneLoadAnswer.loaded(load) for load in await desk.lanes.loads()])
 
 
 @routes.get("/admin/workers/lanes/{name}", needs=Permission.WORKERS_VIEW, response_model=LaneAnswer, problems=_MISSING)

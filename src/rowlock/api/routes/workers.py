@@ -25,6 +25,14 @@ async def get_status(desk: CurrentDesk) -> StatusAnswer:
 
 
 @routes.post(
+    "/admin/workers/{worker}/forget", needs=Permission.WORKERS_MANAGE, problems=("worker-not-found", "conflict")
+)
+async def forget_worker(desk: CurrentDesk, worker: Worker) -> WorkersAnswer:
+    """Declare a silent worker gone: its jobs are lost now, before the heartbeat timeout; 409 while it beats."""
+    return WorkersAnswer(items=[WorkerAnswer.of(each) for each in await desk.workers.forget(worker)])
+
+
+@routes.post(
     "/admin/workers/{worker}/drain", needs=Permission.WORKERS_MANAGE, status_code=202, problems=("worker-not-found",)
 )
 async def drain_worker(desk: CurrentDesk, worker: Worker) -> WorkersAnswer:

@@ -71,12 +71,6 @@ class LaneAnswer(Answer):
         )
 
 
-class LanesAnswer(Answer):
-    """Every lane."""
-
-    items: Annotated[list[LaneAnswer], doc("Lanes by name.")]
-
-
 class NewLane(Body):
     """A lane to create. Only `name` is required."""
 

@@ -150,6 +150,12 @@ class LaneLoadAnswer(LaneAnswer):
         return answer
 
 
+class LanesAnswer(Answer):
+    """Every lane with its use."""
+
+    items: Annotated[list[LaneLoadAnswer], doc("Lanes by name.")]
+
+
 class BacklogAnswer(Answer):
     """Queued jobs of one kind."""
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from rowlock.model.workload import WorkerView
 
-group = typer.Typer(no_args_is_help=True, help="Read and drain workers.")
+group = typer.Typer(no_args_is_help=True, help="Read, drain and forget workers.")
 _COLUMNS: Final = ("id", "name", "host", "pid", "version", "lanes", "running", "state", "started", "seen")
 _SPARE: Final = ("host", "version", "pid", "started")
 
@@ -34,6 +34,15 @@ async def drain(
 ) -> None:
     """Drain a worker: it claims no more, ends its jobs and leaves. It hears of that within two seconds."""
     _show(context, await context.desk.workers.drain(worker), "")
+
+
+@command(group, "forget")
+async def forget(
+    context: CommandContext,
+    worker: Annotated[str, typer.Argument(metavar="WORKER", help="Id or name of a silent worker.")],
+) -> None:
+    """Declare a silent worker gone, so that its jobs are rescued now; refused while it sends heartbeats."""
+    _show(context, await context.desk.workers.forget(worker), "")
 
 
 @command(group, "status")

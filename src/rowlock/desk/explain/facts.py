@@ -12,6 +12,7 @@ from rowlock.model.count import Count
 from rowlock.model.lane import kinds_by_lane
 from rowlock.model.rate import LANE
 from rowlock.model.state import State
+from rowlock.model.workload import MISSED_BEATS
 from rowlock.store import lanes as lane_rows
 from rowlock.store.rows import jobs as rows
 
@@ -80,12 +81,16 @@ class Facts:
     @property
     def working(self) -> list[WorkerView]:
         """Workers of the job's lane that beat and are not draining."""
-        return [worker for worker in self.serving if worker.works]
+        return [worker for worker in self.serving if worker.works and not self.missed_beats(worker)]
 
     @property
     def able(self) -> list[WorkerView]:
         """Working workers of the lane that know the kind."""
         return [worker for worker in self.working if self.job.kind in worker.kinds]
+
+    def missed_beats(self, worker: WorkerView) -> bool:
+        """Whether the worker has been silent for too long to count on it, though not long enough to be lost."""
+        return self.now - worker.seen_at > MISSED_BEATS
 
     def running_in_lane(self) -> int:
         """How many jobs of the lane run, over all workers."""

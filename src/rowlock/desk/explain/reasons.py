@@ -213,11 +213,13 @@ def no_worker(facts: Facts) -> Reason | None:
 
 def silent(facts: Facts) -> Reason | None:
     """The workers of the job's lane are silent."""
-    quiet = [worker for worker in facts.serving if worker.silent]
+    quiet = [worker for worker in facts.serving if worker.silent or facts.missed_beats(worker)]
     if facts.working or not quiet:
         return None
-    named = "; ".join(f"{worker.name}, last heard of {ago(worker.seen_at, facts.now)}" for worker in quiet[:5])
-    text = f"The workers of its lane are silent ({named}). Look whether they live, or start another: rowlock worker"
+    named = "; ".join(
+        f"worker {worker.name} has been silent for {span_text(facts.now - worker.seen_at)}" for worker in quiet[:5]
+    )
+    text = f"No worker of its lane answers: {named}. Look whether they live, or start another: rowlock worker"
     return Reason("workers_silent", text, {"workers": [worker.name for worker in quiet]})
 
 

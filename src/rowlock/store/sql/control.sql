@@ -203,11 +203,12 @@ SELECT o.id, o.blocked_by, e.kind, e.priority, e.share, e.run_after, e.state
 FROM old o LEFT JOIN ended e ON e.id = o.id ORDER BY o.id
 
 -- name: reprioritise
--- No transition, so the fence stays. A new position in the new pair, never behind its cursor.
+-- No transition, so the fence stays. A new position in the new pair, never behind its cursor. A job that has the
+-- priority already keeps its place.
 WITH ended AS (
   UPDATE {schema}.jobs j
   SET priority = :priority::smallint, seq = j.seq + 1, run_after = greatest(j.run_after, clock_timestamp())
-  WHERE j.id = ANY (:ids::bigint[]) AND j.state IN ('pending', 'blocked', 'queued')
+  WHERE j.id = ANY (:ids::bigint[]) AND j.state IN ('pending', 'blocked', 'queued') AND j.priority <> :priority::smallint
   RETURNING j.id, j.kind, j.priority, j.share, j.run_after, j.state,
             jsonb_build_object('state', j.state, 'priority', j.priority) AS after,
             {mark} || jsonb_build_object('stays', true, 'priority', j.priority) AS mark),

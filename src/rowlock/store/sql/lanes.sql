@@ -37,20 +37,34 @@ UPDATE {schema}.lanes l SET kinds = l.kinds || :kind::text, version = l.version 
 WHERE l.name = (SELECT o.name FROM {schema}.lanes o WHERE o.kinds && :others::text[] ORDER BY o.name LIMIT 1) AND {unnamed}
 RETURNING {lane_columns}
 
+-- name: lane_for_change
+-- Locked, so that the values that the audit calls `before` are those that the change replaces.
+SELECT {lane_columns} FROM {schema}.lanes l WHERE l.name = :name::text FOR UPDATE
+
 -- name: lane_set
 -- NULL leaves a value as it is; max_total -1 removes the cap, a stall_after of 0 the limit, a rate of {} the rate, an
--- age_every of 0 the ageing. version NULL: any; else compare-and-set.
+-- age_every of 0 the ageing. version NULL: any; else compare-and-set. No row: another version, or nothing would change;
+-- then the version stays, and no worker reads its lanes again.
 UPDATE {schema}.lanes l
-SET kinds = coalesce(:kinds::text[], l.kinds), slots = coalesce(:slots::integer, l.slots),
-    max_total = CASE WHEN :max_total::integer = -1 THEN NULL ELSE coalesce(:max_total::integer, l.max_total) END,
-    ordering = coalesce(:ordering::text, l.ordering), poll_every = coalesce(:poll_every::interval, l.poll_every),
-    stale_after = coalesce(:stale_after::interval, l.stale_after),
-    requires_approval = coalesce(:requires_approval::boolean, l.requires_approval),
-    stall_after = CASE WHEN :stall_after::interval = '0 s' THEN NULL ELSE coalesce(:stall_after::interval, l.stall_after) END, enabled = coalesce(:enabled::boolean, l.enabled),
-    rate = CASE WHEN :rate::text = '{}' THEN NULL ELSE coalesce(:rate::text::jsonb, l.rate) END,
-    age_every = CASE WHEN :age_every::interval = '0 s' THEN NULL ELSE coalesce(:age_every::interval, l.age_every) END,
-    version = l.version + 1, updated_at = now()
-WHERE l.name = :name::text AND (:version::integer IS NULL OR l.version = :version::integer)
+SET kinds = m.kinds, slots = m.slots, max_total = m.max_total, ordering = m.ordering, poll_every = m.poll_every,
+    stale_after = m.stale_after, requires_approval = m.requires_approval, stall_after = m.stall_after, enabled = m.enabled,
+    rate = m.rate, age_every = m.age_every, version = l.version + 1, updated_at = now()
+FROM (
+  SELECT o.name, coalesce(:kinds::text[], o.kinds) AS kinds, coalesce(:slots::integer, o.slots) AS slots,
+         CASE WHEN :max_total::integer = -1 THEN NULL ELSE coalesce(:max_total::integer, o.max_total) END AS max_total,
+         coalesce(:ordering::text, o.ordering) AS ordering, coalesce(:poll_every::interval, o.poll_every) AS poll_every,
+         coalesce(:stale_after::interval, o.stale_after) AS stale_after,
+         coalesce(:requires_approval::boolean, o.requires_approval) AS requires_approval,
+         CASE WHEN :stall_after::interval = '0 s' THEN NULL ELSE coalesce(:stall_after::interval, o.stall_after) END AS stall_after,
+         coalesce(:enabled::boolean, o.enabled) AS enabled,
+         CASE WHEN :rate::text = '{}' THEN NULL ELSE coalesce(:rate::text::jsonb, o.rate) END AS rate,
+         CASE WHEN :age_every::interval = '0 s' THEN NULL ELSE coalesce(:age_every::interval, o.age_every) END AS age_every
+  FROM {schema}.lanes o WHERE o.name = :name::text FOR UPDATE) AS m
+WHERE l.name = m.name AND (:version::integer IS NULL OR l.version = :version::integer)
+  AND (l.kinds, l.slots, l.max_total, l.ordering, l.poll_every, l.stale_after, l.requires_approval, l.stall_after, l.enabled,
+       l.rate, l.age_every)
+      IS DISTINCT FROM (m.kinds, m.slots, m.max_total, m.ordering, m.poll_every, m.stale_after, m.requires_approval,
+                        m.stall_after, m.enabled, m.rate, m.age_every)
 RETURNING {lane_columns}
 
 -- name: lane_drop_kinds
@@ -171,6 +185,7 @@ SELECT EXISTS (SELECT 1 FROM me) AS known, (SELECT me.told FROM me) AS told, clo
              WHEN 'limits' THEN EXISTS (SELECT 1 FROM {schema}.gates g WHERE g.used_at < now() - interval '7 days')
                              OR EXISTS (SELECT 1 FROM {schema}.rates r WHERE r.used_at < now() - interval '7 days')
              WHEN 'operations' THEN EXISTS (SELECT 1 FROM {schema}.operations o WHERE o.state = 'running' AND o.driven_until < now())
+             WHEN 'seal' THEN EXISTS (SELECT 1 FROM {schema}.audit_unsealed u)
              WHEN 'sweep' THEN (SELECT j.kind FROM {schema}.jobs j WHERE j.state = 'queued'
                                  ORDER BY j.kind, j.priority DESC LIMIT 1) IS NOT NULL
                             OR EXISTS (SELECT 1 FROM {schema}.pairs p WHERE p.low_water IS NOT NULL)
@@ -197,6 +212,13 @@ UPDATE {schema}.workers w SET state = 'gone', hungry = false, seen_at = clock_ti
 -- The worker gets the order with its next beat, drains and leaves; several workers may share a name.
 UPDATE {schema}.workers w SET told = 'drain'
 WHERE (w.id = :id::bigint OR w.name = :name::text) AND w.state <> 'gone' RETURNING w.id
+
+-- name: worker_forget
+-- A person's word that this host is gone: rescue takes its jobs without waiting for the heartbeat timeout of their
+-- lanes. Only of a worker that is silent; one that beats would come back with its next beat.
+UPDATE {schema}.workers w SET state = 'gone', hungry = false
+WHERE (w.id = :id::bigint OR w.name = :name::text) AND w.state <> 'gone' AND w.seen_at < clock_timestamp() - interval '15 s'
+RETURNING w.id
 
 -- name: workers
 -- to_jsonb: explain also works on a schema that is behind and lacks these columns.

@@ -83,14 +83,16 @@ concluded AS (
 -- name: rescue
 -- A worker's silence, not the age of the claim, makes a job lost. `watched` is how long this process has reached the
 -- database without a break: after an outage, or a restart of the server, no worker is judged before a full heartbeat
--- timeout has passed.
+-- timeout has passed. A worker that signed off or that a person has declared gone is not waited for: one that lives
+-- after all has said `up` with its next beat.
 WITH leaving AS (
   {lost_claims}
   WHERE j.state = 'running'
     AND j.claimed_by IN (SELECT s.id FROM {schema}.workers s WHERE s.seen_at < clock_timestamp() - interval '1 s')
-    AND w.seen_at < clock_timestamp() - coalesce(l.stale_after, interval '60 s')
-    AND coalesce(l.stale_after, interval '60 s') <= :watched::interval
-    AND pg_postmaster_start_time() < clock_timestamp() - coalesce(l.stale_after, interval '60 s')
+    AND (w.seen_at < clock_timestamp() - coalesce(l.stale_after, interval '60 s')
+         AND coalesce(l.stale_after, interval '60 s') <= :watched::interval
+         AND pg_postmaster_start_time() < clock_timestamp() - coalesce(l.stale_after, interval '60 s')
+         OR w.state = 'gone' AND w.seen_at < clock_timestamp() - interval '15 s')
   ORDER BY j.id LIMIT 500 FOR NO KEY UPDATE OF j SKIP LOCKED),
 {requeue},
 {moved_concluded},

@@ -135,6 +135,7 @@ TABLE: dict[str, Line] = {
     "stats.throughput": Line(STAFF, lambda d, _: d.stats.throughput()),
     "tokens.create": Line(ADMIN, lambda d, _: d.tokens.create("ci", roles=["user"])),
     "tokens.revoke": Line(ADMIN, lambda d, _: d.tokens.revoke("x")),
+    "tokens.rotate": Line(ADMIN, lambda d, _: d.tokens.rotate("x")),
     "tokens.list": Line(ADMIN, lambda d, _: d.tokens.list()),
     "roles.get": Line(ADMIN, lambda d, _: d.roles.get("user")),
     "roles.list": Line(ADMIN, lambda d, _: d.roles.list()),
@@ -156,6 +157,8 @@ TABLE: dict[str, Line] = {
     "schedules.run": Line(STAFF, lambda d, _: d.schedules.run("s")),
     "schedules.backfill": Line(STAFF, lambda d, _: d.schedules.backfill("s", LONG_AGO, LATER)),
     "schedules.delete": Line(STAFF, lambda d, _: d.schedules.delete("s")),
+    "audit.verify": Line(ADMIN, lambda d, _: d.audit.verify()),
+    "audit.export": Line(ADMIN, lambda d, _: d.audit.export()),
     "audit.list": Line(ADMIN, lambda d, _: d.audit.list()),
 }
 IN_CODE = {"lanes.define", "lanes.defined", "schedules.define", "schedules.defined", "streams.close", "streams.closing"}

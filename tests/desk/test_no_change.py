@@ -135,7 +135,7 @@ async def test_true_in_place_of_one_is_a_change_of_arguments(desk: Stage) -> Non
 
 async def test_a_change_and_its_line_in_the_audit_are_one_transaction(desk: Stage, job: int) -> None:
     """With an audit that cannot be written, nothing can be changed."""
-    changing = {
+    changing: dict[str, Callable[[Desk, int], Awaitable[object]]] = {
         **{name: call for name, call in CALLS.items() if name not in ("lanes.create", "limits.resume", "roles.grant")},
         "roles.delete": lambda d, _: d.roles.delete("spare"),
         "roles.revoke": lambda d, _: d.roles.revoke("bo", "spare"),

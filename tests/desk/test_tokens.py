@@ -11,7 +11,7 @@ from rowlock import Forbidden, InvalidOption, Permission, Principal, WrongState
 from rowlock.desk import identity
 from rowlock.errors import NotAuthenticated, RoleNotFound, TokenNotFound, TooManyAttempts
 from rowlock.model import token_text
-from rowlock.model.access import ALL
+from rowlock.model.access import ALL, TOKEN_LIFETIME
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -224,3 +224,51 @@ async def test_a_permission_of_newer_code_is_passed_over(desk: Desk) -> None:
     await desk.store.execute("UPDATE {s}.roles SET permissions = '{jobs:read,jobs:dance}' WHERE name = 'user'")
     assert (await desk.app.identity.of("ada", roles=["user"])).permissions == {"jobs:read"}
     assert [role.name for role in await desk.app.desk(replace(MANAGER, permissions=ALL)).roles.list()]
+
+
+async def test_a_token_expires_after_ninety_days_unless_its_maker_says_otherwise(app: Rowlock) -> None:
+    usual = (await app.tokens.create("usual", roles=["user"])).token
+    assert usual.expires_at is not None
+    assert usual.expires_at - usual.created_at == TOKEN_LIFETIME
+    assert (await app.tokens.create("ever", roles=["user"], expires_in="never")).token.expires_at is None
+
+
+async def test_a_rotated_token_has_a_new_secret_and_the_old_one_for_the_overlap(desk: Desk) -> None:
+    app = desk.app
+    made = await app.tokens.create("ci", roles=["user"], expires_in="30 days")
+    fresh = await app.tokens.rotate("ci", overlap="1h")
+    assert (fresh.token.id, fresh.text == made.text) == (made.token.id, False)
+    assert await worth(app, made.text) == await worth(app, fresh.text) == {"jobs:read", "jobs:submit"}
+    await desk.store.execute("UPDATE {s}.tokens SET previous_until = now() - interval '1 s'")
+    assert await worth(app, fresh.text) == {"jobs:read", "jobs:submit"}
+    with pytest.raises(NotAuthenticated):
+        await worth(app, made.text)
+    again = await app.tokens.rotate(made.token.id, overlap="1h", expires_in="never")
+    assert again.token.expires_at is None
+    await app.tokens.revoke(made.token.id)
+    for text in (fresh.text, again.text):
+        with pytest.raises(NotAuthenticated):
+            await worth(app, text)
+    with pytest.raises(WrongState, match="was revoked and stays so"):
+        await app.tokens.rotate("ci")
+    actions = [entry.action for entry in await app.audit.list(target=f"token:{made.token.id}")]
+    assert actions.count("token.rotate") == 2
+
+
+async def test_a_stronger_token_is_neither_revoked_nor_rotated(app: Rowlock) -> None:
+    strong = await app.tokens.create("strong", roles=["platform_admin"], tenant="acme")
+    weak = app.desk(MANAGER)
+    for order in (weak.tokens.revoke(strong.token.id), weak.tokens.rotate(strong.token.id)):
+        with pytest.raises(Forbidden, match="can neither give nor take it"):
+            await order
+    assert await worth(app, strong.text) == ALL
+    own = await weak.tokens.create("own", permissions=["jobs:read"])
+    assert (await weak.tokens.revoke(own.token.id)).revoked_at is not None
+
+
+async def test_a_token_does_not_get_a_role_back_that_was_made_anew(app: Rowlock) -> None:
+    await app.roles.set("mine", ["jobs:read"])
+    made = await app.tokens.create("ci", roles=["mine"], permissions=["jobs:submit"])
+    await app.roles.delete("mine")
+    await app.roles.set("mine", ["jobs:read", "jobs:cancel"])
+    assert await worth(app, made.text) == {"jobs:submit"}

@@ -8,12 +8,70 @@ from mutations.mutation import Mutation
 
 OF_ACCESS: Final = "tests/desk/test_access.py::test_"
 OF_ROUTES: Final = "tests/api/test_route_permissions.py::test_"
+OF_AUDIT: Final = "tests/desk/test_audit.py::test_"
 OF_TOKENS: Final = "tests/desk/test_tokens.py::test_"
 
 OF_COUNTS: Final = "tests/upkeep/test_counts.py::test_"
 COUNTS: Final = "store/migrations/0014_counts.up.sql"
 
 MUTATIONS: Final = (
+    Mutation(),
+    Mutation(
+        "a line of the audit that was removed is not noticed",
+        "desk/audit.py",
+        'if row["missing"]:',
+        "if False:",
+        (f"{OF_AUDIT}a_line_that_was_changed_or_removed_is_named",),
+    ),
+    Mutation(
+        "a changed line of the audit is not noticed",
+        "desk/audit.py",
+        'if not row["intact"]:',
+        "if False:",
+        (f"{OF_AUDIT}a_line_that_was_changed_or_removed_is_named",),
+    ),
+    Mutation(
+        "two sealers extend the chain at once",
+        "store/migrations/0012_audit_chain.up.sql",
+        "PERFORM pg_advisory_xact_lock(hashtextextended('{schema}.audit_seals', 0));",
+        "PERFORM 1;",
+        (f"{OF_AUDIT}lines_that_commit_late_and_sealers_that_meet_leave_one_chain",),
+    ),
+    Mutation(
+        "refused requests fill the audit",
+        "store/sql/access.sql",
+        "WHERE c.failures > k.most)",
+        "WHERE c.failures < 0)",
+        (f"{OF_AUDIT}refusals_are_listed_up_to_a_limit_and_counted_beyond",),
+    ),
+    Mutation(
+        "readings of secrets leave no line",
+        "desk/visible_jobs.py",
+        "if self._guard.reveals:",
+        "if False:",
+        (f"{OF_AUDIT}who_reads_a_secret_is_listed_once_in_a_while",),
+    ),
+    Mutation(
+        "a stronger token can be revoked",
+        "desk/tokens.py",
+        'holds(self._guard, known_permissions(values.pop("effective")))',
+        'values.pop("effective")',
+        (f"{OF_TOKENS}a_stronger_token_is_neither_revoked_nor_rotated",),
+    ),
+    Mutation(
+        "a token gets a role back that was made anew",
+        "store/sql/access.sql",
+        "SET roles = array_remove(t.roles, :name::text)",
+        "SET roles = array_remove(t.roles, NULL)",
+        (f"{OF_TOKENS}a_token_does_not_get_a_role_back_that_was_made_anew",),
+    ),
+    Mutation(
+        "the old secret of a rotated token is valid for ever",
+        "store/sql/access.sql",
+        "CASE WHEN t.previous_until > now() THEN t.previous_hash END",
+        "t.previous_hash",
+        (f"{OF_TOKENS}a_rotated_token_has_a_new_secret_and_the_old_one_for_the_overlap",),
+    ),
     Mutation(
         "a lane's version rises when nothing changes",
         "store/sql/lanes.sql",

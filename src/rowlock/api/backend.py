@@ -13,7 +13,8 @@ from rowlock.api.problems import BEARER, REQUEST_ID, Problem
 from rowlock.api.sse import LIFETIME
 from rowlock.api.stream_limits import StreamLimits
 from rowlock.api.submit import JobSubmission
-from rowlock.errors import WaitTimeout
+from rowlock.desk import audit
+from rowlock.errors import DatabaseError, Forbidden, WaitTimeout
 from rowlock.outage_log import OutageLog
 
 if TYPE_CHECKING:
@@ -23,10 +24,13 @@ if TYPE_CHECKING:
 
     from rowlock.app import Rowlock
     from rowlock.desk.access import Desk
+    from rowlock.desk.guard import Guard
     from rowlock.model.access import Principal
     from rowlock.model.job import Job
 
 logger = logging.getLogger("rowlock.api")
+GUARD: Final = "rowlock.guard"
+"""Key of the caller's guard in the ASGI scope, once it is known."""
 _BODY: Final = 64 * 1024
 """Bytes that a body may have beside the arguments."""
 
@@ -109,12 +113,14 @@ class ApiBackend:
 
     async def desk(self, request: Request) -> Desk:
         """The desk of the caller; the problem `unauthenticated` when no authenticator knows it."""
-        return self.app.desk(
+        desk = self.app.desk(
             await self.principal(request),
             read_only=self.read_only,
             request_id=request.scope[REQUEST_ID],
             address=address_of(request),
         )
+        request.scope[GUARD] = desk.guard
+        return desk
 
     async def principal(self, request: Request) -> Principal:
         """The caller; the problem `unauthenticated` when no authenticator knows it."""
@@ -127,6 +133,17 @@ class ApiBackend:
             "No valid credentials were sent. Send Authorization: Bearer <token>.",
             headers=BEARER,
         )
+
+    async def record_refusal(self, request: Request, path: str, error: BaseException) -> None:
+        """Write a request that was refused for want of a permission to the audit; not while the database is away."""
+        guard: Guard | None = request.scope.get(GUARD)
+        if guard is None or not isinstance(error, Forbidden):
+            return
+        after = {"permission": error.permission, "method": request.method}
+        try:
+            await audit.record_refusal(self.app.database(), guard, f"route:{path}", after=after)
+        except DatabaseError as trouble:
+            logger.warning("request %s: its refusal is not in the audit: %s", request.scope[REQUEST_ID], trouble)
 
     async def wait_for_end(self, job: Job, seconds: int) -> Job:
         """The job once it has ended, or as it stands after that many seconds."""

@@ -80,6 +80,7 @@ class Route(APIRoute):
             except TimeoutError as error:
                 response = self._refused(request, _late(error, door.read_seconds))
             except Exception as error:  # noqa: BLE001 - each becomes a problem, and bugs are logged there
+                await door.record_refusal(request, self.path, error)
                 response = self._refused(request, error)
             return with_headers(request, await _without_body(response) if request.method == "HEAD" else response)
 

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from rowlock.desk.tokens import Tokens
     from rowlock.desk.workers import Workers
     from rowlock.desk.workflows import Workflows
-    from rowlock.model.access import Entry, Grant, NewToken, Permission, Role, Token
+    from rowlock.model.access import AuditCheck, Entry, Grant, NewToken, Permission, Role, SealedEntry, Token
     from rowlock.model.approval import ApprovalStatus, ArgsMatch, Rule
     from rowlock.model.explanation import Explanation
     from rowlock.model.job import Job
@@ -637,10 +637,12 @@ class SyncTokens:
         roles: Iterable[str] = (),
         subject: str | None = None,
         tenant: str | None = None,
-        expires_in: Span | None = None,
+        expires_in: Span | Literal["never"] | None = None,
         by: str | None = None,
     ) -> NewToken:
         """Make a token; only the answer has its text. Roles are resolved whenever it is used.
+
+        expires_in: 90 days unless given; "never" must be asked for.
 
         subject: whom it acts as; unless given, token:<name>, or the maker where they may not act for others.
         tenant: whose jobs it sees without jobs:read_all.
@@ -652,8 +654,22 @@ class SyncTokens:
         )
 
     def revoke(self, token_id: str, *, by: str | None = None) -> Token:
-        """Revoke a token, and end every session that was opened with it."""
+        """Revoke a token, and end every session that was opened with it. It takes every permission of the token."""
         return self._bridge.run(self._desk.revoke(token_id, by=by))
+
+    def rotate(
+        self,
+        token: str,
+        *,
+        overlap: Span = "1d",
+        expires_in: Span | Literal["never"] | None = None,
+        by: str | None = None,
+    ) -> NewToken:
+        """Give a token a new secret; the old one is accepted for the overlap. It takes every permission of the token.
+
+        token: its id or name. expires_in: the token expires so long from now; unless given, as long as it was made for.
+        """
+        return self._bridge.run(self._desk.rotate(token, overlap=overlap, expires_in=expires_in, by=by))
 
     def list(self, *, limit: int = 1000) -> list[Token]:
         """Every token, the newest first, revoked ones included."""
@@ -700,6 +716,17 @@ class SyncAudit:
 
     def __init__(self, bridge: Bridge, desk: Audit) -> None:
         self._bridge, self._desk = bridge, desk
+
+    def verify(self, head: str | None = None) -> AuditCheck:
+        """Seal what waits, then check every seal, from the oldest line that retention has left to the newest.
+
+        head: `last:head` of an earlier check, which the chain must still contain; nobody can have cut off its end.
+        """
+        return self._bridge.run(self._desk.verify(head))
+
+    def export(self, *, after: int = 0, limit: int = 1000) -> Sequence[SealedEntry]:
+        """Sealed entries in the order of the chain, oldest first. after: the n of the last one of the page before."""
+        return self._bridge.run(self._desk.export(after=after, limit=limit))
 
     def list(
         self,

@@ -2,22 +2,31 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Literal
 
 from rowlock.desk import audit
 from rowlock.desk.guard import TRUSTED, Guard, changes, reads
 from rowlock.desk.roles import holds, known, role_of
-from rowlock.errors import InvalidOption, TokenNotFound
+from rowlock.errors import InvalidOption, TokenNotFound, WrongState
 from rowlock.model import token_text
-from rowlock.model.access import NewToken, Permission, Token, known_permissions, permissions_of
+from rowlock.model.access import (
+    TOKEN_LIFETIME,
+    NewToken,
+    Permission,
+    Token,
+    known_permissions,
+    permissions_of,
+)
 from rowlock.model.keys import checked_key
 from rowlock.model.options import span
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
+    from datetime import timedelta
 
     from rowlock.model.options import Span
     from rowlock.store.database import Database, Record
+    from rowlock.store.executor import SqlSession
 
 
 class Tokens:
@@ -35,10 +44,12 @@ class Tokens:
         roles: Iterable[str] = (),
         subject: str | None = None,
         tenant: str | None = None,
-        expires_in: Span | None = None,
+        expires_in: Span | Literal["never"] | None = None,
         by: str | None = None,
     ) -> NewToken:
         """Make a token; only the answer has its text. Roles are resolved whenever it is used.
+
+        expires_in: 90 days unless given; "never" must be asked for.
 
         subject: whom it acts as; unless given, token:<name>, or the maker where they may not act for others.
         tenant: whose jobs it sees without jobs:read_all.
@@ -52,32 +63,78 @@ class Tokens:
         holds(self._guard, own.union(*(role.permissions for role in known(named, there))))
         subject, tenant = self._owner(name, subject, tenant)
         text, parts = token_text.make()
-        (row,) = await self._open().fetch(
-            "token_add",
-            id=parts.id,
-            hash=parts.hash,
-            name=name,
-            subject=subject,
-            tenant=tenant,
-            permissions=sorted(own),
-            roles=named,
-            by_whom=self._guard.name_of(by),
-            expires_in=span(expires_in, "expires_in"),
-        )
-        token = token_of(row)
-        await audit.record(self._open(), self._guard, "token.create", f"token:{token.id}", after=_shown(token), by=by)
+        async with self._open().transaction() as session:
+            (row,) = await session.fetch(
+                "token_add",
+                id=parts.id,
+                hash=parts.hash,
+                name=name,
+                subject=subject,
+                tenant=tenant,
+                permissions=sorted(own),
+                roles=named,
+                by_whom=self._guard.name_of(by),
+                expires_in=lifetime(expires_in, TOKEN_LIFETIME),
+            )
+            token = token_of(row)
+            await audit.record(session, self._guard, "token.create", f"token:{token.id}", after=_shown(token), by=by)
         return NewToken(token, text)
 
     @changes(Permission.TOKENS_MANAGE)
     async def revoke(self, token_id: str, *, by: str | None = None) -> Token:
-        """Revoke a token, and end every session that was opened with it."""
-        found = await self._open().fetch("token_revoke", id=token_id, **self._guard.visibility)
+        """Revoke a token, and end every session that was opened with it. It takes every permission of the token."""
+        async with self._open().transaction() as session:
+            before = await self._for_change(session, token_id)
+            (row,) = await session.fetch("token_revoke", id=before.id)
+            if before.revoked_at is None:
+                target = f"token:{before.id}"
+                await audit.record(session, self._guard, "token.revoke", target, before=_shown(before), by=by)
+        return token_of(row)
+
+    @changes(Permission.TOKENS_MANAGE)
+    async def rotate(
+        self,
+        token: str,
+        *,
+        overlap: Span = "1d",
+        expires_in: Span | Literal["never"] | None = None,
+        by: str | None = None,
+    ) -> NewToken:
+        """Give a token a new secret; the old one is accepted for the overlap. It takes every permission of the token.
+
+        token: its id or name. expires_in: the token expires so long from now; unless given, as long as it was made for.
+        """
+        async with self._open().transaction() as session:
+            before = await self._for_change(session, token)
+            if before.revoked_at is not None:
+                message = f"Token {before.id} was revoked and stays so. Make a new one: rowlock tokens create"
+                raise WrongState(message)
+            made_for = None if before.expires_at is None else before.expires_at - before.created_at
+            text, parts = token_text.make(before.id)
+            (row,) = await session.fetch(
+                "token_rotate",
+                id=before.id,
+                hash=parts.hash,
+                overlap=span(overlap, "overlap"),
+                expires_in=lifetime(expires_in, made_for),
+            )
+            after = token_of(row)
+            shown = {"expires_at": after.expires_at, "overlap": span(overlap, "overlap")}
+            was = {"expires_at": before.expires_at}
+            await audit.record(
+                session, self._guard, "token.rotate", f"token:{after.id}", before=was, after=shown, by=by
+            )
+        return NewToken(after, text)
+
+    async def _for_change(self, session: SqlSession, token: str) -> Token:
+        """The token of this id or name, locked; Forbidden if it has a permission that the principal lacks."""
+        found = await session.fetch("token_for_change", id=token, **self._guard.visibility)
         if not found:
-            message = f"There is no token {token_id!r}. Its id is the part after rlk_; see rowlock tokens ls."
+            message = f"There is no token {token!r}. Its id is the part after rlk_; see rowlock tokens ls."
             raise TokenNotFound(message)
-        token = token_of(found[0])
-        await audit.record(self._open(), self._guard, "token.revoke", f"token:{token.id}", before=_shown(token), by=by)
-        return token
+        values = dict(found[0])
+        holds(self._guard, known_permissions(values.pop("effective")))
+        return token_of(values)
 
     @reads(Permission.TOKENS_MANAGE)
     async def list(self, *, limit: int = 1000) -> list[Token]:
@@ -94,7 +151,12 @@ class Tokens:
         return subject, tenant
 
 
-def token_of(row: Record) -> Token:
+def lifetime(expires_in: Span | Literal["never"] | None, default: timedelta | None) -> timedelta | None:
+    """How long a token lives; None: for ever."""
+    return default if expires_in is None else None if expires_in == "never" else span(expires_in, "expires_in")
+
+
+def token_of(row: Record | dict[str, Any]) -> Token:
     """A Token from its row."""
     values = dict(row)
     return Token(

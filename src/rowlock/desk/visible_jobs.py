@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
+from rowlock.desk import audit
 from rowlock.desk.guard import TRUSTED
 from rowlock.errors import JobNotFound
 from rowlock.model import ids
@@ -16,6 +17,10 @@ if TYPE_CHECKING:
     from rowlock.model.job import Job
     from rowlock.store.database import Database, Record
     from rowlock.store.executor import SqlExecutor, SqlSession
+
+
+_MARK: Final = '"$secret"'
+"""The mark of a secret in stored arguments and results."""
 
 
 class VisibleJobs:
@@ -34,7 +39,17 @@ class VisibleJobs:
     async def many(self, job_ids: Iterable[int | str]) -> list[Job]:
         """Several jobs in id order; missing ones are left out."""
         numbers = [ids.parse(job_id) for job_id in job_ids]
-        return self.jobs(await self._open().fetch("jobs_by_id", ids=numbers, **self._guard.visibility))
+        found = await self._open().fetch("jobs_by_id", ids=numbers, **self._guard.visibility)
+        if self._guard.reveals:
+            await self._record_reading([row["id"] for row in found if _MARK in f"{row['args']}{row['result']}"])
+        return self.jobs(found)
+
+    async def _record_reading(self, numbers: Sequence[int]) -> None:
+        """Write down whose secrets are shown, a line per job and reader every five minutes."""
+        for number in numbers:
+            key = f"secrets {self._guard.principal.subject} {number}"
+            target = f"job:{number}"
+            await audit.record_limited(self._open(), self._guard, "job.read_secrets", target, keys={key: 1})
 
     async def made(self, source: SqlExecutor, number: int) -> Job:
         """A job that the principal has just submitted: shown even if the principal may not read jobs."""

@@ -18,6 +18,8 @@ SESSION_IDLE: Final = timedelta(hours=8)
 """A session ends when it was not used for this long."""
 SESSION_LONGEST: Final = timedelta(hours=24)
 """A session ends after this long, used or not."""
+TOKEN_LIFETIME: Final = timedelta(days=90)
+"""A token expires after this long unless its maker says otherwise."""
 FAILURES_WITHIN: Final = timedelta(minutes=5)
 """The span over which failed logins are counted."""
 
@@ -139,6 +141,37 @@ class NewToken:
 
     token: Token
     text: str = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class SealedEntry:
+    """An entry of the audit with its seal: hash is SHA-256 of `previous`, in hexadecimal, and `sealed_text`."""
+
+    n: int
+    previous: str
+    hash: str
+    sealed_text: str
+    entry: Entry
+
+
+@dataclass(frozen=True, slots=True)
+class BrokenSeal:
+    """The first place where the chain of seals does not hold. n: 0 if the line was never sealed."""
+
+    n: int
+    entry_id: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class AuditCheck:
+    """What a check of the chain found. first, last: the places that were checked; head: hash of the last seal."""
+
+    lines: int
+    first: int
+    last: int
+    head: str
+    broken: BrokenSeal | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,9 +23,9 @@ class Parsed(NamedTuple):
     hash: bytes
 
 
-def make() -> tuple[str, Parsed]:
-    """A new token, and its parts to store."""
-    token_id = "".join(secrets.choice(_ALPHABET) for _ in range(_ID))
+def make(token_id: str | None = None) -> tuple[str, Parsed]:
+    """A new token, and its parts to store. token_id: of the token that gets a new secret."""
+    token_id = token_id or "".join(secrets.choice(_ALPHABET) for _ in range(_ID))
     body = f"{PREFIX}_{token_id}_{_digits(secrets.randbits(256), _SECRET)}"
     text = body + _check(body)
     return text, Parsed(token_id, digest(text))

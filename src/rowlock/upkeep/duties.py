@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 from rowlock.upkeep.counts import counts
 from rowlock.upkeep.expire import expire, signals
 from rowlock.upkeep.prune import limits, prune, registry
-from rowlock.upkeep.repair import ageing, gates, operations, sweep, workflows
+from rowlock.upkeep.repair import ageing, gates, operations, seal, sweep, workflows
 from rowlock.upkeep.rescue import orphans, rescue, stalled
 
 if TYPE_CHECKING:
@@ -28,4 +28,5 @@ DUTIES: Final[dict[str, Duty]] = {
     "ageing": ageing,
     "limits": limits,
     "counts": counts,
+    "seal": seal,
 }

@@ -9,7 +9,7 @@ from rowlock.desk.workflow_halt import halt
 from rowlock.model.lane import kinds_by_lane
 from rowlock.model.queue_pair import pair_of
 from rowlock.store import lanes as lane_rows
-from rowlock.upkeep.duty import FEW_BATCHES, MOST_BATCHES, SMALL_BATCH, wake_released
+from rowlock.upkeep.duty import BATCH, FEW_BATCHES, MOST_BATCHES, SMALL_BATCH, wake_released
 
 if TYPE_CHECKING:
     from rowlock.flow.worker.heartbeat import CompletedBeat
@@ -92,4 +92,15 @@ async def ageing(context: DutyContext, _beat: CompletedBeat) -> int:
             total += raised
             if raised < SMALL_BATCH:
                 break
+    return total
+
+
+async def seal(context: DutyContext, _beat: CompletedBeat) -> int:
+    """Seal new lines of the audit."""
+    total = 0
+    for _ in range(MOST_BATCHES):
+        (row,) = await context.database.fetch("audit_seal", most=BATCH)
+        total += row["sealed"]
+        if row["sealed"] < BATCH:
+            break
     return total

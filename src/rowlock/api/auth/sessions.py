@@ -61,7 +61,7 @@ async def close_session(app: Rowlock, connection: HTTPConnection, response: Resp
     refuse_cross_site(connection)
     cookie = connection.cookies.get(_name(connection))
     response.delete_cookie(_name(connection), path="/", secure=_is_secure(connection), httponly=True, samesite="lax")
-    return cookie is not None and await app.identity.log_out(cookie)
+    return cookie is not None and await app.identity.log_out(cookie, address=address_of(connection))
 
 
 def refuse_cross_site(connection: HTTPConnection) -> None:

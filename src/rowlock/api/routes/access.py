@@ -5,6 +5,7 @@ from __future__ import annotations
 from importlib import metadata
 from typing import Annotated
 
+from fastapi import Body as Content
 from fastapi import Path, Query, Request
 from starlette.responses import Response
 
@@ -13,7 +14,7 @@ from rowlock.api.dependencies import CurrentDesk, Door
 from rowlock.api.problems import Problem
 from rowlock.api.route_permissions import RoutePermissions
 from rowlock.api.routing import Routes
-from rowlock.api.schemas.access import LogIn, MeAnswer, NewToken, NewTokenAnswer, TokenAnswer, TokensAnswer
+from rowlock.api.schemas.access import LogIn, MeAnswer, NewToken, NewTokenAnswer, Rotation, TokenAnswer, TokensAnswer
 from rowlock.api.schemas.application import FeaturesAnswer
 from rowlock.model.access import Permission
 
@@ -90,6 +91,19 @@ async def create_token(desk: CurrentDesk, new: NewToken) -> NewTokenAnswer:
         tenant=new.tenant,
         expires_in=new.expires_in,
     )
+    return NewTokenAnswer.model_validate(NewTokenAnswer.of(made.token, text=made.text))
+
+
+@routes.post(
+    "/tokens/{token_id}/rotate",
+    needs=Permission.TOKENS_MANAGE,
+    problems=("token-not-found", "conflict", "invalid-option"),
+)
+async def rotate_token(
+    desk: CurrentDesk, token_id: TokenId, rotation: Annotated[Rotation, Content(default_factory=Rotation)]
+) -> NewTokenAnswer:
+    """Give a token a new secret, which is in this answer and stored nowhere; the old one is valid for the overlap."""
+    made = await desk.tokens.rotate(token_id, overlap=rotation.overlap, expires_in=rotation.expires_in)
     return NewTokenAnswer.model_validate(NewTokenAnswer.of(made.token, text=made.text))
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
@@ -90,7 +90,20 @@ class NewToken(Body):
     roles: Annotated[list[Text], doc("Roles that it has.", ["operator"], max_length=100)] = Field(default_factory=list)
     subject: Annotated[Text | None, doc("Subject that it acts as; null: made of its name.", "deploys")] = None
     tenant: Annotated[Text | None, doc("Tenant that it belongs to; null: that of the caller.", "acme")] = None
-    expires_in: Annotated[Duration | None, doc("How long it is valid; null: for ever.", "90 days")] = None
+    expires_in: Annotated[
+        Duration | Literal["never"] | None,
+        doc("How long it is valid, or never to let it expire; null: 90 days.", "30d"),
+    ] = None
+
+
+class Rotation(Body):
+    """How a token gets a new secret."""
+
+    overlap: Annotated[Duration, doc("How long the old secret is still accepted.", "1h")] = 86400.0
+    expires_in: Annotated[
+        Duration | Literal["never"] | None,
+        doc("How long the token is valid from now on, or never to let it expire; null: as long as before.", "30d"),
+    ] = None
 
 
 class AuditEntryAnswer(Answer):

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from datetime import UTC, datetime
-from typing import Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
@@ -11,10 +12,15 @@ from rowlock.cli.command import command
 from rowlock.cli.context import CommandContext
 from rowlock.cli.screen import records
 from rowlock.cli.screen.output import compact, moment
+from rowlock.model import json_output
 from rowlock.model.options import span
 
-group = typer.Typer(no_args_is_help=True, help="Read the audit: every change with its author.")
+if TYPE_CHECKING:
+    from rowlock.model.access import AuditCheck
+
+group = typer.Typer(no_args_is_help=True, help="Read, check and export the audit: every change with its author.")
 _COLUMNS: Final = ("id", "at", "who", "action", "target", "before", "after", "note", "request", "address")
+_PAGE: Final = 1000
 _SPARE: Final = ("request", "address", "note", "id")
 
 
@@ -65,3 +71,41 @@ async def ls(
     context.screen.table(
         _COLUMNS, rows, [records.audit_entry(entry) for entry in found], "Nothing was changed.", _SPARE
     )
+
+
+@command(group, "verify")
+async def verify(
+    context: CommandContext,
+    head: Annotated[
+        str | None,
+        typer.Option(metavar="PLACE:HASH", help="Head that an earlier check printed: the chain must still contain it."),
+    ] = None,
+) -> None:
+    """Check the seals of the audit; exits with 1 and names the first line that was changed or removed."""
+    check = await context.app.audit.verify(head)
+    shown = {**records.members(check), "head": f"{check.last}:{check.head}" if check.last else None}
+    shown["broken"] = None if check.broken is None else records.members(check.broken)
+    if check.broken is None:
+        context.screen.answer(_intact(check), shown)
+        return
+    line = f" (entry {check.broken.entry_id})" if check.broken.entry_id else ""
+    context.screen.answer(f"Seal {check.broken.n}{line} does not hold: {check.broken.reason}.", shown)
+    raise typer.Exit(1)
+
+
+def _intact(check: AuditCheck) -> str:
+    if not check.last:
+        return "The audit has no sealed lines yet."
+    return f"{check.lines} lines are intact, seals {check.first} to {check.last}. Head: {check.last}:{check.head}"
+
+
+@command(group, "export")
+async def export(
+    context: CommandContext,
+    after: Annotated[int, typer.Option(min=0, metavar="N", help="Only lines behind this place of the chain.")] = 0,
+) -> None:
+    """Print the sealed lines as JSON, one object a line, the oldest first, each with its seal."""
+    while page := await context.app.audit.export(after=after, limit=_PAGE):
+        for sealed in page:
+            typer.echo(json.dumps(records.sealed_entry(sealed), default=json_output.plain))
+        after = page[-1].n

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from rowlock.model.access import Token
 
-group = typer.Typer(no_args_is_help=True, help="Make and revoke API tokens.")
+group = typer.Typer(no_args_is_help=True, help="Make, rotate and revoke API tokens.")
 _COLUMNS: Final = (
     "id",
     "name",
@@ -46,7 +46,7 @@ async def create(
     subject: Annotated[str | None, typer.Option(help="Subject that the token acts as; default: token:NAME.")] = None,
     expires_in: Annotated[
         str | None,
-        typer.Option(metavar="DURATION", help="Time until the token expires, such as 90 days; default: never."),
+        typer.Option(metavar="DURATION", help="Time until the token expires, or never; default: 90 days."),
     ] = None,
 ) -> None:
     """Make a token and print it; only its hash is stored, so it cannot be shown again."""
@@ -60,6 +60,23 @@ async def create(
     )
     context.screen.answer(made.text, {**records.new_token(made), "state": _state(made.token)})
     context.screen.note("keep it now: it is not shown again.")
+
+
+@command(group, "rotate")
+async def rotate(
+    context: CommandContext,
+    token: Annotated[str, typer.Argument(metavar="TOKEN", help="Id or name of the token.")],
+    *,
+    overlap: Annotated[str, typer.Option(metavar="DURATION", help="How long the old secret is still accepted.")] = "1d",
+    expires_in: Annotated[
+        str | None,
+        typer.Option(metavar="DURATION", help="Time until the token expires, or never; default: as long as before."),
+    ] = None,
+) -> None:
+    """Give a token a new secret and print it; the old one stays valid for the overlap."""
+    made = await context.desk.tokens.rotate(token, overlap=overlap, expires_in=expires_in)
+    context.screen.answer(made.text, {**records.new_token(made), "state": _state(made.token)})
+    context.screen.note(f"keep it now: it is not shown again. The old secret is valid for {overlap} more.")
 
 
 @command(group, "ls")

@@ -14,7 +14,7 @@ from rowlock.model.progress import logging_name
 if TYPE_CHECKING:
     from rowlock.desk.jobs import History
     from rowlock.desk.schedules import Backfill
-    from rowlock.model.access import Entry, NewToken, Role, Token
+    from rowlock.model.access import Entry, NewToken, Role, SealedEntry, Token
     from rowlock.model.approval import ApprovalStatus, Rule
     from rowlock.model.explanation import Explanation
     from rowlock.model.job import Job
@@ -247,6 +247,12 @@ def new_token(value: NewToken) -> Record:
 def role(value: Role) -> Record:
     """A role."""
     return {"name": value.name, "permissions": sorted(value.permissions)}
+
+
+def sealed_entry(value: SealedEntry) -> Record:
+    """A line of the audit with its seal."""
+    seal = {"n": value.n, "previous": value.previous, "hash": value.hash, "sealed_text": value.sealed_text}
+    return {**audit_entry(value.entry), **seal}
 
 
 def audit_entry(value: Entry) -> Record:

@@ -34,11 +34,69 @@ WHERE a.id < :before_id::bigint
   AND (:sees_all::boolean OR a.tenant = :tenant::text OR (:tenant::text IS NULL AND a.tenant IS NULL AND a.subject = :subject::text))
 ORDER BY a.id DESC LIMIT :n::integer
 
+-- name: audit_limited
+-- For refusals and readings, which strangers and polling clients can repeat without end: a line while every key has been
+-- counted at most as often as its limit within the window, and the count alone afterwards. `unlisted` of a line is what
+-- was counted without a line in the window before. In key order, since two processes may count the same keys at once.
+WITH asked AS (SELECT k.key, k.most FROM unnest(:keys::text[], :limits::integer[]) AS k(key, most) ORDER BY k.key),
+before AS MATERIALIZED (
+  SELECT coalesce(max(f.failures - k.most) FILTER (WHERE f.since <= now() - :within::interval AND f.failures > k.most), 0) AS unlisted
+  FROM asked k JOIN {schema}.login_failures f ON f.key = k.key),
+counted AS (
+  INSERT INTO {schema}.login_failures AS f (key, failures, since) SELECT k.key, 1, now() FROM asked k ORDER BY k.key
+  ON CONFLICT (key) DO UPDATE
+  SET failures = CASE WHEN f.since > now() - :within::interval THEN f.failures + 1 ELSE 1 END,
+      since = CASE WHEN f.since > now() - :within::interval THEN f.since ELSE now() END
+  RETURNING f.key, f.failures)
+INSERT INTO {schema}.audit (subject, kind, acting_for, tenant, action, target, after, request_id, address)
+SELECT who.subject, who.kind, who.acting_for, who.tenant, :action::text, :target::text,
+       nullif(coalesce(:after::jsonb, '{}') || CASE WHEN b.unlisted > 0 THEN jsonb_build_object('unlisted', b.unlisted) ELSE '{}' END, '{}'),
+       who.request_id, who.address
+FROM {asked_by} CROSS JOIN before b
+WHERE NOT EXISTS (SELECT 1 FROM counted c JOIN asked k ON k.key = c.key WHERE c.failures > k.most)
+
+-- name: audit_seal
+-- Lines that wait for their seal, a batch at a time: the function holds the chain's lock until the end of the statement.
+SELECT {schema}.audit_seal(:most::integer) AS sealed
+
+-- name: audit_checked
+-- A page of the chain with, of each seal, whether its line is there and fits. previous: the hash before the page.
+SELECT s.n, s.audit_id, s.hash, s.sealed_at, a.id IS NULL AS missing,
+       coalesce({schema}.audit_hash(s.n, coalesce(lag(s.hash) OVER (ORDER BY s.n), :previous::bytea), a) = s.hash, false) AS intact
+FROM {schema}.audit_seals s LEFT JOIN {schema}.audit a ON a.id = s.audit_id
+WHERE s.n > :after_n::bigint ORDER BY s.n LIMIT :n::integer
+
+-- name: audit_never_sealed
+-- The first line since the chain began that neither has a seal nor waits for one. Reads the whole audit, on a person's
+-- order.
+SELECT min(a.id) AS id FROM {schema}.audit a
+WHERE a.id > (SELECT min(s.audit_id) FROM {schema}.audit_seals s)
+  AND NOT EXISTS (SELECT 1 FROM {schema}.audit_seals s WHERE s.audit_id = a.id)
+  AND NOT EXISTS (SELECT 1 FROM {schema}.audit_unsealed u WHERE u.audit_id = a.id)
+
+-- name: audit_export
+-- Sealed lines in the order of the chain, with the text that was hashed.
+SELECT s.n, s.hash, {schema}.audit_text(s.n, a) AS sealed_text, p.hash AS previous,
+       a.id, a.at, a.subject, a.kind, a.acting_for, a.tenant, a.action, a.target, a.before, a.after, a.note, a.request_id, a.address
+FROM {schema}.audit_seals s JOIN {schema}.audit a ON a.id = s.audit_id
+LEFT JOIN {schema}.audit_seals p ON p.n = s.n - 1
+WHERE s.n > :after_n::bigint ORDER BY s.n LIMIT :n::integer
+
 -- name: prune_audit
--- By id, which grows with time: the oldest entries come first, and a batch ends at the first one young enough to stay.
+-- From the beginning of the chain up to the first line young enough to stay. The last seal stays as the anchor of those
+-- after it. Lines of before the chain go by id, which grows with time.
+WITH first AS MATERIALIZED (
+  SELECT s.n, s.audit_id, a.at FROM {schema}.audit_seals s LEFT JOIN {schema}.audit a ON a.id = s.audit_id
+  ORDER BY s.n LIMIT :batch::integer),
+old AS (
+  SELECT f.n, f.audit_id FROM first f
+  WHERE f.n < coalesce((SELECT min(y.n) FROM first y WHERE y.at >= clock_timestamp() - :keep::interval), 9223372036854775807)),
+unchained AS (DELETE FROM {schema}.audit_seals s USING old WHERE s.n = old.n AND old.n < (SELECT max(o.n) FROM old o))
 DELETE FROM {schema}.audit a
-WHERE a.id IN (SELECT x.id FROM (SELECT o.id, o.at FROM {schema}.audit o ORDER BY o.id LIMIT :batch::integer) AS x
-               WHERE x.at < clock_timestamp() - :keep::interval)
+WHERE a.id IN (SELECT old.audit_id FROM old)
+   OR a.id IN (SELECT x.id FROM (SELECT o.id, o.at FROM {schema}.audit o ORDER BY o.id LIMIT :batch::integer) AS x
+               WHERE x.at < clock_timestamp() - :keep::interval
+                 AND NOT EXISTS (SELECT 1 FROM {schema}.audit_seals s WHERE s.audit_id = x.id))
 RETURNING 1
 
 -- name: roles
@@ -52,8 +110,9 @@ ON CONFLICT (name) DO UPDATE SET permissions = excluded.permissions, updated_at 
 RETURNING r.name, r.permissions, r.updated_at
 
 -- name: role_delete
--- With its grants: a later role of the same name is another role.
-WITH ungranted AS (DELETE FROM {schema}.role_grants g WHERE g.role = :name::text)
+-- With its grants, and out of the tokens that name it: a later role of the same name is another role.
+WITH ungranted AS (DELETE FROM {schema}.role_grants g WHERE g.role = :name::text),
+unnamed AS (UPDATE {schema}.tokens t SET roles = array_remove(t.roles, :name::text) WHERE :name::text = ANY (t.roles))
 DELETE FROM {schema}.roles r WHERE r.name = :name::text RETURNING r.name, r.permissions, r.updated_at
 
 -- name: role_grant
@@ -87,6 +146,9 @@ t.id, t.name, t.subject, t.tenant, t.permissions, t.roles, t.created_at, t.creat
 t.subject, t.tenant, t.name, t.roles,
 t.permissions || ARRAY(SELECT p FROM {schema}.roles r CROSS JOIN unnest(r.permissions) AS p WHERE r.name = ANY (t.roles)) AS permissions
 
+-- fragment: token_rights_only
+t.permissions || ARRAY(SELECT p FROM {schema}.roles r CROSS JOIN unnest(r.permissions) AS p WHERE r.name = ANY (t.roles)) AS effective
+
 -- fragment: token_lives
 t.revoked_at IS NULL AND (t.expires_at IS NULL OR t.expires_at > now())
 
@@ -103,17 +165,32 @@ SELECT {token_columns} FROM {schema}.tokens t
 WHERE (:sees_all::boolean OR t.tenant = :tenant::text OR (:tenant::text IS NULL AND t.tenant IS NULL))
 ORDER BY t.created_at DESC, t.id LIMIT :n::integer
 
--- name: token_revoke
--- Idempotent: the first moment of revocation stays.
-UPDATE {schema}.tokens t SET revoked_at = coalesce(t.revoked_at, now())
-WHERE t.id = :id::text
+-- name: token_for_change
+-- Locked, so that nobody changes what the caller's permissions were compared with.
+SELECT {token_columns}, {token_rights_only}
+FROM {schema}.tokens t
+WHERE (t.id = :id::text OR t.name = :id::text)
   AND (:sees_all::boolean OR t.tenant = :tenant::text OR (:tenant::text IS NULL AND t.tenant IS NULL))
+ORDER BY t.id = :id::text DESC, t.revoked_at IS NULL DESC, t.created_at DESC LIMIT 1 FOR UPDATE OF t
+
+-- name: token_rotate
+-- The secret of before stays valid for the overlap. The id stays, so that sessions and grants do. expires_in NULL: never.
+UPDATE {schema}.tokens t
+SET previous_hash = t.hash, previous_until = now() + :overlap::interval, hash = :hash::bytea,
+    expires_at = now() + :expires_in::interval
+WHERE t.id = :id::text
+RETURNING {token_columns}
+
+-- name: token_revoke
+-- Idempotent: the first moment of revocation stays. Both secrets end.
+UPDATE {schema}.tokens t SET revoked_at = coalesce(t.revoked_at, now()), previous_hash = NULL
+WHERE t.id = :id::text
 RETURNING {token_columns}
 
 -- name: token_find
 -- One read by primary keys for each request: the token, and what its roles allow today. The caller compares the hash in
 -- constant time.
-SELECT t.id, t.hash, {token_lives} AS lives, coalesce(t.last_used_at < now() - interval '1 min', true) AS unused, {token_rights}
+SELECT t.id, t.hash, CASE WHEN t.previous_until > now() THEN t.previous_hash END AS previous_hash, {token_lives} AS lives, coalesce(t.last_used_at < now() - interval '1 min', true) AS unused, {token_rights}
 FROM {schema}.tokens t WHERE t.id = :id::text
 
 -- name: token_used
@@ -155,12 +232,16 @@ UPDATE {schema}.sessions s SET seen_at = now() WHERE s.hash = :hash::bytea AND s
 
 -- name: session_close
 -- No row: it had ended already.
-DELETE FROM {schema}.sessions s WHERE s.hash = :hash::bytea RETURNING s.token_id
+DELETE FROM {schema}.sessions s WHERE s.hash = :hash::bytea
+RETURNING s.token_id, (SELECT t.subject FROM {schema}.tokens t WHERE t.id = s.token_id) AS subject,
+          (SELECT t.tenant FROM {schema}.tokens t WHERE t.id = s.token_id) AS tenant
 
 -- name: prune_access
--- Ended sessions and old login failures. Both tables are small: rows exist only for people who use the dashboard.
+-- Ended sessions and old login failures. Both tables are small: rows exist only for people who use the dashboard. What
+-- was counted for the audit stays for a day, so that the next line can say it.
 WITH gone AS (DELETE FROM {schema}.sessions s WHERE NOT ({session_lives}))
-DELETE FROM {schema}.login_failures f WHERE f.since < now() - :within::interval
+DELETE FROM {schema}.login_failures f
+WHERE f.since < now() - CASE WHEN f.key LIKE 'refused %' THEN interval '1 day' ELSE :within::interval END
 
 -- name: kind_defaults
 -- What a process without the code needs to submit jobs of the kind. No row: no worker has registered it.

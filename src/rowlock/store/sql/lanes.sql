@@ -191,6 +191,7 @@ SELECT EXISTS (SELECT 1 FROM me) AS known, (SELECT me.told FROM me) AS told, clo
              WHEN 'limits' THEN EXISTS (SELECT 1 FROM {schema}.gates g WHERE g.used_at < now() - interval '7 days')
                              OR EXISTS (SELECT 1 FROM {schema}.rates r WHERE r.used_at < now() - interval '7 days')
              WHEN 'operations' THEN EXISTS (SELECT 1 FROM {schema}.operations o WHERE o.state = 'running' AND o.driven_until < now())
+             WHEN 'seal' THEN EXISTS (SELECT 1 FROM {schema}.audit_unsealed u)
              WHEN 'sweep' THEN (SELECT j.kind FROM {schema}.jobs j WHERE j.state = 'queued'
                                  ORDER BY j.kind, j.priority DESC LIMIT 1) IS NOT NULL
                             OR EXISTS (SELECT 1 FROM {schema}.pairs p WHERE p.low_water IS NOT NULL)

@@ -8,6 +8,7 @@ RowlockError
 │   └── UnknownLane           no lane has that name
 ├── DatabaseError             the database cannot serve
 │   ├── DatabaseUnreachable   no connection could be made, or it broke before the answer came
+│   ├── DatabaseBusy          another transaction held what the call needs, or both waited for each other; try again
 │   ├── SchemaMissing         Rowlock's tables are not there
 │   ├── SchemaBehind          the schema is older than this code
 │   └── SchemaAhead           the schema is too new for this code
@@ -101,6 +102,18 @@ class DatabaseError(RowlockError):
 
 class DatabaseUnreachable(DatabaseError):
     """No connection could be made, or it broke before the answer came; the message says if the call may have worked."""
+
+
+class DatabaseBusy(DatabaseError):
+    """Another transaction held what the call needs for too long, or the two met in a conflict; nothing was written.
+
+    sqlstate: PostgreSQL's code: 55P03 a lock was not available, 40P01 deadlock, 40001 serialization failure, 57014
+    time limit. blockers: the sessions that held the lock, as text; empty where the server could not be asked.
+    """
+
+    def __init__(self, message: str, sqlstate: str, blockers: str = "") -> None:
+        self.sqlstate, self.blockers = sqlstate, blockers
+        super().__init__(message)
 
 
 class SchemaMissing(DatabaseError):

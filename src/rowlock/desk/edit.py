@@ -104,7 +104,7 @@ class Editor:
             args, answer_in = encoded.over(before_args), encoded.answer_in
             refs = refs_json({**job.refs, **encoded.refs}) if encoded.refs else None
         before, after = change.audited(job, args)
-        (done,) = await self._open().fetch(
+        (done,) = await self._open().fetch_briefly(
             "edit",
             id=job.id,
             seq=job.seq,

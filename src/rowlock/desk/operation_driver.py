@@ -15,7 +15,7 @@ from rowlock.desk.guard import Guard
 from rowlock.desk.job_orders import JobOrders
 from rowlock.desk.search import JobSearch
 from rowlock.desk.visible_jobs import VisibleJobs
-from rowlock.errors import DatabaseError, Forbidden, RowlockError
+from rowlock.errors import DatabaseBusy, DatabaseError, Forbidden, RowlockError
 from rowlock.model import search
 from rowlock.model.access import SYSTEM, Permission, Principal, known_permissions
 from rowlock.model.operation import Operation, checked_action
@@ -62,6 +62,22 @@ class _Batch:
     where: composing.Conditions | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class _Held:
+    """Jobs of a batch whose rows another transaction holds. by: its sessions, as text; empty: not known."""
+
+    ids: Sequence[int] = ()
+    by: str = ""
+
+    @property
+    def error(self) -> str | None:
+        """What the operation says of them; None: there are none."""
+        if not self.ids:
+            return None
+        left = f"another transaction holds {len(self.ids)} jobs, which were left alone"
+        return ": ".join(filter(None, (left, self.by)))
+
+
 class OperationDriver:
     """Carries out operations with the permissions of their authors, checked again before each batch."""
 
@@ -103,8 +119,8 @@ class OperationDriver:
         database, woken = self._open(), list[tuple["Pair", "datetime"]]()
         async with database.connection(watched=True) as connection, connection.transaction():
             # Each statement runs in a savepoint, so that a failed one can be repeated within the batch.
-            within = SqlSession(database.statements, connection, savepoints=True)
-            ids = await self._locked(within, batch)
+            within = SqlSession(database.statements, connection, savepoints=True, lock_wait=database.lock_wait)
+            ids, held = await self._locked(within, batch)
             done = await self._order(within, woken.extend, guard, row, ids) if ids else Bulk([], {})
             changed = len(ids) - len(done.refused)
             row = await self._advance(
@@ -113,7 +129,9 @@ class OperationDriver:
                 batch.cursor,
                 state="completed" if batch.last else "running",
                 done=changed,
-                skipped=len(batch.ids) - changed,
+                skipped=len(batch.ids) - changed - len(held.ids),
+                failed=len(held.ids),
+                error=held.error,
             )
         self._wake(woken)
         return row
@@ -146,12 +164,23 @@ class OperationDriver:
         return _Batch(found.ids, row["ceiling"] if found.reached is None else found.reached, last, plan.where)
 
     @staticmethod
-    async def _locked(within: SqlSession, batch: _Batch) -> list[int]:
-        if batch.where is None or not batch.ids:
-            return list(batch.ids)
+    async def _locked(within: SqlSession, batch: _Batch) -> tuple[list[int], _Held]:
+        """Lock the jobs of the batch in id order; those that another transaction holds are left out."""
+        held = _Held()
+        if not batch.ids:
+            return [], held
+        try:
+            locked = [row["id"] for row in await within.fetch_briefly("lock_jobs", ids=list(batch.ids))]
+        except DatabaseBusy as error:
+            locked = [row["id"] for row in await within.fetch("unheld_jobs", ids=list(batch.ids))]
+            held = _Held(tuple(sorted(set(batch.ids) - set(locked))), error.blockers)
+        if batch.where is None or not locked:
+            return locked, held
+        # Checked again under the lock: jobs that changed since they were found are left alone.
         statement = composing.locking(within.statements, batch.where)
-        values = {**batch.where.values, "locked": list(batch.ids)}
-        return [found["id"] for found in await within.connection.fetch(statement.dollar, *statement.bind(values))]
+        values = {**batch.where.values, "locked": locked}
+        found = await within.connection.fetch(statement.dollar, *statement.bind(values))
+        return [row["id"] for row in found], held
 
     @staticmethod
     async def _order(within: SqlSession, wake: Wake, guard: Guard, row: Record, ids: Sequence[int]) -> Bulk:

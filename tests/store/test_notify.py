@@ -88,8 +88,9 @@ async def test_messages_about_many_jobs_with_long_ids_are_split(
 
 async def ids_heard(said: list[Message | None], sort: type[Message]) -> set[int]:
     def ids() -> set[int]:
-        found = (message for message in said if isinstance(message, sort))
-        return {n for message in found for n in getattr(message, "job_ids", None) or getattr(message, "keys", ())}
+        found = [message for message in said if isinstance(message, sort)]
+        names = "keys" if sort is AwaitedEnds else "job_ids"
+        return {number for message in found for number in getattr(message, names)}
 
     await until(lambda: len(ids()) == MANY)
     return ids()

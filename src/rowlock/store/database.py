@@ -21,7 +21,7 @@ from rowlock.errors import (
 )
 from rowlock.model import redact
 from rowlock.store.driver import array_types, session_settings, tcp_timeouts
-from rowlock.store.driver.lock_wait import BRIEF, RACES, LockWait, busy
+from rowlock.store.driver.lock_wait import BRIEF, CONFLICTS, LockWait, busy
 from rowlock.store.driver.pool import Pool
 from rowlock.store.driver.statement_check import SILENCE, check_statement
 from rowlock.store.executor import SqlSession
@@ -207,7 +207,7 @@ class Database:
         """Rowlock's own error for a driver's error; the error itself where there is none."""
         if isinstance(error, asyncpg.InterfaceError) and isinstance(error.__context__, OUTAGE):
             error = error.__context__  # the end of a transaction failed on a closed connection: report why it closed
-        if isinstance(error, RACES):
+        if isinstance(error, CONFLICTS):
             return busy(error)
         if isinstance(error, _NO_SCHEMA):
             return schema_missing(self.schema)
@@ -308,7 +308,7 @@ class _ErrorTranslation:
         pass
 
     def __exit__(self, _: object, error: BaseException | None, _trace: object) -> None:
-        if error is None or (isinstance(error, RACES) and not self._races):
+        if error is None or (isinstance(error, CONFLICTS) and not self._races):
             return
         if (translated := self._database.translate(error)) is not error:
             raise translated from error

@@ -101,7 +101,7 @@ async def test_hostile_defaults_change_nothing_in_the_life_of_jobs(database_url:
         await in_time(asyncio.gather(*(job.wait() for job in (*spawned, *keyed))))
         assert await in_time(flow.wait()) == 3
         assert {(await app.jobs.get(job.id)).attempt for job in spawned} == {1}
-        await app.schedules.define("often", "child", every="1s", args={"number": 5})
+        await app.schedules.create("often", "child", every="1s", args={"number": 5})
 
         async def fired() -> Any:  # noqa: ANN401 - the schedule's last job
             return (await app.schedules.get("often")).last_job

@@ -29,7 +29,7 @@ _SAID: Final[dict[type[BaseException], str]] = {
     asyncpg.QueryCanceledError: "PostgreSQL ended the statement: {error}. See what it waits for with rowlock doctor",
 }
 """What the errors of a call that met another transaction say; the advice to try again follows."""
-RACES: Final = tuple(_SAID)
+CONFLICTS: Final = tuple(_SAID)
 """The driver's errors of a call that met another transaction."""
 
 

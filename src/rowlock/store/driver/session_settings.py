@@ -1,7 +1,7 @@
 """The settings of Rowlock's own sessions: what a database or role sets for all its sessions is not left to chance.
 
 Through a pooler that lends another server for every transaction nothing can be set: there the defaults of the role
-count, and `rowlock doctor` compares them with PINNED.
+count, and `rowlock doctor` compares those that matter, MEANINGS, with PINNED.
 """
 
 from __future__ import annotations
@@ -31,6 +31,14 @@ PINNED: Final = {
 """Settings that change what a statement means. default_transaction_read_only is not among them: operators use it to
 stop all writing, and Rowlock then waits as it does in an outage. search_path is not either: statements name the schema,
 and triggers that users put on the tables rely on theirs."""
+MEANINGS: Final = (
+    "default_transaction_isolation",
+    "standard_conforming_strings",
+    "transform_null_equals",
+    "array_nulls",
+    "gin_fuzzy_search_limit",
+)
+"""Those of PINNED that matter where they cannot be pinned; values travel in PostgreSQL's binary formats."""
 LIMITS: Final = {
     "statement_timeout": "30s",
     "lock_timeout": "10s",

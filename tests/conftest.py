@@ -39,6 +39,7 @@ SLOW = {
     "machine": "thousands of random steps, each compared with an oracle",
     "fuzz": "hundreds of strange inputs for every door",
     "bench": "runs the benchmark's scenes and installs an environment",
+    "races/test_lock_order.py": "stages every pair of writing statements at every row that they share",
     "store/test_embedded.py": "starts and kills servers, as two users",
     "cli/commands/test_demo.py": "runs the whole demo five times",
     "cli/process/test_reload.py": "restarts worker processes when files change",

@@ -67,8 +67,8 @@ TESTED_ELSEWHERE: Final = {
     "flow/worker/test_chain_fast_path.py": "flow/enqueue/workflow_additions flow/enqueue/workflow_insert",
     # A pool, its children and their limits mean something only with real processes.
     "flow/executors/test_executors.py": "flow/executors/child_handle flow/executors/child_limits"
-    " flow/executors/child_main flow/executors/os_process flow/executors/process_pool flow/executors/threads"
-    " flow/kinds/import_origin",
+    " flow/executors/child_main flow/executors/child_messages flow/executors/os_process"
+    " flow/executors/process_pool flow/executors/threads flow/kinds/import_origin",
     "flow/run/test_inject.py": "flow/kinds/depends",
     "flow/kinds/test_signature.py": "flow/kinds/declare flow/kinds/handler",
     "flow/kinds/test_schema.py": "flow/kinds/pydantic_schema",

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import importlib
+import re
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 ROOT = Path(__file__).parents[1]
+FUNCTION = re.compile(r"^CREATE (?:OR REPLACE )?FUNCTION \{schema\}\.(\w+)", re.MULTILINE)
 
 
 @pytest.fixture
@@ -28,6 +30,21 @@ def test_every_break_finds_its_text_and_its_tests(breaks: tuple[Any, ...]) -> No
             file, _, name = test.partition("::")
             text = (ROOT / file).read_text(encoding="utf-8")
             assert f"def {name.partition('[')[0]}(" in text, (one.name, test)
+
+
+def test_a_break_of_a_database_function_is_in_its_newest_body(breaks: tuple[Any, ...]) -> None:
+    """A later migration would put the unbroken body in its place, and the break would never be noticed."""
+    folder = ROOT / "src/rowlock/store/migrations"
+    texts = {path: path.read_text(encoding="utf-8") for path in sorted(folder.glob("*.up.sql"))}
+    newest = {name: path for path, text in texts.items() for name in FUNCTION.findall(text)}
+    for one in breaks:
+        path = ROOT / "src/rowlock" / one.file
+        if path in texts:
+            before = FUNCTION.findall(texts[path][: texts[path].index(one.old)])
+            inside = (
+                one.old in texts[path].rpartition(f".{before[-1]}(")[2].partition("END $$;")[0] if before else False
+            )
+            assert not inside or newest[before[-1]] == path, one.name
 
 
 def test_no_two_breaks_have_one_name(breaks: tuple[Any, ...]) -> None:

@@ -11,6 +11,7 @@ RowlockError
 │   ├── DatabaseUnreachable   no connection could be made, or it broke before the answer came
 │   ├── NotifyQueueFull       PostgreSQL's queue of notifications has no room; its slowest listener must read
 │   ├── WriteRefused          a trigger or constraint that is not Rowlock's refused the write
+│   ├── DatabaseBusy          another transaction held what the call needs, or both waited for each other; try again
 │   ├── SchemaMissing         Rowlock's tables are not there
 │   ├── SchemaBehind          the schema is older than this code
 │   └── SchemaAhead           the schema is too new for this code
@@ -117,6 +118,18 @@ class NotifyQueueFull(DatabaseError):
 
 class WriteRefused(DatabaseError):
     """A trigger, function or constraint that is not Rowlock's refused the write; nothing was written."""
+
+
+class DatabaseBusy(DatabaseError):
+    """Another transaction held what the call needs for too long, or the two met in a conflict; nothing was written.
+
+    sqlstate: PostgreSQL's code: 55P03 a lock was not available, 40P01 deadlock, 40001 serialization failure, 57014
+    time limit. blockers: the sessions that held the lock, as text; empty where the server could not be asked.
+    """
+
+    def __init__(self, message: str, sqlstate: str, blockers: str = "") -> None:
+        self.sqlstate, self.blockers = sqlstate, blockers
+        super().__init__(message)
 
 
 class SchemaMissing(DatabaseError):

@@ -368,3 +368,13 @@ async def test_an_order_outlives_neither_its_role_nor_its_token(
         assert (done.state, done.done) == ("failed", 2)
         assert error in (done.error or "")
         assert await counts(desk) == {"cancelled": 2, "queued": 4}
+
+
+async def test_an_operation_leaves_a_job_that_is_held_and_orders_the_others(desk: Desk) -> None:
+    await filled(desk, 6)
+    async with opened(desk.store.database) as other, other.connection.transaction():
+        await other.execute("SELECT 1 FROM {s}.jobs WHERE id = 3 FOR SHARE")
+        done = await finished(desk.app, await started(desk.app, "cancel", "kind:k"))
+    assert (done.done, done.skipped, done.failed) == (5, 0, 1)
+    assert done.error is not None
+    assert f"another transaction holds 1 jobs, which were left alone: process {other.pid}" in done.error

@@ -1,16 +1,23 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tests.factories import TOLD
+from tests.factories import TOLD, Store, opened
+from tests.workflow_factory import plan_of, started
 
-from rowlock import JobNotFound, Rowlock, State, WrongState
+from rowlock import DatabaseBusy, JobNotFound, Rowlock, State, WrongState
 from rowlock.desk import bulk, search
 
 if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
     from tests.desk.conftest import Desk
+
+    from rowlock.model.job import Claim
 
 
 # --- list ------------------------------------------------------------------------------------------------------------
@@ -212,3 +219,48 @@ async def test_retried_jobs_run(app: Rowlock) -> None:
         await app.jobs.retry_many(job.id for job in made)
         for job in made:
             assert (await app.jobs.wait(job.id)).state is State.COMPLETED
+
+
+@contextlib.asynccontextmanager
+async def guarding(desk: Desk, claim: Claim) -> AsyncIterator[Store]:
+    """A handler inside ctx.guarded(), whose transaction holds its job."""
+    async with opened(desk.store.database) as handler:
+        await handler.execute("SET application_name = 'the shop'")
+        async with handler.connection.transaction():
+            assert await handler.guard(claim)
+            yield handler
+
+
+async def test_an_order_for_a_guarded_job_says_soon_who_holds_it(desk: Desk) -> None:
+    (claim,) = await desk.store.claim(await desk.worker(), await desk.store.enqueue())
+    async with guarding(desk, claim) as handler:
+        for order in (desk.app.jobs.cancel, desk.app.jobs.stop):
+            began = time.monotonic()
+            with pytest.raises(DatabaseBusy, match=rf"process {handler.pid} \(the shop, idle in transaction, ") as busy:
+                await order(claim.job_id)
+            assert time.monotonic() - began < 9, "it waited for the lock_timeout of the connection"
+            assert (busy.value.sqlstate, "Nothing was written" in str(busy.value)) == ("55P03", True)
+    assert (await desk.app.jobs.cancel(claim.job_id)).cancel_requested
+
+
+@pytest.mark.parametrize("action", ["cancel", "retry"])
+async def test_an_order_for_many_jobs_leaves_the_one_that_is_held(desk: Desk, action: str) -> None:
+    jobs = [await desk.store.enqueue() for _ in range(5)]
+    if action == "retry":
+        await desk.store.stop(*jobs)
+    async with opened(desk.store.database) as other, other.connection.transaction():
+        await other.execute("SELECT 1 FROM {s}.jobs WHERE id = $1 FOR UPDATE", jobs[2])
+        order = desk.app.jobs.cancel_many if action == "cancel" else desk.app.jobs.retry_many
+        done = await order(jobs)
+    assert [job.id for job in done.changed] == [*jobs[:2], *jobs[3:]]
+    assert done.refused.keys() == {jobs[2]}
+    assert "another transaction holds it: process" in done.refused[jobs[2]]
+
+
+async def test_cancelling_a_workflow_does_not_wait_for_a_step_that_is_held(desk: Desk) -> None:
+    rows = await started(desk.store, plan_of(names=("a", "b", "c")))
+    (claim,) = await desk.store.claim(await desk.worker(), rows[1]["job_id"])
+    async with guarding(desk, claim):
+        view = await desk.app.workflows.cancel(rows[0]["workflow_id"])
+    assert view.cancel_requested
+    assert await desk.store.states(*(row["job_id"] for row in rows)) == ["cancelled", "running", "cancelled"]

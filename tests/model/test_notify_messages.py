@@ -62,3 +62,13 @@ def test_a_wake_up_of_too_many_pairs_names_none() -> None:
     some = {(f"kind {n}", 0, 0): MOMENT for n in range(100)}
     assert decode(encode_wake_up(some)) == WakeUp(some)
     assert encode_wake_up({(f"kind {n}", 0, 0): MOMENT for n in range(1000)}) == LOOK_EVERYWHERE
+
+
+def test_a_message_with_more_workers_than_fit_asks_all_of_them() -> None:
+    many = frozenset(range(10**18, 10**18 + 500))
+    assert decode(encode(DrainRequested(many))) == DrainRequested(None)
+
+
+def test_ids_of_jobs_are_never_cut_off_in_silence() -> None:
+    with pytest.raises(ValueError, match="7500 bytes"):
+        encode(CancelRequested(frozenset(range(10**18, 10**18 + 500))))

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tests.factories import Store, several
+from tests.factories import Store, opened, several
+from tests.waiting import in_time
+from tests.workflow_factory import added, plan_of
 
 if TYPE_CHECKING:
-    import asyncio
     from collections.abc import AsyncIterator
 
 CANCELLED = '{"reason": "workflow cancelled"}'
@@ -247,3 +249,21 @@ async def test_a_workflow_goes_on_unless_another_one_of_its_key_begins(
         late = await mine.blocked(other, start(other, ("a", "b"), key="org:7"))
         await transaction.commit()
         assert (await late)[0] == workflow
+
+
+async def test_two_calls_of_one_job_that_begin_its_workflow_take_turns(stores: list[Store]) -> None:
+    mine, other = stores
+    (claim,) = await mine.claim(await mine.worker(), await mine.enqueue())
+    transaction = mine.connection.transaction()
+    await transaction.start()
+    # Both calls have come as far as the job's row, which a handler holds as ctx.guarded() does.
+    await mine.guard(claim)
+    async with opened(mine.database) as third:
+        adding = [
+            await mine.blocked(store, added(store, plan_of(names=(name,)), claim=claim))
+            for store, name in ((other, "a"), (third, "b"))
+        ]
+        await transaction.rollback()
+        first, second = await in_time(asyncio.gather(*adding))
+    assert [row["what"] for row in (*first, *second)] == ["created", "created"]
+    assert first[0]["workflow_id"] == second[0]["workflow_id"]

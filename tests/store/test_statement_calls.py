@@ -44,7 +44,7 @@ HIDDEN = {
 # LockSession.fetch() adds these two to whatever it is given.
 LOCK_SESSION = ("flow/locks/process_locks.py", frozenset({"session", "channel"}))
 # File -> functions that pass a name on to fetch(): their callers name the statement, and are read instead.
-PASSED_ON = {"desk/doctor.py": "_rows", "upkeep/duties.py": "_in_batches"}
+PASSED_ON = {"desk/doctor.py": "_rows", "upkeep/duties.py": "_in_batches", "desk/job_orders.py": "_give"}
 # Statements whose names the source composes, and where.
 COMPOSED = {
     "enqueue_keep": "store/jobs/enqueue.py",
@@ -144,7 +144,7 @@ def functions(tree: ast.Module) -> Iterator[ast.FunctionDef | ast.AsyncFunctionD
 def calls() -> list[Call]:
     found: dict[tuple[str, int, int, str], Call] = {}
     for file, tree in modules().items():
-        passing = {"fetch", PASSED_ON.get(file, "fetch")}
+        passing = {"fetch", "fetch_briefly", PASSED_ON.get(file, "fetch")}
         for function in functions(tree):
             for node in ast.walk(function):
                 if not isinstance(node, ast.Call) or not node.args:

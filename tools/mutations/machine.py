@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from mutations.mutation import Mutation
+from mutations.mutation import Mutation, migration
 
 FINISH: Final = "store/sql/finish.sql"
 CONTROL: Final = "store/sql/control.sql"
@@ -14,6 +14,7 @@ CLAIM: Final = "store/sql/claim.sql"
 PROGRESS: Final = "store/sql/progress.sql"
 GATES: Final = "store/migrations/0001_initial.up.sql"
 FLOWS: Final = "store/migrations/0009_workflows.up.sql"
+LOCK_ORDER: Final = migration("lock_order")
 LIMITS: Final = "store/migrations/0008_limits.up.sql"
 RATES: Final = "store/sql/rates.sql"
 SCHEDULES: Final = "store/sql/schedules.sql"
@@ -141,7 +142,7 @@ MUTATIONS: Final = (
     ),
     Mutation(
         "machine: a step behind one that failed waits for ever",
-        FLOWS,
+        LOCK_ORDER,
         "    IF v_stop IS NOT NULL THEN\n",
         "    IF false THEN\n",
         _noticed("composed"),
@@ -170,8 +171,8 @@ MUTATIONS: Final = (
     Mutation(
         "machine: of a key that a bulk says twice the last one counts",
         ENQUEUE,
-        "ORDER BY d.key, d.n) AS f ORDER BY f.key",
-        "ORDER BY d.key, d.n DESC) AS f ORDER BY f.key",
+        "ORDER BY d.key, d.n) AS f ORDER BY f.n",
+        "ORDER BY d.key, d.n DESC) AS f ORDER BY f.n",
         _noticed("keyed"),
     ),
     Mutation(

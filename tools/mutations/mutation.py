@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from pathlib import Path
 
-if TYPE_CHECKING:
-    from pathlib import Path
+MIGRATIONS = Path(__file__).parents[2] / "src/rowlock/store/migrations"
+
+
+def migration(topic: str) -> str:
+    """The file of the migration with that topic, whatever its number is."""
+    (found,) = MIGRATIONS.glob(f"*_{topic}.up.sql")
+    return f"store/migrations/{found.name}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,13 +4,20 @@ from __future__ import annotations
 
 from typing import Final
 
-from mutations.mutation import Mutation
+from mutations.mutation import Mutation, migration
 
 PROGRESS: Final = "store/sql/progress.sql"
 OF_ITEMS: Final = "tests/flow/progress/test_items.py::test_"
 LIMITS: Final = "store/migrations/0008_limits.up.sql"
 OF_RATES: Final = "tests/store/test_rates.py::test_"
 OF_ACCESS: Final = "tests/desk/test_access.py::test_"
+LOCK_ORDER: Final = migration("lock_order")
+CONTROL: Final = "store/sql/control.sql"
+DEADLOCKS: Final = "tests/races/test_lock_order.py::test_statements_that_meet_at_a_row_never_deadlock"
+SETTINGS: Final = "store/driver/session_settings.py"
+OF_SETTINGS: Final = "tests/store/driver/test_session_settings.py::test_"
+OF_NOTIFY: Final = "tests/store/test_notify.py::test_"
+OF_ORDERS: Final = "tests/desk/test_jobs.py::test_"
 
 MUTATIONS: Final = (
     Mutation(
@@ -26,6 +33,90 @@ MUTATIONS: Final = (
         "OR (r.args_match = 'contains' AND j.args @> r.args)",
         "OR j.args @> r.args",
         ("tests/desk/test_approvals.py::test_a_rule_approves_the_very_values_it_names",),
+    ),
+    Mutation(
+        "a bulk takes its keys in the order of its input",
+        "flow/enqueue/insert.py",
+        'left = sorted(range(len(self.texts)), key=lambda n: self[n].unique_key or self[n].idempotency_key or "")',
+        "left = list(range(len(self.texts)))",
+        (f"{DEADLOCKS}[new unique key]",),
+    ),
+    Mutation(
+        "the database orders the keys of a bulk by its own collation",
+        "store/sql/enqueue.sql",
+        "  ORDER BY d.n\n  ON CONFLICT DO NOTHING RETURNING id, state, run_after, unique_key),",
+        "  ORDER BY d.n DESC\n  ON CONFLICT DO NOTHING RETURNING id, state, run_after, unique_key),",
+        (f"{DEADLOCKS}[new unique key]",),
+    ),
+    Mutation(
+        "a job that begins a workflow holds its row weakly first",
+        LOCK_ORDER,
+        "PERFORM 1 FROM {schema}.jobs j WHERE j.id = p_job AND j.workflow_id IS NULL FOR NO KEY UPDATE;",
+        "",
+        (f"{DEADLOCKS}[plain job, share]",),
+    ),
+    Mutation(
+        "jobs are asked to stop in the order of the plan",
+        CONTROL,
+        "AND j.state = 'running' AND NOT j.cancel_requested ORDER BY j.id FOR NO KEY UPDATE),",
+        "AND j.state = 'running' AND NOT j.cancel_requested),",
+        (f"{DEADLOCKS}[plain job, update]",),
+    ),
+    Mutation(
+        "expired keys are deleted in the order of the plan",
+        "store/sql/upkeep.sql",
+        "WHERE o.expires_at < now() LIMIT :batch::integer FOR UPDATE SKIP LOCKED) AS old",
+        "WHERE o.expires_at < now() LIMIT :batch::integer) AS old",
+        (f"{DEADLOCKS}[expired key]",),
+    ),
+    Mutation(
+        "a message names as many jobs as there are",
+        LOCK_ORDER,
+        "BY 300 LOOP\n    PERFORM pg_notify(p_channel, json_build_object(p_word, to_json(p_ids[i : i + 299]))::text);",
+        "BY 900 LOOP\n    PERFORM pg_notify(p_channel, json_build_object(p_word, to_json(p_ids[i : i + 899]))::text);",
+        (f"{OF_NOTIFY}messages_about_many_jobs_with_long_ids_are_split",),
+    ),
+    Mutation(
+        "a session takes the isolation that the database sets",
+        SETTINGS,
+        '    "default_transaction_isolation": "read committed",\n',
+        "",
+        (f"{OF_SETTINGS}hostile_defaults_change_nothing_in_the_life_of_jobs[database]",),
+    ),
+    Mutation(
+        "a limit on whole transactions counts for Rowlock's own",
+        SETTINGS,
+        'await connection.execute("SET transaction_timeout = 0")',
+        "return",
+        (f"{OF_SETTINGS}a_session_has_the_settings_that_its_statements_are_written_for",),
+    ),
+    Mutation(
+        "an order waits for a held row as long as any statement",
+        "store/executor.py",
+        "                await self.connection.execute(SET_BRIEF)\n",
+        "",
+        (f"{OF_ORDERS}an_order_for_a_guarded_job_says_soon_who_holds_it",),
+    ),
+    Mutation(
+        "an order for many jobs fails with the one that is held",
+        "desk/job_orders.py",
+        "if not free or len(free) == len(asked):",
+        "if True:",
+        (f"{OF_ORDERS}an_order_for_many_jobs_leaves_the_one_that_is_held",),
+    ),
+    Mutation(
+        "an error of a lock does not say who holds it",
+        "store/driver/lock_wait.py",
+        "        error.add_note(_NOTE + blockers)",
+        "        return",
+        (f"{OF_ORDERS}an_order_for_a_guarded_job_says_soon_who_holds_it",),
+    ),
+    Mutation(
+        "a restored view is compared as PostgreSQL prints it",
+        "store/schema/migrate.py",
+        "        for _ in range(_TIMES_PARSED):",
+        "        for _ in range(0):",
+        ("tests/store/schema/test_migrate.py::test_a_restored_dump_has_no_differences",),
     ),
     Mutation(
         "an admitted job uses nothing of its rate",
@@ -176,8 +267,8 @@ MUTATIONS: Final = (
     Mutation(
         "a silent connection is waited for",
         "store/driver/statement_check.py",
-        "                connection.terminate()\n    finally:",
-        "                pass\n    finally:",
+        "            connection.terminate()\n    finally:",
+        "            pass\n    finally:",
         ("tests/store/connections/test_worker_connection.py::test_a_connection_whose_server_is_not_at_it_is_hung_up",),
     ),
     Mutation(

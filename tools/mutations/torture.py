@@ -94,9 +94,8 @@ MUTATIONS: Final = (
     Mutation(
         "soak: a connection that was lent is neither kept for the next caller nor closed",
         "store/driver/pool.py",
-        "            self._pool.discard_if_broken(self._connection, error)\n"
-        "        self._pool.release(self._connection)",
-        "            self._pool.discard_if_broken(self._connection, error)\n"
+        "            self._pool.call_failed(self._connection, error)\n        self._pool.release(self._connection)",
+        "            self._pool.call_failed(self._connection, error)\n"
         '        self._pool.__dict__.setdefault("lent", []).append(self._connection)\n'
         "        self._pool._release_slot()",
         SOAK,

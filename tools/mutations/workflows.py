@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Final
 
-from mutations.mutation import Mutation
+from mutations.mutation import Mutation, migration
 
 STEP: Final = "store/migrations/0009_workflows.up.sql"
+LOCK_ORDER: Final = migration("lock_order")
 SQL: Final = "store/sql/workflows.sql"
 OF_STORE: Final = "tests/store/test_workflows.py::test_"
 OF_RACES: Final = "tests/races/test_workflows_at_once.py::test_"
@@ -17,7 +18,7 @@ OF_CHAIN: Final = "tests/flow/worker/test_chain_fast_path.py::test_"
 MUTATIONS: Final = (
     Mutation(
         "ends are followed without holding the workflow",
-        STEP,
+        LOCK_ORDER,
         "PERFORM 1 FROM {schema}.workflows w WHERE w.id = ANY (v_flows) ORDER BY w.id FOR UPDATE;",
         "",
         (OF_RACES + "two_who_follow_the_same_end_count_it_once",),
@@ -31,7 +32,7 @@ MUTATIONS: Final = (
     ),
     Mutation(
         "an undo that cannot be written fails the jobs of others",
-        STEP,
+        LOCK_ORDER,
         "EXCEPTION WHEN integrity_constraint_violation OR data_exception",
         "EXCEPTION WHEN division_by_zero",
         (OF_UNDO + "an_undo_that_cannot_be_written_fails_nobody_elses_job",),
@@ -66,21 +67,21 @@ MUTATIONS: Final = (
     ),
     Mutation(
         "a cancelled workflow takes nothing back but its last step",
-        STEP,
+        LOCK_ORDER,
         "(WHERE d.go AND (NOT f.cancel_requested OR f.state = 'compensating'))",
         "(WHERE d.go AND NOT f.cancel_requested)",
         (OF_STORE + "several_steps_of_a_cancelled_workflow_are_taken_back",),
     ),
     Mutation(
         "a cancelled workflow still releases steps",
-        STEP,
+        LOCK_ORDER,
         "(WHERE d.go AND (NOT f.cancel_requested OR f.state = 'compensating'))",
         "(WHERE d.go)",
         (OF_RACES + "a_cancel_and_a_finish_leave_nothing_running",),
     ),
     Mutation(
         "a lost claim adds steps",
-        STEP,
+        LOCK_ORDER,
         "WHERE j.id = p_job AND j.fence = p_fence AND j.finished_at IS NULL FOR SHARE;",
         "WHERE j.id = p_job FOR SHARE;",
         (OF_RACES + "a_claim_that_is_revoked_at_this_moment_adds_nothing",),

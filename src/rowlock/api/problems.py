@@ -51,6 +51,7 @@ class Problem(Exception):
 
 _OUTAGES: Final[dict[type[BaseException], str]] = {
     errors.DatabaseUnreachable: "the database cannot be reached",
+    errors.DatabaseBusy: "another transaction holds what the request needs",
     errors.SchemaMissing: "the schema is missing",
     errors.SchemaBehind: "the schema is older than this code",
     errors.SchemaAhead: "the schema is too new for this code",

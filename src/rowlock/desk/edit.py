@@ -110,7 +110,7 @@ class Editor:
         same_args = args is None or _canonical(json.loads(args)) == _canonical(before_args)
         if not due and same_args and all(before[name] == after[name] for name in after if name != "args"):
             return None
-        (done,) = await self._open().fetch(
+        (done,) = await self._open().fetch_briefly(
             "edit",
             id=job.id,
             seq=job.seq,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from rowlock.desk.bulk import Bulk
-from rowlock.errors import ApprovalRefused, JobNotFound, WrongState
+from rowlock.errors import ApprovalRefused, DatabaseBusy, JobNotFound, WrongState
 from rowlock.model import ids
 from rowlock.model.notify_messages import LOOK_EVERYWHERE
 from rowlock.model.options import checked_priority
@@ -47,7 +47,7 @@ class JobOrders:
         database = self._open()
         # A job may be claimed or returned between the two statements; then the other one applies.
         for _ in range(_TRIES):
-            (done,) = await database.fetch(
+            ((done,), _) = await self._give(
                 "cancel_waiting",
                 ids=[number],
                 state=State.CANCELLED,
@@ -58,7 +58,7 @@ class JobOrders:
             if done["ids"]:
                 await self._hand_on(done)
                 return await self._visible_jobs.one(number)
-            (asked,) = await database.fetch(
+            ((asked,), _) = await self._give(
                 "cancel_running", ids=[number], channel=database.channel, **self._guard.signed("cancel", by, note)
             )
             job = await self._visible_jobs.one(number)
@@ -70,33 +70,38 @@ class JobOrders:
 
     async def cancel_batch(self, numbers: Sequence[int], by: str | None, note: str | None) -> Bulk:
         """Cancel one batch; jobs that cannot be cancelled are left."""
-        database, changed = self._open(), set[int]()
+        database, changed, held = self._open(), set[int](), dict[int, str]()
         seen = await self._visible_jobs.among(numbers)
         for _ in range(_TRIES):
-            (done,) = await database.fetch(
+            ((done,), held_too) = await self._give(
                 "cancel_waiting",
-                ids=seen,
+                ids=[number for number in seen if number not in held],
                 state=State.CANCELLED,
                 error=None,
                 channel=database.channel,
                 **self._guard.signed("cancel", by, note),
             )
             await self._hand_on(done)
-            (asked,) = await database.fetch(
-                "cancel_running", ids=seen, channel=database.channel, **self._guard.signed("cancel", by, note)
+            held |= held_too
+            ((asked,), held_too) = await self._give(
+                "cancel_running",
+                ids=[number for number in seen if number not in held],
+                channel=database.channel,
+                **self._guard.signed("cancel", by, note),
             )
+            held |= held_too
             changed |= {*done["ids"], *asked["ids"]}
             jobs = await self._visible_jobs.many(seen)
             changed |= {job.id for job in jobs if job.state is State.RUNNING and job.cancel_requested}
-            if all(job.is_final or job.id in changed for job in jobs):
+            if all(job.is_final or job.id in changed or job.id in held for job in jobs):
                 break
-        return Bulk.of(numbers, jobs, changed, lambda job: f"it is {job.state} already")
+        return Bulk.of(numbers, jobs, changed, lambda job: held.get(job.id, f"it is {job.state} already"))
 
     async def stop(self, job_id: int | str, by: str | None, note: str | None) -> Job:
         """End the job now, whatever its handler does; a late result is refused."""
         number = await self._visible_jobs.checked(job_id)
         database = self._open()
-        (done,) = await database.fetch(
+        ((done,), _) = await self._give(
             "stop",
             ids=[number],
             state=State.CANCELLED,
@@ -113,7 +118,7 @@ class JobOrders:
     async def approve(self, job_id: int | str, by: str | None, note: str | None) -> Job:
         """Let a pending job run, or add one approval to those it needs."""
         number = await self._visible_jobs.checked(job_id)
-        judged = await self._open().fetch(
+        judged, _ = await self._give(
             "approve", ids=[number], principal=self._principal, **self._guard.signed("approve", by, note)
         )
         self._announce([row for row in judged if row["state"] == State.QUEUED])
@@ -129,11 +134,11 @@ class JobOrders:
     async def approve_batch(self, numbers: Sequence[int], by: str | None, note: str | None) -> Bulk:
         """Approve one batch; jobs that cannot be approved are left."""
         seen = await self._visible_jobs.among(numbers)
-        judged = await self._open().fetch(
+        judged, held = await self._give(
             "approve", ids=seen, principal=self._principal, **self._guard.signed("approve", by, note)
         )
         self._announce([row for row in judged if row["state"] == State.QUEUED])
-        refused = {row["id"]: _refusal(row) for row in judged if row["refused"] is not None}
+        refused = held | {row["id"]: _refusal(row) for row in judged if row["refused"] is not None}
         changed = {row["id"] for row in judged} - refused.keys()
         return Bulk.of(
             numbers,
@@ -150,14 +155,15 @@ class JobOrders:
     async def reject_batch(self, numbers: Sequence[int], by: str | None, note: str | None) -> Bulk:
         """Reject the pending jobs of one batch."""
         seen = await self._visible_jobs.among(numbers)
-        changed = await self._reject(seen, by, note)
-        return Bulk.of(
-            numbers, await self._visible_jobs.many(seen), changed, lambda job: f"it is {job.state}, not pending"
-        )
+        changed, held = await self._reject(seen, by, note)
+        jobs = await self._visible_jobs.many(seen)
+        return Bulk.of(numbers, jobs, changed, lambda job: held.get(job.id, f"it is {job.state}, not pending"))
 
-    async def _reject(self, numbers: Sequence[int], by: str | None, note: str | None) -> list[int]:
+    async def _reject(
+        self, numbers: Sequence[int], by: str | None, note: str | None
+    ) -> tuple[list[int], dict[int, str]]:
         database = self._open()
-        (done,) = await database.fetch(
+        ((done,), held) = await self._give(
             "reject",
             ids=list(numbers),
             state=State.CANCELLED,
@@ -166,12 +172,12 @@ class JobOrders:
             **self._guard.signed("reject", by, note),
         )
         await self._hand_on(done)
-        return list(done["ids"])
+        return list(done["ids"]), held
 
     async def reject(self, job_id: int | str, by: str | None, note: str | None) -> Job:
         """End a pending job."""
         number = await self._visible_jobs.checked(job_id)
-        ended = await self._reject([number], by, note)
+        ended, _ = await self._reject([number], by, note)
         job = await self._visible_jobs.one(number)
         if not ended:
             raise _wrong_state("reject", job, "only a pending job can be rejected")
@@ -182,10 +188,12 @@ class JobOrders:
         number = await self._visible_jobs.checked(job_id)
         for left in range(_TRIES, 0, -1):
             try:
-                moved = await self._open().fetch(
+                moved, _ = await self._give(
                     "retry", ids=[number], keep_items=keep_items, **self._guard.signed("retry", by, note)
                 )
                 break
+            except DatabaseBusy:
+                raise
             except TRANSIENT:
                 if left == 1:
                     raise
@@ -206,20 +214,22 @@ class JobOrders:
         """Retry one batch; jobs that cannot be retried are left."""
         seen = await self._visible_jobs.among(numbers)
         try:
-            moved = await self._open().fetch(
+            moved, refused = await self._give(
                 "retry", ids=seen, keep_items=False, **self._guard.signed("retry", by, note)
             )
+        except DatabaseBusy:
+            raise
         except TRANSIENT:
             # Two jobs of the batch share a unique key, or another job took it just now: each is retried by itself.
             return await self._retry_singly(numbers, by, note)
         self._announce([row for row in moved if row["state"] == State.QUEUED])
-        refused = {row["id"]: self._taken(row["blocked_by"]) for row in moved if row["blocked_by"] is not None}
+        refused |= {row["id"]: self._taken(row["blocked_by"]) for row in moved if row["blocked_by"] is not None}
         changed = {row["id"] for row in moved} - refused.keys()
         for job in await self._visible_jobs.many([number for number in seen if number not in changed | refused.keys()]):
             if job.is_final:
                 try:
                     changed.update(await self._retry_step(job, by, note))
-                except WrongState as error:
+                except (WrongState, DatabaseBusy) as error:
                     refused[job.id] = str(error)
         return Bulk.of(
             numbers,
@@ -234,7 +244,7 @@ class JobOrders:
         found = await database.fetch("workflow_step_of", id=job.id)
         who = self._guard.name_of(by)
         for _ in range(_TRIES):
-            rows = found and await database.fetch(
+            rows = found and await database.fetch_briefly(
                 "workflow_retry", workflow=found[0]["workflow_id"], step=found[0]["name"], by_whom=who, note=note
             )
             if not rows or rows[0]["what"] != "again":
@@ -258,14 +268,14 @@ class JobOrders:
         for number in numbers:
             try:
                 changed.append(await self.retry(number, by, note))
-            except (JobNotFound, WrongState) as error:
+            except (JobNotFound, WrongState, DatabaseBusy) as error:
                 refused[number] = str(error)
         return Bulk(changed, refused)
 
     async def delete(self, job_id: int | str, by: str | None, note: str | None) -> Job:
         """Remove a finished job with its history before its retention does, and return it."""
         job = await self._visible_jobs.one(job_id)
-        if not await self._open().fetch("delete_job", id=job.id, **self._guard.signed("delete", by, note)):
+        if not await self._open().fetch_briefly("delete_job", id=job.id, **self._guard.signed("delete", by, note)):
             job = await self._visible_jobs.one(job_id)
             why = "its workflow goes on, and others may need it" if job.is_final else "cancel it first"
             raise _wrong_state("delete", job, f"only a finished job can be deleted; {why}")
@@ -277,41 +287,63 @@ class JobOrders:
         for number in numbers:
             try:
                 changed.append(await self.delete(number, by, note))
-            except (JobNotFound, WrongState) as error:
+            except (JobNotFound, WrongState, DatabaseBusy) as error:
                 refused[number] = str(error)
         return Bulk(changed, refused)
 
     async def priority_batch(self, numbers: Sequence[int], priority: int, by: str | None, note: str | None) -> Bulk:
         """Give the waiting jobs of one batch another priority."""
         seen = await self._visible_jobs.among(numbers)
-        moved = await self._moved(seen, priority, by, note)
+        moved, held = await self._moved(seen, priority, by, note)
         jobs = await self._visible_jobs.many(seen)
         done = {row["id"] for row in moved} | {job.id for job in jobs if _has_priority(job, priority)}
-        return Bulk.of(numbers, jobs, done, lambda job: f"it is {job.state}, not waiting")
+        return Bulk.of(numbers, jobs, done, lambda job: held.get(job.id, f"it is {job.state}, not waiting"))
 
     async def reprioritise(self, job_id: int | str, priority: int, by: str | None, note: str | None) -> Job:
         """Give a waiting job another priority."""
         number = await self._visible_jobs.checked(job_id)
-        moved = await self._moved([number], priority, by, note)
+        moved, _ = await self._moved([number], priority, by, note)
         job = await self._visible_jobs.one(number)
         if not moved and not _has_priority(job, priority):
             raise _wrong_state("reprioritise", job, "only a waiting job has a place in the queue")
         return job
 
-    async def _moved(self, numbers: Sequence[int], priority: int, by: str | None, note: str | None) -> Sequence[Record]:
-        moved = await self._open().fetch(
+    async def _moved(
+        self, numbers: Sequence[int], priority: int, by: str | None, note: str | None
+    ) -> tuple[Sequence[Record], dict[int, str]]:
+        moved, held = await self._give(
             "reprioritise",
             ids=list(numbers),
             priority=checked_priority(priority),
             **self._guard.signed("priority", by, note),
         )
         if not moved:
-            return moved
+            return moved, held
         pairs = {(row["kind"], row["priority"], row["share"]) for row in moved}
         kinds, priorities, shares = (list(column) for column in zip(*pairs, strict=True))
         await self._open().fetch("register_pairs", kinds=kinds, priorities=priorities, shares=shares)
         self._announce([row for row in moved if row["state"] == State.QUEUED])
-        return moved
+        return moved, held
+
+    async def _give(
+        self, name: str, /, *, ids: Sequence[int], **values: object
+    ) -> tuple[Sequence[Record], dict[int, str]]:
+        """Run the statement of an order, and return its rows and the jobs that were left, with the reason.
+
+        A job inside ctx.guarded() is held by a transaction of its own: the order waits for it briefly, then leaves it
+        and treats the others. An order for one job, or for jobs that are all held, raises DatabaseBusy.
+        """
+        database, asked, held = self._open(), list(ids), dict[int, str]()
+        while True:
+            try:
+                return await database.fetch_briefly(name, ids=asked, **values), held
+            except DatabaseBusy as error:
+                free = [row["id"] for row in await database.fetch("unheld_jobs", ids=asked)] if len(asked) > 1 else []
+                if not free or len(free) == len(asked):
+                    raise
+                why = ": ".join(filter(None, ("another transaction holds it", error.blockers)))
+                held |= dict.fromkeys(set(asked) - set(free), why)
+                asked = free
 
     async def _hand_on(self, done: Record) -> None:
         await hand_on(self._open(), self._wake, done)

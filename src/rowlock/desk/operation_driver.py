@@ -10,23 +10,21 @@ import weakref
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
-from rowlock.desk.bulk import HELD, Bulk, still_held
+from rowlock.desk.bulk import Bulk
 from rowlock.desk.guard import Guard
 from rowlock.desk.job_orders import JobOrders
-from rowlock.desk.phrases import several
 from rowlock.desk.search import JobSearch
 from rowlock.desk.visible_jobs import VisibleJobs
-from rowlock.errors import DatabaseError, Forbidden, RowlockError, WriteRefused
+from rowlock.errors import DatabaseBusy, DatabaseError, Forbidden, RowlockError, WriteRefused
 from rowlock.model import search
 from rowlock.model.access import SYSTEM, Permission, Principal, known_permissions
-from rowlock.model.ids import listed
 from rowlock.model.operation import Operation, checked_action
 from rowlock.store import search as composing
 from rowlock.store.database import RACES, TRANSIENT
 from rowlock.store.executor import SqlSession
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Sequence
+    from collections.abc import Callable, Sequence
     from datetime import datetime
 
     from rowlock.model.queue_pair import Pair, Wake
@@ -67,6 +65,22 @@ class _Batch:
         if len(self.ids) <= size:
             return self
         return replace(self, ids=self.ids[:size], cursor=self.ids[size - 1], last=False)
+
+
+@dataclass(frozen=True, slots=True)
+class _Held:
+    """Jobs of a batch whose rows another transaction holds. by: its sessions, as text; empty: not known."""
+
+    ids: Sequence[int] = ()
+    by: str = ""
+
+    @property
+    def error(self) -> str | None:
+        """What the operation says of them; None: there are none."""
+        if not self.ids:
+            return None
+        left = f"another transaction holds {len(self.ids)} jobs, which were left alone"
+        return ": ".join(filter(None, (left, self.by)))
 
 
 class OperationDriver:
@@ -110,13 +124,10 @@ class OperationDriver:
                 return await self._advance(self._open(), row, row["cursor"], state="failed", error=error)
             batch = replace(batch, ids=batch.ids[:allowed], cursor=batch.ids[allowed - 1], last=False)
         database, woken = self._open(), list[tuple["Pair", "datetime"]]()
-        held = await still_held(database, batch.ids)
-        batch = replace(batch, ids=[number for number in batch.ids if number not in held])
         async with database.connection(watched=True) as connection, connection.transaction():
             # Each statement runs in a savepoint, so that a failed one can be repeated within the batch.
-            within = SqlSession(database.statements, connection, savepoints=True)
-            await within.fetch("wait_briefly")
-            ids = await self._locked(within, batch)
+            within = SqlSession(database.statements, connection, savepoints=True, lock_wait=database.lock_wait)
+            ids, held = await self._locked(within, batch)
             done = await self._order(within, woken.extend, guard, row, ids) if ids else Bulk([], {})
             changed = len(ids) - len(done.refused)
             row = await self._advance(
@@ -125,9 +136,9 @@ class OperationDriver:
                 batch.cursor,
                 state="completed" if batch.last else "running",
                 done=changed,
-                skipped=len(batch.ids) - changed,
-                failed=len(held),
-                error=_left(held),
+                skipped=len(batch.ids) - changed - len(held.ids),
+                failed=len(held.ids),
+                error=held.error,
             )
         self._wake(woken)
         return row
@@ -160,12 +171,23 @@ class OperationDriver:
         return _Batch(found.ids, row["ceiling"] if found.reached is None else found.reached, last, plan.where)
 
     @staticmethod
-    async def _locked(within: SqlSession, batch: _Batch) -> list[int]:
-        if batch.where is None or not batch.ids:
-            return list(batch.ids)
+    async def _locked(within: SqlSession, batch: _Batch) -> tuple[list[int], _Held]:
+        """Lock the jobs of the batch in id order; those that another transaction holds are left out."""
+        held = _Held()
+        if not batch.ids:
+            return [], held
+        try:
+            locked = [row["id"] for row in await within.fetch_briefly("lock_jobs", ids=list(batch.ids))]
+        except DatabaseBusy as error:
+            locked = [row["id"] for row in await within.fetch("unheld_jobs", ids=list(batch.ids))]
+            held = _Held(tuple(sorted(set(batch.ids) - set(locked))), error.blockers)
+        if batch.where is None or not locked:
+            return locked, held
+        # Checked again under the lock: jobs that changed since they were found are left alone.
         statement = composing.locking(within.statements, batch.where)
-        values = {**batch.where.values, "locked": list(batch.ids)}
-        return [found["id"] for found in await within.connection.fetch(statement.dollar, *statement.bind(values))]
+        values = {**batch.where.values, "locked": locked}
+        found = await within.connection.fetch(statement.dollar, *statement.bind(values))
+        return [row["id"] for row in found], held
 
     @staticmethod
     async def _order(within: SqlSession, wake: Wake, guard: Guard, row: Record, ids: Sequence[int]) -> Bulk:
@@ -214,10 +236,6 @@ class OperationDriver:
         if not moved:
             raise Overtaken
         return moved[0]
-
-
-def _left(held: Collection[int]) -> str | None:
-    return f"{several(len(held), 'job')} left alone ({listed(sorted(held))}): {HELD}" if held else None
 
 
 class BackgroundOperations:

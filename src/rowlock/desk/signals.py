@@ -46,7 +46,7 @@ class Signals:
         """Store the signal with the job; a job that waits for it becomes due at once."""
         number = await self._visible_jobs.checked(job_id)
         job = await self._visible_jobs.one(number)
-        (row,) = await self._open().fetch(
+        (row,) = await self._open().fetch_briefly(
             "signal_send",
             id=number,
             name=checked_key(name, "name"),

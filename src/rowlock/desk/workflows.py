@@ -104,7 +104,7 @@ class Workflows:
     async def cancel(self, workflow_id: int | str, *, by: str | None = None, note: str | None = None) -> WorkflowView:
         """Cancel waiting steps, ask running ones to stop, then undo completed steps that have an undo step."""
         before = await self._one(workflow_id)
-        (row,) = await self._open().fetch("workflow_cancel", workflow=before.id)
+        (row,) = await self._open().fetch_briefly("workflow_cancel", workflow=before.id)
         if not row["asked"] and (row["final"] or not before.cancel_requested):
             message = f"Cannot cancel workflow {before.public_id}: it is {row['state']}; only a running one can be."
             raise WrongState(message)

@@ -89,14 +89,26 @@ Message: TypeAlias = (
 
 
 def encode(message: Message) -> str:
-    """The payload of a NOTIFY."""
-    return json.dumps(_content(message), separators=(",", ":"))
+    """The payload of a NOTIFY. A message that is too long for one payload names nothing, so that all receivers look.
+
+    Messages about jobs are written by the database function notify_ids(), which splits them.
+    """
+    text = json.dumps(_content(message), separators=(",", ":"))
+    if len(text.encode()) < _LONGEST:
+        return text
+    match message:
+        case WakeUp():
+            return LOOK_EVERYWHERE
+        case DrainRequested():
+            return encode(DrainRequested(None))
+        case _:
+            longest = f"A message has less than {_LONGEST} bytes; this {type(message).__name__} has {len(text)}."
+            raise ValueError(longest)
 
 
 def encode_wake_up(starts: Mapping[Pair, datetime]) -> str:
     """The payload of a wake-up. With too many pairs for one message it names none: receivers look at all of theirs."""
-    text = encode(WakeUp(starts))
-    return text if len(text.encode()) < _LONGEST else LOOK_EVERYWHERE
+    return encode(WakeUp(starts))
 
 
 def _content(message: Message) -> dict[str, object]:  # noqa: PLR0911 - one return per message

@@ -7,9 +7,10 @@ A plan is a generator. It yields what is to be done next, is sent the answer, an
 
 from __future__ import annotations
 
+import contextlib
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias, TypeVar, cast
 
-from rowlock.errors import ConfigurationError, InvalidOption
+from rowlock.errors import ConfigurationError, DatabaseBusy, InvalidOption, RowlockError
 from rowlock.store.callers.protocol import AsyncCaller, Caller, SyncCaller
 from rowlock.store.database import schema_missing
 
@@ -20,7 +21,19 @@ if TYPE_CHECKING:
 
     from rowlock.store.queries import Statement, Statements
 
-__all__ = ["Ask", "AsyncCaller", "Caller", "OwnWork", "SyncCaller", "blocks", "drive", "drive_async", "join", "url_of"]
+__all__ = [
+    "Ask",
+    "AsyncCaller",
+    "Caller",
+    "OwnWork",
+    "SyncCaller",
+    "blocks",
+    "caller_errors",
+    "drive",
+    "drive_async",
+    "join",
+    "url_of",
+]
 
 T = TypeVar("T")
 Ask: TypeAlias = "tuple[str, Mapping[str, object]]"
@@ -29,6 +42,12 @@ OwnWork: TypeAlias = "Callable[[], Coroutine[object, object, object]]"
 """Work on connections of the library's own, between two statements of a plan."""
 _NO_SCHEMA: Final = frozenset({"42P01", "3F000"})
 """SQLSTATE of an undefined table and of an undefined schema."""
+_CONFLICTS: Final = {
+    "40001": "Another transaction changed the same rows, and yours is REPEATABLE READ or SERIALIZABLE",
+    "40P01": "Your transaction and another one waited for each other, so PostgreSQL ended yours",
+    "55P03": "Another transaction holds rows that this call needs, for longer than the lock_timeout of your connection",
+}
+"""What the SQLSTATEs of a transaction that met another one mean."""
 
 
 class Runner(Protocol):
@@ -96,6 +115,30 @@ def url_of(engine: object) -> str:
     raise ConfigurationError(message)
 
 
+@contextlib.contextmanager
+def caller_errors(statements: Statements) -> Iterator[None]:
+    """A block that runs statements on a caller's connection: errors that its program can act on are Rowlock's own.
+
+    Every other error is the one of the caller's driver, with which the caller's transaction fails.
+    """
+    try:
+        yield
+    except RowlockError:
+        raise
+    except Exception as error:
+        driver = getattr(error, "orig", error)  # SQLAlchemy wraps the driver's
+        state = getattr(driver, "sqlstate", None) or getattr(driver, "pgcode", None)
+        if state in _NO_SCHEMA:
+            raise schema_missing(statements.schema) from error
+        if state in _CONFLICTS:
+            message = (
+                f"{_CONFLICTS[state]}. Your transaction has failed: roll it back and run all of it again, as "
+                f"PostgreSQL asks of every transaction that ends with SQLSTATE {state}."
+            )
+            raise DatabaseBusy(message, str(state)) from error
+        raise
+
+
 async def drive_async(plan: Generator[Ask | OwnWork, Any, T], statements: Statements, connection: Caller | Runner) -> T:
     """Run a plan from asynchronous code, on a connection that is awaited or blocks."""
     try:
@@ -110,9 +153,6 @@ async def drive_async(plan: Generator[Ask | OwnWork, Any, T], statements: Statem
             step = plan.send(answer)
     except StopIteration as end:
         return cast("T", end.value)
-    except Exception as error:
-        _raise_translated(error, statements)
-        raise
 
 
 def drive(
@@ -129,13 +169,3 @@ def drive(
             step = plan.send(answer)
     except StopIteration as end:
         return cast("T", end.value)
-    except Exception as error:
-        _raise_translated(error, statements)
-        raise
-
-
-def _raise_translated(error: Exception, statements: Statements) -> None:
-    """Raise Rowlock's error if tables are missing; every other error is the caller's driver's own."""
-    driver = getattr(error, "orig", error)  # SQLAlchemy wraps the driver's
-    if (getattr(driver, "sqlstate", None) or getattr(driver, "pgcode", None)) in _NO_SCHEMA:
-        raise schema_missing(statements.schema) from error

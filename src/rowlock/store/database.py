@@ -14,6 +14,7 @@ import asyncpg
 
 from rowlock.errors import (
     ConfigurationError,
+    DatabaseBusy,
     DatabaseUnreachable,
     NotifyQueueFull,
     SchemaBehind,
@@ -23,7 +24,8 @@ from rowlock.errors import (
 )
 from rowlock.model import redact
 from rowlock.model.database_url import shown, without_passwords
-from rowlock.store.driver import array_types, tcp_timeouts
+from rowlock.store.driver import array_types, session_settings, tcp_timeouts
+from rowlock.store.driver.lock_wait import BRIEF, CONFLICTS, LockWait, busy
 from rowlock.store.driver.pool import Pool
 from rowlock.store.driver.statement_check import SILENCE, check_statement
 from rowlock.store.executor import SqlSession
@@ -38,24 +40,6 @@ T = TypeVar("T")
 Connection = asyncpg.Connection
 Record = asyncpg.Record
 
-# With these a worker's statements keep one generic plan: nested loops over jobs_claim and the primary key, 0.5 ms less
-# planning per claim. A generic plan WITHOUT the guards may hash-join the whole table, so the two go together.
-GUARDS: Final = {
-    "jit": "off",
-    "enable_seqscan": "off",
-    "enable_hashjoin": "off",
-    "enable_mergejoin": "off",
-    "enable_bitmapscan": "off",
-    "enable_material": "off",
-    "plan_cache_mode": "force_generic_plan",
-}
-_LIMITS: Final = {
-    "statement_timeout": "30s",
-    "lock_timeout": "10s",
-    "idle_in_transaction_session_timeout": "30s",
-    # A client whose machine or network is gone keeps its locks until the server knows; unset that takes two hours.
-    **tcp_timeouts.SERVER,
-}
 _CALL_SECONDS: Final = 35.0
 _CONNECT_SECONDS: Final = 10.0
 _POOL_SIZE: Final = 4
@@ -83,7 +67,7 @@ OUTAGE: Final = (
 _UNANSWERED: Final = (OSError, TimeoutError, asyncpg.ConnectionDoesNotExistError, asyncpg.InternalClientError)
 RACES: Final = (asyncpg.DeadlockDetectedError, asyncpg.SerializationError, asyncpg.UniqueViolationError)
 """Another transaction came first: the same statement finds its result."""
-LOCKED: Final = (asyncpg.LockNotAvailableError,)
+LOCKED: Final = (asyncpg.LockNotAvailableError, DatabaseBusy)
 """Another transaction held a lock for longer than this session waits."""
 # The statement lost a race: running it again is right.
 TRANSIENT: Final = (*RACES, *LOCKED, asyncpg.QueryCanceledError)
@@ -152,9 +136,7 @@ class Database:
         lock_wait: seconds that a statement waits for a lock at most.
         """
         through_pooler = self.pooled and not direct
-        settings = (
-            {} if through_pooler else {"application_name": f"rowlock:{role}", **_LIMITS, **(GUARDS if guarded else {})}
-        )
+        settings = {} if through_pooler else session_settings.at_start(role, guarded=guarded)
         if lock_wait is not None and not through_pooler:
             settings["lock_timeout"] = f"{lock_wait * 1000:.0f}ms"
         try:
@@ -172,6 +154,14 @@ class Database:
             raise unreachable(self.url, error) from error
         array_types.register(connection)
         tcp_timeouts.apply(connection)
+        if not through_pooler:
+            try:
+                await session_settings.complete(connection)
+            except BaseException as error:
+                connection.terminate()
+                if isinstance(error, (*OUTAGE, asyncpg.InterfaceError)):
+                    raise unreachable(self.url, error) from error
+                raise
         return connection
 
     @contextlib.asynccontextmanager
@@ -201,7 +191,7 @@ class Database:
         async with self.connection(watched=True) as connection:
             return await connection.fetch(statement.dollar, *values)
 
-    async def fetch_briefly(self, name: str, /, **values: object) -> list[Record]:
+    async def fetch_for_upkeep(self, name: str, /, **values: object) -> list[Record]:
         """fetch() that waits for each lock for half a second at most: for statements that serve many rows."""
         statement = self.statements[name]
         async with self.connection(watched=True) as connection, connection.transaction():
@@ -216,7 +206,7 @@ class Database:
             try:
                 return await connection.fetch(statement.dollar, *values)
             except BaseException as error:
-                pool.discard_if_broken(connection, error)
+                pool.call_failed(connection, error)
                 raise
             finally:
                 pool.release(connection)
@@ -226,6 +216,16 @@ class Database:
             if isinstance(translated, NotifyQueueFull):
                 return await self._fetch_quietly(statement, values)
             raise translated from error
+
+    async def fetch_briefly(self, name: str, /, **values: object) -> list[Record]:
+        """fetch() that waits BRIEF seconds at most for rows that another transaction holds; DatabaseBusy names it."""
+        async with self.connection(watched=True) as connection, connection.transaction():
+            return await SqlSession(self.statements, connection, lock_wait=self.lock_wait).fetch_briefly(name, **values)
+
+    def lock_wait(self, connection: Connection[Record]) -> LockWait:
+        """A block in which the connection waits for a lock: its error names the sessions that hold it."""
+        backend = None if self._behind_pooler else connection.get_server_pid()
+        return LockWait(self, backend, after=BRIEF / 2)
 
     @contextlib.asynccontextmanager
     async def transaction(self) -> AsyncIterator[SqlSession]:
@@ -240,14 +240,19 @@ class Database:
         async with block as connection, connection.transaction(isolation="repeatable_read", readonly=True):
             yield SqlSession(self.statements, connection)
 
-    def translated(self) -> _ErrorTranslation:
-        """A block whose driver errors are raised as Rowlock's own, where there is one."""
-        return _ErrorTranslation(self)
+    def translated(self, *, races: bool = True) -> _ErrorTranslation:
+        """A block whose driver errors are raised as Rowlock's own, where there is one.
 
-    def translate(self, error: BaseException) -> BaseException:  # noqa: PLR0911 - one return per error
+        races False: the driver's own TRANSIENT errors pass, for callers that run the statement again by themselves.
+        """
+        return _ErrorTranslation(self, races=races)
+
+    def translate(self, error: BaseException) -> BaseException:  # noqa: PLR0911 - one return per sort of error
         """Rowlock's own error for a driver's error; the error itself where there is none."""
         if isinstance(error, asyncpg.InterfaceError) and isinstance(error.__context__, OUTAGE):
             error = error.__context__  # the end of a transaction failed on a closed connection: report why it closed
+        if isinstance(error, CONFLICTS):
+            return busy(error)
         if isinstance(error, asyncpg.ProgramLimitExceededError) and error.server_source_filename == "async.c":
             return notify_queue_full()
         if (refusal := self._refusal(error)) is not None:
@@ -299,9 +304,11 @@ class Database:
             self._behind_pooler = backend != connection.get_server_pid()
         return connection
 
-    async def _check_silent(self, connection: Connection[Record]) -> None:
-        if not self._behind_pooler:
-            await check_statement(self, connection, connection.get_server_pid(), "call", SILENCE / 4, patient=False)
+    async def _check_silent(self, connection: Connection[Record]) -> str:
+        if self._behind_pooler:
+            return ""
+        pause = SILENCE / 4
+        return await check_statement(self, connection, connection.get_server_pid(), "call", pause, patient=False)
 
     def _pool(self) -> Pool:
         if self._pid != os.getpid():
@@ -357,16 +364,18 @@ class Database:
 class _ErrorTranslation:
     """A class, not a generator: it surrounds every statement, and must cost nothing while no error occurs."""
 
-    __slots__ = ("_database",)
+    __slots__ = ("_database", "_races")
 
-    def __init__(self, database: Database) -> None:
-        self._database = database
+    def __init__(self, database: Database, *, races: bool) -> None:
+        self._database, self._races = database, races
 
     def __enter__(self) -> None:
         pass
 
     def __exit__(self, _: object, error: BaseException | None, _trace: object) -> None:
-        if error is not None and (translated := self._database.translate(error)) is not error:
+        if error is None or (isinstance(error, CONFLICTS) and not self._races):
+            return
+        if (translated := self._database.translate(error)) is not error:
             raise translated from error
 
 

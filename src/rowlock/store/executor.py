@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import TYPE_CHECKING, Protocol
 
+import asyncpg
+
+from rowlock.store.driver.lock_wait import SET_BRIEF, busy
+
 if TYPE_CHECKING:
-    import asyncpg
+    from collections.abc import Callable
+
     from asyncpg.transaction import Transaction
 
+    from rowlock.store.driver.lock_wait import LockWait
     from rowlock.store.queries import Statements
 
 
@@ -21,13 +28,22 @@ class SqlExecutor(Protocol):
 class SqlSession:
     """Named statements on one connection, in whatever transaction is open there."""
 
-    __slots__ = ("_savepoints", "channel", "connection", "schema", "statements")
+    __slots__ = ("_lock_wait", "_savepoints", "channel", "connection", "schema", "statements")
 
     def __init__(
-        self, statements: Statements, connection: asyncpg.Connection[asyncpg.Record], *, savepoints: bool = False
+        self,
+        statements: Statements,
+        connection: asyncpg.Connection[asyncpg.Record],
+        *,
+        savepoints: bool = False,
+        lock_wait: Callable[[asyncpg.Connection[asyncpg.Record]], LockWait] | None = None,
     ) -> None:
-        """savepoints: each statement gets its own, so that a failed one can be tried again in the same transaction."""
+        """savepoints: each statement gets its own, so that a failed one can be tried again in the same transaction.
+
+        lock_wait: Database.lock_wait, so that fetch_briefly() can name the sessions that hold a lock.
+        """
         self.statements, self.connection, self._savepoints = statements, connection, savepoints
+        self._lock_wait = lock_wait
         self.schema, self.channel = statements.schema, statements.channel
 
     async def fetch(self, name: str, /, **values: object) -> list[asyncpg.Record]:
@@ -37,6 +53,20 @@ class SqlSession:
             return await self.connection.fetch(statement.dollar, *statement.bind(values))
         async with self.connection.transaction():
             return await self.connection.fetch(statement.dollar, *statement.bind(values))
+
+    async def fetch_briefly(self, name: str, /, **values: object) -> list[asyncpg.Record]:
+        """fetch() in a savepoint; DatabaseBusy when another transaction holds a row for longer than BRIEF seconds.
+
+        The open transaction waits so briefly from here on, also for its later statements.
+        """
+        statement = self.statements[name]
+        waiting = contextlib.nullcontext() if self._lock_wait is None else self._lock_wait(self.connection)
+        try:
+            async with self.connection.transaction(), waiting:
+                await self.connection.execute(SET_BRIEF)
+                return await self.connection.fetch(statement.dollar, *statement.bind(values))
+        except asyncpg.LockNotAvailableError as error:
+            raise busy(error) from error
 
     def transaction(self) -> Transaction:
         """Open a transaction, or a savepoint inside of one."""

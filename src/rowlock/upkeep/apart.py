@@ -25,7 +25,7 @@ async def fetch_apart(context: DutyContext, name: str, candidates: str, **values
     if name not in context.refused:
         for _ in range(_RACES_LOST):
             try:
-                return [await context.database.fetch_briefly(name, only=None, **values)]
+                return [await context.database.fetch_for_upkeep(name, only=None, **values)]
             except UNSERVED:
                 raise
             except Exception as error:  # noqa: BLE001 - whatever makes it fail, other rows may be fine
@@ -45,7 +45,7 @@ async def _in_halves(context: DutyContext, name: str, ids: list[int], values: di
     while batches and context.monotonic() < until:
         some = batches.pop()
         try:
-            answers.append(await context.database.fetch_briefly(name, only=some, **values))
+            answers.append(await context.database.fetch_for_upkeep(name, only=some, **values))
             done += some
         except UNSERVED:
             if not answers:

@@ -10,6 +10,7 @@ import pytest
 
 from rowlock import InvalidArguments, InvalidOption, Rowlock, Task, UniqueConflict
 from rowlock.errors import WriteRefused
+from rowlock.flow.enqueue import insert
 from rowlock.store import bulk
 
 if TYPE_CHECKING:
@@ -242,3 +243,28 @@ async def test_a_bulk_of_one_copy_is_all_or_nothing(app: Rowlock, raw: asyncpg.C
         await ship(app).enqueue_many(items(10))
     assert await stored(raw) == {}
     assert len(await ship(app).enqueue_many(items(5))) == 5
+
+
+@pytest.mark.parametrize("key", ["unique_key", "idempotency_key"])
+async def test_two_bulks_with_the_same_keys_in_opposite_order_both_end(
+    app: Rowlock, raw: asyncpg.Connection[asyncpg.Record], monkeypatch: pytest.MonkeyPatch, key: str
+) -> None:
+    monkeypatch.setattr(insert, "BATCH", 10)
+    task = ship(app)
+    keyed = task.options(on_conflict="keep", **{key: lambda number: f"{number:03}"})  # type: ignore[arg-type]
+    before = await raw.fetchval("SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()")
+    forwards, backwards = await asyncio.gather(keyed.enqueue_many(items(200)), keyed.enqueue_many(items(200)[::-1]))
+    assert [job.id for job in forwards] == [job.id for job in backwards[::-1]]
+    await raw.execute("SELECT pg_stat_clear_snapshot()")
+    assert await raw.fetchval("SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()") == before
+
+
+async def test_a_bulk_is_inserted_in_key_order_whatever_its_batches(
+    app: Rowlock, raw: asyncpg.Connection[asyncpg.Record], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(insert, "BATCH", 7)
+    made = await ship(app).options(unique_key=lambda number: f"{number * 37 % 101:03}").enqueue_many(items(50))
+    keys = await raw.fetch("SELECT unique_key FROM rowlock.jobs ORDER BY id")
+    assert [row[0] for row in keys] == sorted(row[0] for row in keys)
+    found = await stored(raw)
+    assert [found[job.id] for job in made] == list(range(50))

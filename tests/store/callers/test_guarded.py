@@ -10,6 +10,7 @@ from tests.store.callers.neighbours import AUTOCOMMIT, NEIGHBOURS, TABLE, neighb
 from tests.waiting import eventually, in_time
 
 from rowlock import ClaimLost, Context, InvalidOption, Rowlock
+from rowlock.store import executor
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -85,7 +86,10 @@ async def test_a_stopped_job_loses_its_rows(name: str, database_url: str) -> Non
 
 
 @every_neighbour
-async def test_whoever_revokes_a_guarded_claim_waits_for_the_commit(name: str, database_url: str) -> None:
+async def test_whoever_revokes_a_guarded_claim_waits_for_the_commit(
+    name: str, database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(executor, "SET_BRIEF", "SET LOCAL lock_timeout = '60s'")  # a slow machine takes its time
     shop = Shop(database_url, name)
     shop.go.set()
     async with shop.open() as observer:

@@ -12,7 +12,7 @@ from tests.databases import fresh
 from tests.store.callers.neighbours import AUTOCOMMIT, LEVELS, NEIGHBOURS, TABLE, Undo, neighbour
 from tests.waiting import busy_for, eventually
 
-from rowlock import Rowlock, Task
+from rowlock import DatabaseBusy, Rowlock, Task
 from rowlock.model.lane import Lane
 
 if TYPE_CHECKING:
@@ -324,7 +324,7 @@ async def test_autocommit_wakes_at_once(name: str, database_url: str) -> None:
 
 @pytest.mark.parametrize("isolation", LEVELS[1:])
 @pytest.mark.parametrize("option", ["unique_key", "idempotency_key"])
-async def test_a_key_taken_since_the_snapshot_is_a_serialization_error(
+async def test_a_key_taken_since_the_snapshot_asks_for_the_transaction_again(
     isolation: str, option: str, url: str, app: Rowlock
 ) -> None:
     number = next(NUMBERS)
@@ -334,7 +334,9 @@ async def test_a_key_taken_since_the_snapshot_is_a_serialization_error(
     await transaction.start()
     await connection.execute("SELECT 1")
     await ship(app).options(**keyed).enqueue(number)
-    with pytest.raises(asyncpg.SerializationError):
+    with pytest.raises(DatabaseBusy, match="roll it back and run all of it again") as busy:
         await ship(app).options(**keyed, connection=connection).enqueue(number)
+    assert busy.value.sqlstate == "40001"
+    assert isinstance(busy.value.__cause__, asyncpg.SerializationError)
     await transaction.rollback()
     await connection.close()

@@ -306,15 +306,27 @@ async def test_the_printed_upgrade_of_tables_in_use_runs_in_psql(empty_database_
     assert await migrate.verify(empty_database_url) == []
 
 
+async def test_a_restored_dump_has_no_differences(database_url: str, empty_database_url: str) -> None:
+    dump = await client_program("pg_dump", database_url)
+    assert "CREATE VIEW rowlock.stats_ended" in dump
+    await psql(empty_database_url, dump)
+    assert await migrate.verify(empty_database_url) == []
+    await run_all(empty_database_url, OTHER_VIEW)
+    assert any(line.startswith("unexpected: view stats_ended") for line in await migrate.verify(empty_database_url))
+
+
 async def psql(url: str, script: str) -> None:
-    server = chosen_server()
-    folder = server.get("binaries") or locate(server["version"])
-    options = ("--no-psqlrc", "--quiet", "-v", "ON_ERROR_STOP=1", "-f", "-")
-    process = await asyncio.create_subprocess_exec(
-        str(folder / "psql"), url, *options, stdin=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE
-    )
-    _, said = await process.communicate(script.encode())
+    await client_program("psql", url, "--no-psqlrc", "--quiet", "-v", "ON_ERROR_STOP=1", "-f", "-", given=script)
+
+
+async def client_program(name: str, url: str, *options: str, given: str = "") -> str:
+    """What a program of PostgreSQL prints."""
+    server, pipe = chosen_server(), asyncio.subprocess.PIPE
+    program = (server.get("binaries") or locate(server["version"])) / name
+    process = await asyncio.create_subprocess_exec(str(program), url, *options, stdin=pipe, stdout=pipe, stderr=pipe)
+    printed, said = await process.communicate(given.encode())
     assert (process.returncode, said.decode()) == (0, "")
+    return printed.decode()
 
 
 async def required(url: str, schema: str = "rowlock") -> None:

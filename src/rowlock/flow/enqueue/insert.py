@@ -192,7 +192,8 @@ class BulkInsert:
         """One statement per thousand jobs; rows that lose a race for their key are tried again."""
         receipts: dict[int, Receipt] = {}
         once = self[0].idempotency_key is not None
-        left = list(range(len(self.texts)))
+        # Sorted before it is split: every bulk takes the keys in one order, so two with the same keys cannot deadlock.
+        left = sorted(range(len(self.texts)), key=lambda n: self[n].unique_key or self[n].idempotency_key or "")
         for _ in range(_TRIES):
             again: list[int] = []
             for start in range(0, len(left), BATCH):

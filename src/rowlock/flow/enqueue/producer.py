@@ -11,16 +11,16 @@ from __future__ import annotations
 import contextlib
 import time
 from functools import partial
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar, cast
 
-from rowlock.errors import InvalidOption
+from rowlock.errors import DatabaseBusy, InvalidOption
 from rowlock.flow.enqueue import wake
 from rowlock.flow.enqueue.insert import BulkReceipt, SingleInsert, first_state
 from rowlock.flow.enqueue.lane_policy import LanePolicyCache
 from rowlock.flow.enqueue.registered import RegisteredKeys
 from rowlock.model.notify_messages import encode_wake_up
 from rowlock.store.bulk import copy_jobs
-from rowlock.store.caller_transaction import blocks, drive, drive_async, join
+from rowlock.store.caller_transaction import blocks, caller_errors, drive, drive_async, join
 from rowlock.store.jobs import enqueue as verbs
 from rowlock.telemetry import Events, JobEnqueued
 
@@ -38,6 +38,8 @@ if TYPE_CHECKING:
     from rowlock.store.queries import Statement
 
 T = TypeVar("T")
+_TRIES: Final = 3
+"""How often jobs are written whose transaction PostgreSQL ended because of a deadlock."""
 
 
 class EnqueueObserver(Protocol):
@@ -87,7 +89,9 @@ class Producer:
                 await self.observer.enqueued(ids)
         else:
             caller = join(connection)
-            receipt = await drive_async(self._join(insert, caller), self.database().statements, caller)
+            statements = self.database().statements
+            with caller_errors(statements):
+                receipt = await drive_async(self._join(insert, caller), statements, caller)
         if self.events.active:
             self._emit(insert, receipt)
         return receipt
@@ -107,7 +111,9 @@ class Producer:
                     "await …enqueue()"
                 )
                 raise InvalidOption(message)
-            receipt = drive(self._join(insert, caller), self.database().statements, caller, self.bridge.run)
+            statements = self.database().statements
+            with caller_errors(statements):
+                receipt = drive(self._join(insert, caller), statements, caller, self.bridge.run)
         if self.events.active:
             self._emit(insert, receipt)
         return receipt
@@ -196,7 +202,20 @@ class _OwnConnection:
         return BulkReceipt(ids, ["created"] * len(ids), now)
 
     async def run(self, insert: Insert[T]) -> T:
-        """The statements of the plan, in one transaction if they stand or fall together."""
+        """The statements of the plan, in one transaction if they stand or fall together.
+
+        Keys are taken in one order, but a key that came free meanwhile is taken later than that: the transaction that
+        loses a deadlock over it has written nothing and begins again.
+        """
+        for _ in range(_TRIES - 1):
+            try:
+                return await self._run_once(insert)
+            except DatabaseBusy as error:
+                if error.sqlstate != "40P01":
+                    raise
+        return await self._run_once(insert)
+
+    async def _run_once(self, insert: Insert[T]) -> T:
         database = self._open()
         async with (
             database.connection(watched=True) as connection,

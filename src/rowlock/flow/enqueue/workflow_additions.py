@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, cast
 
-from rowlock.errors import ClaimLost, InvalidOption, JobNotFound, WrongState
+from rowlock.errors import ClaimLost, DatabaseBusy, InvalidOption, JobNotFound, WrongState
 from rowlock.flow.enqueue.workflow_insert import NamedStep, StepLike, WorkflowInsert, distinct, prepared_steps
 from rowlock.model import ids
 from rowlock.model.workflow import NEEDS, Edge, Planned, WorkflowPlan, checked_step_name
@@ -140,7 +140,14 @@ async def write(producer: Producer, addition: WorkflowAddition) -> WorkflowRecei
         }
 
     jobs = distinct(step.job for step in addition.steps)
-    return await producer.enqueue(WorkflowInsert(jobs, "workflow_add", values))
+    try:
+        return await producer.enqueue(WorkflowInsert(jobs, "workflow_add", values))
+    except DatabaseBusy as error:
+        message = (
+            f"Nothing was added to the workflow of job {ids.encode(addition.job)}: {error} If the handler holds the "
+            "job with ctx.guarded(), add steps before or after that block: the first one makes the job a step."
+        )
+        raise DatabaseBusy(message, error.sqlstate, error.blockers) from error
 
 
 async def add_steps(

@@ -31,10 +31,9 @@ from rowlock.flow.executors.child_messages import (
     RunJob,
     SaveReport,
     StopJob,
-    pack_for_child,
-    receive_from_child,
 )
 from rowlock.flow.executors.message_data import UnreadableMessage
+from rowlock.flow.executors.message_pipe import pack_for_child, receive_from_child
 from rowlock.flow.executors.os_process import ending, resident
 from rowlock.flow.kinds.import_origin import module_of
 from rowlock.model.outcome import Lost

@@ -1,22 +1,15 @@
-"""The messages between a worker and its child process, and how they travel through the pipe.
+"""The messages between a worker and its child process; message_pipe sends and receives them.
 
-Each message travels after its length. A child trusts its worker and gets pickled dataclasses; a worker does not trust
-what a handler may have made its child write, and reads data alone (message_data). A `Request` has a number; the worker
-answers it with a `Reply` of the same number.
+A `Request` has a number; the worker answers it with a `Reply` of the same number.
 """
 
 from __future__ import annotations
 
 import logging
-import pickle
-import struct
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final
-
-from rowlock.flow.executors import message_data
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    import asyncio
     from collections.abc import Mapping, Sequence
 
     from rowlock.flow.enqueue.workflow_additions import WorkflowAddition
@@ -26,9 +19,6 @@ if TYPE_CHECKING:
     from rowlock.flow.run.attempt import StopReason
     from rowlock.model.outcome import Outcome
     from rowlock.settings import Settings
-
-_LENGTH: Final = struct.Struct("!I")
-
 
 # --- to the child ----------------------------------------------------------------------------------------------------
 
@@ -201,36 +191,3 @@ LockMessage = AcquireLock | ReleaseLock
 Request = ChannelRequest | LockMessage
 ToChild = StartChild | RunJob | StopJob | Reply | LockLostNotice
 ToWorker = ChildReady | ChildFailed | ProgressSnapshot | ForwardedLog | AttemptEnded | Request
-
-
-def pack_for_child(message: ToChild) -> bytes:
-    """The bytes of a message to the child, its length first."""
-    return _framed(pickle.dumps(message, protocol=pickle.HIGHEST_PROTOCOL))
-
-
-def pack_for_worker(message: ToWorker) -> bytes:
-    """The bytes of a message to the worker, its length first."""
-    return _framed(message_data.dumps(message))
-
-
-async def receive_from_worker(reader: asyncio.StreamReader) -> ToChild:
-    """The next message; IncompleteReadError when the worker is gone."""
-    message: ToChild = pickle.loads(await _next(reader))  # noqa: S301 - from the process that started this one
-    return message
-
-
-async def receive_from_child(reader: asyncio.StreamReader) -> ToWorker:
-    """The next message; IncompleteReadError when the child is gone, UnreadableMessage when it wrote something else."""
-    message = message_data.loads(await _next(reader))
-    if not isinstance(message, ToWorker):
-        raise message_data.UnreadableMessage("A child process sent a value that is no message.")
-    return message
-
-
-def _framed(data: bytes) -> bytes:
-    return _LENGTH.pack(len(data)) + data
-
-
-async def _next(reader: asyncio.StreamReader) -> bytes:
-    (length,) = _LENGTH.unpack(await reader.readexactly(_LENGTH.size))
-    return await reader.readexactly(length)

@@ -14,6 +14,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from rowlock.errors import RowlockError
+from rowlock.flow.executors import child_messages
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -134,7 +135,6 @@ def _name(cls: type) -> str:
 def _classes() -> dict[str, Any]:
     """Every class that a child may send, by name. Values only: making one does nothing else."""
     from rowlock.flow.enqueue import prepare, workflow_additions  # noqa: PLC0415 - few children add steps to a workflow
-    from rowlock.flow.executors import child_messages  # noqa: PLC0415 - it imports this module
     from rowlock.flow.locks import lock  # noqa: PLC0415 - as above
     from rowlock.flow.progress import report  # noqa: PLC0415 - as above
     from rowlock.model import job, kind, outcome, progress, rate, workflow  # noqa: PLC0415 - as above

@@ -296,21 +296,21 @@ class AttemptIO:
 
     async def guard(self, session: object) -> None:
         """Check the claim in the user's transaction and hold it until its commit."""
-        await run_guarded(session, self.channel.statements["guard"], self._claim_values, "ctx.guarded()")
+        await run_guarded(session, self.channel.statements, "guard", self._claim_values, "ctx.guarded()")
 
     def guard_sync(self, session: object) -> None:
         """guard() for blocking code, in the handler's thread."""
-        run_guarded_sync(session, self.channel.statements["guard"], self._claim_values, "ctx.guarded()")
+        run_guarded_sync(session, self.channel.statements, "guard", self._claim_values, "ctx.guarded()")
 
     async def save_checkpoint_in(self, session: object, checkpoint: str) -> None:
         """Save a checkpoint of JSON text with the user's own transaction."""
         values = {**self._claim_values, "checkpoint": checkpoint}
-        await run_guarded(session, self.channel.statements["save_checkpoint"], values, "ctx.checkpoint.save()")
+        await run_guarded(session, self.channel.statements, "save_checkpoint", values, "ctx.checkpoint.save()")
 
     def save_checkpoint_in_sync(self, session: object, checkpoint: str) -> None:
         """save_checkpoint_in() for blocking code, in the handler's thread."""
         values = {**self._claim_values, "checkpoint": checkpoint}
-        run_guarded_sync(session, self.channel.statements["save_checkpoint"], values, "ctx.checkpoint.save()")
+        run_guarded_sync(session, self.channel.statements, "save_checkpoint", values, "ctx.checkpoint.save()")
 
     @property
     def _claim_values(self) -> dict[str, object]:

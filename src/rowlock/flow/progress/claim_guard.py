@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING
 
 from rowlock.errors import ClaimLost, InvalidOption
 from rowlock.model import ids
-from rowlock.store.caller_transaction import AsyncCaller, join
+from rowlock.store.caller_transaction import AsyncCaller, caller_errors, join
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence
 
     from rowlock.store.caller_transaction import Caller
-    from rowlock.store.queries import Statement
+    from rowlock.store.queries import Statements
 
 
 class GuardedBlock:
@@ -31,22 +31,28 @@ class GuardedBlock:
         """Nothing to do: the end of the transaction releases the claim."""
 
 
-async def run_guarded(session: object, statement: Statement, values: Mapping[str, object], what: str) -> None:
+async def run_guarded(
+    session: object, statements: Statements, name: str, values: Mapping[str, object], what: str
+) -> None:
     """Run the statement in the session's transaction; ClaimLost if it finds no row. what: the call, for messages."""
     caller = join(session)
-    if isinstance(caller, AsyncCaller):
-        _check(caller, await caller.run_async(statement, values), values, what)
-    else:
-        _check(caller, caller.run(statement, values), values, what)
+    with caller_errors(statements):
+        if isinstance(caller, AsyncCaller):
+            _check(caller, await caller.run_async(statements[name], values), values, what)
+        else:
+            _check(caller, caller.run(statements[name], values), values, what)
 
 
-def run_guarded_sync(session: object, statement: Statement, values: Mapping[str, object], what: str) -> None:
+def run_guarded_sync(
+    session: object, statements: Statements, name: str, values: Mapping[str, object], what: str
+) -> None:
     """run_guarded() for blocking code."""
     caller = join(session)
     if isinstance(caller, AsyncCaller):
         message = f"{what} in a blocking handler needs a blocking session or connection; got an async one."
         raise InvalidOption(message)
-    _check(caller, caller.run(statement, values), values, what)
+    with caller_errors(statements):
+        _check(caller, caller.run(statements[name], values), values, what)
 
 
 def _check(caller: Caller, rows: Sequence[object], values: Mapping[str, object], what: str) -> None:

@@ -36,7 +36,7 @@ class WorkerConnection:
         self._connection: Connection[Record] | None = None
         self._turn = asyncio.Lock()
         self._backend: int | None = None
-        self._check: asyncio.Future[None] | None = None
+        self._check: asyncio.Future[str] | None = None
 
     async def fetch(self, name: str, /, **values: object) -> list[Record]:
         """Run one named statement."""
@@ -53,7 +53,7 @@ class WorkerConnection:
                 connection = self._connection = await self._opened()
             timer = asyncio.get_running_loop().call_later(SILENCE, self._check_silent, connection)
             try:
-                with self.database.translated():
+                with self.database.translated(races=False):
                     yield SqlSession(self.database.statements, connection)
             except OUTAGE as error:
                 self._drop()

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 import asyncpg
 
+from rowlock.store.driver.lock_wait import note_blockers
 from rowlock.store.driver.statement_check import SILENCE
 
 if TYPE_CHECKING:
@@ -73,11 +74,14 @@ class Pool:
         self,
         connect: Callable[[], Awaitable[asyncpg.Connection[asyncpg.Record]]],
         size: int,
-        check: Callable[[asyncpg.Connection[asyncpg.Record]], Awaitable[None]] | None = None,
+        check: Callable[[asyncpg.Connection[asyncpg.Record]], Awaitable[str]] | None = None,
         *,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """check: called after SILENCE seconds without an answer; closes a connection that the server has forgotten."""
+        """check: called after SILENCE seconds without an answer; closes a connection that the server has forgotten.
+
+        It returns the sessions that a statement waits for, as text, which the error of that statement then names.
+        """
         self._connect, self._check, self._clock = connect, check, clock
         self._free = size
         self._waiting: deque[asyncio.Future[None]] = deque()
@@ -85,6 +89,8 @@ class Pool:
         self._lent: dict[asyncpg.Connection[asyncpg.Record], float] = {}
         """Since when each lent connection has been silent."""
         self._checks: dict[asyncpg.Connection[asyncpg.Record], asyncio.Future[None]] = {}
+        self._blockers: dict[asyncpg.Connection[asyncpg.Record], str] = {}
+        """The sessions that a lent connection waits for, where a check has found some."""
         self._checking = False
         self._closed = False
         self._leaving = before_loop_ends(self._close)
@@ -181,14 +187,15 @@ class Pool:
     async def _check_one(
         self,
         connection: asyncpg.Connection[asyncpg.Record],
-        check: Callable[[asyncpg.Connection[asyncpg.Record]], Awaitable[None]],
+        check: Callable[[asyncpg.Connection[asyncpg.Record]], Awaitable[str]],
     ) -> None:
         since = self._lent[connection]
-        await check(connection)
+        blockers = await check(connection)
         if connection.is_closed():
             self._drop_idle(since)
         elif connection in self._lent:
             self._lent[connection] = self._clock()  # alive: the next check comes after another SILENCE
+            self._blockers[connection] = blockers
         self._checks.pop(connection, None)
 
     async def _acquire_slot(self) -> None:
@@ -217,6 +224,8 @@ class Pool:
     def release(self, connection: asyncpg.Connection[asyncpg.Record]) -> None:
         """Keep the connection for the next caller, if it is usable."""
         self._lent.pop(connection, None)
+        if self._blockers:
+            self._blockers.pop(connection, None)
         if self._checks and (check := self._checks.pop(connection, None)) is not None:
             check.cancel()
         if connection.is_closed() or connection.is_in_transaction() or self._closed:
@@ -225,8 +234,10 @@ class Pool:
             self._idle.append((connection, self._clock()))
         self._release_slot()
 
-    def discard_if_broken(self, connection: asyncpg.Connection[asyncpg.Record], error: BaseException) -> None:
-        """Close a connection whose last call failed in a way that leaves it unusable."""
+    def call_failed(self, connection: asyncpg.Connection[asyncpg.Record], error: BaseException) -> None:
+        """Close a connection whose last call left it unusable; note on the error who held a lock that it waited for."""
+        if isinstance(error, asyncpg.LockNotAvailableError):
+            note_blockers(error, self._blockers.get(connection, ""))
         if isinstance(error, (OSError, asyncpg.InterfaceError, asyncpg.InternalClientError, asyncio.CancelledError)):
             # A broken connection may not report itself closed yet; a cancelled statement may still be running.
             connection.terminate()
@@ -262,5 +273,5 @@ class Loan:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if error is not None:
-            self._pool.discard_if_broken(self._connection, error)
+            self._pool.call_failed(self._connection, error)
         self._pool.release(self._connection)

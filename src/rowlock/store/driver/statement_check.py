@@ -44,11 +44,11 @@ async def check_statement(
     pause: float,
     *,
     patient: bool,
-) -> None:
+) -> str:
     """Close the connection if the server works on no statement of it. pause: seconds between two looks.
 
-    A statement that merely takes long is left alone. patient: the connection also stays open when the server does not
-    answer here either; otherwise it is closed then.
+    A statement that merely takes long is left alone; returns the sessions whose locks it waits for, as text. patient:
+    the connection also stays open when the server does not answer here either; otherwise it is closed then.
     """
     try:
         other = await database.connect("doubt")
@@ -56,14 +56,16 @@ async def check_statement(
         if not patient and isinstance(error.__cause__, TimeoutError):
             logger.warning("no answer to a %s, and none to a new connection: %s", what, error)
             connection.terminate()
-        return
+        return ""
     try:
         with contextlib.suppress(OSError, asyncpg.PostgresError, asyncpg.InterfaceError):
-            if not await _is_at_it(database, other, backend, pause):
-                logger.warning("the server knows nothing of a %s under way: connecting again", what)
-                connection.terminate()
+            if await _is_at_it(database, other, backend, pause):
+                return str(await other.fetchval(database.statements["blockers_of"].dollar, backend) or "")
+            logger.warning("the server knows nothing of a %s under way: connecting again", what)
+            connection.terminate()
     finally:
         other.terminate()
+    return ""
 
 
 async def _is_at_it(database: Connector, other: asyncpg.Connection[asyncpg.Record], backend: int, pause: float) -> bool:

@@ -45,10 +45,11 @@ END $$;
 CREATE FUNCTION {schema}.signals_overdue(p_limit integer) RETURNS TABLE (ids bigint[], released jsonb) LANGUAGE plpgsql AS $$
 DECLARE v_ids bigint[];
 BEGIN
-  DELETE FROM {schema}.waits q USING {schema}.jobs j
-   WHERE q.until < clock_timestamp() AND j.id = q.job_id AND NOT (j.state = 'blocked' AND j.gate_place = 0) AND j.workflow_id IS NULL;
-  UPDATE {schema}.waits q SET signal = NULL, until = NULL FROM {schema}.jobs j
-   WHERE q.until < clock_timestamp() AND j.id = q.job_id AND NOT (j.state = 'blocked' AND j.gate_place = 0) AND j.workflow_id IS NOT NULL;
+  WITH over AS MATERIALIZED (
+    SELECT q.job_id, j.workflow_id FROM {schema}.waits q JOIN {schema}.jobs j ON j.id = q.job_id
+     WHERE q.until < clock_timestamp() AND NOT (j.state = 'blocked' AND j.gate_place = 0) FOR UPDATE OF q SKIP LOCKED),
+  gone AS (DELETE FROM {schema}.waits q USING over o WHERE q.job_id = o.job_id AND o.workflow_id IS NULL)
+  UPDATE {schema}.waits q SET signal = NULL, until = NULL FROM over o WHERE q.job_id = o.job_id AND o.workflow_id IS NOT NULL;
   SELECT array_agg(x.id) INTO v_ids FROM (
     SELECT j.id FROM {schema}.jobs j
      WHERE j.id IN (SELECT q.job_id FROM {schema}.waits q WHERE q.until < clock_timestamp() ORDER BY q.until LIMIT p_limit)

@@ -164,10 +164,8 @@ BEGIN
     UPDATE {schema}.workflows w SET state = v_verdict, finished_at = now() WHERE w.id = v_id;
     v_done := v_done || -v_id;
   END LOOP;
-  -- A message has a longest length, and a full queue of notifications would fail the ends themselves: a waiter that is
-  -- not told looks again by itself.
-  PERFORM pg_notify(p_channel, json_build_object('done', json_agg(x.job_id))::text)
-    FROM (SELECT DISTINCT w.job_id FROM {schema}.job_waiters w WHERE w.job_id = ANY (v_done) LIMIT 300) AS x HAVING count(*) > 0 AND pg_notification_queue_usage() < 0.9;
+  PERFORM {schema}.notify_ids(p_channel, 'done', array_agg(DISTINCT w.job_id))
+    FROM {schema}.job_waiters w WHERE w.job_id = ANY (v_done) HAVING count(*) > 0;
   RETURN v_out;
 END $$;
 

@@ -157,6 +157,8 @@ DECLARE
 BEGIN
   IF p_job IS NOT NULL THEN
     IF p_fence IS NOT NULL THEN
+      -- A plain job's row will be written, so the strong lock is the first one: two that hold FOR SHARE would wait for each other.
+      PERFORM 1 FROM {schema}.jobs j WHERE j.id = p_job AND j.workflow_id IS NULL FOR NO KEY UPDATE;
       SELECT j.workflow_id INTO v_id FROM {schema}.jobs j WHERE j.id = p_job AND j.fence = p_fence AND j.finished_at IS NULL FOR SHARE;
       IF NOT FOUND THEN RETURN QUERY SELECT NULL::bigint, 'lost', NULL::text, p_job, NULL::text, NULL::smallint, NULL::smallint, NULL::text, NULL::timestamptz; RETURN; END IF;
     END IF;

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import hashlib
 import logging
 import uuid
 from dataclasses import dataclass
@@ -42,6 +43,10 @@ _LOCK_TRIES: Final = 90
 _PAUSE: Final = 0.8
 _CONNECTION_CHECK: Final = "2s"
 """How soon the server notices that the client of an upgrade is gone."""
+_AGAIN: Final = "again"
+"""The name of a view while its definition is parsed once more."""
+_TIMES_PARSED: Final = 2
+"""How often: after that PostgreSQL prints what it was given."""
 _WARN_AFTER: Final = 10
 """Tries after which a warning names the transaction that is waited for."""
 # Two upgraders at once: the second waits for this lock, then finds nothing to do. "rowlock" in ASCII.
@@ -298,7 +303,8 @@ async def verify(url: str, schema: str = "rowlock") -> list[str]:
             for step, _ in path(0, min(newest(), max(row["version"] for row in rows))):
                 await connection.execute(step.sql(fresh, up=True, whole=True))
             invalid = await connection.fetch(database.statements["invalid_indexes"].dollar, schema)
-            found, wanted = await _shape(connection, schema), await _shape(connection, fresh)
+            found = await _shape(connection, schema) | await _views(connection, schema, fresh)
+            wanted = await _shape(connection, fresh) | await _views(connection, fresh, fresh)
         finally:
             await transaction.rollback()
     finally:
@@ -321,6 +327,24 @@ async def _shape(connection: Connection[Record], schema: str) -> set[str]:
     await connection.execute(f"SET LOCAL search_path = {quoted(schema)}")
     rows = await connection.fetch(Database("postgresql://-", schema=schema).statements["shape"].dollar, schema)
     return {row["item"] for row in rows}
+
+
+async def _views(connection: Connection[Record], schema: str, scratch: str) -> set[str]:
+    """One line per view, made from its definition in a normal form.
+
+    PostgreSQL prints the view that a dump restored with other casts and brackets than the one that was dumped: it
+    parsed its own text. So both are printed after PostgreSQL has parsed its own text, in the schema `scratch`.
+    """
+    await connection.execute(f"SET LOCAL search_path = {quoted(schema)}")
+    found = set()
+    for row in await connection.fetch(Database("postgresql://-", schema=schema).statements["views_of"].dollar, schema):
+        again, definition = f"{quoted(scratch)}.{quoted(_AGAIN)}", row["definition"]
+        for _ in range(_TIMES_PARSED):
+            await connection.execute(f"CREATE VIEW {again} AS {definition}")
+            definition = await connection.fetchval("SELECT pg_get_viewdef($1::text::regclass)", again)
+            await connection.execute(f"DROP VIEW {again}")
+        found.add(f"view {row['name']} {hashlib.md5(definition.encode(), usedforsecurity=False).hexdigest()}")
+    return found
 
 
 __all__ = [

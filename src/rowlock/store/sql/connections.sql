@@ -12,3 +12,10 @@ SELECT pg_backend_pid()
 SELECT coalesce(a.state, 'active') NOT LIKE 'idle%' AND (a.wait_event IS DISTINCT FROM 'ClientRead' OR a.query ILIKE 'copy%') AS busy,
        a.state_change AS since
 FROM pg_stat_activity a WHERE a.pid = :pid::integer
+
+-- name: blockers_of
+-- The sessions that a waiting backend waits for, for the message of the call that waits: pg_blocking_pids stops the lock
+-- manager for a moment, so it is asked once, after a second. Roles see names and ages of their own sessions only.
+SELECT string_agg('process ' || a.pid || ' (' || concat_ws(', ', coalesce(nullif(a.application_name, ''), a.usename::text), a.state,
+         'transaction open for ' || round(extract(epoch FROM clock_timestamp() - a.xact_start)) || ' s') || ')', ', ')
+FROM (SELECT DISTINCT unnest(pg_blocking_pids(:pid::integer)) AS pid) AS b JOIN pg_stat_activity a ON a.pid = b.pid

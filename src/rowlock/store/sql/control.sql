@@ -45,16 +45,26 @@ SELECT coalesce(array_agg(m.id), '{}') AS ids, {left_places} AS promoted, {notif
 
 -- name: cancel_running
 -- A running job gets the flag, which is no transition: only seq moves. The notification reaches its worker at once; the
--- next beat does, too.
-WITH ended AS (
-  UPDATE {schema}.jobs j SET cancel_requested = true, seq = j.seq + 1
-  WHERE j.id = ANY (:ids::bigint[]) AND j.state = 'running' AND NOT j.cancel_requested
+-- next beat does, too. Locked in id order first: an UPDATE alone locks rows in the order of its plan.
+WITH asked AS MATERIALIZED (
+  SELECT j.id FROM {schema}.jobs j
+  WHERE j.id = ANY (:ids::bigint[]) AND j.state = 'running' AND NOT j.cancel_requested ORDER BY j.id FOR NO KEY UPDATE),
+ended AS (
+  UPDATE {schema}.jobs j SET cancel_requested = true, seq = j.seq + 1 FROM asked a WHERE j.id = a.id
   RETURNING j.id, jsonb_build_object('state', j.state, 'cancel_requested', true) AS after,
             {mark} || jsonb_build_object('stays', true) AS mark),
 {recorded}
 SELECT coalesce(array_agg(e.id), '{}') AS ids,
-       (SELECT pg_notify(:channel::text, json_build_object('cancel', json_agg(x.id))::text) FROM ended x HAVING count(*) > 0 AND {room_to_notify}) AS notified
+       (SELECT {schema}.notify_ids(:channel::text, 'cancel', array_agg(x.id)) FROM ended x HAVING count(*) > 0) AS notified
 FROM ended e
+
+-- name: lock_jobs
+-- Before several statements of one transaction: each of them locks in id order, all of them together would not.
+SELECT j.id FROM {schema}.jobs j WHERE j.id = ANY (:ids::bigint[]) ORDER BY j.id FOR UPDATE
+
+-- name: unheld_jobs
+-- Which of these jobs no other transaction holds: after an order for several jobs waited too long for one of them.
+SELECT j.id FROM {schema}.jobs j WHERE j.id = ANY (:ids::bigint[]) ORDER BY j.id FOR UPDATE SKIP LOCKED
 
 -- name: stop
 -- Changes state and fence at once, whatever the handler does; the notification only makes its worker notice sooner.
@@ -64,8 +74,8 @@ WITH ending AS (
 {end_jobs},
 {recorded}
 SELECT coalesce(array_agg(m.id), '{}') AS ids, {left_places} AS promoted, {notified} AS notified, {followed},
-       (SELECT pg_notify(:channel::text, json_build_object('lost', json_agg(x.id))::text)
-        FROM ended x WHERE x.state = 'running' HAVING count(*) > 0 AND {room_to_notify}) AS stopped
+       (SELECT {schema}.notify_ids(:channel::text, 'lost', array_agg(x.id))
+        FROM ended x WHERE x.state = 'running' HAVING count(*) > 0) AS stopped
 FROM ended m
 
 -- fragment: approved_columns
@@ -215,12 +225,16 @@ SELECT o.id, o.blocked_by, e.kind, e.priority, e.share, e.run_after, e.state
 FROM old o LEFT JOIN ended e ON e.id = o.id ORDER BY o.id
 
 -- name: reprioritise
--- No transition, so the fence stays. A new position in the new pair, never behind its cursor. A job that has the
--- priority already keeps its place.
-WITH ended AS (
+-- No transition, so the fence stays. A new position in the new pair, never behind its cursor. Locked in id order first,
+-- as in cancel_running. A job that has the priority already keeps its place.
+WITH waiting AS MATERIALIZED (
+  SELECT j.id FROM {schema}.jobs j
+  WHERE j.id = ANY (:ids::bigint[]) AND j.state IN ('pending', 'blocked', 'queued') AND j.priority <> :priority::smallint
+  ORDER BY j.id FOR NO KEY UPDATE),
+ended AS (
   UPDATE {schema}.jobs j
   SET priority = :priority::smallint, seq = j.seq + 1, run_after = greatest(j.run_after, clock_timestamp())
-  WHERE j.id = ANY (:ids::bigint[]) AND j.state IN ('pending', 'blocked', 'queued') AND j.priority <> :priority::smallint
+  FROM waiting w WHERE j.id = w.id
   RETURNING j.id, j.kind, j.priority, j.share, j.run_after, j.state,
             jsonb_build_object('state', j.state, 'priority', j.priority) AS after,
             {mark} || jsonb_build_object('stays', true, 'priority', j.priority) AS mark),

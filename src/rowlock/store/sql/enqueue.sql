@@ -303,8 +303,9 @@ referenced AS (
   ON CONFLICT DO NOTHING)
 
 -- name: enqueue_many
--- Bulk with an outcome per row, in input order. what = NULL: run again for that row. Inserted in key order, so that two
--- bulks cannot deadlock.
+-- Bulk with an outcome per row, in input order. what = NULL: run again for that row. Two bulks with the same keys wait
+-- for each other and never deadlock, because the caller sorts all its rows by key before it splits them: inserted in
+-- input order, as the database's own order of texts depends on its collation.
 WITH d AS MATERIALIZED (
   SELECT u.n, u.args, u.unique_key, u.gate_key, u.refs, u.rate_keys,
          nextval((SELECT pg_get_serial_sequence('{schema}.jobs', 'id')::regclass)) AS id
@@ -313,7 +314,7 @@ WITH d AS MATERIALIZED (
        WITH ORDINALITY AS u(args, unique_key, gate_key, refs, rate_keys, n)),
 new AS (
   INSERT INTO {schema}.jobs (id, {job_columns}) {many_values}
-  ORDER BY d.unique_key, d.n
+  ORDER BY d.n
   ON CONFLICT DO NOTHING RETURNING id, state, run_after, unique_key),
 {many_referenced}
 SELECT d.n, coalesce(new.id, twin.id, o.id) AS id, coalesce(new.state, twin.state, o.state) AS state,
@@ -331,7 +332,7 @@ ORDER BY d.n
 
 -- name: enqueue_many_once
 -- Bulk with an idempotency key per row: the first row of a new key becomes a job, and every other row of that key gets
--- the same job. Inserted in key order, as above.
+-- the same job. Inserted in input order, which is key order, as above.
 WITH d AS MATERIALIZED (
   SELECT u.n, u.args, u.key, NULL::text AS unique_key, u.gate_key, u.refs, u.rate_keys,
          nextval((SELECT pg_get_serial_sequence('{schema}.jobs', 'id')::regclass)) AS id
@@ -341,7 +342,7 @@ WITH d AS MATERIALIZED (
 claimed AS (
   INSERT INTO {schema}.job_keys AS k (kind, key, job_id, expires_at)
   SELECT :scope::text, f.key, f.id, clock_timestamp() + :keep_key::interval
-  FROM (SELECT DISTINCT ON (d.key) d.key, d.id FROM d ORDER BY d.key, d.n) AS f ORDER BY f.key
+  FROM (SELECT DISTINCT ON (d.key) d.key, d.id, d.n FROM d ORDER BY d.key, d.n) AS f ORDER BY f.n
   ON CONFLICT (kind, key) DO UPDATE
      SET job_id = excluded.job_id, created_at = excluded.created_at, expires_at = excluded.expires_at
      WHERE k.expires_at < now()

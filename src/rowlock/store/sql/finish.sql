@@ -73,10 +73,10 @@ logged AS (
 places AS MATERIALIZED (SELECT {left_places} AS promoted, {followed} FROM moved m)
 
 -- fragment: notified
--- If a caller awaits one of these jobs: one message for all of them. Usually job_waiters is empty, and this costs one
--- page.
-(SELECT pg_notify(:channel::text, json_build_object('done', json_agg(DISTINCT w.job_id))::text)
- FROM {schema}.job_waiters w WHERE w.job_id = ANY (array_agg(m.id)) HAVING count(*) > 0 AND {room_to_notify})
+-- If a caller awaits one of these jobs: as few messages as hold their ids. Usually job_waiters is empty, and this costs
+-- one page.
+(SELECT {schema}.notify_ids(:channel::text, 'done', array_agg(DISTINCT w.job_id))
+ FROM {schema}.job_waiters w WHERE w.job_id = ANY (array_agg(m.id)) HAVING count(*) > 0)
 
 -- fragment: hooked
 -- Needs a CTE `hooking (id, fence, attempt, state, error, tenant, hook, hook_attempts)` of rows that this statement has

@@ -68,11 +68,14 @@ WHERE l.name = m.name AND (:version::integer IS NULL OR l.version = :version::in
 RETURNING {lane_columns}
 
 -- name: lane_drop_kinds
--- A kind is in at most one lane: naming it in one removes it from the others.
+-- A kind is in at most one lane: naming it in one removes it from the others. Locked in the order of their names, like
+-- lock_lanes.
 UPDATE {schema}.lanes l
 SET kinds = ARRAY(SELECT k FROM unnest(l.kinds) WITH ORDINALITY AS u(k, n) WHERE NOT (k = ANY (:kinds::text[])) ORDER BY n),
     version = l.version + 1, updated_at = now()
-WHERE l.name <> :name::text AND l.kinds && :kinds::text[]
+FROM (SELECT o.name FROM {schema}.lanes o WHERE o.name <> :name::text AND o.kinds && :kinds::text[]
+      ORDER BY o.name FOR NO KEY UPDATE) AS others
+WHERE l.name = others.name
 
 -- name: lane_cap
 -- The cap is a gate row; its count starts from what runs now, and the gates duty corrects what was claimed meanwhile.
@@ -204,11 +207,16 @@ SELECT EXISTS (SELECT 1 FROM me) AS known, (SELECT me.told FROM me) AS told, clo
 
 -- name: vouch
 -- The supervisor's word for its processes: a handler that holds the interpreter's lock silences a worker that is alive.
-UPDATE {schema}.workers w SET seen_at = clock_timestamp() WHERE w.id = ANY (:workers::bigint[]) AND w.state <> 'gone'
+-- Worker rows are locked in id order, here and below.
+UPDATE {schema}.workers w SET seen_at = clock_timestamp()
+FROM (SELECT x.id FROM {schema}.workers x WHERE x.id = ANY (:workers::bigint[]) AND x.state <> 'gone' ORDER BY x.id FOR NO KEY UPDATE) AS own
+WHERE w.id = own.id
 
 -- name: workers_gone
 -- The supervisor saw these processes end.
-UPDATE {schema}.workers w SET state = 'gone', hungry = false WHERE w.id = ANY (:workers::bigint[]) AND w.state <> 'gone'
+UPDATE {schema}.workers w SET state = 'gone', hungry = false
+FROM (SELECT x.id FROM {schema}.workers x WHERE x.id = ANY (:workers::bigint[]) AND x.state <> 'gone' ORDER BY x.id FOR NO KEY UPDATE) AS own
+WHERE w.id = own.id
 
 -- name: worker_gone
 -- The worker's own good-bye; its jobs are final or given back by now.
@@ -217,7 +225,9 @@ UPDATE {schema}.workers w SET state = 'gone', hungry = false, seen_at = clock_ti
 -- name: worker_drain
 -- The worker gets the order with its next beat, drains and leaves; several workers may share a name.
 UPDATE {schema}.workers w SET told = 'drain'
-WHERE (w.id = :id::bigint OR w.name = :name::text) AND w.state <> 'gone' RETURNING w.id
+FROM (SELECT x.id FROM {schema}.workers x
+      WHERE (x.id = :id::bigint OR x.name = :name::text) AND x.state <> 'gone' ORDER BY x.id FOR NO KEY UPDATE) AS meant
+WHERE w.id = meant.id RETURNING w.id
 
 -- name: worker_forget
 -- A person's word that this host is gone: rescue takes its jobs without waiting for the heartbeat timeout of their

@@ -79,9 +79,11 @@ WHERE o.id = :id::bigint AND o.cursor = :was::bigint AND o.state = 'running'
 RETURNING {operation_columns}
 
 -- name: operation_leave
--- Its driver stops: any other process may take over at once.
-UPDATE {schema}.operations o SET driven_until = clock_timestamp() WHERE o.id = ANY (:ids::bigint[]) AND o.state = 'running'
+-- Its driver stops: any other process may take over at once. Locked in id order.
+UPDATE {schema}.operations o SET driven_until = clock_timestamp()
+FROM (SELECT x.id FROM {schema}.operations x WHERE x.id = ANY (:ids::bigint[]) AND x.state = 'running' ORDER BY x.id FOR NO KEY UPDATE) AS own
+WHERE o.id = own.id
 
 -- name: prune_operations
--- A month is enough to look back at.
+-- A month is enough to look back at. Nothing else writes the row of an operation that has ended.
 DELETE FROM {schema}.operations o WHERE o.finished_at < now() - interval '30 days'

@@ -85,9 +85,12 @@ RETURNING {schedule_columns}
 
 -- name: schedule_declared
 -- The code of a starting worker still declares these; written at most once a minute. The doctor reports schedules that
--- no live worker declares.
+-- no live worker declares. Locked by name: several workers start at once, each with its own order of schedules.
 UPDATE {schema}.schedules s SET declared_at = clock_timestamp()
-WHERE s.name = ANY (:names::text[]) AND (s.declared_at IS NULL OR s.declared_at < clock_timestamp() - interval '1 minute')
+FROM (SELECT x.name FROM {schema}.schedules x
+      WHERE x.name = ANY (:names::text[]) AND (x.declared_at IS NULL OR x.declared_at < clock_timestamp() - interval '1 minute')
+      ORDER BY x.name FOR NO KEY UPDATE) AS declared
+WHERE s.name = declared.name
 
 -- name: schedule_delete
 -- Its jobs stay.

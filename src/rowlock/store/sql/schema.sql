@@ -1,8 +1,8 @@
 -- schema: the shape of the tables, for `rowlock schema verify`, and what an upgrade needs to know.
 
 -- name: shape
--- One line per column, index, constraint, function and view, comparable between two schemas. The optional index on args
--- is left out. The search path is the schema alone, so that views are printed without its name.
+-- One line per column, index, constraint and function, comparable between two schemas. The optional index on args is
+-- left out. The search path is the schema alone, so that definitions are printed without its name.
 SELECT 'column ' || c.table_name || '.' || c.column_name || ' ' || c.data_type || ' '
        || CASE c.is_nullable WHEN 'NO' THEN 'not null' ELSE 'null' END AS item
 FROM information_schema.columns c WHERE c.table_schema = :schema::text
@@ -17,8 +17,10 @@ UNION ALL
 -- Bodies are written with the schema always in quotes.
 SELECT 'function ' || p.proname || ' ' || md5(replace(p.prosrc, '"' || replace(:schema::text, '"', '""') || '".', ''))
 FROM pg_proc p JOIN pg_namespace n ON n.oid = p.pronamespace WHERE n.nspname = :schema::text
-UNION ALL
-SELECT 'view ' || v.viewname || ' ' || md5(v.definition) FROM pg_views v WHERE v.schemaname = :schema::text
+
+-- name: views_of
+-- The views of a schema, as PostgreSQL prints them. The search path is the schema alone, as for `shape`.
+SELECT v.viewname AS name, v.definition FROM pg_views v WHERE v.schemaname = :schema::text ORDER BY 1
 
 -- name: index_valid
 -- No row: there is no such index. false: its building was interrupted.

@@ -19,7 +19,7 @@ UPDATE {schema}.duties d SET last_ms = :ms::integer WHERE d.name = :name::text A
 -- were never registered. The only unbounded read, once per cluster and round. A pair without queued jobs is cleared,
 -- and forgotten after a day. The epoch moves when something was published, and as long as anything is queued, so that a
 -- head that was passed over because its row was locked is found again. On an empty queue workers are not made to read
--- what has not changed.
+-- what has not changed. A pair that is being registered at this moment is locked, and not cleared.
 WITH RECURSIVE {queued_heads},
 published AS (
   INSERT INTO {schema}.pairs AS p (kind, priority, share, low_water)
@@ -27,14 +27,17 @@ published AS (
   ON CONFLICT (kind, priority, share) DO UPDATE SET low_water = excluded.low_water, last_seen = clock_timestamp()
   WHERE p.low_water IS DISTINCT FROM excluded.low_water OR p.last_seen < clock_timestamp() - interval '1 hour'
   RETURNING 1),
+empty AS MATERIALIZED (
+  SELECT p.kind, p.priority, p.share, p.low_water IS NULL AS unused FROM {schema}.pairs p
+  WHERE (p.low_water IS NOT NULL OR p.last_seen < clock_timestamp() - interval '1 day')
+    AND NOT EXISTS (SELECT 1 FROM h WHERE (h.kind, h.priority, h.share) = (p.kind, p.priority, p.share))
+  FOR UPDATE SKIP LOCKED),
 cleared AS (
-  UPDATE {schema}.pairs p SET low_water = NULL
-  WHERE p.low_water IS NOT NULL
-    AND NOT EXISTS (SELECT 1 FROM h WHERE (h.kind, h.priority, h.share) = (p.kind, p.priority, p.share)) RETURNING 1),
+  UPDATE {schema}.pairs p SET low_water = NULL FROM empty e
+  WHERE NOT e.unused AND (e.kind, e.priority, e.share) = (p.kind, p.priority, p.share) RETURNING 1),
 forgotten AS (
-  DELETE FROM {schema}.pairs p
-  WHERE p.low_water IS NULL AND p.last_seen < clock_timestamp() - interval '1 day'
-    AND NOT EXISTS (SELECT 1 FROM h WHERE (h.kind, h.priority, h.share) = (p.kind, p.priority, p.share)) RETURNING 1),
+  DELETE FROM {schema}.pairs p USING empty e
+  WHERE e.unused AND (e.kind, e.priority, e.share) = (p.kind, p.priority, p.share) RETURNING 1),
 announced AS (
   UPDATE {schema}.duties d SET epoch = d.epoch + 1
   WHERE d.name = 'sweep'
@@ -200,7 +203,7 @@ WITH leaving AS (
 {exhausted},
 {places}
 SELECT m.id, m.fence, m.state, m.kind, m.priority, m.share, m.run_after, places.promoted, places.released, {hooks_notified},
-       (SELECT pg_notify(:channel::text, json_build_object('lost', json_agg(x.id))::text) FROM moved x HAVING {room_to_notify}) AS stopped
+       (SELECT {schema}.notify_ids(:channel::text, 'lost', array_agg(x.id)) FROM moved x) AS stopped
 FROM moved m CROSS JOIN places
 
 -- name: any_orphan
@@ -252,8 +255,8 @@ ending AS (
 {ended_concluded},
 {exhausted}
 SELECT coalesce(array_agg(m.id), '{}') AS ids, {left_places} AS promoted, {notified} AS notified, {followed}, {hooks_notified},
-       (SELECT pg_notify(:channel::text, json_build_object('lost', json_agg(x.id))::text)
-        FROM ended x WHERE x.state = 'running' HAVING count(*) > 0 AND {room_to_notify}) AS stopped
+       (SELECT {schema}.notify_ids(:channel::text, 'lost', array_agg(x.id))
+        FROM ended x WHERE x.state = 'running' HAVING count(*) > 0) AS stopped
 FROM ended m
 
 -- name: repair_caps
@@ -319,25 +322,31 @@ marked AS (
 SELECT count(*) AS pruned FROM gone
 
 -- name: prune_keys
--- Idempotency keys have a retention of their own.
+-- Idempotency keys have a retention of their own. A locked key is being taken over by an enqueue: it is passed over,
+-- since a bulk locks many of them in an order of its own.
 DELETE FROM {schema}.job_keys k
-WHERE (k.kind, k.key) IN (SELECT o.kind, o.key FROM {schema}.job_keys o WHERE o.expires_at < now() LIMIT :batch::integer)
+USING (SELECT o.kind, o.key FROM {schema}.job_keys o WHERE o.expires_at < now() LIMIT :batch::integer FOR UPDATE SKIP LOCKED) AS old
+WHERE k.kind = old.kind AND k.key = old.key
 
 -- name: prune_waiters
--- Left behind by callers that crashed.
-DELETE FROM {schema}.job_waiters w WHERE w.until < now()
+-- Left behind by callers that crashed. A locked row is being renewed.
+DELETE FROM {schema}.job_waiters w
+USING (SELECT x.job_id, x.waiter FROM {schema}.job_waiters x WHERE x.until < now() FOR UPDATE SKIP LOCKED) AS old
+WHERE w.job_id = old.job_id AND w.waiter = old.waiter
 
 -- name: prune_workers
 -- A worker row outlives the worker by a day, so that attempts can still name it; a silent worker with running jobs is
--- left to rescue.
+-- left to rescue. A locked row is passed over: its supervisor vouches for several workers at once.
 DELETE FROM {schema}.workers w
-WHERE w.seen_at < now() - interval '1 day'
-  AND NOT EXISTS (SELECT 1 FROM {schema}.jobs j WHERE j.claimed_by = w.id AND j.state = 'running')
+USING (SELECT x.id FROM {schema}.workers x WHERE x.seen_at < now() - interval '1 day' FOR UPDATE SKIP LOCKED) AS old
+WHERE w.id = old.id AND NOT EXISTS (SELECT 1 FROM {schema}.jobs j WHERE j.claimed_by = w.id AND j.state = 'running')
 
 -- name: workers_silent
--- A worker that has been silent for a minute and holds no job is shown as gone.
+-- A worker that has been silent for a minute and holds no job is shown as gone. A locked row is passed over, as above.
 UPDATE {schema}.workers w SET state = 'gone', hungry = false
-WHERE w.state <> 'gone' AND w.seen_at < now() - interval '60 s'
+FROM (SELECT x.id FROM {schema}.workers x WHERE x.state <> 'gone' AND x.seen_at < now() - interval '60 s'
+      FOR NO KEY UPDATE SKIP LOCKED) AS silent
+WHERE w.id = silent.id
   AND NOT EXISTS (SELECT 1 FROM {schema}.jobs j WHERE j.claimed_by = w.id AND j.state = 'running')
 
 -- name: fold_counts

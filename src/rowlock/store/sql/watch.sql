@@ -33,5 +33,8 @@ SELECT d.id, :waiter::uuid, clock_timestamp() + :seconds::interval FROM unnest(:
 ON CONFLICT (job_id, waiter) DO UPDATE SET until = excluded.until
 
 -- name: forget_jobs
--- The end of await_jobs.
-DELETE FROM {schema}.job_waiters w WHERE w.waiter = :waiter::uuid AND w.job_id = ANY (:ids::bigint[])
+-- The end of await_jobs, in the same order of rows.
+DELETE FROM {schema}.job_waiters w
+USING (SELECT x.job_id FROM {schema}.job_waiters x
+       WHERE x.waiter = :waiter::uuid AND x.job_id = ANY (:ids::bigint[]) ORDER BY x.job_id FOR UPDATE) AS own
+WHERE w.waiter = :waiter::uuid AND w.job_id = own.job_id

@@ -23,23 +23,34 @@ WITH asked AS (
 SELECT w.id, w.state, w.finished_at IS NOT NULL AS final, EXISTS (SELECT 1 FROM asked) AS asked
 FROM {schema}.workflows w WHERE w.id = :workflow::bigint
 
--- name: workflow_halt
--- A batch of the live steps of a workflow that is being cancelled: waiting steps end at once, running ones are asked to
--- stop. All are locked in id order by one CTE. Run it until it answers no ids: a step that is given back at this moment
--- waits again.
-WITH live AS MATERIALIZED (
-  SELECT {ending_columns} FROM {schema}.workflow_steps s JOIN {schema}.jobs j ON j.id = s.job_id
-  WHERE s.workflow_id = :workflow::bigint AND NOT s.ended AND j.finished_at IS NULL AND NOT (j.state = 'running' AND j.cancel_requested)
-    AND EXISTS (SELECT 1 FROM {schema}.workflows w WHERE w.id = :workflow::bigint AND w.cancel_requested AND w.state = 'running')
-  ORDER BY j.id LIMIT 500 FOR UPDATE OF j),
+-- fragment: halting
+-- The steps of a workflow that is being cancelled, waiting and running ones, locked in id order by one CTE; the
+-- statement adds whether it waits.
+SELECT {ending_columns} FROM {schema}.workflow_steps s JOIN {schema}.jobs j ON j.id = s.job_id
+WHERE s.workflow_id = :workflow::bigint AND NOT s.ended AND j.finished_at IS NULL AND NOT (j.state = 'running' AND j.cancel_requested)
+  AND EXISTS (SELECT 1 FROM {schema}.workflows w WHERE w.id = :workflow::bigint AND w.cancel_requested AND w.state = 'running')
+ORDER BY j.id LIMIT 500
+
+-- fragment: halted
 ending AS (SELECT l.* FROM live l WHERE l.state <> 'running'),
 {end_jobs},
 flagged AS (
   UPDATE {schema}.jobs j SET cancel_requested = true, seq = j.seq + 1 FROM live l WHERE j.id = l.id AND l.state = 'running'
   RETURNING j.id)
 SELECT coalesce(array_agg(m.id), '{}') || ARRAY(SELECT f.id FROM flagged f) AS ids, {left_places} AS promoted, {notified} AS notified, {followed},
-       (SELECT pg_notify(:channel::text, json_build_object('cancel', json_agg(f.id))::text) FROM flagged f HAVING count(*) > 0 AND {room_to_notify}) AS asked
+       (SELECT {schema}.notify_ids(:channel::text, 'cancel', array_agg(f.id)) FROM flagged f HAVING count(*) > 0) AS asked
 FROM ended m
+
+-- name: workflow_halt
+-- A batch of the live steps: waiting steps end at once, running ones are asked to stop. Run it until it answers no ids:
+-- a step that is given back at this moment waits again.
+WITH live AS MATERIALIZED ({halting} FOR UPDATE OF j),
+{halted}
+
+-- name: workflow_halt_unheld
+-- The same without the steps that another transaction holds: after workflow_halt waited too long for one of them.
+WITH live AS MATERIALIZED ({halting} FOR UPDATE OF j SKIP LOCKED),
+{halted}
 
 -- name: workflow_retry
 -- A function of the schema: it reads again behind its locks what it read before them.
@@ -99,13 +110,14 @@ ORDER BY w.id LIMIT 50
 
 -- name: judge_workflows
 -- Retention counts from the end of the whole workflow, by the rule for '*'. A step whose own rule keeps it longer keeps
--- all of them, and that instant is stored, so that later rounds need not look again.
+-- all of them, and that instant is stored, so that later rounds need not look again. A workflow that is being retried
+-- is passed over.
 UPDATE {schema}.workflows w SET kept_until = w.finished_at + (longest.keep - rule.keep)
 FROM (SELECT r.keep FROM {schema}.retention r WHERE r.kind = '*' AND r.state = '*') AS rule
 CROSS JOIN LATERAL (
   SELECT o.id FROM {schema}.workflows o
   WHERE o.finished_at IS NOT NULL AND coalesce(o.kept_until, o.finished_at) < now() - rule.keep
-  ORDER BY coalesce(o.kept_until, o.finished_at) LIMIT 500) AS old
+  ORDER BY coalesce(o.kept_until, o.finished_at) LIMIT 500 FOR NO KEY UPDATE SKIP LOCKED) AS old
 CROSS JOIN LATERAL (
   SELECT max(own.keep) AS keep FROM {schema}.workflow_steps s JOIN {schema}.jobs j ON j.id = s.job_id
   CROSS JOIN LATERAL (

@@ -22,6 +22,8 @@ from rowlock.flow.executors.child_messages import (
     StopJob,
     ToChild,
     ToWorker,
+)
+from rowlock.flow.executors.message_pipe import (
     pack_for_child,
     pack_for_worker,
     receive_from_child,

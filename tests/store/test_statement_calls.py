@@ -40,6 +40,16 @@ HIDDEN = {
     "lock_wait": _LOCK,
     # The request that was kept with its answer: the values of lock_request.
     "answer_request": frozenset({"job_id", "status", "scope", "key", "digest"}),
+    # An id or a name of workers is read in one place.
+    "worker_drain": frozenset({"id", "name"}),
+    "worker_forget": frozenset({"id", "name"}),
+    # The settings of a lane are made from the arguments of set(), and written in its transaction.
+    "lane_set": frozenset(
+        {
+            *("name", "version", "kinds", "slots", "max_total", "ordering", "poll_every", "stale_after", "stall_after"),
+            *("requires_approval", "enabled", "rate", "age_every"),
+        }
+    ),
 }
 # LockSession.fetch() adds these two to whatever it is given.
 LOCK_SESSION = ("flow/locks/process_locks.py", frozenset({"session", "channel"}))

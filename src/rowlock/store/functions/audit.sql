@@ -1,7 +1,7 @@
 -- The chain of seals over the audit, which shows whether a line was changed or removed.
 
 -- audit_text: the text of a line that is hashed behind the seal before it, for an export that can be checked without a database.
-CREATE OR REPLACE FUNCTION {schema}.audit_text(place bigint, line {schema}.audit) RETURNS text
+CREATE FUNCTION {schema}.audit_text(place bigint, line {schema}.audit) RETURNS text
 LANGUAGE sql STABLE AS $$
   SELECT jsonb_build_array(place, line.id, extract(epoch FROM line.at), line.subject, line.kind, line.acting_for, line.tenant,
                            line.action, line.target, line.before, line.after, line.note, line.request_id, line.address)::text
@@ -9,13 +9,13 @@ $$;
 
 -- audit_hash: what seals a line of the audit: its place in the chain, the seal before it, and every value of the line. Text
 -- that does not depend on settings of the session: the instant is a number of seconds.
-CREATE OR REPLACE FUNCTION {schema}.audit_hash(place bigint, previous bytea, line {schema}.audit) RETURNS bytea
+CREATE FUNCTION {schema}.audit_hash(place bigint, previous bytea, line {schema}.audit) RETURNS bytea
 LANGUAGE sql STABLE AS $$
   SELECT sha256(convert_to(encode(previous, 'hex') || {schema}.audit_text(place, line), 'UTF8'))
 $$;
 
 -- audit_wait_for_seal: every new line is noted in the transaction that writes it, also by code that knows of no seals.
-CREATE OR REPLACE FUNCTION {schema}.audit_wait_for_seal() RETURNS trigger
+CREATE FUNCTION {schema}.audit_wait_for_seal() RETURNS trigger
 LANGUAGE plpgsql AS $$
 BEGIN
   INSERT INTO {schema}.audit_unsealed (audit_id) SELECT a.id FROM added a;
@@ -25,7 +25,7 @@ END $$;
 -- audit_seal: gives the committed lines that have no seal their places at the end of the chain, by id; returns how many. Lines are
 -- sealed after their commit and not while they are written: a chain that every writer extends would have all changes wait for one
 -- another. A line that commits late gets a later place. The lock keeps two sealers from extending the chain at once.
-CREATE OR REPLACE FUNCTION {schema}.audit_seal(most integer) RETURNS integer
+CREATE FUNCTION {schema}.audit_seal(most integer) RETURNS integer
 LANGUAGE plpgsql AS $$
 DECLARE
   line {schema}.audit;

@@ -255,6 +255,17 @@ async def test_an_uncommitted_twin_keeps_neither_the_retry_nor_the_rescue_of_oth
         assert (await desk.store.row(jobs[-1]))["state"] == State.CANCELLED  # its twin waits by now
 
 
+async def test_a_held_row_keeps_no_claim_without_an_answer_from_being_given_back(database_url: str) -> None:
+    async with opened(database_url) as store, opened(database_url) as other:
+        worker = await store.worker()
+        jobs = [await store.enqueue() for _ in range(JOBS)]
+        await store.claim(worker, *jobs)
+        values = {"worker": worker, "held": [], "before": await store.clock(), "channel": store.database.channel}
+        async with held(other, jobs[VICTIM]):
+            assert sorted((await store.one("disown", **values))["ids"]) == jobs[:VICTIM] + jobs[VICTIM + 1 :]
+        assert (await store.one("disown", **values))["ids"] == [jobs[VICTIM]]
+
+
 async def test_a_worker_says_which_session_blocks_a_job_and_when_that_is_over(
     database_url: str, caplog: pytest.LogCaptureFixture
 ) -> None:

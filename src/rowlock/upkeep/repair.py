@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 from typing import TYPE_CHECKING, Final
 
 from rowlock.desk.workflow_halt import halt
+from rowlock.errors import WriteRefused
 from rowlock.model.lane import kinds_by_lane
 from rowlock.model.queue_pair import pair_of
 from rowlock.store import lanes as lane_rows
 from rowlock.upkeep.duty import BATCH, FEW_BATCHES, MOST_BATCHES, SMALL_BATCH, wake_released
+from rowlock.store.database import TRANSIENT
+from rowlock.upkeep.duty import FEW_BATCHES, MOST_BATCHES, SMALL_BATCH, wake_released
 
 if TYPE_CHECKING:
     from rowlock.flow.worker.heartbeat import CompletedBeat
     from rowlock.upkeep.duty import DutyContext
 
+logger = logging.getLogger("rowlock.upkeep")
 _FLOWS: Final = 200
 """Live workflows that the duty looks at, one time it runs."""
 
@@ -62,14 +67,24 @@ async def workflows(context: DutyContext, _beat: CompletedBeat) -> int:
     wake_released(context, row)
     done = len(row["ids"] or ())
     for flow in await context.database.fetch("workflows_cancelling"):
-        for _ in range(MOST_BATCHES):
-            halted = await halt(context.database, flow["id"])
-            wake_released(context, halted)
-            if halted["promoted"]:
-                context.waker.look()
-            done += len(halted["ids"])
-            if not halted["ids"]:
-                break
+        try:
+            done += await _halt(context, flow["id"])
+        except (WriteRefused, *TRANSIENT) as error:
+            # A step that is held or refused keeps no other workflow; the next round tries again.
+            logger.warning("the cancel of workflow %d is put off: %s", flow["id"], error)
+    return done
+
+
+async def _halt(context: DutyContext, workflow_id: int) -> int:
+    done = 0
+    for _ in range(MOST_BATCHES):
+        halted = await halt(context.database, workflow_id)
+        wake_released(context, halted)
+        if halted["promoted"]:
+            context.waker.look()
+        done += len(halted["ids"])
+        if not halted["ids"]:
+            break
     return done
 
 

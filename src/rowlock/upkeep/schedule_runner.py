@@ -7,7 +7,7 @@ import contextlib
 import logging
 from typing import TYPE_CHECKING
 
-from rowlock.errors import DatabaseError, UnknownKind
+from rowlock.errors import DatabaseError, UnknownKind, WriteRefused
 from rowlock.flow.worker.registration import until_served
 from rowlock.model import ids
 from rowlock.store.database import TRANSIENT
@@ -59,7 +59,7 @@ class ScheduleRunner:
             fired = await fire(self._database, self._submit, schedule, due_slots(schedule, now))
         except UnknownKind as error:
             logger.warning("the schedule %s is due, and this worker does not know its kind: %s", schedule.name, error)
-        except TRANSIENT as error:
+        except (WriteRefused, *TRANSIENT) as error:
             logger.warning("the schedule %s is put off: %s", schedule.name, error)
         except DatabaseError:
             raise

@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from rowlock.errors import DatabaseError
+from rowlock.errors import DatabaseError, WriteRefused
 from rowlock.keep_running import keep_running
 from rowlock.model import ids
 from rowlock.outage_log import OutageLog
@@ -139,6 +139,7 @@ class Heartbeat:
         self._stop = threading.Event()
         self._ready = threading.Event()
         self._outage = OutageLog(logger, "no beat", "the worker beats again")
+        self._disowning = OutageLog(logger, "unknown claims cannot be given back", "unknown claims are given back")
         self._pause, self._overdue = EVERY, 0
         """overdue: beats in a row that saw a schedule due."""
         self._last: datetime | None = None
@@ -275,13 +276,20 @@ class Heartbeat:
         if not (asked or report.answer_lost or self._doubtful) or before is None or report.known_jobs is None:
             return False
         self._doubtful = False
-        given = await workers.disown(
-            link,
-            worker=self._worker_id,
-            held=list(report.known_jobs),
-            before=before,
-            channel=self._database.channel,
-        )
+        try:
+            given = await workers.disown(
+                link,
+                worker=self._worker_id,
+                held=list(report.known_jobs),
+                before=before,
+                channel=self._database.channel,
+            )
+        except (WriteRefused, *TRANSIENT) as error:
+            # The worker has beaten, and its orders must be heard: a row that is refused waits for the next look.
+            self._doubtful = True
+            self._disowning.failed(error)
+            return False
+        self._disowning.recovered()
         if given:
             logger.warning("gave back %d claims whose answer was lost: %s", len(given), ids.listed(given))
         return True

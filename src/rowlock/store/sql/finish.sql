@@ -182,14 +182,14 @@ LEFT JOIN {schema}.job_attempts a ON a.job_id = d.id AND a.fence = d.fence
 -- A claim that committed but whose answer was lost belongs to a worker that is alive and does not know of it; no
 -- heartbeat finds that. Each worker names the jobs it holds, and the others go back. `before` is an instant of the
 -- database's clock from before that list was made, when no claim was under way: a later claim is never taken for a
--- forgotten one.
+-- forgotten one. A row that another transaction holds is left to the next look: the beat does not wait for it.
 WITH leaving AS (
   SELECT j.id, j.fence, 'queued'::text AS state, 0::float8 AS delay, 1 AS refund, 0 AS loss, 0 AS death, 'disowned'::text AS outcome,
          NULL::jsonb AS error, NULL::bigint AS owner
   FROM {schema}.jobs j
   WHERE j.state = 'running' AND j.claimed_by = :worker::bigint AND NOT (j.id = ANY (:held::bigint[]))
     AND j.claimed_at < :before::timestamptz
-  ORDER BY j.id LIMIT 500 FOR NO KEY UPDATE),
+  ORDER BY j.id LIMIT 500 FOR NO KEY UPDATE SKIP LOCKED),
 {requeue}
 SELECT coalesce(array_agg(m.id), '{}') AS ids, {left_places} AS promoted, {followed} FROM moved m
 

@@ -157,7 +157,7 @@ FROM moved m CROSS JOIN places
 -- A handler blocks the event loop of this worker, whose process is replaced for it. The culprits are lost claims, and
 -- suspects from now on. All other jobs of the worker, known to it or not, leave as from an orderly shutdown: the
 -- attempt does not count, and it is no loss. A process that cannot run its loop must not claim either, so its row ends
--- with its claims.
+-- with its claims. A row that another transaction holds is left to rescue.
 WITH leaving AS (
   SELECT x.id, x.fence, CASE WHEN b.id IS NULL THEN 'queued' ELSE x.state END AS state,
          CASE WHEN b.id IS NULL THEN 0 ELSE x.delay END AS delay, x.refund, CASE WHEN b.id IS NULL THEN 0 ELSE x.loss END AS loss,
@@ -169,7 +169,7 @@ WITH leaving AS (
          x.owner
   FROM ({lost_claims}
         WHERE j.state = 'running' AND j.claimed_by = :worker::bigint
-        ORDER BY j.id FOR NO KEY UPDATE OF j) AS x
+        ORDER BY j.id FOR NO KEY UPDATE OF j SKIP LOCKED) AS x
   LEFT JOIN unnest(:ids::bigint[], :fences::integer[]) AS b(id, fence) ON b.id = x.id AND b.fence = x.fence),
 {requeue},
 {moved_concluded},

@@ -166,16 +166,6 @@ MUTATIONS: Final = (
         (f"{OF_COUNTS}every_way_to_end_is_counted_once",),
     ),
     Mutation(
-        "every update of a finished job is counted as an end",
-        COUNTS,
-        "WHEN o.finished_at IS NULL AND n.finished_at IS NOT NULL THEN 'unstarted'",
-        "WHEN n.finished_at IS NOT NULL THEN 'unstarted'",
-        (
-            f"{OF_COUNTS}a_retry_by_a_person_counts_the_second_end_too",
-            f"{OF_COUNTS}an_update_of_a_finished_job_is_no_end",
-        ),
-    ),
-    Mutation(
         "a claim that its gate puts back is counted as an attempt",
         COUNTS,
         "WHEN o.state = 'running' AND n.claimed_at IS NULL THEN NULL",

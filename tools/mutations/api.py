@@ -142,7 +142,7 @@ MUTATIONS: Final = (
         "api/connection_limits.py",
         "            self._expect(self.cycle, self.limits.body_timeout, self._on_late_body)\n",
         "            pass\n",
-        (f"{OF_LIMITS}a_second_request_has_no_more_time_than_the_first",),
+        (f"{OF_LIMITS}half_a_body_is_answered_and_closed",),
     ),
     Mutation(
         "one address takes every connection",

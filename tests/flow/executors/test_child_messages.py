@@ -23,10 +23,9 @@ from rowlock.flow.executors.child_messages import (
     ToChild,
     ToWorker,
     pack_for_child,
-    pack_for_worker,
-    receive_from_child,
     receive_from_worker,
 )
+from rowlock.flow.executors.message_data import pack_for_worker, receive_from_child
 from rowlock.flow.progress.report import ItemUpdate, ReportSnapshot
 from rowlock.model.job import Claim
 from rowlock.model.progress import ItemState

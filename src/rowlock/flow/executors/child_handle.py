@@ -32,9 +32,8 @@ from rowlock.flow.executors.child_messages import (
     SaveReport,
     StopJob,
     pack_for_child,
-    receive_from_child,
 )
-from rowlock.flow.executors.message_data import UnreadableMessage
+from rowlock.flow.executors.message_data import UnreadableMessage, receive_from_child
 from rowlock.flow.executors.os_process import ending, resident
 from rowlock.flow.kinds.import_origin import module_of
 from rowlock.model.outcome import Lost

@@ -47,9 +47,9 @@ from rowlock.flow.executors.child_messages import (
     SaveReport,
     StartChild,
     StopJob,
-    pack_for_worker,
     receive_from_worker,
 )
+from rowlock.flow.executors.message_data import pack_for_worker
 from rowlock.flow.executors.os_process import die_with
 from rowlock.flow.executors.threads import run_blocking, work_of
 from rowlock.flow.progress.job_logs import JobLogCapture

@@ -13,8 +13,6 @@ import struct
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
-from rowlock.flow.executors import message_data
-
 if TYPE_CHECKING:
     import asyncio
     from collections.abc import Mapping, Sequence
@@ -205,32 +203,21 @@ ToWorker = ChildReady | ChildFailed | ProgressSnapshot | ForwardedLog | AttemptE
 
 def pack_for_child(message: ToChild) -> bytes:
     """The bytes of a message to the child, its length first."""
-    return _framed(pickle.dumps(message, protocol=pickle.HIGHEST_PROTOCOL))
-
-
-def pack_for_worker(message: ToWorker) -> bytes:
-    """The bytes of a message to the worker, its length first."""
-    return _framed(message_data.dumps(message))
+    return framed(pickle.dumps(message, protocol=pickle.HIGHEST_PROTOCOL))
 
 
 async def receive_from_worker(reader: asyncio.StreamReader) -> ToChild:
     """The next message; IncompleteReadError when the worker is gone."""
-    message: ToChild = pickle.loads(await _next(reader))  # noqa: S301 - from the process that started this one
+    message: ToChild = pickle.loads(await next_frame(reader))  # noqa: S301 - from the process that started this one
     return message
 
 
-async def receive_from_child(reader: asyncio.StreamReader) -> ToWorker:
-    """The next message; IncompleteReadError when the child is gone, UnreadableMessage when it wrote something else."""
-    message = message_data.loads(await _next(reader))
-    if not isinstance(message, ToWorker):
-        raise message_data.UnreadableMessage("A child process sent a value that is no message.")
-    return message
-
-
-def _framed(data: bytes) -> bytes:
+def framed(data: bytes) -> bytes:
+    """The bytes with their length first."""
     return _LENGTH.pack(len(data)) + data
 
 
-async def _next(reader: asyncio.StreamReader) -> bytes:
+async def next_frame(reader: asyncio.StreamReader) -> bytes:
+    """The bytes of the next message; IncompleteReadError when the other side is gone."""
     (length,) = _LENGTH.unpack(await reader.readexactly(_LENGTH.size))
     return await reader.readexactly(length)

@@ -14,13 +14,29 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from rowlock.errors import RowlockError
+from rowlock.flow.executors import child_messages
+from rowlock.flow.executors.child_messages import ToWorker
 
 if TYPE_CHECKING:
+    import asyncio
     from collections.abc import Iterable
 
 
 class UnreadableMessage(RowlockError):
     """A child process has written something that is no message."""
+
+
+def pack_for_worker(message: ToWorker) -> bytes:
+    """The bytes of a message to the worker, its length first."""
+    return child_messages.framed(dumps(message))
+
+
+async def receive_from_child(reader: asyncio.StreamReader) -> ToWorker:
+    """The next message; IncompleteReadError when the child is gone, UnreadableMessage when it wrote something else."""
+    message = loads(await child_messages.next_frame(reader))
+    if not isinstance(message, ToWorker):
+        raise UnreadableMessage("A child process sent a value that is no message.")
+    return message
 
 
 def dumps(message: object) -> bytes:
@@ -134,7 +150,6 @@ def _name(cls: type) -> str:
 def _classes() -> dict[str, Any]:
     """Every class that a child may send, by name. Values only: making one does nothing else."""
     from rowlock.flow.enqueue import prepare, workflow_growth  # noqa: PLC0415 - few children add steps to a workflow
-    from rowlock.flow.executors import child_messages  # noqa: PLC0415 - it imports this module
     from rowlock.flow.locks import lock  # noqa: PLC0415 - as above
     from rowlock.flow.progress import report  # noqa: PLC0415 - as above
     from rowlock.model import job, kind, outcome, progress, rate, workflow  # noqa: PLC0415 - as above

@@ -376,3 +376,14 @@ async def test_integers_beyond_those_of_doubles_keep_every_digit(rest: Rest) -> 
         assert [each["id"] for each in found] == [job["id"]]
         near = (await client.get("/jobs", params={"q": f"ref.order:{large - 1}"})).json()["items"]
         assert near == []
+
+
+async def test_a_repeated_submission_shows_nothing_of_a_colleagues_job(rest: Rest) -> None:
+    async with rest.knows(Principal("ada", "acme", frozenset({Permission.SUBMIT}))) as ada:
+        body = {"kind": "greet", "unique_key": "k"}
+        await ada.post("/jobs", json={**body, "args": {"name": "hush"}})
+    async with rest.knows(Principal("eve", "acme", frozenset({Permission.SUBMIT}))) as eve:
+        for _ in ("first", "repeated"):
+            answer = await eve.post("/jobs", json={**body, "args": {"name": "x"}}, headers={"Idempotency-Key": "i"})
+            assert (answer.status_code, answer.json()["deduplicated"]) == (200, True)
+            assert "hush" not in answer.text

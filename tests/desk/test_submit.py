@@ -147,3 +147,18 @@ async def test_a_masked_secret_comes_back_as_it_is_stored(desk: Desk, app: Rowlo
     )
     assert made.job.args == {"password": "•••"}
     assert "pw12" not in await desk.store.value("SELECT jsonb_agg(to_jsonb(a))::text FROM {s}.audit a")
+
+
+async def test_a_key_shows_nothing_of_a_job_that_the_caller_may_not_read(app: Rowlock) -> None:
+    first = await app.desk(USER).jobs.submit("plain", {"org_id": 7}, unique_key="k", meta={"note": "hush"}, tags=["t"])
+    colleague = Principal("eve", "acme", frozenset({Permission.SUBMIT}))
+    kept = await app.desk(colleague).jobs.submit("plain", {"org_id": 8}, unique_key="k", on_conflict="keep")
+    assert (kept.what, kept.job.id, kept.job.state) == ("kept", first.job.id, "queued")
+    assert (kept.job.args, kept.job.meta, kept.job.tags, kept.job.submitted_by) == ({}, {}, (), None)
+    reader = replace(colleague, permissions=USER.permissions)
+    seen = await app.desk(reader).jobs.submit("plain", {"org_id": 8}, unique_key="k", on_conflict="keep")
+    assert (seen.what, seen.job.args) == ("kept", {"org_id": 7})
+    own = await app.desk(replace(USER, permissions=colleague.permissions)).jobs.submit(
+        "plain", {"org_id": 9}, unique_key="k", on_conflict="keep"
+    )
+    assert own.job.args == {"org_id": 7}

@@ -12,9 +12,10 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from tests.fuzz.profile import PATIENCE, tried
 from tests.fuzz.stage import THERE, stage
-from tests.fuzz.strange import IDS, NUMBERS, TEXTS, json_values, short
+from tests.fuzz.strange import DEEP, IDS, NUMBERS, TEXTS, json_values, short
 
 from rowlock.model import ids
+from rowlock.model.kind import Kind
 
 if TYPE_CHECKING:
     from tests.fuzz.conftest import Bench
@@ -66,7 +67,7 @@ def body_of(schema: dict[str, Any], depth: int = 0) -> st.SearchStrategy[Any]:
 def _writable(value: object) -> bool:
     try:
         json.dumps(value)
-    except ValueError:
+    except (ValueError, RecursionError):
         return False
     return True
 
@@ -118,5 +119,45 @@ def test_no_request_is_answered_with_a_failure_of_the_door(bench: Bench) -> None
     @example(("post", f"/jobs/{ids.encode(1)}/signals/a", {}, {"payload": "\ud800"}))
     def one(request: tuple[str, str, dict[str, str], Any]) -> None:
         bench.run(ask(*request))
+
+    one()
+
+
+MARKED: Final = st.sampled_from(["$secret", "$bytes", "$output", "$version"]).flatmap(
+    lambda mark: json_values().map(lambda value: {mark: value})
+)
+
+
+@pytest.mark.timeout(PATIENCE)
+def test_no_submission_without_the_code_breaks_a_list_or_hides_from_its_approver(bench: Bench) -> None:
+    defaults = json.dumps(Kind("remote", approval=True).defaults())
+    bench.run(bench.sql("INSERT INTO kinds (name, defaults) VALUES ('remote', $1::text::jsonb)", defaults))
+
+    async def ask(value: object) -> None:
+        body = json.dumps({"kind": "remote", "args": {"x": value}}).encode()
+        json_only = {"Content-Type": "application/json"}
+        answer = await bench.rest("POST", "/jobs", content=body, headers=json_only)
+        assert answer.status_code in (202, 400, 413, 422), answer.text
+        page = await bench.rest("GET", "/approvals")
+        assert page.status_code == 200, page.text
+        if answer.status_code == 202:
+            job = answer.json()["id"]
+            number = ids.parse(job)
+            # What the approver sees is what a worker reads.
+            stored = json.loads(await bench.sql("SELECT args::text FROM jobs WHERE id = $1", number))
+            assert (await bench.shown(number))["args"] == stored
+            change = json.dumps({"args": {"x": [value]}}).encode()
+            edited = await bench.rest("PATCH", f"/jobs/{job}", content=change, headers={**json_only, "If-Match": "*"})
+            assert edited.status_code < 500, edited.text
+            assert (await bench.rest("DELETE", f"/jobs/{job}")).status_code == 200
+        assert (await bench.rest("GET", "/jobs")).status_code == 200
+
+    @tried(40)
+    @given(st.one_of(json_values().filter(_writable), MARKED.filter(_writable), DEEP.filter(_writable)))
+    @example({"$secret": 1_000_000})
+    @example([{"a": {"$bytes": "?"}}])
+    @example({"$output": "x", "more": 1})
+    def one(value: object) -> None:
+        bench.run(ask(value))
 
     one()

@@ -209,6 +209,13 @@ MUTATIONS: Final = (
         (f"{OF_COUNTS}counters_do_not_go_down_when_minutes_and_hours_are_pruned",),
     ),
     Mutation(
+        "a taken key shows a colleague's arguments",
+        "desk/submit.py",
+        "        return bare(job)\n",
+        "        return job\n",
+        ("tests/desk/test_submit.py::test_a_key_shows_nothing_of_a_job_that_the_caller_may_not_read",),
+    ),
+    Mutation(
         "a caller over REST approves its own job",
         "desk/job_orders.py",
         '        return self._guard.principal.kind != "system" and',

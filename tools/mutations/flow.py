@@ -59,6 +59,27 @@ MUTATIONS: Final = (
         ),
     ),
     Mutation(
+        "a handler's log lines keep its secrets",
+        "flow/progress/job_logs.py",
+        "        record.msg, record.args = scrubbed, None\n",
+        "        pass\n",
+        ("tests/flow/progress/test_job_logs.py::test_secrets_reach_no_log_record_and_no_reader",),
+    ),
+    Mutation(
+        "a plain result shows a secret argument",
+        "flow/run/verdict.py",
+        "        if text is None or not secrets:\n",
+        "        if text is None or secrets is not None:\n",
+        ("tests/flow/progress/test_job_logs.py::test_secrets_reach_no_log_record_and_no_reader",),
+    ),
+    Mutation(
+        "a child makes an object of any class in its worker",
+        "flow/executors/message_data.py",
+        "                made = _made(_classes()[name], ",
+        "                made = _made(_classes().get(name) or __import__('pathlib').Path, ",
+        ("tests/flow/executors/test_message_data.py::test_what_is_no_message_is_refused",),
+    ),
+    Mutation(
         "a submitter hides an argument behind a mark",
         "flow/kinds/json_values.py",
         "        if isinstance(written, str) and written in MARKS:\n",

@@ -10,6 +10,27 @@ STREAMED: Final = "tests/desk/follow/test_stream.py::test_"
 
 MUTATIONS: Final = (
     Mutation(
+        "a secret in base64 passes",
+        "model/redact.py",
+        "    for before in range(3):\n",
+        "    for before in range(0):\n",
+        ("tests/model/test_redact.py::test_a_secret_is_masked_in_other_spellings",),
+    ),
+    Mutation(
+        "a database password among the parameters is printed",
+        "model/database_url.py",
+        '    rest = _PARAMETER.sub(rf"\\1{MASK}", rest)\n',
+        "",
+        ("tests/model/test_database_url.py::test_the_password_is_masked_wherever_it_stands",),
+    ),
+    Mutation(
+        "JSON on a terminal steers it",
+        "model/json_output.py",
+        'c if c.isprintable() or c == "\\n" else',
+        'c if c.isprintable() or c != "\\0" else',
+        ("tests/model/test_json_output.py::test_characters_that_a_terminal_obeys_are_escaped_in_json",),
+    ),
+    Mutation(
         "one row that is nested too deep fails its page",
         "model/stored_json.py",
         "    if is_deep(text.encode()):\n",

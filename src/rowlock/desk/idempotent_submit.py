@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final, TypeAlias
 
-from rowlock.desk.submit import Submitted
-from rowlock.errors import JobNotFound
+from rowlock.desk.submit import Submitted, bare
+from rowlock.errors import Forbidden, JobNotFound
 from rowlock.model.access import Permission
 from rowlock.store.executor import SqlSession
 
@@ -123,14 +123,20 @@ class IdempotentSubmit:
         if len(used) == 1:
             return KeyReused()
         row = used[key.scope]
-        return await self._repeated(row["job_id"], row["what"] or "created", row["status"])
+        return await self._repeated(desk, row["job_id"], row["what"] or "created", row["status"])
 
-    async def _repeated(self, job_id: int, what: str, status: int | None) -> SubmitOutcome:
+    async def _repeated(self, desk: Desk, job_id: int, what: str, status: int | None) -> SubmitOutcome:
         try:
-            submitted = Submitted(await self._get_job(job_id), what)
+            job = await self._get_job(job_id)
         except JobNotFound:
             return JobPruned()
-        return RepeatedSubmit(submitted, status or 202)
+        if what == "kept" and job.submitted_by != desk.principal.subject:
+            # Another submission made it: this principal need not be one that may read it.
+            try:
+                job = await desk.jobs.get(job_id)
+            except (Forbidden, JobNotFound):
+                job = bare(job)
+        return RepeatedSubmit(Submitted(job, what), status or 202)
 
     async def change_status(self, first: FirstSubmit, status: int) -> None:
         """Answer repetitions of the request with this status from now on."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, Protocol
 from urllib.parse import quote
 
@@ -114,7 +114,9 @@ class GuardedSubmit:
         database = self._open()
         inside = database if connection is None else SqlSession(database.statements, connection)
         job = await self._visible_jobs.made(inside, number)
-        if what != "kept":
+        if what == "kept":
+            job = await self._as_seen(job)
+        else:
             after = {"kind": job.kind, "state": job.state, "tenant": job.tenant, "submitted_by": job.submitted_by}
             await audit.record(inside, self._guard, "job.submit", f"job:{number}", after=after)
         return Submitted(job, what)
@@ -141,6 +143,15 @@ class GuardedSubmit:
             options |= {"tenant": job.tenant, "submitted_by": job.submitted_by}
         values = {name: redact.decoded(value) for name, value in args.items() if name != VERSION}
         return await self.submit(job.kind, values, options, None)
+
+    async def _as_seen(self, job: Job) -> Job:
+        """A job that another submission made: in full only for a principal that may read it anyway."""
+        who = self._guard.principal
+        if who.kind == "system" or job.submitted_by == who.subject:
+            return job
+        if who.may(Permission.READ) and await self._visible_jobs.many([job.id]):
+            return job
+        return bare(job)
 
     def options(self, options: SubmitOptions) -> Options:
         """The options as this principal may give them: their tenant, their name, keys of their own."""
@@ -177,3 +188,10 @@ def _arguments(text: str) -> dict[str, Any]:
     except stored_json.UnreadableJson as error:
         message = f"This job cannot be cloned: its arguments cannot be read: {error}. Submit a new one."
         raise InvalidArguments(message) from None
+
+
+def bare(job: Job) -> Job:
+    """The job without what people put into it or got out of it, for a principal that may not read it."""
+    return replace(
+        job, args={}, result=None, errors=None, progress=None, meta={}, refs={}, tags=(), submitted_by=None, worker=None
+    )

@@ -11,9 +11,8 @@ from rowlock.errors import WriteRefused
 from rowlock.model.lane import kinds_by_lane
 from rowlock.model.queue_pair import pair_of
 from rowlock.store import lanes as lane_rows
-from rowlock.upkeep.duty import BATCH, FEW_BATCHES, MOST_BATCHES, SMALL_BATCH, wake_released
 from rowlock.store.database import TRANSIENT
-from rowlock.upkeep.duty import FEW_BATCHES, MOST_BATCHES, SMALL_BATCH, wake_released
+from rowlock.upkeep.duty import BATCH, FEW_BATCHES, MOST_BATCHES, SMALL_BATCH, wake_released
 
 if TYPE_CHECKING:
     from rowlock.flow.worker.heartbeat import CompletedBeat

@@ -433,3 +433,14 @@ async def test_a_search_from_the_first_day_there_is_finds_every_job(rest: Rest) 
     async with rest.client() as client:
         found = await client.get("/jobs", params={"q": "created:>=0001-01-01"})
         assert [job["id"] for job in found.json()["items"]] == [made["id"]]
+
+
+async def test_a_repeated_submission_shows_nothing_of_a_colleagues_job(rest: Rest) -> None:
+    async with rest.knows(Principal("ada", "acme", frozenset({Permission.SUBMIT}))) as ada:
+        body = {"kind": "greet", "unique_key": "k"}
+        await ada.post("/jobs", json={**body, "args": {"name": "hush"}})
+    async with rest.knows(Principal("eve", "acme", frozenset({Permission.SUBMIT}))) as eve:
+        for _ in ("first", "repeated"):
+            answer = await eve.post("/jobs", json={**body, "args": {"name": "x"}}, headers={"Idempotency-Key": "i"})
+            assert (answer.status_code, answer.json()["deduplicated"]) == (200, True)
+            assert "hush" not in answer.text

@@ -66,3 +66,13 @@ def test_stored_secrets_that_do_not_fit_stay_hidden() -> None:
         of_type(Secret[int]).decode('{"value":{"$secret":"hunter2"}}')
     assert "hunter2" not in str(caught.value)
     assert "should fit value: " in str(caught.value)
+
+
+@pytest.mark.parametrize(("value", "lines"), [("abc", 1), ("abcd", 0), ("", 0)])
+def test_a_secret_too_short_to_be_masked_is_warned_about(
+    caplog: pytest.LogCaptureFixture, value: str, lines: int
+) -> None:
+    of_type(SecretStr).encode((value,))
+    assert len(caplog.records) == lines
+    assert not lines or "fewer than 4 characters" in caplog.text
+    assert "abc" not in caplog.text

@@ -219,3 +219,28 @@ def test_levels_and_gaps() -> None:
     assert missed_between(first + 1, first + 2) == 0
     assert missed_between(first + 2, first + 9) == 6
     assert missed_between(first + 9, first + ATTEMPT_LINES + 4) == 3
+
+
+async def test_secrets_reach_no_log_record_and_no_reader(app: Rowlock, caplog: pytest.LogCaptureFixture) -> None:
+    @app.job(retry=ONCE)
+    async def login(ctx: rowlock.Context, token: SecretStr) -> dict[str, str]:
+        plain = token.get_secret_value()
+        library.warning("token %s, %r", plain, {"shouted": plain.upper()})
+        await ctx.phase(f"with {plain}").__aenter__()
+        try:
+            raise ValueError(plain)  # noqa: TRY301 - its traceback is what is looked at
+        except ValueError:
+            library.exception("refused")
+        return {"url": f"https://x/?t={plain}", "user": "ada"}
+
+    with caplog.at_level(logging.DEBUG):
+        async with app.worker():
+            handle = await login.enqueue(SecretStr("hunter2-hunter2"))
+            assert await handle.wait(timeout=30) == {"url": "https://x/?t=hunter2-hunter2", "user": "ada"}
+    formatter = logging.Formatter()
+    printed = "\n".join(formatter.format(record) for record in caplog.records)
+    assert "token •••" in printed
+    assert "hunter2" not in printed.lower()
+    job = await app.jobs.get(handle.id)
+    assert job.result == {"url": "•••", "user": "ada"}
+    assert "hunter2" not in repr((job, await app.jobs.logs(handle.id)))

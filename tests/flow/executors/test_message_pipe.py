@@ -25,6 +25,8 @@ from rowlock.flow.executors.child_messages import (
 )
 from rowlock.flow.executors.message_pipe import (
     pack_for_child,
+    pack_for_worker,
+    receive_from_child,
     receive_from_worker,
 )
 from rowlock.flow.progress.report import ItemUpdate, ReportSnapshot

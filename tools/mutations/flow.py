@@ -117,7 +117,7 @@ MUTATIONS: Final = (
     Mutation(
         "an error that the encoding lacks ends its job",
         "flow/finish/finisher.py",
-        "if (readable := in_ascii(bad.write)) is not None:",
+        "if (readable := in_ascii(pending.write)) is not None:",
         "if (readable := None) is not None:",
         (f"{OF_ENCODINGS}an_error_that_cannot_be_stored_as_it_is_costs_one_attempt[LATIN1]",),
     ),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from mutations.mutation import Mutation
+from mutations.mutation import Mutation, migration
 
 LOCKS: Final = "flow/locks/process_locks.py"
 ENQUEUE: Final = "store/sql/enqueue.sql"
@@ -28,8 +28,8 @@ MUTATIONS: Final = (
     ),
     Mutation(
         "a release tells nobody",
-        "store/migrations/0010_locks.up.sql",
-        "IF heir <> p_session THEN",
+        migration("set_aside"),
+        "IF heir <> p_session AND pg_notification_queue_usage() < 0.9 THEN",
         "IF false THEN",
         (f"{OF_LOCKS}a_release_reaches_another_process_in_milliseconds",),
     ),

@@ -135,7 +135,7 @@ MUTATIONS: Final = (
     ),
     Mutation(
         "machine: a step that ends twice is counted twice",
-        FLOWS,
+        migration("losses"),
         "UPDATE {schema}.workflow_steps s SET ended = false WHERE s.job_id = ANY (v_now) AND s.ended;",
         "",
         _noticed("composed"),
@@ -317,7 +317,7 @@ MUTATIONS: Final = (
     ),
     Mutation(
         "machine: a lock goes to the one that came last",
-        RELEASES,
+        migration("set_aside"),
         "ORDER BY k.since, k.session, k.n LIMIT 1",
         "ORDER BY k.since DESC, k.session, k.n LIMIT 1",
         _noticed("scheduled"),

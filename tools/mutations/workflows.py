@@ -53,7 +53,7 @@ MUTATIONS: Final = (
     ),
     Mutation(
         "two workflows of one key go on",
-        STEP,
+        migration("losses"),
         "EXCEPTION WHEN unique_violation THEN v_why := 'taken';",
         "EXCEPTION WHEN division_by_zero THEN v_why := 'taken';",
         (OF_RACES + "a_workflow_goes_on_unless_another_one_of_its_key_begins",),

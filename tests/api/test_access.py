@@ -117,7 +117,8 @@ async def test_a_job_of_another_tenant_does_not_exist(rest: Rest, tenant: str | 
 async def test_who_may_only_read_changes_nothing(rest: Rest) -> None:
     job = await seeded(rest)
     picture = "SELECT md5(string_agg(t::text, '|' ORDER BY t::text)) FROM {s}.%s t"
-    tables = ("jobs", "lanes", "workers", "tokens", "job_acts", "audit", "roles", "job_keys", "gates", "rates")
+    # The audit has a line for each refusal.
+    tables = ("jobs", "lanes", "workers", "tokens", "job_acts", "roles", "job_keys", "gates", "rates")
     before = [await rest.store.value(picture % table) for table in tables]
     reading = {Permission.READ, Permission.WORKERS_VIEW, Permission.AUDIT_READ}
     async with rest.knows(Principal("eve", permissions=frozenset(reading | {Permission.READ_ALL}))) as client:

@@ -22,8 +22,9 @@ async def test_each_route_works_with_exactly_the_permissions_of_the_route_table(
         asked = await world.request(case)
         async with rest.knows(caller(case, case.needs)) as client:
             answer = await world.ask(client, case, asked)
-        missing_extra = case.operation == "get_metrics" and answer.status_code == 501
-        if not answer.is_success and not missing_extra:
+        # The metrics need an extra package; the link of a local server is none of one with authentication.
+        elsewhere = (case.operation, answer.status_code) in {("get_metrics", 501), ("log_in_by_link", 404)}
+        if not answer.is_success and not elsewhere:
             wrong[case.operation, case.name] = (answer.status_code, answer.text[:300])
     assert not wrong, "\n".join(f"{name}: {what}" for name, what in wrong.items())
 

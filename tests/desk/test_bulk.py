@@ -205,7 +205,7 @@ async def test_a_row_that_another_transaction_holds_is_left_and_named(desk: Desk
         done = await finished(desk.app, await started(desk.app, "cancel", "kind:k"))
         assert (done.state, done.done, done.failed) == ("completed", 29, 1)
         assert done.error is not None
-        assert "another transaction holds its row" in done.error
+        assert "another transaction holds 1 job, which was left alone: process" in done.error
         assert await counts(desk) == {"queued": 1, "cancelled": 29}
 
 
@@ -231,7 +231,7 @@ async def test_an_order_for_named_jobs_leaves_only_the_one_that_cannot_be_writte
         bulk = await desk.app.jobs.cancel_many(range(1, 31))
     assert [job.id for job in bulk.changed] == [number for number in range(1, 31) if number != 13]
     assert list(bulk.refused) == [13]
-    assert ("holds its row" if fault == "held" else "not this one") in bulk.refused[13]
+    assert ("another transaction holds it: process" if fault == "held" else "not this one") in bulk.refused[13]
 
 
 async def test_a_cancelled_operation_stops(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -377,4 +377,4 @@ async def test_an_operation_leaves_a_job_that_is_held_and_orders_the_others(desk
         done = await finished(desk.app, await started(desk.app, "cancel", "kind:k"))
     assert (done.done, done.skipped, done.failed) == (5, 0, 1)
     assert done.error is not None
-    assert f"another transaction holds 1 jobs, which were left alone: process {other.pid}" in done.error
+    assert f"another transaction holds 1 job, which was left alone: process {other.pid}" in done.error

@@ -119,7 +119,8 @@ async def test_the_second_of_two_equal_calls_leaves_no_trace(desk: Stage, job: i
         # The order itself has a line; the job that has the priority already has none.
         assert after.pop("audit") != before.pop("audit")
     else:
-        assert len(heard) == 1, heard
+        # A wake-up of the first call may come late: it is saved up.
+        assert len([message for message in heard if '"wake"' not in str(message)]) == 1, heard
     assert after == before
 
 

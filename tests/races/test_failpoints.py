@@ -41,7 +41,21 @@ class Failpoints:
                 raise asyncpg.ConnectionDoesNotExistError(message)
             return rows
 
+        self.commits = 0
+        """Commits of which the answer gets lost."""
+        execute = asyncpg.Connection.execute
+
+        async def committing(connection: Sql, query: str, *args: object, **options: Any) -> str:  # noqa: ANN401 - as above
+            said = await execute(connection, query, *args, **options)
+            if self.commits and query.startswith("COMMIT"):
+                self.commits -= 1
+                connection.terminate()
+                message = "the connection broke after the commit"
+                raise asyncpg.ConnectionDoesNotExistError(message)
+            return said
+
         monkeypatch.setattr(asyncpg.Connection, "fetch", failing)
+        monkeypatch.setattr(asyncpg.Connection, "execute", committing)
 
     def arm(self, app: Rowlock, *names: str, points: tuple[str, ...] = TWICE) -> None:
         for name in names:
@@ -49,7 +63,7 @@ class Failpoints:
 
     @property
     def left(self) -> int:
-        return sum(map(len, self.armed.values()))
+        return self.commits + sum(map(len, self.armed.values()))
 
 
 @pytest.fixture
@@ -220,7 +234,7 @@ async def test_an_enqueue_that_got_no_answer_is_the_same_job_when_it_is_called_a
     assert await sql.fetchval("SELECT count(*) FROM jobs") == (3 if statement == "enqueue_many_once" else 2)
 
 
-@pytest.mark.parametrize("point", ["before", "after"])
+@pytest.mark.parametrize("point", ["before", "after", "commit"])
 @pytest.mark.parametrize("verb", ["cancel", "approve", "retry"])
 async def test_an_order_that_got_no_answer_was_carried_out_once_or_not_at_all(
     app: Rowlock, sql: Sql, failpoints: Failpoints, verb: str, point: str
@@ -233,12 +247,15 @@ async def test_an_order_that_got_no_answer_was_carried_out_once_or_not_at_all(
         await app.jobs.cancel(handle.id)
     fence = await sql.fetchval("SELECT fence FROM jobs WHERE id = $1", handle.id)
     order = getattr(app.jobs, verb)
-    failpoints.arm(app, "cancel_waiting" if verb == "cancel" else verb, points=(point,))
+    if point == "commit":
+        failpoints.commits = 1
+    else:
+        failpoints.arm(app, "cancel_waiting" if verb == "cancel" else verb, points=(point,))
     with pytest.raises(DatabaseUnreachable):
         await order(handle.id)
     assert failpoints.left == 0
     done = await sql.fetchval("SELECT fence FROM jobs WHERE id = $1", handle.id) - fence
-    assert done == (point == "after")
+    assert done == (point == "commit"), "the order and its line in the audit are one transaction"
     with contextlib.suppress(WrongState):
         await order(handle.id)
     row = await sql.fetchrow("SELECT state, fence FROM jobs WHERE id = $1", handle.id)

@@ -2,25 +2,19 @@
 
 from __future__ import annotations
 
-import asyncio
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from rowlock.errors import WriteRefused
 from rowlock.model import ids
 from rowlock.store.database import LOCKED
-from rowlock.store.jobs.blocked import held_rows
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 
     from rowlock.model.job import Job
-    from rowlock.store.executor import SqlExecutor
 
 _BATCH: Final = 500
-_PAUSES: Final = (0.05, 0.2, 0.5)
-"""Seconds before rows that were held are looked at again."""
-HELD: Final = "another transaction holds its row; try again when that has ended (see: rowlock doctor)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +40,6 @@ class Bulk:
 async def in_batches(
     job_ids: Iterable[int | str],
     order: Callable[[Sequence[int]], Awaitable[Bulk]],
-    database: Callable[[], SqlExecutor],
 ) -> Bulk:
     """Give the order batch by batch, in id order, the order in which all writers lock; duplicate ids count once.
 
@@ -58,11 +51,8 @@ async def in_batches(
     batches = [numbers[start : start + _BATCH] for start in range(0, len(numbers), _BATCH)][::-1]
     while batches:
         batch = batches.pop()
-        held = await still_held(database(), batch)
-        refused |= dict.fromkeys(held, HELD)
-        batch = [number for number in batch if number not in held]
         try:
-            done = await order(batch) if batch else Bulk([], {})
+            done = await order(batch)
         except (WriteRefused, *LOCKED) as error:
             if len(batch) == 1:
                 refused[batch[0]] = str(error)
@@ -73,14 +63,3 @@ async def in_batches(
         changed += done.changed
         refused |= done.refused
     return Bulk(changed, refused)
-
-
-async def still_held(executor: SqlExecutor, numbers: Sequence[int]) -> set[int]:
-    """Of these jobs, those whose row another transaction holds for longer than a claim or an outcome takes."""
-    held = await held_rows(executor, list(numbers))
-    for pause in _PAUSES:
-        if not held:
-            break
-        await asyncio.sleep(pause)
-        held = await held_rows(executor, sorted(held))
-    return held

@@ -246,7 +246,7 @@ class Jobs:
         self, job_ids: Iterable[int | str], *, by: str | None = None, note: str | None = None
     ) -> Bulk:
         """Cancel several jobs; those that cannot be cancelled are reported in `refused`."""
-        return await in_batches(job_ids, lambda batch: self._orders.cancel_batch(batch, by, note), self._open)
+        return await in_batches(job_ids, lambda batch: self._orders.cancel_batch(batch, by, note))
 
     @changes(Permission.CANCEL)
     async def stop(self, job_id: int | str, *, by: str | None = None, note: str | None = None) -> Job:
@@ -280,7 +280,7 @@ class Jobs:
     @changes(Permission.RETRY)
     async def retry_many(self, job_ids: Iterable[int | str], *, by: str | None = None, note: str | None = None) -> Bulk:
         """Run several finished jobs again; those that cannot be retried are reported in `refused`."""
-        return await in_batches(job_ids, lambda batch: self._orders.retry_batch(batch, by, note), self._open)
+        return await in_batches(job_ids, lambda batch: self._orders.retry_batch(batch, by, note))
 
     @changes(Permission.DELETE)
     async def delete(self, job_id: int | str, *, by: str | None = None, note: str | None = None) -> Job:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 from rowlock.desk.bulk import Bulk
 from rowlock.desk.guard import Guard
 from rowlock.desk.job_orders import JobOrders
+from rowlock.desk.phrases import several
 from rowlock.desk.search import JobSearch
 from rowlock.desk.visible_jobs import VisibleJobs
 from rowlock.errors import DatabaseBusy, DatabaseError, Forbidden, RowlockError, WriteRefused
@@ -79,7 +80,9 @@ class _Held:
         """What the operation says of them; None: there are none."""
         if not self.ids:
             return None
-        left = f"another transaction holds {len(self.ids)} jobs, which were left alone"
+        number = len(self.ids)
+        verb = "was" if number == 1 else "were"
+        left = f"another transaction holds {several(number, 'job')}, which {verb} left alone"
         return ": ".join(filter(None, (left, self.by)))
 
 

@@ -80,6 +80,14 @@ UNSERVED: Final = (*OUTAGE, NotifyQueueFull, SchemaMissing, SchemaBehind)
 """No statement of this sort succeeds now, whatever its rows: worth waiting for, and nothing is gained by other rows."""
 
 
+def _first_outage(error: BaseException) -> BaseException:
+    """Why a connection closed, behind the ends of (nested) transactions that failed because it is closed."""
+    cause: BaseException | None = error
+    while isinstance(cause, asyncpg.InterfaceError):
+        cause = cause.__context__
+    return cause if isinstance(cause, OUTAGE) else error
+
+
 def plain_url(url: str) -> str:
     """The URL as asyncpg reads it, without SQLAlchemy's driver suffix (postgresql+asyncpg://)."""
     scheme, separator, rest = url.partition("://")
@@ -249,8 +257,7 @@ class Database:
 
     def translate(self, error: BaseException) -> BaseException:  # noqa: PLR0911 - one return per sort of error
         """Rowlock's own error for a driver's error; the error itself where there is none."""
-        if isinstance(error, asyncpg.InterfaceError) and isinstance(error.__context__, OUTAGE):
-            error = error.__context__  # the end of a transaction failed on a closed connection: report why it closed
+        error = _first_outage(error)
         if isinstance(error, CONFLICTS):
             return busy(error)
         if isinstance(error, asyncpg.ProgramLimitExceededError) and error.server_source_filename == "async.c":
@@ -274,8 +281,8 @@ class Database:
 
     def _refusal(self, error: BaseException) -> WriteRefused | None:
         """The error of a trigger, function or constraint that is not Rowlock's; None: it is of another sort."""
-        if not isinstance(error, asyncpg.PostgresError) or isinstance(error, (*OUTAGE, *TRANSIENT)):
-            return None
+        if not isinstance(error, asyncpg.PostgresError) or isinstance(error, (*OUTAGE, *TRANSIENT, *_UNFIT)):
+            return None  # _UNFIT: the value is to blame, and no later try stores it
         # The innermost function comes first, behind values that are quoted (JSON data, a line of COPY). Functions of
         # the schema are Rowlock's own.
         where = next((line for line in (error.context or "").splitlines() if _FUNCTION.match(line)), "")

@@ -304,7 +304,7 @@ async def test_a_waiting_job_is_changed_under_its_etag(rest: Rest) -> None:
         assert (await client.get(path)).headers["etag"] == done.headers["etag"]
         acts = (await client.get(f"{path}/attempts")).json()["acts"]
         assert [(act["verb"], act["by"], act["note"]) for act in acts] == [
-            ("approve", "root", None),
+            ("approve", "boss", None),
             ("edit", "root", "n"),
         ]
         now = {"If-Match": done.headers["etag"]}

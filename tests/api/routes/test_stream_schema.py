@@ -84,7 +84,8 @@ async def lives(rest: Rest, client: httpx.AsyncClient) -> list[str]:
     failing, again = await rest.submit("explode"), await rest.submit("second_time")
     walking = await rest.submit("walk", args={"steps": 3})
     sorting = await rest.submit("sort_out", args={"names": ["a", "b"]})
-    await order(waiting["id"], "approve", note="fine")
+    async with rest.client("boss") as boss:
+        assert (await boss.post(f"/jobs/{waiting['id']}/approve", json={"note": "fine"})).is_success
     await order(refused["id"], "reject", note="no")
     changed = await client.patch(f"/admin/workers/jobs/{later['id']}/priority", json={"priority": 5})
     assert changed.is_success

@@ -112,8 +112,11 @@ async def test_hostile_defaults_change_nothing_in_the_life_of_jobs(database_url:
 
 
 async def ordered_over_rest(app: Rowlock) -> None:
-    transport = httpx.ASGITransport(RowlockAPI(app).asgi, raise_app_exceptions=False)
-    async with httpx.AsyncClient(transport=transport, base_url="http://localhost/api/v1") as client:
+    api = RowlockAPI(app)
+    assert api.loopback is not None
+    transport = httpx.ASGITransport(api.asgi, raise_app_exceptions=False)
+    bearer = {"Authorization": f"Bearer {api.loopback.token}"}
+    async with httpx.AsyncClient(transport=transport, base_url="http://localhost/api/v1", headers=bearer) as client:
         made = await client.post(
             "/jobs", json={"kind": "child", "args": {"number": 1}, "run_in": "1h", "tags": ["\\é"]}
         )

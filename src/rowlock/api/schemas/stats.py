@@ -166,8 +166,8 @@ class DurationsAnswer(Answer):
     """Durations of the attempts that ended, in seconds; null: none ended."""
 
     p50: Annotated[float | None, doc("Half of them were not longer.", 0.04)]
-    p95: Annotated[float | None, doc("95 % of them were not longer.", 0.9)]
-    p99: Annotated[float | None, doc("99 % of them were not longer.", 2.3)]
+    p95: Annotated[float | None, doc("Length that 95 % of them did not exceed.", 0.9)]
+    p99: Annotated[float | None, doc("Length that 99 % of them did not exceed.", 2.3)]
     mean: Annotated[float | None, doc("Their mean.", 0.11)]
 
     @classmethod

@@ -106,7 +106,7 @@ def _progress_of(row: Row, counters: dict[str, Any]) -> Progress:
     )
     return Progress(
         phase=row["phase"],
-        done=_number(counters.get("done", 0)),
+        done=_number(counters.get("done") or 0),
         total=None if counters.get("total") is None else _number(counters["total"]),
         message=None if counters.get("message") is None else str(counters["message"]),
         reported_at=row["reported_at"],
@@ -114,7 +114,7 @@ def _progress_of(row: Row, counters: dict[str, Any]) -> Progress:
         items=counts if counts.total is not None or counts.ended or counts.in_progress else None,
         n=row["report"],
         started_at=_moment(counters.get("since")),
-        begun_at=_number(counters.get("from", 0)),
+        begun_at=_number(counters.get("from") or 0),
     )
 
 

@@ -189,7 +189,8 @@ def by_rule(snapshot: Snapshot, job: Job, memory: Memory) -> str | None:
         own = author is None or job.submitted_by in (None, author) or author in memory.edited.get(job.id, ())
         counts = author is not None or job.approval >> 3 == 0
         again = (author or "rule") in (job.approvers or ())
-        if fits and counts and not again and not (own and job.approval & 4):
+        mine = author is not None and (author == job.submitted_by or author in memory.edited.get(job.id, ()))
+        if fits and counts and not again and not mine and not (own and job.approval & 4):
             return author or "rule"
     return None
 

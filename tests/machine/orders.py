@@ -98,7 +98,7 @@ class Approve(_Ordered):
     @override
     async def run(self, store: Store) -> Any:
         order = {**ORDER, "verb": "approve", "by_whom": self.by}
-        rows = await store.fetch("approve", ids=list(self.ids), **order)
+        rows = await store.fetch("approve", ids=list(self.ids), principal=False, **order)
         return {row["id"]: row["refused"] for row in rows}
 
     @override
@@ -135,7 +135,7 @@ class AddRule(Action):
     @override
     async def run(self, store: Store) -> Any:
         said = {"kind": self.kind, "submitted_by": self.submitter, "by_whom": self.author}
-        await store.fetch("approval_rule_add", of_tenant=None, args=None, note=None, **said)
+        await store.fetch("approval_rule_add", of_tenant=None, args=None, args_match="exact", note=None, **said)
 
     @override
     def meant(self, before: Snapshot, answer: Any) -> Meant:
@@ -227,7 +227,8 @@ class Reprioritise(_Ordered):
 
     @override
     def check(self, before: Snapshot, after: Snapshot, answer: Any, memory: Memory) -> None:
-        self._check_ids(answer, self.of(before, *WAITING))
+        waiting = self.of(before, *WAITING)
+        self._check_ids(answer, {job for job in waiting if before.jobs[job].priority != self.priority})
         for job_id in answer:
             was, now = before.jobs[job_id], after.jobs[job_id]
             assert now == replace(was, priority=self.priority, seq=now.seq, run_after=now.run_after)

@@ -126,7 +126,7 @@ async def test_a_parked_job_a_leaver_had_to_pass_over_is_found_again(trio: list[
     parked = await one.enqueue(gate_key="g")
     assert await one.claim(worker, parked) == []
     async with two.connection.transaction():
-        await two.fetch("reprioritise", ids=[parked], priority=0, **ORDER)
+        await two.fetch("reprioritise", ids=[parked], priority=1, **ORDER)
         assert await in_time(one.complete(holder))
     assert await one.states(parked) == ["blocked"]
     if fifo:  # the next newcomer makes up for it, without overtaking

@@ -90,13 +90,6 @@ MUTATIONS: Final = (
         (f"{_WORKER}a_worker_whose_heartbeat_does_not_start_any_more_leaves_and_says_why",),
     ),
     Mutation(
-        "an order for many jobs waits for the row that is held",
-        "desk/bulk.py",
-        "    held = await held_rows(executor, list(numbers))\n",
-        "    held = set[int]()\n",
-        ("tests/desk/test_bulk.py::test_a_row_that_another_transaction_holds_is_left_and_named",),
-    ),
-    Mutation(
         "explain does not know of jobs that are set aside",
         "desk/explain/set_aside.py",
         "if one.job_id == facts.job.id:",

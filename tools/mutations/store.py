@@ -253,8 +253,8 @@ MUTATIONS: Final = (
     Mutation(
         "the end of a transaction hides why it ended",
         "store/database.py",
-        "isinstance(error.__context__, OUTAGE)",
-        "False",
+        "return cause if isinstance(cause, OUTAGE) else error",
+        "return error",
         ("tests/store/test_database.py::test_a_connection_that_dies_inside_a_transaction_is_an_outage",),
     ),
     Mutation(

@@ -281,8 +281,8 @@ class Database:
 
     def _refusal(self, error: BaseException) -> WriteRefused | None:
         """The error of a trigger, function or constraint that is not Rowlock's; None: it is of another sort."""
-        if not isinstance(error, asyncpg.PostgresError) or isinstance(error, (*OUTAGE, *TRANSIENT, *_UNFIT)):
-            return None  # _UNFIT: the value is to blame, and no later try stores it
+        if not isinstance(error, asyncpg.PostgresError) or isinstance(error, (*OUTAGE, *TRANSIENT)):
+            return None
         # The innermost function comes first, behind values that are quoted (JSON data, a line of COPY). Functions of
         # the schema are Rowlock's own.
         where = next((line for line in (error.context or "").splitlines() if _FUNCTION.match(line)), "")

@@ -133,6 +133,8 @@ TABLE: dict[str, Line] = {
     "stats.references": Line(STAFF, lambda d, _: d.stats.references()),
     "stats.tenants": Line(STAFF, lambda d, _: d.stats.tenants()),
     "stats.throughput": Line(STAFF, lambda d, _: d.stats.throughput()),
+    "stats.totals": Line(STAFF, lambda d, _: d.stats.totals()),
+    "stats.series": Line(STAFF, lambda d, _: d.stats.series("1h")),
     "tokens.create": Line(ADMIN, lambda d, _: d.tokens.create("ci", roles=["user"])),
     "tokens.revoke": Line(ADMIN, lambda d, _: d.tokens.revoke("x")),
     "tokens.rotate": Line(ADMIN, lambda d, _: d.tokens.rotate("x")),

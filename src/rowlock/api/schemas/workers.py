@@ -76,6 +76,7 @@ class WorkerAnswer(Answer):
     seen_at: Annotated[datetime, doc("When its last heartbeat came.", INSTANT)]
     running: Annotated[int, doc("Jobs that it runs.", 2)]
     stuck: Annotated[int, doc("Slots held by handlers that were stopped and do not return.", 0)]
+    set_aside_count: Annotated[int, doc("Jobs of which the database does not take a write now.", 0)]
     requested: Annotated[str | None, doc("What a person ordered it to do, such as drain; null: nothing.", None)]
 
     @classmethod
@@ -95,6 +96,7 @@ class WorkerAnswer(Answer):
             seen_at=worker.seen_at,
             running=worker.running,
             stuck=worker.stuck,
+            set_aside_count=worker.set_aside_count,
             requested=worker.requested,
             **more,
         )

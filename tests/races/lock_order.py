@@ -302,7 +302,8 @@ def _shared(rows: Rows) -> dict[str, Any]:
         "payload": "null", "step": "running", "flows": 100, "steps": 100, "hungry": True, "stuck": 0, "look": True,
         "job_id": None, "max_running": 500, "fifo": False, "amount": 5, "per": _HOUR, "burst": 5, "sliding": False,
         "lasting": _HOUR, "until": None, "done": [], "n": 1, "every": _HOUR, "checkpoint": "1", "resume": True,
-        "phase": "p",
+        "phase": "p", "principal": False, "own": ["k", "x1", "x2", "x3"], "args_match": "exact", "set_aside": None,
+        "only": None,
         "lines": 0, "bytes": 0, "sees_all": True, "subject": "ada", "tenant": None, "moves": True, "ms": 5,
         "next_at": rows.low, "expected": rows.low, "last_at": None, "skipped_at": None, "skipped_why": None,
     }  # fmt: skip
@@ -321,6 +322,7 @@ def _special(rows: Rows) -> dict[str, dict[str, Any]]:
         "slidings": [False] * 3,
     }
     return {
+        "beat": {"held": None},
         "claim": levels,
         "claim_pairs": cast("dict[str, Any]", one_by_one(1, {"default": 3}, probes)),
         "claim_fair": {**levels, "debts": [0.0] * len(levels["kinds"])},
@@ -331,6 +333,7 @@ def _special(rows: Rows) -> dict[str, dict[str, Any]]:
         "register_kinds": {
             "names": ["x1", "x2", "x3"],
             "on_worker_lost": ["fail"] * 3,
+            "max_losses": [None] * 3,
             "isolates": [True] * 3,
             "hooks": [None] * 3,
             "defaults": [None] * 3,

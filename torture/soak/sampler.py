@@ -27,12 +27,15 @@ SELECT d.xact_commit + d.xact_rollback AS transactions,
 FROM pg_stat_database d WHERE d.datname = current_database()
 """
 _TABLES: Final = """
-SELECT s.relname, s.n_live_tup, s.n_dead_tup FROM pg_stat_user_tables s WHERE s.schemaname = 'rowlock'
+SELECT s.relname, s.n_live_tup, s.n_dead_tup FROM pg_stat_user_tables s
+WHERE s.schemaname = 'rowlock' AND s.relname !~ '^(counts_by|count_totals)'
 """
+# Counts are kept for a day by minute and a month by hour: they grow by design in a run that is shorter.
 _SIZES: Final = """
 SELECT c.relname, c.relkind = 'r' AS is_table,
        CASE c.relkind WHEN 'r' THEN pg_table_size(c.oid) ELSE pg_relation_size(c.oid) END::float8 AS size
-FROM pg_class c WHERE c.relnamespace = 'rowlock'::regnamespace AND c.relkind IN ('r', 'i')
+FROM pg_class c
+WHERE c.relnamespace = 'rowlock'::regnamespace AND c.relkind IN ('r', 'i') AND c.relname !~ '^(counts_by|count_totals)'
 """
 _BACKENDS: Final = """
 SELECT a.pid, a.application_name AS name FROM pg_stat_activity a

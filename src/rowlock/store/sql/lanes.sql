@@ -121,8 +121,11 @@ WHERE (k.on_worker_lost, k.max_losses, k.isolates, k.hooks, k.defaults)
 
 -- name: set_own_approval
 -- Which kinds let their submitters approve, after register_kinds; writes only what changed, so nearly always nothing.
-UPDATE {schema}.kinds k SET own_approval = k.name = ANY (:own::text[])
-WHERE k.name = ANY (:names::text[]) AND k.own_approval <> (k.name = ANY (:own::text[]))
+-- Locked by name first, the order of register_kinds.
+WITH changed AS MATERIALIZED (
+  SELECT k.name FROM {schema}.kinds k
+  WHERE k.name = ANY (:names::text[]) AND k.own_approval <> (k.name = ANY (:own::text[])) ORDER BY k.name FOR NO KEY UPDATE)
+UPDATE {schema}.kinds k SET own_approval = k.name = ANY (:own::text[]) FROM changed c WHERE k.name = c.name
 
 -- name: set_retention
 -- A changed rule judges everything again from the beginning.

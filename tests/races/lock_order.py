@@ -322,7 +322,6 @@ def _special(rows: Rows) -> dict[str, dict[str, Any]]:
         "slidings": [False] * 3,
     }
     return {
-        "beat": {"held": None},
         "claim": levels,
         "claim_pairs": cast("dict[str, Any]", one_by_one(1, {"default": 3}, probes)),
         "claim_fair": {**levels, "debts": [0.0] * len(levels["kinds"])},
@@ -364,7 +363,7 @@ def _special(rows: Rows) -> dict[str, dict[str, Any]]:
         "trim_logs": {"id": rows.middle("running")},
         "delete_job": {"id": rows.middle("final")},
         "signal_send": {"id": rows.middle("suspended"), "name": "s"},
-        "beat": {"state": "up"},
+        "beat": {"state": "up", "held": None},
         "worker_drain": {"id": None, "name": "w"},
         "lane_delete": {"name": "l2"},
         "lane_cap": {"name": "default"},

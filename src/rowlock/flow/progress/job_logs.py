@@ -131,7 +131,7 @@ def _capturing_factory(*args: Any, **kwargs: Any) -> logging.LogRecord:  # noqa:
 
 
 def _scrub(record: logging.LogRecord, secrets: frozenset[str]) -> None:
-    """Remove the secret arguments of a job from a record that was created inside its handler, whoever prints it."""
+    """Mask the secret arguments of a job in a log record of its handler, so that no formatter prints them."""
     text = _message(record)
     scrubbed = redact.scrub(text, secrets)
     if scrubbed != text:

@@ -49,7 +49,7 @@ class LockWait:
     async def __aexit__(
         self, _: type[BaseException] | None, error: BaseException | None, _trace: TracebackType | None
     ) -> None:
-        """Stop, and note on the error what was found."""
+        """Stop the look for blocking sessions, and add the sessions that it found to the error as a note."""
         looking, self._looking = self._looking, None
         if looking is None:
             return

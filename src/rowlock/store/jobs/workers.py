@@ -167,7 +167,7 @@ async def wake(executor: SqlExecutor, *, channel: str, payload: str) -> Woken:
     rows = await executor.fetch("wake", channel=channel, payload=payload)
     if not rows:
         return "nobody is hungry"
-    return "notified" if rows[0]["told"] else "queue is full"
+    return "notified" if rows[0]["notified"] else "queue is full"
 
 
 async def notify(executor: SqlExecutor, *, channel: str, payload: str) -> None:

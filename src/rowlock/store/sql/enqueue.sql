@@ -405,7 +405,7 @@ EXISTS (SELECT 1 FROM {schema}.workers w WHERE w.hungry AND w.state = 'up' AND w
 
 -- name: wake
 -- After the commit, on a connection of the library's own; sends nothing while every worker is busy.
-SELECT CASE WHEN {room_to_notify} THEN pg_notify(:channel::text, :payload::text) IS NOT NULL ELSE false END AS told WHERE {hungry}
+SELECT CASE WHEN {room_to_notify} THEN pg_notify(:channel::text, :payload::text) IS NOT NULL ELSE false END AS notified WHERE {hungry}
 
 -- name: wake_inside
 -- Inside the user's transaction, when its commit cannot be observed: PostgreSQL delivers the message at the commit.

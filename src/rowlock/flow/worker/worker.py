@@ -172,6 +172,12 @@ class Worker:
 
     def _build(self) -> None:
         """Make the parts, which need the worker's id."""
+        self._build_claims()
+        self._build_waking()
+        self._build_heartbeat()
+
+    def _build_claims(self) -> None:
+        """Make what claims jobs, and the slots that they run in."""
         self._cursors = Cursors(self._loop.time)
         self._claimer = Claimer(
             self._claims,
@@ -207,6 +213,9 @@ class Worker:
             random=self._random,
             on_idle=self._report_hungry,
         )
+
+    def _build_waking(self) -> None:
+        """Make what tells this worker and others of new jobs."""
         self._waker = Waker(self.database)
         self._fast_path = FastPath(
             *(self._claimer, self._slots, self._claim_loop, self._clock),
@@ -215,6 +224,9 @@ class Worker:
         )
         self._fast_path.enabled = self.options.claims
         self._listener = NotificationListener(self.database, self._on_message, self._on_listening)
+
+    def _build_heartbeat(self) -> None:
+        """Make the heartbeat, and the watchdog that looks after the event loop beside it."""
         watchdog = Watchdog(
             self.database,
             self.id,

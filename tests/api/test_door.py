@@ -60,7 +60,8 @@ async def test_every_error_is_a_problem(rest: Rest) -> None:
     [
         ({"content": b'{"kind":'}, 400, "The body is not valid JSON: Expecting value at character 9."),
         ({"content": b'{"kind":"\xff"}'}, 400, "it is not UTF-8 at byte 10"),
-        ({"content": b'{"a":' * 5000 + b"1" + b"}" * 5000}, 400, "it is nested too deeply"),
+        ({"content": b'{"a":' * 5000 + b"1" + b"}" * 5000}, 422, "The body is nested more than 160 levels deep."),
+        ({"content": b'{"a":' * 500 + b"1" + b"}" * 500}, 422, "The body is nested more than 160 levels deep."),
         ({"content": b'{"kind": %s}' % (b"9" * 5000)}, 400, "an integer has more than 4,300 digits"),
         ({"content": b"[1]"}, 422, "A JSON object is expected, got a JSON array"),
         ({"content": b""}, 422, "A JSON object is expected as the body, with kind, args"),

@@ -14,6 +14,7 @@ from typing_extensions import override
 from rowlock import errors
 from rowlock.model.problem import code_of, members_of
 from rowlock.model.problem_codes import CODES
+from rowlock.model.stored_json import DEEPEST_REQUEST
 from rowlock.store.database import OUTAGE, TRANSIENT
 
 if TYPE_CHECKING:
@@ -28,6 +29,7 @@ REQUEST_ID: Final = "rowlock.request_id"
 OUTAGE_LOG: Final = "rowlock.outage"
 """Key of the log of database outages in the ASGI scope."""
 TYPE_PREFIX: Final = "urn:rowlock:problem:"
+TOO_DEEP: Final = f"The body is nested more than {DEEPEST_REQUEST} levels deep"
 _RETRY: Final = {"Retry-After": "5"}
 BEARER: Final = {"WWW-Authenticate": 'Bearer realm="rowlock"'}
 
@@ -64,11 +66,7 @@ def problem_of(error: BaseException) -> Problem:
     if isinstance(error, Problem):
         return error
     if isinstance(error, HTTPException):
-        # FastAPI wraps exceptions raised while it reads the body.
-        cause = error.__cause__
-        if cause is not None and error.status_code == HTTPStatus.BAD_REQUEST and not isinstance(cause, Problem):
-            return Problem("bad-request", f"The body cannot be read: {_unreadable(cause)}.")
-        return cause if isinstance(cause, Problem) else _http(error)
+        return _wrapped(error)
     code = "unavailable" if isinstance(error, (*OUTAGE, *TRANSIENT)) else code_of(error).name
     if code == "unavailable":
         return Problem(code, f"{outage_of(error).capitalize()}. Try again.", headers=_RETRY)
@@ -79,11 +77,22 @@ def problem_of(error: BaseException) -> Problem:
     )
 
 
+def _wrapped(error: HTTPException) -> Problem:
+    """The problem of an exception of Starlette's; FastAPI wraps those that are raised while it reads the body."""
+    cause = error.__cause__
+    if isinstance(cause, Problem):
+        return cause
+    if cause is None or error.status_code != HTTPStatus.BAD_REQUEST:
+        return _http(error)
+    if isinstance(cause, RecursionError):  # how deep it must be for that differs between releases of Python
+        detail = f"The request does not fit: #/: {TOO_DEEP}."
+        return Problem("invalid-request", detail, errors=[{"pointer": "#/", "detail": TOO_DEEP}])
+    return Problem("bad-request", f"The body cannot be read: {_unreadable(cause)}.")
+
+
 def _unreadable(cause: BaseException) -> str:
     if isinstance(cause, UnicodeDecodeError):
         return f"it is not UTF-8 at byte {cause.start + 1}"
-    if isinstance(cause, RecursionError):
-        return "it is nested too deeply"
     if isinstance(cause, ValueError):
         return f"an integer has more than {sys.get_int_max_str_digits():,} digits"
     return "it did not come whole"

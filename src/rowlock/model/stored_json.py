@@ -10,13 +10,18 @@ import json
 import math
 import re
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 DEEPEST: Final = 150
 """Levels of nested lists and mappings; pydantic reads back about 200."""
 UNREADABLE: Final = "$unreadable"
 """The key of the object that is shown instead of a value that cannot be read; no argument can have that name."""
 
+DEEPEST_REQUEST: Final = DEEPEST + 10
+"""Levels of a request's body: arguments that are one too deep are refused with the name of their kind, by the desk."""
 _SHORT: Final = 2 * DEEPEST
 """Characters that can hold neither too many levels nor a number that no float can hold."""
 _BRACKET: Final = re.compile(rb'"(?:[^"\\]|\\.)*"|[\[\]{}]')  # texts as a whole: brackets in them do not count
@@ -41,15 +46,18 @@ def _levels(data: bytes) -> int:
 
 
 def nests_deeper(value: object, most: int) -> bool:
-    """Whether decoded JSON has more levels of lists and mappings than `most`; works however deep it is."""
-    level = [value]
+    """Whether decoded JSON has more levels of lists and mappings than `most`; works however deep it is.
+
+    A value that stands in many places is looked at once per level, so a structure that holds itself ends too.
+    """
+    level: Iterable[object] = [value]
     for _ in range(most + 1):
-        level = [
-            inner
+        level = {
+            id(inner): inner
             for one in level
             if isinstance(one, Mapping | list)
             for inner in (one.values() if isinstance(one, Mapping) else one)
-        ]
+        }.values()
         if not level:
             return False
     return True

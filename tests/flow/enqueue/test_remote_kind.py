@@ -49,6 +49,13 @@ def test_arguments_that_nobody_could_read_back_are_refused(levels: int) -> None:
         remote_kind.encode(PAY, {"x": deep(levels)}, 10**6)
 
 
+def test_arguments_that_hold_themselves_are_refused() -> None:
+    both: list[object] = []
+    both += [both, both]
+    with pytest.raises(InvalidArguments, match="nested"):
+        remote_kind.encode(PAY, {"x": both}, 10**6)
+
+
 def test_arguments_are_as_long_and_as_deep_as_with_the_code() -> None:
     assert remote_kind.encode(PAY, {"x": deep(149)}, 10_000)
     with pytest.raises(ArgumentsTooLarge, match="the limit is 100"):

@@ -244,7 +244,7 @@ async def test_a_retried_step_takes_along_what_is_behind_it(app: Rowlock, sql: S
             raise ValueError
 
     async with app.worker():
-        workflow, jobs = await start(app, line_of("one", "shaky", "two"))
+        workflow, jobs = await start(app, line_of("one", "shaky", "two", max_attempts=1))
         await ended(sql, workflow, "failed")
         good.set()
         await app.jobs.retry(jobs["shaky1"], by="ada", note="again")

@@ -9,10 +9,11 @@ from pydantic import BaseModel, ConfigDict, Field, GetJsonSchemaHandler, model_v
 from pydantic_core import PydanticCustomError, core_schema
 from typing_extensions import override
 
+from rowlock.api.problems import TOO_DEEP
 from rowlock.errors import InvalidOption
 from rowlock.model.problem_codes import CODES
 from rowlock.model.spelling.renamed import RENAMED_DURATIONS, RENAMED_LANE_FIELDS, current_names
-from rowlock.model.stored_json import DEEPEST, nests_deeper
+from rowlock.model.stored_json import DEEPEST_REQUEST, nests_deeper
 from rowlock.model.times.duration import duration
 
 if TYPE_CHECKING:
@@ -26,8 +27,6 @@ RENAMED: Final[Mapping[str, str]] = {**RENAMED_LANE_FIELDS, **RENAMED_DURATIONS}
 DAY: Final = 86_400.0
 YEAR: Final = 366 * DAY
 _LONGEST_TEXT: Final = 100
-_DEEPEST: Final = DEEPEST + 10
-"""Levels of a body: arguments that are one too deep are refused with the name of their kind, by the desk."""
 
 
 class Answer(BaseModel):
@@ -53,9 +52,8 @@ class Body(BaseModel):
     @model_validator(mode="before")
     @classmethod
     def _refuse_deep(cls, values: object) -> object:
-        if nests_deeper(values, _DEEPEST):
-            why = f"The body is nested more than {_DEEPEST} levels deep"
-            raise PydanticCustomError("too_deep", "{why}", {"why": why})
+        if nests_deeper(values, DEEPEST_REQUEST):
+            raise PydanticCustomError("too_deep", "{why}", {"why": TOO_DEEP})
         return values
 
     @model_validator(mode="before")

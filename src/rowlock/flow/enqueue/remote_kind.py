@@ -48,6 +48,7 @@ def encode(kind: Kind, args: object, limit: int) -> str:
     if marked is not None:
         message = f"{kind.name}: no argument can be called {str(marked)!r}."
         raise InvalidArguments(message)
+    json_values.check_depth(kind.name, args)
     data = _encoded(kind, args)
     json_values.check_arguments(kind.name, data, limit)
     text = data.decode()
@@ -58,9 +59,8 @@ def _encoded(kind: Kind, args: Mapping[object, object]) -> bytes:
     tagger = json_values.Tagger()
     try:
         data = json_values.dump(args, tagger, simple=False)
-    except (TypeError, ValueError, RecursionError) as error:
-        why = "nested too deep" if isinstance(error, RecursionError) else error
-        message = f"{kind.name}: the arguments cannot be stored as JSON: {why}"
+    except (TypeError, ValueError) as error:
+        message = f"{kind.name}: the arguments cannot be stored as JSON: {error}"
         raise InvalidArguments(message) from None
     if tagger.secrets:
         message = f"{kind.name}: its code is not here to say which arguments are secret. Submit it where its code is."

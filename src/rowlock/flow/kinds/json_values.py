@@ -25,7 +25,7 @@ from pydantic_core import PydanticSerializationError, from_json, to_json
 
 from rowlock.errors import ArgumentsTooLarge, InvalidArguments, InvalidResult
 from rowlock.model.redact import BYTES, MARKS, SECRET, storable
-from rowlock.model.stored_json import DEEPEST, is_deep
+from rowlock.model.stored_json import DEEPEST, is_deep, nests_deeper
 
 TAG: Final = '"$'  # in every tagged text, and in few others
 ADVICE: Final = "Store the payload elsewhere (a table, a bucket, a file) and pass a reference to it."
@@ -120,8 +120,17 @@ def check_arguments(kind: str, data: bytes, limit: int) -> None:
         message = f"{kind}: the arguments take {len(data):,} bytes, the limit is {limit:,}. {ADVICE}"
         raise ArgumentsTooLarge(message)
     if is_deep(data):
-        message = f"{kind}: the arguments are nested more than {DEEPEST} levels deep. {ADVICE}"
-        raise InvalidArguments(message)
+        raise _too_deep(kind)
+
+
+def check_depth(kind: str, args: object) -> None:
+    """Refuse arguments of lists and mappings that are nested too deep to be encoded at all."""
+    if nests_deeper(args, DEEPEST):
+        raise _too_deep(kind)
+
+
+def _too_deep(kind: str) -> InvalidArguments:
+    return InvalidArguments(f"{kind}: the arguments are nested more than {DEEPEST} levels deep. {ADVICE}")
 
 
 def is_storable(data: bytes, longest: int) -> bool:

@@ -42,10 +42,16 @@ SLOW = {
     "races/test_lock_order.py": "stages every pair of writing statements at every row that they share",
     "store/test_embedded.py": "starts and kills servers, as two users",
     "cli/commands/test_demo.py": "runs the whole demo five times",
+    "cli/commands/test_bench.py": "runs the benchmark of the command line six times",
     "cli/process/test_reload.py": "restarts worker processes when files change",
+    "flow/executors/test_parent_killed.py": "kills a worker under each executor and waits until its job is rescued",
+    "flow/worker/test_stalled.py": "waits until jobs that report nothing are given up, attempt by attempt",
+    "typing/test_typing.py": "runs two type checkers over every example",
+    "api/test_server.py": "starts and stops servers, without a database and behind proxies too",
+    "api/routes/test_streams_trouble.py": "takes the database and the server from under open streams",
     "api/routes/test_streams_restarted.py": "restarts the server under the streams of a thousand jobs",
 }
-"""Suites that `make test` leaves out; each takes more than half a minute of processor or waiting time, and why."""
+"""Suites that `make test` leaves out; each takes more than a quarter of a minute of processor or waiting time, and why."""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

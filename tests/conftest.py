@@ -51,7 +51,7 @@ SLOW = {
     "api/routes/test_streams_trouble.py": "takes the database and the server from under open streams",
     "api/routes/test_streams_restarted.py": "restarts the server under the streams of a thousand jobs",
 }
-"""Suites that `make test` leaves out; each takes more than a quarter of a minute of processor or waiting time, and why."""
+"""Suites that `make test` leaves out; each takes more than 15 s of processor or waiting time, and why."""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from itertools import pairwise
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -177,3 +178,10 @@ def _reason(text: str) -> str:
     except InvalidId as error:
         return str(error).split(": ", 1)[1].split(". ", maxsplit=1)[0]
     return ""
+
+
+@pytest.mark.parametrize(("value", "hint"), [(1.5, ""), (None, ""), (type("Handle", (), {"id": 7})(), " Pass its id.")])
+def test_a_value_that_is_no_id_is_refused_and_a_handle_gets_a_hint(value: Any, hint: str) -> None:  # noqa: ANN401 - any
+    with pytest.raises(InvalidId) as caught:
+        ids.parse(value)
+    assert str(caught.value).endswith(f"not a value of type {type(value).__name__}.{hint}")

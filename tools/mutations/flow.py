@@ -454,4 +454,18 @@ MUTATIONS: Final = (
         "            case AwaitedEnds() | LockReleased():\n                self._heartbeat.beat_now()\n",
         ("tests/flow/worker/test_messages.py::test_an_end_that_others_await_makes_no_worker_beat",),
     ),
+    Mutation(
+        "a busy worker hears of an urgent job's new priority with the next sweep",
+        "store/jobs/claim.py",
+        "    if new:\n        await announce_pairs(",
+        "    if False:\n        await announce_pairs(",
+        ("tests/flow/worker/test_waking.py::test_a_busy_worker_hears_of_a_priority_that_its_kind_never_had",),
+    ),
+    Mutation(
+        "a busy worker hears of a risen job's new priority with the next sweep",
+        "upkeep/repair.py",
+        'if row["is_new"]]:',
+        "if False]:",
+        ("tests/flow/worker/test_waking.py::test_a_busy_worker_hears_of_a_priority_that_its_kind_never_had[_age]",),
+    ),
 )

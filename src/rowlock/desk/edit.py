@@ -13,6 +13,7 @@ from rowlock.model import ids, stored_args, stored_json
 from rowlock.model.notify_messages import LOOK_EVERYWHERE
 from rowlock.model.options import Options, refs_json, span
 from rowlock.model.state import WAITING, State
+from rowlock.store.jobs.claim import register_pairs
 from rowlock.store.rows import jobs as rows
 
 if TYPE_CHECKING:
@@ -154,7 +155,7 @@ class Editor:
         if done["state"] is None:
             return
         pair: Pair = (done["kind"], done["priority"], done["share"])
-        await database.fetch("register_pairs", kinds=[pair[0]], priorities=[pair[1]], shares=[pair[2]])
+        await register_pairs(database, [pair])
         if done["state"] == State.QUEUED:
             self._wake([(pair, done["run_after"])])
         if done["promoted"]:

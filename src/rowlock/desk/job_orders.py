@@ -12,6 +12,7 @@ from rowlock.model.options import checked_priority
 from rowlock.model.released_jobs import parse_released
 from rowlock.model.state import WAITING, State
 from rowlock.store.database import TRANSIENT
+from rowlock.store.jobs.claim import register_pairs
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -320,8 +321,7 @@ class JobOrders:
         if not moved:
             return moved, held
         pairs = {(row["kind"], row["priority"], row["share"]) for row in moved}
-        kinds, priorities, shares = (list(column) for column in zip(*pairs, strict=True))
-        await self._open().fetch("register_pairs", kinds=kinds, priorities=priorities, shares=shares)
+        await register_pairs(self._open(), sorted(pairs))
         self._announce([row for row in moved if row["state"] == State.QUEUED])
         return moved, held
 

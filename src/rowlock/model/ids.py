@@ -9,6 +9,7 @@ An id is a name, **never an authorisation**: anybody can compute all of them fro
 
 from __future__ import annotations
 
+import operator
 import re
 from typing import TYPE_CHECKING, Final
 
@@ -127,13 +128,20 @@ def parse(text: str | int) -> int:
         stripped = text.strip()
         if not (stripped.isascii() and stripped.isdigit() and len(stripped) <= _LONGEST_NUMBER):
             return decode(text)
-    number = int(text)
+    try:
+        number = int(text) if isinstance(text, str) else operator.index(text)
+    except TypeError:
+        hint = " Pass its id." if hasattr(text, "id") else ""
+        message = f"{_expected()}, not a value of type {type(text).__name__}.{hint}"
+        raise InvalidId(message) from None
     if isinstance(text, bool) or not 1 <= number <= LARGEST:
-        message = (
-            f"A job id is a whole number from 1 to {LARGEST} or a public id such as {encode(1)}, not {_number(text)}."
-        )
+        message = f"{_expected()}, not {_number(text)}."
         raise InvalidId(message)
     return number
+
+
+def _expected() -> str:
+    return f"A job id is a whole number from 1 to {LARGEST} or a public id such as {encode(1)}"
 
 
 def _scramble(number: int) -> int:

@@ -12,6 +12,7 @@ from rowlock.model.lane import kinds_by_lane
 from rowlock.model.queue_pair import pair_of
 from rowlock.store import lanes as lane_rows
 from rowlock.store.database import TRANSIENT
+from rowlock.store.jobs.claim import announce_pairs
 from rowlock.upkeep.duty import BATCH, FEW_BATCHES, MOST_BATCHES, SMALL_BATCH, wake_released
 
 if TYPE_CHECKING:
@@ -102,6 +103,8 @@ async def ageing(context: DutyContext, _beat: CompletedBeat) -> int:
                 "age", kinds=kinds[lane.name], every=lane.aging_interval, batch=SMALL_BATCH
             )
             context.waker.wake((pair_of(row), row["run_after"]) for row in rows)
+            if new := [pair_of(row) for row in rows if row["is_new"]]:
+                await announce_pairs(context.database, new)
             raised = sum(row["n"] for row in rows)
             total += raised
             if raised < SMALL_BATCH:

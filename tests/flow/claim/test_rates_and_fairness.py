@@ -196,8 +196,6 @@ async def test_a_low_job_rises_until_it_starves_no_more(
         await busy_for(0.02)
 
     await app.lanes.create("default", kinds=["*"], slots=1, aging_interval="1s")
-    for priority in (0, 1, 2):  # a saturated worker learns of a priority's first job only by a sweep
-        await work.options(priority=priority).enqueue("high")
     low = await work.options(priority=-1).enqueue("low")
     await sql.execute("UPDATE duties SET every = '200 ms' WHERE name = 'ageing'")
     await sql.execute("UPDATE duties SET every = '500 ms' WHERE name = 'sweep'")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import asyncpg
 import pytest
-from tests.waiting import eventually, in_time, nothing_happens_for, promptly
+from tests.waiting import eventually, in_time, nothing_happens_for, promptly, until
 
 from rowlock.flow.claim.cursors import Cursors
 from rowlock.flow.worker import heartbeat
@@ -18,10 +18,10 @@ from rowlock.store.connections.worker_connection import WorkerConnection
 from rowlock.store.database import Database
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Awaitable, Callable
     from contextlib import AbstractAsyncContextManager
 
-    from rowlock import Rowlock
+    from rowlock import Rowlock, Task
     from rowlock.store.executor import SqlSession
 
 AT_ONCE = 2.0
@@ -226,6 +226,60 @@ async def listening(app: Rowlock) -> bool:
         query = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database()"
         waiters = await connection.fetchval("SELECT count(*) FROM rowlock.job_waiters")
         return bool(waiters and await connection.fetchval(f"{query} AND application_name = 'rowlock:listen'") >= 2)
+
+
+async def _enqueue_urgent(_app: Rowlock, work: Task[[str], None]) -> None:
+    await work.options(priority=7).enqueue("urgent")
+
+
+async def _reprioritise(app: Rowlock, work: Task[[str], None]) -> None:
+    await app.jobs.reprioritise((await work.enqueue("urgent")).id, 7)
+
+
+async def _edit(app: Rowlock, work: Task[[str], None]) -> None:
+    await app.jobs.edit((await work.enqueue("urgent")).id, priority=7)
+
+
+async def _age(app: Rowlock, work: Task[[str], None]) -> None:
+    """A job at a priority that the worker does not know rises to the next one."""
+    urgent = (await work.enqueue("urgent")).id
+    async with app.database().connection() as connection, connection.transaction():
+        await connection.execute(
+            "INSERT INTO rowlock.pairs (kind, priority, share, low_water) VALUES ('work', 7, 0, '2000-01-01')"
+        )
+        await connection.execute(
+            "UPDATE rowlock.jobs SET priority = 7, run_after = now() - interval '1 day' WHERE id = $1", urgent
+        )
+        await connection.execute("UPDATE rowlock.duties SET every = '100 ms' WHERE name = 'ageing'")
+
+
+@pytest.mark.parametrize("order", [_enqueue_urgent, _reprioritise, _edit, _age])
+async def test_a_busy_worker_hears_of_a_priority_that_its_kind_never_had(
+    app: Rowlock, order: Callable[[Rowlock, Task[[str], None]], Awaitable[None]]
+) -> None:
+    ran: list[str] = []
+    go = asyncio.Event()
+
+    @app.job("work")
+    async def work(name: str) -> None:
+        await go.wait()
+        ran.append(name)
+        await asyncio.sleep(0.01)
+
+    await app.lanes.create("default", kinds=["*"], slots=1, aging_interval="1h")
+    await work.enqueue_many([{"name": "plain"} for _ in range(400)])
+    async with app.database().connection() as connection:  # the sweep would find the pair as well, seconds later
+        await connection.execute("UPDATE rowlock.duties SET every = '1 hour' WHERE name = 'sweep'")
+    async with app.worker():
+        await eventually(lambda: running(app))
+        await order(app, work)
+        go.set()
+        await until(lambda: "urgent" in ran)
+        assert len(ran) < 400
+
+
+async def running(app: Rowlock) -> bool:
+    return bool(await app.jobs.list(states=["running"]))
 
 
 IDLE = 5

@@ -6,15 +6,22 @@ cost more than the rest of the call.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple, TypedDict
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Final, NamedTuple, TypedDict
+
+from rowlock.model.notify_messages import encode_wake_up
+from rowlock.model.queue_pair import pair_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
-    from datetime import datetime
 
     import asyncpg
 
-    from rowlock.store.executor import SqlExecutor
+    from rowlock.model.queue_pair import Pair
+    from rowlock.store.database import Database
+    from rowlock.store.executor import SqlExecutor, SqlSession
+
+_BEFORE_ALL_JOBS: Final = datetime(2000, 1, 1, tzinfo=UTC)
 
 
 class LevelProbes(TypedDict):
@@ -130,10 +137,22 @@ async def use_rate(executor: SqlExecutor, lane: str, started: int) -> None:
     await executor.fetch("lane_rate_taken", lane=lane, n=started)
 
 
-async def register_pairs(executor: SqlExecutor, pairs: Iterable[tuple[str, int, int]]) -> None:
-    """Have workers look for jobs of these (kind, priority, share)."""
+async def register_pairs(executor: Database | SqlSession, pairs: Iterable[Pair]) -> None:
+    """Have workers look for jobs of these pairs, those included that are too busy to be woken for a job.
+
+    A busy worker claims again without being woken, but only from pairs that it knows: until the next sweep it would
+    pass over an urgent job whose kind never had this priority.
+    """
     kinds, priorities, shares = (list(column) for column in zip(*pairs, strict=True))
-    await executor.fetch("register_pairs", kinds=kinds, priorities=priorities, shares=shares)
+    new = await executor.fetch("register_pairs", kinds=kinds, priorities=priorities, shares=shares)
+    if new:
+        await announce_pairs(executor, map(pair_of, new))
+
+
+async def announce_pairs(executor: Database | SqlSession, pairs: Iterable[Pair]) -> None:
+    """Tell every worker of pairs that are new, whether it is busy or not."""
+    payload = encode_wake_up(dict.fromkeys(pairs, _BEFORE_ALL_JOBS))
+    await executor.fetch("notify", channel=executor.channel, payload=payload)
 
 
 async def read_pairs(executor: SqlExecutor, kinds: Sequence[str]) -> list[asyncpg.Record]:

@@ -239,12 +239,15 @@ WHERE g.key = d.key
 
 -- name: register_pairs
 -- On a connection of the library's own: in users' transactions the upsert would make them wait for each other. At most
--- one write an hour per pair.
-INSERT INTO {schema}.pairs AS p (kind, priority, share)
-SELECT d.kind, d.priority, d.share FROM unnest(:kinds::text[], :priorities::smallint[], :shares::smallint[]) AS d(kind, priority, share)
-ORDER BY 1, 2, 3
-ON CONFLICT (kind, priority, share) DO UPDATE SET last_seen = clock_timestamp()
-WHERE p.last_seen < clock_timestamp() - interval '1 hour'
+-- one write an hour per pair. Returns the pairs that no worker can know yet (an inserted row has no xmax).
+WITH registered AS (
+  INSERT INTO {schema}.pairs AS p (kind, priority, share)
+  SELECT d.kind, d.priority, d.share FROM unnest(:kinds::text[], :priorities::smallint[], :shares::smallint[]) AS d(kind, priority, share)
+  ORDER BY 1, 2, 3
+  ON CONFLICT (kind, priority, share) DO UPDATE SET last_seen = clock_timestamp()
+  WHERE p.last_seen < clock_timestamp() - interval '1 hour'
+  RETURNING p.kind, p.priority, p.share, p.xmax::text = '0' AS is_new)
+SELECT r.kind, r.priority, r.share FROM registered r WHERE r.is_new
 
 -- name: pairs
 -- Which pairs to probe, and from where: read at start, after each sweep and after a LISTEN reconnect. A head in the

@@ -211,7 +211,7 @@ RETURNING r.key
 -- Jobs of these kinds that waited at their priority for `every`: one level up, the oldest first, at a new position
 -- there, never behind its cursor. No transition, so the fence stays. low_water is where each pair begins, so dead index
 -- entries are not read. Locked by id with SKIP LOCKED and checked again. The pairs that they move to are registered
--- with them.
+-- with them. is_new: no worker can know the pair yet (an inserted row has no xmax).
 WITH old AS MATERIALIZED (
   SELECT q.id FROM {schema}.pairs p
   CROSS JOIN LATERAL (
@@ -232,8 +232,12 @@ raised AS (
 registered AS (
   INSERT INTO {schema}.pairs AS p (kind, priority, share)
   SELECT DISTINCT r.kind, r.priority, r.share FROM raised r ORDER BY 1, 2, 3
-  ON CONFLICT (kind, priority, share) DO UPDATE SET last_seen = clock_timestamp() WHERE p.last_seen < clock_timestamp() - interval '1 hour')
-SELECT r.kind, r.priority, r.share, min(r.run_after) AS run_after, count(*) AS n FROM raised r GROUP BY r.kind, r.priority, r.share
+  ON CONFLICT (kind, priority, share) DO UPDATE SET last_seen = clock_timestamp() WHERE p.last_seen < clock_timestamp() - interval '1 hour'
+  RETURNING p.kind, p.priority, p.share, p.xmax::text = '0' AS is_new)
+SELECT r.kind, r.priority, r.share, min(r.run_after) AS run_after, count(*) AS n,
+       EXISTS (SELECT 1 FROM registered g
+               WHERE g.kind = r.kind AND g.priority = r.priority AND g.share = r.share AND g.is_new) AS is_new
+FROM raised r GROUP BY r.kind, r.priority, r.share
 
 -- name: pair_kinds
 -- Kinds with queued jobs, as of the last sweep.

@@ -89,8 +89,15 @@ MUTATIONS: Final = (
     Mutation(
         "arguments may be nested as deep as somebody likes",
         "flow/kinds/json_values.py",
-        '    if is_deep(data):\n        message = f"{kind}: the arguments are',
-        '    if not data:\n        message = f"{kind}: the arguments are',
+        "    if is_deep(data):\n        raise _too_deep(kind)",
+        "    if not data:\n        raise _too_deep(kind)",
+        ("tests/flow/kinds/test_json_values.py::test_encoded_arguments_are_no_deeper_than_can_be_read_back",),
+    ),
+    Mutation(
+        "arguments of a remote kind may be nested too deep to be encoded",
+        "flow/enqueue/remote_kind.py",
+        "    json_values.check_depth(kind.name, args)\n",
+        "",
         ("tests/flow/enqueue/test_remote_kind.py::test_arguments_that_nobody_could_read_back_are_refused",),
     ),
     Mutation(

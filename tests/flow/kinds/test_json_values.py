@@ -23,6 +23,7 @@ from pydantic import (
 )
 
 from rowlock.errors import InvalidArguments
+from rowlock.flow.kinds import json_values
 from rowlock.flow.kinds.codec import Codec
 
 
@@ -341,3 +342,9 @@ def test_a_changed_model_with_secrets_keeps_its_values_to_itself() -> None:
     assert refused(Account, account) == (
         "report: argument 'value', a Account, cannot be stored as JSON: PydanticSerializationError"
     )
+
+
+def test_encoded_arguments_are_no_deeper_than_can_be_read_back() -> None:
+    json_values.check_arguments("pay", b"[" * 150 + b"]" * 150, 10_000)
+    with pytest.raises(InvalidArguments, match="pay: the arguments are nested more than 150 levels deep"):
+        json_values.check_arguments("pay", b"[" * 151 + b"]" * 151, 10_000)

@@ -7,7 +7,7 @@
 
 What is broken stands in tools/mutations/, a file per room. Each mutation is applied to a scratch copy of src, which the
 named tests import instead of the real one. Exit code 1: a mutation survived, did not apply, its pytest broke off, or
-the tests were red before anything was broken.
+the tests were red before anything was broken. 130: Ctrl-C.
 """
 
 from __future__ import annotations
@@ -41,7 +41,11 @@ def main(arguments: list[str]) -> int:
     if asked.list:
         sys.stdout.writelines(f"{m.name:<65} {m.file}\n" for m in chosen)
         return 0
-    return try_all(ROOT, chosen, say, at_once=asked.at_once, log=asked.log)
+    try:
+        return try_all(ROOT, chosen, say, at_once=asked.at_once, log=asked.log)
+    except KeyboardInterrupt:
+        say(f"stopped; --log {asked.log} goes on from here\n" if asked.log else "stopped\n")
+        return 130
 
 
 def say(text: str) -> None:

@@ -243,6 +243,13 @@ def test_a_replaced_job_is_found_by_its_new_references_only(machine: Scripted) -
     assert len(machine.snapshot.jobs) == 1
 
 
+def test_an_edit_that_changes_nothing_leaves_the_job_as_it_is(machine: Scripted) -> None:
+    machine.enqueue(0, 0, 0)
+    machine.edit(0, 0, 0)
+    assert machine.db.done["Edit"] == 1
+    assert machine.newest().seq == 0
+
+
 # --- approval --------------------------------------------------------------------------------------------------------
 
 

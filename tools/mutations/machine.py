@@ -97,6 +97,13 @@ _SCENES: Final = (
         _scene("other_arguments_void_an_approval"),
     ),
     Mutation(
+        "machine: an edit that changes nothing is written",
+        CONTROL,
+        "  WHERE j.id = w.id AND (w.anew OR w.due <> w.run_after OR",
+        "  WHERE j.id = w.id AND (true OR w.due <> w.run_after OR",
+        _scene("an_edit_that_changes_nothing_leaves_the_job_as_it_is"),
+    ),
+    Mutation(
         "machine: a gate lets one more in than it has places",
         GATES,
         "v_free := greatest(0, g.max_running - g.held);",

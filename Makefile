@@ -59,13 +59,13 @@ wheel-smoke: $(STAMP) | $(UV_NEEDED) ## build the wheel and try it in a fresh en
 STEPS ?= 20000
 SEED ?= $(shell echo $$RANDOM)
 torture-machine: $(STAMP) ## random steps against the oracle, STEPS=20000 for each machine, SEED= to repeat (options: ARGS="-k keyed")
-	ROWLOCK_MACHINE_STEPS=$(STEPS) $(BIN)/pytest tests/machine -n 2 --hypothesis-seed=$(SEED) $(ARGS)
+	ROWLOCK_MACHINE_STEPS=$(STEPS) $(BIN)/pytest tests/machine/test_machine.py -n 2 --hypothesis-seed=$(SEED) $(ARGS)
 
 EXAMPLES ?= 1000
 fuzz: $(STAMP) ## strange inputs for every door, EXAMPLES=1000 for each test, SEED= to repeat (options: ARGS="-k cron")
 	ROWLOCK_FUZZ_EXAMPLES=$(EXAMPLES) $(BIN)/pytest tests/fuzz -n 2 --hypothesis-seed=$(SEED) $(ARGS)
 
-mutations: $(STAMP) ## break the engine on purpose and see the tests turn red (some minutes)
+mutations: $(STAMP) ## break the engine on purpose and see the tests turn red (an hour for all; ARGS="--at-once 2 --log FILE", or a part of their names)
 	$(BIN)/python tools/mutations.py $(ARGS)
 
 torture: $(STAMP) ## do harm under load and check every promise (10 minutes; SCENARIO=kill,restart: only these)

@@ -36,7 +36,7 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 HERE = Path(__file__).parent
 SLOW = {
     "torture": "kills, stops and starves worker processes and servers",
-    "machine": "thousands of random steps, each compared with an oracle",
+    "machine/test_machine.py": "thousands of random steps, each compared with an oracle",
     "fuzz": "hundreds of strange inputs for every door",
     "bench": "runs the benchmark's scenes and installs an environment",
     "races/test_lock_order.py": "stages every pair of writing statements at every row that they share",

@@ -2,55 +2,25 @@
 
     python tools/mutations.py [WORD …]     only mutations whose name contains one of the words
     python tools/mutations.py --list       their names and where they are noticed, without running anything
+    python tools/mutations.py --at-once 2 --log FILE
+                                           two at a time; stopped and started again, it goes on where FILE ends
 
 What is broken stands in tools/mutations/, a file per room. Each mutation is applied to a scratch copy of src, which the
-named tests import instead of the real one. Exit code 1: a mutation survived, did not apply, or the tests were red
-before anything was broken.
+named tests import instead of the real one. Exit code 1: a mutation survived, did not apply, its pytest broke off, or
+the tests were red before anything was broken. 130: Ctrl-C.
 """
 
 from __future__ import annotations
 
 import argparse
-import os
-import shutil
-import subprocess
 import sys
-import tempfile
-import time
 from pathlib import Path
 from typing import Final
 
-from mutations import MUTATIONS, Mutation
+from mutations import MUTATIONS
+from mutations.trial import try_all
 
 ROOT: Final = Path(__file__).resolve().parent.parent
-RED: Final = 1
-"""pytest's exit code for tests that ran and failed; anything else is a mistake of ours."""
-
-
-def run(tests: tuple[str, ...], source: Path | None, *options: str) -> tuple[int, str]:
-    """Run tests against a copy of src (None: the real one); returns pytest's exit code and what it said."""
-    environment = dict(os.environ)
-    if source is not None:
-        environment["PYTHONPATH"] = str(source)
-    command = [sys.executable, "-m", "pytest", "-q", "--no-header", "--timeout=120", *options, *tests]
-    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)  # noqa: S603 - our own tests
-    return done.returncode, done.stdout
-
-
-def attempt(mutation: Mutation) -> str:
-    """Say which test noticed the mutation; empty: none did."""
-    with tempfile.TemporaryDirectory(prefix="rowlock-mutation-") as folder:
-        source = Path(folder) / "src"
-        shutil.copytree(ROOT / "src", source)
-        mutation.apply(source / "rowlock")
-        code, said = run(mutation.tests, source, "-x")
-    failed = [line for line in said.splitlines() if line.startswith(("FAILED ", "ERROR tests"))]
-    if code == RED and failed:
-        return failed[0].partition(" ")[2].partition(" - ")[0].rpartition("::")[2]
-    if code == 0:
-        return ""
-    message = f"{mutation.name}: pytest ended with {code}\n{said[-3000:]}"
-    raise SystemExit(message)
 
 
 def main(arguments: list[str]) -> int:
@@ -60,32 +30,28 @@ def main(arguments: list[str]) -> int:
     )
     parser.add_argument("words", nargs="*", metavar="WORD", help="only mutations whose name contains one of these")
     parser.add_argument("--list", action="store_true", help="name them and where they are noticed, and run nothing")
+    parser.add_argument("--at-once", type=int, default=1, metavar="N", help="try so many at a time (1)")
+    parser.add_argument("--log", type=Path, metavar="FILE", help="leave out what FILE calls noticed; add each verdict")
     asked = parser.parse_args(arguments)
+    if asked.at_once < 1:
+        parser.error(f"--at-once is 1 or more, not {asked.at_once}")
     chosen = [m for m in MUTATIONS if not asked.words or any(word in m.name for word in asked.words)]
     if not chosen:
         parser.error(f"no mutation is called like {' or '.join(asked.words)}; --list names them")
     if asked.list:
         sys.stdout.writelines(f"{m.name:<65} {m.file}\n" for m in chosen)
         return 0
-    return tried(chosen)
+    try:
+        return try_all(ROOT, chosen, say, at_once=asked.at_once, log=asked.log)
+    except KeyboardInterrupt:
+        say(f"stopped; --log {asked.log} goes on from here\n" if asked.log else "stopped\n")
+        return 130
 
 
-def tried(chosen: list[Mutation]) -> int:
-    """Run the tests as they are, then once for each thing that is broken."""
-    code, said = run(tuple(dict.fromkeys(test for mutation in chosen for test in mutation.tests)), None, "-n", "2")
-    if code != 0:
-        sys.stdout.write(f"red before anything was broken:\n{said[-3000:]}\n")
-        return 1
-    survivors = 0
-    for mutation in chosen:
-        began = time.monotonic()
-        by = attempt(mutation)
-        survivors += not by
-        verdict = f"noticed by {by}" if by else "SURVIVED"
-        sys.stdout.write(f"{mutation.name:<55} {time.monotonic() - began:5.1f} s  {verdict}\n")
-        sys.stdout.flush()
-    sys.stdout.write(f"{len(chosen) - survivors} of {len(chosen)} mutations were noticed\n")
-    return 1 if survivors else 0
+def say(text: str) -> None:
+    """Print at once: a run takes long, and its output is read meanwhile."""
+    sys.stdout.write(text)
+    sys.stdout.flush()
 
 
 if __name__ == "__main__":

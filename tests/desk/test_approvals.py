@@ -151,11 +151,16 @@ async def test_a_rule_is_the_approval_of_its_author_and_of_one_person(app: Rowlo
     @app.job(approval=Approval(approvers=2))
     async def wipe() -> None: ...
 
-    await app.approvals.add_rule(kind="pay", by="ada")
-    await app.approvals.add_rule(kind="wipe", by="ada")
+    @app.job(approval=True)
+    async def send() -> None: ...
+
+    for kind in ("pay", "wipe", "send"):
+        await app.approvals.add_rule(kind=kind, by="ada")
     own = await pay.options(submitted_by="ada").enqueue(amount=1)
     other = await pay.options(submitted_by="bob").enqueue(amount=1)
     assert [(await app.jobs.get(job.id)).state for job in (own, other)] == ["pending", "queued"]
+    sent = [await send.options(submitted_by=who).enqueue() for who in ("ada", "bob")]
+    assert [(await app.jobs.get(job.id)).state for job in sent] == ["pending", "queued"]
     job = await wipe.enqueue()
     assert (await app.approvals.standing(job.id)).approvers == ("ada",)
     with pytest.raises(ApprovalRefused):

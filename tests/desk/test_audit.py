@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from pydantic import SecretStr  # noqa: TC002 - Rowlock reads the annotation
+from tests.factories import opened
+from tests.waiting import in_time
 
 from rowlock import InvalidOption, JobNotFound, Permission, Principal, WrongState
 from rowlock.desk import audit
@@ -222,6 +224,17 @@ async def test_lines_that_commit_late_and_sealers_that_meet_leave_one_chain(desk
     assert (check.lines, check.broken) == (14, None)
     order = [sealed.entry.target for sealed in await desk.app.audit.export()]
     assert order.index("lane:late") == 3
+
+
+async def test_a_sealer_waits_for_the_one_that_extends_the_chain(desk: Desk) -> None:
+    await desk.app.roles.set("late", ["jobs:read"])
+    async with opened(desk.store.database) as first, opened(desk.store.database) as second:
+        async with first.connection.transaction():
+            assert (await first.one("audit_seal", most=100))["sealed"] == 1
+            other = await first.blocked(second, second.one("audit_seal", most=100))
+        assert (await in_time(other))["sealed"] == 0
+    check = await desk.app.audit.verify()
+    assert (check.lines, check.broken) == (1, None)
 
 
 async def test_an_export_can_be_checked_without_a_database(desk: Desk) -> None:

@@ -107,6 +107,20 @@ async def test_a_window_never_has_more_than_its_amount_and_frees_what_has_left_i
     assert len(row) == 21
 
 
+async def test_a_start_late_in_its_step_counts_until_the_whole_step_has_left_the_window(store: Store) -> None:
+    """A window has 20 steps; one more is counted, as part of it is still inside."""
+    await rate(store, "a", Rate(4, "10h", window=True))
+    worker = await store.worker()
+    assert len(await store.claim(worker, *await rated(store, 1, "a"))) == 1
+    await pass_time(store, 0.4)
+    assert len(await store.claim(worker, *await rated(store, 3, "a"))) == 3
+    await pass_time(store, 9.9)
+    (job,) = await rated(store, 1, "a")
+    assert await store.claim(worker, job) == []
+    await pass_time(store, 0.6)
+    assert len(await store.claim(worker, job)) == 1
+
+
 async def test_all_the_rates_of_a_job_must_have_room_and_a_refused_one_uses_nothing(store: Store) -> None:
     await rate(store, "a", Rate(100, "1h"))
     await rate(store, "b", Rate(1, "1h"))

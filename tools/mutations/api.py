@@ -49,7 +49,7 @@ MUTATIONS: Final = (
     Mutation(
         "a HEAD of a stream follows it for ever",
         "api/routing.py",
-        "        await anext(frames, None)\n",
+        "    if isinstance(response, sse.EventStream):\n        response.release()\n",
         "",
         ("tests/api/test_door.py::test_a_head_of_a_stream_leaves_nobody_behind",),
     ),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from mutations.mutation import Mutation
+from mutations.mutation import Mutation, migration
 
 _BAD_ROW: Final = (
     "tests/races/test_one_bad_row.py::test_a_row_that_cannot_be_written_keeps_no_other_and_is_written_when_it_can_be"
@@ -66,6 +66,13 @@ MUTATIONS: Final = (
         "store/sql/enqueue.sql",
         "(pg_notification_queue_usage() < 0.9)",
         "(true)",
+        ("tests/races/test_notify_queue_full.py::test_no_statement_fails_because_it_cannot_notify[notify]",),
+    ),
+    Mutation(
+        "a full queue of notifications fails an order about jobs",
+        migration("lock_order"),
+        "  IF pg_notification_queue_usage() >= 0.9 THEN RETURN; END IF;\n",
+        "",
         ("tests/races/test_notify_queue_full.py::test_no_statement_fails_because_it_cannot_notify[cancel_running]",),
     ),
     Mutation(

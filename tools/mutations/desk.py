@@ -34,7 +34,7 @@ MUTATIONS: Final = (
         "store/migrations/0012_audit_chain.up.sql",
         "PERFORM pg_advisory_xact_lock(hashtextextended('{schema}.audit_seals', 0));",
         "PERFORM 1;",
-        (f"{OF_AUDIT}lines_that_commit_late_and_sealers_that_meet_leave_one_chain",),
+        (f"{OF_AUDIT}a_sealer_waits_for_the_one_that_extends_the_chain",),
     ),
     Mutation(
         "refused requests fill the audit",
@@ -76,13 +76,6 @@ MUTATIONS: Final = (
         "store/sql/lanes.sql",
         "IS DISTINCT FROM (m.kinds, m.slots",
         "IS DISTINCT FROM (m.kinds, m.slots + 1",
-        ("tests/desk/test_no_change.py::test_the_second_of_two_equal_calls_leaves_no_trace",),
-    ),
-    Mutation(
-        "an edit that changes nothing is written",
-        "desk/edit.py",
-        "if not due and same_args and",
-        "if self is None and",
         ("tests/desk/test_no_change.py::test_the_second_of_two_equal_calls_leaves_no_trace",),
     ),
     Mutation(

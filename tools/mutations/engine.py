@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from mutations.mutation import Mutation
+from mutations.mutation import Mutation, migration
 
 CONTROL: Final = "store/sql/control.sql"
 STREAMED: Final = "tests/desk/follow/test_stream.py::test_"
@@ -45,9 +45,9 @@ MUTATIONS: Final = (
     ),
     Mutation(
         "a rule approves its author's own jobs",
-        "store/migrations/0009_workflows.up.sql",
-        "AND NOT (j.approval & 4 <> 0 AND (coalesce(r.created_by = j.submitted_by, true) OR EXISTS (",
-        "AND NOT (j.approval & 4 <> 0 AND (EXISTS (",
+        migration("approvals"),
+        "AND (coalesce(r.created_by = j.submitted_by, false) OR EXISTS (",
+        "AND (EXISTS (",
         ("tests/desk/test_approvals.py::test_a_rule_is_the_approval_of_its_author_and_of_one_person",),
     ),
     Mutation(

@@ -14,6 +14,10 @@ def migration(topic: str) -> str:
     return f"store/migrations/{found.name}"
 
 
+class MutationDoesNotApply(Exception):
+    """The text to break is not there, or not as often as expected."""
+
+
 @dataclass(frozen=True, slots=True)
 class Mutation:
     """What to break, and where that must be noticed. count: how often the text occurs; 0: once or more."""
@@ -32,5 +36,5 @@ class Mutation:
         found = text.count(self.old)
         if found == 0 or (self.count and found != self.count):
             message = f"{self.name}: expected {self.count or 'some'} of {self.old!r} in {self.file}, found {found}"
-            raise SystemExit(message)
+            raise MutationDoesNotApply(message)
         path.write_text(text.replace(self.old, self.new), encoding="utf-8")

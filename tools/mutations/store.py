@@ -144,7 +144,7 @@ MUTATIONS: Final = (
         LIMITS,
         "r.uses)[1:21];",
         "r.uses)[1:20] || 0;",
-        (f"{OF_RATES}a_window_never_has_more_than_its_amount_and_frees_what_has_left_it",),
+        (f"{OF_RATES}a_start_late_in_its_step_counts_until_the_whole_step_has_left_the_window",),
     ),
     Mutation(
         "an upgrade takes an interrupted index for a good one",

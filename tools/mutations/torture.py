@@ -21,11 +21,14 @@ MUTATIONS: Final = (
         "j.id = d.id AND j.finished_at IS NULL\n\n",
         (f"{SCENARIO}[zombie]",),
     ),
+    # Either of fence and owner refuses the stopped worker; the machine notices a rescue that leaves the fence alone.
     Mutation(
-        "scenario: a rescue leaves the fence as it is",
+        "scenario: a rescue leaves fence and owner as they are",
         FINISH,
-        "      fence = j.fence + 1, seq = j.seq + 1, gate_place = 0, rate_turn",
-        "      fence = j.fence + (l.outcome <> 'lost')::integer, seq = j.seq + 1, gate_place = 0, rate_turn",
+        "      fence = j.fence + 1, seq = j.seq + 1, gate_place = 0, rate_turn = CASE WHEN l.outcome = 'limited'"
+        " THEN true END,\n      claimed_by = l.owner\n",
+        "      fence = j.fence + (l.outcome <> 'lost')::integer, seq = j.seq + 1, gate_place = 0, rate_turn = NULL,\n"
+        "      claimed_by = CASE WHEN l.outcome = 'lost' THEN j.claimed_by ELSE l.owner END\n",
         (f"{SCENARIO}[zombie]",),
     ),
     Mutation(

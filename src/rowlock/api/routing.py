@@ -82,7 +82,7 @@ class Route(APIRoute):
             except Exception as error:  # noqa: BLE001 - each becomes a problem, and bugs are logged there
                 await door.record_refusal(request, self.path, error)
                 response = self._refused(request, error)
-            return with_headers(request, await _without_body(response) if request.method == "HEAD" else response)
+            return with_headers(request, _without_body(response) if request.method == "HEAD" else response)
 
         return handle
 
@@ -210,13 +210,8 @@ def with_headers(request: Request, response: Response) -> Response:
     return response
 
 
-async def _without_body(response: Response) -> Response:
+def _without_body(response: Response) -> Response:
     """The answer to HEAD: status and headers of the GET, its length included."""
-    frames = getattr(response, "body_iterator", None)
-    if frames is not None:
-        # A generator that never started would not run its finally blocks.
-        await anext(frames, None)
-        await frames.aclose()
     if isinstance(response, sse.EventStream):
         response.release()
     bare = Response(status_code=response.status_code)

@@ -93,14 +93,14 @@ MUTATIONS: Final = (
     Mutation(
         "an order waits for a held row as long as any statement",
         "store/executor.py",
-        "                await self.connection.execute(SET_BRIEF)\n",
+        "                await self.limit_lock_wait(BRIEF)\n",
         "",
         (f"{OF_ORDERS}an_order_for_a_guarded_job_says_soon_who_holds_it",),
     ),
     Mutation(
         "an order for many jobs fails with the one that is held",
         "desk/job_orders.py",
-        "if not free or len(free) == len(asked):",
+        "if not blocked or len(blocked) == len(asked):",
         "if True:",
         (f"{OF_ORDERS}an_order_for_many_jobs_leaves_the_one_that_is_held",),
     ),

@@ -40,11 +40,10 @@ def test_a_break_of_a_database_function_is_in_its_newest_body(breaks: tuple[Any,
     for one in breaks:
         path = ROOT / "src/rowlock" / one.file
         if path in texts:
-            before = FUNCTION.findall(texts[path][: texts[path].index(one.old)])
-            inside = (
-                one.old in texts[path].rpartition(f".{before[-1]}(")[2].partition("END $$;")[0] if before else False
-            )
-            assert not inside or newest[before[-1]] == path, one.name
+            at = texts[path].index(one.old)
+            before = list(FUNCTION.finditer(texts[path], 0, at))
+            inside = bool(before) and "$$;" not in texts[path][before[-1].start() : at]
+            assert not inside or newest[before[-1][1]] == path, one.name
 
 
 def test_no_two_breaks_have_one_name(breaks: tuple[Any, ...]) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from mutations.mutation import Mutation
+from mutations.mutation import Mutation, migration
 
 CONTROL: Final = "store/sql/control.sql"
 STREAMED: Final = "tests/desk/follow/test_stream.py::test_"
@@ -45,10 +45,11 @@ MUTATIONS: Final = (
     ),
     Mutation(
         "a rule approves its author's own jobs",
-        "store/migrations/0009_workflows.up.sql",
-        "AND NOT (j.approval & 4 <> 0 AND (coalesce(r.created_by = j.submitted_by, true) OR EXISTS (",
-        "AND NOT (j.approval & 4 <> 0 AND (EXISTS (",
+        migration("approvals"),
+        "coalesce(r.created_by = j.submitted_by, ",
+        "coalesce(false, ",
         ("tests/desk/test_approvals.py::test_a_rule_is_the_approval_of_its_author_and_of_one_person",),
+        count=2,
     ),
     Mutation(
         "a job that reports is given up all the same",
@@ -144,7 +145,7 @@ MUTATIONS: Final = (
     ),
     Mutation(
         "a gate is judged before it is locked",
-        GATES,
+        migration("refused_rows"),
         "    SELECT * INTO g FROM {schema}.gates x WHERE x.key = v_key FOR UPDATE;\n    IF NOT FOUND",
         "    SELECT * INTO g FROM {schema}.gates x WHERE x.key = v_key;\n    IF NOT FOUND",
         (
@@ -161,7 +162,7 @@ MUTATIONS: Final = (
     ),
     Mutation(
         "FIFO lets newcomers overtake",
-        GATES,
+        migration("refused_rows"),
         "      v_free := 0;  ",
         "      NULL;  ",
         (f"{OF_GATES}a_newcomer_may_take_a_free_place_beside_the_parked_unless_fifo",),

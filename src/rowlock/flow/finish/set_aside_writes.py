@@ -175,17 +175,3 @@ class SetAsideWrites(Generic[W, R]):
         pause = max(_PAUSES[min(batch.failures, len(_PAUSES) - 1)], len(self._batches) / _ROWS_PER_SECOND)
         batch.due = asyncio.get_running_loop().time() + pause
         batch.error, batch.failures = error, batch.failures + 1
-
-
-async def in_halves(batch: list[W], write: Callable[[list[W]], Awaitable[R]]) -> None:
-    """Write as many of a batch as the database takes, each once; the others are left. An outage ends it."""
-    try:
-        await write(batch)
-    except UNSERVED:
-        raise
-    except Exception:  # noqa: BLE001 - whatever refuses one row must not keep the others
-        if len(batch) == 1:
-            return
-        middle = len(batch) // 2
-        await in_halves(batch[:middle], write)
-        await in_halves(batch[middle:], write)

@@ -188,10 +188,14 @@ WITH leaving AS (
          NULL::jsonb AS error, NULL::bigint AS owner
   FROM {schema}.jobs j
   WHERE j.state = 'running' AND j.claimed_by = :worker::bigint AND NOT (j.id = ANY (:held::bigint[]))
-    AND j.claimed_at < :before::timestamptz
+    AND j.claimed_at < :before::timestamptz AND {among}
   ORDER BY j.id LIMIT 500 FOR NO KEY UPDATE SKIP LOCKED),
 {requeue}
 SELECT coalesce(array_agg(m.id), '{}') AS ids, {left_places} AS promoted, {followed} FROM moved m
+
+-- name: claimed_by
+-- For a disowning that is run in parts, because a row was refused: every job that it may give back, and more.
+SELECT j.id FROM {schema}.jobs j WHERE j.state = 'running' AND j.claimed_by = :worker::bigint ORDER BY j.id LIMIT 500
 
 -- name: guard
 -- ctx.guarded(), inside the user's own transaction. FOR SHARE holds the claim until their commit: a revocation waits,

@@ -7,7 +7,7 @@ import contextlib
 import os
 import re
 import weakref
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar, cast
 from urllib.parse import urlsplit
 
 import asyncpg
@@ -26,6 +26,7 @@ from rowlock.model import redact
 from rowlock.model.database_url import shown, without_passwords
 from rowlock.store.driver import array_types, session_settings, tcp_timeouts
 from rowlock.store.driver.lock_wait import BRIEF, CONFLICTS, LockWait, busy, lock_timeout
+from rowlock.store.driver.pinned_connection import PinnedConnection
 from rowlock.store.driver.pool import Pool
 from rowlock.store.driver.statement_check import SILENCE, check_statement
 from rowlock.store.executor import SqlSession
@@ -147,8 +148,9 @@ class Database:
         """
         through_pooler = self.pooled and not direct
         settings = {} if through_pooler else session_settings.at_start(role, guarded=guarded)
-        if lock_wait is not None and not through_pooler:
-            settings["lock_timeout"] = lock_timeout(lock_wait)
+        longest = None if lock_wait is None else lock_timeout(lock_wait)
+        if longest is not None and not through_pooler:
+            settings["lock_timeout"] = longest
         try:
             connection = await asyncpg.connect(
                 self.direct_url if direct else self.url,
@@ -156,12 +158,16 @@ class Database:
                 command_timeout=None if patient else _CALL_SECONDS,
                 statement_cache_size=0 if through_pooler else 100,
                 server_settings=settings,
+                connection_class=PinnedConnection if through_pooler else asyncpg.Connection,
             )
         except asyncpg.exceptions.ClientConfigurationError as error:
             message = f"The database URL {shown(self.url)!r} cannot be used: {without_passwords(str(error), self.url)}."
             raise ConfigurationError(message) from None
         except (*OUTAGE, asyncpg.InvalidAuthorizationSpecificationError, asyncpg.InvalidCatalogNameError) as error:
             raise unreachable(self.url, error) from error
+        if through_pooler:
+            # Not isinstance(), to which asyncpg answers that every connection is one.
+            cast("PinnedConnection", connection).pin(longest)
         array_types.register(connection)
         tcp_timeouts.apply(connection)
         if not through_pooler:

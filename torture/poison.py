@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from typing_extensions import override
 
@@ -23,7 +23,7 @@ class Poison(Scenario):
         "`os._exit`, segmentation fault, memory hog, endless loop, 50 MB result, errors without pickle or text, and"
         " exceptions outside `Exception`"
     )
-    bound = 60.0
+    bound = 90.0
     why = "three deaths each, alone in a child, with back-off between them"
     seconds = (2.0, 20.0)
     doomed = frozenset(POISON)
@@ -65,7 +65,7 @@ class PoisonedHost(Scenario):
     why = "each loss is noticed after the stale timeout, and suspects run one by one"
     seconds = (20.0, 60.0)
     doomed = frozenset({"drags_along"})
-    jobs = 2
+    jobs: ClassVar[int] = 2
 
     @override
     async def torment(self, stage: Stage, seconds: float) -> None:

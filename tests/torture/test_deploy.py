@@ -17,6 +17,7 @@ from torture.run import run
 
 from rowlock.store.schema import migrate
 from torture import server as servers
+from torture.stage import ROOT
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -59,7 +60,7 @@ def test_the_release_before_can_run_the_application_of_the_torture(tmp_path: Pat
     done = subprocess.run(
         [sys.executable, "-c", "from torture.deploy import app; print(app.jobs.CODE)"],
         env=os.environ | old.environment,
-        cwd=codes.ROOT,
+        cwd=ROOT,
         capture_output=True,
         text=True,
         check=False,

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import textwrap
 from collections import Counter
+from datetime import timedelta
 from typing import TYPE_CHECKING
 
 import pytest
@@ -170,6 +171,23 @@ async def test_orders_of_people_and_jobs_run_by_id_are_counted_once(database_url
         await app.jobs.delete(failed.id)
         await fold(store)
         assert await ends(store, "stats_totals") == table
+
+
+@pytest.mark.parametrize("view", ["stats_ended", "stats_failures", "stats_tenants", "stats_throughput"])
+async def test_a_short_window_is_not_read_from_the_counts_of_a_whole_day(desk: Desk, view: str) -> None:
+    store = desk.store
+    await store.execute(
+        "INSERT INTO {s}.counts_by_minute SELECT m, 'kind.' || k, '', '', 'completed', 'completed', 'run', b, 1, 1"
+        " FROM generate_series(date_trunc('minute', now()) - interval '1 day', now(), interval '1 minute') AS m,"
+        " generate_series(1, 20) AS k, generate_series(1, 2) AS b"
+    )
+    await store.execute("ANALYZE {s}.counts_by_minute")
+    async with store.connection.transaction():
+        await store.fetch("stats_window", window=timedelta(minutes=5))
+        rows = await store.connection.fetch(f"EXPLAIN (ANALYZE, COSTS OFF) SELECT * FROM rowlock.{view}")
+    plan = "\n".join(row[0] for row in rows)
+    assert "Index Scan using counts_by_minute_pkey" in plan
+    assert "Seq Scan on counts_by_minute" not in plan
 
 
 async def test_a_claim_that_its_gate_puts_back_is_no_attempt(desk: Desk) -> None:

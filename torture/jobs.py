@@ -10,14 +10,16 @@ import asyncio
 import ctypes
 import os
 import secrets
+import signal
 import threading
 import time
+from pathlib import Path
 from typing import Any, Final, NoReturn
 
 from typing_extensions import override
 
+import rowlock
 from rowlock import Context, Gate, Retry, Rowlock, SyncContext
-from rowlock.store.schema import migrate
 from torture.ledger import Ledger, Line
 
 try:
@@ -31,8 +33,11 @@ ITEMS: Final = 5
 LATER: Final = 1.0
 """Seconds that `later` jobs wait."""
 VERSION: Final = os.environ.get("TORTURE_VERSION", "1")
-CODE: Final = str(migrate.newest())
-"""Which code this is."""
+_STEPS: Final = Path(rowlock.__file__).parent / "store" / "migrations"
+CODE: Final = str(max(int(step.name.partition("_")[0]) for step in _STEPS.glob("*.up.sql")))
+"""Which code this is, by the newest step of its tables; modules have other names in other releases."""
+_WORKER: Final = int(os.environ.setdefault("TORTURE_WORKER", str(os.getpid())))
+"""The process that imported this first: in a child process of a worker that is the worker."""
 _AGAIN: Final = Retry(attempts=20, minimum="0s", jitter="0s")
 
 app = Rowlock()
@@ -243,6 +248,44 @@ async def interrupts(ctx: Context, tag: str) -> None:
     await asyncio.create_task(interrupt())
 
 
+@app.job(retry=Retry(attempts=2, minimum="0s", jitter="0s"))
+async def leaves(ctx: Context, tag: str) -> NoReturn:
+    """Ask the interpreter to exit."""
+    note(ctx, tag, "start")
+    raise SystemExit(tag)
+
+
+@app.job(retry=Retry(attempts=2, minimum="0s", jitter="0s"))
+async def closes(ctx: Context, tag: str) -> NoReturn:
+    """Fail with the exception of a generator that is closed."""
+    note(ctx, tag, "start")
+    raise GeneratorExit(tag)
+
+
+@app.job(retry=Retry(attempts=2, minimum="0s", jitter="0s"))
+async def groups(ctx: Context, tag: str) -> NoReturn:
+    """Fail with a group of exceptions outside Exception."""
+    note(ctx, tag, "start")
+    raise BaseExceptionGroup(tag, [Panic(tag), GeneratorExit(tag)])
+
+
+@app.job(executor="process", retry=Retry(attempts=2, minimum="0s", jitter="0s"))
+async def panics_apart(ctx: Context, tag: str) -> NoReturn:
+    """Fail with an exception outside Exception in a child process."""
+    note(ctx, tag, "start")
+    raise Panic(tag)
+
+
+@app.job(retry=Retry(attempts=2, minimum="0s", jitter="0s"))
+async def drags_along(ctx: Context, tag: str) -> NoReturn:
+    """Kill the worker, and the child that runs it, at once, as the kernel does when a container has no memory left."""
+    note(ctx, tag, "start")
+    os.kill(_WORKER, signal.SIGKILL)
+    os.kill(os.getpid(), signal.SIGKILL)
+    raise AssertionError("killed")
+
+
 POISON: Final = (
     *("exits", "segfaults", "hogs", "spins", "bulky", "unpicklable", "unprintable", "panics", "interrupts"),
+    *("leaves", "closes", "groups", "panics_apart"),
 )

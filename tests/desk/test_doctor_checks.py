@@ -52,9 +52,6 @@ def worker(**values: Any) -> WorkerStatus:  # noqa: ANN401 - fields of many type
     return WorkerStatus(WorkerView(**given | values), [], [])
 
 
-DEFAULT = {"name": "default_transaction_isolation", "setting": "read committed", "role": "shop"}
-
-
 def lane(*, enabled: bool = True, **values: Any) -> LaneLoad:  # noqa: ANN401 - as above
     given: dict[str, Any] = {"running": 0, "slots": 10, "workers": 1, "due": Count(), "scheduled": Count()}
     return LaneLoad(Lane("front", enabled=enabled), **given | {"oldest_wait": None} | values)
@@ -73,8 +70,6 @@ def status(*workers: WorkerStatus, lanes: tuple[LaneLoad, ...] = (), unserved: t
         (doctor_checks.pooler(SWAPS, Settings(pooled=True)), "warn", "ROWLOCK_DIRECT_URL"),
         (doctor_checks.pooler(SWAPS, Settings(pooled=True, direct_url="x")), "ok", "transaction mode"),
         (doctor_checks.pooler(NONE, Settings(pooled=True)), "warn", "there is no pooler"),
-        (doctor_checks.defaults([DEFAULT]), "ok", "written for"),
-        (doctor_checks.defaults([DEFAULT | {"setting": "serializable"}]), "fail", "ALTER ROLE shop SET default_tr"),
         (doctor_checks.version(SERVER), "ok", "18.4"),
         (doctor_checks.version(SERVER | {"version": "14.2", "number": 140002}), "fail", "needs 15 or newer"),
         (doctor_checks.version(SERVER | {"standby": True}), "fail", "the URL of the primary"),

@@ -14,6 +14,7 @@ from tests.machine.action import Action, Enqueue
 from tests.machine.bulk_enqueue import EnqueueMany
 from tests.machine.claim_writes import Finish, GiveBack, Guard, Report, Save, Suspend
 from tests.machine.claims import ClaimIds, ClaimSome
+from tests.machine.counted_ends import CountedEnds
 from tests.machine.oracle import Meant, Memory, check, hooked, in_turn, judge
 from tests.machine.orders import Approve, CancelRunning, CancelWaiting, Edit, Reject, Reprioritise, Retry, Signal, Stop
 from tests.machine.rates import BUCKETS, WINDOWS
@@ -40,6 +41,7 @@ class Machine(RuleBasedStateMachine):
         self.contended = 0
         """The job that the open transaction is about."""
         self.snapshot, self.workers = db.run(db.fresh())
+        self.ends = CountedEnds()
 
     # --- choosing ----------------------------------------------------------------------------------------------------
 
@@ -91,6 +93,7 @@ class Machine(RuleBasedStateMachine):
     async def _committed(self, before: Snapshot, *done: tuple[Action, Any]) -> None:
         """Look at what there is now, and judge it."""
         self.snapshot = await look(self.db.observer)
+        self.ends.see(before, self.snapshot)
         judge(before, self.snapshot, *(act.meant(before, answer) for act, answer in done))
         accepted: list[tuple[int, int]] = []
         if not (self.held or self.memory.loose):
@@ -162,6 +165,7 @@ class Machine(RuleBasedStateMachine):
     async def _together(self, done: list[tuple[Action, Any]]) -> None:
         """Judge what came of several; a place that a replaced job left to the duty is found by counting."""
         before, self.snapshot = self.snapshot, await look(self.db.observer)
+        self.ends.see(before, self.snapshot, at_once=True)
         replaced = any(isinstance(act, Enqueue) and answer and answer[0] == "replaced" for act, answer in done)
         owed = self.memory.owed.copy()
         meant = [act.meant(before, answer) for act, answer in done]
@@ -190,6 +194,7 @@ class Machine(RuleBasedStateMachine):
         if self.held is not None:
             self.let_go(commit=True)
         self.repair()
+        self.db.run(self.ends.check(self.db.observer))
 
 
 _Making = Callable[["Job", Claim, int], Action]

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-import contextlib
 import time
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 import pytest
 from tests.factories import Store, opened
+from tests.races.bad_rows import FAULTS, JOBS, VICTIM, Step, held, refused
+from tests.races.upkeep_steps import UPKEEP_STEPS
 from tests.upkeep.duty_running import Desk, duty_runner
 from tests.waiting import eventually, until
+from tests.workflow_factory import Flow, S
 
+from rowlock import Rowlock
 from rowlock.flow.claim.claimer import Claimer
 from rowlock.flow.claim.cursors import Cursors
 from rowlock.flow.finish.finisher import PLAIN, FinalWrite, Finisher, FlushResult, PendingWrite, RequeueWrite
@@ -21,67 +24,7 @@ from rowlock.model.state import State
 from rowlock.store.connections.worker_connection import WorkerConnection
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable
-    from contextlib import AbstractAsyncContextManager
-
-JOBS = 9
-VICTIM = 4
-"""Which of the jobs is to blame: one in the middle, in the order of locks."""
-REFUSES = """
-CREATE FUNCTION public.picky() RETURNS trigger LANGUAGE plpgsql AS $$
-BEGIN
-  IF OLD.id = {id} THEN {says} END IF;
-  RETURN CASE TG_OP WHEN 'DELETE' THEN OLD ELSE NEW END;
-END $$;
-CREATE TRIGGER picky BEFORE UPDATE OR DELETE ON {s}.jobs FOR EACH ROW EXECUTE FUNCTION public.picky()
-"""
-
-
-@contextlib.asynccontextmanager
-async def held(other: Store, job_id: int) -> AsyncIterator[None]:
-    """A transaction of another session holds the row."""
-    async with other.connection.transaction():
-        await other.value("SELECT id FROM {s}.jobs WHERE id = $1 FOR UPDATE", job_id)
-        yield
-
-
-def refused(says: str) -> Callable[[Store, int], AbstractAsyncContextManager[None]]:
-    """A trigger of the database's owner fails for the row."""
-
-    @contextlib.asynccontextmanager
-    async def spoiling(other: Store, job_id: int) -> AsyncIterator[None]:
-        await other.execute(REFUSES.replace("{id}", str(job_id)).replace("{says}", says))
-        yield
-        await other.execute("DROP TRIGGER picky ON {s}.jobs")
-
-    return spoiling
-
-
-FAULTS = {
-    "held by another transaction": held,
-    "refused by a trigger": refused("RAISE EXCEPTION 'not this one';"),
-    "met by a trigger without its table": refused("PERFORM 1 FROM public.no_such_table;"),
-    "met by a trigger that divides by zero": refused("PERFORM 1 / (OLD.attempt - OLD.attempt);"),
-}
-
-
-class Step(Protocol):
-    """One step of a job's life, for many jobs at once."""
-
-    async def prepare(self, desk: Desk) -> list[int]:
-        """Jobs that are ready for the step."""
-
-    async def start(self, desk: Desk) -> None:
-        """Begin the step."""
-
-    async def again(self, desk: Desk) -> None:
-        """What happens from time to time."""
-
-    async def done(self, desk: Desk) -> set[int]:
-        """The jobs that have taken the step."""
-
-    async def end(self) -> None:
-        """Leave nothing behind."""
+    from collections.abc import Callable
 
 
 async def _young_lane(store: Store) -> None:
@@ -208,6 +151,7 @@ STEPS: dict[str, Callable[[], Step]] = {
     "expire": lambda: _Duty("expire", State.EXPIRED),
     "too old": lambda: _Duty("too_old", State.FAILED),
     "prune": lambda: _Duty("prune", ""),
+    **UPKEEP_STEPS,
 }
 
 
@@ -264,6 +208,50 @@ async def test_a_held_row_keeps_no_claim_without_an_answer_from_being_given_back
         async with held(other, jobs[VICTIM]):
             assert sorted((await store.one("disown", **values))["ids"]) == jobs[:VICTIM] + jobs[VICTIM + 1 :]
         assert (await store.one("disown", **values))["ids"] == [jobs[VICTIM]]
+
+
+@pytest.mark.parametrize("says", ["RAISE EXCEPTION 'not this one';", "PERFORM 1 FROM public.no_such_table;"])
+async def test_a_job_ends_though_the_next_one_at_its_gate_is_refused(database_url: str, says: str) -> None:
+    async with opened(database_url) as store, opened(database_url) as other:
+        await store.gate("printer")
+        worker = await store.worker()
+        first, refused_one, last = [await store.enqueue(gate_key="printer") for _ in range(3)]
+        claims = await store.claim(worker, first, refused_one, last)
+        assert await store.states(first, refused_one, last) == ["running", "blocked", "blocked"]
+        async with refused(says)(other, refused_one):
+            assert await store.complete(*claims) == [first]
+            assert await store.states(first, refused_one, last) == ["completed", "blocked", "queued"]
+        assert await store.complete(*await store.claim(worker, last)) == [last]
+        assert (await store.row(refused_one))["state"] == State.QUEUED
+
+
+async def test_a_full_gate_turns_a_job_away_though_another_of_its_key_is_refused(database_url: str) -> None:
+    async with opened(database_url) as store, opened(database_url) as other:
+        await store.gate("printer")
+        worker = await store.worker()
+        first, second, refused_one = [await store.enqueue(gate_key="printer") for _ in range(3)]
+        await store.claim(worker, first)
+        async with refused("RAISE EXCEPTION 'not this one';")(other, refused_one):
+            assert await store.claim(worker, second) == []
+            assert await store.states(first, second, refused_one) == ["running", "blocked", "queued"]
+
+
+async def test_a_step_ends_though_the_one_behind_it_is_refused(database_url: str) -> None:
+    async with duty_runner(database_url) as desk, opened(database_url) as other:
+        flow = await Flow.of(desk.store, [("a", "b", S), ("a", "c", S)])
+        async with refused("RAISE EXCEPTION 'not this one';")(other, flow.jobs["b"]):
+            await flow.end("a")
+            assert await flow.states() == {"a": "completed", "b": "blocked", "c": "queued"}
+        await desk.run("workflows")
+        assert (await flow.states())["b"] == "queued"
+
+
+async def test_a_cancel_of_a_workflow_ends_every_step_but_the_refused_one(database_url: str) -> None:
+    async with opened(database_url) as store, opened(database_url) as other, Rowlock(database_url) as app:
+        flow = await Flow.of(store, [], a={}, b={}, c={})
+        async with refused("RAISE EXCEPTION 'not this one';")(other, flow.jobs["b"]):
+            await app.workflows.cancel(flow.number)
+            assert await flow.states() == {"a": "cancelled", "b": "queued", "c": "cancelled"}
 
 
 async def test_a_worker_says_which_session_blocks_a_job_and_when_that_is_over(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+import sys
 from typing import TYPE_CHECKING, ClassVar
 
 import pytest
@@ -16,6 +17,7 @@ from torture.run import run
 
 from rowlock.store.schema import migrate
 from torture import server as servers
+from torture.stage import ROOT
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -48,6 +50,22 @@ async def test_newer_code_comes_and_goes_under_load(own_server: Server) -> None:
     newest = migrate.newest()
     assert result.notes[f"runs by code {newest}"] > 15
     assert result.notes[f"runs by code {newest + 1}"] > 15
+
+
+def test_the_release_before_can_run_the_application_of_the_torture(tmp_path: Path) -> None:
+    try:
+        old = codes.earlier(RELEASED, tmp_path)
+    except codes.NoHistory as error:
+        pytest.skip(str(error))
+    done = subprocess.run(
+        [sys.executable, "-c", "from torture.deploy import app; print(app.jobs.CODE)"],
+        env=os.environ | old.environment,
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.stdout.strip(), done.stderr) == (str(RELEASED), "")
 
 
 @pytest.fixture

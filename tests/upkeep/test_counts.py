@@ -9,6 +9,7 @@ import subprocess
 import sys
 import textwrap
 from collections import Counter
+from datetime import timedelta
 from typing import TYPE_CHECKING
 
 import pytest
@@ -16,7 +17,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from tests.factories import opened, several
 from tests.waiting import eventually
 
-from rowlock import Retry, Rowlock, Snooze
+from rowlock import Retry, Rowlock, Snooze, Workflow
 from rowlock.contrib.prometheus import NO_LANE, NO_TENANT, RowlockCollector
 from rowlock.model.job_counts import BOUNDS, OTHER
 from rowlock.upkeep.counts import FOLDED_AT_ONCE, MOST_SERIES
@@ -131,6 +132,62 @@ async def test_every_way_to_end_is_counted_once(desk: Desk) -> None:
     await fold(store)
     for table in TABLES:
         assert await ends(store, table) == await ends_of_jobs(store), table
+
+
+async def test_orders_of_people_and_jobs_run_by_id_are_counted_once(database_url: str) -> None:
+    async with Rowlock(database_url) as app, opened(database_url) as store:
+
+        @app.job("ordered", retry=Retry(attempts=1))
+        async def ordered(n: int) -> None:
+            if n < 0:
+                raise OSError
+
+        flow = Workflow("three")
+        first = flow.add("first", ordered.step(n=1))
+        flow.add("second", ordered.step(n=2), after=[first])
+        flow.add("third", ordered.step(n=3))
+        started = await flow.enqueue()
+        await app.workflows.cancel(started.id)
+        await app.run_job((await ordered.enqueue(n=1)).id)
+        failed = await ordered.enqueue(n=-1)
+        await app.run_job(failed.id)
+        await app.jobs.retry(failed.id)
+        await app.run_job(failed.id)
+        many = [job.id for job in [await ordered.options(run_in="1h").enqueue(n=n) for n in range(6)]]
+        await app.jobs.cancel_many(many[:3])
+        order = await app.operations.preview("cancel", ids=many)
+        assert order.filter_hash is not None
+        running = await app.operations.start("cancel", ids=many, filter_hash=order.filter_hash, expected_max=6)
+
+        async def over() -> bool:
+            return (await app.operations.get(running.id or 0)).state != "running"
+
+        await eventually(over)
+        table = await ends_of_jobs(store)
+        assert sum(table.values()) == 3 + 1 + 1 + 6
+        table["ordered", "default", "", "failed"] += 1  # the first end of the job that was retried
+        assert await ends(store, "stats_totals") == table
+        assert await attempts(store) == {"completed": 1, "failed": 2}
+        await app.jobs.delete(failed.id)
+        await fold(store)
+        assert await ends(store, "stats_totals") == table
+
+
+@pytest.mark.parametrize("view", ["stats_ended", "stats_failures", "stats_tenants", "stats_throughput"])
+async def test_a_short_window_is_not_read_from_the_counts_of_a_whole_day(desk: Desk, view: str) -> None:
+    store = desk.store
+    await store.execute(
+        "INSERT INTO {s}.counts_by_minute SELECT m, 'kind.' || k, '', '', 'completed', 'completed', 'run', b, 1, 1"
+        " FROM generate_series(date_trunc('minute', now()) - interval '1 day', now(), interval '1 minute') AS m,"
+        " generate_series(1, 20) AS k, generate_series(1, 2) AS b"
+    )
+    await store.execute("ANALYZE {s}.counts_by_minute")
+    async with store.connection.transaction():
+        await store.fetch("stats_window", window=timedelta(minutes=5))
+        rows = await store.connection.fetch(f"EXPLAIN (ANALYZE, COSTS OFF) SELECT * FROM rowlock.{view}")
+    plan = "\n".join(row[0] for row in rows)
+    assert "Index Scan using counts_by_minute_pkey" in plan
+    assert "Seq Scan on counts_by_minute" not in plan
 
 
 async def test_a_claim_that_its_gate_puts_back_is_no_attempt(desk: Desk) -> None:

@@ -11,6 +11,8 @@ _BAD_ROW: Final = (
 )
 _HELD: Final = "held by another transaction"
 _REFUSED: Final = "refused by a trigger"
+_RACES: Final = "tests/races/test_one_bad_row.py::test_"
+_FUNCTIONS: Final = migration("refused_rows")
 _WORKER: Final = "tests/flow/worker/test_held_rows.py::test_"
 
 
@@ -60,6 +62,76 @@ MUTATIONS: Final = (
         "coalesce((SELECT min(s.finished_at) FROM seen s WHERE s.id NOT IN (SELECT old.id FROM old)),",
         "coalesce(NULL,",
         _bad_row(_HELD, "prune"),
+    ),
+    Mutation(
+        "a refused job at a gate keeps the places of the others",
+        _FUNCTIONS,
+        "WHEN OTHERS THEN RAISE WARNING 'rowlock: job % gets no place at gate %: %', v_id, p_key, SQLERRM;",
+        "",
+        (f"{_RACES}a_job_ends_though_the_next_one_at_its_gate_is_refused", *_bad_row(_REFUSED, "promoted")),
+    ),
+    Mutation(
+        "a full gate turns nobody away beside a refused job",
+        _FUNCTIONS,
+        "WHEN OTHERS THEN RAISE WARNING 'rowlock: a job of gate % cannot be parked: %', v_key, SQLERRM;",
+        "",
+        (f"{_RACES}a_full_gate_turns_a_job_away_though_another_of_its_key_is_refused",),
+    ),
+    Mutation(
+        "a repair of gates ends with the first refused job",
+        _FUNCTIONS,
+        "WHEN OTHERS THEN RAISE WARNING 'rowlock: a job of gate % cannot give its place back: %', k, SQLERRM;",
+        "",
+        _bad_row(_REFUSED, "parked again"),
+    ),
+    Mutation(
+        "a step does not end while the one behind it is refused",
+        _FUNCTIONS,
+        "coalesce({schema}.workflow_release_apart(v_go), '[]')",
+        "coalesce({schema}.workflow_release(v_go), '[]')",
+        (f"{_RACES}a_step_ends_though_the_one_behind_it_is_refused", *_bad_row(_REFUSED, "released behind")),
+    ),
+    Mutation(
+        "waits for signals end only all together",
+        _FUNCTIONS,
+        "SELECT v_ids, {schema}.workflow_release_apart(ARRAY(",
+        "SELECT v_ids, {schema}.workflow_release(ARRAY(",
+        _bad_row(_REFUSED, "signals"),
+    ),
+    Mutation(
+        "steps are cancelled only all together",
+        _FUNCTIONS,
+        "  RETURN {schema}.workflow_stop_apart(p_ids[: v_half])",
+        "  RAISE;\n  RETURN {schema}.workflow_stop_apart(p_ids[: v_half])",
+        _bad_row(_REFUSED, "cancelled behind"),
+    ),
+    Mutation(
+        "a cancelled workflow keeps all its steps beside a refused one",
+        "desk/workflow_halt.py",
+        "channel=channel, only=steps",
+        "channel=channel, only=steps[:0]",
+        (f"{_RACES}a_cancel_of_a_workflow_ends_every_step_but_the_refused_one",),
+    ),
+    Mutation(
+        "workflows are deleted only all together",
+        "store/sql/workflows.sql",
+        "            AND (:only::bigint[] IS NULL\n",
+        "            AND (true OR :only::bigint[] IS NULL\n",
+        _bad_row(_REFUSED, "prune workflows"),
+    ),
+    Mutation(
+        "claims that nobody knows of are given back only all together",
+        "flow/worker/heartbeat.py",
+        "            await in_halves(unknown, give_back,",
+        "            await in_halves([], give_back,",
+        _bad_row(_REFUSED, "disowned"),
+    ),
+    Mutation(
+        "jobs rise only all together",
+        "store/sql/rates.sql",
+        "clock_timestamp() - :every::interval AND {among}",
+        "clock_timestamp() - :every::interval AND (true OR {among})",
+        _bad_row(_REFUSED, "age"),
     ),
     Mutation(
         "a full queue of notifications fails what would notify",

@@ -105,14 +105,14 @@ _SCENES: Final = (
     ),
     Mutation(
         "machine: a gate lets one more in than it has places",
-        GATES,
+        migration("refused_rows"),
         "v_free := greatest(0, g.max_running - g.held);",
         "v_free := greatest(0, g.max_running + 1 - g.held);",
         _scene("a_gate_lets_in_as_many_as_it_has_places_and_the_others_in_turn"),
     ),
     Mutation(
         "machine: a freed place goes to the last in the queue",
-        GATES,
+        migration("refused_rows"),
         "     ORDER BY q.priority DESC, q.run_after, q.id LIMIT p_free FOR NO KEY UPDATE SKIP LOCKED)",
         "     ORDER BY q.priority, q.run_after DESC, q.id LIMIT p_free FOR NO KEY UPDATE SKIP LOCKED)",
         _scene("a_gate_lets_in_as_many_as_it_has_places_and_the_others_in_turn"),
@@ -151,7 +151,7 @@ _SCENES: Final = (
     ),
     Mutation(
         "machine: a step behind one that failed waits for ever",
-        LOCK_ORDER,
+        migration("refused_rows"),
         "    IF v_stop IS NOT NULL THEN\n",
         "    IF false THEN\n",
         _scene("a_step_behind_one_that_failed_ends_and_both_may_be_retried"),

@@ -15,6 +15,8 @@ LOCK_ORDER: Final = migration("lock_order")
 CONTROL: Final = "store/sql/control.sql"
 DEADLOCKS: Final = "tests/races/test_lock_order.py::test_statements_that_meet_at_a_row_never_deadlock"
 SETTINGS: Final = "store/driver/session_settings.py"
+PINNED: Final = "store/driver/pinned_connection.py"
+OF_PINNED: Final = "tests/store/driver/test_pinned_connection.py::test_"
 OF_SETTINGS: Final = "tests/store/driver/test_session_settings.py::test_"
 OF_NOTIFY: Final = "tests/store/test_notify.py::test_"
 OF_ORDERS: Final = "tests/desk/test_jobs.py::test_"
@@ -91,16 +93,37 @@ MUTATIONS: Final = (
         (f"{OF_SETTINGS}a_session_has_the_settings_that_its_statements_are_written_for",),
     ),
     Mutation(
+        "a statement through a pooler takes the isolation that the database sets",
+        PINNED,
+        '            isolation = "read_committed"\n',
+        "            isolation = None\n",
+        (f"{OF_PINNED}every_statement_has_its_isolation_and_its_limits",),
+    ),
+    Mutation(
+        "a statement through a pooler waits for a held row as long as the role does",
+        PINNED,
+        '            query = f"{query} {self._settings}"\n',
+        "            pass\n",
+        (f"{OF_PINNED}a_worker_does_not_wait_for_a_held_row_for_long",),
+    ),
+    Mutation(
+        "a window reads the counts of the whole day",
+        migration("window_ranges"),
+        "  AND c.since < 'infinity'\n",
+        "",
+        ("tests/upkeep/test_counts.py::test_a_short_window_is_not_read_from_the_counts_of_a_whole_day[stats_ended]",),
+    ),
+    Mutation(
         "an order waits for a held row as long as any statement",
         "store/executor.py",
-        "                await self.connection.execute(SET_BRIEF)\n",
+        "                await self.limit_lock_wait(BRIEF)\n",
         "",
         (f"{OF_ORDERS}an_order_for_a_guarded_job_says_soon_who_holds_it",),
     ),
     Mutation(
         "an order for many jobs fails with the one that is held",
         "desk/job_orders.py",
-        "if not free or len(free) == len(asked):",
+        "if not blocked or len(blocked) == len(asked):",
         "if True:",
         (f"{OF_ORDERS}an_order_for_many_jobs_leaves_the_one_that_is_held",),
     ),

@@ -18,7 +18,7 @@ OF_CHAIN: Final = "tests/flow/worker/test_chain_fast_path.py::test_"
 MUTATIONS: Final = (
     Mutation(
         "ends are followed without holding the workflow",
-        LOCK_ORDER,
+        migration("refused_rows"),
         "PERFORM 1 FROM {schema}.workflows w WHERE w.id = ANY (v_flows) ORDER BY w.id FOR UPDATE;",
         "",
         (OF_RACES + "two_who_follow_the_same_end_count_it_once",),
@@ -32,7 +32,7 @@ MUTATIONS: Final = (
     ),
     Mutation(
         "an undo that cannot be written fails the jobs of others",
-        LOCK_ORDER,
+        migration("refused_rows"),
         "EXCEPTION WHEN integrity_constraint_violation OR data_exception",
         "EXCEPTION WHEN division_by_zero",
         (OF_UNDO + "an_undo_that_cannot_be_written_fails_nobody_elses_job",),
@@ -67,14 +67,14 @@ MUTATIONS: Final = (
     ),
     Mutation(
         "a cancelled workflow takes nothing back but its last step",
-        LOCK_ORDER,
+        migration("refused_rows"),
         "(WHERE d.go AND (NOT f.cancel_requested OR f.state = 'compensating'))",
         "(WHERE d.go AND NOT f.cancel_requested)",
         (OF_STORE + "several_steps_of_a_cancelled_workflow_are_taken_back",),
     ),
     Mutation(
         "a cancelled workflow still releases steps",
-        LOCK_ORDER,
+        migration("refused_rows"),
         "(WHERE d.go AND (NOT f.cancel_requested OR f.state = 'compensating'))",
         "(WHERE d.go)",
         (OF_RACES + "a_cancel_and_a_finish_leave_nothing_running",),

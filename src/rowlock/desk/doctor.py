@@ -15,7 +15,6 @@ from rowlock.model.access import Permission
 from rowlock.model.database_url import shown
 from rowlock.model.doctor_finding import fail, ok, warn
 from rowlock.store.connections import probes
-from rowlock.store.driver.session_settings import MEANINGS
 from rowlock.store.queries import quoted
 from rowlock.store.schema import migrate
 
@@ -90,10 +89,7 @@ class Doctor:
         ]
 
     async def _pooler(self) -> list[Finding]:
-        found = [doctor_checks.pooler(await probes.find_pooler(self._database), self._settings)]
-        if self._settings.pooled:
-            found.append(doctor_checks.defaults(await self._rows("doctor_defaults", names=list(MEANINGS))))
-        return found
+        return [doctor_checks.pooler(await probes.find_pooler(self._database), self._settings)]
 
     async def _server(self) -> list[Finding]:
         began, before = datetime.now(UTC), time.monotonic()

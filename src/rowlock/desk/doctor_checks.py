@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, Final
 from rowlock.model import ids
 from rowlock.model.doctor_finding import fail, ok, warn
 from rowlock.model.times.duration import humanise
-from rowlock.store.driver.session_settings import PINNED
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -66,16 +65,6 @@ def pooler(found: PoolerCheck, settings: Settings) -> Finding:
             "Unset it: prepared statements and plan guards make claims faster.",
         )
     return ok("pooler", "session mode" if found.pooler else "none")
-
-
-def defaults(rows: Sequence[Row]) -> Finding:
-    """The settings that sessions have from the database or the role, where Rowlock cannot set its own."""
-    other = [row for row in rows if row["setting"] != PINNED[row["name"]]]
-    if not other:
-        return ok("defaults", "sessions begin with the settings that statements are written for")
-    says = ", ".join(f"{row['name']} is {row['setting']}" for row in other)
-    orders = " ".join(f"ALTER ROLE {row['role']} SET {row['name']} = '{PINNED[row['name']]}';" for row in other)
-    return fail("defaults", f"{says}, and cannot be set through a pooler in transaction mode", f"As an owner: {orders}")
 
 
 def version(row: Row) -> Finding:

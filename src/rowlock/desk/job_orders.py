@@ -12,6 +12,7 @@ from rowlock.model.options import checked_priority
 from rowlock.model.released_jobs import parse_released
 from rowlock.model.state import WAITING, State
 from rowlock.store.database import TRANSIENT
+from rowlock.store.jobs.blocked import held_jobs
 from rowlock.store.jobs.claim import register_pairs
 
 if TYPE_CHECKING:
@@ -338,12 +339,12 @@ class JobOrders:
             try:
                 return await database.fetch_briefly(name, ids=asked, **values), held
             except DatabaseBusy as error:
-                free = [row["id"] for row in await database.fetch("unheld_jobs", ids=asked)] if len(asked) > 1 else []
-                if not free or len(free) == len(asked):
+                blocked = await held_jobs(database, asked) if len(asked) > 1 else set()
+                if not blocked or len(blocked) == len(asked):
                     raise
                 why = ": ".join(filter(None, ("another transaction holds it", error.blockers)))
-                held |= dict.fromkeys(set(asked) - set(free), why)
-                asked = free
+                held |= dict.fromkeys(blocked, why)
+                asked = [number for number in asked if number not in blocked]
 
     async def _hand_on(self, done: Record) -> None:
         await hand_on(self._open(), self._wake, done)

@@ -23,6 +23,7 @@ from rowlock.model.operation import Operation, checked_action
 from rowlock.store import search as composing
 from rowlock.store.database import RACES, TRANSIENT
 from rowlock.store.executor import SqlSession
+from rowlock.store.jobs.blocked import held_jobs
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -182,8 +183,11 @@ class OperationDriver:
         try:
             locked = [row["id"] for row in await within.fetch_briefly("lock_jobs", ids=list(batch.ids))]
         except DatabaseBusy as error:
-            locked = [row["id"] for row in await within.fetch("unheld_jobs", ids=list(batch.ids))]
-            held = _Held(tuple(sorted(set(batch.ids) - set(locked))), error.blockers)
+            blocked = await held_jobs(within, batch.ids)
+            held = _Held(tuple(sorted(blocked)), error.blockers)
+            # Asked again for those that are free: the statement above has locked them, and a deleted job is not there.
+            free = [number for number in batch.ids if number not in blocked]
+            locked = [row["id"] for row in await within.fetch("lock_jobs", ids=free)]
         if batch.where is None or not locked:
             return locked, held
         # Checked again under the lock: jobs that changed since they were found are left alone.

@@ -116,8 +116,12 @@ class Workflows:
     async def _halt(self, number: int) -> None:
         """End its live steps in batches; if this process dies, upkeep goes on."""
         database = self._open()
-        while (done := await halt(database, number))["ids"]:
-            await hand_on(database, self._wake, done)
+        ended = True
+        while ended:
+            answers = await halt(database, number)
+            ended = any(row["ids"] for row in answers)
+            for row in answers:
+                await hand_on(database, self._wake, row)
 
     @changes(Permission.RETRY)
     async def retry(

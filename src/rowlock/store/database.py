@@ -7,7 +7,7 @@ import contextlib
 import os
 import re
 import weakref
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar, cast
 from urllib.parse import urlsplit
 
 import asyncpg
@@ -25,7 +25,8 @@ from rowlock.errors import (
 from rowlock.model import redact
 from rowlock.model.database_url import shown, without_passwords
 from rowlock.store.driver import array_types, session_settings, tcp_timeouts
-from rowlock.store.driver.lock_wait import BRIEF, CONFLICTS, LockWait, busy
+from rowlock.store.driver.lock_wait import BRIEF, CONFLICTS, LockWait, busy, lock_timeout
+from rowlock.store.driver.pinned_connection import PinnedConnection
 from rowlock.store.driver.pool import Pool
 from rowlock.store.driver.statement_check import SILENCE, check_statement
 from rowlock.store.executor import SqlSession
@@ -43,6 +44,8 @@ Record = asyncpg.Record
 _CALL_SECONDS: Final = 35.0
 _CONNECT_SECONDS: Final = 10.0
 _POOL_SIZE: Final = 4
+_UPKEEP_LOCK_WAIT: Final = 0.5
+"""Seconds that a statement for many rows waits for one of them; it is run in parts then."""
 _LONGEST_REASON: Final = 300
 _FUNCTION: Final = re.compile(r"[^:]*\bPL/\w+|SQL function")
 """A line of an error's context that names a function, in whatever language the server speaks."""
@@ -145,8 +148,9 @@ class Database:
         """
         through_pooler = self.pooled and not direct
         settings = {} if through_pooler else session_settings.at_start(role, guarded=guarded)
-        if lock_wait is not None and not through_pooler:
-            settings["lock_timeout"] = f"{lock_wait * 1000:.0f}ms"
+        longest = None if lock_wait is None else lock_timeout(lock_wait)
+        if longest is not None and not through_pooler:
+            settings["lock_timeout"] = longest
         try:
             connection = await asyncpg.connect(
                 self.direct_url if direct else self.url,
@@ -154,12 +158,16 @@ class Database:
                 command_timeout=None if patient else _CALL_SECONDS,
                 statement_cache_size=0 if through_pooler else 100,
                 server_settings=settings,
+                connection_class=PinnedConnection if through_pooler else asyncpg.Connection,
             )
         except asyncpg.exceptions.ClientConfigurationError as error:
             message = f"The database URL {shown(self.url)!r} cannot be used: {without_passwords(str(error), self.url)}."
             raise ConfigurationError(message) from None
         except (*OUTAGE, asyncpg.InvalidAuthorizationSpecificationError, asyncpg.InvalidCatalogNameError) as error:
             raise unreachable(self.url, error) from error
+        if through_pooler:
+            # Not isinstance(), to which asyncpg answers that every connection is one.
+            cast("PinnedConnection", connection).pin(longest)
         array_types.register(connection)
         tcp_timeouts.apply(connection)
         if not through_pooler:
@@ -203,7 +211,7 @@ class Database:
         """fetch() that waits for each lock for half a second at most: for statements that serve many rows."""
         statement = self.statements[name]
         async with self.connection(watched=True) as connection, connection.transaction():
-            await connection.fetch(self.statements["wait_briefly"].dollar)
+            await SqlSession(self.statements, connection).limit_lock_wait(_UPKEEP_LOCK_WAIT)
             return await connection.fetch(statement.dollar, *statement.bind(values))
 
     async def fetch_in_order(self, statement: Statement, /, *values: object) -> list[Record]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Protocol
 
 import asyncpg
 
-from rowlock.store.driver.lock_wait import SET_BRIEF, busy
+from rowlock.store.driver.lock_wait import BRIEF, busy, lock_timeout
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -63,10 +63,14 @@ class SqlSession:
         waiting = contextlib.nullcontext() if self._lock_wait is None else self._lock_wait(self.connection)
         try:
             async with self.connection.transaction(), waiting:
-                await self.connection.execute(SET_BRIEF)
+                await self.limit_lock_wait(BRIEF)
                 return await self.connection.fetch(statement.dollar, *statement.bind(values))
         except asyncpg.LockNotAvailableError as error:
             raise busy(error) from error
+
+    async def limit_lock_wait(self, seconds: float) -> None:
+        """Have the open transaction wait for each lock for so long at most."""
+        await self.connection.fetch(self.statements["limit_lock_wait"].dollar, lock_timeout(seconds))
 
     def transaction(self) -> Transaction:
         """Open a transaction, or a savepoint inside of one."""

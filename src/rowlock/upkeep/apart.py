@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Final
 from rowlock.store.database import RACES, UNSERVED
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from rowlock.store.database import Record
     from rowlock.upkeep.duty import DutyContext
 
@@ -16,11 +18,14 @@ _RACES_LOST: Final = 3
 """So often a statement may lose a race before its rows are tried apart."""
 
 
-async def fetch_apart(context: DutyContext, name: str, candidates: str, **values: object) -> list[list[Record]]:
+async def fetch_apart(
+    context: DutyContext, name: str, candidates: str, among: Mapping[str, object] | None = None, /, **values: object
+) -> list[list[Record]]:
     """Run a statement that moves many jobs, and return the rows of each run of it.
 
-    candidates: the statement for the ids that it may move, more of them rather than fewer. It takes `only`: the ids to
-    consider, None for all. A run that fails, or waits for a lock for long, is halved until the job to blame is alone.
+    candidates: the statement for the ids that it may move, more of them rather than fewer; among: its values. The
+    statement takes `only`: the ids to consider, None for all. A run that fails, or waits for a lock for long, is halved
+    until the job to blame is alone.
     """
     if name not in context.refused:
         for _ in range(_RACES_LOST):
@@ -34,7 +39,7 @@ async def fetch_apart(context: DutyContext, name: str, candidates: str, **values
     if context.refused.rests(name):
         return []
     passed_over = set(context.refused.passed_over(name))
-    rows = await context.database.fetch(candidates)
+    rows = await context.database.fetch(candidates, **(among or {}))
     ids = [row["id"] for row in rows if row["id"] not in passed_over]
     return await _in_halves(context, name, ids, values)
 

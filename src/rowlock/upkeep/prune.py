@@ -35,9 +35,9 @@ async def _prune_workflows(context: DutyContext) -> int:
     total = 0
     for _ in range(MOST_BATCHES):
         judged = await context.database.fetch("judge_workflows")
-        (row,) = await context.database.fetch("prune_workflows", batch=BATCH)
-        total += row["pruned"]
-        if not row["workflows"] and not judged:
+        answers = await fetch_apart(context, "prune_workflows", "old_workflows", batch=BATCH)
+        total += sum(row["pruned"] for (row,) in answers)
+        if not any(row["workflows"] for (row,) in answers) and not judged:
             break
     return total
 

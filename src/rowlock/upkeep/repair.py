@@ -13,6 +13,7 @@ from rowlock.model.queue_pair import pair_of
 from rowlock.store import lanes as lane_rows
 from rowlock.store.database import TRANSIENT
 from rowlock.store.jobs.claim import announce_pairs
+from rowlock.upkeep.apart import fetch_apart
 from rowlock.upkeep.duty import BATCH, FEW_BATCHES, MOST_BATCHES, SMALL_BATCH, wake_released
 
 if TYPE_CHECKING:
@@ -78,12 +79,13 @@ async def workflows(context: DutyContext, _beat: CompletedBeat) -> int:
 async def _halt(context: DutyContext, workflow_id: int) -> int:
     done = 0
     for _ in range(MOST_BATCHES):
-        halted = await halt(context.database, workflow_id)
-        wake_released(context, halted)
-        if halted["promoted"]:
-            context.waker.look()
-        done += len(halted["ids"])
-        if not halted["ids"]:
+        answers = await halt(context.database, workflow_id)
+        for halted in answers:
+            wake_released(context, halted)
+            if halted["promoted"]:
+                context.waker.look()
+            done += len(halted["ids"])
+        if not any(halted["ids"] for halted in answers):
             break
     return done
 
@@ -99,9 +101,9 @@ async def ageing(context: DutyContext, _beat: CompletedBeat) -> int:
         if lane.aging_interval is None or not kinds[lane.name]:
             continue
         for _ in range(FEW_BATCHES):
-            rows = await context.database.fetch(
-                "age", kinds=kinds[lane.name], every=lane.aging_interval, batch=SMALL_BATCH
-            )
+            waited = {"kinds": kinds[lane.name], "every": lane.aging_interval}
+            answers = await fetch_apart(context, "age", "ageing_jobs", waited, batch=SMALL_BATCH, **waited)
+            rows = [row for answer in answers for row in answer]
             context.waker.wake((pair_of(row), row["run_after"]) for row in rows)
             if new := [pair_of(row) for row in rows if row["is_new"]]:
                 await announce_pairs(context.database, new)

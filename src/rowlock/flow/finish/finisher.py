@@ -14,7 +14,7 @@ from datetime import timedelta
 from operator import itemgetter
 from typing import TYPE_CHECKING, Final, NamedTuple, assert_never
 
-from rowlock.flow.finish.set_aside_writes import SetAsideWrites, in_halves
+from rowlock.flow.finish.set_aside_writes import SetAsideWrites
 from rowlock.keep_running import keep_running
 from rowlock.model import ids, redact
 from rowlock.model.outcome import (
@@ -37,6 +37,7 @@ from rowlock.model.state import SUCCESS, State
 from rowlock.outage_log import OutageLog
 from rowlock.set_aside import SetAside
 from rowlock.store.database import RACES, UNSERVED
+from rowlock.store.halves import in_halves
 from rowlock.store.jobs import finish as verbs
 
 if TYPE_CHECKING:

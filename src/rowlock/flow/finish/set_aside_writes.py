@@ -1,7 +1,7 @@
 """SetAsideWrites: outcomes that the database does not take now are found in their batch and tried again.
 
 A batch that failed is halved until the row that is to blame is alone. Its neighbours are written at once; the row is
-tried again with addition pauses, over a connection of its own, so that the outcomes of other jobs never wait for it.
+tried again after pauses that grow, over a connection of its own, so that the outcomes of other jobs never wait for it.
 """
 
 from __future__ import annotations
@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Final, Generic, Protocol, TypeVar
 
 from rowlock.store.connections.worker_connection import WorkerConnection
 from rowlock.store.database import LOCKED, UNSERVED, UNSTORABLE
-from rowlock.store.jobs.blocked import blocking_session, held_rows
+from rowlock.store.driver.lock_wait import LockWait, blockers_noted
+from rowlock.store.jobs.blocked import held_jobs
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -32,7 +33,7 @@ _MOST_SUBSTITUTES: Final = 2
 """The outcome in ASCII, then a failure that says why it cannot be stored."""
 _PAUSES: Final = (0.1, 0.2, 0.5, 1.0, 2.0)
 _ROWS_PER_SECOND: Final = 50
-"""Tries of single rows: with many of them the pauses add_steps."""
+"""Tries of single rows: with many of them the pauses grow."""
 
 
 R = TypeVar("R")
@@ -84,7 +85,6 @@ class SetAsideWrites(Generic[W, R]):
         self._link = WorkerConnection(database, "set-aside", lock_wait=_LOCK_WAIT)
         self._batches: list[_Batch[W]] = []
         self._added = asyncio.Event()
-        self._blocker: str | None = None
 
     def add(self, writes: list[W], error: Exception) -> None:
         """Try these outcomes apart from now on; their batch failed with the error."""
@@ -135,7 +135,7 @@ class SetAsideWrites(Generic[W, R]):
 
     async def _is_held(self, batch: _Batch[W]) -> bool:
         """Whether there is nothing to write yet; rows that other transactions hold are parted from the others."""
-        held = await held_rows(self._link, [write.claim.job_id for write in batch.writes])
+        held = await held_jobs(self._link, [write.claim.job_id for write in batch.writes])
         if not held:
             return False
         if batch.alone:
@@ -153,18 +153,8 @@ class SetAsideWrites(Generic[W, R]):
     async def _written(self, batch: _Batch[W]) -> R:
         if not batch.alone:
             return await self._flush(self._link, batch.writes)
-        self._blocker = None
-        looking = asyncio.ensure_future(self._look_for_blocker())
-        try:
+        async with LockWait(self._database, self._link.backend, after=_LOOK_AFTER):
             return await self._flush(self._link, batch.writes)
-        finally:
-            looking.cancel()
-            await asyncio.gather(looking, return_exceptions=True)
-
-    async def _look_for_blocker(self) -> None:
-        await asyncio.sleep(_LOOK_AFTER)
-        if (backend := self._link.backend) is not None:
-            self._blocker = await blocking_session(self._database, backend)
 
     def _failed(self, batch: _Batch[W], error: Exception) -> None:
         if not batch.alone:
@@ -174,7 +164,7 @@ class SetAsideWrites(Generic[W, R]):
         elif isinstance(error, UNSTORABLE) and batch.substitutes < _MOST_SUBSTITUTES:
             batch.writes, batch.substitutes = [self._substitute(batch.writes[0], error)], batch.substitutes + 1
         else:
-            self._jobs.begin(batch.writes[0].claim.job_id, STEP, error, self._blocker)
+            self._jobs.begin(batch.writes[0].claim.job_id, STEP, error, blockers_noted(error) or None)
             self._put_off(batch, error)
 
     def _replace(self, batch: _Batch[W], parts: list[list[W]]) -> None:
@@ -185,17 +175,3 @@ class SetAsideWrites(Generic[W, R]):
         pause = max(_PAUSES[min(batch.failures, len(_PAUSES) - 1)], len(self._batches) / _ROWS_PER_SECOND)
         batch.due = asyncio.get_running_loop().time() + pause
         batch.error, batch.failures = error, batch.failures + 1
-
-
-async def in_halves(batch: list[W], write: Callable[[list[W]], Awaitable[R]]) -> None:
-    """Write as many of a batch as the database takes, each once; the others are left. An outage ends it."""
-    try:
-        await write(batch)
-    except UNSERVED:
-        raise
-    except Exception:  # noqa: BLE001 - whatever refuses one row must not keep the others
-        if len(batch) == 1:
-            return
-        middle = len(batch) // 2
-        await in_halves(batch[:middle], write)
-        await in_halves(batch[middle:], write)

@@ -22,6 +22,7 @@ from rowlock.model import ids
 from rowlock.outage_log import OutageLog
 from rowlock.store.connections.worker_connection import WorkerConnection
 from rowlock.store.database import TRANSIENT
+from rowlock.store.halves import in_halves
 from rowlock.store.jobs import workers
 
 if TYPE_CHECKING:
@@ -43,6 +44,8 @@ _SOON: Final = 0.1
 """Seconds to the next beat after one that saw a schedule due, doubled with each such beat."""
 _MOST_SOON: Final = 4
 """Beats in a row that come sooner because a schedule is due."""
+_APART_FOR: Final = 1.0
+"""Seconds of a beat in which unknown claims are given back in parts, when one row makes that fail."""
 _DISOWN_EVERY: Final = 30
 """Beats between two looks for claims that this process does not know of."""
 _RESTARTS: Final = (0.1, 0.5, 1.0, 2.0, 5.0)
@@ -276,23 +279,34 @@ class Heartbeat:
         if not (asked or report.answer_lost or self._doubtful) or before is None or report.known_jobs is None:
             return False
         self._doubtful = False
-        try:
-            given = await workers.disown(
-                link,
-                worker=self._worker_id,
-                held=list(report.known_jobs),
-                before=before,
-                channel=self._database.channel,
+        given, held = list[int](), list(report.known_jobs)
+
+        async def give_back(only: list[int] | None) -> None:
+            given.extend(
+                await workers.disown(
+                    link,
+                    worker=self._worker_id,
+                    held=held,
+                    before=before,
+                    channel=self._database.channel,
+                    only=only,
+                )
             )
+
+        try:
+            await give_back(None)
         except (WriteRefused, *TRANSIENT) as error:
             # The worker has beaten, and its orders must be heard: a row that is refused waits for the next look.
             self._doubtful = True
             self._disowning.failed(error)
-            return False
-        self._disowning.recovered()
+            until = self._monotonic() + _APART_FOR
+            unknown = [job for job in await workers.claimed_by(link, self._worker_id) if job not in report.known_jobs]
+            await in_halves(unknown, give_back, may_go_on=lambda: self._monotonic() < until)
+        else:
+            self._disowning.recovered()
         if given:
             logger.warning("gave back %d claims whose answer was lost: %s", len(given), ids.listed(given))
-        return True
+        return not self._doubtful
 
 
 def _until_next(schedule_in: float | None, overdue: int) -> float:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 import asyncpg
 
 from rowlock.errors import DatabaseBusy, DatabaseError
+from rowlock.store.driver.statement_check import blockers_seen
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
 
 BRIEF: Final = 2.0
 """Seconds that a person's order waits for a row that another transaction holds."""
-SET_BRIEF: Final = f"SET LOCAL lock_timeout = {round(BRIEF * 1000)}"
 _NOTE: Final = "Held by "
 _SAID: Final[dict[type[BaseException], str]] = {
     asyncpg.LockNotAvailableError: "Another transaction holds rows that this call needs: {blockers}. End it",
@@ -29,6 +29,7 @@ _SAID: Final[dict[type[BaseException], str]] = {
     asyncpg.QueryCanceledError: "PostgreSQL ended the statement: {error}. See what it waits for with rowlock doctor",
 }
 """What the errors of a call that met another transaction say; the advice to try again follows."""
+_NOT_AVAILABLE: Final = (asyncpg.LockNotAvailableError, DatabaseBusy)
 CONFLICTS: Final = tuple(_SAID)
 """The driver's errors of a call that met another transaction."""
 
@@ -53,7 +54,7 @@ class LockWait:
         looking, self._looking = self._looking, None
         if looking is None:
             return
-        if isinstance(error, asyncpg.LockNotAvailableError) and looking.done() and not looking.cancelled():
+        if isinstance(error, _NOT_AVAILABLE) and looking.done() and not looking.cancelled():
             note_blockers(error, looking.result())
         looking.cancel()
         await asyncio.gather(looking, return_exceptions=True)
@@ -68,10 +69,15 @@ async def blockers_of(database: Connector, backend: int) -> str:
     with contextlib.suppress(DatabaseError, OSError, asyncpg.PostgresError, asyncpg.InterfaceError):
         other = await database.connect("doubt")
         try:
-            return str(await other.fetchval(database.statements["blockers_of"].dollar, backend) or "")
+            return await blockers_seen(database, other, backend)
         finally:
             other.terminate()
     return ""
+
+
+def lock_timeout(seconds: float) -> str:
+    """The longest wait for a lock, as PostgreSQL's setting lock_timeout spells it."""
+    return f"{seconds * 1000:.0f}ms"
 
 
 def note_blockers(error: BaseException, blockers: str) -> None:

@@ -1,7 +1,7 @@
 """The settings of Rowlock's own sessions: what a database or role sets for all its sessions is not left to chance.
 
-Through a pooler that lends another server for every transaction nothing can be set: there the defaults of the role
-count, and `rowlock doctor` compares those that matter, MEANINGS, with PINNED.
+Through a pooler that lends another server for every transaction a session cannot set anything: there each transaction
+begins with its isolation, the limits of waits, and MEANINGS (see pinned_connection.py).
 """
 
 from __future__ import annotations
@@ -32,13 +32,12 @@ PINNED: Final = {
 stop all writing, and Rowlock then waits as it does in an outage. search_path is not either: statements name the schema,
 and triggers that users put on the tables rely on theirs."""
 MEANINGS: Final = (
-    "default_transaction_isolation",
     "standard_conforming_strings",
     "transform_null_equals",
     "array_nulls",
     "gin_fuzzy_search_limit",
 )
-"""Those of PINNED that matter where they cannot be pinned; values travel in PostgreSQL's binary formats."""
+"""Those of PINNED that matter in a single transaction; values travel in PostgreSQL's binary formats."""
 LIMITS: Final = {
     "statement_timeout": "30s",
     "lock_timeout": "10s",
@@ -70,6 +69,15 @@ _TRANSACTION_TIMEOUT_SINCE: Final = 17
 def at_start(role: str, *, guarded: bool) -> dict[str, str]:
     """Settings for the start of a connection. role: shown in application_name; guarded: with GUARDS."""
     return {"application_name": f"rowlock:{role}", **PINNED, **LIMITS, **(GUARDS if guarded else {})}
+
+
+def in_transaction(lock_timeout: str | None) -> str:
+    """What a transaction through a pooler begins with, after its BEGIN. lock_timeout None: that of LIMITS."""
+    limits = ("statement_timeout", "lock_timeout", "idle_in_transaction_session_timeout")
+    settings = {name: LIMITS[name] for name in limits} | {name: PINNED[name] for name in MEANINGS}
+    if lock_timeout is not None:
+        settings["lock_timeout"] = lock_timeout
+    return " ".join(f"SET LOCAL {name} = '{value}';" for name, value in settings.items())
 
 
 async def complete(connection: asyncpg.Connection[asyncpg.Record]) -> None:

@@ -60,12 +60,17 @@ async def check_statement(
     try:
         with contextlib.suppress(OSError, asyncpg.PostgresError, asyncpg.InterfaceError):
             if await _is_at_it(database, other, backend, pause):
-                return str(await other.fetchval(database.statements["blockers_of"].dollar, backend) or "")
+                return await blockers_seen(database, other, backend)
             logger.warning("the server knows nothing of a %s under way: connecting again", what)
             connection.terminate()
     finally:
         other.terminate()
     return ""
+
+
+async def blockers_seen(database: Connector, other: asyncpg.Connection[asyncpg.Record], backend: int) -> str:
+    """The sessions that hold what this backend waits for, as text, asked over the other connection; empty: none."""
+    return str(await other.fetchval(database.statements["blockers_of"].dollar, backend) or "")
 
 
 async def _is_at_it(database: Connector, other: asyncpg.Connection[asyncpg.Record], backend: int, pause: float) -> bool:

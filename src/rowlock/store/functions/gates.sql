@@ -2,9 +2,10 @@
 -- of every caller: job rows by id, then gates by key, lane caps ('lane:<name>') before all others.
 
 -- Hands free places of a gate to the jobs parked longest at it; returns how many it handed over. The caller holds the
--- gate's row.
+-- gate's row. A parked job whose row a trigger refuses is passed over like one that is held: the statement that ends
+-- another job of the gate must not fail because of it. At most a hundred of them are passed over.
 CREATE FUNCTION {schema}.gate_promote(p_key text, p_free integer) RETURNS integer LANGUAGE plpgsql AS $$
-DECLARE v_n integer;
+DECLARE v_n integer; v_id bigint;
 BEGIN
   IF p_free <= 0 THEN RETURN 0; END IF;                -- also when max_running was lowered below held
   -- MATERIALIZED: a plan that ran the LIMIT once per outer row would hand over more places than there are.
@@ -18,12 +19,32 @@ BEGIN
     FROM first WHERE j.id = first.id;
   GET DIAGNOSTICS v_n = ROW_COUNT;
   RETURN v_n;
+EXCEPTION WHEN deadlock_detected OR serialization_failure THEN RAISE;
+WHEN OTHERS THEN
+  v_n := 0;
+  FOR v_id IN SELECT q.id FROM {schema}.jobs q
+               WHERE q.gate_key = p_key AND q.gate_place = -1 AND q.finished_at IS NULL
+               ORDER BY q.priority DESC, q.run_after, q.id LIMIT p_free + 100 LOOP
+    EXIT WHEN v_n >= p_free;
+    BEGIN
+      UPDATE {schema}.jobs j
+         SET state = 'queued', gate_place = 1, fence = j.fence + 1, seq = j.seq + 1,
+             run_after = greatest(j.run_after, clock_timestamp())
+       WHERE j.id = (SELECT q.id FROM {schema}.jobs q WHERE q.id = v_id AND q.gate_place = -1 AND q.finished_at IS NULL
+                        FOR NO KEY UPDATE SKIP LOCKED);
+      IF FOUND THEN v_n := v_n + 1; END IF;
+    EXCEPTION WHEN deadlock_detected OR serialization_failure THEN RAISE;
+    WHEN OTHERS THEN RAISE WARNING 'rowlock: job % gets no place at gate %: %', v_id, p_key, SQLERRM;
+    END;
+  END LOOP;
+  RETURN v_n;
 END $$;
 
 -- Runs right after a claim, in its transaction, for claimed jobs that are new at their gate (gate_place 1). Returns the
 -- ids that may run; the others are parked. The gate's row is locked before the count is judged: a job that left between
 -- the judgement and the parking would find nobody to promote. One parked job means that the gate is full: up to p_bulk
--- more jobs of that key then leave the claim index at once, unclaimed, so that one busy key never drowns a claim.
+-- more jobs of that key then leave the claim index at once, unclaimed, so that one busy key never drowns a claim; when
+-- a trigger refuses one of those, they stay where they are.
 CREATE FUNCTION {schema}.gate_enter(p_ids bigint[], p_fences integer[], p_bulk integer DEFAULT 500)
 RETURNS SETOF bigint LANGUAGE plpgsql AS $$
 DECLARE v_key text; v_all bigint[]; g {schema}.gates; v_free integer;
@@ -50,13 +71,17 @@ BEGIN
          SET state = 'blocked', gate_place = -1, attempt = j.attempt - 1, fence = j.fence + 1, seq = j.seq + 1,
              claimed_by = NULL, claimed_at = NULL, lane = NULL
        WHERE j.id = ANY (v_all[v_free + 1 :]);
-      WITH more AS MATERIALIZED (
-        SELECT q.id FROM {schema}.jobs q
-         WHERE q.gate_key = v_key AND q.gate_place = 0 AND q.finished_at IS NULL
-           AND q.state = 'queued' AND q.run_after <= now()
-         ORDER BY q.priority DESC, q.run_after, q.id LIMIT p_bulk FOR NO KEY UPDATE SKIP LOCKED)
-      UPDATE {schema}.jobs j SET state = 'blocked', gate_place = -1, fence = j.fence + 1, seq = j.seq + 1
-        FROM more WHERE j.id = more.id;
+      BEGIN
+        WITH more AS MATERIALIZED (
+          SELECT q.id FROM {schema}.jobs q
+           WHERE q.gate_key = v_key AND q.gate_place = 0 AND q.finished_at IS NULL
+             AND q.state = 'queued' AND q.run_after <= now()
+           ORDER BY q.priority DESC, q.run_after, q.id LIMIT p_bulk FOR NO KEY UPDATE SKIP LOCKED)
+        UPDATE {schema}.jobs j SET state = 'blocked', gate_place = -1, fence = j.fence + 1, seq = j.seq + 1
+          FROM more WHERE j.id = more.id;
+      EXCEPTION WHEN deadlock_detected OR serialization_failure THEN RAISE;
+      WHEN OTHERS THEN RAISE WARNING 'rowlock: a job of gate % cannot be parked: %', v_key, SQLERRM;
+      END;
       -- A leaver passes over a parked job that somebody holds locked; newcomers of a FIFO gate make up for it.
       UPDATE {schema}.gates SET held = held + {schema}.gate_promote(v_key, max_running - held)
        WHERE key = v_key AND held < max_running;
@@ -84,7 +109,8 @@ END $$;
 
 -- Recounts what is held and hands free places on. Each gate is judged under its own lock, which every entry and exit
 -- takes before it commits, so the count cannot change meanwhile. A promoted job that no worker claimed within p_idle
--- (its lane is off) gives its place back, unless the gate is FIFO. Returns how many gates were corrected.
+-- (its lane is off) gives its place back, unless the gate is FIFO or a trigger refuses it. A gate whose row another
+-- session holds is left to the next round: it is being judged there. Returns how many gates were corrected.
 CREATE FUNCTION {schema}.gates_repair(p_idle interval DEFAULT '60 s') RETURNS integer LANGUAGE plpgsql AS $$
 DECLARE k text; g {schema}.gates; v_held integer; v_changed integer := 0;
 BEGIN
@@ -92,19 +118,23 @@ BEGIN
             WHERE x.held > 0 OR x.key LIKE 'lane:%'
                OR EXISTS (SELECT 1 FROM {schema}.jobs j WHERE j.gate_key = x.key AND j.gate_place <> 0 AND j.finished_at IS NULL)
             ORDER BY x.key NOT LIKE 'lane:%', x.key LOOP
-    SELECT * INTO g FROM {schema}.gates x WHERE x.key = k FOR UPDATE;
+    SELECT * INTO g FROM {schema}.gates x WHERE x.key = k FOR UPDATE SKIP LOCKED;
     CONTINUE WHEN NOT FOUND;
     IF k LIKE 'lane:%' THEN
       SELECT count(*) INTO v_held FROM {schema}.jobs j WHERE j.state = 'running' AND 'lane:' || j.lane = k;
     ELSE
       IF NOT g.fifo THEN
-        UPDATE {schema}.jobs j SET state = 'blocked', gate_place = -1, fence = j.fence + 1, seq = j.seq + 1
-         WHERE j.id IN (SELECT q.id FROM {schema}.jobs q
-                         WHERE q.gate_key = k AND q.gate_place = 1 AND q.finished_at IS NULL
-                           AND q.state = 'queued' AND q.run_after < now() - p_idle
-                           AND EXISTS (SELECT 1 FROM {schema}.jobs o WHERE o.gate_key = k AND o.gate_place = -1
-                                          AND o.finished_at IS NULL)
-                         FOR NO KEY UPDATE SKIP LOCKED);
+        BEGIN
+          UPDATE {schema}.jobs j SET state = 'blocked', gate_place = -1, fence = j.fence + 1, seq = j.seq + 1
+           WHERE j.id IN (SELECT q.id FROM {schema}.jobs q
+                           WHERE q.gate_key = k AND q.gate_place = 1 AND q.finished_at IS NULL
+                             AND q.state = 'queued' AND q.run_after < now() - p_idle
+                             AND EXISTS (SELECT 1 FROM {schema}.jobs o WHERE o.gate_key = k AND o.gate_place = -1
+                                            AND o.finished_at IS NULL)
+                           FOR NO KEY UPDATE SKIP LOCKED);
+        EXCEPTION WHEN deadlock_detected OR serialization_failure THEN RAISE;
+        WHEN OTHERS THEN RAISE WARNING 'rowlock: a job of gate % cannot give its place back: %', k, SQLERRM;
+        END;
       END IF;
       SELECT count(*) INTO v_held FROM {schema}.jobs j
        WHERE j.gate_key = k AND j.gate_place > 0 AND j.finished_at IS NULL;

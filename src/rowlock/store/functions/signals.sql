@@ -56,6 +56,6 @@ BEGIN
        AND j.state = 'blocked' AND j.gate_place = 0 ORDER BY j.id FOR NO KEY UPDATE SKIP LOCKED) AS x;
   INSERT INTO {schema}.signals (job_id, name, timed_out)
   SELECT q.job_id, q.signal, true FROM {schema}.waits q WHERE q.job_id = ANY (v_ids) AND q.until < clock_timestamp() ON CONFLICT DO NOTHING;
-  RETURN QUERY SELECT v_ids, {schema}.workflow_release(ARRAY(
+  RETURN QUERY SELECT v_ids, {schema}.workflow_release_apart(ARRAY(
     SELECT q.job_id FROM {schema}.waits q WHERE q.job_id = ANY (v_ids) AND q.until < clock_timestamp()));
 END $$;

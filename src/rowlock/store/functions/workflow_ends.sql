@@ -37,6 +37,53 @@ BEGIN
   RETURN v_out;
 END $$;
 
+-- Moves them on like workflow_release. A job whose row a trigger refuses is passed over like one that is held: the
+-- caller serves other jobs, too, and the repair comes back for it. They are halved until the refused one is alone.
+CREATE FUNCTION {schema}.workflow_release_apart(p_ids bigint[]) RETURNS jsonb LANGUAGE plpgsql AS $$
+DECLARE v_half integer := cardinality(p_ids) / 2;
+BEGIN
+  RETURN {schema}.workflow_release(p_ids);
+EXCEPTION WHEN deadlock_detected OR serialization_failure THEN RAISE;
+WHEN OTHERS THEN
+  IF v_half = 0 THEN
+    RAISE WARNING 'rowlock: job % cannot be released: %', p_ids[1], SQLERRM;
+    RETURN NULL;
+  END IF;
+  RETURN nullif(coalesce({schema}.workflow_release_apart(p_ids[: v_half]), '[]')
+                || coalesce({schema}.workflow_release_apart(p_ids[v_half + 1 :]), '[]'), '[]');
+END $$;
+
+-- Cancels blocked steps whose conditions are not met, or whose workflow was cancelled; returns those that it ended. The
+-- caller holds their workflows. Rows that are held or refused are passed over, as by workflow_release_apart.
+CREATE FUNCTION {schema}.workflow_stop_apart(p_ids bigint[]) RETURNS bigint[] LANGUAGE plpgsql AS $$
+DECLARE v_half integer := cardinality(p_ids) / 2; v_ids bigint[];
+BEGIN
+  WITH stopped AS MATERIALIZED (
+    SELECT j.id FROM {schema}.jobs j WHERE j.id = ANY (p_ids) AND j.state = 'blocked' AND j.gate_place = 0
+     ORDER BY j.id FOR NO KEY UPDATE SKIP LOCKED),
+  cancelled AS (
+    UPDATE {schema}.jobs j
+       SET state = 'cancelled', finished_at = now(), fence = j.fence + 1, seq = j.seq + 1,
+           errors = coalesce(why.unmet, jsonb_build_object('reason', 'workflow cancelled'))
+      FROM stopped s LEFT JOIN LATERAL (
+        SELECT jsonb_build_object('reason', CASE WHEN e.needs = 'failure' THEN 'not needed' ELSE 'dependency' END,
+                                  'step', u.name, 'job', e.upstream, 'state', coalesce(f.state, 'deleted'), 'needed', e.needs) AS unmet
+          FROM {schema}.edges e JOIN {schema}.workflow_steps u ON u.job_id = e.upstream
+          LEFT JOIN {schema}.jobs f ON f.id = e.upstream
+         WHERE e.downstream = s.id AND NOT e.met
+         ORDER BY e.needs = 'failure', e.upstream LIMIT 1) AS why ON true
+     WHERE j.id = s.id RETURNING j.id)
+  SELECT coalesce(array_agg(c.id), '{}') INTO v_ids FROM cancelled c;
+  RETURN v_ids;
+EXCEPTION WHEN deadlock_detected OR serialization_failure THEN RAISE;
+WHEN OTHERS THEN
+  IF v_half = 0 THEN
+    RAISE WARNING 'rowlock: job % cannot be cancelled: %', p_ids[1], SQLERRM;
+    RETURN '{}';
+  END IF;
+  RETURN {schema}.workflow_stop_apart(p_ids[: v_half]) || {schema}.workflow_stop_apart(p_ids[v_half + 1 :]);
+END $$;
+
 -- How a workflow whose steps are all final has ended. A failed step that another step was there for (an edge of failure
 -- or finish) counts as an error, not as the workflow's failure.
 CREATE FUNCTION {schema}.workflow_verdict(p_id bigint) RETURNS text LANGUAGE sql STABLE AS $$
@@ -121,26 +168,11 @@ BEGIN
            array_agg(d.job_id) FILTER (WHERE NOT d.go OR (f.cancel_requested AND f.state <> 'compensating'))
       INTO v_go, v_stop
       FROM judged d JOIN {schema}.jobs j ON j.id = d.job_id AND j.state = 'blocked' JOIN {schema}.workflows f ON f.id = j.workflow_id;
-    IF v_go IS NOT NULL THEN v_out := v_out || coalesce({schema}.workflow_release(v_go), '[]'); END IF;
+    IF v_go IS NOT NULL THEN v_out := v_out || coalesce({schema}.workflow_release_apart(v_go), '[]'); END IF;
     v_ids := '{}';
     v_again := '{}';
     IF v_stop IS NOT NULL THEN
-      WITH stopped AS MATERIALIZED (
-        SELECT j.id FROM {schema}.jobs j WHERE j.id = ANY (v_stop) AND j.state = 'blocked' AND j.gate_place = 0
-         ORDER BY j.id FOR NO KEY UPDATE SKIP LOCKED),
-      cancelled AS (
-        UPDATE {schema}.jobs j
-           SET state = 'cancelled', finished_at = now(), fence = j.fence + 1, seq = j.seq + 1,
-               errors = coalesce(why.unmet, jsonb_build_object('reason', 'workflow cancelled'))
-          FROM stopped s LEFT JOIN LATERAL (
-            SELECT jsonb_build_object('reason', CASE WHEN e.needs = 'failure' THEN 'not needed' ELSE 'dependency' END,
-                                      'step', u.name, 'job', e.upstream, 'state', coalesce(f.state, 'deleted'), 'needed', e.needs) AS unmet
-              FROM {schema}.edges e JOIN {schema}.workflow_steps u ON u.job_id = e.upstream
-              LEFT JOIN {schema}.jobs f ON f.id = e.upstream
-             WHERE e.downstream = s.id AND NOT e.met
-             ORDER BY e.needs = 'failure', e.upstream LIMIT 1) AS why ON true
-         WHERE j.id = s.id RETURNING j.id)
-      SELECT coalesce(array_agg(c.id), '{}') INTO v_ids FROM cancelled c;
+      v_ids := {schema}.workflow_stop_apart(v_stop);
       v_done := v_done || v_ids;
     END IF;
   END LOOP;

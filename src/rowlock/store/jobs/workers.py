@@ -132,12 +132,26 @@ async def beat(
 
 
 async def disown(
-    executor: SqlExecutor, *, worker: int, held: list[int], before: datetime, channel: str
+    executor: SqlExecutor,
+    *,
+    worker: int,
+    held: list[int],
+    before: datetime,
+    channel: str,
+    only: list[int] | None = None,
 ) -> Sequence[int]:
-    """Give back jobs that this worker claimed before that moment and does not hold; returns their ids."""
-    (row,) = await executor.fetch("disown", worker=worker, held=held, before=before, channel=channel)
+    """Give back jobs that this worker claimed before that moment and does not hold; returns their ids.
+
+    only: of these jobs, after a call for all of them has failed.
+    """
+    (row,) = await executor.fetch("disown", worker=worker, held=held, before=before, channel=channel, only=only)
     ids: list[int] = row["ids"]
     return ids
+
+
+async def claimed_by(executor: SqlExecutor, worker: int) -> list[int]:
+    """The running jobs that the table says this worker has, 500 at most."""
+    return [row["id"] for row in await executor.fetch("claimed_by", worker=worker)]
 
 
 async def unblock(

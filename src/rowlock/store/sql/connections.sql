@@ -15,7 +15,15 @@ FROM pg_stat_activity a WHERE a.pid = :pid::integer
 
 -- name: blockers_of
 -- The sessions that a waiting backend waits for, for the message of the call that waits: pg_blocking_pids stops the lock
--- manager for a moment, so it is asked once, after a second. Roles see names and ages of their own sessions only.
-SELECT string_agg('process ' || a.pid || ' (' || concat_ws(', ', coalesce(nullif(a.application_name, ''), a.usename::text), a.state,
-         'transaction open for ' || round(extract(epoch FROM clock_timestamp() - a.xact_start)) || ' s') || ')', ', ')
-FROM (SELECT DISTINCT unnest(pg_blocking_pids(:pid::integer)) AS pid) AS b JOIN pg_stat_activity a ON a.pid = b.pid
+-- manager for a moment, so it is asked once per wait. Roles see names and ages of their own sessions only; a prepared
+-- transaction is process 0 and has no session.
+SELECT string_agg(CASE WHEN b.pid = 0 THEN 'a prepared transaction' ELSE
+         'process ' || b.pid || coalesce(' (' || nullif(concat_ws(', ', coalesce(nullif(a.application_name, ''), a.usename::text), a.state,
+           'transaction open for ' || round(extract(epoch FROM clock_timestamp() - a.xact_start)) || ' s'), '') || ')', '') END,
+         ', ' ORDER BY a.xact_start, b.pid)
+FROM (SELECT DISTINCT unnest(pg_blocking_pids(:pid::integer)) AS pid) AS b LEFT JOIN pg_stat_activity a ON a.pid = b.pid
+
+-- name: limit_lock_wait
+-- For the rest of the transaction; works behind a pooler, too. The statement after it serves many rows or a person: one
+-- row that another session holds, or a unique key that an open transaction has taken, must not keep it for long.
+SELECT set_config('lock_timeout', :wait::text, true)

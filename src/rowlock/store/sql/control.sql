@@ -62,9 +62,14 @@ FROM ended e
 -- Before several statements of one transaction: each of them locks in id order, all of them together would not.
 SELECT j.id FROM {schema}.jobs j WHERE j.id = ANY (:ids::bigint[]) ORDER BY j.id FOR UPDATE
 
--- name: unheld_jobs
--- Which of these jobs no other transaction holds: after an order for several jobs waited too long for one of them.
-SELECT j.id FROM {schema}.jobs j WHERE j.id = ANY (:ids::bigint[]) ORDER BY j.id FOR UPDATE SKIP LOCKED
+-- name: held_jobs
+-- After a write for several jobs has waited too long for a lock: the jobs that other transactions hold at this moment.
+-- SKIP LOCKED never waits; inside a transaction the jobs that are free stay locked until its end. FOR UPDATE, as a
+-- deletion needs it: a foreign key of the user's own table holds a row against that, though not against an outcome. A
+-- deleted job is not held: its write is refused, not blocked.
+WITH free AS MATERIALIZED (
+  SELECT j.id FROM {schema}.jobs j WHERE j.id = ANY (:ids::bigint[]) ORDER BY j.id FOR UPDATE SKIP LOCKED)
+SELECT j.id FROM {schema}.jobs j WHERE j.id = ANY (:ids::bigint[]) AND j.id NOT IN (SELECT f.id FROM free f) ORDER BY j.id
 
 -- name: stop
 -- Changes state and fence at once, whatever the handler does; the notification only makes its worker notice sooner.

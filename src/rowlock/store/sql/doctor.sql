@@ -1,10 +1,5 @@
 -- doctor: what `rowlock doctor` reads. Every statement looks at a bounded number of rows.
 
--- name: doctor_defaults
--- What a session gets that sets nothing by itself, as behind a pooler in transaction mode.
-SELECT lower(s.name) AS name, s.setting, quote_ident(current_user) AS role FROM pg_settings s
-WHERE lower(s.name) = ANY (:names::text[]) ORDER BY 1
-
 -- name: doctor_server
 -- Settings of the server that decide whether Rowlock works well on it, and how many connections are left.
 SELECT current_setting('server_version') AS version, current_setting('server_version_num')::integer AS number,

@@ -188,27 +188,17 @@ WITH leaving AS (
          NULL::jsonb AS error, NULL::bigint AS owner
   FROM {schema}.jobs j
   WHERE j.state = 'running' AND j.claimed_by = :worker::bigint AND NOT (j.id = ANY (:held::bigint[]))
-    AND j.claimed_at < :before::timestamptz
+    AND j.claimed_at < :before::timestamptz AND {among}
   ORDER BY j.id LIMIT 500 FOR NO KEY UPDATE SKIP LOCKED),
 {requeue}
 SELECT coalesce(array_agg(m.id), '{}') AS ids, {left_places} AS promoted, {followed} FROM moved m
+
+-- name: claimed_by
+-- For a disowning that is run in parts, because a row was refused: every job that it may give back, and more.
+SELECT j.id FROM {schema}.jobs j WHERE j.state = 'running' AND j.claimed_by = :worker::bigint ORDER BY j.id LIMIT 500
 
 -- name: guard
 -- ctx.guarded(), inside the user's own transaction. FOR SHARE holds the claim until their commit: a revocation waits,
 -- so their rows are committed only while the claim still stands. The worker is checked as in `mine`.
 SELECT j.id FROM {schema}.jobs j
 WHERE j.claimed_by = :worker::bigint AND j.id = :id::bigint AND j.fence = :fence::integer AND j.finished_at IS NULL FOR SHARE
-
--- name: held_rows
--- After a write has waited too long for a lock: the rows that other transactions hold at this moment. SKIP LOCKED never
--- waits, and the locks end with this statement. A deleted row is not held: its write is refused, not blocked.
-WITH free AS MATERIALIZED (
-  SELECT j.id FROM {schema}.jobs j WHERE j.id = ANY (:ids::bigint[]) ORDER BY j.id FOR NO KEY UPDATE SKIP LOCKED)
-SELECT j.id FROM {schema}.jobs j WHERE j.id = ANY (:ids::bigint[]) AND j.id NOT IN (SELECT f.id FROM free f) ORDER BY j.id
-
--- name: blocking_session
--- Asked over another connection while the statement waits. pg_blocking_pids names prepared transactions as 0; the
--- columns of other users' sessions may be NULL.
-SELECT b.pid, a.application_name, a.state, date_trunc('second', clock_timestamp() - a.xact_start) AS age
-FROM unnest(pg_blocking_pids(:backend::integer)) AS b(pid) LEFT JOIN pg_stat_activity a ON a.pid = b.pid
-ORDER BY a.xact_start LIMIT 1

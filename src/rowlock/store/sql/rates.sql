@@ -207,6 +207,17 @@ kept AS (UPDATE {schema}.rates r SET used_at = now() FROM old o WHERE r.key = o.
 DELETE FROM {schema}.rates r USING old o WHERE r.key = o.key AND o.key NOT IN (SELECT n.key FROM needed n)
 RETURNING r.key
 
+-- name: ageing_jobs
+-- For an ageing that is run in parts: the jobs that it may raise, found as `age` finds them.
+SELECT q.id FROM {schema}.pairs p
+CROSS JOIN LATERAL (
+  SELECT j.id, j.run_after FROM {schema}.jobs j
+  WHERE j.state = 'queued' AND j.kind = p.kind AND j.priority = p.priority AND j.share = p.share
+    AND j.run_after >= p.low_water AND j.run_after < clock_timestamp() - :every::interval
+  ORDER BY j.run_after, j.id LIMIT 5000) AS q
+WHERE p.kind = ANY (:kinds::text[]) AND p.priority < 100 AND p.low_water IS NOT NULL
+ORDER BY q.run_after, q.id LIMIT 5000
+
 -- name: age
 -- Jobs of these kinds that waited at their priority for `every`: one level up, the oldest first, at a new position
 -- there, never behind its cursor. No transition, so the fence stays. low_water is where each pair begins, so dead index
@@ -217,7 +228,7 @@ WITH old AS MATERIALIZED (
   CROSS JOIN LATERAL (
     SELECT j.id, j.run_after FROM {schema}.jobs j
     WHERE j.state = 'queued' AND j.kind = p.kind AND j.priority = p.priority AND j.share = p.share
-      AND j.run_after >= p.low_water AND j.run_after < clock_timestamp() - :every::interval
+      AND j.run_after >= p.low_water AND j.run_after < clock_timestamp() - :every::interval AND {among}
     ORDER BY j.run_after, j.id LIMIT :batch::integer) AS q
   WHERE p.kind = ANY (:kinds::text[]) AND p.priority < 100 AND p.low_water IS NOT NULL
   ORDER BY q.run_after, q.id LIMIT :batch::integer),

@@ -92,11 +92,6 @@ concluded AS (
 -- After a run has failed because of one row: the rows of this run. NULL: any.
 (:only::bigint[] IS NULL OR j.id = ANY (:only::bigint[]))
 
--- name: wait_briefly
--- For the rest of the transaction; works behind a pooler, too. The statement after it serves many rows, and one that
--- another session holds, or a unique key that an open transaction has taken, must not keep the others waiting.
-SELECT set_config('lock_timeout', '500ms', true)
-
 -- name: running_ids
 -- For a rescue that is run in parts: the jobs that it may take, and others that it will leave alone.
 SELECT j.id FROM {schema}.jobs j WHERE j.state = 'running' ORDER BY j.id LIMIT 20000

@@ -29,6 +29,7 @@ FROM {schema}.workflows w WHERE w.id = :workflow::bigint
 SELECT {ending_columns} FROM {schema}.workflow_steps s JOIN {schema}.jobs j ON j.id = s.job_id
 WHERE s.workflow_id = :workflow::bigint AND NOT s.ended AND j.finished_at IS NULL AND NOT (j.state = 'running' AND j.cancel_requested)
   AND EXISTS (SELECT 1 FROM {schema}.workflows w WHERE w.id = :workflow::bigint AND w.cancel_requested AND w.state = 'running')
+  AND {among}
 ORDER BY j.id LIMIT 500
 
 -- fragment: halted
@@ -51,6 +52,10 @@ WITH live AS MATERIALIZED ({halting} FOR UPDATE OF j),
 -- The same without the steps that another transaction holds: after workflow_halt waited too long for one of them.
 WITH live AS MATERIALIZED ({halting} FOR UPDATE OF j SKIP LOCKED),
 {halted}
+
+-- name: workflow_live_steps
+-- For a halt that is run in parts, because a step was refused: the steps that it may end, and others that it leaves alone.
+SELECT s.job_id AS id FROM {schema}.workflow_steps s WHERE s.workflow_id = :workflow::bigint AND NOT s.ended ORDER BY s.job_id LIMIT 20000
 
 -- name: workflow_retry
 -- A function of the schema: it reads again behind its locks what it read before them.
@@ -129,13 +134,16 @@ RETURNING w.id
 
 -- name: prune_workflows
 -- Whole workflows, oldest first, as many as fit the batch (at least one). Job rows are locked before the workflow, as
--- by a retry. A workflow that is being retried is passed over: its rows are deleted together or not at all.
+-- by a retry. A workflow that is being retried is passed over: its rows are deleted together or not at all. `only`: after
+-- a run has failed because of one row, the workflows of this run, each named by one of its steps.
 WITH rule AS (SELECT r.keep FROM {schema}.retention r WHERE r.kind = '*' AND r.state = '*'),
 old AS MATERIALIZED (
   SELECT o.id FROM (
     SELECT w.id, sum(w.total) OVER (ORDER BY coalesce(w.kept_until, w.finished_at), w.id) - w.total AS before
     FROM (SELECT x.id, x.total, x.kept_until, x.finished_at FROM {schema}.workflows x
           WHERE x.finished_at IS NOT NULL AND coalesce(x.kept_until, x.finished_at) < now() - (SELECT rule.keep FROM rule)
+            AND (:only::bigint[] IS NULL
+                 OR x.id IN (SELECT s.workflow_id FROM {schema}.workflow_steps s WHERE s.job_id = ANY (:only::bigint[])))
           ORDER BY coalesce(x.kept_until, x.finished_at), x.id LIMIT 500) AS w) AS o
   WHERE o.before < :batch::integer),
 rows AS MATERIALIZED (
@@ -153,3 +161,13 @@ steps AS (DELETE FROM {schema}.workflow_steps s WHERE s.workflow_id IN (SELECT w
 edges AS (DELETE FROM {schema}.edges e USING steps s WHERE e.upstream = s.job_id),
 flows AS (DELETE FROM {schema}.workflows w WHERE w.id IN (SELECT whole.id FROM whole) RETURNING w.id)
 SELECT (SELECT count(*) FROM flows) AS workflows, count(*) AS pruned FROM gone
+
+-- name: old_workflows
+-- For a deletion that is run in parts: the first step of every workflow that may be deleted, and of others that will not.
+SELECT f.id FROM (
+  SELECT (SELECT min(s.job_id) FROM {schema}.workflow_steps s WHERE s.workflow_id = w.id) AS id
+  FROM {schema}.workflows w
+  WHERE w.finished_at IS NOT NULL
+    AND coalesce(w.kept_until, w.finished_at) < now() - (SELECT r.keep FROM {schema}.retention r WHERE r.kind = '*' AND r.state = '*')
+  ORDER BY coalesce(w.kept_until, w.finished_at), w.id LIMIT 5000) AS f
+WHERE f.id IS NOT NULL

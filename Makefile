@@ -24,7 +24,7 @@ UV_NEEDED := $(if $(filter .uv/bin/uv,$(UV)),.uv/bin/uv)
 COMPILE := pip compile --no-config --quiet --universal --python-version 3.11 --generate-hashes --all-extras --group dev \
 	--no-header --no-annotate --no-emit-index-url --no-emit-find-links pyproject.toml
 
-.PHONY: help install check test test-slow test-all wheel-smoke mutations torture torture-machine soak fuzz bench bench-guard demo \
+.PHONY: help install check test test-slow test-all test-browser chromium promtool wheel-smoke mutations torture torture-machine soak fuzz bench bench-guard demo \
 	lock format verify release-check clean
 
 help: ## list the targets
@@ -51,6 +51,22 @@ test-slow: $(STAMP) ## run the slow suites: processes killed, random steps, stra
 
 test-all: $(STAMP) ## run every test: make test and make test-slow in one
 	$(PYTEST) $(ARGS)
+
+test-browser: $(STAMP) chromium ## run tests/browser, in a real Chromium, which it installs as root where it is missing
+	$(BIN)/pytest tests/browser $(ARGS)
+
+chromium: # without a browser the tests fail and say what to install
+	@command -v chromium chromium-browser google-chrome >/dev/null || test -n "$$ROWLOCK_TEST_CHROMIUM" || \
+		{ test "$$(id -u)" = 0 && command -v apt-get >/dev/null && \
+			apt-get -qq update && DEBIAN_FRONTEND=noninteractive apt-get -qq install --no-install-recommends chromium >/dev/null; } || \
+		echo "Chromium is missing: sudo apt-get install chromium, or set ROWLOCK_TEST_CHROMIUM to its path." >&2
+
+# Only the program is unpacked: the installed package would also start a server.
+promtool: ## get promtool, with which tests/docs tries the alerting rules, into .tools/ (Debian; no root needed)
+	@command -v promtool >/dev/null || test -x .tools/usr/bin/promtool || \
+		{ mkdir -p .tools && cd .tools && { test "$$(id -u)" != 0 || apt-get -qq update; } && \
+			apt-get -qq download prometheus && dpkg-deb --extract prometheus_*.deb . && rm prometheus_*.deb; } || \
+		echo "promtool is missing: get it from the package prometheus, or https://prometheus.io/download/." >&2
 
 wheel-smoke: $(STAMP) | $(UV_NEEDED) ## build the wheel and try it in a fresh environment of every Python here
 	$(BIN)/python tools/wheel_smoke.py --uv $(UV) $(ARGS)
@@ -99,7 +115,7 @@ release-check: $(STAMP) | $(UV_NEEDED) ## check that this commit can be released
 	$(BIN)/python tools/release.py "$(VERSION)" --uv $(UV) $(ARGS)
 
 clean: ## remove environments, caches and build results
-	rm -rf .venv .venv-* .uv .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis dist build
+	rm -rf .venv .venv-* .uv .tools .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis dist build
 
 $(STAMP): requirements.lock pyproject.toml | $(UV_NEEDED)
 	@test -x $(BIN)/python || $(UV) venv --quiet --no-project --python '$(if $(PYTHON),$(or $(INTERPRETER),$(PYTHON)),>=3.11)' $(VENV)

@@ -18,7 +18,7 @@ TESTED_ELSEWHERE: Final = {
     # One subject in several small modules: its test drives them together.
     "api/test_auth.py": "api/auth/bearer api/auth/bind api/auth/jwt api/auth/sessions api/auth/trusted",
     "api/test_door.py": "api/dependencies api/invalid_requests api/problems api/routing api/routes/health",
-    "api/test_openapi.py": "api/schemas/* api/routes/kinds",
+    "api/test_openapi.py": "api/openapi_links api/schemas/* api/routes/kinds",
     "api/test_access.py": "api/routes/access api/routes/audit api/routes/bulk api/routes/locks api/routes/workers",
     "api/routes/test_jobs.py": "api/submit api/routes/items_and_logs",
     "api/routes/test_streams.py": "api/sse",

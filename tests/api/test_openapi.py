@@ -154,6 +154,26 @@ def test_problems_are_described_with_their_codes() -> None:
                     assert f"`{code}`: {CODES[code].title}." in response["description"]
 
 
+def test_links_lead_from_what_was_created_to_every_operation_on_it() -> None:
+    by_id = {operation["operationId"]: (path, operation) for path, _, operation in operations()}
+    links = DOCUMENT["components"]["links"]
+    for name, link in links.items():
+        path, operation = by_id[link["operationId"]]
+        taken = {each["name"] for each in operation["parameters"] if each["in"] == "path"}
+        assert link["operationId"] == name
+        assert set(link["parameters"]) <= taken, path
+    on_jobs = {name for name, (path, _) in by_id.items() if "{job_id}" in path}
+    for status in ("200", "202"):
+        assert set(by_id["submit_job"][1]["responses"][status]["links"]) >= on_jobs
+    unlinked = {path for path, operation in by_id.values() if "{" in path and operation["operationId"] not in links}
+    # A worker registers itself, and a kind is declared in code: no request creates either.
+    assert unlinked == {
+        "/api/v1/kinds/{kind}/schema",
+        "/api/v1/admin/workers/{worker}/forget",
+        "/api/v1/admin/workers/{worker}/drain",
+    }
+
+
 class Root:
     async def authenticate(self, _connection: object) -> Principal:
         return ADMIN

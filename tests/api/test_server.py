@@ -5,16 +5,15 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import functools
-import re
 import signal
 import socket
 from typing import TYPE_CHECKING, cast
 from urllib.parse import parse_qs, quote, urlsplit
 
-import httpx
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 from tests.cli.conftest import cli, forks
+from tests.cli.serving import serve_process
 from tests.waiting import PATIENCE, eventually, in_time
 
 from rowlock import Rowlock
@@ -26,11 +25,10 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
     from pathlib import Path
 
+    import httpx
     from tests.cli.conftest import Cli
 
 pytestmark = pytest.mark.timeout(240)
-_SERVING = re.compile(r"serving (http://\S+)")
-_LINK = re.compile(r"http://\S+/api/v1/auth/local\?token=(\S+)")
 
 
 __all__ = ["cli", "forks"]  # fixtures of the command line's tests
@@ -38,25 +36,8 @@ __all__ = ["cli", "forks"]  # fixtures of the command line's tests
 
 @contextlib.asynccontextmanager
 async def serving(cli: Cli, *arguments: str) -> AsyncIterator[tuple[asyncio.subprocess.Process, httpx.AsyncClient]]:
-    process = await cli.start("serve", "--app", "tasks:app", "--port", "0", *arguments)
-    assert process.stderr is not None
-    try:
-        line = (await in_time(process.stderr.readline())).decode()
-        found = _SERVING.search(line)
-        assert found, line + (await process.stderr.read()).decode()
-        headers = {}
-        if "--auth" not in arguments and "--insecure-no-auth" not in arguments:
-            link, header = [(await in_time(process.stderr.readline())).decode() for _ in range(2)]
-            token = _LINK.search(link)
-            assert token, link
-            assert f'curl -H "Authorization: Bearer {token[1]}" {found[1]}/me' in header
-            headers = {"Authorization": f"Bearer {token[1]}"}
-        async with httpx.AsyncClient(base_url=found[1], timeout=20, headers=headers) as client:
-            yield process, client
-    finally:
-        if process.returncode is None:
-            process.kill()
-        await process.communicate()
+    async with serve_process(cli, *arguments) as (process, client, _link):
+        yield process, client
 
 
 async def test_it_serves_and_leaves_when_told(cli: Cli) -> None:

@@ -72,6 +72,22 @@ async def test_a_rate_shows_what_is_left_and_who_waits_and_changes_live(desk: De
     assert actions == ["rate.delete", "rate.set"]
 
 
+async def test_a_newcomer_does_not_queue_behind_the_turns_of_a_rate_that_was_raised(desk: Desk) -> None:
+    store = desk.store
+    worker = await desk.worker()
+    await store.fetch("register_pairs", kinds=["k"], priorities=[0], shares=[0])
+    await rate(store, "org:7", Rate(1, "1h"))
+    await store.claim(worker, *await rated(store, 3, "org:7"))
+    assert (await desk.app.limits.rate("org:7")).waiting == 2
+    raised = await desk.app.limits.set_rate("org:7", "60/1m")
+    assert raised.waiting <= 2
+    assert raised.busy_until is None or raised.busy_until < datetime.now(UTC) + timedelta(minutes=10)
+    (newcomer,) = await rated(store, 1, "org:7")
+    await store.claim(worker, newcomer)
+    soon = "SELECT run_after < clock_timestamp() + interval '10 min' FROM {s}.jobs WHERE id = $1"
+    assert await store.value(soon, newcomer)
+
+
 async def test_a_pause_is_somebodys_and_ends_with_its_time_or_by_order(desk: Desk) -> None:
     await rate(desk.store, "r", Rate(10))
     limits = desk.app.desk(

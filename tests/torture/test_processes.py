@@ -36,6 +36,32 @@ async def test_a_killed_workers_job_is_rescued_by_another(scene: Scene) -> None:
     assert (history.job.state, history.job.attempt, history.job.losses) == (State.COMPLETED, 1, 1)
 
 
+async def test_the_slot_of_a_killed_worker_is_never_called_free(scene: Scene) -> None:
+    await scene.app.lanes.create("narrow", kinds=["work"], slots=1, heartbeat_timeout="10m")
+    scene.start("victim")
+    busy = await scene.app.task("work").enqueue(seconds=600)
+    victim = await holder(scene, busy.id)
+    waiting = await scene.app.task("work").enqueue()
+    victim.signal(signal.SIGKILL)
+    victim.end()
+    seen: list[str] = []
+
+    async def silence_is_named() -> bool:
+        (code, *_) = (await scene.app.jobs.explain(waiting.id)).codes
+        if code not in seen:
+            seen.append(code)
+        status = await scene.app.workers.status()
+        lane = next(load for load in status.lanes if load.lane.name == "narrow")
+        slots = [use for worker in status.workers for use in worker.slots if use.lane == "narrow"]
+        assert (lane.used, max(lane.slots, 1)) == (1, 1)
+        assert [(use.used, use.slots) for use in slots] == [(1, 1)]
+        gone = "worker_silent" in (await scene.app.jobs.explain(busy.id)).codes
+        return gone and code == "workers_silent"
+
+    await eventually(silence_is_named)
+    assert seen == ["lane_full", "workers_silent"]
+
+
 async def test_a_killed_workers_job_goes_on_from_its_cursor(scene: Scene) -> None:
     scene.start()
     handle = await scene.app.task("pages").enqueue()

@@ -6,6 +6,7 @@ from typing import Final
 
 from mutations.mutation import Mutation
 
+OF_BROWSERS: Final = "tests/browser/test_foreign_pages.py::test_"
 OF_LOOPBACK: Final = "tests/api/auth/test_loopback.py::test_"
 OF_PROXIES: Final = "tests/api/auth/test_proxies.py::test_"
 OF_LIMITS: Final = "tests/api/test_connection_limits.py::test_"
@@ -94,6 +95,34 @@ MUTATIONS: Final = (
         "    if foreign or (site",
         "    if (site",
         (f"{OF_LOOPBACK}no_foreign_host_page_machine_or_proxy_is_served_even_with_the_token",),
+    ),
+    Mutation(
+        "a page of another origin in the user's browser changes something",
+        "api/auth/loopback.py",
+        "    if foreign or (site is not None and site not in _SAME_SITE):\n",
+        "    if False:\n",
+        ("tests/browser/test_foreign_pages.py::test_a_page_of_another_origin_reads_and_changes_nothing[logged in]",),
+    ),
+    Mutation(
+        "a page of another origin fetches and embeds answers that it cannot read",
+        "api/auth/loopback.py",
+        "        if sent is None and _is_embedded_elsewhere(connection):\n",
+        "        if False:\n",
+        (f"{OF_LOOPBACK}a_page_of_another_origin_may_link_to_an_answer_but_not_fetch_or_embed_it",),
+    ),
+    Mutation(
+        "a rebound name reaches the log-in of a server without authentication",
+        "api/routes/access.py",
+        "    if door.loopback is not None:\n",
+        "    if False:\n",
+        (f"{OF_LOOPBACK}a_rebound_name_does_not_reach_the_log_in",),
+    ),
+    Mutation(
+        "pages of other origins may embed answers",
+        "api/routing.py",
+        '    "Cross-Origin-Resource-Policy": "same-origin",\n',
+        "",
+        ("tests/browser/test_foreign_pages.py::test_a_page_of_another_origin_reads_and_changes_nothing[logged in]",),
     ),
     Mutation(
         "only the best known header gives a proxy away",

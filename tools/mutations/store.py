@@ -267,6 +267,13 @@ MUTATIONS: Final = (
         ),
     ),
     Mutation(
+        "newcomers queue behind the turns that a raised rate gave before",
+        "store/sql/rates.sql",
+        "    updated_at = n.updated_at, front = '-infinity', horizon = '-infinity'\n",
+        "    updated_at = n.updated_at\n",
+        ("tests/desk/test_limits.py::test_a_newcomer_does_not_queue_behind_the_turns_of_a_rate_that_was_raised",),
+    ),
+    Mutation(
         "a pause until a moment that has passed ends the one that is there",
         "store/sql/rates.sql",
         " AND coalesce(:until::timestamptz > clock_timestamp(), true)",

@@ -1,4 +1,4 @@
-"""The OpenAPI document: generated from the routes, completed with problems, stream events, defaults and examples."""
+"""The OpenAPI document: generated from the routes; problems, links, events, defaults and examples are added."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 from fastapi.openapi.utils import get_openapi
 from pydantic import TypeAdapter
 
+from rowlock.api.openapi_links import add_links
 from rowlock.api.problems import MEDIA_TYPE
 from rowlock.api.schemas.base import ProblemBody
 from rowlock.api.schemas.events import FeedStreamEvent, JobStreamEvent
@@ -89,6 +90,7 @@ def describe(app: FastAPI) -> Schema:
     for path, item in document["paths"].items():
         for method, operation in item.items():
             _complete(path, method, operation)
+    add_links(document)
     for name in _reachable(_request_refs(document), schemas):
         _move_defaults(schemas[name])
     for schema in schemas.values():
@@ -168,7 +170,7 @@ def _common_codes(path: str, method: str, operation: Schema, parameters: set[str
     else:
         yield from ("read-only", "cross-site")
     if "security" in operation:
-        yield from ("unauthenticated", "forbidden", "no-auth-configured", "too-many-requests")
+        yield from ("unauthenticated", "forbidden", "no-auth-configured", "cross-site", "too-many-requests")
     if "requestBody" in operation:
         yield from ("bad-request", "too-large", "unsupported-media-type")
     if "{job_id}" in path:

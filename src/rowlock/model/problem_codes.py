@@ -30,7 +30,7 @@ CODES: Final = {
         ProblemCode("approval-refused", 403, "This person's approval does not count"),
         ProblemCode("read-only", 403, "Only reading is allowed here"),
         ProblemCode("no-auth-configured", 403, "Without authentication only this machine is served"),
-        ProblemCode("cross-site", 403, "Changes from the page of another site are refused"),
+        ProblemCode("cross-site", 403, "Requests from the page of another site are refused"),
         ProblemCode("job-not-found", 404, "There is no such job"),
         ProblemCode("workflow-not-found", 404, "There is no such workflow"),
         ProblemCode("kind-not-found", 404, "There is no such kind"),

@@ -137,6 +137,36 @@ async def test_the_link_logs_a_browser_in_and_takes_the_token_out_of_the_address
         assert not browser.cookies
 
 
+async def test_a_page_of_another_origin_may_link_to_an_answer_but_not_fetch_or_embed_it(rest: Rest) -> None:
+    async with asking(rest, "") as browser:
+        await browser.get("/auth/local", params={"token": local(rest).token})
+        for site in ("same-site", "cross-site"):
+            for use in ("empty", "iframe", "script", "image", "object"):
+                sent = {"Sec-Fetch-Site": site, "Sec-Fetch-Dest": use}
+                for path in ("/jobs", "/events"):
+                    assert (await browser.get(path, headers=sent)).json()["code"] == "cross-site", sent
+            linked = {"Sec-Fetch-Site": site, "Sec-Fetch-Dest": "document"}
+            assert (await browser.get("/jobs", headers=linked)).status_code == 200
+        own = {"Sec-Fetch-Site": "same-origin", "Sec-Fetch-Dest": "empty"}
+        assert (await browser.get("/jobs", headers=own)).status_code == 200
+        # A page that was given the token is trusted with it.
+        given = {
+            "Authorization": f"Bearer {local(rest).token}",
+            "Sec-Fetch-Site": "same-site",
+            "Sec-Fetch-Dest": "empty",
+        }
+        assert (await browser.get("/jobs", headers=given)).status_code == 200
+
+
+async def test_a_rebound_name_does_not_reach_the_log_in(rest: Rest) -> None:
+    rebound = {"Host": "evil.example", "Origin": "http://evil.example", "Sec-Fetch-Site": "same-origin"}
+    async with asking(rest, "") as browser:
+        for path, body in (("/auth/login", {"token": "rlk_guess"}), ("/auth/logout", {})):
+            answer = await browser.post(path, json=body, headers=rebound)
+            assert (answer.status_code, answer.json()["code"]) == (403, "no-auth-configured")
+    assert await rest.store.value("SELECT count(*) FROM {s}.login_failures") == 0
+
+
 async def test_every_start_has_a_token_of_its_own_unless_the_operator_chose_one(make_rest: Callable[..., Rest]) -> None:
     one, other = make_rest(auth=None), make_rest(auth=None)
     assert local(one).token != local(other).token

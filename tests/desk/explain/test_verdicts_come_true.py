@@ -7,11 +7,13 @@ job that nothing holds back is called ready, and runs.
 from __future__ import annotations
 
 import random
+import uuid
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
 from tests.waiting import eventually, nothing_happens_for
 
+from rowlock import Rate, chain
 from rowlock.model.state import State
 
 if TYPE_CHECKING:
@@ -22,19 +24,43 @@ if TYPE_CHECKING:
     from rowlock import Rowlock
 
 GATE = "door"
+RATE = "calls"
+PLENTY = "1000/1s"
 FREE = {"ready", "running", "ended"}
 
 
 class Blocker(NamedTuple):
-    """What holds a job back. options: of its submission; close and lift: before it and when it is to go on."""
+    """What holds a job back. options: of its submission; close and lift: before it and when it is to go on.
+
+    uses_up: close() runs a job, so that nothing else may be closed before.
+    """
 
     options: dict[str, Any]
     close: Callable[[Rowlock], Awaitable[object]]
     lift: Callable[[Rowlock, int], Awaitable[object]]
     codes: frozenset[str]
+    uses_up: bool = False
 
 
 async def nothing(_app: Rowlock) -> None: ...
+
+
+async def run_one(app: Rowlock) -> None:
+    job = (await app.jobs.submit("k", {})).job.id
+    async with app.worker():
+        assert (await app.jobs.wait(job, timeout=60)).state is State.COMPLETED
+
+
+async def use_up_rate(app: Rowlock) -> None:
+    await app.limits.set_rate(RATE, "1/1h")
+    await app.limits.reset(RATE)
+    await run_one(app)
+
+
+async def use_up_lane_rate(app: Rowlock) -> None:
+    await app.lanes.set("front", rate="1/1h")
+    await app.limits.reset("lane:front")
+    await run_one(app)
 
 
 BLOCKERS = {
@@ -65,38 +91,148 @@ BLOCKERS = {
     "a missing approval": Blocker(
         {"approval": True}, nothing, lambda app, job: app.jobs.approve(job, by="root"), frozenset({"approval"})
     ),
+    "a paused rate": Blocker(
+        {},
+        lambda app: app.limits.pause(RATE, "1h"),
+        lambda app, _: app.limits.resume(RATE),
+        frozenset({"rate_paused"}),
+    ),
+    "a used up rate": Blocker(
+        {},
+        use_up_rate,
+        lambda app, _: app.limits.set_rate(RATE, PLENTY),
+        frozenset({"rate_used_up", "rate_limited"}),
+        uses_up=True,
+    ),
+    "a paused rate of the lane": Blocker(
+        {},
+        lambda app: app.limits.pause("lane:front", "1h"),
+        lambda app, _: app.limits.resume("lane:front"),
+        frozenset({"lane_paused"}),
+    ),
+    "a used up rate of the lane": Blocker(
+        {},
+        use_up_lane_rate,
+        lambda app, _: app.lanes.set("front", rate=PLENTY),
+        frozenset({"lane_rate"}),
+        uses_up=True,
+    ),
 }
 
 
-async def judged(app: Rowlock, job: int, *, blocked_by: set[str]) -> None:
+class Source(NamedTuple):
+    """How the job comes to be. begin: before a worker is there; job: its id; takes: options that it can pass on."""
+
+    begin: Callable[[Rowlock, dict[str, Any]], Awaitable[Any]]
+    job: Callable[[Rowlock, Any], Awaitable[int]]
+    takes: frozenset[str] = frozenset()
+
+
+async def submitted(app: Rowlock, options: dict[str, Any]) -> int:
+    return (await app.jobs.submit("k", {}, **options)).job.id
+
+
+async def ordered(app: Rowlock, options: dict[str, Any]) -> int:
+    name = f"yearly-{uuid.uuid4()}"
+    await app.schedules.create(name, "k", "0 0 1 1 *", options=options)
+    return (await app.schedules.run(name)).id
+
+
+async def scheduled(app: Rowlock, options: dict[str, Any]) -> str:
+    name = f"often-{uuid.uuid4()}"
+    await app.schedules.create(name, "k", every="1s", options=options)
+    return name
+
+
+async def fired(app: Rowlock, name: str) -> int:
+    async def first() -> int | None:
+        return (await app.schedules.get(name)).last_job
+
+    job = await eventually(first)
+    await app.schedules.delete(name)
+    assert job is not None
+    return job
+
+
+async def chained(app: Rowlock, options: dict[str, Any]) -> tuple[int, int]:
+    """A step that waits for approval, and the step behind it, which is the job."""
+    first_step: Any = app.task("before").options(approval=True)
+    second_step: Any = app.task("k").options(**options)
+    started = await chain(first_step, second_step).enqueue()
+    steps = (await app.workflows.get(started.id)).steps
+    first, second = (step.job_id for step in steps)
+    assert first is not None
+    assert second is not None
+    return first, second
+
+
+async def released(app: Rowlock, steps: tuple[int, int]) -> int:
+    """The second step, once the first has ended; until then it waits for it."""
+    first, second = steps
+    await judged(app, second, blocked_by={"the step before it"}, named={"waits_for_steps"})
+    await app.jobs.approve(first, by="root")
+    assert (await app.jobs.wait(first, timeout=60)).state is State.COMPLETED
+    return second
+
+
+async def as_it_is(_app: Rowlock, job: int) -> int:
+    return job
+
+
+SOURCES = {
+    "a submission": Source(submitted, as_it_is, frozenset({"gate", "run_in", "approval"})),
+    "a schedule that a person runs": Source(ordered, as_it_is),
+    "a schedule that fires": Source(scheduled, fired),
+    "a step of a chain": Source(chained, released, frozenset({"gate"})),
+}
+
+
+async def judged(app: Rowlock, job: int, *, blocked_by: set[str], named: set[str] | None = None) -> None:
     """Explain agrees with what holds the job back, and the job does as it says."""
     codes = (await app.jobs.explain(job)).codes
     if not blocked_by:
         assert codes[0] in FREE, codes
         return
     assert codes[0] not in FREE, (blocked_by, codes)
+    assert named is None or codes[0] in named, codes
     await nothing_happens_for(0.2)
     now = await app.jobs.get(job)
     assert now.state in (State.QUEUED, State.BLOCKED, State.PENDING), (blocked_by, codes, now.state)
 
 
-async def play(desk: Desk, seed: int) -> None:
-    chance, app = random.Random(seed), desk.app  # noqa: S311 - no secret
+async def prepare(desk: Desk) -> None:
+    """Two kinds in lanes of their own, a gate and two rates."""
+    app = desk.app
 
-    @app.job("k")
+    @app.job("k", rate=Rate.parse(PLENTY).for_key(RATE))
     async def k() -> None: ...
 
+    @app.job("before")
+    async def before() -> None: ...
+
     await desk.store.gate(GATE)
-    await app.lanes.create("front", kinds=["k"], slots=3)
+    await app.lanes.create("front", kinds=["k"], slots=3, rate=PLENTY)
+    await app.lanes.create("back", kinds=["before"])
+    await run_one(app)
+
+
+async def play(desk: Desk, seed: int) -> None:
+    chance, app = random.Random(seed), desk.app  # noqa: S311 - no secret
+    await prepare(desk)
     for _ in range(3):
-        chosen = chance.sample(sorted(BLOCKERS), chance.randrange(4))
+        source = SOURCES[chance.choice(sorted(SOURCES))]
+        possible = [name for name, each in BLOCKERS.items() if each.options.keys() <= source.takes]
+        chosen = chance.sample(sorted(possible), chance.randrange(4))
         options: dict[str, Any] = {}
-        for name in chosen:
+        used_up = [name for name in chosen if BLOCKERS[name].uses_up]
+        for name in (*used_up[:1], *(name for name in chosen if name not in used_up)):
             options |= BLOCKERS[name].options
             await BLOCKERS[name].close(app)
-        job = (await app.jobs.submit("k", {}, **options)).job.id
+        chosen = [name for name in chosen if name not in used_up[1:]]
+        begun = await source.begin(app, options)
         # A worker that is there already may claim the job before it hears of the lane's new settings.
         async with app.worker():
+            job = await source.job(app, begun)
             left = set(chosen)
             for name in chosen:
                 await judged(app, job, blocked_by=left)
@@ -112,20 +248,28 @@ async def test_a_verdict_comes_true(desk: Desk, seed: int) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", range(100, 120))
+@pytest.mark.parametrize("seed", range(100, 130))
 async def test_verdicts_come_true_in_many_worlds(desk: Desk, seed: int) -> None:
     await play(desk, seed)
+
+
+@pytest.mark.parametrize("source", sorted(SOURCES))
+async def test_a_job_of_any_source_waits_for_its_lane_and_runs(desk: Desk, source: str) -> None:
+    app, blocker = desk.app, BLOCKERS["a drained lane"]
+    await prepare(desk)
+    await blocker.close(app)
+    begun = await SOURCES[source].begin(app, {})
+    async with app.worker():
+        job = await SOURCES[source].job(app, begun)
+        await judged(app, job, blocked_by={"a drained lane"}, named=set(blocker.codes))
+        await blocker.lift(app, job)
+        assert (await app.jobs.wait(job, timeout=60)).state is State.COMPLETED
 
 
 @pytest.mark.parametrize("name", sorted(BLOCKERS))
 async def test_each_blocker_is_named_by_itself(desk: Desk, name: str) -> None:
     app, blocker = desk.app, BLOCKERS[name]
-
-    @app.job("k")
-    async def k() -> None: ...
-
-    await desk.store.gate(GATE)
-    await app.lanes.create("front", kinds=["k"], slots=3)
+    await prepare(desk)
     await blocker.close(app)
     job = (await app.jobs.submit("k", {}, **blocker.options)).job.id
     async with app.worker():

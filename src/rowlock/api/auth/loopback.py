@@ -71,8 +71,7 @@ class Loopback:
 
     async def authenticate(self, connection: HTTPConnection) -> Principal | None:
         """The local principal; a Problem for a request that did not come directly from here, or has no token."""
-        if not self._any_address:
-            _require_direct(connection)
+        self.require_direct(connection)
         refuse_cross_site(connection)
         if not self._any_address:
             self._require_token(connection)
@@ -80,10 +79,15 @@ class Loopback:
 
     def log_in(self, connection: HTTPConnection, token: str, response: Response) -> None:
         """Set the cookie for a browser that followed the printed link."""
-        _require_direct(connection)
+        self.require_direct(connection)
         if not _equal(token, self.token):
             raise NotAuthenticated(f"This is not the token of this server; every start makes a new one. {_HOW}")
         response.set_cookie(_cookie_name(connection), self._cookie, path="/", httponly=True, samesite="lax")
+
+    def require_direct(self, connection: HTTPConnection) -> None:
+        """Refuse a request that another machine sent, that came through a proxy, or that names another host."""
+        if not self._any_address:
+            _require_direct(connection)
 
     @property
     def _cookie(self) -> str:
@@ -96,6 +100,11 @@ class Loopback:
             raise NotAuthenticated(f"A token is needed, so that other users of this machine are kept out. {_HOW}")
         if not (_equal(sent, self.token) if sent is not None else _equal(cookie or "", self._cookie)):
             raise NotAuthenticated(f"This is not the token of this server; every start makes a new one. {_HOW}")
+        # Only cookies are sent without the page's knowing them. Unread answers cost work, and streams have a limit.
+        if sent is None and _is_embedded_elsewhere(connection):
+            raise Problem(
+                "cross-site", "Pages of other sites may link to this server, but not fetch or embed its answers."
+            )
 
 
 def refuse_cross_site(connection: HTTPConnection) -> None:
@@ -110,8 +119,13 @@ def refuse_cross_site(connection: HTTPConnection) -> None:
         raise Problem("cross-site", "Changes are accepted from this server's own pages and from programs only.")
 
 
+def _is_embedded_elsewhere(connection: HTTPConnection) -> bool:
+    """Whether a page of another origin sent the request without leaving for the answer, as following a link does."""
+    headers = connection.headers
+    return headers.get("sec-fetch-site", "none") not in _SAME_SITE and headers.get("sec-fetch-dest") != "document"
+
+
 def _require_direct(connection: HTTPConnection) -> None:
-    """Refuse a request that another machine sent, that came through a proxy, or that names another host."""
     host = host_of(connection)
     if host is None:
         raise Problem("bad-request", "The request needs exactly one Host header, a host name or address and a port.")

@@ -10,6 +10,7 @@ from fastapi import Path, Query, Request
 from starlette.responses import Response
 
 from rowlock.api.auth import close_session, open_session
+from rowlock.api.backend import ApiBackend
 from rowlock.api.dependencies import CurrentDesk, Door
 from rowlock.api.problems import Problem
 from rowlock.api.route_permissions import RoutePermissions
@@ -23,20 +24,29 @@ LinkToken = Annotated[
     str, Query(max_length=200, description="Token that the server printed.", examples=["4f2c81d0-4f2c81d0-4f2c81d0"])
 ]
 _CREATES = RoutePermissions((Permission.TOKENS_MANAGE,), also={"for another subject or tenant": Permission.SUBMIT_AS})
+_LOGIN_PROBLEMS = ("unauthenticated", "too-many-requests", "cross-site", "no-auth-configured", "bad-request")
 TokenId = Annotated[
     str, Path(max_length=200, pattern=r"^[^\x00]+$", description="Id of the token.", examples=["4f2c81d0"])
 ]
 
 
-@routes.post("/auth/login", needs=None, problems=("unauthenticated", "too-many-requests", "cross-site"))
+def _refuse_foreign_hosts(door: ApiBackend, request: Request) -> None:
+    """Without authentication a rebound name does not even reach the log-in, whose failures are counted and audited."""
+    if door.loopback is not None:
+        door.loopback.require_direct(request)
+
+
+@routes.post("/auth/login", needs=None, problems=_LOGIN_PROBLEMS)
 async def log_in(request: Request, response: Response, door: Door, credentials: LogIn) -> MeAnswer:
     """Open a session for a browser; the answer sets a cookie that scripts cannot read."""
+    _refuse_foreign_hosts(door, request)
     return MeAnswer.of(await open_session(door.app, request, credentials.token, response))
 
 
-@routes.post("/auth/logout", needs=None, status_code=204, problems=("cross-site",))
+@routes.post("/auth/logout", needs=None, status_code=204, problems=("cross-site", "no-auth-configured", "bad-request"))
 async def log_out(request: Request, response: Response, door: Door) -> None:
     """End the browser's session, here and in the database."""
+    _refuse_foreign_hosts(door, request)
     await close_session(door.app, request, response)
 
 

@@ -86,11 +86,12 @@ SELECT {rate_columns} FROM {rates_now} WHERE r.key = ANY (:keys::text[]) ORDER B
 
 -- name: rate_set
 -- NULL leaves a value as it is. What was used stays used: a bucket never becomes fuller by this; a window of another
--- length starts anew.
+-- length starts anew. Forgets the turns, which followed the old pace: waiting jobs get new ones by rate_recall, and
+-- newcomers would queue behind the old ones.
 UPDATE {schema}.rates r
 SET amount = m.amount, per = m.per, burst = m.burst, sliding = m.sliding, edited_at = clock_timestamp(),
     tokens = least(m.burst, n.tokens), uses = CASE WHEN r.sliding AND m.sliding AND m.per = r.per THEN n.uses ELSE '{}' END,
-    updated_at = n.updated_at
+    updated_at = n.updated_at, front = '-infinity', horizon = '-infinity'
 FROM (SELECT o.key, coalesce(:amount::integer, o.amount) AS amount, coalesce(:per::interval, o.per) AS per,
              coalesce(:burst::integer, o.burst) AS burst, coalesce(:sliding::boolean, o.sliding) AS sliding, o
       FROM {schema}.rates o WHERE o.key = :key::text FOR UPDATE) AS m

@@ -414,7 +414,15 @@ def test_a_schedule_that_skips_does_not_overlap_its_run(machine: Scripted) -> No
 # --- locks -----------------------------------------------------------------------------------------------------------
 
 
-def test_a_lock_goes_to_those_who_wait_in_turn_and_no_newcomer_passes_them(machine: Scripted) -> None:
+def test_a_newcomer_does_not_pass_those_who_wait_for_a_lock(machine: Scripted) -> None:
+    machine.lock(0, 0, 0)
+    machine.lock(1, 0, 0)
+    machine.lock(0, 0, 1)
+    assert machine.db.done["ReleaseLock"] == 1
+    assert [held for *_, held in machine.snapshot.locks] == [False] * 2
+
+
+def test_a_lock_goes_to_the_one_that_has_waited_longest(machine: Scripted) -> None:
     machine.lock(0, 0, 0)
     machine.lock(1, 0, 0)
     machine.lock(0, 0, 3)

@@ -231,9 +231,10 @@ def test_of_a_key_that_a_bulk_says_twice_the_first_counts(machine: Scripted, key
 
 
 def test_a_bulk_that_is_rejected_leaves_nothing(machine: Scripted) -> None:
+    machine.enqueue_keyed(0, 0, 0)
     machine.enqueue_many(2, 0, 1)
-    machine.enqueue_many(2, 2, 1)
-    assert len(machine.snapshot.jobs) == 2
+    assert machine.db.done["EnqueueMany"] == 1
+    assert len(machine.snapshot.jobs) == 1
 
 
 def test_a_replaced_job_is_found_by_its_new_references_only(machine: Scripted) -> None:
@@ -413,7 +414,15 @@ def test_a_schedule_that_skips_does_not_overlap_its_run(machine: Scripted) -> No
 # --- locks -----------------------------------------------------------------------------------------------------------
 
 
-def test_a_lock_goes_to_those_who_wait_in_turn_and_no_newcomer_passes_them(machine: Scripted) -> None:
+def test_a_newcomer_does_not_pass_those_who_wait_for_a_lock(machine: Scripted) -> None:
+    machine.lock(0, 0, 0)
+    machine.lock(1, 0, 0)
+    machine.lock(0, 0, 1)
+    assert machine.db.done["ReleaseLock"] == 1
+    assert [held for *_, held in machine.snapshot.locks] == [False] * 2
+
+
+def test_a_lock_goes_to_the_one_that_has_waited_longest(machine: Scripted) -> None:
     machine.lock(0, 0, 0)
     machine.lock(1, 0, 0)
     machine.lock(0, 0, 3)

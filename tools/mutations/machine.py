@@ -336,14 +336,14 @@ _SCENES: Final = (
         LOCKS,
         "AND NOT w.held AND w.session <> :session::bigint)",
         "AND NOT w.held AND w.session = :session::bigint)",
-        _scene("a_lock_goes_to_those_who_wait_in_turn_and_no_newcomer_passes_them"),
+        _scene("a_newcomer_does_not_pass_those_who_wait_for_a_lock"),
     ),
     Mutation(
         "machine: a lock goes to the one that came last",
         migration("set_aside"),
         "ORDER BY k.since, k.session, k.n LIMIT 1",
         "ORDER BY k.since DESC, k.session, k.n LIMIT 1",
-        _scene("a_lock_goes_to_those_who_wait_in_turn_and_no_newcomer_passes_them"),
+        _scene("a_lock_goes_to_the_one_that_has_waited_longest"),
     ),
     Mutation(
         "machine: waiting for a lock counts as being gone",

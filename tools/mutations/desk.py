@@ -14,7 +14,102 @@ OF_TOKENS: Final = "tests/desk/test_tokens.py::test_"
 OF_COUNTS: Final = "tests/upkeep/test_counts.py::test_"
 COUNTS: Final = "store/migrations/0014_counts.up.sql"
 
+OF_SCOPES: Final = "tests/desk/test_guard.py::test_"
+
 MUTATIONS: Final = (
+    Mutation(
+        "a scope by kind reaches every kind",
+        "store/sql/history.sql",
+        "WHERE j.kind LIKE g.kind AND (g.lane = '%' OR {lane_of_job} LIKE g.lane) AND (g.everyone OR {own_job})) END)",
+        "WHERE (g.lane = '%' OR {lane_of_job} LIKE g.lane) AND (g.everyone OR {own_job})) END)",
+        (f"{OF_SCOPES}grants_add_up_and_tenants_stay_apart",),
+    ),
+    Mutation(
+        "a scope by lane reaches every lane",
+        "store/sql/history.sql",
+        "WHERE j.kind LIKE g.kind AND (g.lane = '%' OR {lane_of_job} LIKE g.lane) AND (g.everyone OR {own_job})) END)",
+        "WHERE j.kind LIKE g.kind AND (g.everyone OR {own_job})) END)",
+        (f"{OF_SCOPES}a_lane_is_the_one_that_took_the_job_or_would",),
+    ),
+    Mutation(
+        "a scope reaches other tenants",
+        "store/sql/history.sql",
+        "LIKE g.lane) AND (g.everyone OR {own_job})) END)",
+        "LIKE g.lane)) END)",
+        (f"{OF_SCOPES}grants_add_up_and_tenants_stay_apart",),
+    ),
+    Mutation(
+        "a method that does not limit itself takes a permission with a scope",
+        "desk/guard.py",
+        "if held and not scoped and not self.principal.may(permission):",
+        "if False:",
+        (f"{OF_SCOPES}a_lane_can_be_managed_alone",),
+    ),
+    Mutation(
+        "a token has a wider scope than its maker",
+        "model/access.py",
+        "return any(scope.covers(held.scope) for scope in self.scopes(held.permission))",
+        "return bool(self.scopes(held.permission))",
+        (f"{OF_SCOPES}nobody_gives_more_than_they_hold",),
+    ),
+    Mutation(
+        "an alias leads out of the scope of a submission",
+        "desk/submit.py",
+        "if self._reach.granted is not None and not await inside.fetch(",
+        "if False and not await inside.fetch(",
+        (f"{OF_SCOPES}submissions_outside_the_scope_leave_nothing",),
+    ),
+    Mutation(
+        "kinds are moved into the lane of a scope",
+        "desk/lanes.py",
+        "        if kinds is not None:\n            self._guard.demand(Permission.WORKERS_MANAGE)\n",
+        "",
+        (f"{OF_SCOPES}a_lane_can_be_managed_alone",),
+    ),
+    Mutation(
+        "steps outside the scope run again with one within",
+        "desk/job_orders.py",
+        "        await self._reaches_workflow(job, found)\n",
+        "",
+        (f"{OF_SCOPES}a_workflow_is_within_reach_if_each_of_its_steps_is",),
+    ),
+    Mutation(
+        "a feed tells of jobs outside the scope",
+        "store/sql/stream.sql",
+        "WHERE CASE WHEN s.granted IS NULL THEN s.sees_all OR o.own",
+        "WHERE CASE WHEN true THEN s.sees_all OR o.own",
+        (f"{OF_SCOPES}a_feed_tells_of_jobs_within_the_scope",),
+    ),
+    Mutation(
+        "a dry run counts for every caller",
+        "desk/operations.py",
+        "bound = [json.dumps(guard.visibility, sort_keys=True)]",
+        "bound: list[str] = []",
+        (f"{OF_SCOPES}a_dry_run_counts_for_the_one_who_made_it_and_for_its_permissions",),
+    ),
+    Mutation(
+        "gates of another tenant are listed",
+        "store/sql/rates.sql",
+        "  AND ((:sees_all::boolean AND :granted::jsonb IS NULL) OR EXISTS (",
+        "  AND (true OR EXISTS (",
+        ("tests/desk/test_limits.py::test_keys_of_another_tenant_are_not_listed_or_suggested",),
+    ),
+    Mutation(
+        "a result with secrets is read without a line",
+        "desk/jobs.py",
+        '        await self._visible_jobs.record_reading({number: found[0]["result"]})\n',
+        "",
+        (f"{OF_AUDIT}results_with_secrets_leave_a_line_and_explanations_never_show_one",),
+    ),
+    Mutation(
+        "a rule of a caller named as unknown ones are approves that caller's jobs",
+        "store/migrations/0017_anonymous_rules.up.sql",
+        "OR NOT coalesce((SELECT k.own_approval",
+        "OR NOT (r.created_by = 'loopback') AND NOT coalesce((SELECT k.own_approval",
+        (
+            "tests/desk/test_approvals.py::test_a_known_caller_of_the_same_name_as_unknown_ones_does_not_approve_its_own_jobs",
+        ),
+    ),
     Mutation(
         "a line of the audit that was removed is not noticed",
         "desk/audit.py",
@@ -46,8 +141,8 @@ MUTATIONS: Final = (
     Mutation(
         "readings of secrets leave no line",
         "desk/visible_jobs.py",
-        "if self._guard.reveals:",
-        "if False:",
+        "        if self._guard.reveals:\n            await self.record_reading(",
+        "        if False:\n            await self.record_reading(",
         (f"{OF_AUDIT}who_reads_a_secret_is_listed_once_in_a_while",),
     ),
     Mutation(

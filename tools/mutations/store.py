@@ -29,7 +29,7 @@ MUTATIONS: Final = (
     ),
     Mutation(
         "an approval rule approves what contains its arguments",
-        "store/migrations/0016_approvals.up.sql",
+        "store/migrations/0017_anonymous_rules.up.sql",
         "OR (r.args_match = 'contains' AND j.args @> r.args)",
         "OR j.args @> r.args",
         ("tests/desk/test_approvals.py::test_a_rule_approves_the_very_values_it_names",),

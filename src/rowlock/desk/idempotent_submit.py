@@ -100,7 +100,7 @@ class IdempotentSubmit:
         status_of: Callable[[Submitted], int],
     ) -> SubmitOutcome:
         """Submit the job, or find the one that this key has made. status_of: the status to answer repetitions with."""
-        desk.guard.demand(Permission.SUBMIT, unsafe=True)
+        desk.guard.demand(Permission.SUBMIT, unsafe=True, scoped=True)
         values = {"scope": key.scope, "key": key.key, "digest": key.digest}
         database = self._open()
         async with self._places, database.connection(watched=True) as connection, connection.transaction():
